@@ -1,0 +1,1 @@
+//! The reference interpreter: the oracle for everything else.

@@ -1,0 +1,238 @@
+//! Modules, functions, regions and instructions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::entity::Arena;
+use crate::{DimBound, FuncId, Inst, Op, Region, Type, Value};
+
+/// How deep regions may nest. Readers refuse more, so that everything else may recurse over regions.
+pub const MAX_NESTING: usize = 256;
+
+/// A program: functions, one of which is where a run begins.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// All functions. They may call themselves and each other.
+    pub functions: Arena<FuncId, Function>,
+    /// Where a run begins; `None` only while the module is being built.
+    pub entry: Option<FuncId>,
+}
+
+/// Names and types of a function's parameters and results.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Signature {
+    /// The function's name, unique in its module.
+    pub name: String,
+    /// Parameters. Every name of a size that the function uses occurs here, alone, as the size of some axis.
+    pub params: Vec<(String, Type)>,
+    /// Results.
+    pub results: Vec<(String, Type)>,
+    /// Bounds of named sizes, where there are any.
+    pub bounds: IndexMap<Arc<str>, DimBound>,
+}
+
+/// A function: a signature and a body in SSA form.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Names and types of parameters and results.
+    pub sig: Arc<Signature>,
+    /// The body: its parameters are the function's, it yields the results.
+    pub body: Region,
+    /// All values.
+    pub values: Arena<Value, ValueData>,
+    /// All instructions, those too that are in no region any more.
+    pub insts: Arena<Inst, InstData>,
+    /// All regions.
+    pub regions: Arena<Region, RegionData>,
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub struct ValueData {
+    /// Its type.
+    pub ty: Type,
+    /// Where it comes from.
+    pub def: ValueDef,
+    /// A name for people; not necessarily unique.
+    pub name: Option<Arc<str>>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueDef {
+    /// The result of this instruction with this index.
+    Result(Inst, u32),
+    /// The parameter of this region with this index.
+    Param(Region, u32),
+}
+
+/// An instruction.
+#[derive(Clone, Debug)]
+pub struct InstData {
+    /// What it does.
+    pub op: Op,
+    /// Operands: values of the same region before it, or of regions around it.
+    pub args: Vec<Value>,
+    /// Regions of control flow.
+    pub regions: Vec<Region>,
+    /// Results.
+    pub results: Vec<Value>,
+    /// Where it comes from.
+    pub loc: Option<Arc<Loc>>,
+}
+
+/// A region: evaluated from its first instruction to its last each time its owner says so.
+#[derive(Clone, Debug, Default)]
+pub struct RegionData {
+    /// Parameters.
+    pub params: Vec<Value>,
+    /// Instructions in order.
+    pub insts: Vec<Inst>,
+    /// What it yields: its own values or those of regions around it.
+    pub yields: Vec<Value>,
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Loc {
+    /// A node of a model file.
+    Node {
+        /// The operator, as `Conv` or `domain::Op`.
+        op: String,
+        /// The node's name, or what stands for it.
+        name: String,
+    },
+    /// A place in a text file, both counted from 1.
+    Text {
+        /// The line.
+        line: u32,
+        /// The column.
+        column: u32,
+    },
+}
+
+impl fmt::Display for Loc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loc::Node { op, name } => write!(f, "{op} node `{name}`"),
+            Loc::Text { line, column } => write!(f, "line {line}, column {column}"),
+        }
+    }
+}
+
+impl Module {
+    /// The entry function. Panics while the module is being built.
+    pub fn entry(&self) -> &Function {
+        &self.functions[self.entry.expect("a module has an entry")]
+    }
+
+    /// The function of this name.
+    pub fn find(&self, name: &str) -> Option<FuncId> {
+        self.functions
+            .iter()
+            .find(|(_, f)| f.sig.name == name)
+            .map(|(id, _)| id)
+    }
+
+    /// Adds a function that has a signature and no body yet, so that it can be called.
+    pub fn declare(&mut self, sig: Signature) -> FuncId {
+        self.functions.push(Function::new(sig))
+    }
+}
+
+impl Function {
+    /// A function without instructions; its body has the signature's parameters.
+    pub fn new(sig: Signature) -> Self {
+        let mut regions = Arena::new();
+        let body = regions.push(RegionData::default());
+        let mut f = Self {
+            sig: Arc::new(sig),
+            body,
+            values: Arena::new(),
+            insts: Arena::new(),
+            regions,
+        };
+        for (name, ty) in &f.sig.clone().params {
+            f.add_param(body, ty.clone(), Some(name.as_str().into()));
+        }
+        f
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: Value) -> &Type {
+        &self.values[value].ty
+    }
+
+    /// The instruction that a value is a result of.
+    pub fn def_inst(&self, value: Value) -> Option<Inst> {
+        match self.values[value].def {
+            ValueDef::Result(inst, _) => Some(inst),
+            ValueDef::Param(..) => None,
+        }
+    }
+
+    /// The array, if the value is a constant.
+    pub fn constant(&self, value: Value) -> Option<&crate::Tensor> {
+        match &self.insts[self.def_inst(value)?].op {
+            Op::Const(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// Appends a parameter to a region.
+    pub fn add_param(&mut self, region: Region, ty: Type, name: Option<Arc<str>>) -> Value {
+        let index = self.regions[region].params.len() as u32;
+        let value = self.values.push(ValueData {
+            ty,
+            def: ValueDef::Param(region, index),
+            name,
+        });
+        self.regions[region].params.push(value);
+        value
+    }
+
+    /// Creates an instruction with results of these types; it is in no region yet.
+    pub fn add_inst(
+        &mut self,
+        op: Op,
+        args: Vec<Value>,
+        regions: Vec<Region>,
+        types: Vec<Type>,
+        loc: Option<Arc<Loc>>,
+    ) -> Inst {
+        let inst = self.insts.push(InstData {
+            op,
+            args,
+            regions,
+            results: vec![],
+            loc,
+        });
+        let results = types.into_iter().enumerate().map(|(i, ty)| {
+            let def = ValueDef::Result(inst, i as u32);
+            self.values.push(ValueData {
+                ty,
+                def,
+                name: None,
+            })
+        });
+        self.insts[inst].results = results.collect();
+        inst
+    }
+
+    /// Calls `visit` with every live instruction, outer ones before those in their regions, in order.
+    pub fn for_each_inst(&self, visit: &mut dyn FnMut(Inst, &InstData)) {
+        self.for_each_inst_in(self.body, visit);
+    }
+
+    /// [`Function::for_each_inst`] below one region.
+    pub fn for_each_inst_in(&self, region: Region, visit: &mut dyn FnMut(Inst, &InstData)) {
+        for &inst in &self.regions[region].insts {
+            visit(inst, &self.insts[inst]);
+            for &inner in &self.insts[inst].regions {
+                self.for_each_inst_in(inner, visit);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What small integer arrays hold, followed through the ops that models compute shapes with.
+
+use super::Arg;
+use super::shape::{is_non_negative, slice_bounds, slice_count};
+use crate::op::{BinaryOp, CompareOp, ReduceOp};
+use crate::{DType, Dim, Op, Type};
+
+/// Arrays of more elements are not followed.
+const MAX_KNOWN: usize = 64;
+
+/// The elements of the first result, if it is an integer (or `bool`: 0 or 1) array of rank 0 or 1 and all
+/// are known at least as dims (some may be unknown).
+pub fn known_results(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
+    let result = evaluate(op, args)?;
+    (result.len() <= MAX_KNOWN).then_some(result)
+}
+
+fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
+    let known = |i: usize| args.get(i).and_then(|a| a.known);
+    let rank = |i: usize| args[i].ty.as_tensor().and_then(|t| t.rank());
+    match op {
+        Op::Const(t) => {
+            if t.shape().len() > 1 || t.len() > MAX_KNOWN {
+                return None;
+            }
+            Some(t.to_i64s()?.into_iter().map(Dim::constant).collect())
+        }
+        Op::Shape => args[0].ty.as_tensor()?.shape.clone(),
+        Op::Cast {
+            to: DType::I64 | DType::I32,
+            ..
+        } if is_int(args[0].ty) => Some(known(0)?.to_vec()),
+        Op::Cast {
+            to: DType::Bool, ..
+        } if is_int(args[0].ty) => known(0)?
+            .iter()
+            .map(|d| d.as_const().map(|c| Dim::constant((c != 0) as i64)))
+            .collect(),
+        Op::Reshape => {
+            let target = known(1)?.len();
+            (target <= 1).then(|| known(0).map(<[Dim]>::to_vec))?
+        }
+        Op::Unsqueeze { axes } if rank(0)? + axes.len() <= 1 => Some(known(0)?.to_vec()),
+        Op::Squeeze { .. } => Some(known(0)?.to_vec()),
+        Op::Broadcast => {
+            let (x, to) = (known(0)?, known(1)?);
+            let n = match to {
+                [] => 1,
+                [n] => usize::try_from(n.as_const()?).ok()?,
+                _ => return None,
+            };
+            match (x.len(), n) {
+                (a, b) if a == b || b == 1 => Some(x.to_vec()),
+                (1, b) if b <= MAX_KNOWN => Some(vec![x[0].clone(); b]),
+                _ => None,
+            }
+        }
+        Op::Gather { .. } => {
+            if rank(1)? > 1 {
+                return None;
+            }
+            let x = known(0)?;
+            let pick = |i: &Dim| {
+                let i = i.as_const()?;
+                let i = if i < 0 { i + x.len() as i64 } else { i };
+                x.get(usize::try_from(i).ok()?).cloned()
+            };
+            known(1)?.iter().map(pick).collect()
+        }
+        Op::Slice { axes } if axes.len() == 1 => {
+            let x = known(0)?;
+            let part = |i: usize| known(i).and_then(|k| k[0].as_const());
+            let (start, end, step) = (part(1)?, part(2)?, part(3)?);
+            if step == 0 {
+                return None;
+            }
+            let size = x.len() as i64;
+            let (first, _) = slice_bounds(size, start, end, step);
+            let count = slice_count(size, start, end, step);
+            (0..count)
+                .map(|i| x.get(usize::try_from(first + i * step).ok()?).cloned())
+                .collect()
+        }
+        Op::Concat { .. } => {
+            let mut all = vec![];
+            for arg in args {
+                all.extend_from_slice(arg.known?);
+                if all.len() > MAX_KNOWN {
+                    return None;
+                }
+            }
+            Some(all)
+        }
+        Op::Binary(kind) => zip(known(0)?, known(1)?, |a, b| binary(*kind, a, b)),
+        Op::Compare(kind) => zip(known(0)?, known(1)?, |a, b| {
+            let equal = match (a.equals(b), a.differs(b)) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            };
+            let constants = a.as_const().zip(b.as_const());
+            let truth = match kind {
+                CompareOp::Eq => equal?,
+                CompareOp::Ne => !equal?,
+                CompareOp::Lt => constants.map(|(a, b)| a < b)?,
+                CompareOp::Le => constants.map(|(a, b)| a <= b)?,
+                CompareOp::Gt => constants.map(|(a, b)| a > b)?,
+                CompareOp::Ge => constants.map(|(a, b)| a >= b)?,
+            };
+            Some(Dim::constant(truth as i64))
+        }),
+        Op::Select => {
+            let (c, a, b) = (known(0)?, known(1)?, known(2)?);
+            let n = c.len().max(a.len()).max(b.len());
+            let at = |x: &[Dim], i: usize| match x.len() {
+                1 => Some(x[0].clone()),
+                l if l == n => Some(x[i].clone()),
+                _ => None,
+            };
+            (0..n)
+                .map(|i| {
+                    if at(c, i)?.as_const()? != 0 {
+                        at(a, i)
+                    } else {
+                        at(b, i)
+                    }
+                })
+                .collect()
+        }
+        Op::Reduce { kind, .. } => {
+            let mut items = known(0)?.iter().cloned();
+            let combine = |a: Dim, b: Dim| match kind {
+                ReduceOp::Sum => a.add(&b),
+                ReduceOp::Prod => a.mul(&b),
+                ReduceOp::Max => a.max(&b),
+                ReduceOp::Min => a.min(&b),
+            };
+            match (items.next(), kind) {
+                (Some(first), _) if rank(0)? == 1 => Some(vec![items.fold(first, combine)]),
+                (Some(first), _) => Some(vec![first]),
+                (None, ReduceOp::Sum) => Some(vec![Dim::from(0)]),
+                (None, ReduceOp::Prod) => Some(vec![Dim::from(1)]),
+                _ => None,
+            }
+        }
+        Op::Range if is_int(args[0].ty) => {
+            let part = |i: usize| known(i).and_then(|k| k[0].as_const());
+            let (start, limit, step) = (part(0)?, part(1)?, part(2)?);
+            let mut all = vec![];
+            let mut v = start;
+            while step > 0 && v < limit || step < 0 && v > limit {
+                all.push(Dim::constant(v));
+                if all.len() > MAX_KNOWN {
+                    return None;
+                }
+                v = v.checked_add(step)?;
+            }
+            Some(all)
+        }
+        _ => None,
+    }
+}
+
+fn is_int(ty: &Type) -> bool {
+    matches!(ty, Type::Tensor(t) if matches!(t.dtype, DType::I64 | DType::I32 | DType::Bool))
+}
+
+fn zip(a: &[Dim], b: &[Dim], f: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<Vec<Dim>> {
+    match (a.len(), b.len()) {
+        (x, y) if x == y => a.iter().zip(b).map(|(a, b)| f(a, b)).collect(),
+        (1, _) => b.iter().map(|b| f(&a[0], b)).collect(),
+        (_, 1) => a.iter().map(|a| f(a, &b[0])).collect(),
+        _ => None,
+    }
+}
+
+/// One element; unknown where the op cannot be followed. Overflow gives unknown too.
+fn binary(kind: BinaryOp, a: &Dim, b: &Dim) -> Option<Dim> {
+    Some(match kind {
+        BinaryOp::Add => a.add(b),
+        BinaryOp::Sub => a.sub(b),
+        BinaryOp::Mul => a.mul(b),
+        BinaryOp::Max => a.max(b),
+        BinaryOp::Min => a.min(b),
+        // Rounding toward zero is rounding down where nothing is negative.
+        BinaryOp::Div if is_non_negative(a) && is_non_negative(b) => match b.as_const() {
+            Some(c) if c > 0 => a.floor_div(b),
+            _ => Dim::UNKNOWN,
+        },
+        BinaryOp::Div | BinaryOp::Mod | BinaryOp::Rem => match (a.as_const(), b.as_const()) {
+            (Some(x), Some(y)) if y != 0 => match kind {
+                BinaryOp::Div => Dim::constant(x.wrapping_div(y)),
+                BinaryOp::Rem => Dim::constant(x.wrapping_rem(y)),
+                _ => {
+                    let r = x.wrapping_rem(y);
+                    Dim::constant(if r != 0 && (r < 0) != (y < 0) {
+                        r + y
+                    } else {
+                        r
+                    })
+                }
+            },
+            _ => Dim::UNKNOWN,
+        },
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => match (a.as_const(), b.as_const()) {
+            (Some(x), Some(y)) => Dim::constant(match kind {
+                BinaryOp::And => x & y,
+                BinaryOp::Or => x | y,
+                _ => x ^ y,
+            }),
+            _ => Dim::UNKNOWN,
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,713 @@
+//! Result types: the one place that says which operands an op takes and what comes out.
+//!
+//! Inference never guesses: a dim is stated only if it holds in every run that does not stop with an error.
+//! Operands that give sizes are looked up in what small integer arrays are known to hold ([`known_results`]).
+
+mod known;
+pub mod shape;
+
+pub use known::known_results;
+
+use crate::op::{CompareOp, Distribution, PadMode, ReduceOp, ScatterReduce, StrOp, UnaryOp};
+use crate::{DType, Dim, Function, Op, Region, Signature, TensorType, Type};
+
+/// An operand: its type, and what it holds if it is a small integer array.
+#[derive(Clone, Copy)]
+pub struct Arg<'a> {
+    /// The type.
+    pub ty: &'a Type,
+    /// The elements, if known.
+    pub known: Option<&'a [Dim]>,
+}
+
+/// The types at a region's border.
+pub struct RegionTypes<'a> {
+    /// Its parameters.
+    pub params: Vec<&'a Type>,
+    /// What it yields.
+    pub yields: Vec<&'a Type>,
+}
+
+impl<'a> RegionTypes<'a> {
+    /// Those of a region of a function.
+    pub fn of(f: &'a Function, region: Region) -> Self {
+        let data = &f.regions[region];
+        Self {
+            params: data.params.iter().map(|v| f.ty(*v)).collect(),
+            yields: data.yields.iter().map(|v| f.ty(*v)).collect(),
+        }
+    }
+}
+
+/// An op was given operands that it does not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{op}: {message}")]
+pub struct TypeError {
+    /// The op's name in the text form.
+    pub op: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl TypeError {
+    /// An error of an op.
+    pub fn new(op: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            op: op.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Inside this module an error is only its message; the op is added at the border.
+pub(crate) type Result<T> = std::result::Result<T, String>;
+
+macro_rules! bail {
+    ($($arg:tt)*) => { return Err(format!($($arg)*)) };
+}
+pub(crate) use bail;
+
+/// The types of an instruction's results. Calls go through [`call_results`].
+pub fn result_types(
+    op: &Op,
+    args: &[Arg],
+    regions: &[RegionTypes],
+) -> std::result::Result<Vec<Type>, TypeError> {
+    infer(op, args, regions).map_err(|message| TypeError::new(op.name(), message))
+}
+
+/// The types of a call's results: the callee's, with its named sizes bound by the operands.
+pub fn call_results(sig: &Signature, args: &[Arg]) -> std::result::Result<Vec<Type>, TypeError> {
+    let fail = |message: String| TypeError::new(format!("call @{}", sig.name), message);
+    if args.len() != sig.params.len() {
+        let (n, m) = (sig.params.len(), args.len());
+        return Err(fail(format!("takes {n} operands, but {m} are given")));
+    }
+    let mut bound: std::collections::HashMap<&str, Dim> = Default::default();
+    for ((_, param), arg) in sig.params.iter().zip(args) {
+        bind(param, arg.ty, &mut bound);
+    }
+    let lookup = |name: &str| bound.get(name).cloned();
+    for ((name, param), arg) in sig.params.iter().zip(args) {
+        let expected = param.map_dims(&mut |d| d.substitute(&lookup));
+        if !expected.compatible(arg.ty) {
+            return Err(fail(format!(
+                "parameter `{name}` is {expected}, not {}",
+                arg.ty
+            )));
+        }
+    }
+    let result = |(_, t): &(String, Type)| t.map_dims(&mut |d| d.substitute(&lookup));
+    Ok(sig.results.iter().map(result).collect())
+}
+
+/// Binds names that are a whole dim of `param` to the dims of `arg`.
+fn bind<'a>(param: &'a Type, arg: &Type, bound: &mut std::collections::HashMap<&'a str, Dim>) {
+    match (param, arg) {
+        (Type::Tensor(p), Type::Tensor(a)) => {
+            let (Some(p), Some(a)) = (&p.shape, &a.shape) else {
+                return;
+            };
+            for (p, a) in p.iter().zip(a) {
+                if let Some(name) = p.as_expr().and_then(|e| e.as_sym()) {
+                    let slot = bound.entry(name).or_insert_with(|| a.clone());
+                    if slot.as_expr().is_none() {
+                        *slot = a.clone();
+                    }
+                }
+            }
+        }
+        (Type::Seq(p), Type::Seq(a)) | (Type::Opt(p), Type::Opt(a)) => bind(p, a, bound),
+        _ => {}
+    }
+}
+
+fn infer(op: &Op, args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
+    check_arity(op, args.len())?;
+    if regions.len() != op.region_count() {
+        bail!("has {} regions, not {}", op.region_count(), regions.len());
+    }
+    let one = |t: TensorType| Ok(vec![Type::Tensor(t)]);
+    match op {
+        Op::Const(t) => Ok(vec![t.ty()]),
+        Op::Random {
+            dist: Distribution::Bernoulli,
+            dtype,
+            ..
+        } => {
+            let p = tensor(args, 0)?;
+            need(p.dtype.is_float(), || {
+                format!("probabilities must be floats, not {}", p.dtype)
+            })?;
+            one(TensorType {
+                dtype: *dtype,
+                shape: p.shape.clone(),
+            })
+        }
+        Op::Random { dtype, .. } => {
+            need(dtype.is_float(), || format!("draws floats, not {dtype}"))?;
+            one(TensorType {
+                dtype: *dtype,
+                shape: shape::from_sizes(args, 0)?,
+            })
+        }
+
+        Op::Unary(kind) => one(unary(*kind, tensor(args, 0)?)?),
+        Op::Binary(kind) => {
+            let (a, b) = same_dtype(args, 0, 1)?;
+            let ok = shape::binary_takes(*kind, a.dtype);
+            need(ok, || format!("does not take {}", a.dtype))?;
+            one(TensorType {
+                dtype: a.dtype,
+                shape: shape::broadcast(&[a, b])?,
+            })
+        }
+        Op::Compare(kind) => {
+            let (a, b) = same_dtype(args, 0, 1)?;
+            let equality = matches!(kind, CompareOp::Eq | CompareOp::Ne);
+            let ok = a.dtype.is_arith() || equality && matches!(a.dtype, DType::Bool | DType::Str);
+            need(ok, || format!("does not take {}", a.dtype))?;
+            one(TensorType {
+                dtype: DType::Bool,
+                shape: shape::broadcast(&[a, b])?,
+            })
+        }
+        Op::Select => {
+            let cond = tensor(args, 0)?;
+            is(cond, DType::Bool, "the condition")?;
+            let (a, b) = same_dtype(args, 1, 2)?;
+            one(TensorType {
+                dtype: a.dtype,
+                shape: shape::broadcast(&[cond, a, b])?,
+            })
+        }
+        Op::Cast { to, .. } => {
+            let x = tensor(args, 0)?;
+            let ok = x.dtype == *to || !x.dtype.is_complex() && !to.is_complex();
+            need(ok, || format!("from {} to {to} is not defined", x.dtype))?;
+            one(TensorType {
+                dtype: *to,
+                shape: x.shape.clone(),
+            })
+        }
+        Op::Bitcast { to } => {
+            let x = tensor(args, 0)?;
+            let ok = x.dtype.bits() == to.bits() && x.dtype != DType::Str;
+            need(ok, || format!("{} and {to} differ in width", x.dtype))?;
+            one(TensorType {
+                dtype: *to,
+                shape: x.shape.clone(),
+            })
+        }
+
+        Op::Shape => {
+            let rank = tensor(args, 0)?.rank().map_or(Dim::UNKNOWN, Dim::from);
+            one(TensorType::new(DType::I64, vec![rank]))
+        }
+        Op::Reshape => one(shape::reshape(args)?),
+        Op::Transpose { perm } => one(shape::transpose(tensor(args, 0)?, perm)?),
+        Op::Unsqueeze { axes } => one(shape::unsqueeze(tensor(args, 0)?, axes)?),
+        Op::Squeeze { axes } => one(shape::squeeze(tensor(args, 0)?, axes)?),
+        Op::Broadcast => {
+            let x = tensor(args, 0)?;
+            let to = TensorType {
+                dtype: x.dtype,
+                shape: shape::from_sizes(args, 1)?,
+            };
+            one(TensorType {
+                dtype: x.dtype,
+                shape: shape::broadcast(&[x, &to])?,
+            })
+        }
+        Op::Slice { axes } => one(shape::slice(args, axes)?),
+        Op::Concat { axis } => one(shape::concat(args, *axis)?),
+        Op::Pad { mode } => one(pad(args, *mode)?),
+
+        Op::Gather { axis } => {
+            let (x, i) = (tensor(args, 0)?, index(args, 1)?);
+            let (Some(xs), Some(is)) = (&x.shape, &i.shape) else {
+                return one(TensorType::unranked(x.dtype));
+            };
+            check_axis(*axis, xs.len())?;
+            let dims = [&xs[..*axis], is, &xs[axis + 1..]].concat();
+            one(TensorType::new(x.dtype, dims))
+        }
+        Op::GatherElements { axis } => {
+            let (x, i) = (tensor(args, 0)?, index(args, 1)?);
+            same_rank(x, i)?;
+            x.rank().map_or(Ok(()), |r| check_axis(*axis, r))?;
+            one(TensorType {
+                dtype: x.dtype,
+                shape: i.shape.clone(),
+            })
+        }
+        Op::GatherNd { batch_dims } => one(shape::gather_nd(args, *batch_dims)?),
+        Op::ScatterElements { axis, reduce } => {
+            let (x, i) = (tensor(args, 0)?, index(args, 1)?);
+            let (_, u) = same_dtype(args, 0, 2)?;
+            same_rank(x, i)?;
+            same_rank(x, u)?;
+            x.rank().map_or(Ok(()), |r| check_axis(*axis, r))?;
+            check_scatter(*reduce, x.dtype)?;
+            one(x.clone())
+        }
+        Op::ScatterNd { reduce } => {
+            index(args, 1)?;
+            let (x, _) = same_dtype(args, 0, 2)?;
+            check_scatter(*reduce, x.dtype)?;
+            one(x.clone())
+        }
+        Op::UpdateSlice => {
+            let (x, u) = same_dtype(args, 0, 1)?;
+            same_rank(x, u)?;
+            sizes(args, 2)?;
+            one(x.clone())
+        }
+        Op::Range => one(shape::range(args)?),
+        Op::NonZero => {
+            let rank = tensor(args, 0)?.rank().map_or(Dim::UNKNOWN, Dim::from);
+            one(TensorType::new(DType::I64, vec![rank, Dim::UNKNOWN]))
+        }
+
+        Op::Reduce { kind, axes, keep } => {
+            let x = tensor(args, 0)?;
+            check_reduce(*kind, x.dtype)?;
+            one(shape::drop_axes(x, axes, *keep)?)
+        }
+        Op::ArgReduce { axis, keep, .. } => {
+            let x = tensor(args, 0)?;
+            need(x.dtype.is_arith(), || format!("does not take {}", x.dtype))?;
+            let dropped = shape::drop_axes(x, &[*axis], *keep)?;
+            one(TensorType {
+                dtype: DType::I64,
+                ..dropped
+            })
+        }
+        Op::Cumulative { kind, axis, .. } => {
+            let x = tensor(args, 0)?;
+            check_reduce(*kind, x.dtype)?;
+            x.rank().map_or(Ok(()), |r| check_axis(*axis, r))?;
+            one(x.clone())
+        }
+        Op::TopK { axis, .. } => {
+            let x = tensor(args, 0)?;
+            need(x.dtype.is_arith(), || format!("does not take {}", x.dtype))?;
+            scalar(args, 1, DType::I64)?;
+            let mut shape = x.shape.clone();
+            if let Some(s) = &mut shape {
+                check_axis(*axis, s.len())?;
+                s[*axis] = args[1].known.map_or(Dim::UNKNOWN, |k| k[0].clone());
+            }
+            let tensors = [x.dtype, DType::I64].map(|dtype| TensorType {
+                dtype,
+                shape: shape.clone(),
+            });
+            Ok(tensors.map(Type::Tensor).to_vec())
+        }
+        Op::Unique { axis, .. } => {
+            let x = tensor(args, 0)?;
+            let list = || Type::tensor(DType::I64, vec![Dim::UNKNOWN]);
+            let (values, inverse) = match (axis, &x.shape) {
+                (None, _) => (TensorType::new(x.dtype, vec![Dim::UNKNOWN]), list()),
+                (Some(_), None) => (x.clone(), list()),
+                (Some(axis), Some(s)) => {
+                    check_axis(*axis, s.len())?;
+                    let mut dims = s.clone();
+                    dims[*axis] = Dim::UNKNOWN;
+                    let inverse = Type::tensor(DType::I64, vec![s[*axis].clone()]);
+                    (TensorType::new(x.dtype, dims), inverse)
+                }
+            };
+            Ok(vec![Type::Tensor(values), list(), inverse, list()])
+        }
+
+        Op::Dot => one(shape::dot(args)?),
+        Op::Conv {
+            strides,
+            dilations,
+            input_dilations,
+            groups,
+        } => one(shape::conv(
+            args,
+            strides,
+            dilations,
+            input_dilations,
+            *groups,
+        )?),
+        Op::Window {
+            kind,
+            window,
+            strides,
+            dilations,
+        } => {
+            check_reduce(*kind, tensor(args, 0)?.dtype)?;
+            one(shape::window(args, window, strides, dilations)?)
+        }
+
+        Op::SeqNew { elem } => {
+            for arg in args {
+                need(elem.accepts(arg.ty), || format!("{} is no {elem}", arg.ty))?;
+            }
+            Ok(vec![Type::Seq(Box::new(elem.clone()))])
+        }
+        Op::SeqInsert => {
+            scalar(args, 2, DType::I64)?;
+            let (elem, x) = (seq(args, 0)?, args[1].ty);
+            let Some(joined) = elem.join(x) else {
+                bail!("{x} does not go into a seq<{elem}>")
+            };
+            Ok(vec![Type::Seq(Box::new(joined))])
+        }
+        Op::SeqErase => {
+            scalar(args, 1, DType::I64)?;
+            Ok(vec![Type::Seq(Box::new(seq(args, 0)?.clone()))])
+        }
+        Op::SeqAt => {
+            scalar(args, 1, DType::I64)?;
+            Ok(vec![seq(args, 0)?.clone()])
+        }
+        Op::SeqLen => {
+            seq(args, 0)?;
+            Ok(vec![Type::scalar(DType::I64)])
+        }
+        Op::SeqConcat { axis, stack } => {
+            let Type::Tensor(t) = seq(args, 0)? else {
+                bail!("takes a sequence of tensors")
+            };
+            let Some(mut dims) = t.shape.clone() else {
+                return one(TensorType::unranked(t.dtype));
+            };
+            check_axis(*axis, dims.len() + *stack as usize)?;
+            match stack {
+                true => dims.insert(*axis, Dim::UNKNOWN),
+                false => dims[*axis] = Dim::UNKNOWN,
+            }
+            one(TensorType::new(t.dtype, dims))
+        }
+        Op::SeqSplit { axis, squeeze } => {
+            sizes(args, 1)?;
+            let x = tensor(args, 0)?;
+            let mut elem = x.clone();
+            if let Some(dims) = &mut elem.shape {
+                check_axis(*axis, dims.len())?;
+                match (squeeze, args[1].known) {
+                    (true, _) => drop(dims.remove(*axis)),
+                    (false, Some([first, rest @ ..])) if rest.iter().all(|d| d == first) => {
+                        dims[*axis] = first.clone();
+                    }
+                    _ => dims[*axis] = Dim::UNKNOWN,
+                }
+            }
+            Ok(vec![Type::Seq(Box::new(Type::Tensor(elem)))])
+        }
+        Op::OptSome => Ok(vec![Type::Opt(Box::new(args[0].ty.clone()))]),
+        Op::OptNone { elem } => Ok(vec![Type::Opt(Box::new(elem.clone()))]),
+        Op::OptHas => {
+            opt(args, 0)?;
+            Ok(vec![Type::scalar(DType::Bool)])
+        }
+        Op::OptGet => Ok(vec![opt(args, 0)?.clone()]),
+
+        Op::Str(kind) => strings(kind, args),
+
+        Op::If => infer_if(args, regions),
+        Op::Loop { trip, cond } => infer_loop(args, &regions[0], *trip, *cond),
+        Op::Call(_) => bail!("needs the callee's signature"),
+    }
+}
+
+fn check_arity(op: &Op, found: usize) -> Result<()> {
+    let (min, max) = match op {
+        Op::Const(_) | Op::OptNone { .. } => (0, 0),
+        Op::Binary(_) | Op::Compare(_) | Op::Broadcast | Op::Reshape | Op::Gather { .. } => (2, 2),
+        Op::GatherElements { .. } | Op::GatherNd { .. } | Op::TopK { .. } | Op::Dot => (2, 2),
+        Op::Window { .. } | Op::SeqErase | Op::SeqAt | Op::SeqSplit { .. } => (2, 2),
+        Op::Str(StrOp::Concat) => (2, 2),
+        Op::Select | Op::Pad { .. } | Op::ScatterElements { .. } | Op::ScatterNd { .. } => (3, 3),
+        Op::UpdateSlice | Op::Range | Op::Conv { .. } | Op::SeqInsert => (3, 3),
+        Op::Slice { .. } => (4, 4),
+        Op::Concat { .. } => (1, usize::MAX),
+        Op::SeqNew { .. } | Op::Call(_) => (0, usize::MAX),
+        Op::Loop { trip, cond } => (*trip as usize + *cond as usize, usize::MAX),
+        _ => (1, 1),
+    };
+    if found < min || found > max {
+        let expected = if min == max {
+            format!("{min}")
+        } else {
+            format!("at least {min}")
+        };
+        bail!("takes {expected} operands, but {found} are given");
+    }
+    Ok(())
+}
+
+fn unary(kind: UnaryOp, x: &TensorType) -> Result<TensorType> {
+    use UnaryOp::*;
+    let d = x.dtype;
+    let ok = match kind {
+        Neg => d.is_arith(),
+        Abs | Sign => d.is_arith(),
+        Not => d.is_int() || d == DType::Bool,
+        IsNan | IsInf => d.is_float() || d.is_small_float(),
+        _ => d.is_float(),
+    };
+    need(ok, || format!("does not take {d}"))?;
+    let dtype = if matches!(kind, IsNan | IsInf) {
+        DType::Bool
+    } else {
+        d
+    };
+    Ok(TensorType {
+        dtype,
+        shape: x.shape.clone(),
+    })
+}
+
+fn pad(args: &[Arg], mode: PadMode) -> Result<TensorType> {
+    let x = tensor(args, 0)?;
+    let value = tensor(args, 2)?;
+    if mode == PadMode::Constant && value.dtype != x.dtype {
+        bail!("pads {} with a value of type {}", x.dtype, value.dtype);
+    }
+    need(value.rank().is_none_or(|r| r == 0), || {
+        "the value must be a scalar".into()
+    })?;
+    shape::pad(args)
+}
+
+fn strings(kind: &StrOp, args: &[Arg]) -> Result<Vec<Type>> {
+    let x = tensor(args, 0)?;
+    is(x, DType::Str, "the operand")?;
+    Ok(match kind {
+        StrOp::Concat => {
+            let (a, b) = same_dtype(args, 0, 1)?;
+            vec![
+                TensorType {
+                    dtype: DType::Str,
+                    shape: shape::broadcast(&[a, b])?,
+                }
+                .into(),
+            ]
+        }
+        StrOp::FullMatch { .. } => {
+            vec![
+                TensorType {
+                    dtype: DType::Bool,
+                    shape: x.shape.clone(),
+                }
+                .into(),
+            ]
+        }
+        StrOp::Split { .. } => {
+            let mut pieces = x.clone();
+            if let Some(s) = &mut pieces.shape {
+                s.push(Dim::UNKNOWN);
+            }
+            let counts = TensorType {
+                dtype: DType::I64,
+                shape: x.shape.clone(),
+            };
+            vec![pieces.into(), counts.into()]
+        }
+        StrOp::Normalize { .. } => {
+            let mut out = x.clone();
+            match out.shape.as_deref_mut() {
+                Some([.., last]) => *last = Dim::UNKNOWN,
+                Some([]) => bail!("takes one or two axes"),
+                None => {}
+            }
+            vec![out.into()]
+        }
+    })
+}
+
+fn infer_if(args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
+    scalar(args, 0, DType::Bool)?;
+    let (then, otherwise) = (&regions[0], &regions[1]);
+    if !then.params.is_empty() || !otherwise.params.is_empty() {
+        bail!("the regions take no parameters");
+    }
+    if then.yields.len() != otherwise.yields.len() {
+        let (n, m) = (then.yields.len(), otherwise.yields.len());
+        bail!("one branch yields {n} values, the other {m}");
+    }
+    let joined = then
+        .yields
+        .iter()
+        .zip(&otherwise.yields)
+        .enumerate()
+        .map(|(i, (a, b))| {
+            a.join(b)
+                .ok_or_else(|| format!("result {i} is {a} in one branch and {b} in the other"))
+        });
+    joined.collect()
+}
+
+fn infer_loop(args: &[Arg], body: &RegionTypes, trip: bool, cond: bool) -> Result<Vec<Type>> {
+    if trip {
+        scalar(args, 0, DType::I64)?;
+    }
+    if cond {
+        scalar(args, trip as usize, DType::Bool)?;
+    }
+    let carried = &args[trip as usize + cond as usize..];
+    if body.params.len() != carried.len() + 1 {
+        bail!(
+            "the body takes {} parameters, not {}",
+            carried.len() + 1,
+            body.params.len()
+        );
+    }
+    if *body.params[0] != Type::scalar(DType::I64) {
+        bail!(
+            "the body's first parameter is the iteration, i64[], not {}",
+            body.params[0]
+        );
+    }
+    let fixed = carried.len() + cond as usize;
+    if body.yields.len() < fixed {
+        bail!(
+            "the body yields {} values, but at least {fixed} are needed",
+            body.yields.len()
+        );
+    }
+    if cond && !body.yields[0].compatible(&Type::scalar(DType::Bool)) {
+        bail!(
+            "the condition that the body yields must be bool[], not {}",
+            body.yields[0]
+        );
+    }
+    let mut results = vec![];
+    for (i, arg) in carried.iter().enumerate() {
+        let (param, next) = (body.params[i + 1], body.yields[i + cond as usize]);
+        if !param.accepts(arg.ty) {
+            bail!(
+                "carried value {i} starts as {}, but the body takes {param}",
+                arg.ty
+            );
+        }
+        if !param.accepts(next) {
+            bail!("carried value {i} is {param}, but the body yields {next}");
+        }
+        results.push(param.clone());
+    }
+    let count = match (trip, cond, args.first().and_then(|a| a.known)) {
+        (true, false, Some([n])) if shape::is_non_negative(n) => n.clone(),
+        (true, false, Some([n])) => n.max(&Dim::from(0)),
+        (true, true, Some([n])) => {
+            Dim::Unknown(n.as_const().and_then(|c| u64::try_from(c.max(0)).ok()))
+        }
+        _ => Dim::UNKNOWN,
+    };
+    for (i, ty) in body.yields[fixed..].iter().enumerate() {
+        let Type::Tensor(t) = ty else {
+            bail!("stacked value {i} must be a tensor, not {ty}")
+        };
+        let stacked = t
+            .shape
+            .as_ref()
+            .map(|s| [std::slice::from_ref(&count), s.as_slice()].concat());
+        results.push(
+            TensorType {
+                dtype: t.dtype,
+                shape: stacked,
+            }
+            .into(),
+        );
+    }
+    Ok(results)
+}
+
+// ---- what operands must be
+
+fn need(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
+    if ok { Ok(()) } else { Err(message()) }
+}
+
+fn tensor<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a TensorType> {
+    args[i]
+        .ty
+        .as_tensor()
+        .ok_or_else(|| format!("operand {i} must be a tensor, not {}", args[i].ty))
+}
+
+fn is(t: &TensorType, dtype: DType, what: &str) -> Result<()> {
+    need(t.dtype == dtype, || {
+        format!("{what} must be {dtype}, not {}", t.dtype)
+    })
+}
+
+fn same_dtype<'a>(
+    args: &[Arg<'a>],
+    i: usize,
+    j: usize,
+) -> Result<(&'a TensorType, &'a TensorType)> {
+    let (a, b) = (tensor(args, i)?, tensor(args, j)?);
+    need(a.dtype == b.dtype, || {
+        format!("operands are {} and {}", a.dtype, b.dtype)
+    })?;
+    Ok((a, b))
+}
+
+fn same_rank(a: &TensorType, b: &TensorType) -> Result<()> {
+    match (a.rank(), b.rank()) {
+        (Some(x), Some(y)) if x != y => Err(format!("operands have {x} and {y} axes")),
+        _ => Ok(()),
+    }
+}
+
+fn index<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a TensorType> {
+    let t = tensor(args, i)?;
+    let ok = matches!(t.dtype, DType::I32 | DType::I64);
+    need(ok, || {
+        format!("indices must be i32 or i64, not {}", t.dtype)
+    })?;
+    Ok(t)
+}
+
+/// An `i64[k]` operand.
+fn sizes<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a TensorType> {
+    let t = tensor(args, i)?;
+    let ok = t.dtype == DType::I64 && t.rank().is_none_or(|r| r == 1);
+    need(ok, || format!("operand {i} must be i64[k], not {t}"))?;
+    Ok(t)
+}
+
+fn scalar<'a>(args: &[Arg<'a>], i: usize, dtype: DType) -> Result<&'a TensorType> {
+    let t = tensor(args, i)?;
+    let ok = t.dtype == dtype && t.rank().is_none_or(|r| r == 0);
+    need(ok, || format!("operand {i} must be {dtype}[], not {t}"))?;
+    Ok(t)
+}
+
+fn seq<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a Type> {
+    match args[i].ty {
+        Type::Seq(t) => Ok(t),
+        other => Err(format!("operand {i} must be a sequence, not {other}")),
+    }
+}
+
+fn opt<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a Type> {
+    match args[i].ty {
+        Type::Opt(t) => Ok(t),
+        other => Err(format!("operand {i} must be an optional, not {other}")),
+    }
+}
+
+fn check_axis(axis: usize, rank: usize) -> Result<()> {
+    need(axis < rank, || format!("axis {axis} of {rank}"))
+}
+
+fn check_reduce(kind: ReduceOp, dtype: DType) -> Result<()> {
+    let logical = dtype == DType::Bool && matches!(kind, ReduceOp::Max | ReduceOp::Min);
+    need(dtype.is_arith() || logical, || {
+        format!("{} does not take {dtype}", kind.name())
+    })
+}
+
+fn check_scatter(reduce: ScatterReduce, dtype: DType) -> Result<()> {
+    let logical = dtype == DType::Bool && matches!(reduce, ScatterReduce::Max | ScatterReduce::Min);
+    let ok = reduce == ScatterReduce::Set || dtype.is_arith() || logical;
+    need(ok, || format!("{} does not take {dtype}", reduce.name()))
+}

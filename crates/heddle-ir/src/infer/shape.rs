@@ -1,0 +1,541 @@
+//! Shapes of results.
+
+use super::{Arg, Result, bail, check_axis, index, need, same_dtype, scalar, sizes, tensor};
+use crate::op::BinaryOp;
+use crate::{DType, Dim, TensorType};
+
+/// Whether a binary op is defined on a type.
+pub(super) fn binary_takes(op: BinaryOp, d: DType) -> bool {
+    use BinaryOp::*;
+    match op {
+        Add | Sub | Mul | Div | Mod | Rem | Pow => d.is_arith(),
+        Max | Min => d.is_arith() || d == DType::Bool,
+        And | Or | Xor => d.is_int() || d == DType::Bool,
+        Shl | Shr => d.is_int(),
+        Atan2 => d.is_float(),
+    }
+}
+
+/// Whether a dim that may stand for any integer (a computed size) cannot be negative: sums of products of
+/// named sizes.
+pub(super) fn is_non_negative(d: &Dim) -> bool {
+    d.as_expr().is_some_and(|e| {
+        e.terms()
+            .all(|(atoms, c)| c >= 0 && atoms.iter().all(|a| matches!(a, crate::dim::Atom::Sym(_))))
+    })
+}
+
+/// A computed number as the size of an axis: what may be negative is not stated.
+fn as_size(d: &Dim) -> Dim {
+    if is_non_negative(d) || matches!(d, Dim::Unknown(_)) {
+        d.clone()
+    } else {
+        Dim::UNKNOWN
+    }
+}
+
+/// The shape that an `i64[k]` operand holds.
+pub(super) fn from_sizes(args: &[Arg], i: usize) -> Result<Option<Vec<Dim>>> {
+    let t = sizes(args, i)?;
+    if let Some(known) = args[i].known {
+        if let Some(d) = known.iter().find(|d| d.as_const().is_some_and(|c| c < 0)) {
+            bail!("size {d} is negative");
+        }
+        return Ok(Some(known.iter().map(as_size).collect()));
+    }
+    let len = t.shape.as_ref().and_then(|s| s[0].as_const());
+    Ok(len
+        .and_then(|n| usize::try_from(n).ok())
+        .filter(|n| *n <= 64)
+        .map(|n| vec![Dim::UNKNOWN; n]))
+}
+
+pub(super) fn broadcast(types: &[&TensorType]) -> Result<Option<Vec<Dim>>> {
+    let mut result: Vec<Dim> = vec![];
+    for t in types {
+        let Some(shape) = &t.shape else {
+            return Ok(None);
+        };
+        while result.len() < shape.len() {
+            result.insert(0, Dim::from(1));
+        }
+        let offset = result.len() - shape.len();
+        for (r, d) in result[offset..].iter_mut().zip(shape) {
+            *r = match (r.as_const(), d.as_const()) {
+                _ if r.equals(d) => continue,
+                (Some(1), _) => d.clone(),
+                (_, Some(1)) => continue,
+                (Some(x), Some(y)) => bail!("sizes {x} and {y} do not broadcast"),
+                (Some(_), None) => continue,
+                (None, Some(_)) => d.clone(),
+                (None, None) => Dim::UNKNOWN,
+            };
+        }
+    }
+    Ok(Some(result))
+}
+
+pub(super) fn reshape(args: &[Arg]) -> Result<TensorType> {
+    let x = tensor(args, 0)?;
+    let Some(known) = args[1].known else {
+        let shape = from_sizes(args, 1)?;
+        return Ok(TensorType {
+            dtype: x.dtype,
+            shape,
+        });
+    };
+    let holes = known.iter().filter(|d| d.is(-1)).count();
+    need(holes <= 1, || "more than one size is -1".into())?;
+    if let Some(d) = known.iter().find(|d| d.as_const().is_some_and(|c| c < -1)) {
+        bail!("size {d} is negative");
+    }
+    let product = |dims: &mut dyn Iterator<Item = &Dim>| dims.fold(Dim::from(1), |p, d| p.mul(d));
+    let total = x
+        .shape
+        .as_ref()
+        .map_or(Dim::UNKNOWN, |s| product(&mut s.iter()));
+    let rest = product(&mut known.iter().filter(|d| !d.is(-1)));
+    let mut dims: Vec<Dim> = known.iter().map(as_size).collect();
+    if holes == 1 {
+        if let (Some(t), Some(r)) = (total.as_const(), rest.as_const())
+            && (r == 0 || t % r != 0)
+        {
+            bail!("{t} elements do not divide into {r}");
+        }
+        let hole = known.iter().position(|d| d.is(-1)).expect("counted");
+        dims[hole] = as_size(&total.floor_div(&rest));
+    } else if total.differs(&rest) {
+        bail!("{total} elements do not fit a shape of {rest}");
+    }
+    Ok(TensorType::new(x.dtype, dims))
+}
+
+pub(super) fn transpose(x: &TensorType, perm: &[usize]) -> Result<TensorType> {
+    let mut seen = vec![false; perm.len()];
+    for &p in perm {
+        if p >= perm.len() || std::mem::replace(&mut seen[p], true) {
+            bail!("{perm:?} is no permutation");
+        }
+    }
+    let Some(shape) = &x.shape else {
+        return Ok(TensorType::new(x.dtype, vec![Dim::UNKNOWN; perm.len()]));
+    };
+    need(shape.len() == perm.len(), || {
+        format!(
+            "the permutation has {} axes, the operand {}",
+            perm.len(),
+            shape.len()
+        )
+    })?;
+    Ok(TensorType::new(
+        x.dtype,
+        perm.iter().map(|&p| shape[p].clone()).collect::<Vec<_>>(),
+    ))
+}
+
+pub(super) fn unsqueeze(x: &TensorType, axes: &[usize]) -> Result<TensorType> {
+    ascending(axes)?;
+    let Some(shape) = &x.shape else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    let mut dims = shape.clone();
+    for &axis in axes {
+        need(axis <= dims.len(), || {
+            format!("axis {axis} of {}", shape.len() + axes.len())
+        })?;
+        dims.insert(axis, Dim::from(1));
+    }
+    Ok(TensorType::new(x.dtype, dims))
+}
+
+pub(super) fn squeeze(x: &TensorType, axes: &[usize]) -> Result<TensorType> {
+    for &axis in axes {
+        if let Some(dim) = x.shape.as_ref().and_then(|s| s.get(axis)) {
+            need(!dim.differs(&Dim::from(1)), || {
+                format!("axis {axis} has size {dim}, not 1")
+            })?;
+        }
+    }
+    drop_axes(x, axes, false)
+}
+
+pub(super) fn drop_axes(x: &TensorType, axes: &[usize], keep: bool) -> Result<TensorType> {
+    ascending(axes)?;
+    let Some(shape) = &x.shape else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    axes.iter().try_for_each(|&a| check_axis(a, shape.len()))?;
+    let dims = shape
+        .iter()
+        .enumerate()
+        .filter_map(|(i, d)| match axes.contains(&i) {
+            true => keep.then(|| Dim::from(1)),
+            false => Some(d.clone()),
+        });
+    Ok(TensorType::new(x.dtype, dims.collect::<Vec<_>>()))
+}
+
+fn ascending(axes: &[usize]) -> Result<()> {
+    need(axes.windows(2).all(|w| w[0] < w[1]), || {
+        format!("axes {axes:?} must ascend")
+    })
+}
+
+pub(super) fn slice(args: &[Arg], axes: &[usize]) -> Result<TensorType> {
+    let x = tensor(args, 0)?;
+    ascending(axes)?;
+    for i in 1..4 {
+        let len = sizes(args, i)?
+            .shape
+            .as_ref()
+            .map_or(Dim::UNKNOWN, |s| s[0].clone());
+        need(!len.differs(&Dim::from(axes.len())), || {
+            format!("operand {i} has {len} elements for {} axes", axes.len())
+        })?;
+    }
+    let Some(mut dims) = x.shape.clone() else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    for (k, &axis) in axes.iter().enumerate() {
+        check_axis(axis, dims.len())?;
+        let part = |i: usize| args[i].known.map(|d: &[Dim]| d[k].clone());
+        dims[axis] = match (part(1), part(2), part(3)) {
+            (_, _, Some(step)) if step.is(0) => bail!("the step is 0"),
+            (Some(start), Some(end), Some(step)) => sliced(&dims[axis], &start, &end, &step),
+            _ => Dim::UNKNOWN,
+        };
+    }
+    Ok(TensorType::new(x.dtype, dims))
+}
+
+/// The size of `start..end` by `step` in an axis of `size`.
+fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
+    let bound = |d: Dim| match d {
+        Dim::Unknown(None) => Dim::Unknown(size.as_const().and_then(|s| u64::try_from(s).ok())),
+        d => d,
+    };
+    let Some(step) = step.as_const() else {
+        return bound(Dim::UNKNOWN);
+    };
+    if let (Some(size), Some(start), Some(end)) =
+        (size.as_const(), start.as_const(), end.as_const())
+    {
+        return Dim::constant(slice_count(size, start, end, step));
+    }
+    // A symbolic size: whole axes, constant offsets from an end, and sizes that are known to be inside.
+    let zero = Dim::from(0);
+    if step == -1 && start.is(-1) && end.as_const().is_some_and(|e| e < -i64::from(i32::MAX)) {
+        return size.clone();
+    }
+    if step != 1 || size.as_expr().is_none() {
+        return bound(Dim::UNKNOWN);
+    }
+    let place = |d: &Dim| match d.as_const() {
+        Some(c) if c >= i64::from(i32::MAX) => Some(size.clone()),
+        Some(c) if c < 0 => Some(size.add(d).max(&zero)),
+        Some(_) => Some(d.min(size)),
+        None if is_non_negative(d) => Some(d.min(size)),
+        None => None,
+    };
+    match (place(start), place(end)) {
+        (Some(s), Some(e)) => match e.sub(&s) {
+            d if is_non_negative(&d) => d,
+            d => d.max(&zero),
+        },
+        _ => bound(Dim::UNKNOWN),
+    }
+}
+
+/// How many elements `start..end` by `step` takes from an axis of `size`, with Python's semantics.
+pub fn slice_count(size: i64, start: i64, end: i64, step: i64) -> i64 {
+    let (start, end) = slice_bounds(size, start, end, step);
+    let span = if step > 0 { end - start } else { start - end };
+    match step.checked_abs() {
+        Some(step) if span > 0 => (span - 1) / step + 1,
+        None if span > 0 => 1,
+        _ => 0,
+    }
+}
+
+/// Start and end made non-negative and clamped (an end before the first element is -1).
+pub fn slice_bounds(size: i64, start: i64, end: i64, step: i64) -> (i64, i64) {
+    let wrap = |v: i64| if v < 0 { v.saturating_add(size) } else { v };
+    if step > 0 {
+        (wrap(start).clamp(0, size), wrap(end).clamp(0, size))
+    } else {
+        (
+            wrap(start).clamp(-1, size - 1),
+            wrap(end).clamp(-1, size - 1),
+        )
+    }
+}
+
+pub(super) fn concat(args: &[Arg], axis: usize) -> Result<TensorType> {
+    let first = tensor(args, 0)?;
+    let mut result: Option<Vec<Dim>> = first.shape.clone();
+    if let Some(r) = &result {
+        check_axis(axis, r.len())?;
+    }
+    for i in 1..args.len() {
+        let (_, t) = same_dtype(args, 0, i)?;
+        let (Some(r), Some(shape)) = (&mut result, &t.shape) else {
+            result = result.or_else(|| t.shape.clone().map(|s| vec![Dim::UNKNOWN; s.len()]));
+            if let (Some(r), None) = (&mut result, &t.shape) {
+                r[axis] = Dim::UNKNOWN;
+            }
+            continue;
+        };
+        need(r.len() == shape.len(), || {
+            format!("operands have {} and {} axes", r.len(), shape.len())
+        })?;
+        for (k, (r, d)) in r.iter_mut().zip(shape).enumerate() {
+            if k == axis {
+                *r = r.add(d);
+            } else if r.differs(d) {
+                bail!("axis {k} has sizes {r} and {d}");
+            } else if r.as_const().is_none() && (d.as_const().is_some() || r.as_expr().is_none()) {
+                *r = d.clone();
+            }
+        }
+    }
+    Ok(TensorType {
+        dtype: first.dtype,
+        shape: result,
+    })
+}
+
+pub(super) fn pad(args: &[Arg]) -> Result<TensorType> {
+    let (x, pads) = (tensor(args, 0)?, sizes(args, 1)?);
+    let Some(mut dims) = x.shape.clone() else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    let rank = dims.len();
+    let len = pads.shape.as_ref().map_or(Dim::UNKNOWN, |s| s[0].clone());
+    need(!len.differs(&Dim::from(2 * rank)), || {
+        format!("{len} pads for {rank} axes")
+    })?;
+    for (i, d) in dims.iter_mut().enumerate() {
+        *d = match args[1].known {
+            Some(k) => {
+                let sum = d.add(&k[i]).add(&k[i + rank]);
+                need(sum.as_const().is_none_or(|c| c >= 0), || {
+                    format!("axis {i} would have size {sum}")
+                })?;
+                if k[i].is(0) && k[i + rank].is(0) {
+                    d.clone()
+                } else {
+                    as_size(&sum)
+                }
+            }
+            None => Dim::UNKNOWN,
+        };
+    }
+    Ok(TensorType::new(x.dtype, dims))
+}
+
+pub(super) fn gather_nd(args: &[Arg], batch: usize) -> Result<TensorType> {
+    let (x, i) = (tensor(args, 0)?, index(args, 1)?);
+    let (Some(xs), Some(is)) = (&x.shape, &i.shape) else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    need(batch < is.len() && batch < xs.len().max(1), || {
+        format!("{batch} batch axes of {} and {}", xs.len(), is.len())
+    })?;
+    let Some(depth) = is[is.len() - 1].as_const() else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    let end = usize::try_from(depth)
+        .ok()
+        .and_then(|d| d.checked_add(batch));
+    let Some(rest) = end.and_then(|e| xs.get(e..)) else {
+        bail!(
+            "indices of {depth} axes after {batch} batch axes, but there are {}",
+            xs.len()
+        );
+    };
+    Ok(TensorType::new(
+        x.dtype,
+        [&is[..is.len() - 1], rest].concat(),
+    ))
+}
+
+pub(super) fn range(args: &[Arg]) -> Result<TensorType> {
+    let dtype = tensor(args, 0)?.dtype;
+    need(dtype.is_arith(), || format!("does not take {dtype}"))?;
+    (0..3).try_for_each(|i| scalar(args, i, dtype).map(drop))?;
+    let part = |i: usize| args[i].known.map(|k| k[0].clone());
+    let count = match (part(0), part(1), part(2)) {
+        (_, _, Some(step)) if step.is(0) => bail!("the step is 0"),
+        (Some(start), Some(limit), Some(step)) => match step.as_const() {
+            Some(c) if c > 0 => {
+                let n = limit.sub(&start).ceil_div(&step);
+                if is_non_negative(&n) {
+                    n
+                } else {
+                    n.max(&Dim::from(0))
+                }
+            }
+            Some(c) if c > i64::MIN => start
+                .sub(&limit)
+                .ceil_div(&Dim::constant(-c))
+                .max(&Dim::from(0)),
+            _ => Dim::UNKNOWN,
+        },
+        _ => Dim::UNKNOWN,
+    };
+    Ok(TensorType::new(dtype, vec![count]))
+}
+
+pub(super) fn dot(args: &[Arg]) -> Result<TensorType> {
+    let (a, b) = same_dtype(args, 0, 1)?;
+    need(a.dtype.is_arith(), || format!("does not take {}", a.dtype))?;
+    let (Some(x), Some(y)) = (&a.shape, &b.shape) else {
+        return Ok(TensorType::unranked(a.dtype));
+    };
+    let ([xb @ .., m, k], [yb @ .., k2, n]) = (x.as_slice(), y.as_slice()) else {
+        bail!("takes operands of two axes or more, not {a} and {b}");
+    };
+    need(!k.differs(k2), || {
+        format!("inner sizes {k} and {k2} differ")
+    })?;
+    let batch = [xb, yb].map(|s| TensorType::new(a.dtype, s));
+    let mut dims = broadcast(&[&batch[0], &batch[1]])?.expect("both are ranked");
+    dims.extend([m.clone(), n.clone()]);
+    Ok(TensorType::new(a.dtype, dims))
+}
+
+pub(super) fn conv(
+    args: &[Arg],
+    strides: &[usize],
+    dilations: &[usize],
+    input_dilations: &[usize],
+    groups: usize,
+) -> Result<TensorType> {
+    let (x, w) = same_dtype(args, 0, 1)?;
+    need(x.dtype.is_arith(), || format!("does not take {}", x.dtype))?;
+    let n = strides.len();
+    need(dilations.len() == n && input_dilations.len() == n, || {
+        "strides and dilations differ in length".into()
+    })?;
+    need(groups > 0, || "takes at least one group".into())?;
+    positive(&[strides, dilations, input_dilations])?;
+    check_pads(args, 2, n)?;
+    for (t, what) in [(x, "input"), (w, "weight")] {
+        let ok = t.rank().is_none_or(|r| r == n + 2);
+        need(ok, || {
+            format!("the {what} must have {} axes, not {t}", n + 2)
+        })?;
+    }
+    let unknown = vec![Dim::UNKNOWN; n + 2];
+    let (xs, ws) = (
+        x.shape.as_ref().unwrap_or(&unknown),
+        w.shape.as_ref().unwrap_or(&unknown),
+    );
+    let channels = ws[1].mul(&Dim::from(groups));
+    need(!xs[1].differs(&channels), || {
+        format!(
+            "the input has {} channels, the weight takes {channels}",
+            xs[1]
+        )
+    })?;
+    need(
+        ws[0].as_const().is_none_or(|o| o % groups as i64 == 0),
+        || format!("{} outputs do not divide into {groups} groups", ws[0]),
+    )?;
+    let mut dims = vec![xs[0].clone(), ws[0].clone()];
+    for i in 0..n {
+        let one = Dim::from(1);
+        // Zeros between the input's elements: (s - 1) * d + 1, and nothing for nothing.
+        let spread = match (input_dilations[i], xs[i + 2].as_const()) {
+            (1, _) | (_, Some(0)) => xs[i + 2].clone(),
+            (d, Some(s)) => Dim::constant(s).sub(&one).mul(&Dim::from(d)).add(&one),
+            (_, None) => Dim::UNKNOWN,
+        };
+        let window = ws[i + 2].sub(&one).mul(&Dim::from(dilations[i])).add(&one);
+        dims.push(window_count(
+            &spread,
+            args[2].known,
+            i,
+            n,
+            &window,
+            strides[i],
+        )?);
+    }
+    Ok(TensorType::new(x.dtype, dims))
+}
+
+pub(super) fn window(
+    args: &[Arg],
+    window: &[usize],
+    strides: &[usize],
+    dilations: &[usize],
+) -> Result<TensorType> {
+    let x = tensor(args, 0)?;
+    let n = window.len();
+    need(strides.len() == n && dilations.len() == n, || {
+        "window, strides and dilations differ in length".into()
+    })?;
+    positive(&[window, strides, dilations])?;
+    check_pads(args, 1, n)?;
+    let Some(shape) = &x.shape else {
+        return Ok(TensorType::unranked(x.dtype));
+    };
+    need(shape.len() >= n, || {
+        format!("a window of {n} axes over {x}")
+    })?;
+    let mut dims = shape.clone();
+    let first = dims.len() - n;
+    for i in 0..n {
+        let span = (window[i] - 1)
+            .checked_mul(dilations[i])
+            .map_or(Dim::UNKNOWN, |s| Dim::from(s + 1));
+        dims[first + i] = window_count(&shape[first + i], args[1].known, i, n, &span, strides[i])?;
+    }
+    Ok(TensorType::new(x.dtype, dims))
+}
+
+fn positive(lists: &[&[usize]]) -> Result<()> {
+    let ok = lists
+        .iter()
+        .all(|l| l.iter().all(|&v| v > 0 && v <= i64::MAX as usize));
+    need(ok, || {
+        "window sizes, strides and dilations must be positive".into()
+    })
+}
+
+fn check_pads(args: &[Arg], i: usize, n: usize) -> Result<()> {
+    let len = sizes(args, i)?
+        .shape
+        .as_ref()
+        .map_or(Dim::UNKNOWN, |s| s[0].clone());
+    need(!len.differs(&Dim::from(2 * n)), || {
+        format!("{len} pads for {n} spatial axes")
+    })
+}
+
+/// How many windows of `span` fit into `size` and its padding, `stride` apart; 0 if none does.
+fn window_count(
+    size: &Dim,
+    pads: Option<&[Dim]>,
+    i: usize,
+    n: usize,
+    span: &Dim,
+    stride: usize,
+) -> Result<Dim> {
+    let Some(pads) = pads else {
+        return Ok(Dim::UNKNOWN);
+    };
+    let room = size.add(&pads[i]).add(&pads[i + n]).sub(span);
+    Ok(match room.as_const() {
+        Some(r) if r < 0 => Dim::from(0),
+        Some(r) => Dim::constant(r / stride as i64 + 1),
+        None => {
+            let count = room.floor_div(&Dim::from(stride)).add(&Dim::from(1));
+            if is_non_negative(&count) {
+                count
+            } else {
+                count.max(&Dim::from(0))
+            }
+        }
+    })
+}

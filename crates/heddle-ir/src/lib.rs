@@ -1,0 +1,28 @@
+//! The graph IR: types, ops, regions, functions, builder, verifier, text form.
+//!
+//! A [`Module`] holds [`Function`]s; a function's body is a [`Region`](RegionData): a list of instructions over SSA
+//! values. Tensor ops are pure. Control flow is structured: `if` and `loop` own regions, which may use all
+//! values defined before their owner in the regions around them; `call` names a function, which may be the
+//! caller itself. An instruction is evaluated each time its region is, in order; there are no other effects.
+
+pub mod builder;
+pub mod dim;
+pub mod dtype;
+pub mod entity;
+pub mod function;
+pub mod infer;
+pub mod op;
+pub mod tensor;
+pub mod types;
+
+pub use builder::FuncBuilder;
+pub use dim::{Dim, DimBound, DimExpr};
+pub use dtype::DType;
+pub use entity::{Arena, Entity, FuncId, Inst, Region, Value};
+pub use function::{
+    Function, InstData, Loc, MAX_NESTING, Module, RegionData, Signature, ValueData, ValueDef,
+};
+pub use infer::TypeError;
+pub use op::Op;
+pub use tensor::{Tensor, TensorError};
+pub use types::{TensorType, Type};

@@ -1,0 +1,1 @@
+//! ONNX files to graph IR, and ONNX test data.
