@@ -18,7 +18,14 @@ pub struct FuncBuilder {
     open: Vec<Region>,
     known: HashMap<Value, Vec<Dim>>,
     loc: Option<Arc<Loc>>,
+    folder: Option<Folder>,
 }
+
+/// Evaluates an op on constants; `None` if it cannot.
+pub type Folder = fn(&Op, &[&Tensor]) -> Option<Vec<Tensor>>;
+
+/// Results of more elements are not folded while building: passes do that.
+const MAX_FOLDED: usize = 4096;
 
 /// A state that [`FuncBuilder::rollback`] returns to.
 pub struct Checkpoint {
@@ -37,6 +44,7 @@ impl FuncBuilder {
             func,
             known: HashMap::new(),
             loc: None,
+            folder: None,
         }
     }
 
@@ -239,6 +247,9 @@ impl FuncBuilder {
             }
         };
         let known = infer::known_results(&op, &infos);
+        if let Some(values) = self.fold(&op, args, &types) {
+            return Ok(values);
+        }
         let inst = self
             .func
             .add_inst(op, args.to_vec(), regions, types, self.loc.clone());
@@ -249,5 +260,21 @@ impl FuncBuilder {
             self.known.insert(results[0], known);
         }
         Ok(results)
+    }
+
+    /// Constants in place of the op, if it is pure, its operands are constants and its results are small.
+    fn fold(&mut self, op: &Op, args: &[Value], types: &[Type]) -> Option<Vec<Value>> {
+        let folder = self.folder?;
+        if args.is_empty() || op.region_count() > 0 || !op.is_pure() {
+            return None;
+        }
+        let small = |t: &Type| {
+            let shape = t.as_tensor()?.static_shape()?;
+            crate::tensor::element_count(&shape).filter(|n| *n <= MAX_FOLDED)
+        };
+        types.iter().map(small).collect::<Option<Vec<_>>>()?;
+        let operands: Option<Vec<_>> = args.iter().map(|v| self.func.constant(*v)).collect();
+        let results = folder(op, &operands?)?;
+        Some(results.into_iter().map(|t| self.constant(t)).collect())
     }
 }

@@ -1,0 +1,496 @@
+//! What an expansion works with: the node's inputs and attributes, and shorthands to emit IR.
+
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, TensorType, Type, TypeError, Value};
+
+use crate::proto::{AttributeProto, NodeProto, TensorProto};
+
+/// Why a node could not be expanded. The importer adds the node's name and operator.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum OpError {
+    /// The node is valid, but Heddle does not do this (yet).
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// The node breaks the operator's specification.
+    #[error("{0}")]
+    Invalid(String),
+    /// An emitted op does not take its operands: the node's inputs have wrong types or shapes.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+}
+
+/// The result of most shorthands.
+pub type Result<T> = std::result::Result<T, OpError>;
+
+/// One node that is being expanded.
+pub struct NodeCx<'a> {
+    /// Where IR goes.
+    pub b: &'a mut FuncBuilder,
+    /// The node.
+    pub node: &'a NodeProto,
+    /// Its inputs; `None` where one is left out.
+    pub inputs: Vec<Option<Value>>,
+    /// The version of the node's domain that the model imports.
+    pub opset: i64,
+    /// Attributes by name, references to a function's attributes resolved.
+    pub attrs: Vec<(&'a str, &'a AttributeProto)>,
+    /// Reads a tensor attribute, which may lie in an external file.
+    pub load: &'a dyn Fn(&TensorProto) -> Result<Tensor>,
+}
+
+// ---- inputs and attributes
+
+impl<'a> NodeCx<'a> {
+    /// A required input.
+    pub fn input(&self, i: usize) -> Result<Value> {
+        self.opt(i)
+            .ok_or_else(|| OpError::Invalid(format!("input {i} is missing")))
+    }
+
+    /// An optional input.
+    pub fn opt(&self, i: usize) -> Option<Value> {
+        self.inputs.get(i).copied().flatten()
+    }
+
+    /// All inputs, none of which may be left out.
+    pub fn all_inputs(&self) -> Result<Vec<Value>> {
+        (0..self.inputs.len()).map(|i| self.input(i)).collect()
+    }
+
+    /// How many outputs the node lists.
+    pub fn output_count(&self) -> usize {
+        self.node.output.len()
+    }
+
+    /// Whether the node wants its output `i`.
+    pub fn wants(&self, i: usize) -> bool {
+        self.node.output.get(i).is_some_and(|n| !n.is_empty())
+    }
+
+    /// The attribute, if the node has it.
+    pub fn attr(&self, name: &str) -> Option<&'a AttributeProto> {
+        self.attrs.iter().find(|(n, _)| *n == name).map(|(_, a)| *a)
+    }
+
+    /// An integer attribute.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.attr(name).and_then(|a| a.i)
+    }
+
+    /// An integer attribute, or its default.
+    pub fn int_or(&self, name: &str, default: i64) -> i64 {
+        self.int(name).unwrap_or(default)
+    }
+
+    /// An integer attribute that must be there.
+    pub fn int_req(&self, name: &str) -> Result<i64> {
+        self.int(name).ok_or_else(|| missing(name))
+    }
+
+    /// An integer attribute that means yes or no.
+    pub fn flag(&self, name: &str, default: bool) -> bool {
+        self.int(name).map_or(default, |v| v != 0)
+    }
+
+    /// A float attribute, or its default.
+    pub fn float_or(&self, name: &str, default: f32) -> f32 {
+        self.float(name).unwrap_or(default)
+    }
+
+    /// A float attribute.
+    pub fn float(&self, name: &str) -> Option<f32> {
+        self.attr(name).and_then(|a| a.f)
+    }
+
+    /// A string attribute. Errors when it is not UTF-8.
+    pub fn str(&self, name: &str) -> Result<Option<&'a str>> {
+        let Some(bytes) = self.attr(name).and_then(|a| a.s.as_deref()) else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(bytes);
+        text.map(Some)
+            .map_err(|_| OpError::Invalid(format!("attribute `{name}` is not UTF-8")))
+    }
+
+    /// A string attribute, or its default.
+    pub fn str_or(&self, name: &str, default: &'a str) -> Result<&'a str> {
+        Ok(self.str(name)?.unwrap_or(default))
+    }
+
+    /// A list of integers.
+    pub fn ints(&self, name: &str) -> Option<&'a [i64]> {
+        self.attr(name).map(|a| a.ints.as_slice())
+    }
+
+    /// A list of floats.
+    pub fn floats(&self, name: &str) -> Option<&'a [f32]> {
+        self.attr(name).map(|a| a.floats.as_slice())
+    }
+
+    /// A list of strings.
+    pub fn strs(&self, name: &str) -> Result<Option<Vec<&'a str>>> {
+        let Some(a) = self.attr(name) else {
+            return Ok(None);
+        };
+        let texts: std::result::Result<_, _> =
+            a.strings.iter().map(|s| std::str::from_utf8(s)).collect();
+        texts
+            .map(Some)
+            .map_err(|_| OpError::Invalid(format!("attribute `{name}` is not UTF-8")))
+    }
+
+    /// A tensor attribute.
+    pub fn tensor(&self, name: &str) -> Result<Option<Tensor>> {
+        self.attr(name)
+            .and_then(|a| a.t.as_ref())
+            .map(|t| (self.load)(t))
+            .transpose()
+    }
+}
+
+// ---- what is known of values
+
+impl NodeCx<'_> {
+    /// The tensor type of a value.
+    pub fn tensor_ty(&self, v: Value) -> Result<&TensorType> {
+        let ty = self.b.ty(v);
+        ty.as_tensor()
+            .ok_or_else(|| OpError::Invalid(format!("a tensor is needed, not {ty}")))
+    }
+
+    /// The element type of a tensor.
+    pub fn dtype(&self, v: Value) -> Result<DType> {
+        Ok(self.tensor_ty(v)?.dtype)
+    }
+
+    /// The shape of a tensor, whose rank must be known.
+    pub fn shape(&self, v: Value) -> Result<Vec<Dim>> {
+        self.tensor_ty(v)?
+            .shape
+            .clone()
+            .ok_or_else(|| OpError::Unsupported("an input whose rank is not known".into()))
+    }
+
+    /// The rank of a tensor, which must be known.
+    pub fn rank(&self, v: Value) -> Result<usize> {
+        Ok(self.shape(v)?.len())
+    }
+
+    /// The elements of an integer array of rank 0 or 1, when all are known constants.
+    pub fn const_i64s(&self, v: Value) -> Option<Vec<i64>> {
+        let small = self
+            .b
+            .known(v)
+            .and_then(|k| k.iter().map(Dim::as_const).collect());
+        small.or_else(|| self.b.func().constant(v)?.to_i64s())
+    }
+
+    /// The elements of a constant float array.
+    pub fn const_f64s(&self, v: Value) -> Option<Vec<f64>> {
+        self.b.func().constant(v)?.to_f64s()
+    }
+
+    /// An axis as ONNX counts it (negative: from the end) as an index below `rank`.
+    pub fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
+        let r = rank as i64;
+        if axis < -r || axis >= r {
+            return Err(OpError::Invalid(format!(
+                "axis {axis} is out of range for {rank} axes"
+            )));
+        }
+        Ok((if axis < 0 { axis + r } else { axis }) as usize)
+    }
+
+    /// Several axes, sorted; an axis named twice is an error.
+    pub fn axes(&self, axes: &[i64], rank: usize) -> Result<Vec<usize>> {
+        let mut list = axes
+            .iter()
+            .map(|&a| self.axis(a, rank))
+            .collect::<Result<Vec<_>>>()?;
+        list.sort_unstable();
+        if list.windows(2).any(|w| w[0] == w[1]) {
+            return Err(OpError::Invalid(format!("axes {axes:?} name one twice")));
+        }
+        Ok(list)
+    }
+}
+
+// ---- emitting IR
+
+impl NodeCx<'_> {
+    /// An op with one result.
+    pub fn op(&mut self, op: Op, args: &[Value]) -> Result<Value> {
+        Ok(self.b.op1(op, args)?)
+    }
+
+    /// An elementwise op with one operand.
+    pub fn unary(&mut self, kind: UnaryOp, x: Value) -> Result<Value> {
+        self.op(Op::Unary(kind), &[x])
+    }
+
+    /// An elementwise op with two operands (broadcast; same element type).
+    pub fn binary(&mut self, kind: BinaryOp, a: Value, b: Value) -> Result<Value> {
+        self.op(Op::Binary(kind), &[a, b])
+    }
+
+    /// A comparison (broadcast; same element type).
+    pub fn compare(&mut self, kind: CompareOp, a: Value, b: Value) -> Result<Value> {
+        self.op(Op::Compare(kind), &[a, b])
+    }
+
+    /// `cond ? a : b`, broadcast.
+    pub fn select(&mut self, cond: Value, a: Value, b: Value) -> Result<Value> {
+        self.op(Op::Select, &[cond, a, b])
+    }
+
+    /// The sum.
+    pub fn add(&mut self, a: Value, b: Value) -> Result<Value> {
+        self.binary(BinaryOp::Add, a, b)
+    }
+
+    /// The difference.
+    pub fn sub(&mut self, a: Value, b: Value) -> Result<Value> {
+        self.binary(BinaryOp::Sub, a, b)
+    }
+
+    /// The product.
+    pub fn mul(&mut self, a: Value, b: Value) -> Result<Value> {
+        self.binary(BinaryOp::Mul, a, b)
+    }
+
+    /// The quotient.
+    pub fn div(&mut self, a: Value, b: Value) -> Result<Value> {
+        self.binary(BinaryOp::Div, a, b)
+    }
+
+    /// A constant of rank 0 with the element type of `x`.
+    pub fn scalar_like(&mut self, x: Value, value: f64) -> Result<Value> {
+        let dtype = self.dtype(x)?;
+        if !dtype.is_arith() && dtype != DType::Bool {
+            return Err(OpError::Unsupported(format!("arithmetic on {dtype}")));
+        }
+        Ok(self.b.scalar(dtype, value))
+    }
+
+    /// Converted to another element type; nothing is emitted when it has that type already.
+    pub fn cast(&mut self, x: Value, to: DType) -> Result<Value> {
+        if self.dtype(x)? == to {
+            return Ok(x);
+        }
+        self.op(Op::cast(to), &[x])
+    }
+
+    /// Reshaped to constant sizes, one of which may be -1.
+    pub fn reshape(&mut self, x: Value, sizes: &[i64]) -> Result<Value> {
+        let shape = self.b.i64s(sizes);
+        self.op(Op::Reshape, &[x, shape])
+    }
+
+    /// Reshaped to the sizes that an `i64[k]` value holds.
+    pub fn reshape_to(&mut self, x: Value, shape: Value) -> Result<Value> {
+        self.op(Op::Reshape, &[x, shape])
+    }
+
+    /// With axes permuted; nothing is emitted for the identity.
+    pub fn transpose(&mut self, x: Value, perm: &[usize]) -> Result<Value> {
+        if perm.iter().enumerate().all(|(i, &p)| i == p) && self.rank(x)? == perm.len() {
+            return Ok(x);
+        }
+        self.op(
+            Op::Transpose {
+                perm: perm.to_vec(),
+            },
+            &[x],
+        )
+    }
+
+    /// With axes of size 1 added: they are the result's `axes` (ascending).
+    pub fn unsqueeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
+        if axes.is_empty() {
+            return Ok(x);
+        }
+        self.op(
+            Op::Unsqueeze {
+                axes: axes.to_vec(),
+            },
+            &[x],
+        )
+    }
+
+    /// With the axes (ascending, of size 1) removed.
+    pub fn squeeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
+        if axes.is_empty() {
+            return Ok(x);
+        }
+        self.op(
+            Op::Squeeze {
+                axes: axes.to_vec(),
+            },
+            &[x],
+        )
+    }
+
+    /// Broadcast together with the shape that an `i64[k]` value holds.
+    pub fn broadcast_to(&mut self, x: Value, shape: Value) -> Result<Value> {
+        self.op(Op::Broadcast, &[x, shape])
+    }
+
+    /// `x[.., start..end, ..]` along one axis with constant bounds (Python's semantics, step 1).
+    pub fn slice(&mut self, x: Value, axis: usize, start: i64, end: i64) -> Result<Value> {
+        self.slice_step(x, axis, start, end, 1)
+    }
+
+    /// [`slice`](Self::slice) with a step.
+    pub fn slice_step(
+        &mut self,
+        x: Value,
+        axis: usize,
+        start: i64,
+        end: i64,
+        step: i64,
+    ) -> Result<Value> {
+        let bounds = [start, end, step].map(|v| self.b.i64s(&[v]));
+        self.op(
+            Op::Slice { axes: vec![axis] },
+            &[x, bounds[0], bounds[1], bounds[2]],
+        )
+    }
+
+    /// Reversed along an axis.
+    pub fn reverse(&mut self, x: Value, axis: usize) -> Result<Value> {
+        self.slice_step(x, axis, -1, i64::MIN, -1)
+    }
+
+    /// Joined along an axis; nothing is emitted for a single value.
+    pub fn concat(&mut self, parts: &[Value], axis: usize) -> Result<Value> {
+        match parts {
+            [one] => Ok(*one),
+            _ => self.op(Op::Concat { axis }, parts),
+        }
+    }
+
+    /// `indices`' shape replaces `axis` of `x`.
+    pub fn gather(&mut self, x: Value, indices: Value, axis: usize) -> Result<Value> {
+        self.op(Op::Gather { axis }, &[x, indices])
+    }
+
+    /// A reduction over the axes (ascending).
+    pub fn reduce(
+        &mut self,
+        kind: ReduceOp,
+        x: Value,
+        axes: &[usize],
+        keep: bool,
+    ) -> Result<Value> {
+        self.op(
+            Op::Reduce {
+                kind,
+                axes: axes.to_vec(),
+                keep,
+            },
+            &[x],
+        )
+    }
+
+    /// The mean over the axes (floats; integers divide toward zero).
+    pub fn mean(&mut self, x: Value, axes: &[usize], keep: bool) -> Result<Value> {
+        let sum = self.reduce(ReduceOp::Sum, x, axes, keep)?;
+        let count = self.count(x, axes)?;
+        let dtype = self.dtype(x)?;
+        let count = self.cast(count, dtype)?;
+        self.div(sum, count)
+    }
+
+    /// `exp(x) / sum(exp(x))` along the axes, without overflow.
+    pub fn softmax(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
+        let max = self.reduce(ReduceOp::Max, x, axes, true)?;
+        let shifted = self.sub(x, max)?;
+        let exp = self.unary(UnaryOp::Exp, shifted)?;
+        let sum = self.reduce(ReduceOp::Sum, exp, axes, true)?;
+        self.div(exp, sum)
+    }
+
+    /// Matrix product with NumPy's rules for ranks: vectors get an axis that is dropped again.
+    pub fn matmul(&mut self, a: Value, b: Value) -> Result<Value> {
+        let (ra, rb) = (self.rank(a)?, self.rank(b)?);
+        if ra == 0 || rb == 0 {
+            return Err(OpError::Invalid("a matrix product takes no scalars".into()));
+        }
+        let x = if ra == 1 { self.unsqueeze(a, &[0])? } else { a };
+        let y = if rb == 1 { self.unsqueeze(b, &[1])? } else { b };
+        let mut z = self.op(Op::Dot, &[x, y])?;
+        let rank = self.rank(z)?;
+        if rb == 1 {
+            z = self.squeeze(z, &[rank - 1])?;
+        }
+        if ra == 1 {
+            let last = self.rank(z)? - 1;
+            z = self.squeeze(z, &[if rb == 1 { last } else { rank - 2 }])?;
+        }
+        Ok(z)
+    }
+
+    /// The shape, as `i64[rank]`.
+    pub fn shape_of(&mut self, x: Value) -> Result<Value> {
+        self.op(Op::Shape, &[x])
+    }
+
+    /// The size of one axis, as `i64[]`.
+    pub fn size_of(&mut self, x: Value, axis: usize) -> Result<Value> {
+        if let Some(size) = self.shape(x)?.get(axis).and_then(Dim::as_const) {
+            return Ok(self.b.i64(size));
+        }
+        let shape = self.shape_of(x)?;
+        let index = self.b.i64(axis as i64);
+        self.gather(shape, index, 0)
+    }
+
+    /// The number of elements along the axes, as `i64[]`.
+    pub fn count(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
+        let mut count = self.b.i64(1);
+        for &axis in axes {
+            let size = self.size_of(x, axis)?;
+            count = self.mul(count, size)?;
+        }
+        Ok(count)
+    }
+
+    /// An `i64[k]` value out of `k` values `i64[]`.
+    pub fn stack_i64s(&mut self, parts: &[Value]) -> Result<Value> {
+        if parts.is_empty() {
+            return Ok(self.b.i64s(&[]));
+        }
+        let rows = parts
+            .iter()
+            .map(|&p| self.unsqueeze(p, &[0]))
+            .collect::<Result<Vec<_>>>()?;
+        self.concat(&rows, 0)
+    }
+
+    /// `start, start+1, …, end-1` as `i64`, from two `i64[]` values.
+    pub fn range(&mut self, start: Value, end: Value) -> Result<Value> {
+        let one = self.b.i64(1);
+        self.op(Op::Range, &[start, end, one])
+    }
+
+    /// A value of this type and shape (`i64[k]`), all elements one number.
+    pub fn full(&mut self, dtype: DType, shape: Value, value: f64) -> Result<Value> {
+        let scalar = self.b.scalar(dtype, value);
+        self.broadcast_to(scalar, shape)
+    }
+
+    /// Checks that two tensors have one element type.
+    pub fn same_type(&self, a: Value, b: Value) -> Result<()> {
+        let (x, y): (&Type, &Type) = (self.b.ty(a), self.b.ty(b));
+        match (x.as_tensor(), y.as_tensor()) {
+            (Some(s), Some(t)) if s.dtype == t.dtype => Ok(()),
+            _ => Err(OpError::Invalid(format!(
+                "inputs are {x} and {y}, but must be of one type"
+            ))),
+        }
+    }
+}
+
+fn missing(name: &str) -> OpError {
+    OpError::Invalid(format!("attribute `{name}` is missing"))
+}

@@ -1,0 +1,28 @@
+//! Operators: each is a function that expands a node into IR ops, with the semantics of the node's opset version.
+//!
+//! Control-flow operators, which own graphs, are the importer's own.
+
+mod cx;
+
+pub use cx::{NodeCx, OpError};
+
+use heddle_ir::Value;
+
+/// Expands one node; returns its outputs, in order (all that the operator defines, or at least those that the node names).
+pub type Expand = fn(&mut NodeCx) -> Result<Vec<Value>, OpError>;
+
+/// Operators of one file: name and expansion.
+pub type Table = &'static [(&'static str, Expand)];
+
+/// All tables, by domain. The default domain is "".
+const TABLES: &[(&str, Table)] = &[];
+
+/// The expansion of an operator, if there is one.
+pub fn lookup(domain: &str, op_type: &str) -> Option<Expand> {
+    TABLES
+        .iter()
+        .filter(|(d, _)| *d == domain)
+        .flat_map(|(_, table)| table.iter())
+        .find(|(name, _)| *name == op_type)
+        .map(|(_, expand)| *expand)
+}
