@@ -24,5 +24,5 @@ pub use function::{
 };
 pub use infer::TypeError;
 pub use op::Op;
-pub use tensor::{Tensor, TensorError};
+pub use tensor::{Datum, Tensor, TensorError};
 pub use types::{TensorType, Type};

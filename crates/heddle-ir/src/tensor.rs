@@ -266,3 +266,20 @@ impl fmt::Debug for Tensor {
         write!(f, "{}{:?}", self.dtype, self.shape)
     }
 }
+
+/// A value as it crosses the border of a program: what inputs are given as and outputs come as.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Datum {
+    /// An array.
+    Tensor(Tensor),
+    /// A list.
+    Seq(Vec<Datum>),
+    /// A value or none.
+    Opt(Option<Box<Datum>>),
+}
+
+impl From<Tensor> for Datum {
+    fn from(tensor: Tensor) -> Self {
+        Datum::Tensor(tensor)
+    }
+}
