@@ -1,51 +1,22 @@
 """Runs Heddle on the zoo's models and compares its outputs with the float64 references.
 usage: python check_zoo.py OUT [--heddle PATH] [--models a,b] [--f64]
 
-OUT is what the zoo's make.py wrote: MODEL_KIND_bBATCH.onnx and, for each, MODEL_bBATCH_sSEED.npz with
-the inputs `in_NAME` and references `out_I`. An output's error is max|got - want| / max|want|;
-integers must be equal. Exit status 0 only if every error is within 1e-4, or 1e-9 with --f64."""
+OUT is what the zoo's make.py wrote: MODEL_KIND_bBATCH.onnx and, for each, MODEL_bBATCH_sSEED.npz
+with the inputs `in_NAME` and the references `out_I`. An output's error is max|got - want| /
+max|want|; integers must be equal. Exit status 0 only if all errors are within 1e-4, or 1e-9 with
+--f64."""
 import argparse
 import re
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 
+from heddle import HEDDLE, relative_error, run_heddle
+
 LIMIT_F32, LIMIT_F64 = 1e-4, 1e-9
 LIMIT_ROUNDED = 1.2e-7  # a reference stored as float32 is itself only this good
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def relative_error(got, want) -> float:
-    """max|got - want| / max|want|; infinite where shapes, integers or NaNs differ."""
-    if got.shape != want.shape:
-        return float("inf")
-    if want.dtype.kind in "iub":
-        return 0.0 if np.array_equal(got, want) else float("inf")
-    if not want.size:
-        return 0.0
-    scale = max(float(np.abs(want).max()), 1e-30)
-    error = float(np.abs(got.astype(np.float64) - want).max()) / scale
-    return error if np.isfinite(error) else float("inf")
-
-
-def run_heddle(heddle, model, inputs, f64=False):
-    """The outputs of `heddle run` by name, and its wall time in seconds; raises with its stderr."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(source, **inputs)
-        command = [heddle, "run", model, "--input", source, "--output", target]
-        begin = time.perf_counter()
-        done = subprocess.run(command + ["--f64"] * f64, capture_output=True, text=True)
-        seconds = time.perf_counter() - begin
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
-        with np.load(target) as arrays:
-            return dict(arrays), seconds
 
 
 def check_set(args, model, data):
@@ -72,7 +43,7 @@ def main():
     """Prints one row for each model and set, and the runner's summary line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--heddle", default=ROOT / "target/release/heddle")
+    parser.add_argument("--heddle", default=HEDDLE)
     parser.add_argument("--models", default="", help="names, separated by commas; default: all")
     parser.add_argument("--f64", action="store_true")
     args = parser.parse_args()
@@ -89,7 +60,8 @@ def main():
             passed, failed = passed + good, failed + (not good)
             seed = data.stem.rsplit("_s", 1)[1]
             verdict = "ok" if good else f"FAILED (limit {limit:.1e})"
-            print(f"{model.stem:26} {seed:>3} {seconds:8.2f} {error:10.1e} {verdict} {note}", flush=True)
+            row = f"{model.stem:26} {seed:>3} {seconds:8.2f} {error:10.1e} {verdict} {note}"
+            print(row.rstrip(), flush=True)
     if args.f64:
         print(f"references over 1 MiB are stored as float32: checked to {LIMIT_ROUNDED:.1e} only")
     print(f"{passed} passed, {failed} failed")

@@ -175,7 +175,7 @@ TEXTS = {
     "call_with_too_many_inputs": ("(float x) => (float y) { [caller] y = local.f (x, x, x) }\n" + F
                                   + " f (a) => (b) { b = Neg(a) }", "caller"),
     "call_without_a_needed_input": ("(float x) => (float y) { [caller] y = local.f (x) }\n" + F
-                                    + " f (a, needed) => (c) { c = Add(a, needed) }"),
+                                    + " f (a, needed) => (c) { c = Add(a, needed) }",),
     "operator_with_too_many_inputs": ("(float x) => (float y) { [negator] y = Neg (x, x, x) }",
                                       "negator"),
     "operator_with_too_few_inputs": ("(float x) => (float y) { [adder] y = Add (x) }", "adder"),

@@ -24,6 +24,7 @@ class Program:
     inputs: list[tuple]
     opset: int = 17
     ir: int = 8
+    dissent: str = ""  # why ONNX Runtime computes something else
     recursive: bool = field(init=False)
 
     def __post_init__(self):

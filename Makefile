@@ -1,0 +1,41 @@
+# make demo           three models with control flow, run and checked
+# make test           everything that is tested, within 20 minutes on 2 cores
+# make zoo ZOO=DIR    the zoo's models against their float64 references
+# make bench-import   time and memory to import 3 GB of weights
+# make test STAGES="corpus-dump corpus"   some stages of the test only
+
+PYTHON ?= python3
+VENV := .venv
+HEDDLE := target/release/heddle
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export PYTHON
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: build setup demo test zoo bench-import clean
+
+build: setup
+	cargo build --release
+
+setup: $(VENV)/.stamp
+
+$(VENV)/.stamp: scripts/requirements.txt scripts/setup.sh
+	scripts/setup.sh $(VENV)
+	touch $@
+
+demo: build
+	$(VENV)/bin/python scripts/demo.py
+
+test: setup
+	$(VENV)/bin/python scripts/run_stages.py $(STAGES)
+
+zoo: build
+	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
+	$(VENV)/bin/python scripts/check_zoo.py $(ZOO)
+	$(VENV)/bin/python scripts/check_zoo.py $(ZOO) --f64
+
+bench-import: build
+	$(VENV)/bin/python scripts/big_model.py target/big --heddle $(HEDDLE)
+
+clean:
+	cargo clean
+	rm -rf $(VENV)

@@ -1,0 +1,77 @@
+"""Runs all tests, stage by stage, and adds up what passed and failed.
+usage: python run_stages.py [STAGE ...]
+
+A stage that prints no counts of its own is one case. Exit status 0 only if nothing failed."""
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = shlex.quote(sys.executable)
+HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/corpus"
+STAGES = {
+    "format": "cargo fmt --all --check",
+    "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
+    "rustdoc": "cargo doc --workspace --no-deps",
+    "cargo-test": "cargo test --workspace --no-fail-fast",
+    "release-build": "cargo build --release",
+    "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
+    "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt",
+    "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
+    "corpus": f"{HEDDLE} test {CORPUS}/cases",
+    "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
+    "demo": f"{PYTHON} scripts/demo.py",
+}
+COUNTS = re.compile(r"(\d+) passed[,;] (\d+) failed")
+
+
+def run(name: str, command: str) -> tuple[int, int]:
+    """Runs one stage with its output passed on; (passed, failed)."""
+    print(f"\n=== {name}: {command.replace(PYTHON, 'python')}", flush=True)
+    environment = os.environ | {"RUSTDOCFLAGS": "-D warnings", "PYTHONUNBUFFERED": "1"}
+    cargo_test, passed, failed = command.startswith("cargo test"), 0, 0
+    try:
+        child = subprocess.Popen(shlex.split(command), cwd=ROOT, env=environment, text=True,
+                                 errors="replace", stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT)
+    except OSError as error:
+        print(error)
+        return 0, 1
+    for line in child.stdout:
+        print(line, end="", flush=True)
+        counts = COUNTS.search(line)
+        if counts and (not cargo_test or line.startswith("test result")):
+            good, bad = map(int, counts.groups())
+            # cargo prints one summary for each test program, the others one at their end
+            passed, failed = (passed + good, failed + bad) if cargo_test else (good, bad)
+    status = child.wait()
+    if status:
+        return passed, max(failed, 1)
+    return (passed, failed) if passed or failed else (1, 0)
+
+
+def main(chosen) -> int:
+    """Runs the chosen stages, or all, to the end whatever fails."""
+    unknown = [name for name in chosen if name not in STAGES]
+    if unknown:
+        sys.exit(f"no stage named {', '.join(unknown)}; there are {', '.join(STAGES)}")
+    rows = []
+    for name, command in STAGES.items():
+        if not chosen or name in chosen:
+            begin = time.perf_counter()
+            passed, failed = run(name, command)
+            rows.append((name, time.perf_counter() - begin, passed, failed))
+    print(f"\n{'stage':14} {'seconds':>8} {'passed':>7} {'failed':>7}")
+    for name, seconds, passed, failed in rows:
+        print(f"{name:14} {seconds:8.1f} {passed:7} {failed:7}")
+    seconds, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3))
+    print(f"{'total':14} {seconds:8.1f}\n{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
