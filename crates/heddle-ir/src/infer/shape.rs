@@ -238,10 +238,16 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
         None => None,
     };
     match (place(start), place(end)) {
-        (Some(s), Some(e)) => match e.sub(&s) {
-            d if is_non_negative(&d) => d,
-            d => d.max(&zero),
-        },
+        // From a place at the front to the end: what is in front need not be clamped twice.
+        (Some(_), Some(e)) if e == *size && start.as_const().is_some_and(|s| s >= 0) => {
+            if start.is(0) {
+                e
+            } else {
+                e.sub(start).max(&zero)
+            }
+        }
+        (Some(_), Some(e)) if start.is(0) => e,
+        (Some(s), Some(e)) => e.sub(&s).max(&zero),
         _ => bound(Dim::UNKNOWN),
     }
 }
