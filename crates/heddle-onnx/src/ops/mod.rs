@@ -2,7 +2,21 @@
 //!
 //! Control-flow operators, which own graphs, are the importer's own.
 
+mod attention;
+mod contrib;
+mod conv;
 mod cx;
+mod deform;
+mod detection;
+mod grid;
+mod linear_attention;
+mod norm;
+mod pool;
+mod quant;
+mod resize;
+mod roi;
+mod signal;
+mod sizes;
 
 pub use cx::{NodeCx, OpError};
 
@@ -15,7 +29,21 @@ pub type Expand = fn(&mut NodeCx) -> Result<Vec<Value>, OpError>;
 pub type Table = &'static [(&'static str, Expand)];
 
 /// All tables, by domain. The default domain is "".
-const TABLES: &[(&str, Table)] = &[];
+const TABLES: &[(&str, Table)] = &[
+    ("", attention::OPS),
+    ("", conv::OPS),
+    ("", deform::OPS),
+    ("", detection::OPS),
+    ("", grid::OPS),
+    ("", linear_attention::OPS),
+    ("", norm::OPS),
+    ("", pool::OPS),
+    ("", quant::OPS),
+    ("", resize::OPS),
+    ("", roi::OPS),
+    ("", signal::OPS),
+    ("com.microsoft", contrib::OPS),
+];
 
 /// The expansion of an operator, if there is one.
 pub fn lookup(domain: &str, op_type: &str) -> Option<Expand> {

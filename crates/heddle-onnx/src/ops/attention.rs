@@ -1,0 +1,6 @@
+//! Attention and RotaryEmbedding.
+
+use super::Table;
+
+/// The operators of this file.
+pub(super) const OPS: Table = &[];

@@ -1,0 +1,6 @@
+//! Normalisations.
+
+use super::Table;
+
+/// The operators of this file.
+pub(super) const OPS: Table = &[];

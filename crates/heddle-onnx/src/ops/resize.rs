@@ -1,0 +1,6 @@
+//! Resize and Upsample.
+
+use super::Table;
+
+/// The operators of this file.
+pub(super) const OPS: Table = &[];
