@@ -18,7 +18,7 @@ def loop_trip_count(n, x):
 
 
 @program("""(int64[1] n, bool[1] go, int64 x) => (int64 y) {
-  y = Loop <body = step (int64 i, bool c, int64 s) => (bool d, int64 t) {
+  y = Loop <body = step (int64 i, bool[1] c, int64 s) => (bool[1] d, int64 t) {
     d = Identity(c)  t = Add(s, i)
   }> (n, go, x)
 }""", ([4], [True], 1), ([4], [False], 1))
