@@ -78,7 +78,7 @@ def main():
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     failed = sum(row[-1] == "FAILED" for row in rows)
-    print("\nf32 error: against ONNX Runtime, or numpy where it refuses; f64: against numpy in float64")
+    print("\nf32 error: against ONNX Runtime, or numpy where it refuses; f64 error: against numpy")
     print(f"{len(rows) - 1 - failed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -1,7 +1,7 @@
 """Three small but real networks, one for each kind of control flow, with the same in numpy beside.
 
-Each is ONNX text whose weights are added as initializers; `twin` computes it in float64 and also says
-in a few words what the control flow did."""
+Each is ONNX text whose weights are added as initializers; `twin` computes it in float64 and also
+says in a few words what the control flow did."""
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -104,7 +104,8 @@ def gated_resnet() -> Demo:
       x{k + 1} = If <then_branch = run{k} () => (float[1, 16, 16, 16] y{k}) {{
           p{k} = {conv} (x{k}, a{k}_w, a{k}_b)  q{k} = Relu(p{k})
           r{k} = {conv} (q{k}, b{k}_w, b{k}_b)  s{k} = Add(x{k}, r{k})  y{k} = Relu(s{k}) }},
-        else_branch = skip{k} () => (float[1, 16, 16, 16] z{k}) {{ z{k} = Identity(x{k}) }}> (gate{k})
+        else_branch = skip{k} () => (float[1, 16, 16, 16] z{k}) {{
+          z{k} = Identity(x{k}) }}> (gate{k})
       """)
     text = """(float[1, 3, 16, 16] image) => (float[1, 10] classes, bool[6] gates)
               <float zero = {0}, int64[1] all = {-1}> {

@@ -167,7 +167,8 @@ def if_in_loop_returns_captured(n, c, x, z):
     return x if c or n == 0 else z
 
 
-@program("""(int64 n, float[N] x) => (float[K] y) <int64 one = {1}, int64 zero = {0}, int64 two = {2}> {
+@program("""(int64 n, float[N] x) => (float[K] y)
+            <int64 one = {1}, int64 zero = {0}, int64 two = {2}> {
   y = Loop <body = body (int64 i, bool c, float[P] s) => (bool d, float[Q] t) {
     d = Identity(c)
     m = Mod(i, two)  odd = Equal(m, one)

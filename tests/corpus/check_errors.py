@@ -1,8 +1,9 @@
 """Runs Heddle on the broken models and checks that each ends in a clean error.
 usage: python check_errors.py DIR [--heddle PATH]
 
-Clean: exit status 1 to 125 (and not 101, Rust's panic), no signal, within the time limit, in 3 GiB of
-address space, with every TEXT of expect.txt's `error: TEXT` lines in the message, whatever its case."""
+Clean: exit status 1 to 125 (and not 101, Rust's panic), no signal, within the time limit, in 3 GiB
+of address space, with every TEXT of expect.txt's `error: TEXT` lines in the message, whatever its
+case."""
 import argparse
 import os
 import resource

@@ -18,7 +18,7 @@ def header(number: int, length: int) -> bytes:
 
 
 def nest(layers, innermost: bytes) -> bytes:
-    """Each of the layers, outermost first, is (a message's bytes, the field that holds the next)."""
+    """Each layer, outermost first, is (a message's bytes, the field that holds the next)."""
     chunks, length = [innermost], len(innermost)
     for fixed, number in reversed(layers):
         chunk = fixed + header(number, length)

@@ -1,7 +1,7 @@
 """Models that must end in a clean error: what is wrong with each, and what its message must name.
 
-Each folder holds model.onnx and expect.txt. A line `error: TEXT` there asks for TEXT in the message,
-whatever its case; a line `may succeed` says that a result is as good as a refusal."""
+Each folder holds model.onnx and expect.txt. A line `error: TEXT` there asks for TEXT in the
+message, whatever its case; a line `may succeed` says that a result is as good as a refusal."""
 import os
 from pathlib import Path
 
@@ -17,10 +17,12 @@ LOOP = "(int64 i, bool c, float s) => (bool d, float t)"
 # name: (the graph from its inputs on, then functions; what the message must contain)
 TEXTS = {
     "endless_loop": ("""(float x) => (float y) {
-        [spinner] y = Loop <body = b """ + LOOP + """ { d = Identity(c)  t = Add(s, s) }> ("", "", x)
+        [spinner] y = Loop <body = b """ + LOOP + """ {
+          d = Identity(c)  t = Add(s, s) }> ("", "", x)
         }""", "spinner"),
     "endless_while": ("""(float x) => (float y) <bool yes = {1}> {
-        [spinner] y = Loop <body = b """ + LOOP + """ { d = Identity(yes)  t = Neg(s) }> ("", yes, x)
+        [spinner] y = Loop <body = b """ + LOOP + """ {
+          d = Identity(yes)  t = Neg(s) }> ("", yes, x)
         }""", "spinner"),
     "endless_huge_trip_count": ("""(float x) => (float y) {
         big = Constant <value = int64 {9223372036854775807}> ()
@@ -179,14 +181,18 @@ TEXTS = {
     "operator_with_too_many_inputs": ("(float x) => (float y) { [negator] y = Neg (x, x, x) }",
                                       "negator"),
     "operator_with_too_few_inputs": ("(float x) => (float y) { [adder] y = Add (x) }", "adder"),
-    "rank_of_matmul": ("(float x, float[2] z) => (float y) { [product] y = MatMul(x, z) }", "product"),
-    "rank_of_conv": ("(float[3] x, float[1, 1, 3, 3] w) => (float y) { [conv] y = Conv(x, w) }", "conv"),
-    "shape_of_broadcast": ("(float[2] x, float[3] z) => (float[N] y) { [adder] y = Add(x, z) }", "adder"),
+    "rank_of_matmul": ("(float x, float[2] z) => (float y) { [product] y = MatMul(x, z) }",
+                       "product"),
+    "rank_of_conv": ("(float[3] x, float[1, 1, 3, 3] w) => (float y) "
+                     "{ [conv] y = Conv(x, w) }", "conv"),
+    "shape_of_broadcast": ("(float[2] x, float[3] z) => (float[N] y) { [adder] y = Add(x, z) }",
+                           "adder"),
     "shape_of_matmul": ("(float[2, 3] x, float[2, 3] z) => (float[N, M] y) "
                         "{ [product] y = MatMul(x, z) }", "product"),
     "shape_of_concat": ("(float[2, 3] x, float[3, 2] z) => (float[N, M] y) "
                         "{ [joiner] y = Concat <axis = 0> (x, z) }", "joiner"),
-    "shape_of_conv_channels": ("(float[1, 3, 4, 4] x, float[1, 2, 3, 3] w) => (float[A, B, C, D] y) "
+    "shape_of_conv_channels": ("(float[1, 3, 4, 4] x, float[1, 2, 3, 3] w) "
+                               "=> (float[A, B, C, D] y) "
                                "{ [conv] y = Conv(x, w) }", "conv"),
     "shape_of_squeeze": ("(float[2, 3] x) => (float[N] y) <int64[1] axes = {0}> "
                          "{ [squeezer] y = Squeeze(x, axes) }", "squeezer"),
@@ -214,7 +220,8 @@ TEXTS = {
         }""", "gatherer"),
     "scatter_out_of_range": ("(float[3] x, float[1] z) => (float[3] y) <int64[1, 1] at = {9}> "
                              "{ [scatterer] y = ScatterND(x, at, z) }", "scatterer"),
-    "axis_out_of_range": ("(float[3] x) => (float[3] y) { [soft] y = Softmax <axis = 5> (x) }", "soft"),
+    "axis_out_of_range": ("(float[3] x) => (float[3] y) { [soft] y = Softmax <axis = 5> (x) }",
+                          "soft"),
     "transpose_not_a_permutation": ("(float[2, 3] x) => (float[A, B] y) "
                                     "{ [turner] y = Transpose <perm = [0, 0]> (x) }", "turner"),
     "range_step_zero": ("() => (int64[N] y) <int64 a = {0}, int64 b = {5}, int64 s = {0}> "
@@ -225,7 +232,8 @@ TEXTS = {
                          "{ [conv] y = Conv <strides = [0, 0]> (x, w) }", "conv"),
     "conv_group_zero": ("(float[1, 1, 4, 4] x, float[1, 1, 3, 3] w) => (float[A, B, C, D] y) "
                         "{ [conv] y = Conv <group = 0> (x, w) }", "conv"),
-    "sequence_at_out_of_range": ("(float x) => (float y) <int64 five = {5}> { s = SequenceConstruct(x)"
+    "sequence_at_out_of_range": ("(float x) => (float y) <int64 five = {5}> "
+                                 "{ s = SequenceConstruct(x)"
                                  "  [picker] y = SequenceAt(s, five) }", "picker"),
     "optional_without_value": ("() => (float y) { o = Optional <type = float> ()  "
                                "[opener] y = OptionalGetElement(o) }", "opener"),
@@ -301,7 +309,8 @@ TENSORS = {
 def broken_bytes():
     """(name, bytes): files that are cut short or no ONNX at all."""
     whole = text_model("whole", TEXTS["endless_inner_loop"][0])
-    whole.graph.initializer.append(numpy_helper.from_array(np.arange(64, dtype=np.float32), "extra"))
+    extra = numpy_helper.from_array(np.arange(64, dtype=np.float32), "extra")
+    whole.graph.initializer.append(extra)
     data = whole.SerializeToString()
     yield "file_empty", b""
     for percent in (1, 10, 25, 50, 75, 90, 99):
@@ -344,8 +353,8 @@ def write(out: Path) -> int:
         put(folder, weight_model(tensor), *needles)
         (folder / "good.bin").write_bytes(bytes(16))
         (folder / "folder").mkdir()
-        os.symlink(outside / "secret.bin", folder / "link.bin")
-        os.symlink(outside, folder / "linked")
+        os.symlink("../../outside/secret.bin", folder / "link.bin")
+        os.symlink("../../outside", folder / "linked")
     for name, data in broken_bytes():
         put(out / name, data)
     put(out / "deep_ifs_10000", nested_ifs(10_000)[0], lines=["may succeed"])

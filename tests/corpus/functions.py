@@ -1,4 +1,4 @@
-"""Model-local functions: attributes, defaults, optional inputs, several domains, and constructs in them."""
+"""Model-local functions: attributes, defaults, optional inputs, domains, constructs in them."""
 import numpy as np
 
 from program import program
@@ -17,7 +17,8 @@ def call_twice(x):
   z = local.leaky (x)
 }
 <domain: "local", opset_import: ["": 17]>
-leaky <slope: float = 0.25> (x) => (y) { y = LeakyRelu <alpha: float = @slope> (x) }""", (4,), (-4,))
+leaky <slope: float = 0.25> (x) => (y) { y = LeakyRelu <alpha: float = @slope> (x) }""",
+         (4,), (-4,))
 def call_with_attribute_and_default(x):
     return (x, x) if x > 0 else (x / 2, x / 4)
 
@@ -84,14 +85,17 @@ def call_of_function_without_nodes(x, y):
 
 
 @program("""(float x) => (float y) { a = local.Relu (x)  b = Relu(x)  y = Sub(a, b) }
-<domain: "local", opset_import: ["": 17]> Relu (x) => (y) { n = Neg(x)  y = Relu(n) }""", (5,), (-3,))
+<domain: "local", opset_import: ["": 17]> Relu (x) => (y) { n = Neg(x)  y = Relu(n) }""",
+         (5,), (-3,))
 def call_function_named_like_an_operator(x):
     return max(-x, 0) - max(x, 0)
 
 
 @program("""(float x) => (float y) { y = local.c (x) }
-<domain: "local", opset_import: ["": 17, "local": 1]> c (x) => (y) { a = local.b (x)  y = local.b (a) }
-<domain: "local", opset_import: ["": 17, "local": 1]> b (x) => (y) { a = local.a (x)  y = local.a (a) }
+<domain: "local", opset_import: ["": 17, "local": 1]>
+c (x) => (y) { a = local.b (x)  y = local.b (a) }
+<domain: "local", opset_import: ["": 17, "local": 1]>
+b (x) => (y) { a = local.a (x)  y = local.a (a) }
 <domain: "local", opset_import: ["": 17]> a (x) => (y) { one = Constant <value_float = 1.0> ()
   y = Add(x, one) }""", (0,), (10,))
 def call_three_deep(x):
@@ -121,7 +125,8 @@ def call_in_loop_with_two_results(n, x):
 <domain: "local", opset_import: ["": 17]>
 power (x, n) => (y) {
   unit = Constant <value_float = 1.0> ()  ones = Shape(x)  init = Expand(unit, ones)
-  y = Loop <body = step (int64 i, bool c, s) => (bool d, t) { d = Identity(c)  t = Mul(s, x) }> (n, "", init)
+  y = Loop <body = step (int64 i, bool c, s) => (bool d, t) {
+    d = Identity(c)  t = Mul(s, x) }> (n, "", init)
 }""", (3, [2, 3]), (0, [2, 3]))
 def loop_in_call_captures_parameter(n, x):
     return x ** n, np.ones_like(x)
@@ -168,7 +173,8 @@ outer (n, x) => (y) {
 }
 <domain: "local", opset_import: ["": 17]>
 inner (n, x) => (y) {
-  y = Loop <body = b1 (int64 i, bool c, s) => (bool d, t) { d = Identity(c)  t = Add(s, x) }> (n, "", x)
+  y = Loop <body = b1 (int64 i, bool c, s) => (bool d, t) {
+    d = Identity(c)  t = Add(s, x) }> (n, "", x)
 }""", (3, [1, 2]), (0, [1, 2]))
 def loop_in_call_in_loop_in_call_same_names(n, x):
     s = x

@@ -40,7 +40,8 @@ def loop_trip_count_and_condition(n, go, x):
     return x, seen
 
 
-@program("""(int64 x) => (int64 y, int64 steps) <int64 one = {1}, int64 two = {2}, int64 zero = {0}> {
+@program("""(int64 x) => (int64 y, int64 steps)
+            <int64 one = {1}, int64 two = {2}, int64 zero = {0}> {
   more = Greater(x, one)
   y, steps = Loop <body = collatz (int64 i, bool c, int64 s, int64 k) =>
                                   (bool d, int64 t, int64 m) <int64 three = {3}> {
@@ -240,7 +241,8 @@ def loop_trailing_outputs_omitted(n, a, b):
 
 
 @program("""(int64 n, float a) => (float y) {
-  y, e_last = Loop <body = step (int64 i, bool c, float p, float dead) => (bool d, float s, float e) {
+  y, e_last = Loop <body = step (int64 i, bool c, float p, float dead) =>
+                                (bool d, float s, float e) {
     d = Identity(c)  e = Exp(dead)  s = Add(p, p)  unused = Log(s)
   }> (n, "", a, a)
 }""", (3, 1), (0, 1))

@@ -124,7 +124,8 @@ def compare(program, model, run) -> str:
             return f"failed on set {number}: " + str(error).splitlines()[0]
         for info, g, w in zip(model.graph.output, got, wants, strict=True):
             if not same(g, w):
-                return f"differs on set {number}, {info.name}: {g} instead of {w}".replace("\n", " ")
+                text = f"differs on set {number}, {info.name}: {g} instead of {w}"
+                return text.replace("\n", " ")
     return "ok"
 
 

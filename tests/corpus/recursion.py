@@ -1,5 +1,5 @@
 """Functions that call themselves or each other, which onnx.checker and ONNX Runtime refuse; and the
-form of Cocktailer's artifact, a node `Recursion` whose body calls itself by the body graph's name."""
+form of Cocktailer's artifact, a node `Recursion` whose body calls itself by the graph's name."""
 import numpy as np
 
 from program import program
@@ -134,7 +134,8 @@ def tree_sum_and_depth_recursive(left, right, v, root):
     return tree(root)
 
 
-@program("""(int64[N, 2] next, float[N, 3] v, int64 at) => (float[3] y) { y = local.dag (next, v, at) }
+@program("""(int64[N, 2] next, float[N, 3] v, int64 at) => (float[3] y) {
+  y = local.dag (next, v, at) }
 """ + F + """ dag (next, v, n) => (y) {
   own = Gather(v, n)  kids = Gather(next, n)  nil = Constant <value_int = 0> ()
   one = Constant <value_int = 1> ()  a = Gather(kids, nil)  b = Gather(kids, one)
@@ -151,7 +152,8 @@ def dag_with_shared_nodes_recursive(after, v, at):
     return dag(at)
 
 
-@program("""(int64[N, M] kids, float[N] v, int64 root) => (float y) { y = local.sum (kids, v, root) }
+@program("""(int64[N, M] kids, float[N] v, int64 root) => (float y) {
+  y = local.sum (kids, v, root) }
 """ + F + """ sum (kids, v, n) => (y) {
   own = Gather(v, n)  row = Gather(kids, n)  nil = Constant <value_int = 0> ()
   real = GreaterOrEqual(row, nil)  mine = Compress(row, real)  count = Size(mine)
@@ -215,7 +217,8 @@ PARITY = """ NAME (n) => (y) {
 
 @program("(int64 n) => (bool even, bool odd) { even = local.even (n)  odd = local.odd (n) }\n" + F
          + PARITY.replace("NAME", "even").replace("BASE", "1").replace("OTHER", "odd") + F
-         + PARITY.replace("NAME", "odd").replace("BASE", "0").replace("OTHER", "even"), (7,), (0,), (10,))
+         + PARITY.replace("NAME", "odd").replace("BASE", "0").replace("OTHER", "even"),
+         (7,), (0,), (10,))
 def even_odd_mutually_recursive(n):
     return n % 2 == 0, n % 2 == 1
 
@@ -250,7 +253,8 @@ LEVEL = """ NAME (l, r, v, n) => (y) {
 }"""
 
 
-@program("""(int64[N] l, int64[N] r, float[N] v, int64 root) => (float y) { y = local.max (l, r, v, root) }
+@program("""(int64[N] l, int64[N] r, float[N] v, int64 root) => (float y) {
+  y = local.max (l, r, v, root) }
 """ + F + LEVEL.replace("NAME", "max").replace("OTHER", "min").replace("OP", "Max") + F
          + LEVEL.replace("NAME", "min").replace("OTHER", "max").replace("OP", "Min"),
          ([1, 3, 5, -1, -1, -1, -1], [2, 4, 6, -1, -1, -1, -1], [0, 0, 0, 3, 5, 2, 9], 0),
@@ -281,7 +285,8 @@ def recursion_node(declaration, body, call):
     return declaration + "{\n" + call.replace("(", f" <body = {body}> (", 1) + "\n}"
 
 
-FACT_GRAPH = "fact (int64 n) => (int64 y)" + FACTORIAL.split("=> (y)", 1)[1].replace("DOMAIN.NAME", "fact")
+FACT_GRAPH = "fact (int64 n) => (int64 y)" + (
+    FACTORIAL.split("=> (y)", 1)[1].replace("DOMAIN.NAME", "fact"))
 
 
 @program(recursion_node("(int64 k) => (int64 f) ", FACT_GRAPH, "  f = Recursion(k)"), (5,), (0,))
@@ -289,12 +294,14 @@ def artifact_factorial_recursive(k):
     return factorial(k)
 
 
-@program(recursion_node("(int64 k) => (int64 f) ", FACT_GRAPH, "  f = ai.recursion.Recursion(k)"), (6,))
+@program(recursion_node("(int64 k) => (int64 f) ", FACT_GRAPH, "  f = ai.recursion.Recursion(k)"),
+         (6,))
 def artifact_in_a_domain_of_its_own_recursive(k):
     return factorial(k)
 
 
-@program("""(int64 k, float[2] x, float[2] w) => (float[2] y, int64 calls) <float[2] bias = {0.5, -1}> {
+@program("""(int64 k, float[2] x, float[2] w) => (float[2] y, int64 calls)
+            <float[2] bias = {0.5, -1}> {
   w2 = Mul(w, bias)
   y, calls = Recursion <body = walk (int64 n, float[2] v) => (float[2] out, int64 count)
                                     <int64 nil = {0}, int64 one = {1}> {
@@ -319,7 +326,8 @@ def artifact_captures_initializer_and_computed_recursive(k, x, w):
 
 
 @program("""(int64[N] l, int64[N] r, float[N, 2] v, int64 root, float[2] w) => (float[2] y) {
-  y = Recursion <body = rae (int64[N] left, int64[N] right, float[N, 2] emb, int64 n) => (float[2] out)
+  y = Recursion <body = rae (int64[N] left, int64[N] right, float[N, 2] emb, int64 n) =>
+                            (float[2] out)
                             <int64 nil = {0}> {
     a = Gather(left, n)  b = Gather(right, n)  leaf = Less(a, nil)
     out = If <then_branch = yes () => (float[2] p) { p = Gather(emb, n) },
@@ -327,7 +335,8 @@ def artifact_captures_initializer_and_computed_recursive(k, x, w):
                 fa = rae(left, right, emb, a)  fb = rae(left, right, emb, b)
                 s = Add(fa, fb)  m = Mul(s, w)  p = Tanh(m) }> (leaf)
   }> (l, r, v, root)
-}""", ([1, -1, 3, -1, -1], [2, -1, 4, -1, -1], [[0, 0], [1, 2], [0, 0], [3, -1], [-2, 1]], 0, [0.5, 0.25]))
+}""", ([1, -1, 3, -1, -1], [2, -1, 4, -1, -1], [[0, 0], [1, 2], [0, 0], [3, -1], [-2, 1]],
+         0, [0.5, 0.25]))
 def artifact_tree_recursive(left, right, v, root, w):
     def rae(n):
         return v[n] if left[n] < 0 else np.tanh((rae(left[n]) + rae(right[n])) * w)
@@ -340,7 +349,8 @@ def artifact_tree_recursive(left, right, v, root, w):
     f = Recursion <body = fact (int64 n1) => (int64 y1) <int64 one = {1}> {
       base = LessOrEqual(n1, one)
       y1 = If <then_branch = yes () => (int64 a) { a = Identity(k) },
-               else_branch = no () => (int64 a) { m = Sub(n1, one)  p = fact(m)  a = Mul(n1, p) }> (base)
+               else_branch = no () => (int64 a) { m = Sub(n1, one)  p = fact(m)
+                 a = Mul(n1, p) }> (base)
     }> (i)
     t = Add(s, f)
   }> (n, "", k)

@@ -1,11 +1,12 @@
-"""Scan: opset 8 with its batch axis and sequence lengths, opset 9 and later with axes and directions."""
+"""Scan: opset 8 with its batch axis and sequence lengths, 9 and later with axes and directions."""
 import numpy as np
 
 from program import program
 
 
 @program("""(float[N] h, float[T, N] x) => (float[N] y, float[T, N] ys) {
-  y, ys = Scan <num_scan_inputs = 1, body = sum (float[N] s, float[N] e) => (float[N] t, float[N] u) {
+  y, ys = Scan <num_scan_inputs = 1, body = sum (float[N] s, float[N] e) =>
+      (float[N] t, float[N] u) {
     t = Add(s, e)  u = Identity(t)
   }> (h, x)
 }""", ([1, 2], [[1, 2], [3, 4], [5, 6]]), ([1], [[7]]))
@@ -14,7 +15,8 @@ def scan_cumulative_sum(h, x):
 
 
 @program("""(float[2] h, float[T, 2] x) => (float[2] y, float[T, 2] ys) {
-  y, ys = Scan <num_scan_inputs = 1, body = sum (float[2] s, float[2] e) => (float[2] t, float[2] u) {
+  y, ys = Scan <num_scan_inputs = 1, body = sum (float[2] s, float[2] e) =>
+      (float[2] t, float[2] u) {
     t = Add(s, e)  u = Identity(t)
   }> (h, x)
 }""", ([1, 2], np.zeros((0, 2))), opset=11, ir=6)
@@ -58,7 +60,8 @@ def scan_without_scan_output(h, x):
     return h
 
 
-@program("""(float[2] h, float[2, T] x, float[T, 3] z) => (float[2] y, float[2, T] p, float[3, T] q) {
+@program("""(float[2] h, float[2, T] x, float[T, 3] z) =>
+            (float[2] y, float[2, T] p, float[3, T] q) {
   y, p, q = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0], scan_output_axes = [1, 1],
                   body = step (float[2] s, float[2] e, float[3] f) =>
                               (float[2] t, float[2] u, float[3] v) {
@@ -107,7 +110,8 @@ def scan_axes_and_directions(h, x):
 
 
 @program("""(float[N] h, float[T, N] x) => (float[N] y, float[T, N] ys) {
-  y, ys = Scan <num_scan_inputs = 1, body = back (float[N] s, float[N] e) => (float[N] e, float[N] s) {
+  y, ys = Scan <num_scan_inputs = 1, body = back (float[N] s, float[N] e) =>
+      (float[N] e, float[N] s) {
   }> (h, x)
 }""", ([1, 2], [[1, 2], [3, 4], [5, 6]]))
 def scan_shifts_with_empty_body(h, x):
@@ -126,7 +130,8 @@ def scan_captures(x, w):
 
 
 @program("""(float[B, N] h, float[B, T, N] x) => (float[B, N] y, float[B, T, N] ys) {
-  y, ys = Scan <num_scan_inputs = 1, body = sum (float[N] s, float[N] e) => (float[N] t, float[N] u) {
+  y, ys = Scan <num_scan_inputs = 1, body = sum (float[N] s, float[N] e) =>
+      (float[N] t, float[N] u) {
     t = Add(s, e)  u = Identity(t)
   }> ("", h, x)
 }""", ([[1, 2], [3, 4]], [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]]), opset=8, ir=3)
@@ -136,7 +141,8 @@ def scan8_batch(h, x):
 
 @program("""(int64[B] lens, float[B, 1] h, float[B, T, 1] x, float[B, T, 1] mask) =>
             (float[B, 1] y, float[B, T, 1] kept) {
-  y, ys = Scan <num_scan_inputs = 1, body = sum (float[1] s, float[1] e) => (float[1] t, float[1] u) {
+  y, ys = Scan <num_scan_inputs = 1, body = sum (float[1] s, float[1] e) =>
+      (float[1] t, float[1] u) {
     t = Add(s, e)  u = Identity(t)
   }> (lens, h, x)
   kept = Mul(ys, mask)
@@ -146,7 +152,8 @@ def scan8_sequence_lens(lens, h, x, mask):
     return h + (x * mask).sum(1), mask * (h[:, None] + np.cumsum(x, 1))
 
 
-@program("""(float[B, 1] h, float[B, T, 1] x, float[B, T, 1] z) => (float[B, 1] y, float[B, T, 1] ys) {
+@program("""(float[B, 1] h, float[B, T, 1] x, float[B, T, 1] z) =>
+            (float[B, 1] y, float[B, T, 1] ys) {
   y, ys = Scan <num_scan_inputs = 2, directions = [1, 0],
                 body = sum (float[1] s, float[1] e, float[1] f) => (float[1] t, float[1] u) {
     d = Sub(e, s)  t = Add(d, f)  u = Identity(t)
@@ -162,7 +169,8 @@ def scan8_directions(h, x, z):
 
 
 @program("""(float[R, C] x) => (float total, float[R] rows) <float zero = {0}> {
-  total, rows = Scan <num_scan_inputs = 1, body = outer (float s, float[C] row) => (float t, float u) {
+  total, rows = Scan <num_scan_inputs = 1, body = outer (float s, float[C] row) =>
+      (float t, float u) {
     u = Scan <num_scan_inputs = 1, body = inner (float p, float e) => (float q) {
       m = Mul(e, e)  q = Add(p, m)
     }> (zero, row)
