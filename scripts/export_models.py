@@ -110,7 +110,7 @@ def language():
                              decoder_start_token_id=0)
         return Wrapped(tf.T5ForConditionalGeneration(config),
                        [*pair, "decoder_input_ids"], lambda o: o.logits)
-    yield "t5", t5, (ids, mask, ids[:, :4].clone()), axes
+    yield "t5", t5, (ids, mask, ids[:, :4].clone()), {0: "N"}
 
     def whisper():
         config = tf.WhisperConfig(vocab_size=99, d_model=32, encoder_layers=2, decoder_layers=2,

@@ -2,7 +2,8 @@
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import (AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
+                  helper)
 from program import write_case
 
 MODEL_GRAPH, GRAPH_NODE, NODE_ATTRIBUTE, ATTRIBUTE_GRAPH = 7, 1, 5, 6  # field numbers in onnx.proto
@@ -52,6 +53,17 @@ def nested_ifs(depth: int) -> tuple[bytes, tuple]:
                    (graph.SerializeToString(), GRAPH_NODE)]
     last = NodeProto(op_type="Neg", input=["x"], output=[f"y{depth}"])
     return nest(layers, last.SerializeToString()), (inputs, outputs)
+
+
+def nested_types(depth: int) -> bytes:
+    """A model whose input is a sequence of sequences of ... of floats."""
+    graph_input, info_type, type_sequence, sequence_element = 11, 2, 4, 1
+    layers = model_layer([], [])
+    layers[1] = (GraphProto(name="deep").SerializeToString(), graph_input)
+    layers.append((ValueInfoProto(name="deep_input").SerializeToString(), info_type))
+    layers += [(b"", type_sequence), (b"", sequence_element)] * depth
+    element = helper.make_tensor_type_proto(TensorProto.FLOAT, ())
+    return nest(layers, element.SerializeToString())
 
 
 def chain(length: int) -> ModelProto:

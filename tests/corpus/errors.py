@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from deep import nested_ifs
+from deep import nested_ifs, nested_types
 
 DOMAINS = 'opset_import: ["": OPSET, "local": 1, "other": 1]'
 F = '<domain: "local", opset_import: ["": 17, "local": 1]>'
@@ -358,5 +358,6 @@ def write(out: Path) -> int:
     for name, data in broken_bytes():
         put(out / name, data)
     put(out / "deep_ifs_10000", nested_ifs(10_000)[0], lines=["may succeed"])
+    put(out / "deep_types_10000", nested_types(10_000), lines=["may succeed"])
     put(out / "deep_calls_10000", text_model("deep", call_chain(10_000)), lines=["may succeed"])
     return sum(1 for path in out.iterdir() if path.is_dir())
