@@ -2,23 +2,33 @@
 //!
 //! Control-flow operators, which own graphs, are the importer's own.
 
+mod activation;
 mod attention;
+mod cast;
+mod constant;
 mod contrib;
 mod conv;
 mod cx;
 mod deform;
 mod detection;
+mod elem;
+mod elementwise;
 mod grid;
 mod linear_attention;
+mod logic;
 mod norm;
 mod pool;
 mod quant;
 mod resize;
 mod roi;
+mod shape;
+mod short;
 mod signal;
 mod sizes;
+mod spatial;
 
 pub use cx::{NodeCx, OpError};
+pub use elem::dtype_of;
 
 use heddle_ir::Value;
 
@@ -30,6 +40,12 @@ pub type Table = &'static [(&'static str, Expand)];
 
 /// All tables, by domain. The default domain is "".
 const TABLES: &[(&str, Table)] = &[
+    ("", activation::OPS),
+    ("", cast::OPS),
+    ("", constant::OPS),
+    ("", elementwise::OPS),
+    ("", logic::OPS),
+    ("", shape::OPS),
     ("", attention::OPS),
     ("", conv::OPS),
     ("", deform::OPS),

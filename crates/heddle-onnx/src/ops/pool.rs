@@ -1,6 +1,419 @@
 //! Pooling over windows and whole images, and MaxUnpool.
 
-use super::Table;
+use heddle_ir::op::{BinaryOp, CompareOp, Extreme, PadMode, ReduceOp, ScatterReduce, UnaryOp};
+use heddle_ir::{DType, Op, Value};
+
+use super::cx::{NodeCx, Result};
+use super::sizes::Int;
+use super::spatial::{AutoPad, Windows, explicit_pads};
+use super::{OpError, Table};
 
 /// The operators of this file.
-pub(super) const OPS: Table = &[];
+pub(super) const OPS: Table = &[
+    ("MaxPool", max_pool),
+    ("AveragePool", average_pool),
+    ("LpPool", lp_pool),
+    ("GlobalMaxPool", global_max_pool),
+    ("GlobalAveragePool", global_average_pool),
+    ("GlobalLpPool", global_lp_pool),
+    ("MaxUnpool", max_unpool),
+];
+
+/// MaxPool 1, 8, 10, 11, 12, 22.
+fn max_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let pool = Pool::of(cx, x)?;
+    let y = pool.reduce(cx, ReduceOp::Max, x)?;
+    if !cx.wants(1) {
+        return Ok(vec![y]);
+    }
+    let indices = pool.max_indices(cx, x, y)?;
+    Ok(vec![y, indices])
+}
+
+/// AveragePool 1, 7, 10, 11, 19, 22.
+fn average_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let dtype = cx.dtype(x)?;
+    let pool = Pool::of(cx, x)?;
+    let wide = cx.widen(x)?;
+    let sum = pool.reduce(cx, ReduceOp::Sum, wide)?;
+    let include_pad = cx.flag("count_include_pad", false);
+    let count = pool.counts(cx, wide, include_pad)?;
+    let y = cx.div(sum, count)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// LpPool 1 (where `p` is a float), 2, 11, 18, 22.
+fn lp_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let dtype = cx.dtype(x)?;
+    let pool = Pool::of(cx, x)?;
+    let norm = Norm::of(cx)?;
+    let wide = cx.widen(x)?;
+    let powers = norm.powers(cx, wide)?;
+    let sum = pool.reduce(cx, ReduceOp::Sum, powers)?;
+    let y = norm.root(cx, sum)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// GlobalMaxPool 1, 22.
+fn global_max_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let axes = spatial_axes(cx, x)?;
+    Ok(vec![cx.reduce(ReduceOp::Max, x, &axes, true)?])
+}
+
+/// GlobalAveragePool 1, 22.
+fn global_average_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let dtype = cx.dtype(x)?;
+    let axes = spatial_axes(cx, x)?;
+    let wide = cx.widen(x)?;
+    let y = cx.mean(wide, &axes, true)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// GlobalLpPool 1, 2, 22.
+fn global_lp_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let dtype = cx.dtype(x)?;
+    let axes = spatial_axes(cx, x)?;
+    let norm = Norm::of(cx)?;
+    let wide = cx.widen(x)?;
+    let powers = norm.powers(cx, wide)?;
+    let sum = cx.reduce(ReduceOp::Sum, powers, &axes, true)?;
+    let y = norm.root(cx, sum)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// MaxUnpool 9, 11, 22: indices count in the shape that the window attributes give; an `output_shape` cuts or pads
+/// the result at its end.
+fn max_unpool(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, indices) = (cx.input(0)?, cx.input(1)?);
+    let k = cx.spatial_rank(x, 1)?;
+    let kernel = kernel_shape(cx, k)?;
+    let strides = cx.positive_list("strides", k)?;
+    let pads = explicit_pads(cx, k)?;
+    let mut shape = vec![cx.size(x, 0)?, cx.size(x, 1)?];
+    for i in 0..k {
+        let size = cx.size(x, i + 2)?;
+        let steps = cx.int_sub(size, 1)?;
+        let reach = cx.int_mul(steps, strides[i] as i64)?;
+        let full = cx.int_add(reach, kernel[i] as i64)?;
+        let cut = cx.int_add(pads[i], pads[k + i])?;
+        shape.push(cx.int_sub(full, cut)?);
+    }
+    let mut total = Int::Const(1);
+    for &size in &shape {
+        total = cx.int_mul(total, size)?;
+    }
+    let total = cx.ints_value(&[total])?;
+    let dtype = cx.dtype(x)?;
+    let zeros = cx.full(dtype, total, 0.0)?;
+    let (flat, places) = (cx.reshape(x, &[-1])?, cx.reshape(indices, &[-1])?);
+    let scatter = Op::ScatterElements {
+        axis: 0,
+        reduce: ScatterReduce::Set,
+    };
+    let y = cx.op(scatter, &[zeros, places, flat])?;
+    let y = cx.reshape_ints(y, &shape)?;
+    let Some(wanted) = cx.opt(2) else {
+        return Ok(vec![y]);
+    };
+    let wanted = cx.int_elements(wanted)?;
+    if wanted.len() != k + 2 {
+        let message = format!("output_shape has {} elements", wanted.len());
+        return Err(OpError::Invalid(message));
+    }
+    let mut grow = vec![Int::Const(0); k + 2];
+    for (size, wanted) in shape.into_iter().zip(wanted) {
+        grow.push(cx.int_sub(wanted, size)?);
+    }
+    let grow = cx.ints_value(&grow)?;
+    let zero = cx.scalar_like(x, 0.0)?;
+    let pad = Op::Pad {
+        mode: PadMode::Constant,
+    };
+    Ok(vec![cx.op(pad, &[y, grow, zero])?])
+}
+
+fn spatial_axes(cx: &NodeCx, x: Value) -> Result<Vec<usize>> {
+    Ok((2..2 + cx.spatial_rank(x, 0)?).collect())
+}
+
+fn kernel_shape(cx: &NodeCx, k: usize) -> Result<Vec<usize>> {
+    if cx.ints("kernel_shape").is_none_or(<[i64]>::is_empty) {
+        let message = "attribute `kernel_shape` is missing".into();
+        return Err(OpError::Invalid(message));
+    }
+    cx.positive_list("kernel_shape", k)
+}
+
+/// Windows over the spatial axes of one input.
+struct Pool {
+    windows: Windows,
+    kernel: Vec<usize>,
+    /// Padding that the model asks for.
+    pads: Vec<Int>,
+    /// Padding that makes exactly the windows there are: with `ceil_mode`, the last one may reach beyond.
+    reach: Vec<Int>,
+}
+
+impl Pool {
+    fn of(cx: &mut NodeCx, x: Value) -> Result<Self> {
+        let k = cx.spatial_rank(x, 1)?;
+        let kernel = kernel_shape(cx, k)?;
+        let windows = Windows::of(cx, k)?;
+        let sizes: Vec<Int> = kernel.iter().map(|&n| Int::Const(n as i64)).collect();
+        let pads = windows.pads(cx, x, &sizes)?;
+        let mut reach = pads.clone();
+        if cx.flag("ceil_mode", false) && windows.auto_pad == AutoPad::Explicit {
+            let spans = windows.spans(cx, &sizes)?;
+            for i in 0..k {
+                let size = cx.size(x, i + 2)?;
+                let stride = windows.strides[i] as i64;
+                let count = ceil_count(cx, size, pads[i], pads[k + i], spans[i], stride)?;
+                // The end of the last window, less what the input has.
+                let steps = cx.int_sub(count, 1)?;
+                let last = cx.int_mul(steps, stride)?;
+                let end = cx.int_add(last, spans[i])?;
+                let front = cx.int_add(size, pads[i])?;
+                reach[k + i] = cx.int_sub(end, front)?;
+            }
+        }
+        Ok(Self {
+            windows,
+            kernel,
+            pads,
+            reach,
+        })
+    }
+
+    fn reduce(&self, cx: &mut NodeCx, kind: ReduceOp, x: Value) -> Result<Value> {
+        let pads = cx.ints_value(&self.reach)?;
+        let op = Op::Window {
+            kind,
+            window: self.kernel.clone(),
+            strides: self.windows.strides.clone(),
+            dilations: self.windows.dilations.clone(),
+        };
+        cx.op(op, &[x, pads])
+    }
+
+    /// How many elements each window averages, broadcast to the result: those of the input, and of the padding that
+    /// the model asks for if it counts.
+    fn counts(&self, cx: &mut NodeCx, x: Value, include_pad: bool) -> Result<Value> {
+        let k = self.kernel.len();
+        let mut counts = cx.scalar_like(x, 1.0)?;
+        for i in 0..k {
+            let (begin, end) = (self.pads[i], self.pads[k + i]);
+            let reach = [self.reach[i], self.reach[k + i]];
+            let exact = |a: Int, b: Int| matches!((a, b), (Int::Const(x), Int::Const(y)) if x <= y);
+            let inside = exact(reach[0], 0.into()) && exact(reach[1], 0.into());
+            let counted = include_pad && exact(reach[1], end);
+            if inside || counted {
+                let size = cx.scalar_like(x, self.kernel[i] as f64)?;
+                counts = cx.mul(counts, size)?;
+                continue;
+            }
+            // Windows over a row of ones.
+            let mut size = cx.size(x, i + 2)?;
+            let mut pads = reach;
+            if include_pad {
+                size = cx.int_add(size, begin)?;
+                size = cx.int_add(size, end)?;
+                pads = [Int::Const(0), cx.int_sub(reach[1], end)?];
+            }
+            let dtype = cx.dtype(x)?;
+            let length = cx.ints_value(&[size])?;
+            let ones = cx.full(dtype, length, 1.0)?;
+            let pads = cx.ints_value(&pads)?;
+            let op = Op::Window {
+                kind: ReduceOp::Sum,
+                window: vec![self.kernel[i]],
+                strides: vec![self.windows.strides[i]],
+                dilations: vec![self.windows.dilations[i]],
+            };
+            let row = cx.op(op, &[ones, pads])?;
+            let row = cx.unsqueeze(row, &(1..k - i).collect::<Vec<_>>())?;
+            counts = cx.mul(counts, row)?;
+        }
+        Ok(counts)
+    }
+
+    /// The place in the flattened input of each window's first largest element.
+    fn max_indices(&self, cx: &mut NodeCx, x: Value, y: Value) -> Result<Value> {
+        let k = self.kernel.len();
+        let column_major = cx.int_or("storage_order", 0) != 0;
+        // Each spatial axis in turn becomes two: windows, and elements of a window.
+        let mut patches = x;
+        let mut valid: Option<Value> = None;
+        let mut linear = cx.b.i64(0);
+        let zero = cx.b.i64(0);
+        for i in 0..k {
+            let place = self.places(cx, y, i)?;
+            let size = cx.size_of(x, i + 2)?;
+            let high = cx.compare(CompareOp::Lt, place, size)?;
+            let low = cx.compare(CompareOp::Ge, place, zero)?;
+            let inside = cx.binary(BinaryOp::And, low, high)?;
+            let clamped = cx.select(inside, place, zero)?;
+            patches = cx.gather(patches, clamped, 2 + 2 * i)?;
+            let later: Vec<usize> = (2..2 * (k - i)).collect();
+            let inside = cx.unsqueeze(inside, &later)?;
+            valid = Some(match valid {
+                None => inside,
+                Some(v) => cx.binary(BinaryOp::And, v, inside)?,
+            });
+            let mut stride = Int::Const(1);
+            let others = if column_major { 0..i } else { i + 1..k };
+            for j in others {
+                let size = cx.size(x, j + 2)?;
+                stride = cx.int_mul(stride, size)?;
+            }
+            let stride = cx.int_value(stride);
+            let offset = cx.mul(clamped, stride)?;
+            let offset = cx.unsqueeze(offset, &later)?;
+            linear = cx.add(linear, offset)?;
+        }
+        let valid = valid.expect("there is a spatial axis");
+        // All axes of windows first, then all of elements, as one.
+        let outer: Vec<usize> = (0..k).map(|i| 2 * i).collect();
+        let inner: Vec<usize> = (0..k).map(|i| 2 * i + 1).collect();
+        let perm = [outer, inner].concat();
+        let elements: i64 = self.kernel.iter().product::<usize>() as i64;
+        let image_perm: Vec<usize> = [0, 1]
+            .into_iter()
+            .chain(perm.iter().map(|p| p + 2))
+            .collect();
+        let patches = cx.transpose(patches, &image_perm)?;
+        let sizes: Vec<Int> = (0..k).map(|i| cx.size(y, i + 2)).collect::<Result<_>>()?;
+        let count = Int::Const(elements);
+        let flat = [&[cx.size(y, 0)?, cx.size(y, 1)?], &sizes[..], &[count]].concat();
+        let patches = cx.reshape_ints(patches, &flat)?;
+        let window_shape = [&sizes[..], &[count]].concat();
+        let window_shape = cx.ints_value(&window_shape)?;
+        let [valid, linear] = [valid, linear].map(|v| {
+            let v = cx.transpose(v, &perm)?;
+            cx.reshape_to(v, window_shape)
+        });
+        let (valid, linear) = (valid?, linear?);
+
+        // The first element that equals the maximum; NaN is the maximum where there is one.
+        let max = cx.unsqueeze(y, &[k + 2])?;
+        let mut hit = cx.compare(CompareOp::Eq, patches, max)?;
+        if cx.dtype(x)?.is_float() {
+            let nan = cx.unary(UnaryOp::IsNan, patches)?;
+            hit = cx.binary(BinaryOp::Or, hit, nan)?;
+        }
+        let hit = cx.binary(BinaryOp::And, hit, valid)?;
+        let hit = cx.cast(hit, DType::I32)?;
+        let first = Op::ArgReduce {
+            kind: Extreme::Max,
+            axis: k + 2,
+            keep: true,
+            last: false,
+        };
+        let first = cx.op(first, &[hit])?;
+        let patch_shape = cx.ints_value(&flat)?;
+        let linear = cx.broadcast_to(linear, patch_shape)?;
+        let place = cx.op(Op::GatherElements { axis: k + 2 }, &[linear, first])?;
+        let place = cx.squeeze(place, &[k + 2])?;
+
+        // Images before this one.
+        let mut image_size = Int::Const(1);
+        for i in 0..k {
+            let size = cx.size(x, i + 2)?;
+            image_size = cx.int_mul(image_size, size)?;
+        }
+        let (n, c) = (cx.size(x, 0)?, cx.size(x, 1)?);
+        let images = cx.int_mul(n, c)?;
+        let (zero, images) = (cx.b.i64(0), cx.int_value(images));
+        let images = cx.range(zero, images)?;
+        let image_size = cx.int_value(image_size);
+        let starts = cx.mul(images, image_size)?;
+        let mut start_shape = vec![n, c];
+        start_shape.extend(std::iter::repeat_n(Int::Const(1), k));
+        let starts = cx.reshape_ints(starts, &start_shape)?;
+        cx.add(place, starts)
+    }
+
+    /// Where the elements of windows lie along spatial axis `i`, without padding: `i64[windows, elements]`.
+    fn places(&self, cx: &mut NodeCx, y: Value, i: usize) -> Result<Value> {
+        let zero = cx.b.i64(0);
+        let count = cx.size_of(y, i + 2)?;
+        let windows = cx.range(zero, count)?;
+        let stride = cx.b.i64(self.windows.strides[i] as i64);
+        let starts = cx.mul(windows, stride)?;
+        let begin = cx.int_value(self.reach[i]);
+        let starts = cx.sub(starts, begin)?;
+        let starts = cx.unsqueeze(starts, &[1])?;
+        let dilation = self.windows.dilations[i] as i64;
+        let elements: Vec<i64> = (0..self.kernel[i] as i64).map(|e| e * dilation).collect();
+        let elements = cx.b.i64s(&elements);
+        cx.add(starts, elements)
+    }
+}
+
+/// How many windows there are when the last one may reach beyond the padding: none starts there, though.
+fn ceil_count(
+    cx: &mut NodeCx,
+    size: Int,
+    begin: Int,
+    end: Int,
+    span: Int,
+    stride: i64,
+) -> Result<Int> {
+    let front = cx.int_add(size, begin)?;
+    let padded = cx.int_add(front, end)?;
+    let room = cx.int_sub(padded, span)?;
+    // ceil(room / stride) + 1, in numbers that are not negative.
+    let room = cx.int_add(room, 2 * stride - 1)?;
+    let room = cx.int_max(room, 0)?;
+    let count = cx.int_div(room, stride)?;
+    let starts = cx.int_add(front, stride - 1)?;
+    let starts = cx.int_max(starts, 0)?;
+    let starts = cx.int_div(starts, stride)?;
+    cx.int_min(count, starts)
+}
+
+/// The norm `(sum |x|^p)^(1/p)`.
+struct Norm {
+    p: f64,
+}
+
+impl Norm {
+    fn of(cx: &NodeCx) -> Result<Self> {
+        let p = match cx.float("p") {
+            Some(p) => f64::from(p),
+            None => cx.int_or("p", 2) as f64,
+        };
+        match p > 0.0 {
+            true => Ok(Self { p }),
+            false => Err(OpError::Invalid(format!("p is {p}"))),
+        }
+    }
+
+    fn powers(&self, cx: &mut NodeCx, x: Value) -> Result<Value> {
+        let abs = cx.unary(UnaryOp::Abs, x)?;
+        match self.p {
+            1.0 => Ok(abs),
+            2.0 => cx.mul(x, x),
+            p => {
+                let p = cx.scalar_like(x, p)?;
+                cx.binary(BinaryOp::Pow, abs, p)
+            }
+        }
+    }
+
+    fn root(&self, cx: &mut NodeCx, sum: Value) -> Result<Value> {
+        match self.p {
+            1.0 => Ok(sum),
+            2.0 => cx.unary(UnaryOp::Sqrt, sum),
+            p => {
+                let inverse = cx.scalar_like(sum, 1.0 / p)?;
+                cx.binary(BinaryOp::Pow, sum, inverse)
+            }
+        }
+    }
+}

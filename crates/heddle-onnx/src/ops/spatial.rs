@@ -1,0 +1,152 @@
+//! Attributes that convolutions and pooling share: strides, dilations and padding.
+
+use heddle_ir::{DType, Value};
+
+use super::OpError;
+use super::cx::{NodeCx, Result};
+use super::sizes::Int;
+
+/// Where windows lie along each spatial axis.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    /// Step from one window to the next.
+    pub strides: Vec<usize>,
+    /// Distance of a window's elements.
+    pub dilations: Vec<usize>,
+    /// What the attribute `auto_pad` says.
+    pub auto_pad: AutoPad,
+}
+
+/// How padding is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AutoPad {
+    /// By the attribute `pads`.
+    Explicit,
+    /// None.
+    Valid,
+    /// As much as makes as many windows as strides fit into the input; what is odd goes to the end.
+    SameUpper,
+    /// The same, but what is odd goes to the beginning.
+    SameLower,
+}
+
+impl Windows {
+    /// Reads the attributes of a node with `k` spatial axes.
+    pub fn of(cx: &NodeCx, k: usize) -> Result<Self> {
+        let auto_pad = match cx.str_or("auto_pad", "NOTSET")? {
+            "NOTSET" | "" => AutoPad::Explicit,
+            "VALID" => AutoPad::Valid,
+            "SAME_UPPER" => AutoPad::SameUpper,
+            "SAME_LOWER" => AutoPad::SameLower,
+            other => return Err(OpError::Invalid(format!("auto_pad is `{other}`"))),
+        };
+        Ok(Self {
+            strides: cx.positive_list("strides", k)?,
+            dilations: cx.positive_list("dilations", k)?,
+            auto_pad,
+        })
+    }
+
+    /// From a window's first element to its last, per axis.
+    pub fn spans(&self, cx: &mut NodeCx, kernel: &[Int]) -> Result<Vec<Int>> {
+        let mut spans = vec![];
+        for (&size, &dilation) in kernel.iter().zip(&self.dilations) {
+            let gaps = cx.int_sub(size, 1)?;
+            let reach = cx.int_mul(gaps, dilation as i64)?;
+            spans.push(cx.int_add(reach, 1)?);
+        }
+        Ok(spans)
+    }
+
+    /// Padding before each spatial axis of `x`, then after.
+    pub fn pads(&self, cx: &mut NodeCx, x: Value, kernel: &[Int]) -> Result<Vec<Int>> {
+        let k = kernel.len();
+        match self.auto_pad {
+            AutoPad::Explicit => explicit_pads(cx, k),
+            AutoPad::Valid => Ok(vec![Int::Const(0); 2 * k]),
+            AutoPad::SameUpper | AutoPad::SameLower => {
+                let spans = self.spans(cx, kernel)?;
+                let (mut begins, mut ends) = (vec![], vec![]);
+                for i in 0..k {
+                    let size = cx.size(x, i + 2)?;
+                    let stride = self.strides[i] as i64;
+                    let count = cx.int_div_up(size, stride)?;
+                    let steps = cx.int_sub(count, 1)?;
+                    let reach = cx.int_mul(steps, stride)?;
+                    let needed = cx.int_add(reach, spans[i])?;
+                    let missing = cx.int_sub(needed, size)?;
+                    let total = cx.int_max(missing, 0)?;
+                    let (begin, end) = self.distribute(cx, total)?;
+                    begins.push(begin);
+                    ends.push(end);
+                }
+                Ok([begins, ends].concat())
+            }
+        }
+    }
+
+    /// Splits padding between beginning and end.
+    pub fn distribute(&self, cx: &mut NodeCx, total: Int) -> Result<(Int, Int)> {
+        let half = cx.int_div(total, 2)?;
+        let rest = cx.int_sub(total, half)?;
+        Ok(match self.auto_pad {
+            AutoPad::SameUpper => (half, rest),
+            _ => (rest, half),
+        })
+    }
+}
+
+/// The attribute `pads`.
+pub(super) fn explicit_pads(cx: &NodeCx, k: usize) -> Result<Vec<Int>> {
+    match cx.ints("pads") {
+        None | Some([]) => Ok(vec![Int::Const(0); 2 * k]),
+        Some(pads) if pads.len() == 2 * k => Ok(pads.iter().map(|&p| Int::Const(p)).collect()),
+        Some(pads) => Err(OpError::Invalid(format!(
+            "pads has {} elements for {k} spatial axes",
+            pads.len()
+        ))),
+    }
+}
+
+impl NodeCx<'_> {
+    /// A list of positive numbers, one for each of `k` axes; 1 where the attribute is missing.
+    pub(super) fn positive_list(&self, name: &str, k: usize) -> Result<Vec<usize>> {
+        let Some(list) = self.ints(name).filter(|l| !l.is_empty()) else {
+            return Ok(vec![1; k]);
+        };
+        if list.len() != k || list.iter().any(|&v| v < 1) {
+            let message = format!("{name} is {list:?} for {k} spatial axes");
+            return Err(OpError::Invalid(message));
+        }
+        Ok(list.iter().map(|&v| v as usize).collect())
+    }
+
+    /// The number of spatial axes of `x[n, c, s…]`, at least `min`.
+    pub(super) fn spatial_rank(&self, x: Value, min: usize) -> Result<usize> {
+        let rank = self.rank(x)?;
+        if rank < 2 + min {
+            let message = format!("the input has {rank} axes, at least {} are needed", 2 + min);
+            return Err(OpError::Invalid(message));
+        }
+        Ok(rank - 2)
+    }
+
+    /// `bias[c]` with axes of size 1 added so that it is broadcast along the channels of `x[n, c, s…]`.
+    pub(super) fn per_channel(&mut self, list: Value, spatial: usize) -> Result<Value> {
+        match self.rank(list)? {
+            1 => {
+                let axes: Vec<usize> = std::iter::once(0).chain(2..2 + spatial).collect();
+                self.unsqueeze(list, &axes)
+            }
+            _ => Ok(list),
+        }
+    }
+
+    /// Half floats as `f32`, for expansions in several steps of which only the last one rounds.
+    pub(super) fn widen(&mut self, x: Value) -> Result<Value> {
+        match self.dtype(x)? {
+            DType::F16 | DType::Bf16 => self.cast(x, DType::F32),
+            _ => Ok(x),
+        }
+    }
+}
