@@ -333,6 +333,21 @@ impl Dim {
         }
     }
 
+    /// What is known of a size that is both: a constant, else an expression, else the lower bound;
+    /// of two expressions `self`.
+    pub fn meet(&self, other: &Dim) -> Dim {
+        match (self, other) {
+            (Dim::Expr(a), Dim::Expr(b)) if a.as_const().is_none() && b.as_const().is_some() => {
+                other.clone()
+            }
+            (Dim::Expr(_), _) => self.clone(),
+            (_, Dim::Expr(_)) => other.clone(),
+            (Dim::Unknown(a), Dim::Unknown(b)) => {
+                Dim::Unknown(a.map_or(*b, |a| Some(b.map_or(a, |b| a.min(b)))))
+            }
+        }
+    }
+
     /// The dim with every name replaced; unknown when `lookup` does not know a name.
     pub fn substitute(&self, lookup: &dyn Fn(&str) -> Option<Dim>) -> Dim {
         match self {

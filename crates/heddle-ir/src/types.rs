@@ -129,6 +129,29 @@ impl Type {
         })
     }
 
+    /// What is known of a value that is of both types; where both state an expression, `self`'s stands.
+    /// `None` when they contradict each other.
+    pub fn meet(&self, other: &Type) -> Option<Type> {
+        if !self.compatible(other) {
+            return None;
+        }
+        Some(match (self, other) {
+            (Type::Tensor(a), Type::Tensor(b)) => {
+                let shape = match (&a.shape, &b.shape) {
+                    (Some(x), Some(y)) => Some(x.iter().zip(y).map(|(d, e)| d.meet(e)).collect()),
+                    (x, y) => x.clone().or_else(|| y.clone()),
+                };
+                Type::Tensor(TensorType {
+                    dtype: a.dtype,
+                    shape,
+                })
+            }
+            (Type::Seq(a), Type::Seq(b)) => Type::Seq(Box::new(a.meet(b)?)),
+            (Type::Opt(a), Type::Opt(b)) => Type::Opt(Box::new(a.meet(b)?)),
+            _ => return None,
+        })
+    }
+
     /// The type with every dim replaced by `f`.
     pub fn map_dims(&self, f: &mut dyn FnMut(&Dim) -> Dim) -> Type {
         match self {
