@@ -63,6 +63,11 @@ impl FuncBuilder {
         self.loc = loc;
     }
 
+    /// Evaluates ops on small constants while building. Without a folder nothing is folded.
+    pub fn set_folder(&mut self, folder: Option<Folder>) {
+        self.folder = folder;
+    }
+
     /// Where instructions come from at present.
     pub fn loc(&self) -> Option<&Arc<Loc>> {
         self.loc.as_ref()
