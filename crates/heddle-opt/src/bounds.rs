@@ -1,0 +1,272 @@
+//! Bounds of dims, from the bounds that a function states of its named sizes.
+
+use std::sync::Arc;
+
+use heddle_ir::dim::Atom;
+use heddle_ir::{Dim, DimBound, DimExpr, Op, Signature, Type};
+
+/// What a function states of its named sizes.
+pub struct Bounds<'a> {
+    signature: &'a Signature,
+}
+
+/// The least and the greatest value, as far as they are known.
+type Interval = (Option<i128>, Option<i128>);
+
+impl<'a> Bounds<'a> {
+    /// Those that the signature states; other names stand for any size.
+    pub fn of(signature: &'a Signature) -> Self {
+        Self { signature }
+    }
+
+    /// The largest size that an axis of this dim can have.
+    pub fn upper(&self, dim: &Dim) -> Option<u64> {
+        match dim {
+            Dim::Unknown(max) => *max,
+            Dim::Expr(e) => self
+                .interval(e)
+                .1
+                .and_then(|v| u64::try_from(v.max(0)).ok()),
+        }
+    }
+
+    /// The dim without maxima and minima whose outcome the bounds decide.
+    pub fn simplify(&self, dim: &Dim) -> Dim {
+        match dim {
+            Dim::Expr(e) => self.simplify_expr(e),
+            Dim::Unknown(_) => dim.clone(),
+        }
+    }
+
+    /// Gives axes of unknown size in an op's first result the bound that follows from its operands.
+    pub fn limit(&self, op: &Op, args: &[&Type], known: &[Option<&[Dim]>], result: &mut Type) {
+        let shape = |i: usize| args.get(i)?.as_tensor()?.shape.as_ref();
+        let Type::Tensor(t) = result else { return };
+        let Some(dims) = &mut t.shape else { return };
+        let rank = dims.len();
+        for (axis, dim) in dims.iter_mut().enumerate() {
+            if *dim != Dim::UNKNOWN {
+                continue;
+            }
+            let same_axis = || shape(0).filter(|s| s.len() == rank).map(|s| &s[axis]);
+            let bound = match op {
+                // A part of an axis is at most all of it.
+                Op::Slice { .. } => same_axis().and_then(|d| self.upper(d)),
+                Op::Unary(_) | Op::Cast { .. } | Op::Cumulative { .. } | Op::UpdateSlice => {
+                    same_axis().and_then(|d| self.upper(d))
+                }
+                Op::TopK { axis: k, .. } if *k == axis => same_axis().and_then(|d| self.upper(d)),
+                // An axis of a broadcast is one of the operands' axes.
+                Op::Binary(_) | Op::Compare(_) | Op::Select => {
+                    let aligned = |i: usize| {
+                        let s = shape(i)?;
+                        match (axis + s.len()).checked_sub(rank) {
+                            Some(k) => self.upper(&s[k]),
+                            None => Some(1),
+                        }
+                    };
+                    let all: Option<Vec<u64>> = (0..args.len()).map(aligned).collect();
+                    all.and_then(|all| all.into_iter().max())
+                }
+                Op::Concat { axis: k } if *k == axis => {
+                    let sizes = (0..args.len()).map(|i| self.upper(shape(i)?.get(axis)?));
+                    sizes.sum()
+                }
+                Op::NonZero if axis == 1 => shape(0).and_then(|s| self.count(s)),
+                Op::Unique { axis: None, .. } => shape(0).and_then(|s| self.count(s)),
+                Op::Unique { axis: Some(k), .. } if *k == axis => {
+                    same_axis().and_then(|d| self.upper(d))
+                }
+                Op::Loop { trip: true, .. } if axis == 0 => known
+                    .first()
+                    .copied()
+                    .flatten()
+                    .and_then(|k| self.upper(&k[0])),
+                _ => None,
+            };
+            *dim = Dim::Unknown(bound);
+        }
+    }
+
+    /// The most elements that an array of this shape has.
+    fn count(&self, shape: &[Dim]) -> Option<u64> {
+        shape
+            .iter()
+            .try_fold(1u64, |n, d| n.checked_mul(self.upper(d)?))
+    }
+
+    fn interval(&self, e: &DimExpr) -> Interval {
+        let mut sum: Interval = (Some(0), Some(0));
+        for (product, coefficient) in e.terms() {
+            let mut term: Interval = (Some(coefficient.into()), Some(coefficient.into()));
+            for atom in product {
+                term = multiply(term, self.atom(atom));
+            }
+            sum = (add(sum.0, term.0), add(sum.1, term.1));
+        }
+        sum
+    }
+
+    fn atom(&self, atom: &Atom) -> Interval {
+        match atom {
+            Atom::Sym(name) => self.name(name),
+            Atom::Max(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                let low = match (a.0, b.0) {
+                    (Some(x), Some(y)) => Some(x.max(y)),
+                    (x, y) => x.or(y),
+                };
+                (low, a.1.zip(b.1).map(|(x, y)| x.max(y)))
+            }
+            Atom::Min(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                let high = match (a.1, b.1) {
+                    (Some(x), Some(y)) => Some(x.min(y)),
+                    (x, y) => x.or(y),
+                };
+                (a.0.zip(b.0).map(|(x, y)| x.min(y)), high)
+            }
+            Atom::FloorDiv(p) => {
+                let (a, b) = (self.interval(&p.0), self.interval(&p.1));
+                // Only a positive divisor gives a size; dividing by more gives less.
+                let least = b.0.map_or(1, |v| v.max(1));
+                let low = a.0.and_then(|v| {
+                    if v >= 0 {
+                        Some(0)
+                    } else {
+                        v.checked_div_euclid(least)
+                    }
+                });
+                let high = a.1.map(|v| if v >= 0 { v / least } else { -1 });
+                (low, high)
+            }
+        }
+    }
+
+    fn name(&self, name: &Arc<str>) -> Interval {
+        match self.signature.bounds.get(name) {
+            Some(DimBound { min, max }) => (Some((*min).into()), max.map(Into::into)),
+            None => (Some(0), None),
+        }
+    }
+
+    fn simplify_expr(&self, e: &DimExpr) -> Dim {
+        let plain = |e: &DimExpr| {
+            e.terms()
+                .all(|(p, _)| p.iter().all(|a| matches!(a, Atom::Sym(_))))
+        };
+        if plain(e) {
+            return Dim::Expr(e.clone());
+        }
+        let mut sum = Dim::from(0);
+        for (product, coefficient) in e.terms() {
+            let mut term = Dim::constant(coefficient);
+            for atom in product {
+                term = term.mul(&self.simplify_atom(atom));
+            }
+            sum = sum.add(&term);
+        }
+        match sum {
+            Dim::Expr(_) => sum,
+            Dim::Unknown(_) => Dim::Expr(e.clone()),
+        }
+    }
+
+    fn simplify_atom(&self, atom: &Atom) -> Dim {
+        let both = |p: &(DimExpr, DimExpr)| (self.simplify_expr(&p.0), self.simplify_expr(&p.1));
+        // Whether the first is never less than the second.
+        let over = |a: &Dim, b: &Dim| match a.sub(b) {
+            Dim::Expr(d) => self.interval(&d).0.is_some_and(|v| v >= 0),
+            Dim::Unknown(_) => false,
+        };
+        match atom {
+            Atom::Sym(name) => Dim::sym(name),
+            Atom::FloorDiv(p) => {
+                let (a, b) = both(p);
+                a.floor_div(&b)
+            }
+            Atom::Max(p) => match both(p) {
+                (a, b) if over(&a, &b) => a,
+                (a, b) if over(&b, &a) => b,
+                (a, b) => a.max(&b),
+            },
+            Atom::Min(p) => match both(p) {
+                (a, b) if over(&a, &b) => b,
+                (a, b) if over(&b, &a) => a,
+                (a, b) => a.min(&b),
+            },
+        }
+    }
+}
+
+fn add(a: Option<i128>, b: Option<i128>) -> Option<i128> {
+    a.zip(b).and_then(|(a, b)| a.checked_add(b))
+}
+
+/// The product of two intervals; a side that is open leaves the product open where it matters.
+fn multiply(a: Interval, b: Interval) -> Interval {
+    let closed = |i: Interval| i.0.zip(i.1);
+    if let (Some((al, ah)), Some((bl, bh))) = (closed(a), closed(b)) {
+        let corners = [
+            al.checked_mul(bl),
+            al.checked_mul(bh),
+            ah.checked_mul(bl),
+            ah.checked_mul(bh),
+        ];
+        let all: Option<Vec<i128>> = corners.into_iter().collect();
+        return match all {
+            Some(all) => (all.iter().min().copied(), all.iter().max().copied()),
+            None => (None, None),
+        };
+    }
+    let (al, bl) = (a.0, b.0);
+    let product = |x: Option<i128>, y: Option<i128>| x.zip(y).and_then(|(x, y)| x.checked_mul(y));
+    match (al, bl) {
+        // Nothing negative on either side.
+        (Some(x), Some(y)) if x >= 0 && y >= 0 => (product(al, bl), product(a.1, b.1)),
+        // A negative constant turns the other interval around.
+        (_, Some(y)) if y >= 0 && a.1.is_some_and(|v| v <= 0) => {
+            (product(a.0, b.1), product(a.1, b.0))
+        }
+        _ => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature() -> Signature {
+        let mut sig = Signature::default();
+        let bound = |min, max| DimBound { min, max };
+        sig.bounds.insert("n".into(), bound(1, Some(8)));
+        sig.bounds.insert("m".into(), bound(2, None));
+        sig
+    }
+
+    #[test]
+    fn upper_bounds() {
+        let sig = signature();
+        let bounds = Bounds::of(&sig);
+        let (n, m) = (Dim::sym("n"), Dim::sym("m"));
+        assert_eq!(
+            bounds.upper(&n.mul(&Dim::from(2)).add(&Dim::from(1))),
+            Some(17)
+        );
+        assert_eq!(bounds.upper(&m), None);
+        assert_eq!(bounds.upper(&m.min(&Dim::from(5))), Some(5));
+        assert_eq!(bounds.upper(&n.sub(&m)), Some(6));
+        assert_eq!(bounds.upper(&n.floor_div(&Dim::from(3))), Some(2));
+        assert_eq!(bounds.upper(&Dim::sym("other")), None);
+    }
+
+    #[test]
+    fn decided_maxima() {
+        let sig = signature();
+        let bounds = Bounds::of(&sig);
+        let less = Dim::sym("n").sub(&Dim::from(1));
+        assert_eq!(bounds.simplify(&less.max(&Dim::from(0))), less);
+        let open = Dim::sym("n").max(&Dim::sym("m"));
+        assert_eq!(bounds.simplify(&open), open);
+    }
+}

@@ -1,0 +1,303 @@
+//! What can be known of values before a run: types, and what small integer arrays hold.
+//!
+//! The analysis begins with the best case, that a carried value always is what it starts as, and takes back
+//! what an iteration contradicts until nothing changes.
+
+use std::collections::HashMap;
+
+use heddle_ir::infer::{self, Arg, RegionTypes};
+use heddle_ir::{
+    DType, Dim, Entity, FuncId, Function, Inst, Module, Op, Region, TensorType, Type, Value,
+};
+
+use crate::bounds::Bounds;
+
+/// After so many walks over a function its carried values are taken as they are stated.
+const MAX_WALKS: usize = 24;
+
+/// What is known of the values of a function.
+pub struct Facts {
+    types: Vec<Type>,
+    known: HashMap<Value, Vec<Dim>>,
+}
+
+impl Facts {
+    /// Those of one function of a module.
+    pub fn of(module: &Module, id: FuncId) -> Self {
+        let mut analysis = Analysis::new(module, &module.functions[id], true);
+        for _ in 0..MAX_WALKS {
+            analysis.changed = false;
+            analysis.region(analysis.func.body);
+            if !analysis.changed {
+                return analysis.facts;
+            }
+        }
+        let mut analysis = Analysis::new(module, &module.functions[id], false);
+        analysis.region(analysis.func.body);
+        analysis.facts
+    }
+
+    /// The type: what is stated of the value and what follows from its definition.
+    pub fn ty(&self, value: Value) -> &Type {
+        &self.types[value.index()]
+    }
+
+    /// What an integer array of rank 0 or 1 holds; elements may be unknown.
+    pub fn known(&self, value: Value) -> Option<&[Dim]> {
+        self.known.get(&value).map(Vec::as_slice)
+    }
+
+    fn arg(&self, value: Value) -> Arg<'_> {
+        Arg {
+            ty: self.ty(value),
+            known: self.known(value),
+        }
+    }
+}
+
+/// `stated`, made more precise by what was found. Expressions that are stated stay, as does the form of
+/// bounds: uses that rely on equal types then still see equal types.
+pub fn narrow(stated: &Type, found: &Type) -> Type {
+    match (stated, found) {
+        (Type::Tensor(s), Type::Tensor(f)) if s.dtype == f.dtype => {
+            let shape = match (&s.shape, &f.shape) {
+                (Some(s), Some(f)) if s.len() == f.len() => {
+                    Some(s.iter().zip(f).map(|(s, f)| narrow_dim(s, f)).collect())
+                }
+                (Some(s), _) => Some(s.clone()),
+                (None, f) => f.clone(),
+            };
+            Type::Tensor(TensorType {
+                dtype: s.dtype,
+                shape,
+            })
+        }
+        (Type::Seq(s), Type::Seq(f)) => Type::Seq(Box::new(narrow(s, f))),
+        (Type::Opt(s), Type::Opt(f)) => Type::Opt(Box::new(narrow(s, f))),
+        _ => stated.clone(),
+    }
+}
+
+fn narrow_dim(stated: &Dim, found: &Dim) -> Dim {
+    match (stated, found) {
+        (Dim::Expr(_), _) => stated.clone(),
+        (Dim::Unknown(None), _) => found.clone(),
+        (Dim::Unknown(Some(max)), _) => match found {
+            Dim::Unknown(Some(m)) => Dim::Unknown(Some(*m.min(max))),
+            Dim::Expr(e)
+                if e.as_const()
+                    .is_some_and(|c| (0..=*max as i128).contains(&c.into())) =>
+            {
+                found.clone()
+            }
+            _ => stated.clone(),
+        },
+    }
+}
+
+/// What a carried value has been found to be so far.
+struct Carried {
+    ty: Type,
+    known: Option<Vec<Dim>>,
+    joins: usize,
+}
+
+struct Analysis<'a> {
+    module: &'a Module,
+    func: &'a Function,
+    facts: Facts,
+    carried: HashMap<Value, Carried>,
+    optimistic: bool,
+    changed: bool,
+}
+
+impl<'a> Analysis<'a> {
+    fn new(module: &'a Module, func: &'a Function, optimistic: bool) -> Self {
+        let types = func.values.iter().map(|(_, v)| v.ty.clone()).collect();
+        let facts = Facts {
+            types,
+            known: HashMap::new(),
+        };
+        Self {
+            module,
+            func,
+            facts,
+            carried: HashMap::new(),
+            optimistic,
+            changed: false,
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        let func = self.func;
+        for &inst in &func.regions[region].insts {
+            self.inst(inst);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let data = &self.func.insts[inst];
+        match data.op {
+            Op::If => self.if_(inst),
+            Op::Loop { trip, cond } => self.loop_(inst, trip as usize, cond as usize),
+            _ => {
+                let args: Vec<_> = data.args.iter().map(|v| self.facts.arg(*v)).collect();
+                let found = match data.op {
+                    Op::Call(callee) => {
+                        infer::call_results(&self.module.functions[callee].sig, &args)
+                    }
+                    _ => infer::result_types(&data.op, &args, &[]),
+                };
+                let known = infer::known_results(&data.op, &args);
+                self.results(inst, found.ok());
+                self.set_known(data.results.first(), known);
+            }
+        }
+    }
+
+    fn if_(&mut self, inst: Inst) {
+        let data = &self.func.insts[inst];
+        for &region in &data.regions {
+            self.region(region);
+        }
+        let yields = [0, 1].map(|i| &self.func.regions[data.regions[i]].yields);
+        let joined = yields[0]
+            .iter()
+            .zip(yields[1])
+            .map(|(a, b)| self.facts.ty(*a).join(self.facts.ty(*b)));
+        let found = joined.collect();
+        self.results(inst, found);
+        for (i, result) in data.results.iter().enumerate() {
+            let sides = yields.map(|y| self.facts.known(y[i]));
+            let known = match sides {
+                [Some(a), Some(b)] => join_known(a, b),
+                _ => None,
+            };
+            self.set_known(Some(result), known);
+        }
+    }
+
+    fn loop_(&mut self, inst: Inst, trip: usize, cond: usize) {
+        let data = &self.func.insts[inst];
+        let body = data.regions[0];
+        let region = &self.func.regions[body];
+        let params = &region.params[1..];
+        let inits = &data.args[trip + cond..];
+        for (&param, &init) in params.iter().zip(inits) {
+            self.flow(param, init);
+        }
+        self.region(body);
+        for (&param, &next) in params.iter().zip(&region.yields[cond..]) {
+            self.flow(param, next);
+        }
+        // The operands' types are in the parameters' by now; given those, inference adds the stacked results.
+        let scalar = Type::scalar(DType::Bool);
+        let facts = &self.facts;
+        let mut args: Vec<_> = data.args[..trip + cond]
+            .iter()
+            .map(|v| facts.arg(*v))
+            .collect();
+        args.extend(params.iter().map(|v| facts.arg(*v)));
+        let types = |values: &'a [Value]| values.iter().map(|v| facts.ty(*v));
+        let mut yields = vec![&scalar; cond];
+        yields.extend(types(params));
+        yields.extend(types(&region.yields[cond + params.len()..]));
+        let border = RegionTypes {
+            params: types(&region.params).collect(),
+            yields,
+        };
+        let found = infer::result_types(&data.op, &args, &[border]);
+        let invariant: Vec<_> = params
+            .iter()
+            .map(|v| facts.known(*v).map(<[_]>::to_vec))
+            .collect();
+        self.results(inst, found.ok());
+        for (result, known) in data.results.iter().zip(invariant) {
+            self.set_known(Some(result), known);
+        }
+    }
+
+    /// Takes into account that `param` may be what `value` is.
+    fn flow(&mut self, param: Value, value: Value) {
+        if !self.optimistic {
+            return;
+        }
+        let (ty, known) = (self.facts.ty(value), self.facts.known(value));
+        match self.carried.get_mut(&param) {
+            None => {
+                let (ty, known) = (ty.clone(), known.map(<[_]>::to_vec));
+                let new = Carried {
+                    ty,
+                    known,
+                    joins: 0,
+                };
+                self.carried.insert(param, new);
+            }
+            Some(carried) => {
+                let mut joined = carried.ty.join(ty).unwrap_or_else(|| carried.ty.clone());
+                let met = match (&carried.known, known) {
+                    (Some(a), Some(b)) => join_known(a, b),
+                    _ => None,
+                };
+                if joined == carried.ty && met == carried.known {
+                    return;
+                }
+                carried.joins += 1;
+                if carried.joins > 2 {
+                    // A bound that keeps growing is none.
+                    joined = joined.map_dims(&mut |d| match d {
+                        Dim::Unknown(_) => Dim::UNKNOWN,
+                        d => d.clone(),
+                    });
+                }
+                carried.ty = joined;
+                carried.known = met;
+                self.changed = true;
+            }
+        }
+        let carried = &self.carried[&param];
+        let known = carried.known.clone();
+        self.facts.types[param.index()] = narrow(self.func.ty(param), &carried.ty);
+        self.set_known(Some(&param), known);
+    }
+
+    fn results(&mut self, inst: Inst, found: Option<Vec<Type>>) {
+        let data = &self.func.insts[inst];
+        let Some(mut found) = found.filter(|f| f.len() == data.results.len()) else {
+            return;
+        };
+        let args: Vec<_> = data.args.iter().map(|v| self.facts.ty(*v)).collect();
+        let known: Vec<_> = data.args.iter().map(|v| self.facts.known(*v)).collect();
+        let bounds = Bounds::of(&self.func.sig);
+        let limited = match data.op {
+            // Of a loop the stacked results; the carried ones have the parameters' types.
+            Op::Loop { .. } => {
+                let body = &self.func.regions[data.regions[0]];
+                body.params.len() - 1..found.len()
+            }
+            _ => 0..found.len().min(1),
+        };
+        for ty in &mut found[limited] {
+            bounds.limit(&data.op, &args, &known, ty);
+        }
+        for (&value, found) in data.results.iter().zip(&found) {
+            self.facts.types[value.index()] = narrow(self.func.ty(value), found);
+        }
+    }
+
+    fn set_known(&mut self, value: Option<&Value>, known: Option<Vec<Dim>>) {
+        let Some(&value) = value else { return };
+        match known {
+            Some(known) => self.facts.known.insert(value, known),
+            None => self.facts.known.remove(&value),
+        };
+    }
+}
+
+/// What two arrays have in common.
+fn join_known(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    let join = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::UNKNOWN };
+    let joined: Vec<_> = (a.len() == b.len()).then(|| a.iter().zip(b).map(join).collect())?;
+    // Nothing in common is the same as not known.
+    (joined.is_empty() || joined.iter().any(|d| *d != Dim::UNKNOWN)).then_some(joined)
+}
