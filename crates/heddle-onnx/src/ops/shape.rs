@@ -1,0 +1,310 @@
+//! Shapes, views and rearrangements.
+
+use heddle_ir::op::{CompareOp, PadMode, ReduceOp, ScatterReduce};
+use heddle_ir::{DType, Dim, Op, Tensor, Value};
+
+use super::Table;
+use super::cx::{NodeCx, OpError, Result};
+
+pub(super) const OPS: Table = &[
+    ("Identity", |cx| Ok(vec![cx.input(0)?])),
+    ("Shape", shape),
+    ("Size", size),
+    ("Reshape", reshape),
+    ("Flatten", flatten),
+    ("Squeeze", squeeze),
+    ("Unsqueeze", unsqueeze),
+    ("Transpose", transpose),
+    ("Expand", expand),
+    ("Tile", tile),
+    ("DepthToSpace", depth_to_space),
+    ("SpaceToDepth", space_to_depth),
+];
+
+/// `start` and `end` follow Python's slices.
+fn shape(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let shape = cx.shape_of(x)?;
+    let (start, end) = (cx.int_or("start", 0), cx.int("end"));
+    if start == 0 && end.is_none() {
+        return Ok(vec![shape]);
+    }
+    Ok(vec![cx.slice(shape, 0, start, end.unwrap_or(i64::MAX))?])
+}
+
+fn size(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let shape = cx.shape_of(x)?;
+    Ok(vec![cx.reduce(ReduceOp::Prod, shape, &[0], false)?])
+}
+
+/// A size of 0 stands for the input's at the same place, unless `allowzero` is set.
+fn reshape(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, sizes) = (cx.input(0)?, cx.input(1)?);
+    let sizes = cx.to_indices(sizes)?;
+    let known = cx.b.known(sizes).map(<[Dim]>::to_vec);
+    let literal = cx.flag("allowzero", false)
+        || known.is_some_and(|k| k.iter().all(|d| d.as_const().is_some_and(|c| c != 0)));
+    if literal {
+        return Ok(vec![cx.reshape_to(x, sizes)?]);
+    }
+    // The input's sizes, cut or padded to as many as there are in the result.
+    let have = cx.shape_of(x)?;
+    let (want, count) = (cx.shape_of(sizes)?, cx.shape_of(have)?);
+    let missing = cx.sub(want, count)?;
+    let none = cx.b.i64s(&[0]);
+    let pads = cx.concat(&[none, missing], 0)?;
+    // A 0 beyond the input's axes stands for nothing: no reshape accepts this size.
+    let invalid = cx.b.i64(-2);
+    let pad = Op::Pad {
+        mode: PadMode::Constant,
+    };
+    let copied = cx.op(pad, &[have, pads, invalid])?;
+    let zero = cx.b.i64(0);
+    let mask = match computed_sizes(cx, sizes) {
+        Some(mask) => cx.b.constant(mask),
+        None => cx.compare(CompareOp::Eq, sizes, zero)?,
+    };
+    let sizes = cx.select(mask, copied, sizes)?;
+    Ok(vec![cx.reshape_to(x, sizes)?])
+}
+
+/// Which sizes are 0, if all are constants or expressions of named sizes. Such an expression is taken literally
+/// also in a run where it is 0: that is what a model means which computes a shape from shapes.
+fn computed_sizes(cx: &NodeCx, sizes: Value) -> Option<Tensor> {
+    let dims = cx.b.known(sizes)?;
+    let zero: Option<Vec<u8>> = dims
+        .iter()
+        .map(|d| d.as_expr().map(|_| d.is(0) as u8))
+        .collect();
+    Tensor::new(DType::Bool, vec![dims.len()], zero?.into()).ok()
+}
+
+fn flatten(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let rank = cx.rank(x)?;
+    let axis = match cx.int_or("axis", 1) {
+        a if a == rank as i64 => rank,
+        a => cx.axis(a, rank)?,
+    };
+    let (before, after): (Vec<_>, Vec<_>) = (0..rank).partition(|a| *a < axis);
+    let sizes = [cx.count(x, &before)?, cx.count(x, &after)?];
+    let sizes = cx.stack_i64s(&sizes)?;
+    Ok(vec![cx.reshape_to(x, sizes)?])
+}
+
+/// The axes: an attribute before version 13, an input since.
+fn axes_of(cx: &mut NodeCx) -> Result<Option<AxisList>> {
+    if cx.opset < 13 {
+        return Ok(cx.ints("axes").map(|a| AxisList::Known(a.to_vec())));
+    }
+    let Some(axes) = cx.opt(1) else {
+        return Ok(None);
+    };
+    let axes = cx.to_indices(axes)?;
+    Ok(Some(match cx.const_i64s(axes) {
+        Some(known) => AxisList::Known(known),
+        None => AxisList::Computed(axes),
+    }))
+}
+
+enum AxisList {
+    Known(Vec<i64>),
+    Computed(Value),
+}
+
+fn squeeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let axes = axes_of(cx)?;
+    let y = match axes {
+        Some(AxisList::Known(axes)) => {
+            let axes = if axes.iter().all(|a| *a >= 0) {
+                cx.axes(&axes, usize::MAX >> 1)?
+            } else {
+                cx.axes(&axes, cx.rank(x)?)?
+            };
+            cx.squeeze(x, &axes)?
+        }
+        Some(AxisList::Computed(axes)) => {
+            let rank = cx.rank(x)?;
+            let keep = mask_without(cx, rank, axes)?;
+            let kept = cx.true_indices(keep)?;
+            if let Some(rest) = cx.len_of(axes).and_then(|k| rank.checked_sub(k)) {
+                cx.set_len(kept, rest)?;
+            }
+            let shape = cx.shape_of(x)?;
+            let sizes = cx.gather(shape, kept, 0)?;
+            cx.reshape_to(x, sizes)?
+        }
+        None => squeeze_all(cx, x)?,
+    };
+    Ok(vec![y])
+}
+
+/// Removes all axes of size 1; where a size is not known, not even the result's rank is.
+fn squeeze_all(cx: &mut NodeCx, x: Value) -> Result<Value> {
+    if let Some(sizes) = cx.tensor_ty(x)?.static_shape() {
+        let ones: Vec<_> = (0..sizes.len()).filter(|&i| sizes[i] == 1).collect();
+        return cx.squeeze(x, &ones);
+    }
+    let shape = cx.shape_of(x)?;
+    let one = cx.b.i64(1);
+    let keep = cx.compare(CompareOp::Ne, shape, one)?;
+    let kept = cx.true_indices(keep)?;
+    let sizes = cx.gather(shape, kept, 0)?;
+    cx.reshape_to(x, sizes)
+}
+
+/// `bool[len]`, false at the positions that an `i64[k]` value lists.
+fn mask_without(cx: &mut NodeCx, len: usize, positions: Value) -> Result<Value> {
+    let len = cx.b.i64s(&[len as i64]);
+    let all = cx.full(DType::Bool, len, 1.0)?;
+    let count = cx.shape_of(positions)?;
+    let none = cx.full(DType::Bool, count, 0.0)?;
+    let scatter = Op::ScatterElements {
+        axis: 0,
+        reduce: ScatterReduce::Set,
+    };
+    cx.op(scatter, &[all, positions, none])
+}
+
+fn unsqueeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let y = match axes_of(cx)? {
+        None => return Err(OpError::Invalid("the axes are missing".into())),
+        Some(AxisList::Known(axes)) => {
+            let rank = match cx.tensor_ty(x)?.rank() {
+                Some(rank) => rank + axes.len(),
+                None if axes.iter().all(|a| *a >= 0) => usize::MAX >> 1,
+                None => cx.rank(x)?,
+            };
+            let axes = cx.axes(&axes, rank)?;
+            cx.unsqueeze(x, &axes)?
+        }
+        Some(AxisList::Computed(axes)) => {
+            let rank = cx.rank(x)?;
+            let Some(added) = cx.len_of(axes) else {
+                return Err(OpError::Unsupported(
+                    "a number of axes that is not known at import".into(),
+                ));
+            };
+            let old = mask_without(cx, rank + added, axes)?;
+            let old = cx.true_indices(old)?;
+            cx.set_len(old, rank)?;
+            let ones = cx.b.i64s(&vec![1; rank + added]);
+            let shape = cx.shape_of(x)?;
+            let scatter = Op::ScatterElements {
+                axis: 0,
+                reduce: ScatterReduce::Set,
+            };
+            let sizes = cx.op(scatter, &[ones, old, shape])?;
+            cx.reshape_to(x, sizes)?
+        }
+    };
+    Ok(vec![y])
+}
+
+fn transpose(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let perm = match cx.ints("perm") {
+        Some(perm) => {
+            let rank = perm.len();
+            let perm = perm.iter().map(|&p| cx.axis(p, rank));
+            perm.collect::<Result<Vec<_>>>()?
+        }
+        None => (0..cx.rank(x)?).rev().collect(),
+    };
+    let y = match cx.tensor_ty(x)?.rank() {
+        Some(_) => cx.transpose(x, &perm)?,
+        None => cx.op(Op::Transpose { perm }, &[x])?,
+    };
+    Ok(vec![y])
+}
+
+fn expand(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, sizes) = (cx.input(0)?, cx.input(1)?);
+    let sizes = cx.to_indices(sizes)?;
+    Ok(vec![cx.broadcast_to(x, sizes)?])
+}
+
+/// Each axis gets one of size 1 before it, which is broadcast to the number of repeats and merged.
+fn tile(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, repeats) = (cx.input(0)?, cx.input(1)?);
+    let rank = cx.rank(x)?;
+    let repeats = cx.to_indices(repeats)?;
+    let fresh: Vec<_> = (0..rank).map(|i| 2 * i).collect();
+    let split = cx.unsqueeze(x, &fresh)?;
+    let (mut both, mut merged) = (vec![], vec![]);
+    for axis in 0..rank {
+        let count = cx.element(repeats, axis)?;
+        let size = cx.size_of(x, axis)?;
+        both.extend([count, size]);
+        merged.push(cx.mul(count, size)?);
+    }
+    let both = cx.stack_i64s(&both)?;
+    let tiled = cx.broadcast_to(split, both)?;
+    let merged = cx.stack_i64s(&merged)?;
+    Ok(vec![cx.reshape_to(tiled, merged)?])
+}
+
+/// Channels become blocks of space: [n, c, h, w] to [n, c / b², h * b, w * b].
+fn depth_to_space(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let (block, sizes) = block_and_sizes(cx, x)?;
+    let [n, c, h, w] = sizes;
+    let area = cx.mul(block, block)?;
+    let depth = cx.div(c, area)?;
+    let (split, perm) = match cx.str_or("mode", "DCR")? {
+        "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
+        "CRD" => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
+        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
+    };
+    let (high, wide) = (cx.mul(h, block)?, cx.mul(w, block)?);
+    regroup(cx, x, &split, &perm, &[n, depth, high, wide])
+}
+
+/// Blocks of space become channels: [n, c, h, w] to [n, c * b², h / b, w / b].
+fn space_to_depth(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let (block, sizes) = block_and_sizes(cx, x)?;
+    let [n, c, h, w] = sizes;
+    let (rows, columns) = (cx.div(h, block)?, cx.div(w, block)?);
+    let area = cx.mul(block, block)?;
+    let depth = cx.mul(c, area)?;
+    let split = [n, c, rows, block, columns, block];
+    let perm = match cx.str_or("mode", "DCR")? {
+        "DCR" => [0, 3, 5, 1, 2, 4],
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
+    };
+    regroup(cx, x, &split, &perm, &[n, depth, rows, columns])
+}
+
+fn block_and_sizes(cx: &mut NodeCx, x: Value) -> Result<(Value, [Value; 4])> {
+    let block = cx.int_req("blocksize")?;
+    if block < 1 || cx.rank(x)? != 4 {
+        return Err(OpError::Invalid(
+            "a positive blocksize and an input of four axes are needed".into(),
+        ));
+    }
+    let mut sizes = [x; 4];
+    for (axis, size) in sizes.iter_mut().enumerate() {
+        *size = cx.size_of(x, axis)?;
+    }
+    Ok((cx.b.i64(block), sizes))
+}
+
+/// Splits axes, permutes them and merges them again.
+fn regroup(
+    cx: &mut NodeCx,
+    x: Value,
+    split: &[Value],
+    perm: &[usize],
+    merged: &[Value],
+) -> Result<Vec<Value>> {
+    let split = cx.stack_i64s(split)?;
+    let y = cx.reshape_to(x, split)?;
+    let y = cx.transpose(y, perm)?;
+    let merged = cx.stack_i64s(merged)?;
+    Ok(vec![cx.reshape_to(y, merged)?])
+}
