@@ -53,6 +53,9 @@ pub struct DimBound {
 /// Expressions are kept this small; beyond it a dim becomes unknown.
 const MAX_TERMS: usize = 16;
 
+/// The atoms of an expression, those within atoms too: nesting would otherwise multiply them.
+const MAX_WEIGHT: usize = 128;
+
 impl DimExpr {
     /// The expression that is always `value`.
     pub fn constant(value: i64) -> Self {
@@ -168,7 +171,8 @@ impl DimExpr {
                 terms.insert(product.clone(), sum);
             }
         }
-        (terms.len() <= MAX_TERMS).then_some(Self { terms })
+        let sum = Self { terms };
+        (sum.terms.len() <= MAX_TERMS && sum.weight() <= MAX_WEIGHT).then_some(sum)
     }
 
     fn checked_mul(&self, other: &Self) -> Option<Self> {
@@ -185,6 +189,15 @@ impl DimExpr {
             }
         }
         Some(result)
+    }
+
+    /// How many terms and atoms there are, those within atoms too.
+    fn weight(&self) -> usize {
+        let of = |a: &Atom| match a {
+            Atom::Sym(_) => 1,
+            Atom::FloorDiv(p) | Atom::Max(p) | Atom::Min(p) => 1 + p.0.weight() + p.1.weight(),
+        };
+        self.terms.len() + self.terms.keys().flatten().map(of).sum::<usize>()
     }
 
     fn depth(&self) -> usize {
@@ -244,6 +257,11 @@ impl Dim {
             Dim::Expr(e) => Some(e),
             Dim::Unknown(_) => None,
         }
+    }
+
+    /// How much there is of it: terms and atoms, at least 1.
+    pub fn weight(&self) -> usize {
+        self.as_expr().map_or(1, |e| 1 + e.weight())
     }
 
     /// Whether the size is this constant.
@@ -372,7 +390,7 @@ impl Dim {
         b: &DimExpr,
         make: fn(Box<(DimExpr, DimExpr)>) -> Atom,
     ) -> Option<DimExpr> {
-        (a.depth().max(b.depth()) < 4)
+        (a.depth().max(b.depth()) < 4 && a.weight() + b.weight() + 2 <= MAX_WEIGHT)
             .then(|| DimExpr::atom(make(Box::new((a.clone(), b.clone())))))
     }
 
@@ -430,7 +448,7 @@ impl fmt::Display for DimExpr {
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Atom::Sym(s) => f.write_str(s),
+            Atom::Sym(s) => crate::text::names::write_name(f, s),
             Atom::FloorDiv(p) => write!(f, "floordiv({}, {})", p.0, p.1),
             Atom::Max(p) => write!(f, "max({}, {})", p.0, p.1),
             Atom::Min(p) => write!(f, "min({}, {})", p.0, p.1),

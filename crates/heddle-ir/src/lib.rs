@@ -13,9 +13,10 @@ pub mod function;
 pub mod infer;
 pub mod op;
 pub mod tensor;
+pub mod text;
 pub mod types;
 
-pub use builder::FuncBuilder;
+pub use builder::{Folder, FuncBuilder};
 pub use dim::{Dim, DimBound, DimExpr};
 pub use dtype::DType;
 pub use entity::{Arena, Entity, FuncId, Inst, Region, Value};

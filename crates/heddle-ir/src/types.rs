@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::{DType, Dim};
 
+/// No array has more axes.
+pub const MAX_RANK: usize = 64;
+
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
@@ -74,6 +77,17 @@ impl Type {
     /// A tensor of unknown rank.
     pub fn unranked(dtype: DType) -> Type {
         Type::Tensor(TensorType::unranked(dtype))
+    }
+
+    /// How much there is of it: levels, axes and what their sizes are made of.
+    pub fn weight(&self) -> usize {
+        match self {
+            Type::Tensor(t) => {
+                let dims = t.shape.as_deref().unwrap_or(&[]);
+                1 + dims.iter().map(Dim::weight).sum::<usize>()
+            }
+            Type::Seq(t) | Type::Opt(t) => 1 + t.weight(),
+        }
     }
 
     /// The tensor type, if it is one.

@@ -3,13 +3,16 @@
 //! Inference never guesses: a dim is stated only if it holds in every run that does not stop with an error.
 //! Operands that give sizes are looked up in what small integer arrays are known to hold ([`known_results`]).
 
+mod facts;
 mod known;
 pub mod shape;
 
+pub use facts::Facts;
 pub use known::known_results;
 
 use crate::op::{CompareOp, Distribution, PadMode, ReduceOp, ScatterReduce, StrOp, UnaryOp};
-use crate::{DType, Dim, Function, Op, Region, Signature, TensorType, Type};
+use crate::types::MAX_RANK;
+use crate::{DType, Dim, Function, MAX_NESTING, Op, Region, Signature, TensorType, Type};
 
 /// An operand: its type, and what it holds if it is a small integer array.
 #[derive(Clone, Copy)]
@@ -18,6 +21,20 @@ pub struct Arg<'a> {
     pub ty: &'a Type,
     /// The elements, if known.
     pub known: Option<&'a [Dim]>,
+}
+
+impl<'a> Arg<'a> {
+    /// An operand of this type. What is known of it is ignored where the type does not state as many elements:
+    /// types may have been annotated, and inference relies on the two agreeing.
+    pub fn new(ty: &'a Type, known: Option<&'a [Dim]>) -> Self {
+        let stated = match ty.as_tensor().and_then(|t| t.shape.as_deref()) {
+            Some([]) => Some(1),
+            Some([n]) => n.as_const(),
+            _ => None,
+        };
+        let known = known.filter(|k| stated == Some(k.len() as i64));
+        Self { ty, known }
+    }
 }
 
 /// The types at a region's border.
@@ -73,7 +90,31 @@ pub fn result_types(
     args: &[Arg],
     regions: &[RegionTypes],
 ) -> std::result::Result<Vec<Type>, TypeError> {
-    infer(op, args, regions).map_err(|message| TypeError::new(op.name(), message))
+    let types = infer(op, args, regions).and_then(|types| {
+        types.iter().try_for_each(check_size)?;
+        Ok(types)
+    });
+    types.map_err(|message| TypeError::new(op.name(), message))
+}
+
+/// Types may grow with every instruction; everything recurses over them.
+fn check_size(ty: &Type) -> Result<()> {
+    let (mut inner, mut depth) = (ty, 0);
+    loop {
+        match inner {
+            Type::Tensor(t) => {
+                let rank = t.rank().unwrap_or(0);
+                return need(rank <= MAX_RANK, || {
+                    format!("gives {rank} axes, more than {MAX_RANK}")
+                });
+            }
+            Type::Seq(t) | Type::Opt(t) => inner = t,
+        }
+        depth += 1;
+        need(depth <= MAX_NESTING, || {
+            format!("gives a type that nests deeper than {MAX_NESTING} levels")
+        })?;
+    }
 }
 
 /// The types of a call's results: the callee's, with its named sizes bound by the operands.
