@@ -1,4 +1,19 @@
 //! ONNX files to graph IR, and ONNX test data.
+//!
+//! [`load`] maps a file, looks it over, decodes it and imports its graphs and functions. Weights are views of the mapped
+//! files: nothing is copied, and no weight is touched until the program runs. Whatever the bytes are, the outcome is a
+//! module or an [`ImportError`].
 
+mod error;
+mod file;
+mod import;
 pub mod ops;
 pub mod proto;
+mod scan;
+mod tensor;
+mod testdata;
+mod types;
+
+pub use error::{ImportError, UnsupportedOp};
+pub use import::{ImportOptions, load, load_bytes};
+pub use testdata::read_datum;

@@ -1,0 +1,40 @@
+//! Files: mapped, looked over, decoded.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use prost::Message;
+
+use crate::ImportError;
+use crate::scan::{self, Kind};
+use crate::tensor::map_file;
+
+/// Stack for decoding and importing: both recurse over nested graphs, to a bounded depth.
+const STACK: usize = 256 << 20;
+
+/// Runs `work` on a stack that is large enough for the deepest model that is accepted.
+pub fn with_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::grow(STACK, work)
+}
+
+/// Maps a file.
+pub fn open(path: &Path) -> Result<Bytes, ImportError> {
+    map_file(path).map_err(|source| ImportError::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Decodes a message of this kind. Bytes in it are views of `bytes`.
+pub fn decode<M: Message + Default>(
+    path: &Path,
+    bytes: Bytes,
+    kind: Kind,
+) -> Result<M, ImportError> {
+    let malformed = |message: String| ImportError::Malformed {
+        path: path.to_owned(),
+        message,
+    };
+    scan::check(&bytes, kind).map_err(malformed)?;
+    M::decode(bytes).map_err(|e| malformed(e.to_string()))
+}

@@ -1,0 +1,173 @@
+//! Graphs: inputs, initializers, nodes in order, outputs.
+
+use heddle_ir::op::ScatterReduce;
+use heddle_ir::{DType, FuncBuilder, Op, Tensor, TypeError, Value};
+
+use super::order::order;
+use super::scope::{Binding, Frame};
+use super::{Importer, graph_error};
+use crate::error::ImportError;
+use crate::proto::{GraphProto, NodeProto, SparseTensorProto, TensorProto};
+
+impl<'m> Importer<'m> {
+    /// Imports a graph into the open region and returns its outputs; `None` for those that are poison.
+    ///
+    /// `args` are its inputs; an input that is absent gets its initializer. `parent` is the scope around it.
+    pub(super) fn graph(
+        &mut self,
+        f: &mut Frame<'m>,
+        graph: &'m GraphProto,
+        parent: Option<usize>,
+        args: Vec<Binding>,
+    ) -> Result<Vec<Option<Value>>, ImportError> {
+        let scope = f.open(parent);
+        let fail = |message: String| graph_error(&format!("graph `{}`", graph.name()), message);
+        let twice = |name: &str| fail(format!("`{name}` is defined twice"));
+        f.declare(scope, &graph.value_info);
+        f.declare(scope, &graph.output);
+        let mut given = std::collections::HashSet::new();
+        let mut absent = vec![];
+        for (i, input) in graph.input.iter().enumerate() {
+            let name = input.name();
+            match args.get(i) {
+                None | Some(Binding::Absent) => absent.push(name),
+                Some(arg) => {
+                    given.insert(name);
+                    if !f.define(scope, name, *arg) {
+                        return Err(twice(name));
+                    }
+                }
+            }
+        }
+        f.b.set_loc(None);
+        for proto in &graph.initializer {
+            // An initializer of an input that is given is a default that is not needed.
+            if given.contains(proto.name()) {
+                continue;
+            }
+            let value = f.b.constant(self.stored(proto)?);
+            if !f.define(scope, proto.name(), Binding::Value(value)) {
+                return Err(twice(proto.name()));
+            }
+        }
+        for proto in &graph.sparse_initializer {
+            let name = proto.values.as_ref().map_or("", |v| v.name());
+            let value = self.sparse(&mut f.b, proto)?;
+            if !f.define(scope, name, Binding::Value(value)) {
+                return Err(twice(name));
+            }
+        }
+        for name in absent {
+            if f.lookup(scope, name).is_none() && !f.define(scope, name, Binding::Absent) {
+                return Err(twice(name));
+            }
+        }
+        self.nodes(f, scope, &graph.node, &|| {
+            format!("graph `{}`", graph.name())
+        })?;
+        let outputs = graph
+            .output
+            .iter()
+            .map(|o| match f.lookup(scope, o.name()) {
+                Some(Binding::Value(v)) => Ok(Some(v)),
+                Some(Binding::Poison) => Ok(None),
+                _ => Err(fail(format!("output `{}` is not defined", o.name()))),
+            });
+        let outputs = outputs.collect();
+        f.scopes.truncate(scope);
+        outputs
+    }
+
+    /// Imports nodes, sorted if they have to be.
+    pub(super) fn nodes(
+        &mut self,
+        f: &mut Frame<'m>,
+        scope: usize,
+        nodes: &'m [NodeProto],
+        place: &dyn Fn() -> String,
+    ) -> Result<(), ImportError> {
+        let order = order(nodes, &mut self.captures, &|name| {
+            f.lookup(scope, name).is_some()
+        });
+        let order = order.map_err(|cycle| {
+            let name = |i: &usize| format!("`{}`", short_name(&nodes[*i]));
+            let names: Vec<_> = cycle.iter().take(8).map(name).collect();
+            let more = if cycle.len() > 8 { ", …" } else { "" };
+            let message = format!(
+                "nodes wait for each other in a cycle: {}{more}",
+                names.join(", ")
+            );
+            graph_error(&place(), message)
+        })?;
+        for i in order {
+            self.node(f, scope, &nodes[i])?;
+        }
+        Ok(())
+    }
+
+    /// A stored tensor.
+    fn stored(&self, proto: &TensorProto) -> Result<Tensor, ImportError> {
+        self.store
+            .tensor(proto)
+            .map_err(|message| ImportError::Tensor {
+                name: proto.name().to_owned(),
+                message,
+            })
+    }
+
+    /// A sparse tensor: zeros with values scattered into them. It is made at run time, where memory is guarded.
+    fn sparse(&self, b: &mut FuncBuilder, proto: &SparseTensorProto) -> Result<Value, ImportError> {
+        let empty = TensorProto::default();
+        let values = proto.values.as_ref().unwrap_or(&empty);
+        let indices = proto.indices.as_ref().unwrap_or(&empty);
+        let (values, indices) = (self.stored(values)?, self.stored(indices)?);
+        scatter(b, values, indices, &proto.dims).map_err(|e| ImportError::Tensor {
+            name: proto.values.as_ref().map_or("", |v| v.name()).to_owned(),
+            message: e.to_string(),
+        })
+    }
+}
+
+/// The dense form of a sparse tensor, whose indices are tuples or places in row-major order.
+fn scatter(
+    b: &mut FuncBuilder,
+    values: Tensor,
+    indices: Tensor,
+    dims: &[i64],
+) -> Result<Value, TypeError> {
+    let dtype = values.dtype();
+    if !dtype.is_arith() && dtype != DType::Bool {
+        return Err(TypeError::new(
+            "sparse tensor",
+            format!("of {dtype} is not supported"),
+        ));
+    }
+    let zero = b.scalar(dtype, 0.0);
+    let shape = b.i64s(dims);
+    let linear = indices.shape().len() == 1;
+    let all = b.i64s(&[-1]);
+    let (values, mut indices) = (b.constant(values), b.constant(indices));
+    let mut dense = b.op1(Op::Broadcast, &[zero, shape])?;
+    if linear {
+        dense = b.op1(Op::Reshape, &[dense, all])?;
+        indices = b.op1(Op::Unsqueeze { axes: vec![1] }, &[indices])?;
+    }
+    let reduce = ScatterReduce::Set;
+    dense = b.op1(Op::ScatterNd { reduce }, &[dense, indices, values])?;
+    match linear {
+        true => b.op1(Op::Reshape, &[dense, shape]),
+        false => Ok(dense),
+    }
+}
+
+/// The node's name, or what stands for it: its first output, or its operator.
+pub(super) fn short_name(node: &NodeProto) -> &str {
+    match node.name() {
+        "" => node
+            .output
+            .iter()
+            .find(|o| !o.is_empty())
+            .map_or(node.op_type(), |o| o),
+        name => name,
+    }
+}
