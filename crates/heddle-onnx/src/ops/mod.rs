@@ -14,17 +14,23 @@ mod detection;
 mod elem;
 mod elementwise;
 mod grid;
+mod indexing;
 mod linear_attention;
 mod logic;
 mod norm;
+mod num;
+mod order;
 mod pool;
 mod quant;
+mod recurrent;
+mod reduce;
 mod resize;
 mod roi;
 mod shape;
 mod short;
 mod signal;
 mod sizes;
+mod slicing;
 mod spatial;
 
 pub use cx::{NodeCx, OpError};
@@ -46,6 +52,11 @@ const TABLES: &[(&str, Table)] = &[
     ("", elementwise::OPS),
     ("", logic::OPS),
     ("", shape::OPS),
+    ("", slicing::OPS),
+    ("", indexing::OPS),
+    ("", reduce::OPS),
+    ("", order::OPS),
+    ("", recurrent::OPS),
     ("", attention::OPS),
     ("", conv::OPS),
     ("", deform::OPS),
