@@ -26,6 +26,7 @@ mod recurrent;
 mod reduce;
 mod resize;
 mod roi;
+mod sequence;
 mod shape;
 mod short;
 mod signal;
@@ -57,6 +58,7 @@ const TABLES: &[(&str, Table)] = &[
     ("", reduce::OPS),
     ("", order::OPS),
     ("", recurrent::OPS),
+    ("", sequence::OPS),
     ("", attention::OPS),
     ("", conv::OPS),
     ("", deform::OPS),

@@ -1,0 +1,156 @@
+//! LSTM, GRU and RNN as loops over time, so that later stages see what a step does.
+//!
+//! The products of inputs and weights do not depend on the state: they are computed for all steps before the loop.
+
+mod cell;
+
+use heddle_ir::op::CompareOp;
+use heddle_ir::{Dim, Type, Value};
+
+use super::Table;
+use super::cx::{NodeCx, OpError, Result};
+use cell::{Activation, Cell, activations};
+
+pub(super) const OPS: Table = &[
+    ("LSTM", |cx| run(cx, Cell::Lstm)),
+    ("GRU", |cx| run(cx, Cell::Gru)),
+    ("RNN", |cx| run(cx, Cell::Rnn)),
+];
+
+/// What all directions share.
+struct Inputs {
+    /// The sequences, `[time, batch, features]`.
+    x: Value,
+    /// The length of each sequence, `[batch, 1]`, if they differ.
+    lens: Option<Value>,
+    /// Sizes for types: batch and hidden.
+    state: [Dim; 2],
+    /// The same as `i64[2]`.
+    state_shape: Value,
+    /// Outputs and states have the batch first.
+    batch_first: bool,
+}
+
+/// The outputs of one direction: `[time, batch, hidden]`, then the last states `[batch, hidden]`.
+type Outputs = Vec<Value>;
+
+fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
+    let (x, r) = (cx.input(0)?, cx.input(2)?);
+    let batch_first = cx.flag("layout", false);
+    let x = if batch_first {
+        cx.transpose(x, &[1, 0, 2])?
+    } else {
+        x
+    };
+    let ranks = [cx.rank(x)?, cx.rank(r)?];
+    if ranks != [3, 3] {
+        return Err(OpError::Invalid("X, W and R must have three axes".into()));
+    }
+    let (batch, hidden) = (cx.size_of(x, 1)?, cx.size_of(r, 2)?);
+    let inputs = Inputs {
+        x,
+        lens: lengths(cx)?,
+        state: [cx.shape(x)?[1].clone(), cx.shape(r)?[2].clone()],
+        state_shape: cx.stack_i64s(&[batch, hidden])?,
+        batch_first,
+    };
+    let reverse: &[bool] = match cx.str_or("direction", "forward")? {
+        "forward" => &[false],
+        "reverse" => &[true],
+        "bidirectional" => &[false, true],
+        other => return Err(OpError::Invalid(format!("direction is `{other}`"))),
+    };
+    let functions = activations(cx, cell, reverse.len())?;
+    let per_direction = functions.chunks(cell.activation_count());
+    let mut directions = vec![];
+    for (i, (reverse, functions)) in reverse.iter().zip(per_direction).enumerate() {
+        directions.push(direction(cx, cell, &inputs, i, *reverse, functions)?);
+    }
+    join(cx, &inputs, &directions)
+}
+
+fn lengths(cx: &mut NodeCx) -> Result<Option<Value>> {
+    let Some(lens) = cx.opt(4) else {
+        return Ok(None);
+    };
+    let lens = cx.to_indices(lens)?;
+    Ok(Some(cx.unsqueeze(lens, &[1])?))
+}
+
+/// Runs one direction. Backward, the steps are taken from the last to the first; a sequence that is shorter than
+/// others keeps its initial state until its own last step comes.
+fn direction(
+    cx: &mut NodeCx,
+    cell: Cell,
+    inputs: &Inputs,
+    index: usize,
+    reverse: bool,
+    functions: &[Activation],
+) -> Result<Outputs> {
+    let weights = cell.weights(cx, index)?;
+    let projected = cell.project(cx, inputs.x, &weights)?;
+    let steps = cx.size_of(inputs.x, 0)?;
+    let mut initial = vec![initial_state(cx, inputs, 5, index)?];
+    if cell == Cell::Lstm {
+        initial.push(initial_state(cx, inputs, 6, index)?);
+    }
+    let states = initial.len();
+    let mut results = cx.repeat(steps, &initial, |cx, step, state| {
+        let time = if reverse {
+            let last = cx.shift(steps, -1.0)?;
+            cx.sub(last, step)?
+        } else {
+            step
+        };
+        let now = cx.gather(projected, time, 0)?;
+        let mut next = cell.step(cx, now, state, &weights, functions)?;
+        let mut output = next[0];
+        if let Some(lens) = inputs.lens {
+            let inside = cx.compare(CompareOp::Lt, time, lens)?;
+            for (new, old) in next.iter_mut().zip(state) {
+                *new = cx.select(inside, *new, *old)?;
+            }
+            let zero = cx.scalar_like(output, 0.0)?;
+            output = cx.select(inside, output, zero)?;
+        }
+        Ok((next, vec![output]))
+    })?;
+    let mut stacked = results.remove(states);
+    if reverse {
+        stacked = cx.reverse(stacked, 0)?;
+    }
+    results.insert(0, stacked);
+    Ok(results)
+}
+
+/// A state before the first step: a part of an input, or zeros.
+fn initial_state(cx: &mut NodeCx, inputs: &Inputs, input: usize, index: usize) -> Result<Value> {
+    let dtype = cx.dtype(inputs.x)?;
+    let Some(all) = cx.opt(input) else {
+        return cx.full(dtype, inputs.state_shape, 0.0);
+    };
+    let i = cx.b.i64(index as i64);
+    let state = cx.gather(all, i, inputs.batch_first as usize)?;
+    // The specification fixes its shape; said here, the loop's types are as precise as the input's.
+    let ty = Type::tensor(dtype, inputs.state.to_vec());
+    cx.b.refine_type(state, ty)?;
+    Ok(state)
+}
+
+/// Puts the directions side by side: Y is `[time, directions, batch, hidden]`, or `[batch, time, directions,
+/// hidden]`; states are `[directions, batch, hidden]`, or `[batch, directions, hidden]`.
+fn join(cx: &mut NodeCx, inputs: &Inputs, directions: &[Outputs]) -> Result<Vec<Value>> {
+    let mut outputs = vec![];
+    for i in 0..directions[0].len() {
+        let axis = (i == 0 || inputs.batch_first) as usize;
+        let parts = directions.iter().map(|d| cx.unsqueeze(d[i], &[axis]));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let joined = cx.concat(&parts, axis)?;
+        outputs.push(if i == 0 && inputs.batch_first {
+            cx.transpose(joined, &[2, 0, 1, 3])?
+        } else {
+            joined
+        });
+    }
+    Ok(outputs)
+}

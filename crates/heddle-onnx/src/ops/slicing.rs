@@ -1,0 +1,293 @@
+//! Cutting, joining and padding.
+
+use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ScatterReduce};
+use heddle_ir::{DType, Dim, Op, Value};
+
+use super::Table;
+use super::cx::{NodeCx, OpError, Result};
+
+pub(super) const OPS: Table = &[
+    ("Concat", concat),
+    ("Split", split),
+    ("Slice", slice),
+    ("Pad", pad),
+    ("Trilu", trilu),
+];
+
+fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let parts = cx.all_inputs()?;
+    let axis = cx.int_req("axis")?;
+    // Any input may be the one whose rank is known.
+    let rank = parts.iter().find_map(|&p| cx.tensor_ty(p).ok()?.rank());
+    let axis = match rank {
+        Some(rank) => cx.axis(axis, rank)?,
+        None => usize::try_from(axis)
+            .map_err(|_| OpError::Unsupported("an input whose rank is not known".into()))?,
+    };
+    Ok(vec![cx.concat(&parts, axis)?])
+}
+
+/// Lengths are an attribute before version 13 and an input since. Without them the parts are equal; since
+/// version 18 the last may be shorter.
+fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let axis = cx.axis(cx.int_or("axis", 0), cx.rank(x)?)?;
+    let lengths = match (cx.opset < 13, cx.opt(1)) {
+        (true, _) => cx.ints("split").map(|s| cx.b.i64s(s)),
+        (false, Some(lengths)) => Some(cx.to_indices(lengths)?),
+        (false, None) => None,
+    };
+    let parts = cx.output_count();
+    let Some(lengths) = lengths else {
+        return split_evenly(cx, x, axis, parts);
+    };
+    if cx.len_of(lengths).is_some_and(|n| n != parts) {
+        return Err(OpError::Invalid(format!(
+            "{parts} outputs, but another number of lengths"
+        )));
+    }
+    let size = cx.shape(x)?[axis].clone();
+    if let Some(known) = cx.const_i64s(lengths) {
+        let sum = known.iter().try_fold(0i64, |s, l| s.checked_add(*l));
+        if sum.is_none_or(|s| size.differs(&Dim::constant(s))) || known.iter().any(|l| *l < 0) {
+            return Err(OpError::Invalid(format!(
+                "parts of {known:?} from an axis of {size}"
+            )));
+        }
+    }
+    let mut start = cx.b.i64(0);
+    let mut outputs = vec![];
+    for i in 0..parts {
+        let length = cx.element(lengths, i)?;
+        let end = cx.add(start, length)?;
+        outputs.push(cut(cx, x, axis, start, end)?);
+        start = end;
+    }
+    Ok(outputs)
+}
+
+fn split_evenly(cx: &mut NodeCx, x: Value, axis: usize, parts: usize) -> Result<Vec<Value>> {
+    let stated = cx.int("num_outputs");
+    if stated.is_some_and(|n| n != parts as i64) || parts == 0 {
+        return Err(OpError::Invalid(format!(
+            "num_outputs differs from the {parts} outputs"
+        )));
+    }
+    let size = cx.shape(x)?[axis].as_const();
+    if cx.opset < 18 && size.is_some_and(|s| s % parts as i64 != 0) {
+        return Err(OpError::Invalid(format!(
+            "an axis of {size:?} does not divide into {parts} parts"
+        )));
+    }
+    let size = cx.size_of(x, axis)?;
+    let count = cx.b.i64(parts as i64);
+    let more = cx.b.i64(if cx.opset < 18 { 0 } else { parts as i64 - 1 });
+    let rounded = cx.add(size, more)?;
+    let chunk = cx.div(rounded, count)?;
+    let mut outputs = vec![];
+    let mut start = cx.b.i64(0);
+    for _ in 0..parts {
+        // Slices clamp their ends, which makes the last parts short or empty.
+        let end = cx.add(start, chunk)?;
+        outputs.push(cut(cx, x, axis, start, end)?);
+        start = end;
+    }
+    Ok(outputs)
+}
+
+/// `x[.., start..end, ..]` with `i64[]` bounds.
+pub(super) fn cut(
+    cx: &mut NodeCx,
+    x: Value,
+    axis: usize,
+    start: Value,
+    end: Value,
+) -> Result<Value> {
+    let (start, end) = (cx.unsqueeze(start, &[0])?, cx.unsqueeze(end, &[0])?);
+    let step = cx.b.i64s(&[1]);
+    cx.op(Op::Slice { axes: vec![axis] }, &[x, start, end, step])
+}
+
+/// Bounds are attributes before version 10 and inputs since.
+fn slice(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let (starts, ends, axes, steps);
+    if cx.opset < 10 {
+        let list = |name: &str| {
+            cx.ints(name)
+                .ok_or_else(|| OpError::Invalid(format!("attribute `{name}` is missing")))
+        };
+        let bounds = [list("starts")?, list("ends")?];
+        let named = cx.ints("axes");
+        starts = cx.b.i64s(bounds[0]);
+        ends = cx.b.i64s(bounds[1]);
+        axes = named.map(|a| cx.b.i64s(a));
+        steps = None;
+    } else {
+        let inputs = [cx.input(1)?, cx.input(2)?];
+        starts = cx.to_indices(inputs[0])?;
+        ends = cx.to_indices(inputs[1])?;
+        axes = cx.opt(3).map(|a| cx.to_indices(a)).transpose()?;
+        steps = cx.opt(4).map(|s| cx.to_indices(s)).transpose()?;
+    }
+    let count = cx.len_of(starts).or_else(|| cx.len_of(ends));
+    let known_axes = match (axes, count) {
+        (Some(axes), _) => cx.const_i64s(axes),
+        (None, Some(n)) => Some((0..n as i64).collect()),
+        (None, None) => None,
+    };
+    let steps = match steps {
+        Some(steps) => steps,
+        None => {
+            let len = cx.shape_of(starts)?;
+            cx.full(DType::I64, len, 1.0)?
+        }
+    };
+    let Some(known_axes) = known_axes else {
+        return slice_computed_axes(cx, x, starts, ends, axes, steps);
+    };
+    let rank = match cx.tensor_ty(x)?.rank() {
+        Some(rank) => rank,
+        None if known_axes.iter().all(|a| *a >= 0) => usize::MAX >> 1,
+        None => cx.rank(x)?,
+    };
+    let axes = cx.axes(&known_axes, rank)?;
+    // The op wants ascending axes; the bounds follow.
+    let mut order: Vec<usize> = (0..known_axes.len()).collect();
+    let normal = known_axes.iter().map(|&a| cx.axis(a, rank));
+    let normal = normal.collect::<Result<Vec<_>>>()?;
+    order.sort_by_key(|&i| normal[i]);
+    let mut bounds = [starts, ends, steps];
+    if !order.is_sorted() {
+        let order: Vec<i64> = order.iter().map(|&i| i as i64).collect();
+        let order = cx.b.i64s(&order);
+        for b in &mut bounds {
+            *b = cx.gather(*b, order, 0)?;
+        }
+    }
+    let y = cx.op(Op::Slice { axes }, &[x, bounds[0], bounds[1], bounds[2]])?;
+    Ok(vec![y])
+}
+
+/// All axes are cut, those that are not named from their first to their last element.
+fn slice_computed_axes(
+    cx: &mut NodeCx,
+    x: Value,
+    starts: Value,
+    ends: Value,
+    axes: Option<Value>,
+    steps: Value,
+) -> Result<Vec<Value>> {
+    let rank = cx.rank(x)?;
+    let axes = match axes {
+        Some(axes) => axes,
+        None => cx.positions(starts, 0)?,
+    };
+    let shape = cx.shape_of(x)?;
+    let (zeros, ones) = (cx.b.i64s(&vec![0; rank]), cx.b.i64s(&vec![1; rank]));
+    let scatter = || Op::ScatterElements {
+        axis: 0,
+        reduce: ScatterReduce::Set,
+    };
+    let starts = cx.op(scatter(), &[zeros, axes, starts])?;
+    let ends = cx.op(scatter(), &[shape, axes, ends])?;
+    let steps = cx.op(scatter(), &[ones, axes, steps])?;
+    let all = Op::Slice {
+        axes: (0..rank).collect(),
+    };
+    Ok(vec![cx.op(all, &[x, starts, ends, steps])?])
+}
+
+/// Pads and value are attributes before version 11 and inputs since; since 18 the axes may be named.
+fn pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let mode = match cx.str_or("mode", "constant")? {
+        "constant" => PadMode::Constant,
+        "edge" => PadMode::Edge,
+        "reflect" => PadMode::Reflect,
+        "wrap" => PadMode::Wrap,
+        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
+    };
+    let dtype = cx.dtype(x)?;
+    let mut value = cx.zero(dtype)?;
+    let pads;
+    if cx.opset < 11 {
+        let list = cx
+            .ints("pads")
+            .ok_or_else(|| OpError::Invalid("attribute `pads` is missing".into()))?;
+        pads = cx.b.i64s(list);
+        if let Some(number) = cx.float("value") {
+            value = cx.scalar_like(x, number.into())?;
+        }
+    } else {
+        let list = cx.input(1)?;
+        pads = cx.to_indices(list)?;
+        if let Some(v) = cx.opt(2) {
+            value = cx.to_scalar(v)?;
+        }
+    }
+    let pads = match cx.opt(3) {
+        Some(axes) => all_pads(cx, x, pads, axes)?,
+        None => pads,
+    };
+    Ok(vec![cx.op(Op::Pad { mode }, &[x, pads, value])?])
+}
+
+/// Pads for all axes out of those for some.
+fn all_pads(cx: &mut NodeCx, x: Value, pads: Value, axes: Value) -> Result<Value> {
+    let rank = cx.rank(x)?;
+    let axes = cx.to_indices(axes)?;
+    if let (Some(axes), Some(pads)) = (cx.const_i64s(axes), cx.const_i64s(pads)) {
+        let mut all = vec![0; 2 * rank];
+        if pads.len() != 2 * axes.len() {
+            return Err(OpError::Invalid(format!(
+                "{} pads for {} axes",
+                pads.len(),
+                axes.len()
+            )));
+        }
+        for (i, &axis) in axes.iter().enumerate() {
+            let axis = cx.axis(axis, rank)?;
+            all[axis] = pads[i];
+            all[axis + rank] = pads[i + axes.len()];
+        }
+        return Ok(cx.b.i64s(&all));
+    }
+    let r = cx.b.i64(rank as i64);
+    let before = cx.binary(BinaryOp::Mod, axes, r)?;
+    let after = cx.add(before, r)?;
+    let places = cx.concat(&[before, after], 0)?;
+    let zeros = cx.b.i64s(&vec![0; 2 * rank]);
+    let scatter = Op::ScatterElements {
+        axis: 0,
+        reduce: ScatterReduce::Set,
+    };
+    cx.op(scatter, &[zeros, places, pads])
+}
+
+/// Keeps what lies on and above (or below) diagonal `k`.
+fn trilu(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let rank = cx.rank(x)?;
+    if rank < 2 {
+        return Err(OpError::Invalid("the input needs two axes".into()));
+    }
+    let k = match cx.opt(1) {
+        Some(k) => cx.to_index(k)?,
+        None => cx.b.i64(0),
+    };
+    let rows = cx.positions(x, rank - 2)?;
+    let rows = cx.along(rows, 0, 2)?;
+    let columns = cx.positions(x, rank - 1)?;
+    let columns = cx.along(columns, 1, 2)?;
+    let diagonal = cx.add(rows, k)?;
+    let kind = if cx.flag("upper", true) {
+        CompareOp::Ge
+    } else {
+        CompareOp::Le
+    };
+    let keep = cx.compare(kind, columns, diagonal)?;
+    let dtype = cx.dtype(x)?;
+    let zero = cx.zero(dtype)?;
+    Ok(vec![cx.select(keep, x, zero)?])
+}
