@@ -4,6 +4,9 @@
 //! values. Tensor ops are pure. Control flow is structured: `if` and `loop` own regions, which may use all
 //! values defined before their owner in the regions around them; `call` names a function, which may be the
 //! caller itself. An instruction is evaluated each time its region is, in order; there are no other effects.
+//!
+//! The grammar of the text form stands at the top of [`text`], what every program satisfies at the top of
+//! [`mod@verify`], and what each op means at [`op::Op`].
 
 pub mod builder;
 pub mod dim;
@@ -15,6 +18,7 @@ pub mod op;
 pub mod tensor;
 pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use builder::{Folder, FuncBuilder};
 pub use dim::{Dim, DimBound, DimExpr};
@@ -27,3 +31,4 @@ pub use infer::TypeError;
 pub use op::Op;
 pub use tensor::{Datum, Tensor, TensorError};
 pub use types::{TensorType, Type};
+pub use verify::{VerifyError, verify};

@@ -21,7 +21,7 @@ fn @rae(%l: f32[n,4], %i: i64[2,2]) -> (%y: f32[n,4]) { return %l }
 "#;
     let m = parse(text).unwrap_or_else(|e| panic!("{e}"));
     let p = print(&m);
-    println!("{p}");
+    heddle_ir::verify(&m).unwrap();
     let m2 = parse(&p).unwrap_or_else(|e| panic!("{e}\n{p}"));
     assert_eq!(p, print(&m2));
 }

@@ -68,7 +68,7 @@ pub use print::{Large, PrintOptions};
 pub const MAX_SPLAT: usize = 1 << 28;
 
 /// Reads a program all of whose constants are in the text. It is well-formed; that it also satisfies the
-/// verifier is for the caller to ask.
+/// [verifier](crate::verify) is for the caller to ask.
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     let refuse =
         |file: &str, _: u64, _: u64| Err(format!("constants in files are not read here: {file:?}"));
