@@ -1,0 +1,210 @@
+//! What can stop a run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use heddle_ir::{DType, Entity, Inst, Loc};
+
+/// Why a run gave no results.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunError {
+    /// The inputs do not fit the entry function.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// An instruction could not be evaluated, or a limit was reached there.
+    #[error("{at}: {fault}")]
+    At {
+        /// The instruction.
+        at: Box<Place>,
+        /// What happened.
+        fault: Fault,
+    },
+}
+
+/// Inputs that do not fit the entry function's parameters.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InputError {
+    /// Too many or too few.
+    #[error("`{function}` takes {expected} inputs ({names}), but {found} are given")]
+    Count {
+        /// The entry function.
+        function: String,
+        /// How many it takes.
+        expected: usize,
+        /// Their names.
+        names: String,
+        /// How many are given.
+        found: usize,
+    },
+    /// Not of the parameter's kind, element type or rank.
+    #[error("input `{name}` must be {expected}, but {found} is given")]
+    Type {
+        /// The input.
+        name: String,
+        /// The parameter's type.
+        expected: String,
+        /// What is given.
+        found: String,
+    },
+    /// An axis does not have the size that the parameter states.
+    #[error("input `{name}`: axis {axis} must have size {expected}, but has {found}")]
+    Size {
+        /// The input.
+        name: String,
+        /// The axis.
+        axis: usize,
+        /// The dim, with its value where it is named.
+        expected: String,
+        /// The size given.
+        found: usize,
+    },
+    /// A named size is outside its bounds.
+    #[error("input `{name}`: axis {axis} has size {found}, but `{symbol}` must be {bounds}")]
+    Bounds {
+        /// The input.
+        name: String,
+        /// The axis.
+        axis: usize,
+        /// The named size.
+        symbol: String,
+        /// Its bounds.
+        bounds: String,
+        /// The size given.
+        found: usize,
+    },
+    /// Inputs take more than the memory limit.
+    #[error("input `{name}`: {fault}")]
+    Fault {
+        /// The input.
+        name: String,
+        /// What happened.
+        fault: Fault,
+    },
+}
+
+/// An instruction, for messages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The function that it is in.
+    pub function: String,
+    /// The op's name in the text form.
+    pub op: &'static str,
+    /// The instruction; `None` for a function's parameters and results.
+    pub inst: Option<Inst>,
+    /// Where it comes from.
+    pub loc: Option<Arc<Loc>>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` in @{}", self.op, self.function)?;
+        match (&self.loc, self.inst) {
+            (Some(loc), _) => write!(f, " ({loc})"),
+            (None, Some(inst)) => write!(f, " (instruction {})", inst.index()),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Why an instruction could not be evaluated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// An index is outside its axis.
+    #[error("index {index} is out of range for axis {axis} of size {size}")]
+    Index {
+        /// The axis that is indexed.
+        axis: usize,
+        /// The index as given.
+        index: i64,
+        /// The axis' size.
+        size: usize,
+    },
+    /// A position is outside a sequence.
+    #[error("position {position} is out of range for a sequence of {len} elements")]
+    Position {
+        /// The position as given.
+        position: i64,
+        /// The number of elements.
+        len: usize,
+    },
+    /// Shapes that the types leave open do not fit.
+    #[error("{0}")]
+    Shape(String),
+    /// An operand's value is not allowed.
+    #[error("{0}")]
+    Value(String),
+    /// Something that is not defined for these types.
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    /// An array whose size does not fit the address space.
+    #[error("a result of shape {shape:?} is too large for this machine")]
+    TooLarge {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// The memory limit.
+    #[error(
+        "needs {needed} bytes while {live} are in use, over the limit of {limit} (raise it with --max-memory)"
+    )]
+    Memory {
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes in use.
+        live: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The system has no memory left.
+    #[error("the system could not provide {needed} bytes (lower --max-memory to be told earlier)")]
+    OutOfMemory {
+        /// Bytes asked for.
+        needed: u64,
+    },
+    /// The loop limit.
+    #[error(
+        "the loop did not end within {limit} iterations (raise the limit with --max-iterations)"
+    )]
+    Iterations {
+        /// The limit.
+        limit: u64,
+    },
+    /// The limit of nested calls.
+    #[error(
+        "the call of @{function} would nest {depth} deep, over the limit of {limit} (raise it with --max-depth)"
+    )]
+    Depth {
+        /// The function to be called.
+        function: String,
+        /// The depth that it would be at.
+        depth: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The time limit.
+    #[error("the time limit of {limit:?} is over (raise it with --timeout)")]
+    Timeout {
+        /// The limit.
+        limit: Duration,
+    },
+    /// More work than constant folding does.
+    #[error("takes more work than is done ahead of a run")]
+    Work,
+    /// A value is not of its stated type.
+    #[error("value {index} is stated to be {expected}, but is {found}")]
+    Type {
+        /// Which operand or result.
+        index: usize,
+        /// The stated type.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+}
+
+impl Fault {
+    /// The fault of an op that does not take this element type.
+    pub(crate) fn dtype(op: &str, dtype: DType) -> Fault {
+        Fault::Unsupported(format!("{op} of {dtype}"))
+    }
+}

@@ -1,0 +1,78 @@
+//! Evaluates single ops ahead of a run.
+
+use heddle_ir::infer::{Arg, known_results, result_types};
+use heddle_ir::{DType, Op, Tensor, Type};
+
+use crate::context::Context;
+use crate::value::Val;
+use crate::{border, kernels};
+
+/// Bytes that operands and results may take together.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Work that is done ahead of a run: about this many elements of simple ops.
+const MAX_WORK: u64 = 1 << 28;
+
+/// Evaluates a pure tensor op on constants.
+///
+/// `None` for ops that are not pure or are control flow, on any error, when it would take too much memory or work, and
+/// when the result depends on the precision of floats: what is folded is the same in `f32` and in double, so
+/// that folding never hides a rounding error from a run in double.
+pub fn fold(op: &Op, operands: &[&Tensor]) -> Option<Vec<Tensor>> {
+    if !op.is_pure() || op.region_count() > 0 || matches!(op, Op::Call(_) | Op::Const(_)) {
+        return None;
+    }
+    let types: Vec<Type> = operands.iter().map(|t| t.ty()).collect();
+    let known: Vec<_> = operands
+        .iter()
+        .map(|t| known_results(&Op::Const((*t).clone()), &[]))
+        .collect();
+    let args: Vec<_> = types
+        .iter()
+        .zip(&known)
+        .map(|(ty, known)| Arg {
+            ty,
+            known: known.as_deref(),
+        })
+        .collect();
+    let stated = result_types(op, &args, &[]).ok()?;
+    let results = evaluate(op, operands, false)?;
+    let float = |d: DType| d.is_float() && d != DType::F64 || d.is_small_float();
+    let floats =
+        operands.iter().any(|t| float(t.dtype())) || results.iter().any(|t| float(t.dtype()));
+    if floats && !same(&results, &evaluate(op, operands, true)?) {
+        return None;
+    }
+    let fits = results.len() == stated.len()
+        && results
+            .iter()
+            .zip(&stated)
+            .all(|(r, ty)| ty.compatible(&r.ty()));
+    fits.then_some(results)
+}
+
+fn evaluate(op: &Op, operands: &[&Tensor], double: bool) -> Option<Vec<Tensor>> {
+    let cx = Context::new(double, MAX_BYTES, None, MAX_WORK);
+    let args = operands
+        .iter()
+        .map(|t| border::from_tensor(t, &cx).map(Val::Tensor));
+    let results = kernels::eval(&cx, op, args.collect::<Result<_, _>>().ok()?).ok()?;
+    let tensors = results.iter().map(|v| match border::to_datum(v, &cx) {
+        Ok(heddle_ir::Datum::Tensor(t)) => Some(t),
+        _ => None,
+    });
+    tensors.collect()
+}
+
+/// Whether results of a run as the types say are those of a run in double, NaN being like any other NaN.
+fn same(stated: &[Tensor], double: &[Tensor]) -> bool {
+    let agree = |a: &Tensor, b: &Tensor| match (a.to_f64s(), b.to_f64s()) {
+        (Some(x), Some(y)) => {
+            let equal =
+                |(x, y): (&f64, &f64)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+            a.shape() == b.shape() && x.iter().zip(&y).all(equal)
+        }
+        _ => a == b,
+    };
+    stated.len() == double.len() && stated.iter().zip(double).all(|(a, b)| agree(a, b))
+}
