@@ -6,6 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::ImportError;
+use crate::proto::ModelProto;
 use crate::scan::{self, Kind};
 use crate::tensor::map_file;
 
@@ -23,6 +24,12 @@ pub fn open(path: &Path) -> Result<Bytes, ImportError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Reads a file's messages without importing them, for tools that describe models. Nested graphs make the
+/// messages deep: walk over them and drop them on a large stack.
+pub fn read_proto(path: &Path) -> Result<ModelProto, ImportError> {
+    with_stack(|| decode(path, open(path)?, Kind::Model))
 }
 
 /// Decodes a message of this kind. Bytes in it are views of `bytes`.

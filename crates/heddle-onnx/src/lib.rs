@@ -15,5 +15,6 @@ mod testdata;
 mod types;
 
 pub use error::{ImportError, UnsupportedOp};
+pub use file::read_proto;
 pub use import::{ImportOptions, load, load_bytes};
 pub use testdata::read_datum;

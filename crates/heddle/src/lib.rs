@@ -1,1 +1,33 @@
-//! The library face of Heddle: load, compile, run.
+//! The library face of Heddle: load a model, compile it for a device, run it.
+//!
+//! ```no_run
+//! use heddle::{CompileOptions, Inputs, LoadOptions, Model, RunOptions};
+//!
+//! let model = Model::load("model.onnx".as_ref(), &LoadOptions::default())?;
+//! let program = heddle::compile(&model, &CompileOptions::default())?;
+//! let mut inputs = Inputs::new();
+//! inputs.insert("x".into(), heddle::ir::Tensor::vector(&[1f32, 2.0]).into());
+//! let run = program.run(inputs, &RunOptions::default())?;
+//! println!("{:?} in {:?}", run.outputs, run.report.run);
+//! # Ok::<(), heddle::Error>(())
+//! ```
+
+pub mod compare;
+pub mod draw;
+mod error;
+mod exec;
+mod inputs;
+mod model;
+mod stack;
+
+pub use compare::{Mismatch, Tolerance, compare};
+pub use error::{Error, ErrorKind};
+pub use exec::{CompileOptions, Device, Executable, Inputs, Outputs, Report, Run, RunOptions, compile};
+pub use inputs::InputError;
+pub use model::{Format, LoadOptions, Model};
+pub use stack::on_large_stack;
+
+pub use heddle_interp as interp;
+pub use heddle_ir as ir;
+pub use heddle_onnx as onnx;
+pub use heddle_opt as opt;

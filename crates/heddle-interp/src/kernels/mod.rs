@@ -140,7 +140,7 @@ pub fn eval(cx: &Context, op: &Op, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
             t(0)?,
             t(1)?.data()?,
             *kind,
-            [window, strides, dilations],
+            [window, strides, dilations].map(Vec::as_slice),
         )?),
 
         Op::SeqNew { .. }

@@ -58,7 +58,8 @@ pub fn reduce(
 }
 
 /// What to do with a neutral element and a way to combine, whatever the type.
-trait Fold {
+pub trait Fold {
+    /// Folds the elements.
     fn run<T: Elem + Copy>(
         &self,
         cx: &Context,
@@ -68,7 +69,8 @@ trait Fold {
     ) -> Result<Vec<T>, Fault>;
 }
 
-fn by_kind(
+/// Folds with what a kind of reduction combines by on the array's type.
+pub fn by_kind(
     cx: &Context,
     x: &Array,
     kind: ReduceOp,

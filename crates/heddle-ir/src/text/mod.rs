@@ -1,4 +1,4 @@
-//! The text form: [`print`] writes it, [`parse`] reads it, and what is written reads back as the same program.
+//! The text form: [`print`](fn@print) writes it, [`parse`] reads it, and what is written reads back as the same program.
 //!
 //! ```text
 //! module    = ["entry" FUNC] function*                      the entry is @main unless it says otherwise
@@ -68,7 +68,7 @@ pub use print::{Large, PrintOptions};
 pub const MAX_SPLAT: usize = 1 << 28;
 
 /// Reads a program all of whose constants are in the text. It is well-formed; that it also satisfies the
-/// [verifier](crate::verify) is for the caller to ask.
+/// [verifier](mod@crate::verify) is for the caller to ask.
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     let refuse =
         |file: &str, _: u64, _: u64| Err(format!("constants in files are not read here: {file:?}"));
@@ -90,7 +90,7 @@ pub fn print(module: &Module) -> String {
     print::module(module, &mut options).expect("nothing but the text is written")
 }
 
-/// [`print`] with a choice of what becomes of large constants. An error is one of writing to the sidecar file.
+/// [`print`](fn@print) with a choice of what becomes of large constants. An error is one of writing to the sidecar file.
 pub fn print_with(module: &Module, options: &mut PrintOptions) -> std::io::Result<String> {
     print::module(module, options)
 }

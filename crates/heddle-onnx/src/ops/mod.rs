@@ -6,22 +6,26 @@ mod activation;
 mod attention;
 mod cast;
 mod constant;
+mod contract;
 mod contrib;
 mod conv;
 mod cx;
 mod deform;
 mod detection;
+mod einsum;
 mod elem;
 mod elementwise;
 mod grid;
 mod indexing;
 mod linear_attention;
 mod logic;
+mod loss;
 mod norm;
 mod num;
 mod order;
 mod pool;
 mod quant;
+mod random;
 mod recurrent;
 mod reduce;
 mod resize;
@@ -33,6 +37,8 @@ mod signal;
 mod sizes;
 mod slicing;
 mod spatial;
+mod strings;
+mod training;
 
 pub use cx::{NodeCx, OpError};
 pub use elem::dtype_of;
@@ -59,6 +65,12 @@ const TABLES: &[(&str, Table)] = &[
     ("", order::OPS),
     ("", recurrent::OPS),
     ("", sequence::OPS),
+    ("", contract::OPS),
+    ("", einsum::OPS),
+    ("", random::OPS),
+    ("", strings::OPS),
+    ("", loss::OPS),
+    ("ai.onnx.preview.training", training::OPS),
     ("", attention::OPS),
     ("", conv::OPS),
     ("", deform::OPS),

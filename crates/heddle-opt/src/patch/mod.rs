@@ -10,6 +10,7 @@
 
 mod apply;
 mod copy;
+mod inline;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
