@@ -30,6 +30,9 @@ const PRECISE_ATTEMPTS: usize = 3;
 /// Attempts after which the shapes of values that still change are given up.
 const RANKED_ATTEMPTS: usize = 6;
 
+/// How often a body with an error is looked at again with wider types: not at every level of a deep nest.
+const MAX_SECOND_LOOKS: usize = 32;
+
 impl<'m> Importer<'m> {
     /// `Loop`, to the letter of the specification: where the condition is absent, the one that the body
     /// gives is ignored; the body's own condition input is the present condition.
@@ -52,7 +55,7 @@ impl<'m> Importer<'m> {
         }
         let one = |f: &mut Frame, v: Option<Value>| v.map(|v| scalar(&mut f.b, v)).transpose();
         let trip = one(f, at.optional(0))?;
-        let mut cond = one(f, at.optional(1))?;
+        let cond = one(f, at.optional(1))?;
         // Without a condition the body may still look at what it gave as one in the iteration before.
         let looks = cond.is_none() && self.looks_at_condition(body);
         let mut head = LoopHead {
@@ -85,18 +88,6 @@ impl<'m> Importer<'m> {
                 stacked: outputs.split_off(count + 1),
             })
         };
-        // A condition that is always true is none.
-        if cond.is_some_and(|c| known_truth(&f.b, c) == Some(true)) {
-            let before = f.b.checkpoint();
-            let regions = f.regions;
-            let always = self.always_true(f, &head, &mut import)?;
-            f.b.rollback(&before);
-            f.regions = regions;
-            if always {
-                cond = None;
-            }
-        }
-        head.cond = cond;
         let mut results = self.build_loop(f, at, head, &mut import)?;
         if looks {
             results.remove(count);
@@ -139,28 +130,6 @@ impl<'m> Importer<'m> {
         looks || body.output[1..].iter().any(|o| o.name() == name)
     }
 
-    /// Whether the body's condition is the constant true at the types with which the loop starts.
-    fn always_true(
-        &mut self,
-        f: &mut Frame<'m>,
-        head: &LoopHead,
-        import: Body<'_, 'm>,
-    ) -> Result<bool, Fail> {
-        let types: Option<Vec<Type>> = head.carried.iter().map(|b| known_type(f, b)).collect();
-        let Some(types) = types else { return Ok(false) };
-        let params = [vec![Type::scalar(DType::I64)], types].concat();
-        let (_, values) = f.b.begin_region(&params);
-        enter(f)?;
-        let carried: Vec<_> = values[1..].iter().map(|v| Binding::Value(*v)).collect();
-        match import(self, f, values[0], &carried) {
-            Ok(iteration) => Ok(iteration
-                .cond
-                .is_some_and(|c| known_truth(&f.b, c) == Some(true))),
-            // The loop itself will say what is wrong.
-            Err(_) => Ok(false),
-        }
-    }
-
     /// Emits a loop. Types of carried values start as those of the initial values and are widened until the
     /// body keeps them.
     pub(super) fn build_loop(
@@ -194,9 +163,13 @@ impl<'m> Importer<'m> {
                         .iter()
                         .map(|t| t.as_ref().map(without_sizes))
                         .collect();
-                    if first_error.is_some() || wide == types {
+                    if first_error.is_some()
+                        || wide == types
+                        || self.second_looks >= MAX_SECOND_LOOKS
+                    {
                         return Err(first_error.unwrap_or(e));
                     }
+                    self.second_looks += 1;
                     first_error = Some(e);
                     types = wide;
                     f.b.rollback(&before);
@@ -274,8 +247,12 @@ impl<'m> Importer<'m> {
                 _ => None,
             })
             .collect();
-        let yields: Option<Vec<Value>> = head
+        // A condition that is always true is none.
+        let is_true = |v: Value| known_truth(&f.b, v) == Some(true);
+        let needed = head
             .cond
+            .filter(|c| !(is_true(*c) && cond.is_some_and(is_true)));
+        let yields: Option<Vec<Value>> = needed
             .map(|_| cond)
             .into_iter()
             .chain(carried)
@@ -286,7 +263,7 @@ impl<'m> Importer<'m> {
             let known = types.iter().flatten().cloned().collect();
             self.widened.insert(f.path.clone(), known);
             let region = f.b.end_region(&yields);
-            let results = f.b.loop_(head.trip, head.cond, &initial, region)?;
+            let results = f.b.loop_(head.trip, needed, &initial, region)?;
             return Ok(results.into_iter().map(Binding::Value).collect());
         }
         // Something is poison: only the types that are known go on.

@@ -21,6 +21,7 @@ mod recursion;
 mod scan;
 mod scope;
 mod sequence_map;
+mod signature;
 mod unsupported;
 
 use std::collections::{HashMap, HashSet};
@@ -94,6 +95,8 @@ struct Importer<'m> {
     widened: HashMap<Vec<usize>, Vec<Type>>,
     specs: recursion::Specs<'m>,
     nodes: usize,
+    /// How often an erring loop body was looked at again.
+    second_looks: usize,
 }
 
 impl<'m> Importer<'m> {
@@ -125,6 +128,7 @@ impl<'m> Importer<'m> {
             widened: HashMap::new(),
             specs: Default::default(),
             nodes: 0,
+            second_looks: 0,
         })
     }
 

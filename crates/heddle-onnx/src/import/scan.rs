@@ -39,12 +39,18 @@ impl<'m> Importer<'m> {
         let scan = Scan::parse(f, at, 0, at.ints("scan_input_axes"), directions)?;
         let outputs = scan.body.output.len() - scan.states.len();
         let axes = per_item("scan_output_axes", at.ints("scan_output_axes"), outputs)?;
-        let directions = per_item("scan_output_directions", at.ints("scan_output_directions"), outputs)?;
+        let directions = per_item(
+            "scan_output_directions",
+            at.ints("scan_output_directions"),
+            outputs,
+        )?;
         let length = size(&mut f.b, scan.inputs[0].value, scan.inputs[0].axis)?;
         let states = scan.states.iter().map(|v| Binding::Value(*v)).collect();
         let mut results = self.scan_loop(f, at, &scan, length, states)?;
         for (k, result) in results[scan.states.len()..].iter_mut().enumerate() {
-            let Binding::Value(stacked) = *result else { continue };
+            let Binding::Value(stacked) = *result else {
+                continue;
+            };
             *result = Binding::Value(arrange(&mut f.b, stacked, axes[k], directions[k] != 0)?);
         }
         Ok(results)
@@ -55,23 +61,39 @@ impl<'m> Importer<'m> {
     fn scan8(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let scan = Scan::parse(f, at, 1, &[], at.ints("directions"))?;
         let lengths = at.optional(0);
-        let (states, outputs) = (scan.states.len(), scan.body.output.len() - scan.states.len());
+        let (states, outputs) = (
+            scan.states.len(),
+            scan.body.output.len() - scan.states.len(),
+        );
         let batch = size(&mut f.b, scan.inputs[0].value, 0)?;
         let longest = size(&mut f.b, scan.inputs[0].value, 1)?;
-        let head = LoopHead { trip: Some(batch), cond: None, carried: vec![] };
+        let head = LoopHead {
+            trip: Some(batch),
+            cond: None,
+            carried: vec![],
+        };
         let mut import = |this: &mut Self, f: &mut Frame<'m>, item: Value, _: &[Binding]| {
             let pick = |f: &mut Frame, v: Value| f.b.op1(Op::Gather { axis: 0 }, &[v, item]);
             let length = match lengths {
                 Some(lengths) => pick(f, lengths)?,
                 None => longest,
             };
-            let mut inner = Scan { body: scan.body, home: scan.home, states: vec![], inputs: vec![] };
+            let mut inner = Scan {
+                body: scan.body,
+                home: scan.home,
+                states: vec![],
+                inputs: vec![],
+            };
             for &state in &scan.states {
                 inner.states.push(pick(f, state)?);
             }
             for input in &scan.inputs {
                 let value = pick(f, input.value)?;
-                inner.inputs.push(ScanInput { value, axis: 0, reverse: input.reverse });
+                inner.inputs.push(ScanInput {
+                    value,
+                    axis: 0,
+                    reverse: input.reverse,
+                });
             }
             let carried = inner.states.iter().map(|v| Binding::Value(*v)).collect();
             f.path.push(1);
@@ -88,7 +110,11 @@ impl<'m> Importer<'m> {
                 });
             }
             debug_assert_eq!(stacked.len(), states + outputs);
-            Ok(Iteration { cond: None, carried: vec![], stacked })
+            Ok(Iteration {
+                cond: None,
+                carried: vec![],
+                stacked,
+            })
         };
         self.build_loop(f, at, head, &mut import)
     }
@@ -104,7 +130,11 @@ impl<'m> Importer<'m> {
     ) -> Outputs {
         let one = f.b.i64(1);
         let last = f.b.op1(Op::Binary(BinaryOp::Sub), &[length, one])?;
-        let head = LoopHead { trip: Some(length), cond: None, carried };
+        let head = LoopHead {
+            trip: Some(length),
+            cond: None,
+            carried,
+        };
         let mut import = |this: &mut Self, f: &mut Frame<'m>, i: Value, carried: &[Binding]| {
             let mut args = carried.to_vec();
             for input in &scan.inputs {
@@ -117,7 +147,11 @@ impl<'m> Importer<'m> {
             }
             let mut outputs = this.graph(f, scan.body, Some(scan.home), args)?;
             let stacked = outputs.split_off(carried.len());
-            Ok(Iteration { cond: None, carried: outputs, stacked })
+            Ok(Iteration {
+                cond: None,
+                carried: outputs,
+                stacked,
+            })
         };
         self.build_loop(f, at, head, &mut import)
     }
@@ -137,7 +171,11 @@ impl<'m> Scan<'m> {
         let count = at.int("num_scan_inputs").unwrap_or(0);
         let count = match usize::try_from(count) {
             Ok(count) if count >= 1 && count <= given => count,
-            _ => return invalid(format!("num_scan_inputs is {count}, but it has {given} inputs")),
+            _ => {
+                return invalid(format!(
+                    "num_scan_inputs is {count}, but it has {given} inputs"
+                ));
+            }
         };
         let states = given - count;
         if body.input.len() != given || body.output.len() < states {
@@ -152,15 +190,33 @@ impl<'m> Scan<'m> {
         let mut inputs = vec![];
         for k in 0..count {
             let value = at.input(first + states + k)?;
-            let axis = if first == 0 { axis_of(&f.b, value, axes[k])? } else { 1 };
-            inputs.push(ScanInput { value, axis, reverse: directions[k] != 0 });
+            let axis = if first == 0 {
+                axis_of(&f.b, value, axes[k])?
+            } else {
+                1
+            };
+            inputs.push(ScanInput {
+                value,
+                axis,
+                reverse: directions[k] != 0,
+            });
         }
-        let lengths: Vec<_> = inputs.iter().filter_map(|i| dim(&f.b, i.value, i.axis)).collect();
+        let lengths: Vec<_> = inputs
+            .iter()
+            .filter_map(|i| dim(&f.b, i.value, i.axis))
+            .collect();
         if lengths.iter().any(|l| l.differs(&lengths[0])) {
             return invalid("the inputs that it scans differ in length");
         }
-        let states = (0..states).map(|k| at.input(first + k)).collect::<Result<_, _>>()?;
-        Ok(Self { body, home, states, inputs })
+        let states = (0..states)
+            .map(|k| at.input(first + k))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            body,
+            home,
+            states,
+            inputs,
+        })
     }
 }
 
@@ -207,7 +263,10 @@ fn arrange(b: &mut FuncBuilder, stacked: Value, axis: i64, reverse: bool) -> Res
     let mut value = stacked;
     if reverse {
         let bounds = [-1, i64::MIN, -1].map(|v| b.i64s(&[v]));
-        value = b.op1(Op::Slice { axes: vec![0] }, &[value, bounds[0], bounds[1], bounds[2]])?;
+        value = b.op1(
+            Op::Slice { axes: vec![0] },
+            &[value, bounds[0], bounds[1], bounds[2]],
+        )?;
     }
     let to = axis_of(b, value, axis)?;
     if to == 0 {
@@ -237,5 +296,10 @@ fn pad_to(b: &mut FuncBuilder, v: Value, length: Value, longest: Value) -> Resul
     let (before, after) = (b.i64s(&vec![0; rank]), b.i64s(&vec![0; rank - 1]));
     let pads = b.op1(Op::Concat { axis: 0 }, &[before, missing, after])?;
     let zero = b.scalar(t.dtype, 0.0);
-    Ok(b.op1(Op::Pad { mode: PadMode::Constant }, &[v, pads, zero])?)
+    Ok(b.op1(
+        Op::Pad {
+            mode: PadMode::Constant,
+        },
+        &[v, pads, zero],
+    )?)
 }

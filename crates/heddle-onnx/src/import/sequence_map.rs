@@ -12,7 +12,9 @@ impl<'m> Importer<'m> {
     /// are tensors are the same each time.
     pub(super) fn sequence_map(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let (body, home) = at.graph("body")?;
-        let inputs = (0..at.inputs.len()).map(|i| at.input(i)).collect::<Result<Vec<_>, _>>()?;
+        let inputs = (0..at.inputs.len())
+            .map(|i| at.input(i))
+            .collect::<Result<Vec<_>, _>>()?;
         if inputs.len() != body.input.len() {
             let (n, m) = (inputs.len(), body.input.len());
             return invalid(format!("it has {n} inputs, but its body takes {m}"));
@@ -42,10 +44,16 @@ impl<'m> Importer<'m> {
         f.b.set_loc(Some(at.loc.clone()));
         let mut carried = vec![];
         for ty in types {
-            let empty = ty.map(|elem| f.b.op1(Op::SeqNew { elem }, &[])).transpose()?;
+            let empty = ty
+                .map(|elem| f.b.op1(Op::SeqNew { elem }, &[]))
+                .transpose()?;
             carried.push(Binding::from(empty));
         }
-        let head = LoopHead { trip: Some(length), cond: None, carried };
+        let head = LoopHead {
+            trip: Some(length),
+            cond: None,
+            carried,
+        };
         let mut import = |this: &mut Self, f: &mut Frame<'m>, i: Value, carried: &[Binding]| {
             let results = each(this, f, i)?;
             let mut next = vec![];
@@ -55,7 +63,11 @@ impl<'m> Importer<'m> {
                     _ => None,
                 });
             }
-            Ok(Iteration { cond: None, carried: next, stacked: vec![] })
+            Ok(Iteration {
+                cond: None,
+                carried: next,
+                stacked: vec![],
+            })
         };
         self.build_loop(f, at, head, &mut import)
     }
