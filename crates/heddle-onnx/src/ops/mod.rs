@@ -33,6 +33,7 @@ mod roi;
 mod sequence;
 mod shape;
 mod short;
+mod sample;
 mod signal;
 mod sizes;
 mod slicing;

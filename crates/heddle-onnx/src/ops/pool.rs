@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, Extreme, PadMode, ReduceOp, ScatterRedu
 use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result};
+use super::deform::Places;
 use super::sizes::Int;
 use super::spatial::{AutoPad, Windows, explicit_pads};
 use super::{OpError, Table};
@@ -252,7 +253,14 @@ impl Pool {
         let mut linear = cx.b.i64(0);
         let zero = cx.b.i64(0);
         for i in 0..k {
-            let place = self.places(cx, y, i)?;
+            let table = Places {
+                count: cx.size(y, i + 2)?,
+                elements: Int::Const(self.kernel[i] as i64),
+                stride: self.windows.strides[i],
+                dilation: self.windows.dilations[i],
+                begin: self.reach[i],
+            };
+            let place = table.indices(cx)?;
             let size = cx.size_of(x, i + 2)?;
             let high = cx.compare(CompareOp::Lt, place, size)?;
             let low = cx.compare(CompareOp::Ge, place, zero)?;
@@ -336,22 +344,6 @@ impl Pool {
         start_shape.extend(std::iter::repeat_n(Int::Const(1), k));
         let starts = cx.reshape_ints(starts, &start_shape)?;
         cx.add(place, starts)
-    }
-
-    /// Where the elements of windows lie along spatial axis `i`, without padding: `i64[windows, elements]`.
-    fn places(&self, cx: &mut NodeCx, y: Value, i: usize) -> Result<Value> {
-        let zero = cx.b.i64(0);
-        let count = cx.size_of(y, i + 2)?;
-        let windows = cx.range(zero, count)?;
-        let stride = cx.b.i64(self.windows.strides[i] as i64);
-        let starts = cx.mul(windows, stride)?;
-        let begin = cx.int_value(self.reach[i]);
-        let starts = cx.sub(starts, begin)?;
-        let starts = cx.unsqueeze(starts, &[1])?;
-        let dilation = self.windows.dilations[i] as i64;
-        let elements: Vec<i64> = (0..self.kernel[i] as i64).map(|e| e * dilation).collect();
-        let elements = cx.b.i64s(&elements);
-        cx.add(starts, elements)
     }
 }
 

@@ -1,0 +1,154 @@
+//! Reading images at computed places.
+
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{DType, Value};
+
+use super::cx::{NodeCx, Result};
+use super::sizes::Int;
+
+/// Images `x[n, c, s…]` as a list of pixels, each with its `c` channels, and one more that is zero.
+pub(super) struct Image {
+    /// `[n * s… + 1, c]`.
+    pixels: Value,
+    /// How many images there are.
+    pub count: Int,
+    /// Spatial sizes.
+    pub sizes: Vec<Int>,
+    /// The index of the zero.
+    zero: Value,
+}
+
+/// The elements around a place along one axis.
+pub(super) struct Tap {
+    /// Their index.
+    pub index: Value,
+    /// Whether the index lies in the image; all do if missing.
+    pub inside: Option<Value>,
+    /// How much the element counts.
+    pub weight: Value,
+}
+
+impl Image {
+    /// Prepares the images of `x`.
+    pub fn new(cx: &mut NodeCx, x: Value) -> Result<Self> {
+        let all = cx.sizes(x)?;
+        let rank = all.len();
+        let perm: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
+        let pixels = cx.transpose(x, &perm)?;
+        let mut total = all[0];
+        for &size in &all[2..] {
+            total = cx.int_mul(total, size)?;
+        }
+        let pixels = cx.reshape_ints(pixels, &[total, all[1]])?;
+        let dtype = cx.dtype(x)?;
+        cx.scalar_like(x, 0.0)?;
+        let row = cx.ints_value(&[Int::Const(1), all[1]])?;
+        let row = cx.full(dtype, row, 0.0)?;
+        Ok(Self {
+            pixels: cx.concat(&[pixels, row], 0)?,
+            count: all[0],
+            sizes: all[2..].to_vec(),
+            zero: cx.int_value(total),
+        })
+    }
+
+    /// The numbers of images, `i64[n, 1…]` with `axes` axes after the first.
+    pub fn numbers(&self, cx: &mut NodeCx, axes: usize) -> Result<Value> {
+        let (zero, count) = (cx.b.i64(0), cx.int_value(self.count));
+        let numbers = cx.range(zero, count)?;
+        cx.unsqueeze(numbers, &(1..=axes).collect::<Vec<_>>())
+    }
+
+    /// The pixels at places that are given by an image's number and an index along each axis, broadcast
+    /// together; zero where one of the conditions is false. The channels are the last axis of the result.
+    pub fn at(
+        &self,
+        cx: &mut NodeCx,
+        image: Value,
+        indices: &[Value],
+        inside: &[Value],
+    ) -> Result<Value> {
+        let mut linear = image;
+        for (&index, &size) in indices.iter().zip(&self.sizes) {
+            let size = cx.int_value(size);
+            let scaled = cx.mul(linear, size)?;
+            linear = cx.add(scaled, index)?;
+        }
+        for &condition in inside {
+            linear = cx.select(condition, linear, self.zero)?;
+        }
+        cx.gather(self.pixels, linear, 0)
+    }
+
+    /// The weighted sum over all combinations of taps, one list of taps per axis.
+    pub fn weighted(&self, cx: &mut NodeCx, image: Value, taps: &[Vec<Tap>]) -> Result<Value> {
+        let dtype = cx.dtype(self.pixels)?;
+        let combinations: usize = taps.iter().map(Vec::len).product();
+        let mut total: Option<Value> = None;
+        for number in 0..combinations {
+            let mut rest = number;
+            let mut indices = vec![];
+            let mut inside = vec![];
+            let mut weight: Option<Value> = None;
+            for axis in taps {
+                let tap = &axis[rest % axis.len()];
+                rest /= axis.len();
+                indices.push(tap.index);
+                inside.extend(tap.inside);
+                weight = Some(match weight {
+                    None => tap.weight,
+                    Some(w) => cx.mul(w, tap.weight)?,
+                });
+            }
+            let weight = weight.expect("images have an axis");
+            let weight = cx.cast(weight, dtype)?;
+            let last = cx.rank(weight)?;
+            let weight = cx.unsqueeze(weight, &[last])?;
+            let pixel = self.at(cx, image, &indices, &inside)?;
+            let term = cx.mul(pixel, weight)?;
+            total = Some(match total {
+                None => term,
+                Some(t) => cx.add(t, term)?,
+            });
+        }
+        Ok(total.expect("there are taps"))
+    }
+
+    /// The two elements around each place (floats) and their weights; what lies outside is zero.
+    pub fn linear_taps(&self, cx: &mut NodeCx, place: Value, axis: usize) -> Result<Vec<Tap>> {
+        let base = cx.unary(UnaryOp::Floor, place)?;
+        let upper = cx.sub(place, base)?;
+        let one = cx.scalar_like(place, 1.0)?;
+        let lower = cx.sub(one, upper)?;
+        let base = cx.cast(base, DType::I64)?;
+        let mut taps = vec![];
+        for (offset, weight) in [(0, lower), (1, upper)] {
+            let offset = cx.b.i64(offset);
+            let index = cx.add(base, offset)?;
+            let (index, inside) = self.bounded(cx, index, axis)?;
+            taps.push(Tap {
+                index,
+                inside: Some(inside),
+                weight,
+            });
+        }
+        Ok(taps)
+    }
+
+    /// An index clamped into the image, and whether it was inside.
+    pub fn bounded(&self, cx: &mut NodeCx, index: Value, axis: usize) -> Result<(Value, Value)> {
+        let (zero, size) = (cx.b.i64(0), cx.int_value(self.sizes[axis]));
+        let above = cx.compare(CompareOp::Ge, index, zero)?;
+        let below = cx.compare(CompareOp::Lt, index, size)?;
+        let inside = cx.binary(BinaryOp::And, above, below)?;
+        Ok((self.clamped(cx, index, axis)?, inside))
+    }
+
+    /// An index clamped into the image.
+    pub fn clamped(&self, cx: &mut NodeCx, index: Value, axis: usize) -> Result<Value> {
+        let last = cx.int_sub(self.sizes[axis], 1)?;
+        let (zero, last) = (cx.b.i64(0), cx.int_value(last));
+        let index = cx.binary(BinaryOp::Min, index, last)?;
+        cx.binary(BinaryOp::Max, index, zero)
+    }
+}
