@@ -20,9 +20,11 @@ mod inputs;
 mod model;
 mod stack;
 
-pub use compare::{Mismatch, Tolerance, compare};
+pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use error::{Error, ErrorKind};
-pub use exec::{CompileOptions, Device, Executable, Inputs, Outputs, Report, Run, RunOptions, compile};
+pub use exec::{
+    CompileOptions, Device, Executable, Inputs, Outputs, Report, Run, RunOptions, compile,
+};
 pub use inputs::InputError;
 pub use model::{Format, LoadOptions, Model};
 pub use stack::on_large_stack;

@@ -1,0 +1,333 @@
+//! The command line's grammar.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   all went well
+  1   outputs differ, or a test case failed
+  2   the command line is wrong
+  3   the model or its inputs are wrong
+  4   the model uses what Heddle does not support
+  5   a limit was reached: memory, iterations, depth, time
+  6   a file could not be read or written
+  70  an error inside Heddle; please report it";
+
+const RUN_EXAMPLES: &str = "\
+Arrays in the .npz are named as the model's inputs and outputs. A sequence `s` is stored as `s.len`, `s.0`,
+`s.1`, …; an optional as what it holds, or not at all. bf16, the 8- and 4-bit floats and the 4-bit integers, which
+NumPy does not have, are stored as raw elements, as ml_dtypes does.
+
+Examples:
+  heddle run model.onnx --input in.npz --output out.npz
+  heddle run model.onnx --random 0 --size batch=4
+  heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10";
+
+const CHECK_EXAMPLES: &str = "\
+Elements agree when |got - want| <= atol + rtol * |want|; NaN agrees with NaN. Integers, bools and strings must be equal.
+Expected floats may be of any width, so that references can be kept in float64.
+
+Examples:
+  heddle check model.onnx --input in.npz --expect out.npz
+  heddle check model.onnx --input in.npz --expect out.npz --f64 --rtol 1e-9 --atol 0";
+
+const TEST_EXAMPLES: &str = "\
+A case is a folder with model.onnx (or model.heddle) and test_data_set_N/{input,output}_I.pb; it may hold a
+tolerance.json {\"rtol\": 1e-2, \"atol\": 1e-5}. DIR is a case or a folder of cases. Outputs are compared as
+ONNX's own runner does: rtol 1e-3, atol 1e-7, shapes and types equal. The last line is
+`N passed, M failed, K unsupported`.
+
+With --known FILE (lines `case_name  reason`, `#` comments) the cases listed there are expected not to pass: one that
+passes fails the run, as does one that is not listed and does not pass.
+
+Examples:
+  heddle test onnx-cases/
+  heddle test onnx-cases/ --known known.txt --jobs 2
+  heddle test onnx-cases/test_add onnx-cases/test_loop11";
+
+const INSPECT_EXAMPLES: &str = "\
+Works without weights and for models that Heddle cannot run: what is not supported is listed.
+
+Examples:
+  heddle inspect model.onnx
+  heddle inspect model.onnx --json | jq .ops";
+
+const COMPILE_EXAMPLES: &str = "\
+Examples:
+  heddle compile model.onnx --emit ir
+  heddle compile model.onnx --emit ir -o model.heddle   (large constants go to model.weights beside it)";
+
+const OPT_EXAMPLES: &str = "\
+Examples:
+  heddle opt program.heddle --pass fold,cse
+  heddle opt program.heddle            (all passes, as `compile` runs them)
+  heddle opt --list";
+
+/// Heddle compiles and runs neural networks with control flow.
+#[derive(Debug, Parser)]
+#[command(name = "heddle", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a model on given or random inputs.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run a model and compare its outputs with expected ones.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Run test cases in ONNX's layout.
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(TestArgs),
+    /// Show what is in a model: inputs, outputs, operators, control flow.
+    #[command(after_help = INSPECT_EXAMPLES)]
+    Inspect(InspectArgs),
+    /// Compile a model and write what comes out of a stage.
+    #[command(after_help = COMPILE_EXAMPLES)]
+    Compile(CompileArgs),
+    /// Apply graph passes to a program in text form.
+    #[command(after_help = OPT_EXAMPLES)]
+    Opt(OptArgs),
+}
+
+/// `heddle run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The model: .onnx or .heddle.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
+    /// Write the outputs to this .npz file; else a summary of them is printed.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub exec: Exec,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `heddle check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The model: .onnx or .heddle.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
+    /// The expected outputs: an .npz file with an array for each output.
+    #[arg(short, long, value_name = "FILE")]
+    pub expect: PathBuf,
+    /// Relative tolerance.
+    #[arg(long, default_value_t = 1e-3, value_parser = tolerance)]
+    pub rtol: f64,
+    /// Absolute tolerance.
+    #[arg(long, default_value_t = 1e-7, value_parser = tolerance)]
+    pub atol: f64,
+    #[command(flatten)]
+    pub exec: Exec,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where inputs come from.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// The inputs: an .npz file with an array for each input.
+    #[arg(short, long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Draw the inputs that are not in --input at random; also the seed of random operators.
+    #[arg(long, value_name = "SEED")]
+    pub random: Option<u64>,
+    /// The value of a named size for --random (may be repeated); default 2.
+    #[arg(long, value_name = "NAME=N", value_parser = size)]
+    pub size: Vec<(String, u64)>,
+}
+
+/// How programs run, and what they may use.
+#[derive(Clone, Debug, Args)]
+pub struct Exec {
+    /// What to run on.
+    #[arg(long, value_enum, default_value_t = DeviceArg::Interp)]
+    pub device: DeviceArg,
+    /// Compute floats in double precision; outputs are then float64.
+    #[arg(long)]
+    pub f64: bool,
+    /// Skip the graph passes.
+    #[arg(long)]
+    pub no_opt: bool,
+    /// Stop when values take more memory together, as 512M or 2G.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub max_memory: Option<u64>,
+    /// Stop when a loop takes more iterations.
+    #[arg(long, value_name = "N")]
+    pub max_iterations: Option<u64>,
+    /// Stop when calls nest deeper.
+    #[arg(long, value_name = "N")]
+    pub max_depth: Option<usize>,
+    /// Stop after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+}
+
+/// The devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeviceArg {
+    /// The reference interpreter.
+    Interp,
+}
+
+/// `heddle test`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Cases, or folders of cases.
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Cases that are expected not to pass, with reasons.
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
+    /// How many cases run at a time; default: one for each core.
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+    /// Relative tolerance, where a case has none of its own.
+    #[arg(long, default_value_t = 1e-3, value_parser = tolerance)]
+    pub rtol: f64,
+    /// Absolute tolerance, where a case has none of its own.
+    #[arg(long, default_value_t = 1e-7, value_parser = tolerance)]
+    pub atol: f64,
+    #[command(flatten)]
+    pub exec: Exec,
+    /// Name the cases that pass, too.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `heddle inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// The model: .onnx or .heddle.
+    pub model: PathBuf,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `heddle compile`.
+#[derive(Debug, Args)]
+pub struct CompileArgs {
+    /// The model: .onnx or .heddle.
+    pub model: PathBuf,
+    /// What to write.
+    #[arg(long, value_enum)]
+    pub emit: Emit,
+    /// Write it to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Skip the graph passes.
+    #[arg(long)]
+    pub no_opt: bool,
+}
+
+/// What `heddle compile` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Emit {
+    /// The graph IR in text form.
+    Ir,
+}
+
+/// `heddle opt`.
+#[derive(Debug, Args)]
+pub struct OptArgs {
+    /// The program: a .heddle file, or - for standard input.
+    #[arg(required_unless_present = "list")]
+    pub file: Option<PathBuf>,
+    /// Passes to apply, in order, separated by commas; default: all of them.
+    #[arg(long = "pass", value_name = "NAME", value_delimiter = ',')]
+    pub passes: Vec<String>,
+    /// List the passes.
+    #[arg(long)]
+    pub list: bool,
+    /// Write the program to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `n=4`.
+fn size(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("it must be of the form NAME=N")?;
+    let value = value
+        .parse()
+        .map_err(|_| format!("`{value}` is not a size"))?;
+    Ok((name.to_string(), value))
+}
+
+/// `1048576`, `512M`, `2G`, `2GiB`: powers of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let exponent = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 1,
+        "m" | "mb" | "mib" => 2,
+        "g" | "gb" | "gib" => 3,
+        "t" | "tb" | "tib" => 4,
+        other => return Err(format!("`{other}` is not a unit of memory: K, M, G or T")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "it must be a number of bytes, as 512M or 2G")?;
+    number
+        .checked_mul(1 << (10 * exponent))
+        .ok_or_else(|| "it is too large".into())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let error = || "it must be a positive number of seconds".to_string();
+    let value: f64 = text.parse().map_err(|_| error())?;
+    if value <= 0.0 {
+        return Err(error());
+    }
+    Duration::try_from_secs_f64(value).map_err(|_| error())
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "it must be a number")?;
+    if value.is_finite() && value >= 0.0 {
+        return Ok(value);
+    }
+    Err("it must not be negative".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn units() {
+        assert_eq!(bytes("17"), Ok(17));
+        assert_eq!(bytes("2G"), Ok(2 << 30));
+        assert_eq!(bytes("512MiB"), Ok(512 << 20));
+        assert!(bytes("2X").is_err() && bytes("G").is_err() && bytes("99999999T").is_err());
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("-1").is_err() && seconds("nan").is_err() && seconds("1e99").is_err());
+        assert_eq!(size("n=4"), Ok(("n".into(), 4)));
+    }
+}

@@ -1,0 +1,80 @@
+//! `heddle compile`.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use heddle::ir::Module;
+use heddle::ir::text::{self, Large, PrintOptions};
+use heddle::{CompileOptions, LoadOptions, Model, on_large_stack};
+
+use crate::args::{CompileArgs, Emit};
+use crate::fail::{Exit, Failure};
+use crate::{files, out};
+
+/// Compiles a model and writes what comes out of a stage.
+pub fn compile(args: CompileArgs) -> Result<(), Failure> {
+    let model = Model::load(&args.model, &LoadOptions::default())?;
+    let options = CompileOptions {
+        optimize: !args.no_opt,
+        ..Default::default()
+    };
+    let program = heddle::compile(&model, &options)?;
+    match args.emit {
+        Emit::Ir => write_ir(program.module(), args.output.as_deref()),
+    }
+}
+
+/// Writes a program in text form. With a file, large constants go to another one beside it; without, all are in the text.
+pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = output else {
+        return out::print_raw(&on_large_stack(|| text::print(module)));
+    };
+    let weights = path.with_extension("weights");
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |e| Failure::new(Exit::Io, format!("cannot write {path}: {e}"))
+    };
+    let name = weights
+        .file_name()
+        .and_then(|n| n.to_str())
+        .ok_or_else(|| Failure::new(Exit::Usage, "the output's name must be valid Unicode"))?;
+    let mut text = String::new();
+    let mut used = false;
+    let wrote = files::replace_if(&weights, |file| {
+        let mut blob = Counted {
+            inner: BufWriter::new(file),
+            written: 0,
+        };
+        let mut options = PrintOptions {
+            large: Large::Sidecar {
+                file: name,
+                blob: &mut blob,
+            },
+            ..Default::default()
+        };
+        text = text::print_with(module, &mut options)?;
+        blob.inner.flush()?;
+        used = blob.written > 0;
+        Ok(used)
+    });
+    wrote.map_err(failed(&weights))?;
+    files::replace(path, |file| file.write_all(text.as_bytes())).map_err(failed(path))
+}
+
+/// Counts what is written.
+struct Counted<W> {
+    inner: W,
+    written: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}

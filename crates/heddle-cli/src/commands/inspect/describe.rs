@@ -1,0 +1,63 @@
+//! Where a value comes from, in a few words: `lt(carried i, 10)`.
+
+use heddle::compare::Elements;
+use heddle::ir::{Function, Op, Value, ValueDef};
+
+/// Expressions are followed this deep.
+const MAX_DEPTH: usize = 3;
+/// Further operands are left out.
+const MAX_ARGS: usize = 4;
+
+/// Describes a value by the expression that computes it.
+pub fn describe(f: &Function, value: Value) -> String {
+    at_depth(f, value, 0)
+}
+
+fn at_depth(f: &Function, value: Value, depth: usize) -> String {
+    let named = || f.values[value].name.as_deref();
+    match f.values[value].def {
+        ValueDef::Param(region, _) if region == f.body => {
+            format!("input {}", named().unwrap_or("without name"))
+        }
+        ValueDef::Param(_, 0) => "iteration".into(),
+        ValueDef::Param(_, i) => match named() {
+            Some(name) => format!("carried {name}"),
+            None => format!("carried #{}", i - 1),
+        },
+        ValueDef::Result(inst, index) => {
+            let data = &f.insts[inst];
+            match &data.op {
+                Op::Const(t) if t.len() == 1 => Elements::of(t).show(0),
+                Op::Const(t) => format!("constant {}", t.ty()),
+                op if op.region_count() > 0 || matches!(op, Op::Call(_)) => match named() {
+                    Some(name) => format!("{name} of a {}", op.name()),
+                    None => format!("result {index} of a {}", op.name()),
+                },
+                op if depth >= MAX_DEPTH => match named() {
+                    Some(name) => name.to_string(),
+                    None => format!("{}(…)", op.name()),
+                },
+                // What only changes the shape says nothing about the origin.
+                Op::Reshape | Op::Squeeze { .. } | Op::Unsqueeze { .. } | Op::Broadcast => {
+                    match data.args.first() {
+                        Some(&x) => at_depth(f, x, depth),
+                        None => op_text(f, data.op.name(), &data.args, depth),
+                    }
+                }
+                op => op_text(f, op.name(), &data.args, depth),
+            }
+        }
+    }
+}
+
+fn op_text(f: &Function, op: &str, args: &[Value], depth: usize) -> String {
+    let shown = args
+        .iter()
+        .take(MAX_ARGS)
+        .map(|&a| at_depth(f, a, depth + 1));
+    let mut shown: Vec<_> = shown.collect();
+    if args.len() > MAX_ARGS {
+        shown.push("…".into());
+    }
+    format!("{op}({})", shown.join(", "))
+}

@@ -1,0 +1,67 @@
+//! The commands, one file each, and what several of them need.
+
+pub mod check;
+pub mod compile;
+pub mod inspect;
+pub mod opt;
+pub mod run;
+pub mod test;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use heddle::{CompileOptions, Device, Executable, Inputs, LoadOptions, Model, RunOptions};
+
+use crate::args::{DeviceArg, Exec, Source};
+use crate::fail::{Exit, Failure};
+use crate::npz::{self, Floats};
+
+/// Reads and compiles a model.
+pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
+    let model = Model::load(path, &LoadOptions::default())?;
+    let options = CompileOptions {
+        device: match exec.device {
+            DeviceArg::Interp => Device::Interp,
+        },
+        optimize: !exec.no_opt,
+    };
+    heddle::compile(&model, &options)
+}
+
+/// What the command line says about running.
+pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
+    RunOptions {
+        f64: exec.f64,
+        max_memory: exec.max_memory,
+        max_iterations: exec.max_iterations,
+        max_depth: exec.max_depth,
+        timeout: exec.timeout,
+        seed,
+    }
+}
+
+/// The inputs that the command line gives, and random ones for the rest if it says so.
+pub fn inputs(program: &Executable, source: &Source, exec: &Exec) -> Result<Inputs, Failure> {
+    let sig = program.signature();
+    let floats = if exec.f64 {
+        Floats::OrF64
+    } else {
+        Floats::Same
+    };
+    let given = match &source.input {
+        Some(path) => npz::read(path, &sig.params, floats)?,
+        None => Inputs::new(),
+    };
+    let Some(seed) = source.random else {
+        if !source.size.is_empty() {
+            let text = "--size says how large random inputs are, and needs --random";
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        return Ok(given);
+    };
+    let mut sizes: BTreeMap<_, _> = heddle::draw::sizes_of(sig, &given);
+    sizes.extend(source.size.iter().cloned());
+    let mut inputs = heddle::draw::draw(sig, seed, &sizes).map_err(heddle::Error::from)?;
+    inputs.extend(given);
+    Ok(inputs)
+}

@@ -1,0 +1,76 @@
+//! `heddle run`.
+
+use heddle::ir::Datum;
+use heddle::{Outputs, Report};
+use serde_json::{Value, json};
+
+use crate::args::RunArgs;
+use crate::fail::Failure;
+use crate::out::{self, DIM, styled};
+use crate::show::{self, Summary};
+use crate::{commands, npz};
+
+/// Runs a model; writes the outputs to a file or prints a summary of them.
+pub fn run(args: RunArgs) -> Result<(), Failure> {
+    let program = commands::prepare(&args.model, &args.exec)?;
+    let inputs = commands::inputs(&program, &args.source, &args.exec)?;
+    let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
+    let run = program.run(inputs, &options)?;
+    if let Some(path) = &args.output {
+        npz::write(path, &run.outputs)?;
+    }
+    if args.json {
+        return out::print_json(&document(&run.outputs, &run.report));
+    }
+    match args.output {
+        Some(_) => Ok(()),
+        None => out::print(&text(&run.outputs, &run.report)),
+    }
+}
+
+fn text(outputs: &Outputs, report: &Report) -> String {
+    let rows: Vec<_> = outputs.iter().flat_map(|(name, v)| rows(name, v)).collect();
+    let mut text = show::table(&rows);
+    let [load, compile, run] = [report.load, report.compile, report.run].map(show::duration);
+    text += &styled(DIM, format!("load {load}, compile {compile}, run {run}"));
+    text + "\n"
+}
+
+/// A row for an array; one more for each element of a sequence.
+fn rows(name: &str, value: &Datum) -> Vec<Vec<String>> {
+    match value {
+        Datum::Tensor(t) => {
+            let summary = Summary::of(t);
+            vec![vec![
+                name.into(),
+                t.ty().to_string(),
+                summary.elements(),
+                summary.range(),
+            ]]
+        }
+        Datum::Seq(items) => {
+            let head = vec![name.to_string(), format!("sequence of {}", items.len())];
+            let tail = items.iter().enumerate();
+            let tail = tail.flat_map(|(i, item)| rows(&format!("  {name}.{i}"), item));
+            std::iter::once(head).chain(tail).collect()
+        }
+        Datum::Opt(Some(item)) => rows(name, item),
+        Datum::Opt(None) => vec![vec![name.into(), "empty optional".into()]],
+    }
+}
+
+fn document(outputs: &Outputs, report: &Report) -> Value {
+    let seconds = |d: std::time::Duration| d.as_secs_f64();
+    json!({
+        "outputs": outputs.iter().map(|(name, v)| {
+            let mut value = show::to_json(v);
+            value["name"] = json!(name);
+            value
+        }).collect::<Vec<_>>(),
+        "seconds": {
+            "load": seconds(report.load),
+            "compile": seconds(report.compile),
+            "run": seconds(report.run),
+        },
+    })
+}

@@ -1,0 +1,189 @@
+//! `heddle test`: cases in ONNX's layout.
+
+mod case;
+mod known;
+mod pool;
+
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use self::case::{Case, Settings, Verdict};
+use self::known::Known;
+use crate::args::TestArgs;
+use crate::fail::{Exit, Failure};
+use crate::out::{self, DIM, GREEN, RED, YELLOW, styled};
+use crate::show;
+
+/// How long a case may take when the command line does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Runs cases and says which passed; fails if one did not that should, or one did that should not.
+pub fn test(args: TestArgs) -> Result<(), Failure> {
+    let known = args.known.as_deref().map(Known::read).transpose()?;
+    let cases = case::find(&args.dirs)?;
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let jobs = args.jobs.map_or(cores, |n| n.get());
+    let settings = Settings {
+        timeout: args.exec.timeout.unwrap_or(DEFAULT_TIMEOUT),
+        rtol: args.rtol,
+        atol: args.atol,
+        exec: args.exec,
+    };
+    // Hidden by itself where standard error is no terminal.
+    let bar = ProgressBar::new(if args.json { 0 } else { cases.len() as u64 });
+    if args.json {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}") {
+        bar.set_style(style);
+    }
+    let mut outcomes = Vec::with_capacity(cases.len());
+    let mut printed = Ok(());
+    pool::run(cases, jobs, &settings, |outcome| {
+        bar.inc(1);
+        bar.set_message(outcome.case.name.clone());
+        let line = outcome.line(known.as_ref(), args.verbose);
+        if let (Some(line), false) = (line, args.json) {
+            let result = bar.suspend(|| out::print(&line));
+            printed = std::mem::replace(&mut printed, Ok(())).and(result);
+        }
+        outcomes.push(outcome);
+    });
+    bar.finish_and_clear();
+    printed?;
+    let totals = Totals::of(&outcomes, known.as_ref());
+    if args.json {
+        out::print_json(&document(&outcomes, &totals, known.as_ref()))?;
+    } else {
+        out::print(&totals.text())?;
+    }
+    if totals.good {
+        Ok(())
+    } else {
+        Err(Failure::silent(Exit::Mismatch))
+    }
+}
+
+/// What came of a case.
+pub struct Outcome {
+    case: Case,
+    verdict: Verdict,
+    time: Duration,
+}
+
+impl Outcome {
+    /// Whether the run may still succeed.
+    fn is_good(&self, known: Option<&Known>) -> bool {
+        match known {
+            None => !matches!(self.verdict, Verdict::Failed(_)),
+            Some(known) => known.lists(&self.case.name) != (self.verdict == Verdict::Passed),
+        }
+    }
+
+    /// What is printed of it, if anything.
+    fn line(&self, known: Option<&Known>, verbose: bool) -> Option<String> {
+        let good = self.is_good(known);
+        let expected = known.is_some_and(|k| k.lists(&self.case.name));
+        let (word, reason) = match &self.verdict {
+            Verdict::Passed if !good => {
+                let reason = "is listed as one that does not; take it off the list";
+                (styled(RED, "passed     "), reason.to_string())
+            }
+            Verdict::Passed if verbose => (styled(GREEN, "passed     "), show::duration(self.time)),
+            Verdict::Passed => return None,
+            _ if expected && !verbose => return None,
+            Verdict::Failed(why) => (styled(RED, "FAILED     "), why.clone()),
+            Verdict::Unsupported(why) => (styled(YELLOW, "unsupported"), why.clone()),
+        };
+        let name = out::printable(&self.case.name);
+        Some(format!("{word} {name}: {}\n", one_line(&reason)))
+    }
+}
+
+/// The run as a whole.
+struct Totals {
+    passed: usize,
+    failed: usize,
+    unsupported: usize,
+    /// Listed cases that passed, and unlisted ones that did not.
+    surprises: Option<[usize; 2]>,
+    good: bool,
+}
+
+impl Totals {
+    fn of(outcomes: &[Outcome], known: Option<&Known>) -> Self {
+        let count = |f: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|o| f(o)).count();
+        let passed = |o: &Outcome| o.verdict == Verdict::Passed;
+        let bad = |o: &Outcome| !o.is_good(known);
+        Self {
+            passed: count(&passed),
+            failed: count(&|o| matches!(o.verdict, Verdict::Failed(_))),
+            unsupported: count(&|o| matches!(o.verdict, Verdict::Unsupported(_))),
+            surprises: known.map(|_| {
+                [
+                    count(&|o| bad(o) && passed(o)),
+                    count(&|o| bad(o) && !passed(o)),
+                ]
+            }),
+            good: outcomes.iter().all(|o| o.is_good(known)),
+        }
+    }
+
+    fn text(&self) -> String {
+        let note = match self.surprises {
+            Some([listed, unlisted]) if listed + unlisted > 0 => styled(
+                DIM,
+                format!("{listed} listed cases passed, {unlisted} unlisted ones did not\n"),
+            ),
+            _ => String::new(),
+        };
+        format!(
+            "{note}{} passed, {} failed, {} unsupported\n",
+            self.passed, self.failed, self.unsupported
+        )
+    }
+}
+
+fn document(outcomes: &[Outcome], totals: &Totals, known: Option<&Known>) -> Value {
+    let case = |o: &Outcome| {
+        let (verdict, reason) = match &o.verdict {
+            Verdict::Passed => ("passed", None),
+            Verdict::Failed(why) => ("failed", Some(why)),
+            Verdict::Unsupported(why) => ("unsupported", Some(why)),
+        };
+        json!({
+            "name": o.case.name,
+            "path": o.case.folder,
+            "verdict": verdict,
+            "reason": reason,
+            "known": known.is_some_and(|k| k.lists(&o.case.name)),
+            "seconds": o.time.as_secs_f64(),
+        })
+    };
+    json!({
+        "ok": totals.good,
+        "passed": totals.passed,
+        "failed": totals.failed,
+        "unsupported": totals.unsupported,
+        "cases": outcomes.iter().map(case).collect::<Vec<_>>(),
+    })
+}
+
+/// A message of several lines on one.
+fn one_line(text: &str) -> String {
+    const SHOWN: usize = 400;
+    let line = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// Reads a whole text file.
+fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|e| Failure::new(Exit::Io, format!("cannot read {}: {e}", path.display())))
+}

@@ -1,0 +1,310 @@
+//! Compares what a run gave with what is expected, as ONNX's own test runner does:
+//! `|got - want| <= atol + rtol * |want|`, NaN equals NaN, infinities equal themselves, shapes and
+//! element types must match.
+
+use std::fmt;
+
+use heddle_ir::{DType, Datum, Op, Tensor};
+
+use crate::inputs::Shown;
+
+/// How far values may be apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Relative to the expected value.
+    pub rtol: f64,
+    /// Absolute.
+    pub atol: f64,
+    /// Whether the tolerance is for floats only, and integers must be equal.
+    pub exact_integers: bool,
+    /// Whether one float type may stand for another, as where references are kept in `f64`.
+    pub any_float: bool,
+}
+
+impl Tolerance {
+    /// What ONNX's backend tests use where a case does not say otherwise.
+    pub const ONNX: Tolerance = Tolerance {
+        rtol: 1e-3,
+        atol: 1e-7,
+        exact_integers: false,
+        any_float: false,
+    };
+}
+
+/// How close two values that agree are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Closeness {
+    /// Elements compared.
+    pub elements: usize,
+    /// The largest absolute difference.
+    pub max_abs: f64,
+    /// The largest difference relative to the expected element, where that is not zero.
+    pub max_rel: f64,
+}
+
+/// How two values differ.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Mismatch {
+    /// One is an array, the other a sequence, and so on; or the types or lengths differ.
+    #[error("{place}it is {got}, but {want} is expected")]
+    Kind {
+        /// Where in a sequence; empty for arrays.
+        place: String,
+        /// What there is.
+        got: String,
+        /// What should be.
+        want: String,
+    },
+    /// Elements differ by more than the tolerance.
+    #[error(
+        "{place}{count} of {total} elements differ; the worst is at {index}: {got} instead of {want}"
+    )]
+    Values {
+        /// Where in a sequence; empty for arrays.
+        place: String,
+        /// How many differ.
+        count: usize,
+        /// Out of so many.
+        total: usize,
+        /// The worst one's index, as `[1, 0]`.
+        index: String,
+        /// What there is.
+        got: String,
+        /// What should be.
+        want: String,
+    },
+}
+
+/// Compares a value with what is expected.
+pub fn compare(got: &Datum, want: &Datum, tolerance: &Tolerance) -> Result<Closeness, Mismatch> {
+    let mut closeness = Closeness::default();
+    compare_at("", got, want, tolerance, &mut closeness)?;
+    Ok(closeness)
+}
+
+fn compare_at(
+    place: &str,
+    got: &Datum,
+    want: &Datum,
+    tolerance: &Tolerance,
+    closeness: &mut Closeness,
+) -> Result<(), Mismatch> {
+    let differ = || Mismatch::Kind {
+        place: place.to_string(),
+        got: Shown(got).to_string(),
+        want: Shown(want).to_string(),
+    };
+    match (got, want) {
+        (Datum::Tensor(a), Datum::Tensor(b)) => tensors(place, a, b, tolerance, closeness),
+        (Datum::Seq(a), Datum::Seq(b)) if a.len() == b.len() => {
+            a.iter().zip(b).enumerate().try_for_each(|(i, (x, y))| {
+                compare_at(&format!("{place}element {i}: "), x, y, tolerance, closeness)
+            })
+        }
+        (Datum::Opt(None), Datum::Opt(None)) => Ok(()),
+        (Datum::Opt(Some(a)), Datum::Opt(Some(b))) => compare_at(place, a, b, tolerance, closeness),
+        // A value that is there may be stored without its wrapping.
+        (Datum::Opt(Some(a)), b) if !matches!(b, Datum::Opt(_)) => {
+            compare_at(place, a, b, tolerance, closeness)
+        }
+        _ => Err(differ()),
+    }
+}
+
+fn tensors(
+    place: &str,
+    got: &Tensor,
+    want: &Tensor,
+    tolerance: &Tolerance,
+    closeness: &mut Closeness,
+) -> Result<(), Mismatch> {
+    let (a, b) = (got.dtype(), want.dtype());
+    let alike = a == b || (tolerance.any_float && a.is_float() && b.is_float());
+    if !alike || got.shape() != want.shape() {
+        return Err(Mismatch::Kind {
+            place: place.to_string(),
+            got: got.ty().to_string(),
+            want: want.ty().to_string(),
+        });
+    }
+    let rtol = match a {
+        // The runner allows two units in the last place of bf16.
+        DType::Bf16 => tolerance.rtol.max(1.0 / 64.0),
+        _ => tolerance.rtol,
+    };
+    let exact = tolerance.exact_integers && !(a.is_float() || a.is_small_float() || a.is_complex());
+    let (rtol, atol) = if exact {
+        (0.0, 0.0)
+    } else {
+        (rtol, tolerance.atol)
+    };
+    let (x, y) = (Elements::of(got), Elements::of(want));
+    let (mut count, mut worst) = (0, (0, -1.0));
+    for i in 0..got.len() {
+        let (difference, size) = x.difference(&y, i);
+        if difference <= atol + rtol * size {
+            closeness.max_abs = closeness.max_abs.max(difference);
+            if size > 0.0 && size.is_finite() {
+                closeness.max_rel = closeness.max_rel.max(difference / size);
+            }
+            continue;
+        }
+        count += 1;
+        let badness = difference / (atol + rtol * size).max(f64::MIN_POSITIVE);
+        let badness = if badness.is_nan() {
+            f64::INFINITY
+        } else {
+            badness
+        };
+        if badness > worst.1 {
+            worst = (i, badness);
+        }
+    }
+    closeness.elements += got.len();
+    if count == 0 {
+        return Ok(());
+    }
+    Err(Mismatch::Values {
+        place: place.to_string(),
+        count,
+        total: got.len(),
+        index: format!("{:?}", index_of(worst.0, got.shape())),
+        got: x.show(worst.0),
+        want: y.show(worst.0),
+    })
+}
+
+/// Elements in a form that can be compared and shown.
+pub enum Elements<'a> {
+    /// Floats of any width.
+    Floats(Vec<f64>),
+    /// Integers of any width and `bool`.
+    Ints(Vec<i128>),
+    /// Real and imaginary parts.
+    Complex(Vec<[f64; 2]>),
+    /// Strings.
+    Strings(&'a [Box<str>]),
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of a tensor.
+    pub fn of(tensor: &'a Tensor) -> Self {
+        use DType::*;
+        match tensor.dtype() {
+            Str => Elements::Strings(tensor.strs()),
+            F32 | F64 | F16 | Bf16 => Elements::Floats(tensor.to_f64s().unwrap_or_default()),
+            U64 => {
+                let values = tensor.to_vec::<u64>().unwrap_or_default();
+                Elements::Ints(values.into_iter().map(i128::from).collect())
+            }
+            C64 => {
+                let halves = tensor.bytes().chunks_exact(4);
+                let parts: Vec<_> = halves
+                    .map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+                    .collect();
+                Elements::Complex(parts.chunks_exact(2).map(|c| [c[0], c[1]]).collect())
+            }
+            C128 => {
+                let halves = tensor.bytes().chunks_exact(8);
+                let parts: Vec<_> = halves
+                    .map(|b| f64::from_le_bytes(b.try_into().unwrap_or_default()))
+                    .collect();
+                Elements::Complex(parts.chunks_exact(2).map(|c| [c[0], c[1]]).collect())
+            }
+            d if d.is_small_float() => Elements::Floats(widened(tensor, F64, Tensor::to_f64s)),
+            d if d.is_small_int() => {
+                let values = widened(tensor, I64, Tensor::to_i64s);
+                Elements::Ints(values.into_iter().map(i128::from).collect())
+            }
+            _ => {
+                let values = tensor.to_i64s().unwrap_or_default();
+                Elements::Ints(values.into_iter().map(i128::from).collect())
+            }
+        }
+    }
+
+    /// One element as text.
+    pub fn show(&self, i: usize) -> String {
+        match self {
+            Elements::Floats(v) => Float(v[i]).to_string(),
+            Elements::Ints(v) => v[i].to_string(),
+            Elements::Complex(v) => format!("{}{:+}i", v[i][0], v[i][1]),
+            Elements::Strings(v) => format!("{:?}", v[i]),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Elements::Floats(v) => v.len(),
+            Elements::Ints(v) => v.len(),
+            Elements::Complex(v) => v.len(),
+            Elements::Strings(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// `|self - want|` and `|want|` at an index; NaN where just one is NaN.
+    fn difference(&self, want: &Elements, i: usize) -> (f64, f64) {
+        match (self, want) {
+            (Elements::Floats(a), Elements::Floats(b)) => float_difference(a[i], b[i]),
+            (Elements::Ints(a), Elements::Ints(b)) => {
+                (a[i].abs_diff(b[i]) as f64, b[i].unsigned_abs() as f64)
+            }
+            (Elements::Complex(a), Elements::Complex(b)) => {
+                let ((re, x), (im, y)) = (
+                    float_difference(a[i][0], b[i][0]),
+                    float_difference(a[i][1], b[i][1]),
+                );
+                (re.hypot(im), x.hypot(y))
+            }
+            (Elements::Strings(a), Elements::Strings(b)) if a[i] == b[i] => (0.0, 0.0),
+            _ => (f64::NAN, 0.0),
+        }
+    }
+}
+
+/// Equal infinities and NaNs have no difference; an infinity is infinitely far from all else.
+fn float_difference(got: f64, want: f64) -> (f64, f64) {
+    if got == want || (got.is_nan() && want.is_nan()) {
+        return (0.0, if want.is_nan() { 0.0 } else { want.abs() });
+    }
+    if !got.is_finite() || !want.is_finite() {
+        return (f64::NAN, want.abs());
+    }
+    ((got - want).abs(), want.abs())
+}
+
+/// Elements of a storage type, converted to one that can be computed with.
+fn widened<T>(tensor: &Tensor, to: DType, read: fn(&Tensor) -> Option<Vec<T>>) -> Vec<T> {
+    let cast = heddle_interp::fold(&Op::cast(to), &[tensor]);
+    cast.and_then(|t| read(t.first()?)).unwrap_or_default()
+}
+
+/// The index of an element from its place in row-major order.
+pub fn index_of(mut flat: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (i, &size) in index.iter_mut().zip(shape).rev() {
+        *i = flat % size.max(1);
+        flat /= size.max(1);
+    }
+    index
+}
+
+/// A float as people write it: short, and told apart from its neighbours.
+struct Float(f64);
+
+impl fmt::Display for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.0.abs();
+        if size != 0.0 && size.is_finite() && !(1e-4..1e9).contains(&size) {
+            write!(f, "{:e}", self.0)
+        } else {
+            write!(f, "{}", self.0)
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! All that can go wrong, with a hint where there is one.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use heddle_interp::{Fault, RunError};
+use heddle_ir::VerifyError;
+use heddle_ir::text::ParseError;
+use heddle_onnx::ImportError;
+
+use crate::draw::DrawError;
+use crate::inputs::InputError;
+
+/// Why a model could not be loaded, compiled or run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file's name does not say what it is.
+    #[error("{} is neither .onnx nor .heddle", .path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An ONNX model cannot be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// A program in text form cannot be parsed.
+    #[error("{}: {error}", .path.display())]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the source line and a marker.
+        error: Box<ParseError>,
+    },
+    /// A program in text form is not valid.
+    #[error("{} is not a valid program:{}", .path.display(), lines(.errors))]
+    Verify {
+        /// The file.
+        path: PathBuf,
+        /// All that is wrong.
+        errors: Vec<VerifyError>,
+    },
+    /// The inputs do not fit the model.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Inputs could not be drawn.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// The run stopped.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Heddle itself is wrong.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The model or its inputs are wrong.
+    Invalid,
+    /// The model is right, but uses what Heddle does not do.
+    Unsupported,
+    /// A limit was reached.
+    Limit,
+    /// A file cannot be read.
+    Io,
+    /// Heddle is wrong.
+    Internal,
+}
+
+impl Error {
+    /// What kind of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Io { .. } => ErrorKind::Io,
+            Error::UnknownFormat { .. } | Error::Text { .. } | Error::Verify { .. } => {
+                ErrorKind::Invalid
+            }
+            Error::Import(e) => match e {
+                ImportError::Io { .. } => ErrorKind::Io,
+                ImportError::Unsupported(_) | ImportError::Opset { .. } => ErrorKind::Unsupported,
+                ImportError::TooLarge { .. } => ErrorKind::Limit,
+                _ => ErrorKind::Invalid,
+            },
+            Error::Input(_) => ErrorKind::Invalid,
+            Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
+            Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
+            Error::Run(e) => match e {
+                RunError::Input(heddle_interp::InputError::Fault { fault, .. })
+                | RunError::At { fault, .. } => fault_kind(fault),
+                RunError::Input(_) => ErrorKind::Invalid,
+            },
+            Error::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// What to do about it, if that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::Input(InputError::Missing(_)) => {
+                Some("give them with --input, or have them drawn with --random SEED".into())
+            }
+            Error::Input(InputError::Unknown { inputs, .. }) => Some(match inputs.len() {
+                0 => "the model has no inputs".into(),
+                _ => format!("its inputs are {}", inputs.join(", ")),
+            }),
+            Error::Draw(DrawError::TooLarge { .. }) => {
+                Some("choose smaller sizes with --size NAME=N".into())
+            }
+            Error::Import(ImportError::Unsupported(_)) => {
+                Some("`heddle inspect` shows the whole model, with what is not supported".into())
+            }
+            Error::Internal(_) => Some("this is a bug in Heddle; please report it".into()),
+            _ => None,
+        }
+    }
+
+    /// The error that a stage left the program invalid.
+    pub(crate) fn invalid(stage: &str, errors: &[VerifyError]) -> Self {
+        Error::Internal(format!(
+            "{stage} left the program invalid:{}",
+            lines(errors)
+        ))
+    }
+}
+
+fn fault_kind(fault: &Fault) -> ErrorKind {
+    match fault {
+        Fault::Unsupported(_) => ErrorKind::Unsupported,
+        Fault::Memory { .. }
+        | Fault::OutOfMemory { .. }
+        | Fault::TooLarge { .. }
+        | Fault::Iterations { .. }
+        | Fault::Depth { .. }
+        | Fault::Timeout { .. } => ErrorKind::Limit,
+        Fault::Work | Fault::Type { .. } => ErrorKind::Internal,
+        _ => ErrorKind::Invalid,
+    }
+}
+
+/// The first few items, each on a line of its own.
+fn lines(items: &[impl Display]) -> String {
+    const SHOWN: usize = 10;
+    let mut text: String = items
+        .iter()
+        .take(SHOWN)
+        .map(|i| format!("\n  {i}"))
+        .collect();
+    if items.len() > SHOWN {
+        text += &format!("\n  … and {} more", items.len() - SHOWN);
+    }
+    text
+}

@@ -1,0 +1,167 @@
+//! Compiles a model for a device, and runs it.
+
+use std::time::{Duration, Instant};
+
+use heddle_ir::{Datum, Module, Signature};
+use indexmap::IndexMap;
+
+use crate::inputs;
+use crate::stack::on_large_stack;
+use crate::{Error, Model};
+
+/// Values by the names of a program's inputs.
+pub type Inputs = IndexMap<String, Datum>;
+/// Values by the names of a program's outputs, in their order.
+pub type Outputs = IndexMap<String, Datum>;
+
+/// What a program runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Device {
+    /// The reference interpreter: slow and obviously right.
+    #[default]
+    Interp,
+}
+
+impl Device {
+    /// All devices.
+    pub const ALL: &'static [Device] = &[Device::Interp];
+
+    /// The name that the command line takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Device::Interp => "interp",
+        }
+    }
+}
+
+/// How a model is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// What it is to run on.
+    pub device: Device,
+    /// Whether the graph passes run.
+    pub optimize: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self {
+            device: Device::default(),
+            optimize: true,
+        }
+    }
+}
+
+/// How a program is run, and what it may use.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Compute floats in `f64`; inputs may then be `f64`, and float outputs are.
+    pub f64: bool,
+    /// Bytes that values may take together.
+    pub max_memory: Option<u64>,
+    /// Iterations that a single loop may take.
+    pub max_iterations: Option<u64>,
+    /// How deep calls may nest.
+    pub max_depth: Option<usize>,
+    /// Wall time.
+    pub timeout: Option<Duration>,
+    /// The seed of random operators that have none of their own.
+    pub seed: u64,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The results.
+    pub outputs: Outputs,
+    /// How it went.
+    pub report: Report,
+}
+
+/// Times of the stages on the way to a result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Reading the model.
+    pub load: Duration,
+    /// Compiling it.
+    pub compile: Duration,
+    /// Running it.
+    pub run: Duration,
+}
+
+/// A program that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    module: Module,
+    device: Device,
+    report: Report,
+}
+
+/// Compiles a model: optimises the graph and prepares it for the device.
+pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
+    let start = Instant::now();
+    let module = model.module.clone();
+    if options.optimize {
+        //on_large_stack(|| heddle_opt::optimize(&mut module));
+        let verified = on_large_stack(|| heddle_ir::verify(&module));
+        verified.map_err(|errors| Error::invalid("a graph pass", &errors))?;
+    }
+    let report = Report {
+        load: model.load_time(),
+        compile: start.elapsed(),
+        run: Duration::ZERO,
+    };
+    Ok(Executable {
+        module,
+        device: options.device,
+        report,
+    })
+}
+
+impl Executable {
+    /// Names and types of the inputs and outputs.
+    pub fn signature(&self) -> &Signature {
+        &self.module.entry().sig
+    }
+
+    /// The program as it is run.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Runs the program. Optionals need not be wrapped, and may be left out when they are empty.
+    pub fn run(&self, inputs: Inputs, options: &RunOptions) -> Result<Run, Error> {
+        let args = inputs::in_order(self.signature(), inputs)?;
+        let start = Instant::now();
+        let results = match self.device {
+            Device::Interp => on_large_stack(|| self.interpret(&args, options))?,
+        };
+        let names = self
+            .signature()
+            .results
+            .iter()
+            .map(|(name, _)| name.clone());
+        Ok(Run {
+            outputs: names.zip(results).collect(),
+            report: Report {
+                run: start.elapsed(),
+                ..self.report
+            },
+        })
+    }
+
+    fn interpret(&self, args: &[Datum], options: &RunOptions) -> Result<Vec<Datum>, Error> {
+        let defaults = heddle_interp::Options::default();
+        let options = heddle_interp::Options {
+            f64: options.f64,
+            max_memory: options.max_memory.unwrap_or(defaults.max_memory),
+            max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
+            max_depth: options.max_depth.unwrap_or(defaults.max_depth),
+            timeout: options.timeout.or(defaults.timeout),
+            seed: options.seed,
+            ..defaults
+        };
+        Ok(heddle_interp::run(&self.module, args, &options)?)
+    }
+}
