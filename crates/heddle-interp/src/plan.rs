@@ -116,7 +116,7 @@ impl Planner<'_> {
         used: &mut HashSet<Value>,
     ) {
         let data = &self.f.insts[inst];
-        let mut after: Vec<_> = data.results.iter().copied().collect();
+        let mut after = data.results.clone();
         after.retain(|v| !used.contains(v));
         // What the regions use for the last time: branches end it themselves, a loop's body may not.
         let mut captured = HashSet::new();

@@ -94,6 +94,7 @@ macro_rules! elements {
                 match &$buf { $($crate::value::Buf::$variant(s) => { let $data = s.data.as_slice(); $e })* }
             };
         }
+        pub(crate) use with_any;
     };
 }
 
@@ -115,7 +116,6 @@ elements! {
         }
     },
 }
-pub(crate) use with_any;
 
 /// Evaluates an expression with the elements as a typed slice, if they are numbers (else with `else`).
 macro_rules! with_num {

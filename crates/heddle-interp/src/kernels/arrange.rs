@@ -5,6 +5,7 @@ use heddle_ir::op::PadMode;
 use super::movement::{no_axis, sizes};
 use super::number::{Float, Int, Num};
 use super::rows::{Rows, strides};
+use super::scatter::copy_row;
 use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, Buf, Elem, with_any};
@@ -150,36 +151,44 @@ pub fn pad(
         map.extend((0..if n == 0 { 0 } else { shape[i] }).map(source));
         maps.push(map);
     }
+    if n == 0 {
+        return super::movement::empty(cx, x.dtype, shape);
+    }
     with_any!(x.data, data => {
-        let mut out = cx.vec(n)?;
-        let steps = strides(&x.shape);
-        let outer: Vec<usize> = shape.iter().take(rank.saturating_sub(1)).copied().collect();
-        let last = maps.last();
-        let (steps_outer, step_last) = (&steps[..outer.len()], 1);
-        debug_assert!(steps.last().is_none_or(|s| *s == step_last));
-        if n > 0 {
-            let mut index = vec![0usize; outer.len()];
-            for _ in 0..count(&outer)? {
-                let base: usize =
-                    (0..outer.len()).map(|d| maps[d][index[d]] * steps_outer[d] as usize).sum();
-                match last {
-                    Some(map) => {
-                        cx.tick(map.len())?;
-                        out.extend(map.iter().map(|&k| data[base + k].clone()));
-                    }
-                    None => out.push(data[base].clone()),
-                }
-                for d in (0..outer.len()).rev() {
-                    index[d] += 1;
-                    if index[d] < outer[d] {
-                        break;
-                    }
-                    index[d] = 0;
-                }
-            }
-        }
+        let out = mapped(cx, data, &x.shape, &maps)?;
         cx.array(x.dtype, shape, out)
     })
+}
+
+/// The elements at all combinations of the indices that `maps` gives for each axis.
+fn mapped<T: Elem>(
+    cx: &Context,
+    data: &[T],
+    shape: &[usize],
+    maps: &[Vec<usize>],
+) -> Result<Vec<T>, Fault> {
+    let Some((last, outer)) = maps.split_last() else {
+        return Ok(data.to_vec());
+    };
+    let sizes: Vec<usize> = maps.iter().map(Vec::len).collect();
+    let mut out = cx.vec(count(&sizes)?)?;
+    let steps = strides(shape);
+    let mut index = vec![0; outer.len()];
+    for _ in 0..count(&sizes[..outer.len()])? {
+        let base: usize = (0..outer.len())
+            .map(|d| outer[d][index[d]] * steps[d] as usize)
+            .sum();
+        cx.tick(last.len())?;
+        out.extend(last.iter().map(|&k| data[base + k].clone()));
+        for d in (0..outer.len()).rev() {
+            index[d] += 1;
+            if index[d] < sizes[d] {
+                break;
+            }
+            index[d] = 0;
+        }
+    }
+    Ok(out)
 }
 
 /// The index that a padded place repeats.
@@ -219,16 +228,13 @@ fn constant<T: Elem>(
         let room = (shape[i] as i64 - start).max(0);
         kept.push((x.shape[i] as i64 - first).min(room) as usize);
         if n > 0 {
-            at[0] += first as isize * from_steps[i];
-            at[1] += start as isize * to_steps[i];
+            at[1] += first as isize * from_steps[i];
+            at[0] += start as isize * to_steps[i];
         }
     }
-    let rows = Rows::new(&kept, [&from_steps, &to_steps]);
-    rows.each(at, |[from, to]| {
-        for k in 0..rows.len as isize {
-            let source = &data[(from + k * rows.step[0]) as usize];
-            out[(to + k * rows.step[1]) as usize] = source.clone();
-        }
+    let rows = Rows::new(&kept, [&to_steps, &from_steps]);
+    rows.each(at, |at| {
+        copy_row(&mut out, data, at, rows.step, rows.len);
         Ok(())
     })?;
     cx.array(x.dtype, shape, out)

@@ -78,10 +78,15 @@ pub fn element_places(
 pub fn elements(cx: &Context, x: &Array, indices: &Array, axis: usize) -> Result<Array, Fault> {
     let places = element_places(cx, &x.shape, indices, axis)?;
     with_any!(x.data, data => {
-        let mut out = cx.vec(places.len())?;
-        out.extend(places.iter().map(|&p| data[p].clone()));
+        let out = pick(cx, data, &places)?;
         cx.array(x.dtype, indices.shape.clone(), out)
     })
+}
+
+fn pick<T: Elem>(cx: &Context, data: &[T], places: &[usize]) -> Result<Vec<T>, Fault> {
+    let mut out = cx.vec(places.len())?;
+    out.extend(places.iter().map(|&p| data[p].clone()));
+    Ok(out)
 }
 
 /// Where the slices begin that index tuples name, and the shape of one.

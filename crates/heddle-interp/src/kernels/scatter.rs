@@ -80,10 +80,19 @@ fn write(
         }
         Ok(())
     }
+    fn set<T: Elem>(
+        cx: &Context,
+        x: &mut Array,
+        places: &[usize],
+        len: usize,
+        new: &[T],
+    ) -> Result<(), Fault> {
+        run(cx, x, places, len, new, |_, n| n.clone())
+    }
     let unsupported = Fault::dtype(reduce.name(), x.dtype);
     match (reduce, &updates.data) {
         (ScatterReduce::Set, data) => {
-            with_any!(*data, new => run(cx, x, places, len, new, |_, n| n.clone()))
+            with_any!(*data, new => set(cx, x, places, len, new))
         }
         (ScatterReduce::Max, Buf::Bool(s)) => run(cx, x, places, len, &s.data, |o, n| o | n),
         (ScatterReduce::Min, Buf::Bool(s)) => run(cx, x, places, len, &s.data, |o, n| o & n),
@@ -137,14 +146,19 @@ pub fn update_slice(
     let rows = Rows::new(&update.shape, [&to, &from]);
     with_any!(update.data, new => {
         let data = x.data_mut(cx)?;
-        rows.each([first, 0], |[to, from]| {
+        rows.each([first, 0], |at| {
             cx.tick(rows.len)?;
-            for k in 0..rows.len as isize {
-                let source = &new[(from + k * rows.step[1]) as usize];
-                data[(to + k * rows.step[0]) as usize] = source.clone();
-            }
+            copy_row(data, new, at, rows.step, rows.len);
             Ok(())
         })?;
     });
     Ok(x)
+}
+
+/// Copies a row of one array to a row of another.
+pub fn copy_row<T: Elem>(to: &mut [T], from: &[T], at: [isize; 2], step: [isize; 2], len: usize) {
+    for k in 0..len as isize {
+        let source = &from[(at[1] + k * step[1]) as usize];
+        to[(at[0] + k * step[0]) as usize] = source.clone();
+    }
 }

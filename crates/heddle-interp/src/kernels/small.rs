@@ -126,16 +126,14 @@ pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding
             None => Code(f.largest),
         };
     }
-    let too_large = |infinite: bool| match (f.beyond, saturate) {
-        // Without saturation an infinity stays one where the format has it.
+    let too_large = match (f.beyond, saturate) {
         (Some(beyond), false) if f.unsigned_zero => Code(beyond),
         (Some(beyond), false) => Code(beyond | sign),
-        (Some(nan), true) if f.unsigned_zero && infinite && false => Code(nan),
         _ => Code(f.largest | sign),
     };
     let magnitude = value.abs();
     if magnitude.is_infinite() {
-        return too_large(true);
+        return too_large;
     }
     // The distance of values around this one, below the smallest normal number that of its neighbours.
     let exponent = match magnitude == 0.0 {
@@ -147,7 +145,7 @@ pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding
     // Codes of a sign count values in order, so that a carry into the next exponent comes out right.
     let code = (exponent + f.bias - 1) as i64 * (1i64 << f.significand) + steps as i64;
     if code > i64::from(f.largest) {
-        return too_large(false);
+        return too_large;
     }
     match code as u8 {
         0 if f.unsigned_zero => Code(0),
@@ -155,16 +153,20 @@ pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding
     }
 }
 
-/// A power of two. Zero and what is below the smallest one become that one; the sign is dropped.
+/// A power of two; the sign is dropped. What is below the smallest one, with zero, becomes that one if saturating, else NaN.
 fn scale_code(value: f64, saturate: bool, round: ScaleRounding) -> Code {
     if value.is_nan() {
         return Code(255);
     }
     let magnitude = value.abs();
+    let [smallest, largest] = if saturate {
+        [Code(0), Code(254)]
+    } else {
+        [Code(255); 2]
+    };
     if magnitude < 2f64.powi(-127) {
-        return Code(0);
+        return smallest;
     }
-    let largest = if saturate { Code(254) } else { Code(255) };
     if magnitude.is_infinite() {
         return largest;
     }

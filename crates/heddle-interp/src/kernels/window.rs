@@ -119,7 +119,8 @@ pub fn conv(
             w.shape, x.shape
         ))
     };
-    let ([batch, channels, input @ ..], [outputs, depth, window @ ..]) = (&x.shape[..], &w.shape[..])
+    let ([batch, channels, input @ ..], [outputs, depth, window @ ..]) =
+        (&x.shape[..], &w.shape[..])
     else {
         return Err(misfit());
     };
@@ -183,8 +184,7 @@ fn fill<T: Num>(
     // The same element of the window lies at the same places in each channel.
     for first in terms.clone().take(elements) {
         geometry.places(first % elements, windows.clone(), places);
-        let dense = places[0] != OUTSIDE
-            && places.windows(2).all(|p| p[1] == p[0] + 1);
+        let dense = places[0] != OUTSIDE && places.windows(2).all(|p| p[1] == p[0] + 1);
         for term in (first..terms.end).step_by(elements) {
             let channel = &input[term / elements * plane..][..plane];
             let line = &mut panel[(term - terms.start) * stride..][..width];
@@ -193,7 +193,11 @@ fn fill<T: Num>(
                 continue;
             }
             for (value, &place) in line.iter_mut().zip(&*places) {
-                *value = if place == OUTSIDE { T::ZERO } else { channel[place as usize] };
+                *value = if place == OUTSIDE {
+                    T::ZERO
+                } else {
+                    channel[place as usize]
+                };
             }
         }
     }
