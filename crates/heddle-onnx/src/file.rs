@@ -6,9 +6,9 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::ImportError;
+use crate::folder::map_file;
 use crate::proto::ModelProto;
 use crate::scan::{self, Kind};
-use crate::tensor::map_file;
 
 /// Stack for decoding and importing: both recurse over nested graphs, to a bounded depth.
 const STACK: usize = 256 << 20;

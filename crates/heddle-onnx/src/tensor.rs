@@ -1,14 +1,12 @@
 //! Stored tensors, inline or in files beside the model.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::fs::{self, File};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use heddle_ir::tensor::{byte_size, element_count};
 use heddle_ir::{DType, Tensor};
 
+use crate::folder::{DataFolder, slice};
 use crate::proto::TensorProto;
 use crate::proto::tensor_proto::DataLocation;
 use crate::types::dtype;
@@ -16,17 +14,14 @@ use crate::types::dtype;
 /// Reads stored tensors. Raw data stays where it is, in the mapped files.
 pub struct Store {
     /// The model's folder, beyond which nothing is read; `None` when the model has none.
-    folder: Option<PathBuf>,
-    /// External files that are mapped already, by resolved path.
-    files: RefCell<HashMap<PathBuf, Bytes>>,
+    folder: Option<DataFolder>,
 }
 
 impl Store {
     /// A store for the external data of a model in this folder.
     pub fn new(folder: Option<&Path>) -> Self {
         Self {
-            folder: folder.map(Path::to_owned),
-            files: RefCell::default(),
+            folder: folder.map(DataFolder::new),
         }
     }
 
@@ -42,7 +37,7 @@ impl Store {
             let size = count.and_then(|n| byte_size(dtype, n));
             let size = size.ok_or_else(|| format!("dims {shape:?} are too large"))?;
             let data = self.external(proto, dtype, size)?;
-            return Tensor::new(dtype, shape, data).map_err(|e| e.to_string());
+            return finish(dtype, shape, data);
         }
         if dtype == DType::Str {
             return strings(proto, shape);
@@ -61,7 +56,7 @@ impl Store {
                 typed(proto, dtype)
             }
         };
-        Tensor::new(dtype, shape, data).map_err(|e| e.to_string())
+        finish(dtype, shape, data)
     }
 
     /// The bytes of a tensor that takes `size` bytes, out of the file that it names.
@@ -82,76 +77,20 @@ impl Store {
         };
         let location = entry("location").unwrap_or_default();
         let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
-        let file = self.map(location)?;
+        let Some(folder) = &self.folder else {
+            return Err("it is external, but the model has no folder".into());
+        };
+        if location.is_empty() {
+            return Err("it is external, but no location is given".into());
+        }
+        let file = folder.file(location)?;
         if let Some(length) = length.filter(|l| *l != size) {
             return Err(format!(
                 "its dims call for {size} bytes, but {length} bytes of `{location}` are given"
             ));
         }
-        match offset.checked_add(size) {
-            Some(end) if end <= file.len() => Ok(file.slice(offset..end)),
-            _ => Err(format!(
-                "it needs {size} bytes from offset {offset} of `{location}`, which has {} bytes",
-                file.len()
-            )),
-        }
+        slice(location, &file, offset, size)
     }
-
-    /// An external file, which must be a plain file in the model's folder or below.
-    fn map(&self, location: &str) -> Result<Bytes, String> {
-        let fail = |why: &str| Err(format!("external file `{location}` {why}"));
-        let Some(folder) = &self.folder else {
-            return fail("cannot be used: the model has no folder");
-        };
-        let relative = Path::new(location);
-        if location.is_empty() {
-            return Err("it is external, but no location is given".into());
-        }
-        let plain = |c: Component| matches!(c, Component::Normal(_) | Component::CurDir);
-        if location.contains('\0') || !relative.components().all(plain) {
-            return fail("is not a path below the model's folder");
-        }
-        let resolve = |path: &Path| match path.canonicalize() {
-            Ok(path) => Ok(path),
-            Err(e) => Err(format!("external file `{location}` cannot be opened: {e}")),
-        };
-        let path = resolve(&folder.join(relative))?;
-        if !path.starts_with(resolve(folder)?) {
-            return fail("leads out of the model's folder");
-        }
-        if let Some(bytes) = self.files.borrow().get(&path) {
-            return Ok(bytes.clone());
-        }
-        if !fs::metadata(&path).is_ok_and(|m| m.is_file()) {
-            return fail("is not a plain file");
-        }
-        let bytes = match map_file(&path) {
-            Ok(bytes) => bytes,
-            Err(e) => return fail(&format!("cannot be read: {e}")),
-        };
-        self.files.borrow_mut().insert(path, bytes.clone());
-        Ok(bytes)
-    }
-}
-
-/// Maps a plain file into memory.
-pub fn map_file(path: &Path) -> std::io::Result<Bytes> {
-    let file = File::open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        let message = "it is not a plain file";
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            message,
-        ));
-    }
-    if meta.len() == 0 {
-        return Ok(Bytes::new());
-    }
-    // SAFETY: the map is read-only and private. As with every mapped file, another process that cuts the file
-    // short while it is read can kill this one; the bytes themselves are never trusted.
-    let map = unsafe { memmap2::Mmap::map(&file)? };
-    Ok(Bytes::from_owner(map))
 }
 
 fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
@@ -216,6 +155,8 @@ fn strings(proto: &TensorProto, shape: Vec<usize>) -> Result<Tensor, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::proto::StringStringEntryProto;
     use crate::proto::tensor_proto::DataType;

@@ -90,7 +90,7 @@ fn identifier(text: &str) -> String {
 pub fn convert(proto: &TypeProto, names: &mut DimNames) -> Result<Type, String> {
     use type_proto::Value;
     let element = |e: &Option<Box<TypeProto>>, names: &mut DimNames| match e {
-        Some(e) => convert(e, names).map(Box::new),
+        Some(e) => Ok(Box::new(without_names(&convert(e, names)?))),
         None => Err("an element type is missing".to_owned()),
     };
     match &proto.value {
@@ -105,6 +105,14 @@ pub fn convert(proto: &TypeProto, names: &mut DimNames) -> Result<Type, String> 
         Some(Value::OpaqueType(_)) => Err("opaque types are not supported".into()),
         None => Err("the type is missing".into()),
     }
+}
+
+/// Elements of a sequence differ in the sizes that a name stands for.
+fn without_names(ty: &Type) -> Type {
+    ty.map_dims(&mut |d| match d.as_const() {
+        Some(size) => Dim::constant(size),
+        None => Dim::UNKNOWN,
+    })
 }
 
 fn shape(proto: &TensorShapeProto, names: &mut DimNames) -> Vec<Dim> {

@@ -21,6 +21,12 @@ impl<'m> Importer<'m> {
                 at.node.output.len()
             ));
         }
+        if [then, other]
+            .iter()
+            .any(|g| g.input.iter().any(|i| !has_default(g, i.name())))
+        {
+            return invalid("a branch takes no inputs");
+        }
         let cond = at.input(0)?;
         let cond = scalar(&mut f.b, cond)?;
         if let Some(truth) = known_truth(&f.b, cond) {
@@ -77,4 +83,9 @@ impl<'m> Importer<'m> {
 
 fn known(values: &[Option<Value>]) -> Vec<Value> {
     values.iter().copied().flatten().collect()
+}
+
+/// Whether a graph's input has an initializer.
+fn has_default(graph: &GraphProto, name: &str) -> bool {
+    graph.initializer.iter().any(|t| t.name() == name)
 }

@@ -27,7 +27,7 @@ impl<'m> Importer<'m> {
         let env = Env {
             opsets: self.function_opsets(function)?,
             attrs: arguments(at, function)?,
-            calls: format!("{}{}/", around.calls, short_name(at.node)),
+            calls: longer(&around.calls, short_name(at.node)),
             recursions: vec![],
             depth: around.depth + 1,
         };
@@ -82,6 +82,15 @@ impl<'m> Importer<'m> {
         let mut all = (*self.opsets).clone();
         all.extend(opsets(&function.opset_import)?);
         Ok(Rc::new(all))
+    }
+}
+
+/// The calls that led to a call, as a prefix for names; of a long chain only the end.
+fn longer(calls: &str, name: &str) -> String {
+    let from = calls.len().saturating_sub(120);
+    match calls.char_indices().find(|(i, c)| *i >= from && *c == '/') {
+        Some((i, _)) if from > 0 => format!("…{}{name}/", &calls[i..]),
+        _ => format!("{calls}{name}/"),
     }
 }
 

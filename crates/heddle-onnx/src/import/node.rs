@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use heddle_ir::{DType, Dim, FuncBuilder, Loc, MAX_NESTING, Op, Type, TypeError, Value};
+use heddle_ir::{DType, FuncBuilder, Loc, MAX_NESTING, Op, Type, TypeError, Value};
 
 use super::graph::short_name;
 use super::order::each_node;
@@ -156,13 +156,6 @@ impl<'m> Importer<'m> {
                 let message = format!("it has {} outputs, but {} are named", outputs.len(), i + 1);
                 return Err(error(message, String::new()));
             };
-            let binding = match binding {
-                Binding::Value(v) => Binding::Value(
-                    check_rank(f, scope, output, v)
-                        .map_err(|e| error(e.to_string(), String::new()))?,
-                ),
-                other => other,
-            };
             if !f.define(scope, output, binding) {
                 let message = format!("its output `{output}` is defined already");
                 return Err(error(message, String::new()));
@@ -237,22 +230,57 @@ impl<'m> Importer<'m> {
         }
     }
 
-    /// Runs the expansion of a data-flow operator.
+    /// Runs the expansion of a data-flow operator. If it fails for an input whose rank is not known but declared, it
+    /// is run again on an input that the program checks to have that rank.
     fn expand(&mut self, f: &mut Frame<'m>, at: &At<'m>, expand: ops::Expand) -> Outputs {
         let value = |b: &Binding| match b {
             Binding::Value(v) => Some(*v),
             _ => None,
         };
+        let inputs: Vec<_> = at.inputs.iter().map(value).collect();
+        let unranked = |v: &Value| f.b.ty(*v).as_tensor().is_some_and(|t| t.shape.is_none());
+        let before = inputs
+            .iter()
+            .flatten()
+            .any(unranked)
+            .then(|| f.b.checkpoint());
+        let result = self.expand_on(f, at, expand, inputs.clone());
+        let (Err(OpError::Unsupported(_)), Some(before)) = (&result, before) else {
+            return Ok(result?.into_iter().map(Binding::Value).collect());
+        };
+        f.b.rollback(&before);
+        let mut checked = vec![];
+        for (name, input) in at.node.input.iter().zip(&inputs) {
+            checked.push(
+                input
+                    .map(|v| check_rank(f, at.scope, name, v))
+                    .transpose()?,
+            );
+        }
+        let again = match checked == inputs {
+            true => result,
+            false => self.expand_on(f, at, expand, checked),
+        };
+        Ok(again?.into_iter().map(Binding::Value).collect())
+    }
+
+    fn expand_on(
+        &self,
+        f: &mut Frame<'m>,
+        at: &At<'m>,
+        expand: ops::Expand,
+        inputs: Vec<Option<Value>>,
+    ) -> Result<Vec<Value>, OpError> {
         let store = self.store;
         let mut cx = NodeCx {
             b: &mut f.b,
             node: at.node,
-            inputs: at.inputs.iter().map(value).collect(),
+            inputs,
             opset: at.version,
             attrs: at.attrs.iter().map(|a| (a.name, a.proto)).collect(),
             load: &|proto| store.tensor(proto).map_err(OpError::Invalid),
         };
-        Ok(expand(&mut cx)?.into_iter().map(Binding::Value).collect())
+        expand(&mut cx)
     }
 
     /// Notes all operators in the node's graphs that nothing is known of, without importing them.
@@ -353,7 +381,7 @@ pub(super) fn stand_in(b: &mut FuncBuilder, ty: Type) -> Result<Value, TypeError
 /// A value whose rank is not known but declared: the program checks the rank when it runs.
 fn check_rank(f: &mut Frame, scope: usize, name: &str, v: Value) -> Result<Value, TypeError> {
     let unranked = f.b.ty(v).as_tensor().is_some_and(|t| t.shape.is_none());
-    let declared = f.scopes[scope].declared.get(name).filter(|_| unranked);
+    let declared = f.declared(scope, name).filter(|_| unranked);
     let declared = declared.and_then(|t| convert(t, &mut DimNames::default()).ok());
     let Some(rank) = declared.and_then(|t| t.as_tensor()?.rank()) else {
         return Ok(v);
@@ -362,13 +390,5 @@ fn check_rank(f: &mut Frame, scope: usize, name: &str, v: Value) -> Result<Value
     let shape = b.op1(Op::Shape, &[v])?;
     let count = b.i64s(&[rank as i64]);
     let shape = b.op1(Op::Reshape, &[shape, count])?;
-    let ranked = b.op1(Op::Reshape, &[v, shape])?;
-    debug_assert!(b.ty(ranked).as_tensor().is_some_and(|t| {
-        t.shape.as_ref().is_some_and(|s| {
-            s.len() == rank
-                && s.iter()
-                    .all(|d| *d == Dim::UNKNOWN || d.as_const().is_some())
-        })
-    }));
-    Ok(ranked)
+    b.op1(Op::Reshape, &[v, shape])
 }

@@ -165,7 +165,9 @@ impl<'m> Importer<'m> {
             }
         }
         let mut called = HashSet::new();
-        each_node(&graph.node, &mut |n| drop(called.insert(n.op_type())));
+        each_node(&graph.node, &mut |n| {
+            called.insert(n.op_type());
+        });
         for around in body
             .env
             .recursions

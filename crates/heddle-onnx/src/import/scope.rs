@@ -56,7 +56,7 @@ pub struct Scope<'m> {
     pub parent: Option<usize>,
     pub env: Rc<Env<'m>>,
     /// Declared types.
-    pub declared: HashMap<&'m str, &'m TypeProto>,
+    declared: HashMap<&'m str, &'m TypeProto>,
 }
 
 /// A function that is being built, with its scopes.
@@ -132,6 +132,15 @@ impl<'m> Frame<'m> {
             at = self.scopes[i].parent;
         }
         None
+    }
+
+    /// The declared type of a name, if it is declared where it is defined.
+    pub fn declared(&self, scope: usize, name: &str) -> Option<&'m TypeProto> {
+        let mut at = scope;
+        while !self.scopes[at].names.contains_key(name) {
+            at = self.scopes[at].parent?;
+        }
+        self.scopes[at].declared.get(name).copied()
     }
 
     /// The type of a value.
