@@ -1,20 +1,30 @@
 //! Graph passes, one file each.
+//!
+//! A pass is a function from a module to itself; what it changes it changes through a [`Patch`], so that every edit
+//! has a reason, which [`Stats`] count. All passes keep the results of a run bit for bit (which of several NaNs a
+//! result is does not count), and what they assume of programs stands in the module `effects`.
 
 mod bounds;
 mod callgraph;
+mod canonicalize;
 mod effects;
 mod facts;
+mod fold_constants;
 mod infer_shapes;
 mod inline_calls;
 mod literal;
 mod merge_common;
 mod patch;
+mod pipeline;
 mod remove_dead;
 mod stats;
 
+pub use canonicalize::canonicalize;
+pub use fold_constants::fold_constants;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
 pub use merge_common::merge_common;
 pub use patch::{CopyTypes, Patch, PatchError};
+pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use stats::Stats;

@@ -1,0 +1,282 @@
+//! Rules for branches and loops.
+
+use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_ir::{Inst, InstData, Op, Region, Tensor, Type, Value};
+
+use super::rewriter::Rewriter;
+use crate::literal::truth;
+
+/// Applies the rules to all control flow below a region, inner ones first.
+pub fn rewrite(cx: &mut Rewriter, region: Region) {
+    for inst in cx.patch.func().regions[region].insts.clone() {
+        for inner in cx.patch.func().insts[inst].regions.clone() {
+            rewrite(cx, inner);
+        }
+        match cx.patch.func().insts[inst].op {
+            Op::If => rewrite_if(cx, inst),
+            Op::Loop { .. } => rewrite_loop(cx, inst),
+            _ => {}
+        }
+    }
+}
+
+fn data(cx: &Rewriter, inst: Inst) -> InstData {
+    InstData {
+        args: cx.patch.args(inst),
+        ..cx.patch.func().insts[inst].clone()
+    }
+}
+
+/// What a constant condition is.
+fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
+    cx.constant(value).and_then(truth)
+}
+
+fn rewrite_if(cx: &mut Rewriter, inst: Inst) {
+    let d = data(cx, inst);
+    let (cond, [then, other]) = (d.args[0], [d.regions[0], d.regions[1]]);
+    cx.begin(inst);
+    same_yields(cx, &d, then, other);
+    known_condition(cx, cond, [then, other]);
+}
+
+/// A result that both branches take from outside, or that is the condition itself, needs no branch.
+fn same_yields(cx: &mut Rewriter, d: &InstData, then: Region, other: Region) {
+    let yields = [cx.patch.yields(then), cx.patch.yields(other)];
+    for (i, &result) in d.results.iter().enumerate() {
+        if cx.uses(result) == 0 || cx.patch.resolve(result) != result {
+            continue;
+        }
+        let (a, b) = (yields[0][i], yields[1][i]);
+        if a == b {
+            if cx.patch.replace(result, a) {
+                cx.patch.because("branches that agree");
+            }
+            continue;
+        }
+        let new = match (truth_of(cx, a), truth_of(cx, b)) {
+            (Some(true), Some(false)) => Some(d.args[0]),
+            (Some(false), Some(true)) => cx.op(Op::Unary(UnaryOp::Not), &[d.args[0]]),
+            _ => None,
+        };
+        if new.is_some_and(|new| cx.patch.replace(result, new)) {
+            cx.patch.because("branches that yield the condition");
+        }
+    }
+}
+
+/// Inside a branch the condition is known.
+fn known_condition(cx: &mut Rewriter, cond: Value, branches: [Region; 2]) {
+    if cx.constant(cond).is_some() {
+        return;
+    }
+    for (branch, value) in branches.into_iter().zip([true, false]) {
+        if !is_used_in(cx, cond, branch) {
+            continue;
+        }
+        let constant = Tensor::splat(heddle_ir::DType::Bool, vec![], value as u8 as f64);
+        let Some(constant) = cx.constant_value(constant) else {
+            return;
+        };
+        if *cx.ty(cond) == *cx.ty(constant) {
+            cx.patch.replace_within(branch, cond, constant);
+            cx.patch.because("condition inside its branch");
+        }
+    }
+}
+
+fn is_used_in(cx: &Rewriter, value: Value, region: Region) -> bool {
+    let func = cx.patch.func();
+    if cx.patch.yields(region).contains(&value) {
+        return true;
+    }
+    func.regions[region].insts.iter().any(|&inst| {
+        let live = !cx.patch.is_removed(inst);
+        live && (cx.patch.args(inst).contains(&value)
+            || func.insts[inst]
+                .regions
+                .iter()
+                .any(|r| is_used_in(cx, value, *r)))
+    })
+}
+
+/// A loop taken apart.
+struct Parts {
+    trip: Option<Value>,
+    cond: Option<Value>,
+    inits: Vec<Value>,
+    body: Region,
+    iteration: Value,
+    params: Vec<Value>,
+    /// The condition that the body yields.
+    next_cond: Option<Value>,
+    /// What the carried values become.
+    next: Vec<Value>,
+    stacked: Vec<Value>,
+}
+
+fn parts(cx: &Rewriter, d: &InstData) -> Option<Parts> {
+    let Op::Loop { trip, cond } = d.op else {
+        return None;
+    };
+    let body = d.regions[0];
+    let region = &cx.patch.func().regions[body];
+    let yields = cx.patch.yields(body);
+    let (control, fixed) = (trip as usize + cond as usize, cond as usize);
+    let carried = region.params.len() - 1;
+    Some(Parts {
+        trip: trip.then(|| d.args[0]),
+        cond: cond.then(|| d.args[trip as usize]),
+        inits: d.args[control..].to_vec(),
+        body,
+        iteration: region.params[0],
+        params: region.params[1..].to_vec(),
+        next_cond: cond.then(|| yields[0]),
+        next: yields[fixed..fixed + carried].to_vec(),
+        stacked: yields[fixed + carried..].to_vec(),
+    })
+}
+
+fn rewrite_loop(cx: &mut Rewriter, inst: Inst) {
+    cx.begin(inst);
+    let d = data(cx, inst);
+    let Some(p) = parts(cx, &d) else { return };
+    if single_trip(cx, inst, &d, &p) {
+        return;
+    }
+    for i in 0..p.params.len() {
+        let unused = cx.uses(p.params[i]) <= 1 && cx.uses(d.results[i]) == 0;
+        if !unused {
+            carried(cx, &d, &p, i);
+        }
+    }
+    control(cx, inst, d, p);
+}
+
+/// Rules for one carried value.
+fn carried(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
+    let (param, result) = (p.params[i], d.results[i]);
+    let is_new = |cx: &Rewriter, v: Value| cx.patch.resolve(v) == v;
+    if !is_new(cx, param) {
+        return;
+    }
+    // It stays what it is at first.
+    if p.next[i] == param || p.next[i] == p.inits[i] {
+        if cx.patch.can_replace(param, p.inits[i]) && cx.patch.can_replace(result, p.inits[i]) {
+            cx.patch.replace(param, p.inits[i]);
+            cx.patch.replace(result, p.inits[i]);
+            cx.patch.because("carried value that stays the same");
+        }
+        return;
+    }
+    // It is always the same as another one.
+    let twin = (0..i)
+        .find(|&j| p.next[j] == p.next[i] && p.inits[j] == p.inits[i] && is_new(cx, p.params[j]));
+    if let Some(j) = twin {
+        let (other, other_result) = (p.params[j], d.results[j]);
+        if cx.patch.can_replace(param, other) && cx.patch.can_replace(result, other_result) {
+            cx.patch.replace(param, other);
+            cx.patch.replace(result, other_result);
+            cx.patch.because("carried value that is another one");
+        }
+        return;
+    }
+    counter(cx, d, p, i);
+}
+
+/// A carried value that counts iterations is their number.
+fn counter(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
+    let (param, result) = (p.params[i], d.results[i]);
+    let scalar = Type::scalar(heddle_ir::DType::I64);
+    if *cx.ty(param) != scalar || cx.integer_of(p.inits[i]) != Some(0) {
+        return;
+    }
+    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(p.next[i]) else {
+        return;
+    };
+    let steps = [(args[0], args[1]), (args[1], args[0])];
+    // The parameter may have been replaced by the iteration in an earlier round.
+    let counts =
+        |&(a, b): &(Value, Value)| (a == param || a == p.iteration) && cx.integer_of(b) == Some(1);
+    if !steps.iter().any(counts) {
+        return;
+    }
+    if cx.uses(param) > 0 && cx.patch.replace(param, p.iteration) {
+        cx.patch.because("carried value that counts iterations");
+    }
+    if let (Some(trip), None, true) = (p.trip, p.cond, cx.uses(result) > 0) {
+        let count = cx
+            .constant_value(Tensor::scalar(0i64))
+            .and_then(|zero| cx.op(Op::Binary(BinaryOp::Max), &[trip, zero]));
+        if count.is_some_and(|count| cx.patch.replace(result, count)) {
+            cx.patch.because("number of iterations");
+        }
+    }
+}
+
+/// Rules for the trip count and the condition.
+fn control(cx: &mut Rewriter, inst: Inst, d: InstData, p: Parts) {
+    let (Some(cond), Some(next)) = (p.cond, p.next_cond) else {
+        return;
+    };
+    let (mut trip, mut keep_cond) = (p.trip, true);
+    if truth_of(cx, cond) == Some(true) && truth_of(cx, next) == Some(true) {
+        keep_cond = false;
+        cx.patch.because("condition that is always true");
+    } else if trip.and_then(|t| cx.integer_of(t)) == Some(i64::MAX) {
+        trip = None;
+        cx.patch.because("trip count without end");
+    } else {
+        return;
+    }
+    let op = Op::Loop {
+        trip: trip.is_some(),
+        cond: keep_cond,
+    };
+    let kept = keep_cond.then_some(cond);
+    let args = trip.into_iter().chain(kept).chain(p.inits).collect();
+    if !keep_cond {
+        let yields = p.next.into_iter().chain(p.stacked).collect();
+        let params = cx.patch.func().regions[p.body].params.clone();
+        cx.patch.set_border(p.body, params, yields);
+    }
+    cx.patch.change(inst, op, args, d.results);
+}
+
+/// A loop of exactly one iteration is its body.
+fn single_trip(cx: &mut Rewriter, inst: Inst, d: &InstData, p: &Parts) -> bool {
+    let begins = p.cond.is_none_or(|c| truth_of(cx, c) == Some(true));
+    let trips = p.trip.map(|t| cx.integer_of(t));
+    let stops = p.next_cond.and_then(|c| truth_of(cx, c)) == Some(false);
+    let once = match trips {
+        Some(Some(1)) => true,
+        Some(Some(n)) => n > 1 && stops,
+        Some(None) => false,
+        None => stops,
+    };
+    if !begins || !once {
+        return false;
+    }
+    let Some(zero) = cx.constant_value(Tensor::scalar(0i64)) else {
+        return false;
+    };
+    let args: Vec<Value> = std::iter::once(zero)
+        .chain(p.inits.iter().copied())
+        .collect();
+    let skip = p.next_cond.is_some() as usize;
+    let carried = p.params.len();
+    if !cx
+        .patch
+        .inline_region(inst, p.body, &args, skip, &d.results[..carried])
+    {
+        return false;
+    }
+    for (&old, &new) in d.results[carried..].iter().zip(&p.stacked) {
+        let stacked = cx.op(Op::Unsqueeze { axes: vec![0] }, &[cx.patch.resolve(new)]);
+        if !stacked.is_some_and(|v| cx.patch.replace(old, v)) {
+            return false;
+        }
+    }
+    cx.patch.because("loop of one iteration");
+    true
+}

@@ -1,0 +1,79 @@
+//! What else evaluating an instruction does than compute its results.
+//!
+//! Two things count. A draw of random numbers without a seed of its own moves the run's stream on, so that later draws
+//! differ when it is left out. And a loop that has neither a trip count nor a condition that could become
+//! false never ends, nor does what follows it ever begin. Every other loop, and every recursion, is taken to
+//! end: a program may lose one that does not, and also an error of an instruction that nobody needs.
+
+use heddle_ir::{Entity, FuncId, Function, InstData, Module, Op, Value};
+
+use crate::callgraph;
+use crate::literal::truth;
+
+/// What calling each function does, indexed by function.
+pub struct Effects {
+    /// Draws random numbers of any kind, so that two calls differ.
+    draws: Vec<bool>,
+    /// Must not be left out.
+    needed: Vec<bool>,
+}
+
+impl Effects {
+    /// Those of all functions of a module.
+    pub fn of(module: &Module) -> Self {
+        let count = module.functions.len();
+        let mut effects = Effects {
+            draws: vec![false; count],
+            needed: vec![false; count],
+        };
+        for component in callgraph::components(module) {
+            let (mut draws, mut needed) = (false, false);
+            for &id in &component {
+                let func = &module.functions[id];
+                func.for_each_inst(&mut |_, inst| {
+                    draws |= effects.draws(inst);
+                    needed |= effects.is_needed(func, inst);
+                });
+            }
+            for id in component {
+                effects.draws[id.index()] = draws;
+                effects.needed[id.index()] = needed;
+            }
+        }
+        effects
+    }
+
+    /// Whether evaluating the instruction again may give other results; what its regions do is not counted.
+    pub fn draws(&self, inst: &InstData) -> bool {
+        match inst.op {
+            Op::Call(callee) => self.calls_draw(callee),
+            _ => !inst.op.is_pure(),
+        }
+    }
+
+    /// Whether the instruction must stay even if nobody uses its results; what its regions do is not counted.
+    pub fn is_needed(&self, func: &Function, inst: &InstData) -> bool {
+        match &inst.op {
+            Op::Random { seed: None, .. } => true,
+            Op::Call(callee) => self.needed[callee.index()],
+            Op::Loop { trip: false, .. } => never_ends(func, inst),
+            _ => false,
+        }
+    }
+
+    fn calls_draw(&self, callee: FuncId) -> bool {
+        self.draws[callee.index()]
+    }
+}
+
+/// Whether a loop without a trip count has no condition either, or one that is always true.
+fn never_ends(func: &Function, inst: &InstData) -> bool {
+    let Op::Loop { trip: false, cond } = inst.op else {
+        return false;
+    };
+    !cond || is_true(func, inst.args[0]) && is_true(func, func.regions[inst.regions[0]].yields[0])
+}
+
+fn is_true(func: &Function, value: Value) -> bool {
+    func.constant(value).and_then(truth) == Some(true)
+}

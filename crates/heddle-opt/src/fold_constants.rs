@@ -1,0 +1,242 @@
+//! Constant folding.
+
+use heddle_ir::tensor::{byte_size, element_count};
+use heddle_ir::{DType, Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
+
+use crate::facts::Facts;
+use crate::literal::{integers, truth};
+use crate::{Patch, Stats};
+
+/// Results up to so many bytes are always folded.
+const SMALL: usize = 16 << 10;
+/// Larger ones up to so many bytes are folded where they do not add to the constants.
+const LARGE: usize = 64 << 20;
+/// The most element operations that folding one instruction may take.
+const MAX_WORK: usize = 1 << 24;
+
+/// Computes at compile time what depends on constants only, takes the branch of an `if` that a constant
+/// chooses, and drops a loop that a constant keeps from starting. What a small integer array is known to hold
+/// (the shape of an array of constant dims) is a constant too.
+///
+/// It does *not* fold what would make the program much larger (a broadcast of a scalar to a big array), nor what the
+/// interpreter would take long for, nor draws of random numbers, nor calls.
+pub fn fold_constants(module: &mut Module) -> Stats {
+    let ids: Vec<FuncId> = module.functions.keys().collect();
+    let mut stats = Stats::default();
+    for id in ids {
+        let facts = Facts::of(module, id);
+        let func = &mut module.functions[id];
+        let body = func.body;
+        let mut uses = vec![0u32; func.values.len()];
+        count_uses(func, body, &mut uses);
+        let mut fold = Fold {
+            facts: &facts,
+            uses,
+            patch: Patch::new(func),
+        };
+        fold.region(body);
+        stats.merge(fold.patch.apply());
+    }
+    stats
+}
+
+fn count_uses(func: &heddle_ir::Function, region: Region, uses: &mut [u32]) {
+    let data = &func.regions[region];
+    for &value in &data.yields {
+        uses[value.index()] += 1;
+    }
+    for &inst in &data.insts {
+        let inst = &func.insts[inst];
+        for &value in &inst.args {
+            uses[value.index()] += 1;
+        }
+        for &inner in &inst.regions {
+            count_uses(func, inner, uses);
+        }
+    }
+}
+
+struct Fold<'a, 'f> {
+    facts: &'a Facts,
+    uses: Vec<u32>,
+    patch: Patch<'f>,
+}
+
+impl Fold<'_, '_> {
+    fn region(&mut self, region: Region) {
+        for inst in self.patch.func().regions[region].insts.clone() {
+            match self.patch.func().insts[inst].op {
+                Op::Const(_) | Op::Random { .. } | Op::Call(_) => {}
+                Op::If => self.if_(inst),
+                Op::Loop { trip, cond } => self.loop_(inst, trip, cond),
+                _ => {
+                    let _ = self.known(inst) || self.fold(inst);
+                }
+            }
+        }
+    }
+
+    fn constant(&self, value: Value) -> Option<&Tensor> {
+        self.patch.func().constant(self.patch.resolve(value))
+    }
+
+    fn truth(&self, value: Value) -> Option<bool> {
+        self.constant(value).and_then(truth)
+    }
+
+    /// Replaces an instruction whose one result is known by a constant.
+    fn known(&mut self, inst: Inst) -> bool {
+        let &[result] = self.patch.func().insts[inst].results.as_slice() else {
+            return false;
+        };
+        let Some(tensor) = self.facts.known(result).and_then(|known| {
+            let values: Option<Vec<i64>> = known.iter().map(|d| d.as_const()).collect();
+            integers(self.patch.ty(result), &values?)
+        }) else {
+            return false;
+        };
+        self.replace(inst, vec![tensor], "known size")
+    }
+
+    fn fold(&mut self, inst: Inst) -> bool {
+        let args = self.patch.args(inst);
+        let func = self.patch.func();
+        let data = &func.insts[inst];
+        let constants: Option<Vec<&Tensor>> = args.iter().map(|v| func.constant(*v)).collect();
+        let Some(constants) = constants else {
+            return false;
+        };
+        let bytes = |ty: &Type| {
+            let t = ty.as_tensor()?;
+            byte_size(t.dtype, element_count(&t.static_shape()?)?)
+        };
+        // Without a static type the result may still be small, as that of `nonzero`.
+        let estimate: Option<usize> = data.results.iter().map(|v| bytes(self.facts.ty(*v))).sum();
+        let given: usize = constants.iter().map(|t| t.bytes().len()).sum();
+        let estimate = estimate.unwrap_or(given.saturating_mul(8));
+        let freed: usize = args
+            .iter()
+            .zip(&constants)
+            .filter(|(v, _)| self.uses.get(v.index()) == Some(&1))
+            .map(|(_, t)| t.bytes().len())
+            .sum();
+        let fits = estimate <= SMALL || estimate <= LARGE && estimate <= freed + SMALL;
+        if !fits || work(&data.op, &constants, estimate) > MAX_WORK {
+            return false;
+        }
+        match heddle_interp::fold(&data.op, &constants) {
+            Some(tensors) => self.replace(inst, tensors, "constant operands"),
+            None => false,
+        }
+    }
+
+    fn replace(&mut self, inst: Inst, tensors: Vec<Tensor>, reason: &'static str) -> bool {
+        let results = self.patch.func().insts[inst].results.clone();
+        let fits = |(value, t): (&Value, &Tensor)| self.patch.ty(*value).compatible(&t.ty());
+        if results.len() != tensors.len() || !results.iter().zip(&tensors).all(fits) {
+            return false;
+        }
+        for (&old, tensor) in results.iter().zip(tensors) {
+            let ty = tensor.ty();
+            let new = self
+                .patch
+                .insert(inst, Op::Const(tensor), &[], vec![], vec![ty])[0];
+            if !self.patch.replace(old, new) {
+                return false;
+            }
+        }
+        self.patch.remove(inst);
+        self.patch.because(reason);
+        true
+    }
+
+    fn if_(&mut self, inst: Inst) {
+        let data = self.patch.func().insts[inst].clone();
+        let chosen = self.truth(data.args[0]);
+        if let Some(chosen) = chosen {
+            let region = data.regions[if chosen { 0 } else { 1 }];
+            self.region(region);
+            if self
+                .patch
+                .inline_region(inst, region, &[], 0, &data.results)
+            {
+                self.patch.because("constant condition");
+            }
+            return;
+        }
+        for region in data.regions {
+            self.region(region);
+        }
+    }
+
+    fn loop_(&mut self, inst: Inst, trip: bool, cond: bool) {
+        let data = self.patch.func().insts[inst].clone();
+        let none = trip && self.integer(data.args[0]).is_some_and(|n| n <= 0)
+            || cond && self.truth(data.args[trip as usize]) == Some(false);
+        if !none || !self.drop_loop(inst, trip as usize + cond as usize) {
+            self.region(data.regions[0]);
+        }
+    }
+
+    fn integer(&self, value: Value) -> Option<i64> {
+        self.constant(value)?.to_i64s()?.first().copied()
+    }
+
+    /// Replaces the results of a loop that does not iterate: what carried values start as, and nothing stacked.
+    fn drop_loop(&mut self, inst: Inst, control: usize) -> bool {
+        let data = self.patch.func().insts[inst].clone();
+        let inits = &data.args[control..];
+        let (carried, stacked) = data.results.split_at(inits.len());
+        let empty = |v: &Value| {
+            let t = self.patch.ty(*v).as_tensor()?;
+            let shape = t.shape.as_ref()?.iter().skip(1);
+            let rest: Option<Vec<usize>> = shape
+                .map(|d| d.as_const().and_then(|c| usize::try_from(c).ok()))
+                .collect();
+            let shape = [vec![0], rest?].concat();
+            match t.dtype {
+                DType::Str => Tensor::strings(shape, vec![]).ok(),
+                dtype => Tensor::new(dtype, shape, Default::default()).ok(),
+            }
+        };
+        let Some(empties) = stacked.iter().map(empty).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let mut pairs = carried.iter().zip(inits);
+        if !pairs
+            .clone()
+            .all(|(&old, &new)| self.patch.can_replace(old, new))
+        {
+            return false;
+        }
+        let fits = |(value, t): (&Value, &Tensor)| self.patch.ty(*value).compatible(&t.ty());
+        if !stacked.iter().zip(&empties).all(fits) {
+            return false;
+        }
+        let mut done = pairs.all(|(&old, &new)| self.patch.replace(old, new));
+        for (&old, tensor) in stacked.iter().zip(empties) {
+            let ty = tensor.ty();
+            let new = self
+                .patch
+                .insert(inst, Op::Const(tensor), &[], vec![], vec![ty])[0];
+            done &= self.patch.replace(old, new);
+        }
+        self.patch.remove(inst);
+        self.patch.because("loop without iterations");
+        done
+    }
+}
+
+/// Roughly how many element operations the op takes.
+fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
+    let largest = args.iter().map(|t| t.len()).max().unwrap_or(0);
+    match op {
+        Op::Dot => match args[0].shape() {
+            [.., k] => out_bytes.saturating_mul(*k),
+            [] => largest,
+        },
+        Op::Conv { .. } => out_bytes.saturating_mul(args[1].len()),
+        Op::Window { window, .. } => out_bytes.saturating_mul(window.iter().product()),
+        _ => largest.max(out_bytes / 8),
+    }
+}

@@ -1,0 +1,182 @@
+//! Function inlining.
+
+use std::collections::HashMap;
+
+use heddle_ir::{
+    Dim, Entity, FuncId, Function, Inst, MAX_NESTING, Module, Op, Region, Signature, Type, Value,
+};
+
+use crate::{Patch, Stats, callgraph};
+
+/// A function that has grown to so many instructions takes in only functions that are called once.
+const MAX_INSTS: usize = 1 << 16;
+
+/// Replaces calls by copies of the bodies of the functions that they call, callees first.
+///
+/// It does *not* inline functions that call themselves, directly or through others, nor where regions would nest deeper
+/// than the IR allows, nor functions that draw random numbers from a seed of their own and are called in several
+/// places (all calls continue one stream). The functions stay; `remove_dead` removes those that nobody calls any more.
+pub fn inline_calls(module: &mut Module) -> Stats {
+    let mut stats = Stats::default();
+    let mut calls = vec![0usize; module.functions.len()];
+    for (_, f) in module.functions.iter() {
+        f.for_each_inst(&mut |_, inst| {
+            if let Op::Call(callee) = inst.op {
+                calls[callee.index()] += 1;
+            }
+        });
+    }
+    let mut plain = vec![false; module.functions.len()];
+    for component in callgraph::components(module) {
+        for &id in &component {
+            stats.merge(inline_into(module, id, &plain, &calls));
+        }
+        if !callgraph::is_recursive(module, &component) {
+            plain[component[0].index()] = true;
+        }
+    }
+    stats
+}
+
+/// Inlines what one function calls; its callees have been dealt with before.
+fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], calls: &[usize]) -> Stats {
+    let mut sites = vec![];
+    find_calls(
+        &module.functions[id],
+        module.functions[id].body,
+        1,
+        &mut sites,
+    );
+    if sites.is_empty() {
+        return Stats::default();
+    }
+    let mut size = 0;
+    module.functions[id].for_each_inst(&mut |_, _| size += 1);
+    // The function is taken out, so that its callees can be read while it changes.
+    let mut func = std::mem::replace(
+        &mut module.functions[id],
+        Function::new(Signature::default()),
+    );
+    let mut patch = Patch::new(&mut func);
+    for (inst, callee, level) in sites {
+        let body = &module.functions[callee];
+        let once = calls[callee.index()] == 1;
+        if !plain[callee.index()]
+            || level + depth(body, body.body) > MAX_NESTING
+            || !once && draws_from_seed(body)
+        {
+            continue;
+        }
+        let mut grown = size;
+        body.for_each_inst(&mut |_, _| grown += 1);
+        if grown > MAX_INSTS && !once {
+            continue;
+        }
+        if inline(&mut patch, inst, body) {
+            size = grown;
+            patch.because("call of a function that does not recurse");
+        }
+    }
+    let stats = patch.apply();
+    module.functions[id] = func;
+    stats
+}
+
+fn inline(patch: &mut Patch, call: Inst, callee: &Function) -> bool {
+    let args = patch.args(call);
+    let names = bind_names(patch, &callee.sig, &args);
+    let types = |ty: &Type| ty.map_dims(&mut |d| d.substitute(&|n| names.get(n).cloned()));
+    let params = &callee.regions[callee.body].params;
+    let stated = |v: &Value| types(callee.ty(*v));
+    if !params
+        .iter()
+        .zip(&args)
+        .all(|(p, a)| stated(p).accepts(patch.ty(*a)))
+    {
+        return false;
+    }
+    let results = patch.func().insts[call].results.clone();
+    let yields = &callee.regions[callee.body].yields;
+    let fits = |(&old, new): (&Value, &Value)| {
+        let a = patch.ty(old);
+        match params.iter().position(|p| p == new) {
+            Some(i) => a.accepts(patch.ty(args[i])),
+            None => {
+                let b = stated(new);
+                let plain = callee
+                    .def_inst(*new)
+                    .is_some_and(|d| callee.insts[d].regions.is_empty());
+                a.accepts(&b) || plain && a.meet(&b).is_some_and(|m| a.accepts(&m))
+            }
+        }
+    };
+    if !results.iter().zip(yields).all(fits) {
+        return false;
+    }
+    let yields = patch.copy_body(callee, &args, call, &types);
+    let mut done = true;
+    for (&old, &new) in results.iter().zip(&yields) {
+        done &= patch.replace(old, new);
+    }
+    patch.remove(call);
+    done
+}
+
+/// What the callee's named sizes are in the caller. A name whose axes are not all known to be the same is left
+/// unbound, so that the types of what is copied do not say more than those of the operands.
+fn bind_names(patch: &Patch, sig: &Signature, args: &[Value]) -> HashMap<String, Dim> {
+    let mut names: HashMap<String, Option<Dim>> = HashMap::new();
+    for ((_, param), &arg) in sig.params.iter().zip(args) {
+        bind(param, patch.ty(arg), &mut names);
+    }
+    names
+        .into_iter()
+        .filter_map(|(n, d)| Some((n, d?)))
+        .collect()
+}
+
+fn bind(param: &Type, arg: &Type, names: &mut HashMap<String, Option<Dim>>) {
+    match (param, arg) {
+        (Type::Tensor(p), Type::Tensor(a)) => {
+            let Some(dims) = &p.shape else { return };
+            for (i, p) in dims.iter().enumerate() {
+                let Some(name) = p.as_expr().and_then(|e| e.as_sym()) else {
+                    continue;
+                };
+                let dim = a.shape.as_ref().and_then(|s| s.get(i));
+                let dim = dim.filter(|d| d.as_expr().is_some()).cloned();
+                let slot = names.entry(name.to_string()).or_insert_with(|| dim.clone());
+                if *slot != dim {
+                    *slot = None;
+                }
+            }
+        }
+        (Type::Seq(p), Type::Seq(a)) | (Type::Opt(p), Type::Opt(a)) => bind(p, a, names),
+        _ => {}
+    }
+}
+
+/// All calls below a region, with how deep they are nested.
+fn find_calls(f: &Function, region: Region, level: usize, sites: &mut Vec<(Inst, FuncId, usize)>) {
+    for &inst in &f.regions[region].insts {
+        if let Op::Call(callee) = f.insts[inst].op {
+            sites.push((inst, callee, level));
+        }
+        for &inner in &f.insts[inst].regions {
+            find_calls(f, inner, level + 1, sites);
+        }
+    }
+}
+
+/// How many regions nest in a region, itself included.
+fn depth(f: &Function, region: Region) -> usize {
+    let insts = &f.regions[region].insts;
+    let inner = insts.iter().flat_map(|i| &f.insts[*i].regions);
+    1 + inner.map(|r| depth(f, *r)).max().unwrap_or(0)
+}
+
+fn draws_from_seed(f: &Function) -> bool {
+    let mut found = false;
+    f.for_each_inst(&mut |_, inst| found |= matches!(inst.op, Op::Random { seed: Some(_), .. }));
+    found
+}

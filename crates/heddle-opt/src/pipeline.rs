@@ -1,0 +1,123 @@
+//! The passes by name, and the order in which they run.
+
+use std::time::{Duration, Instant};
+
+use heddle_ir::Module;
+
+use crate::{
+    Stats, canonicalize, fold_constants, infer_shapes, inline_calls, merge_common, remove_dead,
+};
+
+/// A pass, as `heddle opt --pass NAME` knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Its name.
+    pub name: &'static str,
+    /// What runs it.
+    pub run: fn(&mut Module) -> Stats,
+    /// What it does, in one line.
+    pub about: &'static str,
+}
+
+/// All passes.
+pub const PASSES: &[Pass] = &[
+    Pass {
+        name: "inline_calls",
+        run: inline_calls,
+        about: "replace calls by the bodies of functions that do not recurse",
+    },
+    Pass {
+        name: "infer_shapes",
+        run: infer_shapes,
+        about: "state types and bounds of sizes as precisely as can be derived",
+    },
+    Pass {
+        name: "fold_constants",
+        run: fold_constants,
+        about: "compute what depends on constants only; choose constant branches",
+    },
+    Pass {
+        name: "canonicalize",
+        run: canonicalize,
+        about: "rewrite by the table of algebraic and structural rules",
+    },
+    Pass {
+        name: "merge_common",
+        run: merge_common,
+        about: "compute the same thing once",
+    },
+    Pass {
+        name: "remove_dead",
+        run: remove_dead,
+        about: "remove what no result depends on",
+    },
+];
+
+/// The pass of this name.
+pub fn find_pass(name: &str) -> Option<&'static Pass> {
+    PASSES.iter().find(|p| p.name == name)
+}
+
+/// What a run of the pipeline did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Every run of a pass: its name, what it did and how long it took, in order.
+    pub runs: Vec<(&'static str, Stats, Duration)>,
+}
+
+impl Report {
+    /// What all runs did together.
+    pub fn total(&self) -> Stats {
+        let mut total = Stats::default();
+        for (_, stats, _) in &self.runs {
+            total.merge(stats.clone());
+        }
+        total
+    }
+
+    /// Time by pass, in the order of first runs.
+    pub fn times(&self) -> Vec<(&'static str, Duration)> {
+        let mut times: Vec<(&'static str, Duration)> = vec![];
+        for &(name, _, time) in &self.runs {
+            match times.iter_mut().find(|(n, _)| *n == name) {
+                Some((_, sum)) => *sum += time,
+                None => times.push((name, time)),
+            }
+        }
+        times
+    }
+
+    fn time(&mut self, name: &str, module: &mut Module) -> usize {
+        let pass = find_pass(name).expect("a pass of the table");
+        let start = Instant::now();
+        let stats = (pass.run)(module);
+        let edits = stats.total();
+        self.runs.push((pass.name, stats, start.elapsed()));
+        edits
+    }
+}
+
+/// Rounds of the pipeline, at most: one pass makes work for another, but each time less.
+const MAX_ROUNDS: usize = 4;
+
+/// Runs all passes, in rounds until none finds anything more to do. The results of a run are bit for bit
+/// those of the module as it was, but for errors and endless loops that no result depends on.
+///
+/// Constants are folded in the types that the program states; a run that computes in wider floats
+/// than that should take the module as it was.
+pub fn optimize(module: &mut Module) -> Report {
+    let mut report = Report::default();
+    report.time("inline_calls", module);
+    report.time("remove_dead", module);
+    for _ in 0..MAX_ROUNDS {
+        let mut edits = report.time("infer_shapes", module);
+        edits += report.time("fold_constants", module);
+        edits += report.time("canonicalize", module);
+        edits += report.time("merge_common", module);
+        edits += report.time("remove_dead", module);
+        if edits == 0 {
+            break;
+        }
+    }
+    report
+}
