@@ -45,11 +45,10 @@ impl<'a> Summary<'a> {
     }
 
     fn statistics(&self) -> Option<[f64; 3]> {
-        let values: Vec<f64> = match &self.elements {
-            Elements::Floats(v) => v.clone(),
-            Elements::Ints(v) => v.iter().map(|x| *x as f64).collect(),
-            _ => return None,
-        };
+        let count = self.elements.len();
+        let values: Vec<f64> = (0..count)
+            .map(|i| self.elements.number(i))
+            .collect::<Option<_>>()?;
         if values.len() <= SHOWN {
             return None;
         }
@@ -117,7 +116,13 @@ pub fn number(value: f64) -> Value {
 
 fn element(elements: &Elements, i: usize) -> Value {
     match elements {
-        Elements::Floats(v) => number(v[i]),
+        // The shortest decimals, so that 0.1 in f32 stays 0.1.
+        Elements::Singles(v) if v[i].is_finite() => {
+            json!(v[i].to_string().parse::<f64>().unwrap_or(f64::from(v[i])))
+        }
+        Elements::Singles(v) => number(f64::from(v[i])),
+        Elements::Doubles(v) => number(v[i]),
+        Elements::Bools(v) => json!(v[i] != 0),
         // All values of 64-bit types fit one of the two.
         Elements::Ints(v) => match i64::try_from(v[i]) {
             Ok(small) => json!(small),
@@ -169,7 +174,7 @@ pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(c);

@@ -6,6 +6,7 @@
 
 mod error;
 mod file;
+mod folder;
 mod import;
 pub mod ops;
 pub mod proto;
@@ -16,5 +17,6 @@ mod types;
 
 pub use error::{ImportError, UnsupportedOp};
 pub use file::read_proto;
+pub use folder::DataFolder;
 pub use import::{ImportOptions, load, load_bytes};
 pub use testdata::read_datum;

@@ -93,6 +93,14 @@ impl Store {
     }
 }
 
+/// The tensor; a `bool` that is stored as another byte than 0 or 1 is true.
+fn finish(dtype: DType, shape: Vec<usize>, mut data: Bytes) -> Result<Tensor, String> {
+    if dtype == DType::Bool && data.iter().any(|&b| b > 1) {
+        data = data.iter().map(|&b| (b != 0) as u8).collect();
+    }
+    Tensor::new(dtype, shape, data).map_err(|e| e.to_string())
+}
+
 fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
     let size = |&d: &i64| usize::try_from(d).map_err(|_| format!("its dims {dims:?} are negative"));
     dims.iter().map(size).collect()

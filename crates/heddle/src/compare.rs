@@ -176,10 +176,14 @@ fn tensors(
 
 /// Elements in a form that can be compared and shown.
 pub enum Elements<'a> {
-    /// Floats of any width.
-    Floats(Vec<f64>),
-    /// Integers of any width and `bool`.
+    /// Floats of at most 32 bits.
+    Singles(Vec<f32>),
+    /// Floats of 64 bits.
+    Doubles(Vec<f64>),
+    /// Integers of any width.
     Ints(Vec<i128>),
+    /// Truth values.
+    Bools(&'a [u8]),
     /// Real and imaginary parts.
     Complex(Vec<[f64; 2]>),
     /// Strings.
@@ -192,7 +196,10 @@ impl<'a> Elements<'a> {
         use DType::*;
         match tensor.dtype() {
             Str => Elements::Strings(tensor.strs()),
-            F32 | F64 | F16 | Bf16 => Elements::Floats(tensor.to_f64s().unwrap_or_default()),
+            F32 => Elements::Singles(tensor.to_vec().unwrap_or_default()),
+            F64 => Elements::Doubles(tensor.to_vec().unwrap_or_default()),
+            F16 | Bf16 => Elements::Singles(narrow(tensor.to_f64s())),
+            Bool => Elements::Bools(tensor.bytes()),
             U64 => {
                 let values = tensor.to_vec::<u64>().unwrap_or_default();
                 Elements::Ints(values.into_iter().map(i128::from).collect())
@@ -211,9 +218,11 @@ impl<'a> Elements<'a> {
                     .collect();
                 Elements::Complex(parts.chunks_exact(2).map(|c| [c[0], c[1]]).collect())
             }
-            d if d.is_small_float() => Elements::Floats(widened(tensor, F64, Tensor::to_f64s)),
+            d if d.is_small_float() => {
+                Elements::Singles(narrow(widened(tensor, F64, Tensor::to_f64s)))
+            }
             d if d.is_small_int() => {
-                let values = widened(tensor, I64, Tensor::to_i64s);
+                let values = widened(tensor, I64, Tensor::to_i64s).unwrap_or_default();
                 Elements::Ints(values.into_iter().map(i128::from).collect())
             }
             _ => {
@@ -226,18 +235,32 @@ impl<'a> Elements<'a> {
     /// One element as text.
     pub fn show(&self, i: usize) -> String {
         match self {
-            Elements::Floats(v) => Float(v[i]).to_string(),
+            Elements::Singles(v) => float(f64::from(v[i]), v[i]),
+            Elements::Doubles(v) => float(v[i], v[i]),
             Elements::Ints(v) => v[i].to_string(),
+            Elements::Bools(v) => (v[i] != 0).to_string(),
             Elements::Complex(v) => format!("{}{:+}i", v[i][0], v[i][1]),
             Elements::Strings(v) => format!("{:?}", v[i]),
+        }
+    }
+
+    /// An element as a number, if it is a real one.
+    pub fn number(&self, i: usize) -> Option<f64> {
+        match self {
+            Elements::Singles(v) => Some(f64::from(v[i])),
+            Elements::Doubles(v) => Some(v[i]),
+            Elements::Ints(v) => Some(v[i] as f64),
+            _ => None,
         }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
-            Elements::Floats(v) => v.len(),
+            Elements::Singles(v) => v.len(),
+            Elements::Doubles(v) => v.len(),
             Elements::Ints(v) => v.len(),
+            Elements::Bools(v) => v.len(),
             Elements::Complex(v) => v.len(),
             Elements::Strings(v) => v.len(),
         }
@@ -251,7 +274,6 @@ impl<'a> Elements<'a> {
     /// `|self - want|` and `|want|` at an index; NaN where just one is NaN.
     fn difference(&self, want: &Elements, i: usize) -> (f64, f64) {
         match (self, want) {
-            (Elements::Floats(a), Elements::Floats(b)) => float_difference(a[i], b[i]),
             (Elements::Ints(a), Elements::Ints(b)) => {
                 (a[i].abs_diff(b[i]) as f64, b[i].unsigned_abs() as f64)
             }
@@ -263,7 +285,13 @@ impl<'a> Elements<'a> {
                 (re.hypot(im), x.hypot(y))
             }
             (Elements::Strings(a), Elements::Strings(b)) if a[i] == b[i] => (0.0, 0.0),
-            _ => (f64::NAN, 0.0),
+            (Elements::Bools(a), Elements::Bools(b)) => {
+                (f64::from(a[i].abs_diff(b[i])), f64::from(b[i]))
+            }
+            _ => match (self.number(i), want.number(i)) {
+                (Some(a), Some(b)) => float_difference(a, b),
+                _ => (f64::NAN, 0.0),
+            },
         }
     }
 }
@@ -280,9 +308,17 @@ fn float_difference(got: f64, want: f64) -> (f64, f64) {
 }
 
 /// Elements of a storage type, converted to one that can be computed with.
-fn widened<T>(tensor: &Tensor, to: DType, read: fn(&Tensor) -> Option<Vec<T>>) -> Vec<T> {
-    let cast = heddle_interp::fold(&Op::cast(to), &[tensor]);
-    cast.and_then(|t| read(t.first()?)).unwrap_or_default()
+fn widened<T>(tensor: &Tensor, to: DType, read: fn(&Tensor) -> Option<Vec<T>>) -> Option<Vec<T>> {
+    read(heddle_interp::fold(&Op::cast(to), &[tensor])?.first()?)
+}
+
+/// Floats that came from at most 32 bits.
+fn narrow(values: Option<Vec<f64>>) -> Vec<f32> {
+    values
+        .unwrap_or_default()
+        .into_iter()
+        .map(|v| v as f32)
+        .collect()
 }
 
 /// The index of an element from its place in row-major order.
@@ -295,16 +331,12 @@ pub fn index_of(mut flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// A float as people write it: short, and told apart from its neighbours.
-struct Float(f64);
-
-impl fmt::Display for Float {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = self.0.abs();
-        if size != 0.0 && size.is_finite() && !(1e-4..1e9).contains(&size) {
-            write!(f, "{:e}", self.0)
-        } else {
-            write!(f, "{}", self.0)
-        }
+/// A float as people write it: short, and told apart from its neighbours. `shown` is the value in its own width.
+fn float(value: f64, shown: impl fmt::Display + fmt::LowerExp) -> String {
+    let size = value.abs();
+    if size != 0.0 && size.is_finite() && !(1e-4..1e9).contains(&size) {
+        format!("{shown:e}")
+    } else {
+        shown.to_string()
     }
 }

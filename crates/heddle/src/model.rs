@@ -107,7 +107,13 @@ fn parse(path: &Path) -> Result<Module, Error> {
         path: path.into(),
         source,
     })?;
-    let module = heddle_ir::text::parse(&text).map_err(|error| Error::Text {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let weights = heddle_onnx::DataFolder::new(folder);
+    let load = |file: &str, offset, length| weights.slice(file, offset, length);
+    let module = heddle_ir::text::parse_with(&text, &load).map_err(|error| Error::Text {
         path: path.into(),
         error: Box::new(error),
     })?;

@@ -141,7 +141,7 @@ fn node(proto: &NodeProto, is_local: &dyn Fn(&NodeProto) -> bool) -> Option<Node
                 proto.input.get(2..).unwrap_or_default().join("; "),
             );
         }
-        "Scan" | "SequenceMap" => node.fact("over", proto.input.join("; ")),
+        "Scan" | "SequenceMap" => node.list("over", proto.input.clone()),
         _ if graphs(proto).next().is_none() => return None,
         _ => {}
     }

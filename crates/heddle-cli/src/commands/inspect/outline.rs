@@ -58,7 +58,9 @@ pub struct Node {
     /// The node's name in the model; for calls what is called.
     pub name: String,
     /// Labelled facts, as `trip`: `64`.
-    pub facts: Vec<(String, String)>,
+    pub facts: Vec<(&'static str, String)>,
+    /// Labelled lists, as `carries`: values with their types.
+    pub lists: Vec<(&'static str, Vec<String>)>,
     /// How many operators are directly inside.
     pub size: Option<usize>,
     /// What is inside.
@@ -72,16 +74,24 @@ impl Node {
             kind: kind.into(),
             name: name.into(),
             facts: vec![],
+            lists: vec![],
             size: None,
             children: vec![],
         }
     }
 
     /// Adds a fact, unless it is empty.
-    pub fn fact(&mut self, label: &str, text: impl Into<String>) {
+    pub fn fact(&mut self, label: &'static str, text: impl Into<String>) {
         let text = text.into();
         if !text.is_empty() {
-            self.facts.push((label.to_string(), text));
+            self.facts.push((label, text));
+        }
+    }
+
+    /// Adds a list, unless it is empty.
+    pub fn list(&mut self, label: &'static str, items: Vec<String>) {
+        if !items.is_empty() {
+            self.lists.push((label, items));
         }
     }
 
@@ -89,6 +99,9 @@ impl Node {
         let mut value = json!({"kind": self.kind, "name": self.name});
         for (label, text) in &self.facts {
             value[label] = json!(text);
+        }
+        for (label, items) in &self.lists {
+            value[label] = json!(items);
         }
         if let Some(size) = self.size {
             value["ops"] = json!(size);

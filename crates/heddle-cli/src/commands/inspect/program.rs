@@ -84,7 +84,7 @@ fn node(module: &Module, f: &Function, inst: Inst) -> Option<Node> {
                     .map(|c| describe(f, *c))
                     .unwrap_or_default(),
             );
-            node.fact("gives", results(f, data, 0..data.results.len()));
+            node.list("gives", results(f, data, 0..data.results.len()));
             for (label, &region) in ["then", "else"].iter().zip(&data.regions) {
                 node.children.push(part(module, f, label, region));
             }
@@ -150,8 +150,8 @@ fn loop_node(module: &Module, f: &Function, data: &InstData, trip: bool, cond: b
             format!("{name}: {} from {from}", f.ty(value))
         })
         .collect();
-    node.fact("carries", carries.join("; "));
-    node.fact("stacks", results(f, data, carried..data.results.len()));
+    node.list("carries", carries);
+    node.list("stacks", results(f, data, carried..data.results.len()));
     node.children.push(part(module, f, "body", region));
     node
 }
@@ -169,13 +169,13 @@ fn part(module: &Module, f: &Function, label: &str, region: Region) -> Node {
     node
 }
 
-fn results(f: &Function, data: &InstData, range: std::ops::Range<usize>) -> String {
+fn results(f: &Function, data: &InstData, range: std::ops::Range<usize>) -> Vec<String> {
     let values = data.results.get(range).unwrap_or_default();
     let show = |v: &heddle::ir::Value| match &f.values[*v].name {
         Some(name) => format!("{name}: {}", f.ty(*v)),
         None => f.ty(*v).to_string(),
     };
-    values.iter().map(show).collect::<Vec<_>>().join("; ")
+    values.iter().map(show).collect()
 }
 
 /// The name of the node that an instruction comes from.

@@ -7,7 +7,7 @@ use crate::show;
 /// Further operators are summed up.
 const MAX_OPS: usize = 24;
 /// Facts are cut to this many characters.
-const MAX_FACT: usize = 300;
+const MAX_FACT: usize = 160;
 
 /// The outline for people.
 pub fn text(outline: &Outline) -> String {
@@ -16,17 +16,20 @@ pub fn text(outline: &Outline) -> String {
     ports(&mut text, "outputs", &outline.outputs);
     ports(&mut text, "sizes", &outline.sizes);
     let p = &outline.parameters;
-    heading(&mut text, "parameters");
-    text += &format!(
-        "  {} tensors, {} elements, {}\n",
+    let parameters = format!(
+        "{} tensors, {} elements, {}",
         show::count(p.tensors),
         show::count(p.elements),
         show::bytes(p.bytes)
     );
-    for (label, fact) in &outline.facts {
-        heading(&mut text, label);
-        text += &format!("  {}\n", printable(fact));
-    }
+    let facts = outline
+        .facts
+        .iter()
+        .map(|(label, fact)| (label.to_string(), fact.clone()));
+    let facts: Vec<_> = std::iter::once(("parameters".into(), parameters))
+        .chain(facts)
+        .collect();
+    ports(&mut text, "model", &facts);
     ops(&mut text, outline);
     control_flow(&mut text, outline);
     unsupported(&mut text, outline);
@@ -118,15 +121,16 @@ fn tree(text: &mut String, node: &Node, indent: &str) {
         styled(DIM, size)
     );
     let inner = format!("{indent}  ");
+    let mut line = |label: &str, fact: &str| {
+        let label = styled(DIM, format!("{label:<8}"));
+        *text += &format!("{inner}{label} {}\n", printable(&cut(fact)));
+    };
     for (label, fact) in &node.facts {
-        for (i, part) in cut(fact).split("; ").enumerate() {
-            let label = if i == 0 { label.as_str() } else { "" };
-            *text += &format!(
-                "{inner}{} {}\n",
-                styled(DIM, format!("{label:<8}")),
-                printable(part)
-            );
-        }
+        line(label, fact);
+    }
+    for (label, items) in &node.lists {
+        line(label, &items[0]);
+        items[1..].iter().for_each(|item| line("", item));
     }
     for child in &node.children {
         tree(text, child, &inner);
