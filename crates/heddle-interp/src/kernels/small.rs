@@ -106,8 +106,8 @@ pub fn float_value(dtype: DType, code: Code) -> f64 {
 }
 
 /// The small float that a number is rounded to: to nearest, ties to even. What is beyond the largest finite value becomes
-/// that one if saturating, else infinity or, where there is none, NaN. Formats without NaN give their
-/// largest value for it, with NaN's sign.
+/// that one if saturating, else infinity or, where there is none, NaN. Formats without NaN give negative
+/// zero for it, as ONNX's own type does.
 pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding) -> Code {
     if dtype == DType::F8E8M0 {
         return scale_code(value, saturate, round);
@@ -123,7 +123,7 @@ pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding
         return match f.nan {
             Some(nan) if f.unsigned_zero => Code(nan),
             Some(nan) => Code(nan | sign),
-            None => Code(f.largest),
+            None => Code(sign_bit),
         };
     }
     let too_large = match (f.beyond, saturate) {
