@@ -29,9 +29,16 @@ fn convert(cx: &mut NodeCx, to: DType) -> Result<Vec<Value>> {
         "nearest" => ScaleRounding::Nearest,
         other => return Err(OpError::Invalid(format!("round_mode is `{other}`"))),
     };
-    if cx.dtype(x)? == to {
+    let from = cx.dtype(x)?;
+    if from == to {
         return Ok(vec![x]);
     }
+    // What does not fit 2 or 4 bits loses its higher bits, as with ONNX's own types, and is not clamped.
+    let x = if from.is_float() && to.is_small_int() {
+        cx.cast(x, DType::I32)?
+    } else {
+        x
+    };
     let saturate = cx.flag("saturate", true);
     Ok(vec![cx.op(
         Op::Cast {

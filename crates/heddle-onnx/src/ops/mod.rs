@@ -20,6 +20,7 @@ mod indexing;
 mod linear_attention;
 mod logic;
 mod loss;
+mod ml;
 mod norm;
 mod num;
 mod order;
@@ -30,16 +31,18 @@ mod recurrent;
 mod reduce;
 mod resize;
 mod roi;
+mod sample;
 mod sequence;
 mod shape;
 mod short;
-mod sample;
 mod signal;
 mod sizes;
 mod slicing;
 mod spatial;
 mod strings;
+mod tfidf;
 mod training;
+mod tree;
 
 pub use cx::{NodeCx, OpError};
 pub use elem::dtype_of;
@@ -72,6 +75,9 @@ const TABLES: &[(&str, Table)] = &[
     ("", strings::OPS),
     ("", loss::OPS),
     ("ai.onnx.preview.training", training::OPS),
+    ("ai.onnx.ml", ml::OPS),
+    ("ai.onnx.ml", tree::OPS),
+    ("", tfidf::OPS),
     ("", attention::OPS),
     ("", conv::OPS),
     ("", deform::OPS),
