@@ -90,6 +90,9 @@ fn straight(cx: &mut Rewriter, inst: Inst) {
 
 /// Applies the first rule that fits; returns the instructions that it made.
 fn rewrite(cx: &mut Rewriter, inst: Inst) -> Vec<Inst> {
+    if cx.patch.func().insts[inst].args.is_empty() {
+        return vec![];
+    }
     cx.begin(inst);
     let mut found = algebra::rewrite(cx, inst);
     for rule in views::RULES.iter().chain(sequences::RULES) {

@@ -1,0 +1,87 @@
+//! Tests as text files: a program, the passes that its first line names, and below it what they make of it and
+//! which edits they made. `HEDDLE_BLESS=1` writes the expected output anew.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use common::{draw_inputs, same_outcome};
+use heddle_ir::{Module, text, verify::verify};
+use heddle_opt::{Stats, find_pass, optimize};
+
+const OUTPUT: &str = "\n// ---- output\n";
+
+#[test]
+fn filetests() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder of tests")
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "heddle"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let bless = std::env::var_os("HEDDLE_BLESS").is_some();
+    let mut failures = vec![];
+    for file in &files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let content = std::fs::read_to_string(file).expect("a text file");
+        let (input, expected) = content
+            .split_once(OUTPUT)
+            .unwrap_or((content.trim_end(), ""));
+        match run(input) {
+            Err(message) => failures.push(format!("{name}: {message}")),
+            Ok(output) if bless => {
+                std::fs::write(file, format!("{input}{OUTPUT}{output}")).expect("can be written");
+            }
+            Ok(output) if output != expected => {
+                failures.push(format!("{name}: expected\n{expected}\nfound\n{output}"));
+            }
+            Ok(_) => {}
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Runs the passes; gives the program that they leave and what they did.
+fn run(input: &str) -> Result<String, String> {
+    let passes = input
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("// test opt --pass "))
+        .ok_or("the first line does not say `// test opt --pass NAME,…`")?;
+    let before = text::parse(input).map_err(|e| e.to_string())?;
+    check(&before)?;
+    let mut module = before.clone();
+    let mut stats = Stats::default();
+    for name in passes.trim().split(',') {
+        if name == "all" {
+            stats.merge(optimize(&mut module).total());
+        } else {
+            let pass = find_pass(name).ok_or(format!("there is no pass {name}"))?;
+            stats.merge((pass.run)(&mut module));
+        }
+        check(&module).map_err(|e| format!("after {name}: {e}\n{}", text::print(&module)))?;
+    }
+    if let Some(rejected) = stats.rejected.first() {
+        return Err(format!("a patch was rejected: {rejected}"));
+    }
+    for seed in 0..8 {
+        let inputs = draw_inputs(&before, seed);
+        same_outcome(&before, &module, &inputs)?;
+    }
+    let mut output = text::print(&module);
+    output.push_str("\n// ---- edits\n");
+    for (reason, count) in &stats.reasons {
+        writeln!(output, "// {count} {reason}").expect("a string can be written to");
+    }
+    Ok(output)
+}
+
+fn check(module: &Module) -> Result<(), String> {
+    verify(module).map_err(|errors| {
+        let all: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        all.join("; ")
+    })
+}
