@@ -76,6 +76,18 @@ impl NodeCx<'_> {
         Ok(elements)
     }
 
+    /// The number that an integer array of one element holds, whatever its rank.
+    pub(super) fn int_scalar(&mut self, x: Value) -> Result<Int> {
+        if let Some(&[constant]) = self.const_i64s(x).as_deref() {
+            return Ok(Int::Const(constant));
+        }
+        let x = self.cast(x, heddle_ir::DType::I64)?;
+        match self.rank(x)? {
+            0 => Ok(Int::Value(x)),
+            _ => Ok(Int::Value(self.reshape(x, &[])?)),
+        }
+    }
+
     /// As an `i64[]` value.
     pub(super) fn int_value(&mut self, x: Int) -> Value {
         match x {
