@@ -1,0 +1,881 @@
+//! Each op against values computed by hand: odd sizes, empty arrays, rank 0, and the edges of its definition.
+
+mod common;
+
+use common::{evaluate, fails, gives};
+use heddle_ir::{Datum, Tensor};
+
+#[test]
+fn integer_arithmetic() {
+    gives(
+        "add([2147483647, 1]: i32, [1, 2]: i32)",
+        "[-2147483648, 3]: i32[2]",
+    );
+    gives("sub([0]: u8, [1]: u8)", "[255]: u8[1]");
+    gives(
+        "div([7, -7, 3, -128]: i8, [2, 2, 0, -1]: i8)",
+        "[3, -3, 0, -128]: i8[4]",
+    );
+    gives(
+        "mod([7, -7, 7, -7, 5]: i64, [3, 3, -3, -3, 0]: i64)",
+        "[1, 2, -2, -1, 0]: i64[5]",
+    );
+    gives(
+        "rem([7, -7, 7, -7, 5]: i64, [3, 3, -3, -3, 0]: i64)",
+        "[1, -1, 1, -1, 0]: i64[5]",
+    );
+    gives(
+        "pow([2, 3, -1, 2]: i32, [10, 0, -3, -1]: i32)",
+        "[1024, 1, -1, 0]: i32[4]",
+    );
+    gives("shl([1, 1]: u8, [7, 8]: u8)", "[128, 0]: u8[2]");
+    gives("shr([-1, -1]: i8, [1, -1]: i8)", "[127, 0]: i8[2]");
+    gives("neg([-128]: i8)", "[-128]: i8[1]");
+    gives("abs([-128, -3]: i8)", "[-128, 3]: i8[2]");
+    gives("not([0, 5]: u8)", "[255, 250]: u8[2]");
+    gives("sign([-5, 0, 7]: i32)", "[-1, 0, 1]: i32[3]");
+}
+
+#[test]
+fn float_arithmetic() {
+    gives(
+        "max([nan, 1.0, 2.0]: f32, [0.0, nan, 3.0]: f32)",
+        "[nan, nan, 3.0]: f32[3]",
+    );
+    gives(
+        "min([nan, 1.0, 2.0]: f32, [0.0, nan, 3.0]: f32)",
+        "[nan, nan, 2.0]: f32[3]",
+    );
+    gives(
+        "div([1.0, -1.0, 0.0]: f64, [0.0, 0.0, 0.0]: f64)",
+        "[inf, -inf, nan]: f64[3]",
+    );
+    gives(
+        "mod([5.5, -5.5, 5.5]: f32, [2.0, 2.0, -2.0]: f32)",
+        "[1.5, 0.5, -0.5]: f32[3]",
+    );
+    gives(
+        "rem([5.5, -5.5, 5.5]: f32, [2.0, 2.0, -2.0]: f32)",
+        "[1.5, -1.5, 1.5]: f32[3]",
+    );
+    gives(
+        "round([0.5, 1.5, 2.5, -0.5]: f32)",
+        "[0.0, 2.0, 2.0, -0.0]: f32[4]",
+    );
+    gives("trunc([-1.7, 1.7]: f64)", "[-1.0, 1.0]: f64[2]");
+    gives("sign([nan, -2.0, 0.0]: f32)", "[nan, -1.0, 0.0]: f32[3]");
+    gives(
+        "sigmoid([-1000.0, 0.0, 1000.0]: f32)",
+        "[0.0, 0.5, 1.0]: f32[3]",
+    );
+    gives(
+        "is_inf([-inf, inf, nan, 1.0]: f32)",
+        "[true, true, false, false]: bool[4]",
+    );
+    gives("is_nan([-inf, nan]: f16)", "[false, true]: bool[2]");
+    gives("erf([0.0, inf, -inf]: f32)", "[0.0, 1.0, -1.0]: f32[3]");
+}
+
+#[test]
+fn sixteen_bit_floats_round_once() {
+    // 2048 + 1 is a tie that goes to even; 65504 + 16 overflows only after rounding.
+    gives(
+        "add([2048.0, 65504.0, 65504.0]: f16, [1.0, 15.0, 16.0]: f16)",
+        "[2048.0, 65504.0, inf]: f16[3]",
+    );
+    // Summed in f32: the ones are not lost one by one.
+    gives(
+        "reduce([2048.0, 1.0, 1.0]: f16, kind=sum, axes=[0])",
+        "2050.0: f16[]",
+    );
+    gives("add([256.0]: bf16, [1.0]: bf16)", "[256.0]: bf16[1]");
+    // 1 + 2^-11 + 2^-26 is just above a tie of f16, which f32 would hide.
+    gives(
+        "cast([1.00048829615116119384765625]: f64, to=f16)",
+        "[1.0009765625]: f16[1]",
+    );
+}
+
+#[test]
+fn logic_and_comparison() {
+    gives(
+        "and([true, true]: bool, [true, false]: bool)",
+        "[true, false]: bool[2]",
+    );
+    gives(
+        "max([false, true]: bool, [false, false]: bool)",
+        "[false, true]: bool[2]",
+    );
+    gives(
+        "lt([nan, 1.0]: f32, [1.0, 2.0]: f32)",
+        "[false, true]: bool[2]",
+    );
+    gives(
+        "ne([nan, 1.0]: f32, [nan, 1.0]: f32)",
+        "[true, false]: bool[2]",
+    );
+    gives(
+        "eq([\"a\", \"b\"]: str, [\"a\", \"c\"]: str)",
+        "[true, false]: bool[2]",
+    );
+    gives(
+        "select([true, false]: bool, [[1], [2]]: i32, 0: i32)",
+        "[[1, 0], [2, 0]]: i32[2,2]",
+    );
+    gives(
+        "select(true, \"x\": str, [\"y\", \"z\"]: str)",
+        "[\"x\", \"x\"]: str[2]",
+    );
+}
+
+#[test]
+fn broadcasting() {
+    gives(
+        "add([[1, 2, 3]]: i32, [[10], [20]]: i32)",
+        "[[11, 12, 13], [21, 22, 23]]: i32[2,3]",
+    );
+    gives("add(1: i32, [1, 2]: i32)", "[2, 3]: i32[2]");
+    gives("add([]: f32[0,1], [1.0, 2.0]: f32)", "[]: f32[0,2]");
+    gives(
+        "broadcast([[1], [2]]: i32, [3, 1, 2])",
+        "[[[1,1],[2,2]],[[1,1],[2,2]],[[1,1],[2,2]]]: i32[3,2,2]",
+    );
+    gives("broadcast([1, 2]: i32, [1])", "[1, 2]: i32[2]");
+}
+
+#[test]
+fn shapes() {
+    gives("shape([[1, 2, 3]]: i8)", "[1, 3]: i64[2]");
+    gives("shape(1.0: f32)", "[]: i64[0]");
+    gives(
+        "reshape([1, 2, 3, 4, 5, 6]: i32, [2, -1])",
+        "[[1, 2, 3], [4, 5, 6]]: i32[2,3]",
+    );
+    gives("reshape([]: i32[0,3], [3, -1])", "[]: i32[3,0]");
+    gives(
+        "transpose([[1, 2, 3], [4, 5, 6]]: i32, perm=[1, 0])",
+        "[[1, 4], [2, 5], [3, 6]]: i32[3,2]",
+    );
+    gives(
+        "unsqueeze([1, 2]: i32, axes=[0, 2])",
+        "[[[1], [2]]]: i32[1,2,1]",
+    );
+    gives("squeeze([[[1], [2]]]: i32, axes=[0, 2])", "[1, 2]: i32[2]");
+    gives(
+        "concat([[1], [2]]: u8, []: u8[2,0], [[3, 4], [5, 6]]: u8, axis=1)",
+        "[[1, 3, 4], [2, 5, 6]]: u8[2,3]",
+    );
+}
+
+#[test]
+fn slices() {
+    let x = "[0, 1, 2, 3, 4, 5, 6]: i32";
+    gives(
+        &format!("slice({x}, [-3], [100], [1], axes=[0])"),
+        "[4, 5, 6]: i32[3]",
+    );
+    gives(
+        &format!("slice({x}, [6], [-100], [-2], axes=[0])"),
+        "[6, 4, 2, 0]: i32[4]",
+    );
+    gives(
+        &format!("slice({x}, [1], [6], [3], axes=[0])"),
+        "[1, 4]: i32[2]",
+    );
+    gives(
+        &format!("slice({x}, [5], [2], [1], axes=[0])"),
+        "[]: i32[0]",
+    );
+    gives(
+        &format!("slice({x}, [0], [7], [9223372036854775807], axes=[0])"),
+        "[0]: i32[1]",
+    );
+    gives(
+        &format!("slice({x}, [6], [-9223372036854775808], [-9223372036854775808], axes=[0])"),
+        "[6]: i32[1]",
+    );
+    gives(
+        "slice([[1, 2, 3], [4, 5, 6]]: i32, [1, 0], [2, 3], [1, 2], axes=[0, 1])",
+        "[[4, 6]]: i32[1,2]",
+    );
+    gives(
+        "slice([[1, 2, 3], [4, 5, 6]]: i32, [-1], [-9], [-1], axes=[1])",
+        "[[3, 2, 1], [6, 5, 4]]: i32[2,3]",
+    );
+    gives(
+        "slice([]: i32[0,3], [2], [-9], [-1], axes=[0])",
+        "[]: i32[0,3]",
+    );
+}
+
+#[test]
+fn pads() {
+    let x = "[[1, 2, 3], [4, 5, 6]]: i32";
+    gives(
+        &format!("pad({x}, [1, 0, 0, 1], 9)"),
+        "[[9,9,9,9],[1,2,3,9],[4,5,6,9]]: i32[3,4]",
+    );
+    gives(
+        &format!("pad({x}, [0, -1, 0, -1], 9)"),
+        "[[2],[5]]: i32[2,1]",
+    );
+    gives(
+        &format!("pad({x}, [-1, 2, 1, -2], 9)"),
+        "[[9,9,4],[9,9,9]]: i32[2,3]",
+    );
+    gives(
+        &format!("pad({x}, [-5, 0, 6, 0], 9)"),
+        "[[9,9,9],[9,9,9],[9,9,9]]: i32[3,3]",
+    );
+    gives(
+        "pad([1, 2, 3]: i32, [4, 5], 0, mode=reflect)",
+        "[1,2,3,2,1,2,3,2,1,2,3,2]: i32[12]",
+    );
+    gives(
+        "pad([1, 2, 3]: i32, [2, -1], 0, mode=edge)",
+        "[1,1,1,2]: i32[4]",
+    );
+    gives(
+        "pad([1, 2, 3]: i32, [4, 1], 0, mode=wrap)",
+        "[3,1,2,3,1,2,3,1]: i32[8]",
+    );
+    gives("pad([7]: i32, [1, 1], 0, mode=reflect)", "[7,7,7]: i32[3]");
+    gives(
+        "pad([]: f32[0,2], [1, 0, 0, 0], 5.0)",
+        "[[5.0, 5.0]]: f32[1,2]",
+    );
+}
+
+#[test]
+fn gathering() {
+    let x = "[[1, 2, 3], [4, 5, 6]]: i32";
+    gives(
+        &format!("gather({x}, [[0, -1], [1, 1]], axis=1)"),
+        "[[[1,3],[2,2]],[[4,6],[5,5]]]: i32[2,2,2]",
+    );
+    gives(&format!("gather({x}, 1, axis=0)"), "[4, 5, 6]: i32[3]");
+    gives("gather([]: f32[0,2], []: i64[0], axis=0)", "[]: f32[0,2]");
+    gives(
+        &format!("gather_elements({x}, [[2, 0], [-1, 1]], axis=1)"),
+        "[[3, 1], [6, 5]]: i32[2,2]",
+    );
+    gives(
+        &format!("gather_elements({x}, [[1, 0, 1]], axis=0)"),
+        "[[4, 2, 6]]: i32[1,3]",
+    );
+    gives(
+        &format!("gather_nd({x}, [[0, 1], [-1, -1]])"),
+        "[2, 6]: i32[2]",
+    );
+    gives(
+        &format!("gather_nd({x}, [[1], [0]])"),
+        "[[4,5,6],[1,2,3]]: i32[2,3]",
+    );
+    gives(
+        &format!("gather_nd({x}, [[2], [0]], batch_dims=1)"),
+        "[3, 4]: i32[2]",
+    );
+}
+
+#[test]
+fn scattering() {
+    let x = "[[1, 2, 3], [4, 5, 6]]: i32";
+    gives(
+        &format!("scatter_elements({x}, [[0, -1]], [[10, 20]], axis=1)"),
+        "[[10,2,20],[4,5,6]]: i32[2,3]",
+    );
+    gives(
+        &format!("scatter_elements({x}, [[1, 1, 1]], [[1, 1, 1]], axis=0, reduce=add)"),
+        "[[1,2,3],[5,6,7]]: i32[2,3]",
+    );
+    gives(
+        "scatter_elements([5]: i32, [0, 0], [7, 6], axis=0, reduce=max)",
+        "[7]: i32[1]",
+    );
+    gives(
+        "scatter_elements([5]: i32, [0, 0], [7, 6], axis=0)",
+        "[6]: i32[1]",
+    );
+    gives(
+        &format!("scatter_nd({x}, [[1], [1]], [[1,1,1],[2,2,2]], reduce=mul)"),
+        "[[1,2,3],[8,10,12]]: i32[2,3]",
+    );
+    gives(
+        &format!("scatter_nd({x}, [[0, -1]], [9])"),
+        "[[1,2,9],[4,5,6]]: i32[2,3]",
+    );
+    gives(
+        &format!("update_slice({x}, [[8],[9]], [0, 1])"),
+        "[[1,8,3],[4,9,6]]: i32[2,3]",
+    );
+    gives("update_slice(3: i32, 4: i32, []: i64[0])", "4: i32[]");
+}
+
+#[test]
+fn ranges_and_nonzero() {
+    gives("range(1: i32, 10: i32, 4: i32)", "[1, 5, 9]: i32[3]");
+    gives("range(10: i8, 1: i8, -3: i8)", "[10, 7, 4]: i8[3]");
+    gives("range(1: i64, 1: i64, 1: i64)", "[]: i64[0]");
+    gives("range(0: i8, 127: i8, 100: i8)", "[0, 100]: i8[2]");
+    gives(
+        "range(0.0: f32, 1.0: f32, 0.375: f32)",
+        "[0.0, 0.375, 0.75]: f32[3]",
+    );
+    gives(
+        "nonzero([[0.0, 2.0], [nan, 0.0]]: f32)",
+        "[[0, 1], [1, 0]]: i64[2,2]",
+    );
+    gives("nonzero(5: i32)", "[]: i64[0,1]");
+}
+
+#[test]
+fn reductions() {
+    let x = "[[1, 2, 3], [4, 5, 6]]: i32";
+    gives(
+        &format!("reduce({x}, kind=sum, axes=[0])"),
+        "[5, 7, 9]: i32[3]",
+    );
+    gives(
+        &format!("reduce({x}, kind=prod, axes=[1], keep=true)"),
+        "[[6], [120]]: i32[2,1]",
+    );
+    gives(&format!("reduce({x}, kind=max, axes=[0, 1])"), "6: i32[]");
+    gives(
+        &format!("reduce({x}, kind=sum, axes=[])"),
+        "[[1, 2, 3], [4, 5, 6]]: i32[2,3]",
+    );
+    gives(
+        "reduce([[[1,2],[3,4]],[[5,6],[7,8]]]: i64, kind=sum, axes=[0, 2])",
+        "[14, 22]: i64[2]",
+    );
+    gives(
+        "reduce([]: f32[2,0], kind=max, axes=[1])",
+        "[-inf, -inf]: f32[2]",
+    );
+    gives("reduce([]: i8[0], kind=min, axes=[0])", "127: i8[]");
+    gives("reduce([]: f32[0], kind=prod, axes=[0])", "1.0: f32[]");
+    gives(
+        "reduce([1.0, nan, 2.0]: f32, kind=max, axes=[0])",
+        "nan: f32[]",
+    );
+    gives(
+        "reduce([true, false]: bool, kind=min, axes=[0])",
+        "false: bool[]",
+    );
+    let ones = vec!["1.0"; 37].join(",");
+    gives(
+        &format!("reduce([{ones}]: f32, kind=sum, axes=[0])"),
+        "37.0: f32[]",
+    );
+}
+
+#[test]
+fn cumulative() {
+    let x = "[[1, 2, 3], [4, 5, 6]]: i32";
+    gives(
+        &format!("cumulative({x}, kind=sum, axis=1)"),
+        "[[1,3,6],[4,9,15]]: i32[2,3]",
+    );
+    gives(
+        &format!("cumulative({x}, kind=sum, axis=1, exclusive=true, reverse=true)"),
+        "[[5,3,0],[11,6,0]]: i32[2,3]",
+    );
+    gives(
+        &format!("cumulative({x}, kind=prod, axis=0)"),
+        "[[1,2,3],[4,10,18]]: i32[2,3]",
+    );
+}
+
+#[test]
+fn order() {
+    gives("arg_reduce([1, 3, 3]: i32, kind=max, axis=0)", "1: i64[]");
+    gives(
+        "arg_reduce([1, 3, 3]: i32, kind=max, axis=0, last=true)",
+        "2: i64[]",
+    );
+    gives(
+        "arg_reduce([[2.0, nan], [nan, 1.0]]: f32, kind=min, axis=1, keep=true)",
+        "[[1], [0]]: i64[2,1]",
+    );
+    let results = common::execute(
+        "fn @main() -> (%v: f32[3], %i: i64[3]) {
+           %v, %i = top_k([1.0, nan, 2.0, 1.0]: f32, 3, axis=0, kind=max) return %v, %i }",
+        &[],
+    )
+    .unwrap();
+    common::assert_same(
+        &common::tensor(&results[0]),
+        &common::constant("[nan, 2.0, 1.0]: f32[3]"),
+        "values",
+    );
+    assert_eq!(results[1], Tensor::vector(&[1i64, 2, 0]).into());
+    let unique = |expr: &str| {
+        let text = format!(
+            "fn @main() -> (%u: i32[..], %f: i64[..], %i: i64[..], %c: i64[..]) {{
+               %u, %f, %i, %c = {expr} return %u, %f, %i, %c }}"
+        );
+        let results = common::execute(&text, &[]).unwrap();
+        let lists = results[1..]
+            .iter()
+            .map(|d| common::tensor(d).to_i64s().unwrap());
+        (common::tensor(&results[0]), lists.collect::<Vec<_>>())
+    };
+    let (values, lists) = unique("unique([3, 1, 3, 2, 1]: i32)");
+    assert_eq!(values, Tensor::vector(&[1, 2, 3]));
+    assert_eq!(lists, [vec![1, 3, 0], vec![2, 0, 2, 1, 0], vec![2, 1, 2]]);
+    let (values, lists) = unique("unique([3, 1, 3, 2, 1]: i32, sorted=false)");
+    assert_eq!(values, Tensor::vector(&[3, 1, 2]));
+    assert_eq!(lists, [vec![0, 1, 3], vec![0, 1, 0, 2, 1], vec![2, 2, 1]]);
+    let (values, lists) = unique("unique([[2, 1, 2], [0, 5, 0]]: i32, axis=1)");
+    assert_eq!(values, Tensor::from_slice(vec![2, 2], &[1, 2, 5, 0]));
+    assert_eq!(lists, [vec![1, 0], vec![1, 0, 1], vec![1, 2]]);
+    let (values, lists) = unique("unique([]: i32[0])");
+    assert_eq!((values.shape(), lists), (&[0][..], vec![vec![]; 3]));
+}
+
+#[test]
+fn products() {
+    gives(
+        "dot([[1, 2, 3], [4, 5, 6]]: i32, [[1, 0], [0, 1], [1, 1]]: i32)",
+        "[[4, 5], [10, 11]]: i32[2,2]",
+    );
+    gives(
+        "dot([[[1.0]], [[2.0]]]: f32, [[3.0, 4.0]]: f32)",
+        "[[[3.0, 4.0]], [[6.0, 8.0]]]: f32[2,1,2]",
+    );
+    gives(
+        "dot([]: f32[2,0], []: f32[0,2])",
+        "[[0.0, 0.0], [0.0, 0.0]]: f32[2,2]",
+    );
+    gives("dot([]: f32[0,2], [[1.0], [2.0]]: f32)", "[]: f32[0,1]");
+    gives("dot([[100, 100]]: i8, [[2], [2]]: i8)", "[[-112]]: i8[1,1]");
+}
+
+/// Against the definition, at sizes around those of the blocks.
+#[test]
+fn products_of_many_sizes() {
+    for (m, n, k) in [
+        (1, 17, 5),
+        (3, 1, 300),
+        (4, 16, 256),
+        (5, 4, 257),
+        (9, 33, 513),
+        (13, 7, 3),
+    ] {
+        let a: Vec<i32> = (0..m * k).map(|i| (i * 7 % 23) as i32 - 11).collect();
+        let b: Vec<i32> = (0..k * n).map(|i| (i * 5 % 19) as i32 - 9).collect();
+        let mut c = vec![0; m * n];
+        for i in 0..m {
+            for j in 0..n {
+                c[i * n + j] = (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum();
+            }
+        }
+        let text =
+            "fn @main(%a: i32[m,k], %b: i32[k,n]) -> (%c: i32[m,n]) { %c = dot(%a, %b) return %c }";
+        let inputs = [
+            Tensor::from_slice(vec![m, k], &a),
+            Tensor::from_slice(vec![k, n], &b),
+        ];
+        let found = common::execute(text, &inputs.map(Datum::from)).unwrap();
+        assert_eq!(
+            found[0],
+            Tensor::from_slice(vec![m, n], &c).into(),
+            "{m} {n} {k}"
+        );
+    }
+}
+
+#[test]
+fn convolutions() {
+    let x = "[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]: i32";
+    let w = "[[[[1, 0], [0, 1]]]]: i32";
+    gives(
+        &format!("conv({x}, {w}, [0, 0, 0, 0], strides=[1, 1])"),
+        "[[[[6, 8], [12, 14]]]]: i32[1,1,2,2]",
+    );
+    gives(
+        &format!("conv({x}, {w}, [1, 1, 0, 0], strides=[2, 2])"),
+        "[[[[1, 3], [7, 14]]]]: i32[1,1,2,2]",
+    );
+    gives(
+        &format!("conv({x}, {w}, [0, 0, 0, 0], strides=[1, 1], dilations=[2, 2])"),
+        "[[[[10]]]]: i32[1,1,1,1]",
+    );
+    gives(
+        &format!("conv({x}, {w}, [-1, 0, 0, 0], strides=[1, 1])"),
+        "[[[[12, 14]]]]: i32[1,1,1,2]",
+    );
+    // Zeros between the elements, as transposed convolution needs them.
+    gives(
+        "conv([[[1, 2]]]: i32, [[[1, 1, 1]]]: i32, [1, 1], strides=[1], input_dilations=[2])",
+        "[[[1, 3, 2]]]: i32[1,1,3]",
+    );
+    gives(
+        "conv([[[1, 2], [3, 4]]]: i32, [[[10]], [[100]]]: i32, [0, 0], strides=[1], groups=2)",
+        "[[[10, 20], [300, 400]]]: i32[1,2,2]",
+    );
+    gives(
+        "conv([[[1], [2]]]: i32, [[[1], [1]], [[2], [3]]]: i32, [0, 0], strides=[1])",
+        "[[[3], [8]]]: i32[1,2,1]",
+    );
+    gives(
+        "conv([[[1.0]]]: f32, [[[1.0, 1.0, 1.0]]]: f32, [0, 0], strides=[1])",
+        "[]: f32[1,1,0]",
+    );
+    gives(
+        "conv([[[1, 2, 3]]]: i32, []: i32[0,1,1], [0, 0], strides=[1])",
+        "[]: i32[1,0,3]",
+    );
+}
+
+/// Against the definition, with windows over several panels.
+#[test]
+fn convolutions_of_many_sizes() {
+    for (c, o, size, k, groups) in [
+        (3, 5, 9, 3, 1),
+        (4, 8, 11, 2, 2),
+        (6, 6, 7, 3, 6),
+        (40, 3, 5, 3, 1),
+    ] {
+        let per = c / groups;
+        let x: Vec<i32> = (0..2 * c * size * size)
+            .map(|i| (i * 7 % 23) as i32 - 11)
+            .collect();
+        let w: Vec<i32> = (0..o * per * k * k)
+            .map(|i| (i * 5 % 19) as i32 - 9)
+            .collect();
+        let out = size + 2 - k + 1;
+        let mut y = vec![0; 2 * o * out * out];
+        for i in 0..y.len() {
+            let (b, f, r, q) = (
+                i / (o * out * out),
+                i / (out * out) % o,
+                i / out % out,
+                i % out,
+            );
+            for (ch, u, v) in (0..per * k * k).map(|t| (t / (k * k), t / k % k, t % k)) {
+                let (yy, xx) = ((r + u).wrapping_sub(1), (q + v).wrapping_sub(1));
+                if yy < size && xx < size {
+                    let channel = f / (o / groups) * per + ch;
+                    y[i] += x[((b * c + channel) * size + yy) * size + xx]
+                        * w[((f * per + ch) * k + u) * k + v];
+                }
+            }
+        }
+        let text = format!(
+            "fn @main(%x: i32[n,c,h,h], %w: i32[o,p,k,k]) -> (%y: i32[..]) {{
+               %y = conv(%x, %w, [1, 1, 1, 1], strides=[1, 1], groups={groups}) return %y }}"
+        );
+        let inputs = [
+            Tensor::from_slice(vec![2, c, size, size], &x),
+            Tensor::from_slice(vec![o, per, k, k], &w),
+        ];
+        let found = common::execute(&text, &inputs.map(Datum::from)).unwrap();
+        assert_eq!(
+            found[0],
+            Tensor::from_slice(vec![2, o, out, out], &y).into()
+        );
+    }
+}
+
+#[test]
+fn windows() {
+    let x = "[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]: f32";
+    gives(
+        &format!("window({x}, [0, 0], kind=sum, window=[2])"),
+        "[[3.0, 5.0], [9.0, 11.0]]: f32[2,2]",
+    );
+    gives(
+        &format!("window({x}, [1, 1], kind=max, window=[2], strides=[2])"),
+        "[[1.0, 3.0], [4.0, 6.0]]: f32[2,2]",
+    );
+    gives(
+        &format!("window({x}, [0, 1, 0, 1], kind=min, window=[2, 3], strides=[1, 2])"),
+        "[[1.0, 2.0]]: f32[1,2]",
+    );
+    gives(
+        &format!("window({x}, [2, 0], kind=max, window=[2])"),
+        "[[-inf, 1.0, 2.0, 3.0], [-inf, 4.0, 5.0, 6.0]]: f32[2,4]",
+    );
+    gives(
+        &format!("window({x}, [0, 0], kind=sum, window=[2], dilations=[2])"),
+        "[[4.0], [10.0]]: f32[2,1]",
+    );
+    gives(
+        &format!("window({x}, [0, 0], kind=sum, window=[4])"),
+        "[]: f32[2,0]",
+    );
+    gives(
+        "window([nan, 1.0]: f32, [0, 0], kind=max, window=[2])",
+        "[nan]: f32[1]",
+    );
+}
+
+#[test]
+fn casts() {
+    gives(
+        "cast([1.9, -1.9, nan, 300.0, -300.0]: f32, to=i8)",
+        "[1, -1, 0, 127, -128]: i8[5]",
+    );
+    gives("cast([1.9, -1.9]: f32, to=u8)", "[1, 0]: u8[2]");
+    gives("cast([300, -1]: i32, to=u8)", "[44, 255]: u8[2]");
+    gives(
+        "cast([0.0, -0.0, nan, 0.1]: f32, to=bool)",
+        "[false, false, true, true]: bool[4]",
+    );
+    gives("cast([true, false]: bool, to=f16)", "[1.0, 0.0]: f16[2]");
+    gives(
+        "cast([9007199254740993]: i64, to=f64)",
+        "[9007199254740992.0]: f64[1]",
+    );
+    gives(
+        "cast([1.5, -3.25, nan, inf, -inf, 0.0]: f32, to=str)",
+        "[\"1.5\", \"-3.25\", \"NaN\", \"INF\", \"-INF\", \"0\"]: str[6]",
+    );
+    gives(
+        "cast([\" 3.5\", \"NaN\", \"-INF\", \"1e3\"]: str, to=f32)",
+        "[3.5, nan, -inf, 1000.0]: f32[4]",
+    );
+    gives("cast([\"42\", \"-7\"]: str, to=i32)", "[42, -7]: i32[2]");
+    gives("bitcast([1.0]: f32, to=i32)", "[1065353216]: i32[1]");
+    gives(
+        "cast(cast([7, -8, 3]: i32, to=i4), to=i32)",
+        "[7, -8, 3]: i32[3]",
+    );
+    gives(
+        "cast(cast([17, -1]: i32, to=u4), to=i32)",
+        "[1, 15]: i32[2]",
+    );
+    gives(
+        "cast(bitcast([-1, 5]: i8, to=u8), to=i32)",
+        "[255, 5]: i32[2]",
+    );
+}
+
+#[test]
+fn small_floats() {
+    let there = |dtype: &str, from: &str, to: &str| {
+        gives(&format!("cast(cast({from}, to={dtype}), to=f32)"), to);
+    };
+    there(
+        "f8e4m3fn",
+        "[448.0, 464.0, 465.0, inf, -1000.0, nan, 0.001]: f32",
+        "[448.0, 448.0, 448.0, 448.0, -448.0, nan, 0.001953125]: f32[7]",
+    );
+    there(
+        "f8e4m3fnuz",
+        "[240.0, 300.0, -0.0, nan, 0.0009765625]: f32",
+        "[240.0, 240.0, 0.0, nan, 0.0009765625]: f32[5]",
+    );
+    there(
+        "f8e5m2",
+        "[57344.0, 61440.0, inf, 1.125, 1.375]: f32",
+        "[57344.0, 57344.0, 57344.0, 1.0, 1.5]: f32[5]",
+    );
+    there(
+        "f8e5m2fnuz",
+        "[57344.0, -1e9, 0.00000762939453125]: f32",
+        "[57344.0, -57344.0, 0.00000762939453125]: f32[3]",
+    );
+    there(
+        "f4e2m1",
+        "[0.25, 0.75, 2.5, 5.0, 7.0, -100.0, nan, -0.0]: f32",
+        "[0.0, 1.0, 2.0, 4.0, 6.0, -6.0, -0.0, -0.0]: f32[8]",
+    );
+    there(
+        "f8e8m0",
+        "[1.0, 1.1, 3.0, 0.0, nan, inf]: f32",
+        "[1.0, 2.0, 4.0, 5.877471754111438e-39, nan, 1.7014118346046923e38]: f32[6]",
+    );
+    gives(
+        "cast(cast([500.0, inf, -500.0]: f32, to=f8e4m3fn, saturate=false), to=f32)",
+        "[nan, nan, nan]: f32[3]",
+    );
+    gives(
+        "cast(cast([1e9, -inf]: f32, to=f8e5m2, saturate=false), to=f32)",
+        "[inf, -inf]: f32[2]",
+    );
+    gives(
+        "cast(cast([1.4, 1.5, 3.0]: f32, to=f8e8m0, round=nearest), to=f32)",
+        "[1.0, 2.0, 4.0]: f32[3]",
+    );
+    gives(
+        "cast(cast([1.9]: f32, to=f8e8m0, round=down), to=f32)",
+        "[1.0]: f32[1]",
+    );
+    gives(
+        "is_nan(cast([nan, 1.0]: f32, to=f8e5m2))",
+        "[true, false]: bool[2]",
+    );
+}
+
+#[test]
+fn text() {
+    gives(
+        "str_concat([[\"a\"], [\"b\"]]: str, [\"x\", \"y\"]: str)",
+        "[[\"ax\", \"ay\"], [\"bx\", \"by\"]]: str[2,2]",
+    );
+    gives(
+        "str_full_match([\"ab12\", \"ab\"]: str, pattern=\"[a-z]+\\\\d+\")",
+        "[true, false]: bool[2]",
+    );
+    gives(
+        "str_normalize([\"The\", \"cat\"]: str, stopwords=[\"the\"], case=upper, case_sensitive=false)",
+        "[\"CAT\"]: str[1]",
+    );
+}
+
+#[test]
+fn sequences() {
+    let text = "fn @main() -> (%y: i32[..], %n: i64[], %e: i32[..], %s: seq<i32[]>) {
+        %s0 = seq_new([1]: i32, [2, 3]: i32, elem=i32[?])
+        %s1 = seq_insert(%s0, [4]: i32, -1)
+        %s2 = seq_insert(%s1, [5]: i32, 3)
+        %s3 = seq_erase(%s2, 0)
+        %y = seq_concat(%s3, axis=0)
+        %n = seq_len(%s3)
+        %e = seq_at(%s3, -1)
+        %s = seq_split([7, 8]: i32, [1, 1], axis=0, squeeze=true)
+        return %y, %n, %e, %s }";
+    let found = common::execute(text, &[]).unwrap();
+    assert_eq!(found[0], Tensor::vector(&[4, 2, 3, 5]).into());
+    assert_eq!(found[1], Tensor::scalar(3i64).into());
+    assert_eq!(found[2], Tensor::vector(&[5]).into());
+    assert_eq!(
+        found[3],
+        Datum::Seq(vec![Tensor::scalar(7).into(), Tensor::scalar(8).into()])
+    );
+    gives("opt_has(opt_none(elem=f32[]))", "false: bool[]");
+    gives("opt_get(opt_some([1, 2]: i32))", "[1, 2]: i32[2]");
+}
+
+#[test]
+fn random_numbers_are_repeatable_and_in_range() {
+    let text = "fn @main() -> (%a: f32[?], %b: f32[?], %c: bool[3], %d: f64[?]) {
+        %a = random_uniform([1000], low=-1.0, high=3.0, dtype=f32)
+        %b = random_uniform([1000], low=-1.0, high=3.0, dtype=f32)
+        %c = random_bernoulli([0.0, 1.0, 0.0]: f32, dtype=bool)
+        %d = random_normal([4000], mean=2.0, scale=3.0, dtype=f64, seed=7)
+        return %a, %b, %c, %d }";
+    let (x, y) = (
+        common::execute(text, &[]).unwrap(),
+        common::execute(text, &[]).unwrap(),
+    );
+    assert_eq!(x, y);
+    assert_ne!(x[0], x[1]);
+    let a = common::tensor(&x[0]).to_f64s().unwrap();
+    assert!(a.iter().all(|v| (-1.0..3.0).contains(v)) && a.iter().any(|v| *v > 2.5));
+    assert_eq!(common::tensor(&x[2]).to_i64s().unwrap(), [0, 1, 0]);
+    let d = common::tensor(&x[3]).to_f64s().unwrap();
+    let mean = d.iter().sum::<f64>() / d.len() as f64;
+    assert!((mean - 2.0).abs() < 0.2, "{mean}");
+}
+
+#[test]
+fn what_types_leave_open_is_checked() {
+    let one = |body: &str, inputs: &[Tensor], message: &str| {
+        let text = format!(
+            "fn @main(%x: f32[..], %i: i64[..]) -> (%y: f32[..]) {{ %y = {body} return %y }}"
+        );
+        let inputs: Vec<Datum> = inputs.iter().cloned().map(Datum::from).collect();
+        fails(&text, &inputs, message);
+    };
+    let x = Tensor::vector(&[1f32, 2.0, 3.0]);
+    let i = |v: &[i64]| Tensor::vector(v);
+    one(
+        "gather(%x, %i, axis=0)",
+        &[x.clone(), i(&[0, 3])],
+        "index 3 is out of range for axis 0 of size 3",
+    );
+    one("gather(%x, %i, axis=0)", &[x.clone(), i(&[-4])], "index -4");
+    one(
+        "gather(%x, %i, axis=0)",
+        &[x.clone(), i(&[i64::MIN])],
+        "out of range",
+    );
+    one(
+        "gather(%x, %i, axis=1)",
+        &[x.clone(), i(&[0])],
+        "there is no axis 1",
+    );
+    one(
+        "reshape(%x, %i)",
+        &[x.clone(), i(&[2, 2])],
+        "cannot be reshaped",
+    );
+    one(
+        "reshape(%x, %i)",
+        &[x.clone(), i(&[-1, -1])],
+        "cannot be reshaped",
+    );
+    one("reshape(%x, %i)", &[x.clone(), i(&[-2])], "negative");
+    one(
+        "broadcast(%x, %i)",
+        &[x.clone(), i(&[2])],
+        "do not broadcast",
+    );
+    one(
+        "broadcast(%x, %i)",
+        &[x.clone(), i(&[1 << 62, 3])],
+        "too large",
+    );
+    one(
+        "broadcast(%x, %i)",
+        &[x.clone(), i(&[1 << 40, 3])],
+        "--max-memory",
+    );
+    one("pad(%x, %i, 0.0)", &[x.clone(), i(&[-2, -2])], "negative");
+    one(
+        "pad(%x, %i, 0.0)",
+        &[x.clone(), i(&[i64::MAX, i64::MAX])],
+        "too large",
+    );
+    one(
+        "slice(%x, %i, [3], %i, axes=[0])",
+        &[x.clone(), i(&[0])],
+        "the step of axis 0 is 0",
+    );
+    one(
+        "squeeze(%x, axes=[0])",
+        &[x.clone(), i(&[])],
+        "has size 3, not 1",
+    );
+    one("dot(%x, %x)", &[x.clone(), i(&[])], "no matrix product");
+    one(
+        "add(%x, cast(%i, to=f32))",
+        &[x.clone(), i(&[1, 2])],
+        "do not broadcast",
+    );
+    one(
+        "update_slice(%x, %x, %i)",
+        &[x.clone(), i(&[1])],
+        "does not lie inside",
+    );
+    one(
+        "transpose(%x, perm=[1, 0])",
+        &[x.clone(), i(&[])],
+        "permutation",
+    );
+    one(
+        "conv(%x, %x, [0, 0], strides=[1])",
+        &[x.clone(), i(&[])],
+        "do not fit",
+    );
+    one(
+        "window(%x, %i, kind=max, window=[1, 1])",
+        &[x, i(&[0, 0, 0, 0])],
+        "window",
+    );
+}
+
+#[test]
+fn errors_say_where() {
+    let text = "fn @main(%i: i64[]) -> (%y: i32[]) {
+        %y = gather([1, 2]: i32, %i, axis=0) at Gather \"pick\" return %y }";
+    fails(
+        text,
+        &[Tensor::scalar(2i64).into()],
+        "`gather` in @main (Gather node `pick`): index 2",
+    );
+    assert!(evaluate("range(0: i32, 1: i32, 1: i32)", "[0]: i32[1]").is_ok());
+}
