@@ -365,7 +365,8 @@ impl<'a> Body<'a> {
 
     /// Adds up to `count` steps.
     pub(crate) fn block(&mut self, count: usize) {
-        for _ in 0..self.rng.random_range(1..=count.max(1)) {
+        let count = count.max(1);
+        for _ in 0..self.rng.random_range(count.div_ceil(3)..=count) {
             if !self.affords(12) {
                 return;
             }
@@ -375,9 +376,9 @@ impl<'a> Body<'a> {
 
     fn step(&mut self) {
         match self.rng.random_range(0..100) {
-            0..12 if self.depth < self.config.depth => self.control(),
-            0..36 => self.elementwise(),
-            36..56 => self.view(),
+            0..20 if self.depth < self.config.depth => self.control(),
+            0..40 => self.elementwise(),
+            40..56 => self.view(),
             56..70 => self.indexing(),
             70..84 => self.order(),
             84..92 => self.window(),

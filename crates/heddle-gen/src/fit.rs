@@ -9,6 +9,13 @@ use crate::body::{Body, MAX_SIZE, dims};
 impl Body<'_> {
     /// The elements of `x`, in row-major order, in this shape (`i64[k]`): repeated from zero when there are too few.
     pub(crate) fn fit(&mut self, x: Value, shape: Value) -> Value {
+        let fits = |known: &[Dim]| {
+            let sizes = dims(self.b.ty(x));
+            sizes.len() == known.len() && sizes.iter().zip(known).all(|(a, b)| a.equals(b))
+        };
+        if self.b.known(shape).is_some_and(fits) && self.rng.random_bool(0.9) {
+            return x;
+        }
         let product = Op::Reduce {
             kind: ReduceOp::Prod,
             axes: vec![0],

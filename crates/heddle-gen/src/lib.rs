@@ -37,9 +37,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             functions: 3,
-            steps: 10,
+            steps: 16,
             depth: 3,
-            cost: 600,
+            cost: 800,
         }
     }
 }
