@@ -40,9 +40,8 @@ pub enum ImportError {
     },
     /// The model imports a version of an operator set that Heddle does not know.
     #[error(
-        "the model uses version {version} of {}, but Heddle knows versions {min} to {max}{}",
-        domain_name(domain),
-        if version < min { ": convert the model with onnx.version_converter" } else { "" }
+        "the model uses version {version} of {}, but Heddle knows versions {min} to {max}",
+        domain_name(domain)
     )]
     Opset {
         /// The domain; empty for ONNX's own.

@@ -1,6 +1,6 @@
 //! `Loop`, and the loop that all looping operators are made of.
 
-use heddle_ir::{DType, Dim, Type, Value};
+use heddle_ir::{DType, Dim, Op, Type, Value};
 
 use super::Importer;
 use super::node::{At, Fail, Outputs, enter, invalid, known_truth, scalar, stand_in};
@@ -151,10 +151,11 @@ impl<'m> Importer<'m> {
         let before = f.b.checkpoint();
         let (scopes, regions) = (f.scopes.len(), f.regions);
         let mut first_error = None;
+        let mut unwrap = vec![false; types.len()];
         for attempt in 0.. {
             let result = self.attempt(f, &types, body);
             f.regions = regions;
-            let iteration = match result {
+            let mut iteration = match result {
                 Ok(iteration) => iteration,
                 Err(e) if !may_depend_on_types(&e) => return Err(e),
                 Err(e) => {
@@ -177,6 +178,15 @@ impl<'m> Importer<'m> {
                     continue;
                 }
             };
+            // A loop may start with an optional and go on with what it holds.
+            for (k, next) in iteration.carried.iter_mut().enumerate() {
+                if let (Some(Type::Opt(_)), Some(v)) = (&types[k], *next)
+                    && !matches!(f.b.ty(v), Type::Opt(_))
+                {
+                    *next = Some(f.b.op1(Op::OptSome, &[v])?);
+                    unwrap[k] = true;
+                }
+            }
             let mut stable = true;
             for (k, (ty, next)) in types.iter_mut().zip(&iteration.carried).enumerate() {
                 let next = next.map(|v| f.ty(v));
@@ -199,7 +209,17 @@ impl<'m> Importer<'m> {
                 f.scopes.truncate(scopes);
                 continue;
             }
-            return self.finish_loop(f, at, &head, &types, iteration, &before);
+            let mut results = self.finish_loop(f, at, &head, &types, iteration, &before)?;
+            for (result, _) in results
+                .iter_mut()
+                .zip(&unwrap)
+                .filter(|(_, unwrap)| **unwrap)
+            {
+                if let Binding::Value(v) = *result {
+                    *result = Binding::Value(f.b.op1(Op::OptGet, &[v])?);
+                }
+            }
+            return Ok(results);
         }
         unreachable!("types can only be widened so often")
     }

@@ -23,6 +23,7 @@ mod scope;
 mod sequence_map;
 mod signature;
 mod unsupported;
+mod versions;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -65,9 +66,6 @@ pub fn load_bytes(bytes: Bytes, options: &ImportOptions) -> Result<Module, Impor
         Importer::new(&model, &Store::new(None), options)?.run()
     })
 }
-
-/// Versions of ONNX's own operator set that are known.
-const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
 
 /// Nodes that may be imported, counting each time.
 const MAX_NODES: usize = 2_000_000;
@@ -209,12 +207,12 @@ fn opsets(list: &[crate::proto::OperatorSetIdProto]) -> Result<HashMap<&str, i64
     let mut opsets = HashMap::new();
     for id in list {
         let (domain, version) = (domain(id.domain()), id.version());
-        if domain.is_empty() && !OPSETS.contains(&version) {
+        if domain.is_empty() && !versions::OPSETS.contains(&version) {
             return Err(ImportError::Opset {
                 domain: domain.to_owned(),
                 version,
-                min: *OPSETS.start(),
-                max: *OPSETS.end(),
+                min: *versions::OPSETS.start(),
+                max: *versions::OPSETS.end(),
             });
         }
         opsets.insert(domain, version);

@@ -216,6 +216,10 @@ impl<'m> Importer<'m> {
                 OpError::Unsupported("there is no such operator or function".into()).into(),
             );
         }
+        if let Some(reason) = super::versions::too_old(op, at.version).filter(|_| domain.is_empty())
+        {
+            return Err(OpError::Unsupported(reason).into());
+        }
         if domain.is_empty() && !versioned {
             return invalid("the model does not say which version of ONNX's operators it uses");
         }
@@ -365,11 +369,14 @@ pub(super) fn scalar(b: &mut FuncBuilder, v: Value) -> Result<Value, TypeError> 
     b.op1(Op::Reshape, &[v, shape])
 }
 
-/// The truth of a constant scalar.
+/// The truth of a scalar, if it is the same in every run.
 pub(super) fn known_truth(b: &FuncBuilder, v: Value) -> Option<bool> {
-    let constant = b.func().constant(v)?;
-    let scalar = constant.dtype() == DType::Bool && constant.bytes().len() == 1;
-    scalar.then(|| constant.bytes()[0] != 0)
+    let constant = b.func().constant(v).filter(|t| t.dtype() == DType::Bool);
+    match (constant.map(|t| &t.bytes()[..]), b.known(v)) {
+        (Some([byte]), _) => Some(*byte != 0),
+        (_, Some([dim])) => dim.as_const().map(|c| c != 0),
+        _ => None,
+    }
 }
 
 /// Some value of a type. It stands in programs that are only built to find types, and never runs.
