@@ -250,11 +250,10 @@ impl<'m> Machine<'m> {
             }
             iteration += 1;
         }
-        let first = width + has_cond as usize;
-        for (i, stack) in stacks.into_iter().enumerate() {
+        for (stack, &result) in stacks.into_iter().zip(&data.results[width..]) {
             let array = match stack {
                 Some(array) => array,
-                None => empty(frame, f.ty(f.regions[body].yields[first + i]), &self.cx)?,
+                None => empty(frame, f.ty(result), &self.cx)?,
             };
             carried.push(array.into());
         }
@@ -294,7 +293,12 @@ fn empty(frame: &Frame, ty: &Type, cx: &Context) -> Result<Array, Fault> {
         return Err(Fault::Unsupported("stacking sequences".into()));
     };
     let size = |d| frame.names.eval(d).and_then(|v| usize::try_from(v).ok());
-    let dims = t.shape.iter().flatten().map(|d| size(d).unwrap_or(0));
+    let dims = t
+        .shape
+        .iter()
+        .flatten()
+        .skip(1)
+        .map(|d| size(d).unwrap_or(0));
     let shape: Vec<usize> = std::iter::once(0).chain(dims).collect();
     debug_assert_eq!(count(&shape), Ok(0));
     kernels::movement::empty(cx, t.dtype, shape)

@@ -256,7 +256,8 @@ pub enum Op {
     /// `([trip: i64[]], [cond: bool[]], carried…) -> (carried…, stacked…)`. The one region takes `(iteration: i64[], carried…)` and
     /// yields `([cond: bool[]], carried…, stacked…)`. It runs while `iteration < trip` (if given) and the condition (if given)
     /// is true: the operand before the first iteration, what the region yields thereafter. A stacked result has one element a
-    /// iteration along a new leading axis. Without trip count and condition it never ends.
+    /// iteration along a new leading axis; without iterations its other axes have the sizes that the result's type states, and
+    /// 0 where it states none. Without trip count and condition it never ends.
     Loop {
         /// Whether there is a trip count.
         trip: bool,

@@ -30,6 +30,11 @@ impl<'a> Bounds<'a> {
         }
     }
 
+    /// The least value of a number that an array is known to hold.
+    pub fn lower(&self, dim: &Dim) -> Option<i128> {
+        self.interval(dim.as_expr()?).0
+    }
+
     /// The dim without maxima and minima whose outcome the bounds decide.
     pub fn simplify(&self, dim: &Dim) -> Dim {
         match dim {
@@ -68,10 +73,9 @@ impl<'a> Bounds<'a> {
                     let all: Option<Vec<u64>> = (0..args.len()).map(aligned).collect();
                     all.and_then(|all| all.into_iter().max())
                 }
-                Op::Concat { axis: k } if *k == axis => {
-                    let sizes = (0..args.len()).map(|i| self.upper(shape(i)?.get(axis)?));
-                    sizes.sum()
-                }
+                Op::Concat { axis: k } if *k == axis => (0..args.len()).try_fold(0u64, |sum, i| {
+                    sum.checked_add(self.upper(shape(i)?.get(axis)?)?)
+                }),
                 Op::NonZero if axis == 1 => shape(0).and_then(|s| self.count(s)),
                 Op::Unique { axis: None, .. } => shape(0).and_then(|s| self.count(s)),
                 Op::Unique { axis: Some(k), .. } if *k == axis => {
@@ -84,7 +88,7 @@ impl<'a> Bounds<'a> {
                     .and_then(|k| self.upper(&k[0])),
                 _ => None,
             };
-            *dim = Dim::Unknown(bound);
+            *dim = Dim::Unknown(bound.filter(|b| i64::try_from(*b).is_ok()));
         }
     }
 

@@ -280,6 +280,24 @@ impl<'a> Analysis<'a> {
         for ty in &mut found[limited] {
             bounds.limit(&data.op, &args, &known, ty);
         }
+        if let Op::Loop { trip, cond } = data.op {
+            let count = known
+                .first()
+                .copied()
+                .flatten()
+                .and_then(|k| bounds.lower(&k[0]));
+            if !trip || cond || count.is_none_or(|n| n < 1) {
+                let body = &self.func.regions[data.regions[0]];
+                for (value, found) in data
+                    .results
+                    .iter()
+                    .zip(&mut found)
+                    .skip(body.params.len() - 1)
+                {
+                    *found = keep_element(self.func.ty(*value), found);
+                }
+            }
+        }
         for (&value, found) in data.results.iter().zip(&found) {
             self.facts.types[value.index()] = narrow(self.func.ty(value), found);
         }
@@ -291,6 +309,21 @@ impl<'a> Analysis<'a> {
             Some(known) => self.facts.known.insert(value, known),
             None => self.facts.known.remove(&value),
         };
+    }
+}
+
+/// What is found of a stacked result but for the sizes of its elements: if the loop does not iterate, those that are stated
+/// (or not) are what the result has.
+fn keep_element(stated: &Type, found: &Type) -> Type {
+    let (Type::Tensor(s), Type::Tensor(f)) = (stated, found) else {
+        return stated.clone();
+    };
+    match (&s.shape, &f.shape) {
+        (Some(s_dims), Some(f_dims)) if !f_dims.is_empty() && s_dims.len() == f_dims.len() => {
+            let dims = [&f_dims[..1], &s_dims[1..]].concat();
+            Type::tensor(s.dtype, dims)
+        }
+        _ => stated.clone(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Constant folding.
 
 use heddle_ir::tensor::{byte_size, element_count};
-use heddle_ir::{DType, Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::facts::Facts;
 use crate::literal::{integers, truth};
@@ -111,7 +111,9 @@ impl Fold<'_, '_> {
             byte_size(t.dtype, element_count(&t.static_shape()?)?)
         };
         // Without a static type the result may still be small, as that of `nonzero`.
-        let estimate: Option<usize> = data.results.iter().map(|v| bytes(self.facts.ty(*v))).sum();
+        let estimate = data.results.iter().try_fold(0usize, |sum, v| {
+            Some(sum.saturating_add(bytes(self.facts.ty(*v))?))
+        });
         let given: usize = constants.iter().map(|t| t.bytes().len()).sum();
         let estimate = estimate.unwrap_or(given.saturating_mul(8));
         let freed: usize = args
@@ -190,9 +192,11 @@ impl Fold<'_, '_> {
         let empty = |v: &Value| {
             let t = self.patch.ty(*v).as_tensor()?;
             let shape = t.shape.as_ref()?.iter().skip(1);
-            let rest: Option<Vec<usize>> = shape
-                .map(|d| d.as_const().and_then(|c| usize::try_from(c).ok()))
-                .collect();
+            let size = |d: &Dim| match d {
+                Dim::Expr(e) => e.as_const().and_then(|c| usize::try_from(c).ok()),
+                Dim::Unknown(_) => Some(0),
+            };
+            let rest: Option<Vec<usize>> = shape.map(size).collect();
             let shape = [vec![0], rest?].concat();
             match t.dtype {
                 DType::Str => Tensor::strings(shape, vec![]).ok(),

@@ -86,6 +86,9 @@ fn inline(patch: &mut Patch, call: Inst, callee: &Function) -> bool {
     let args = patch.args(call);
     let names = bind_names(patch, &callee.sig, &args);
     let types = |ty: &Type| ty.map_dims(&mut |d| d.substitute(&|n| names.get(n).cloned()));
+    if loses_empty_shapes(callee, &types) {
+        return false;
+    }
     let params = &callee.regions[callee.body].params;
     let stated = |v: &Value| types(callee.ty(*v));
     if !params
@@ -173,6 +176,31 @@ fn depth(f: &Function, region: Region) -> usize {
     let insts = &f.regions[region].insts;
     let inner = insts.iter().flat_map(|i| &f.insts[*i].regions);
     1 + inner.map(|r| depth(f, *r)).max().unwrap_or(0)
+}
+
+/// Whether a loop's stacked result would no longer state the sizes of its elements, which it has when the loop does
+/// not iterate.
+fn loses_empty_shapes(callee: &Function, types: &dyn Fn(&Type) -> Type) -> bool {
+    let mut found = false;
+    callee.for_each_inst(&mut |_, inst| {
+        if !matches!(inst.op, Op::Loop { .. }) {
+            return;
+        }
+        let carried = callee.regions[inst.regions[0]].params.len() - 1;
+        for &value in &inst.results[carried..] {
+            let (old, new) = (callee.ty(value), types(callee.ty(value)));
+            let dims = |t: &Type| {
+                t.as_tensor()
+                    .and_then(|t| t.shape.clone())
+                    .unwrap_or_default()
+            };
+            let pairs = dims(old).into_iter().zip(dims(&new)).skip(1);
+            found |= pairs
+                .into_iter()
+                .any(|(a, b)| a.as_expr().is_some() && b.as_expr().is_none());
+        }
+    });
+    found
 }
 
 fn draws_from_seed(f: &Function) -> bool {

@@ -132,6 +132,13 @@ impl<'m> Liveness<'m> {
                     names(&data.ty, &mut used);
                 }
             }
+            f.for_each_inst(&mut |inst, data| {
+                if let Op::SeqNew { elem } | Op::OptNone { elem } = &data.op
+                    && self.marks.insts[id.index()][inst.index()]
+                {
+                    names(elem, &mut used);
+                }
+            });
             for (i, (_, ty)) in f.sig.results.iter().enumerate() {
                 if self.is_live(id, f.regions[f.body].yields[i]) {
                     names(ty, &mut used);

@@ -32,7 +32,10 @@ fn passes_keep_results() {
                         .skip(k as usize)
                         .step_by(threads as usize)
                     {
-                        try_seed(seed);
+                        if let Err(panic) = std::panic::catch_unwind(|| try_seed(seed)) {
+                            eprintln!("the program of seed {seed} fails");
+                            std::panic::resume_unwind(panic);
+                        }
                     }
                 };
                 let builder = std::thread::Builder::new().stack_size(64 << 20);

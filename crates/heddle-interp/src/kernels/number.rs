@@ -216,7 +216,10 @@ macro_rules! floats {
             #[inline]
             fn rem(self, other: Self) -> Self { self % other }
             #[inline]
-            fn pow(self, other: Self) -> Self { self.powf(other) }
+            fn pow(self, other: Self) -> Self {
+                // Squares are exact but for one rounding, so that they may be written as products.
+                if other == 2.0 { self * self } else { self.powf(other) }
+            }
             #[inline]
             fn neg(self) -> Self { -self }
             #[inline]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{Function, Inst, Region, Type, Value};
+use heddle_ir::{Function, Inst, Op, Region, Type, Value};
 
 use super::Patch;
 
@@ -66,9 +66,18 @@ impl Copy<'_, '_> {
             let regions = data.regions.iter().map(|&r| self.region(r)).collect();
             let types = data.results.iter().map(|v| (self.types)(callee.ty(*v)));
             let types = types.collect();
+            let op = match &data.op {
+                Op::SeqNew { elem } => Op::SeqNew {
+                    elem: (self.types)(elem),
+                },
+                Op::OptNone { elem } => Op::OptNone {
+                    elem: (self.types)(elem),
+                },
+                op => op.clone(),
+            };
             let new = self
                 .patch
-                .create(data.op.clone(), args, regions, types, data.loc.clone());
+                .create(op, args, regions, types, data.loc.clone());
             let results = self.patch.func.insts[new].results.clone();
             for (&old, &value) in data.results.iter().zip(&results) {
                 self.patch.func.values[value].name = callee.values[old].name.clone();
