@@ -158,7 +158,7 @@ pub struct Exec {
     /// What to run on.
     #[arg(long, value_enum, default_value_t = DeviceArg::Interp)]
     pub device: DeviceArg,
-    /// Compute floats in double precision; outputs are then float64.
+    /// Compute all floats in double precision, without graph passes; outputs are then float64.
     #[arg(long)]
     pub f64: bool,
     /// Skip the graph passes.

@@ -1,7 +1,7 @@
 //! All that can go wrong, with a hint where there is one.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use heddle_interp::{Fault, RunError};
 use heddle_ir::VerifyError;
@@ -32,7 +32,7 @@ pub enum Error {
     #[error(transparent)]
     Import(#[from] ImportError),
     /// A program in text form cannot be parsed.
-    #[error("{}: {error}", .path.display())]
+    #[error("{}", located(.path, .error))]
     Text {
         /// The file.
         path: PathBuf,
@@ -118,6 +118,7 @@ impl Error {
             Error::Import(ImportError::Unsupported(_)) => {
                 Some("`heddle inspect` shows the whole model, with what is not supported".into())
             }
+            Error::Text { error, .. } => error.hint.clone(),
             Error::Internal(_) => Some("this is a bug in Heddle; please report it".into()),
             _ => None,
         }
@@ -130,6 +131,15 @@ impl Error {
             lines(errors)
         ))
     }
+}
+
+/// The place, the message and the source line with a marker; the hint is told apart.
+fn located(path: &Path, error: &ParseError) -> String {
+    let plain = ParseError {
+        hint: None,
+        ..error.clone()
+    };
+    format!("{}: {plain}", path.display())
 }
 
 fn fault_kind(fault: &Fault) -> ErrorKind {

@@ -40,7 +40,8 @@ impl Device {
 pub struct CompileOptions {
     /// What it is to run on.
     pub device: Device,
-    /// Whether the graph passes run.
+    /// Whether the graph passes run. They compute constants in the types that the program states: a run that is to
+    /// compute in `f64` throughout takes the program without them.
     pub optimize: bool,
 }
 
@@ -80,12 +81,14 @@ pub struct Run {
 }
 
 /// Times of the stages on the way to a result.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Reading the model.
     pub load: Duration,
     /// Compiling it.
     pub compile: Duration,
+    /// The graph passes, which are part of compiling.
+    pub passes: Vec<(&'static str, Duration)>,
     /// Running it.
     pub run: Duration,
 }
@@ -101,15 +104,19 @@ pub struct Executable {
 /// Compiles a model: optimises the graph and prepares it for the device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
     let start = Instant::now();
-    let module = model.module.clone();
+    let mut module = model.module.clone();
+    let mut passes = vec![];
     if options.optimize {
-        //on_large_stack(|| heddle_opt::optimize(&mut module));
-        let verified = on_large_stack(|| heddle_ir::verify(&module));
-        verified.map_err(|errors| Error::invalid("a graph pass", &errors))?;
+        let optimized = on_large_stack(|| {
+            passes = heddle_opt::optimize(&mut module).times();
+            heddle_ir::verify(&module)
+        });
+        optimized.map_err(|errors| Error::invalid("a graph pass", &errors))?;
     }
     let report = Report {
         load: model.load_time(),
         compile: start.elapsed(),
+        passes,
         run: Duration::ZERO,
     };
     Ok(Executable {
@@ -146,7 +153,7 @@ impl Executable {
             outputs: names.zip(results).collect(),
             report: Report {
                 run: start.elapsed(),
-                ..self.report
+                ..self.report.clone()
             },
         })
     }

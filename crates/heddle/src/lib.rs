@@ -26,7 +26,7 @@ pub use exec::{
     CompileOptions, Device, Executable, Inputs, Outputs, Report, Run, RunOptions, compile,
 };
 pub use inputs::InputError;
-pub use model::{Format, LoadOptions, Model};
+pub use model::{Fold, Format, LoadOptions, Model};
 pub use stack::on_large_stack;
 
 pub use heddle_interp as interp;

@@ -3,23 +3,58 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use heddle_ir::{Module, Signature};
+use heddle_ir::text::{Loader, parse_with};
+use heddle_ir::{Folder, Module, Op, Signature, Tensor};
 use heddle_onnx::ImportOptions;
 
 use crate::Error;
 use crate::stack::on_large_stack;
 
 /// How a model is read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Evaluate small computations on constants while reading, so that computed shapes become known.
-    pub fold: bool,
+    /// What of its constants is evaluated while reading, so that computed shapes become known.
+    pub fold: Fold,
 }
 
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self { fold: true }
+/// Which computations on constants are done ahead of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fold {
+    /// All small ones.
+    #[default]
+    All,
+    /// Those that give the same in any float type: for runs that compute in `f64` throughout.
+    Exact,
+    /// None.
+    Nothing,
+}
+
+impl Fold {
+    fn folder(self) -> Option<Folder> {
+        match self {
+            Fold::All => Some(heddle_interp::fold),
+            Fold::Exact => Some(fold_exactly),
+            Fold::Nothing => None,
+        }
     }
+}
+
+/// Folds what computes no floats, and what only moves them.
+fn fold_exactly(op: &Op, args: &[&Tensor]) -> Option<Vec<Tensor>> {
+    let moves = matches!(
+        op,
+        Op::Reshape
+            | Op::Transpose { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Broadcast
+            | Op::Slice { .. }
+            | Op::Concat { .. }
+            | Op::Gather { .. }
+    );
+    let results = heddle_interp::fold(op, args)?;
+    let exact = moves || results.iter().all(|t| !t.dtype().is_float());
+    exact.then_some(results)
 }
 
 /// What kind of file a model came from.
@@ -53,6 +88,19 @@ impl Model {
             module,
             path: path.into(),
             format,
+            load_time: start.elapsed(),
+        })
+    }
+
+    /// Reads a program in text form, which has no files beside it. `name` stands for it in errors.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let start = Instant::now();
+        let refuse = |file: &str, _, _| Err(format!("there is no folder to read {file:?} from"));
+        let module = on_large_stack(|| parse_text(Path::new(name), text, &refuse))?;
+        Ok(Self {
+            module,
+            path: name.into(),
+            format: Format::Text,
             load_time: start.elapsed(),
         })
     }
@@ -93,9 +141,7 @@ fn format_of(path: &Path) -> Result<Format, Error> {
 }
 
 fn import(path: &Path, options: &LoadOptions) -> Result<Module, Error> {
-    let folder = options
-        .fold
-        .then_some(heddle_interp::fold as heddle_ir::Folder);
+    let folder = options.fold.folder();
     let module = heddle_onnx::load(path, &ImportOptions { folder })?;
     // The importer promises a valid module: what it refuses, it refuses by itself.
     heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
@@ -113,7 +159,11 @@ fn parse(path: &Path) -> Result<Module, Error> {
     };
     let weights = heddle_onnx::DataFolder::new(folder);
     let load = |file: &str, offset, length| weights.slice(file, offset, length);
-    let module = heddle_ir::text::parse_with(&text, &load).map_err(|error| Error::Text {
+    parse_text(path, &text, &load)
+}
+
+fn parse_text(path: &Path, text: &str, load: Loader) -> Result<Module, Error> {
+    let module = parse_with(text, load).map_err(|error| Error::Text {
         path: path.into(),
         error: Box::new(error),
     })?;

@@ -10,7 +10,7 @@ pub mod test;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use heddle::{CompileOptions, Device, Executable, Inputs, LoadOptions, Model, RunOptions};
+use heddle::{CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions};
 
 use crate::args::{DeviceArg, Exec, Source};
 use crate::fail::{Exit, Failure};
@@ -18,12 +18,14 @@ use crate::npz::{self, Floats};
 
 /// Reads and compiles a model.
 pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
-    let model = Model::load(path, &LoadOptions::default())?;
+    // In double precision nothing is computed ahead of the run, where it would be rounded to the stated types.
+    let fold = if exec.f64 { Fold::Exact } else { Fold::All };
+    let model = Model::load(path, &LoadOptions { fold })?;
     let options = CompileOptions {
         device: match exec.device {
             DeviceArg::Interp => Device::Interp,
         },
-        optimize: !exec.no_opt,
+        optimize: !exec.no_opt && !exec.f64,
     };
     heddle::compile(&model, &options)
 }

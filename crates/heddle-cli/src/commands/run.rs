@@ -71,6 +71,8 @@ fn document(outputs: &Outputs, report: &Report) -> Value {
             "load": seconds(report.load),
             "compile": seconds(report.compile),
             "run": seconds(report.run),
+            "passes": report.passes.iter().map(|(name, d)| (name.to_string(), json!(seconds(*d))))
+                .collect::<serde_json::Map<_, _>>(),
         },
     })
 }
