@@ -13,6 +13,7 @@
 
 mod branch;
 mod call;
+mod flex_attention;
 mod graph;
 mod loops;
 mod node;

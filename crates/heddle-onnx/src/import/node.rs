@@ -208,6 +208,7 @@ impl<'m> Importer<'m> {
             ("", "Loop") => Some(Self::loop_node as _),
             ("", "Scan") => Some(Self::scan_node as _),
             ("", "SequenceMap") => Some(Self::sequence_map as _),
+            ("ai.onnx.preview", "FlexAttention") => Some(Self::flex_attention as _),
             _ => None,
         };
         let poisoned = at.inputs.iter().any(|i| matches!(i, Binding::Poison));
@@ -268,7 +269,8 @@ impl<'m> Importer<'m> {
         Ok(again?.into_iter().map(Binding::Value).collect())
     }
 
-    fn expand_on(
+    /// Runs an expansion on these inputs.
+    pub(super) fn expand_on(
         &self,
         f: &mut Frame<'m>,
         at: &At<'m>,

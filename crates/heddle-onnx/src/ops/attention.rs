@@ -372,3 +372,36 @@ pub(super) fn rotate(
     };
     cx.concat(&[turned, rest], 3)
 }
+
+/// FlexAttention 1 (ai.onnx.preview), its first part: scores of queries and keys, in the type of the softmax. What its graphs
+/// do to scores and probabilities is between the parts.
+pub(crate) fn flex_scores(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (q, k) = (cx.input(0)?, cx.input(1)?);
+    if cx.rank(q)? != 4 || cx.rank(k)? != 4 {
+        let message = "queries and keys must have 4 axes".into();
+        return Err(OpError::Invalid(message));
+    }
+    let scores = scaled_scores(cx, q, k)?;
+    let precision = match (cx.dtype_attr("softmax_precision")?, cx.dtype(q)?) {
+        (Some(precision), _) => precision,
+        (None, DType::F64) => DType::F64,
+        (None, _) => DType::F32,
+    };
+    Ok(vec![cx.cast(scores, precision)?])
+}
+
+/// The second part: probabilities out of scores.
+pub(crate) fn flex_probabilities(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let scores = cx.input(0)?;
+    let last = cx.rank(scores)? - 1;
+    Ok(vec![cx.softmax(scores, &[last])?])
+}
+
+/// The third part: the mean of the values (the second input), weighted with the probabilities (the first).
+pub(crate) fn flex_values(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (weights, v) = (cx.input(0)?, cx.input(1)?);
+    let (precision, dtype) = (cx.dtype(weights)?, cx.dtype(v)?);
+    let v = cx.cast(v, precision)?;
+    let y = weighted_values(cx, weights, v)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}

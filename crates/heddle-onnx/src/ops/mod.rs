@@ -44,6 +44,7 @@ mod tfidf;
 mod training;
 mod tree;
 
+pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
 pub use cx::{NodeCx, OpError};
 pub use elem::dtype_of;
 

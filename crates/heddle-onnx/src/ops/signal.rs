@@ -1,6 +1,6 @@
 //! Signal processing: DFT, STFT, windows. All is computed in double precision and rounded once.
 
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result};
@@ -24,23 +24,29 @@ fn dft(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let dtype = cx.dtype(x)?;
     let rank = cx.rank(x)?;
     let axis = match (cx.opset, cx.opt(2)) {
-        (..20, _) => cx.int_or("axis", 1),
-        (_, None) => -2,
-        (_, Some(axis)) => match cx.const_i64s(axis).as_deref() {
-            Some(&[axis]) => axis,
-            _ => {
-                let message = "an axis that is not known at import".into();
-                return Err(OpError::Unsupported(message));
-            }
-        },
+        (..20, _) => Int::Const(cx.int_or("axis", 1)),
+        (_, None) => Int::Const(-2),
+        (_, Some(axis)) => cx.int_scalar(axis)?,
     };
-    let axis = cx.axis(axis, rank)?;
-    if axis + 1 == rank {
-        let message = "the last axis holds real and imaginary parts".into();
-        return Err(OpError::Invalid(message));
-    }
+    let wide = cx.cast(x, DType::F64)?;
+    let y = match axis {
+        Int::Const(axis) => {
+            let axis = cx.axis(axis, rank)?;
+            if axis + 1 == rank {
+                let message = "the last axis holds real and imaginary parts".into();
+                return Err(OpError::Invalid(message));
+            }
+            let size = cx.size(x, axis)?;
+            dft_along(cx, wide, axis, size)?
+        }
+        Int::Value(axis) => dft_along_computed(cx, wide, axis)?,
+    };
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// The transform that the node's attributes and its length describe.
+fn dft_along(cx: &mut NodeCx, x: Value, axis: usize, size: Int) -> Result<Value> {
     let (inverse, onesided) = (cx.flag("inverse", false), cx.flag("onesided", false));
-    let size = cx.size(x, axis)?;
     let length = match cx.opt(1) {
         Some(length) => cx.int_scalar(length)?,
         None if inverse && onesided => {
@@ -49,9 +55,38 @@ fn dft(cx: &mut NodeCx) -> Result<Vec<Value>> {
         }
         None => size,
     };
-    let x = cx.cast(x, DType::F64)?;
-    let y = transform(cx, x, axis, length, inverse, onesided)?;
-    Ok(vec![cx.cast(y, dtype)?])
+    transform(cx, x, axis, length, inverse, onesided)
+}
+
+/// [`dft_along`] an axis that only the run knows: axes before and after it are joined first.
+fn dft_along_computed(cx: &mut NodeCx, x: Value, axis: Value) -> Result<Value> {
+    let rank = cx.rank(x)? as i64;
+    let shape = cx.shape_of(x)?;
+    let parts = cx.size(x, rank as usize - 1)?;
+    let (zero, one, count) = (cx.b.i64(0), cx.b.i64(1), cx.b.i64(rank));
+    let from_end = cx.add(axis, count)?;
+    let negative = cx.compare(CompareOp::Lt, axis, zero)?;
+    let axis = cx.select(negative, from_end, axis)?;
+    let size = cx.gather(shape, axis, 0)?;
+    let index: Vec<i64> = (0..rank).collect();
+    let index = cx.b.i64s(&index);
+    let is_axis = cx.compare(CompareOp::Eq, index, axis)?;
+    let is_before = cx.compare(CompareOp::Lt, index, axis)?;
+    let is_after = cx.compare(CompareOp::Gt, index, axis)?;
+    let last = cx.b.i64(rank - 1);
+    let is_last = cx.compare(CompareOp::Eq, index, last)?;
+    let before = cx.select(is_before, shape, one)?;
+    let before = cx.reduce(ReduceOp::Prod, before, &[0], false)?;
+    let signal = cx.select(is_last, one, shape)?;
+    let after = cx.select(is_after, signal, one)?;
+    let after = cx.reduce(ReduceOp::Prod, after, &[0], false)?;
+    let joined = [before, size, after].map(Int::Value);
+    let x = cx.reshape_ints(x, &[&joined[..], &[parts]].concat())?;
+    let y = dft_along(cx, x, 1, Int::Value(size))?;
+    let (points, parts) = (cx.size_of(y, 1)?, cx.size_of(y, 3)?);
+    let result = cx.select(is_axis, points, shape)?;
+    let result = cx.select(is_last, parts, result)?;
+    cx.reshape_to(y, result)
 }
 
 /// STFT 17.
