@@ -239,10 +239,7 @@ impl FuncBuilder {
         let f = &self.func;
         let infos: Vec<_> = args
             .iter()
-            .map(|v| Arg {
-                ty: f.ty(*v),
-                known: self.known(*v),
-            })
+            .map(|v| Arg::new(f.ty(*v), self.known(*v)))
             .collect();
         let types = match callee {
             Some(sig) => infer::call_results(sig, &infos)?,

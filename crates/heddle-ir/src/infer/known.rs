@@ -12,7 +12,45 @@ const MAX_KNOWN: usize = 64;
 /// are known at least as dims (some may be unknown).
 pub fn known_results(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
     let result = evaluate(op, args)?;
-    (result.len() <= MAX_KNOWN).then_some(result)
+    let fits = result.len() <= MAX_KNOWN && result.iter().all(|d| fits(result_dtype(op, args), d));
+    fits.then_some(result)
+}
+
+fn result_dtype(op: &Op, args: &[Arg]) -> Option<DType> {
+    let of = |i: usize| Some(args.get(i)?.ty.as_tensor()?.dtype);
+    match op {
+        Op::Const(t) => Some(t.dtype()),
+        Op::Cast { to, .. } => Some(*to),
+        Op::Shape => Some(DType::I64),
+        Op::Compare(_) => Some(DType::Bool),
+        Op::Select => of(1),
+        _ => of(0),
+    }
+}
+
+/// Whether a dim computed without bounds is also what the element type gives: narrow types wrap. Sizes are taken to
+/// fit `i32`, as whoever computes with them in that type does; beyond `i64` dims are unknown anyway.
+fn fits(dtype: Option<DType>, d: &Dim) -> bool {
+    let range = match dtype {
+        Some(DType::I64) => return true,
+        Some(DType::I32) => i64::from(i32::MIN)..=i64::from(i32::MAX),
+        Some(DType::Bool) => 0..=1,
+        Some(DType::I8) => i64::from(i8::MIN)..=i64::from(i8::MAX),
+        Some(DType::I16) => i64::from(i16::MIN)..=i64::from(i16::MAX),
+        Some(DType::U8) => 0..=i64::from(u8::MAX),
+        Some(DType::U16) => 0..=i64::from(u16::MAX),
+        Some(DType::U32) => 0..=i64::from(u32::MAX),
+        // Half of its values are beyond a dim's: a difference below zero would be one of them.
+        Some(DType::U64) => 0..=i64::MAX,
+        _ => return false,
+    };
+    match (d, dtype) {
+        (Dim::Unknown(_), _) => true,
+        (d, dtype) => match d.as_const() {
+            Some(c) => range.contains(&c),
+            None => dtype == Some(DType::I32),
+        },
+    }
 }
 
 fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
@@ -127,6 +165,8 @@ fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
                 })
                 .collect()
         }
+        // Over no axes nothing is combined.
+        Op::Reduce { axes, .. } if axes.is_empty() => Some(known(0)?.to_vec()),
         Op::Reduce { kind, .. } => {
             let mut items = known(0)?.iter().cloned();
             let combine = |a: Dim, b: Dim| match kind {
