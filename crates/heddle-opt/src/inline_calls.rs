@@ -109,7 +109,8 @@ fn inline(patch: &mut Patch, call: Inst, callee: &Function) -> bool {
                 let plain = callee
                     .def_inst(*new)
                     .is_some_and(|d| callee.insts[d].regions.is_empty());
-                a.accepts(&b) || plain && a.meet(&b).is_some_and(|m| a.accepts(&m))
+                let more = |m: &Type| a.accepts(m) && b.accepts(m);
+                a.accepts(&b) || plain && a.meet(&b).is_some_and(|m| more(&m))
             }
         }
     };

@@ -81,6 +81,8 @@ impl Copy<'_, '_> {
             let results = self.patch.func.insts[new].results.clone();
             for (&old, &value) in data.results.iter().zip(&results) {
                 self.patch.func.values[value].name = callee.values[old].name.clone();
+                // What is copied with it relies on its type.
+                self.patch.targets.insert(value);
                 self.values.insert(old, value);
             }
             new

@@ -1,6 +1,6 @@
 //! Puts a region in the place of its owner.
 
-use heddle_ir::{Inst, Region, Value};
+use heddle_ir::{Inst, Region, Type, Value};
 
 use super::Patch;
 
@@ -32,7 +32,8 @@ impl Patch<'_> {
         };
         let fits = |(&old, &new): (&Value, &Value)| {
             let (a, b) = (self.ty(old), self.ty(new));
-            a.accepts(b) || inner(new) && a.meet(b).is_some_and(|m| a.accepts(&m))
+            let more = |m: &Type| a.accepts(m) && b.accepts(m);
+            a.accepts(b) || inner(new) && a.meet(b).is_some_and(|m| more(&m))
         };
         if !params.iter().zip(args).all(fits) || !results.iter().zip(&yields).all(fits) {
             return false;

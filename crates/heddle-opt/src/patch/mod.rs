@@ -36,6 +36,10 @@ pub struct Patch<'f> {
     placed: HashSet<Inst>,
     removed: HashSet<Inst>,
     replaced: HashMap<Value, Value>,
+    /// What others were replaced by.
+    targets: HashSet<Value>,
+    /// How many values there were at first.
+    values: usize,
     /// Replacements that hold inside a region only.
     within: HashMap<Region, Vec<(Value, Value)>>,
     types: HashMap<Value, Type>,
@@ -71,6 +75,8 @@ impl<'f> Patch<'f> {
         }
         visit(func, func.body, &mut home);
         Self {
+            values: func.values.len(),
+            targets: HashSet::new(),
             func,
             stats: Stats::default(),
             home,
@@ -155,13 +161,20 @@ impl<'f> Patch<'f> {
         self.func.insts[inst].results.clone()
     }
 
-    /// Whether `new` may stand for `old` everywhere. `together`: both are computed in the same runs.
-    fn fits(&self, old: Value, new: Value, together: bool) -> bool {
+    /// Whether `new` may stand for `old` everywhere, and the type that it must be given for that, if another one.
+    /// `together`: both are computed in the same runs.
+    fn fits(&self, old: Value, new: Value, together: bool) -> Option<Option<Type>> {
         let (a, b) = (self.ty(old), self.ty(new));
         if self.resolve(new) == old {
-            return false;
+            return None;
         }
-        a.accepts(b) || together && a.meet(b).is_some_and(|m| a.accepts(&m))
+        if a.accepts(b) {
+            return Some(None);
+        }
+        let narrowed = a.meet(b).filter(|m| together && a.accepts(m))?;
+        // What uses the new value already relies on its type, of which only more may be said.
+        let fresh = new.index() >= self.values && !self.targets.contains(&new);
+        (fresh || b.accepts(&narrowed)).then_some(Some(narrowed))
     }
 
     /// Whether `new` is a tensor op's result in the region of `old`'s instruction, so that what is known of
@@ -178,19 +191,19 @@ impl<'f> Patch<'f> {
     /// Whether [`replace`](Self::replace) would succeed.
     pub fn can_replace(&self, old: Value, new: Value) -> bool {
         let new = self.resolve(new);
-        self.fits(old, new, self.together(old, new))
+        self.fits(old, new, self.together(old, new)).is_some()
     }
 
     /// Uses `new` wherever `old` was used. Refused, without effect, if `new`'s type says too little.
     pub fn replace(&mut self, old: Value, new: Value) -> bool {
         let new = self.resolve(new);
-        if !self.can_replace(old, new) {
+        let Some(narrowed) = self.fits(old, new, self.together(old, new)) else {
             return false;
-        }
-        if !self.ty(old).accepts(self.ty(new)) {
-            let narrowed = self.ty(old).meet(self.ty(new)).expect("compatible");
+        };
+        if let Some(narrowed) = narrowed {
             self.types.insert(new, narrowed);
         }
+        self.targets.insert(new);
         self.replaced.insert(old, new);
         true
     }
