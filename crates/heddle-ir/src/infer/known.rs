@@ -122,12 +122,22 @@ fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
         Op::Concat { .. } => {
             let mut all = vec![];
             for arg in args {
-                all.extend_from_slice(arg.known?);
+                match arg.known {
+                    Some(known) => all.extend_from_slice(known),
+                    // A computed part leaves the others as they are.
+                    None => {
+                        let length = arg.ty.as_tensor()?.static_shape()?;
+                        let &[n] = length.as_slice() else {
+                            return None;
+                        };
+                        all.resize(all.len().checked_add(n.min(MAX_KNOWN + 1))?, Dim::UNKNOWN);
+                    }
+                }
                 if all.len() > MAX_KNOWN {
                     return None;
                 }
             }
-            Some(all)
+            all.iter().any(|d| d.as_expr().is_some()).then_some(all)
         }
         Op::Binary(kind) => zip(known(0)?, known(1)?, |a, b| binary(*kind, a, b)),
         Op::Compare(kind) => zip(known(0)?, known(1)?, |a, b| {
