@@ -191,7 +191,12 @@ pub(super) fn attributes(op: &Op) -> Vec<(&'static str, Attr)> {
 }
 
 /// Attributes as they are read, taken out one by one.
-pub(super) struct Attrs(pub(super) Vec<(String, Attr)>);
+#[derive(Default)]
+pub(super) struct Attrs {
+    pub(super) given: Vec<(String, Attr)>,
+    /// Those that the op asked for.
+    pub(super) known: Vec<&'static str>,
+}
 
 /// The op of this name, with its attributes taken from `attrs`; `elem` is the type of the first operand.
 /// `None` when there is no such op. The error is a message.
@@ -392,24 +397,29 @@ fn with_attributes(name: &str, a: &mut Attrs, elem: Option<&Type>) -> Result<Op,
 }
 
 impl Attrs {
-    fn take(&mut self, key: &str) -> Option<Attr> {
-        let at = self.0.iter().position(|(k, _)| k == key)?;
-        Some(self.0.remove(at).1)
+    fn take(&mut self, key: &'static str) -> Option<Attr> {
+        self.known.push(key);
+        let at = self.given.iter().position(|(k, _)| k == key)?;
+        Some(self.given.remove(at).1)
     }
 
-    fn need(&mut self, key: &str) -> Result<Attr, String> {
+    fn need(&mut self, key: &'static str) -> Result<Attr, String> {
         self.take(key)
             .ok_or_else(|| format!("needs the attribute `{key}`"))
     }
 
-    fn size(&mut self, key: &str, default: Option<usize>) -> Result<usize, String> {
+    fn size(&mut self, key: &'static str, default: Option<usize>) -> Result<usize, String> {
         match default {
             Some(default) => self.take(key).map_or(Ok(default), |v| to_size(v, key)),
             None => to_size(self.need(key)?, key),
         }
     }
 
-    fn sizes(&mut self, key: &str, default: Option<Vec<usize>>) -> Result<Vec<usize>, String> {
+    fn sizes(
+        &mut self,
+        key: &'static str,
+        default: Option<Vec<usize>>,
+    ) -> Result<Vec<usize>, String> {
         let attr = match default {
             Some(default) => match self.take(key) {
                 Some(attr) => attr,
@@ -427,7 +437,7 @@ impl Attrs {
         }
     }
 
-    fn flag(&mut self, key: &str, default: bool) -> Result<bool, String> {
+    fn flag(&mut self, key: &'static str, default: bool) -> Result<bool, String> {
         match self.take(key) {
             None => Ok(default),
             Some(Attr::Word(w)) if w == "true" => Ok(true),
@@ -438,7 +448,7 @@ impl Attrs {
 
     fn variant<T: Copy>(
         &mut self,
-        key: &str,
+        key: &'static str,
         from: fn(&str) -> Option<T>,
         default: Option<T>,
     ) -> Result<T, String> {
@@ -449,11 +459,11 @@ impl Attrs {
         }
     }
 
-    fn dtype(&mut self, key: &str) -> Result<DType, String> {
+    fn dtype(&mut self, key: &'static str) -> Result<DType, String> {
         to_variant(self.need(key)?, key, |s| s.parse().ok())
     }
 
-    fn float(&mut self, key: &str, default: f64) -> Result<f64, String> {
+    fn float(&mut self, key: &'static str, default: f64) -> Result<f64, String> {
         let Some(attr) = self.take(key) else {
             return Ok(default);
         };
@@ -468,7 +478,7 @@ impl Attrs {
         super::element::parse(DType::F64, written).map(|bits| f64::from_bits(bits as u64))
     }
 
-    fn string(&mut self, key: &str) -> Result<Option<Arc<str>>, String> {
+    fn string(&mut self, key: &'static str) -> Result<Option<Arc<str>>, String> {
         match self.take(key) {
             None => Ok(None),
             Some(Attr::Str(s)) => Ok(Some(s.into())),

@@ -63,7 +63,7 @@ impl<'a> Parser<'a, '_> {
             return Err(self.error(at, format!("there is no function @{name}")));
         };
         let (operands, attrs) = self.arguments(b, region)?;
-        if let Some((key, _)) = attrs.0.first() {
+        if let Some((key, _)) = attrs.given.first() {
             return Err(self.error(place, format!("a call has no attribute `{key}`")));
         }
         let args = self.resolve(b, region, operands, |p, i| p.param_dtype(callee, i))?;
@@ -97,11 +97,8 @@ impl<'a> Parser<'a, '_> {
             Some(Err(message)) => return Err(self.error(place, format!("{name}: {message}"))),
             Some(Ok(op)) => op,
         };
-        if let Some((key, _)) = attrs.0.first() {
-            let known: Vec<_> = attrs::attributes(&op)
-                .iter()
-                .map(|(k, _)| format!("`{k}`"))
-                .collect();
+        if let Some((key, _)) = attrs.given.first() {
+            let known: Vec<_> = attrs.known.iter().map(|k| format!("`{k}`")).collect();
             let error = self.error(place, format!("{name} has no attribute `{key}`"));
             return Err(match known.is_empty() {
                 true => error,
@@ -136,20 +133,20 @@ impl<'a> Parser<'a, '_> {
     /// Operands and attributes in parentheses.
     fn arguments(&mut self, b: &mut Body, region: Region) -> Result<(Vec<Operand<'a>>, Attrs)> {
         self.expect("(")?;
-        let (mut operands, mut attrs) = (vec![], Attrs(vec![]));
+        let (mut operands, mut attrs) = (vec![], Attrs::default());
         while self.token.token != Token::Mark(")") {
             match self.token.token {
                 Token::Word(key) if self.after() == Some(Token::Mark("=")) => {
                     let place = self.advance()?;
                     self.advance()?;
-                    if attrs.0.iter().any(|(k, _)| k == key) {
+                    if attrs.given.iter().any(|(k, _)| k == key) {
                         return Err(self.error(place, format!("`{key}` is given twice")));
                     }
-                    if attrs.0.len() == 16 {
+                    if attrs.given.len() == 16 {
                         return Err(self.error(place, "too many attributes"));
                     }
                     let attr = self.attribute()?;
-                    attrs.0.push((key.to_string(), attr));
+                    attrs.given.push((key.to_string(), attr));
                 }
                 _ => operands.push(self.operand_or_literal(b, region)?),
             }
