@@ -9,6 +9,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("heddle-interp", &["heddle-ir"]),
     ("heddle-onnx", &["heddle-ir"]),
     ("heddle-opt", &["heddle-ir", "heddle-interp"]),
+    ("heddle-runtime", &[]),
     (
         "heddle",
         &["heddle-ir", "heddle-onnx", "heddle-interp", "heddle-opt"],

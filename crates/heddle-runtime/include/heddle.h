@@ -1,0 +1,270 @@
+/* What an emitted program and the runtime know about each other.
+ *
+ * An emitted program is one C file. It states its counts with HEDDLE_PROGRAM and defines
+ *
+ *     int64_t heddle_plan(const int64_t *sizes, int64_t *table);
+ *     int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);
+ *
+ * It has no mutable globals: several runs of it may go on at the same time.
+ *
+ * heddle_plan is called by one thread, again whenever a size differs from the run before.
+ *   sizes  `size_count` named sizes of this launch, then two that the runtime adds:
+ *          sizes[size_count] is the number of workers, sizes[size_count + 1] the depth limit,
+ *          so that private copies per worker and frames of recursion have a place in scratch.
+ *   table  `table_len` words for the program to fill. The first `output_count` words are the most
+ *          bytes that each output can take: the runtime allocates that much. The next `input_count`
+ *          words are the bytes that the program reads of each input at most: the runtime refuses
+ *          a shorter one. The rest (derived sizes, offsets of buffers) is the program's own.
+ *   returns the bytes of scratch memory, or a negative number if a size overflows.
+ *
+ * heddle_main is called once on each of `workers` threads, with worker = 0 .. workers - 1, and all of
+ * them run the same control flow. It returns 0 or an error code; a function that returns a non-zero
+ * code must be left at once with that code (HEDDLE_TRY), because the other workers leave, too.
+ * Other functions of the same type may be exported (HEDDLE_ENTRY) and dispatched by name.
+ *
+ * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs to 8.
+ * This header is part of the key of cached programs. It uses atomics and no fences, so that
+ * ThreadSanitizer understands it.
+ */
+#ifndef HEDDLE_H
+#define HEDDLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#endif
+
+#define HEDDLE_ABI 1
+#define HEDDLE_MAX_RANK 8
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sleeping uses the low half of counters");
+
+/* Error codes. The two values that go with each stand behind it. */
+enum {
+  HEDDLE_OK = 0,
+  HEDDLE_CANCELLED = 1,      /* – */
+  HEDDLE_TIMEOUT = 2,        /* –, raised by the runtime */
+  HEDDLE_INDEX = 3,          /* index, size of the axis */
+  HEDDLE_SHAPE = 4,          /* one size, the other that should agree with it */
+  HEDDLE_DEPTH = 5,          /* depth reached, limit */
+  HEDDLE_ITERATIONS = 6,     /* iterations done, limit */
+  HEDDLE_BOUND = 7,          /* size, the bound that was planned for it */
+  HEDDLE_FIRST_CUSTOM = 256, /* from here on: the program's own, any values */
+};
+
+/* A row-major tensor without gaps. Dims beyond the rank are unspecified. */
+typedef struct heddle_tensor {
+  void *data;
+  int64_t dims[HEDDLE_MAX_RANK];
+  int32_t rank;
+  int32_t reserved;
+} heddle_tensor;
+
+/* What went wrong first. `code` turns non-zero once; whoever did it writes the rest. */
+typedef struct heddle_error {
+  uint32_t code;
+  uint32_t site; /* a row of the emitted program's site table */
+  int64_t values[2];
+} heddle_error;
+
+/* One worker's counter, which others wait on, and on a line of its own what only it uses. */
+typedef struct heddle_lane {
+  _Alignas(128) uint64_t signalled;
+  uint32_t sleepers;
+  _Alignas(64) uint64_t round; /* barriers passed by this worker in this dispatch */
+} heddle_lane;
+
+/* The barrier of all workers. */
+typedef struct heddle_sync {
+  _Alignas(128) uint64_t arrived;
+  _Alignas(128) uint32_t sleepers;
+} heddle_sync;
+
+typedef struct heddle_env {
+  const heddle_tensor *inputs;
+  heddle_tensor *outputs; /* the program sets dims and rank; data is allocated, see heddle_plan */
+  const void *const *constants;
+  const int64_t *sizes; /* as in heddle_plan */
+  const int64_t *table; /* as heddle_plan left it */
+  uint8_t *scratch;
+  heddle_sync *sync;
+  heddle_lane *lanes; /* one for each worker */
+  heddle_error *error;
+  const uint32_t *cancel; /* not zero: stop */
+  int64_t max_depth;
+  int64_t max_iterations;
+  uint32_t spins;  /* how often a wait looks before it yields its core */
+  uint32_t yields; /* how often it then yields before it sleeps */
+} heddle_env;
+
+#define HEDDLE_EXPORT __attribute__((visibility("default"), used))
+
+/* The counts that the runtime allocates by; once per program. */
+typedef struct heddle_about {
+  int64_t abi, inputs, outputs, constants, sizes, table_len;
+} heddle_about;
+
+#define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
+  HEDDLE_EXPORT const int64_t heddle_table_len = (table_len);                                      \
+  HEDDLE_EXPORT const heddle_about heddle_program = {HEDDLE_ABI, (inputs), (outputs),              \
+                                                     (constants), (sizes), (table_len)}
+
+#define HEDDLE_PLAN HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table)
+#define HEDDLE_ENTRY(name)                                                                         \
+  HEDDLE_EXPORT int32_t name(const heddle_env *env, int32_t worker, int32_t workers)
+#define HEDDLE_MAIN HEDDLE_ENTRY(heddle_main)
+
+HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table);
+HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);
+
+#define HEDDLE_INLINE static inline __attribute__((unused))
+#define HEDDLE_COLD static __attribute__((unused, noinline, cold))
+#define HEDDLE_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HEDDLE_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Leaves the function with the code of `call` if that is not zero. */
+#define HEDDLE_TRY(call)                                                                           \
+  do {                                                                                             \
+    int32_t heddle_code_ = (call);                                                                 \
+    if (HEDDLE_UNLIKELY(heddle_code_)) return heddle_code_;                                        \
+  } while (0)
+
+HEDDLE_INLINE void heddle_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");
+#endif
+}
+
+HEDDLE_INLINE void heddle_yield(void) {
+#if defined(__linux__)
+  sched_yield();
+#else
+  heddle_pause();
+#endif
+}
+
+/* Sleeps at most two milliseconds while the low half of `word` is `seen`. The bound makes a flag that
+ * is set without a wake-up (cancellation) noticed in time. */
+HEDDLE_COLD void heddle_sleep(uint64_t *word, uint32_t seen) {
+#if defined(__linux__)
+  struct timespec bound = {0, 2000000};
+  syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, &bound, NULL, 0);
+#else
+  (void)word;
+  (void)seen;
+#endif
+}
+
+HEDDLE_COLD void heddle_wake(uint64_t *word) {
+#if defined(__linux__)
+  syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+#else
+  (void)word;
+#endif
+}
+
+/* Raises an error unless there is one; returns the code that stands. */
+HEDDLE_COLD int32_t heddle_fail(const heddle_env *env, uint32_t code, uint32_t site, int64_t a,
+                                int64_t b) {
+  uint32_t standing = HEDDLE_OK;
+  if (!__atomic_compare_exchange_n(&env->error->code, &standing, code, 0, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE))
+    return (int32_t)standing;
+  env->error->site = site;
+  env->error->values[0] = a;
+  env->error->values[1] = b;
+  heddle_wake(&env->sync->arrived);
+  return (int32_t)code;
+}
+
+/* Not zero when the run is to stop: an error was raised, or the run was cancelled. To be called in
+ * every iteration of a loop that has no barrier or wait in it. */
+HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
+  uint32_t code = __atomic_load_n(&env->error->code, __ATOMIC_RELAXED);
+  if (HEDDLE_UNLIKELY(code)) return (int32_t)code;
+  if (HEDDLE_UNLIKELY(__atomic_load_n(env->cancel, __ATOMIC_RELAXED)))
+    return heddle_fail(env, HEDDLE_CANCELLED, 0, 0, 0);
+  return 0;
+}
+
+/* Waits until `*word` is at least `target`: looks, then yields, then sleeps.
+ *
+ * A sleeper counts itself in `sleepers` before the kernel compares the word again, and who changes
+ * the word looks at `sleepers` after that; all four are sequentially consistent, so one sees the other. */
+HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t *sleepers,
+                                 uint64_t target) {
+  for (uint32_t i = 0; i < env->spins; i++) {
+    heddle_pause();
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) >= target) return heddle_poll(env);
+    if ((i & 63) == 63) HEDDLE_TRY(heddle_poll(env));
+  }
+  for (uint32_t i = 0; i < env->yields; i++) {
+    heddle_yield();
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) >= target) return heddle_poll(env);
+    HEDDLE_TRY(heddle_poll(env));
+  }
+  int32_t code = 0;
+  __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+  for (;;) {
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    if (seen >= target) break;
+    code = heddle_poll(env);
+    if (code) break;
+    heddle_sleep(word, (uint32_t)seen);
+  }
+  __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+  return code ? code : heddle_poll(env);
+}
+
+/* Waits until all workers have come here. What any of them wrote before is seen by all after. */
+HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
+  if (workers == 1) return heddle_poll(env);
+  heddle_sync *sync = env->sync;
+  uint64_t target = ++env->lanes[worker].round * (uint64_t)workers;
+  if (__atomic_add_fetch(&sync->arrived, 1, __ATOMIC_SEQ_CST) >= target) {
+    if (HEDDLE_UNLIKELY(__atomic_load_n(&sync->sleepers, __ATOMIC_SEQ_CST)))
+      heddle_wake(&sync->arrived);
+    return heddle_poll(env);
+  }
+  return heddle_await(env, &sync->arrived, &sync->sleepers, target);
+}
+
+/* Lets others go on who wait for this worker to reach `epoch`. Epochs of one worker only grow during a
+ * dispatch and start above 0. What it wrote before is seen by those after their wait. */
+HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
+  heddle_lane *lane = &env->lanes[worker];
+  __atomic_exchange_n(&lane->signalled, epoch, __ATOMIC_SEQ_CST);
+  if (HEDDLE_UNLIKELY(__atomic_load_n(&lane->sleepers, __ATOMIC_SEQ_CST)))
+    heddle_wake(&lane->signalled);
+}
+
+/* Waits until worker `other` has signalled `epoch` or a later one. */
+HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
+  heddle_lane *lane = &env->lanes[other];
+  if (__atomic_load_n(&lane->signalled, __ATOMIC_ACQUIRE) >= epoch) return heddle_poll(env);
+  return heddle_await(env, &lane->signalled, &lane->sleepers, epoch);
+}
+
+/* Before iteration number `done` (from 0) of a loop: stops at the limit, or when the run is to stop. */
+HEDDLE_INLINE int32_t heddle_iteration(const heddle_env *env, uint32_t site, int64_t done) {
+  if (HEDDLE_UNLIKELY(done >= env->max_iterations))
+    return heddle_fail(env, HEDDLE_ITERATIONS, site, done, env->max_iterations);
+  return heddle_poll(env);
+}
+
+/* Before a call that makes the stack `depth` frames deep. */
+HEDDLE_INLINE int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t depth) {
+  if (HEDDLE_UNLIKELY(depth > env->max_depth))
+    return heddle_fail(env, HEDDLE_DEPTH, site, depth, env->max_depth);
+  return heddle_poll(env);
+}
+
+#endif

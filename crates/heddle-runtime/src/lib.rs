@@ -1,0 +1,3 @@
+//! Devices: builds emitted programs, allocates their memory and runs them.
+
+pub mod abi;
