@@ -113,32 +113,35 @@ enum AxisList {
     Computed(Value),
 }
 
+impl AxisList {
+    /// As an `i64[k]` value.
+    fn value(&self, cx: &mut NodeCx) -> Value {
+        match self {
+            AxisList::Known(axes) => cx.b.i64s(axes),
+            AxisList::Computed(axes) => *axes,
+        }
+    }
+}
+
 fn squeeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let axes = axes_of(cx)?;
-    let y = match axes {
-        Some(AxisList::Known(axes)) => {
-            let axes = if axes.iter().all(|a| *a >= 0) {
-                cx.axes(&axes, usize::MAX >> 1)?
-            } else {
-                cx.axes(&axes, cx.rank(x)?)?
-            };
-            cx.squeeze(x, &axes)?
-        }
-        Some(AxisList::Computed(axes)) => {
-            let rank = cx.rank(x)?;
-            let keep = mask_without(cx, rank, axes)?;
-            let kept = cx.true_indices(keep)?;
-            if let Some(rest) = cx.len_of(axes).and_then(|k| rank.checked_sub(k)) {
-                cx.set_len(kept, rest)?;
-            }
-            let shape = cx.shape_of(x)?;
-            let sizes = cx.gather(shape, kept, 0)?;
-            cx.reshape_to(x, sizes)?
-        }
-        None => squeeze_all(cx, x)?,
+    let Some(axes) = axes_of(cx)? else {
+        return Ok(vec![squeeze_all(cx, x)?]);
     };
-    Ok(vec![y])
+    if let Some(axes) = normal_axes(cx, x, &axes, 0)? {
+        return Ok(vec![cx.squeeze(x, &axes)?]);
+    }
+    let axes = axes.value(cx);
+    let shape = cx.shape_of(x)?;
+    let count = cx.shape_of(shape)?;
+    let keep = mask_without(cx, count, axes)?;
+    let kept = cx.true_indices(keep)?;
+    let rest = cx.tensor_ty(x)?.rank().zip(cx.len_of(axes));
+    if let Some(rest) = rest.and_then(|(rank, k)| rank.checked_sub(k)) {
+        cx.set_len(kept, rest)?;
+    }
+    let sizes = cx.gather(shape, kept, 0)?;
+    Ok(vec![cx.reshape_to(x, sizes)?])
 }
 
 /// Removes all axes of size 1; where a size is not known, not even the result's rank is.
@@ -155,9 +158,8 @@ fn squeeze_all(cx: &mut NodeCx, x: Value) -> Result<Value> {
     cx.reshape_to(x, sizes)
 }
 
-/// `bool[len]`, false at the positions that an `i64[k]` value lists.
-fn mask_without(cx: &mut NodeCx, len: usize, positions: Value) -> Result<Value> {
-    let len = cx.b.i64s(&[len as i64]);
+/// `bool[len]`, false at the positions that an `i64[k]` value lists; `len` is `i64[1]`.
+fn mask_without(cx: &mut NodeCx, len: Value, positions: Value) -> Result<Value> {
     let all = cx.full(DType::Bool, len, 1.0)?;
     let count = cx.shape_of(positions)?;
     let none = cx.full(DType::Bool, count, 0.0)?;
@@ -170,38 +172,44 @@ fn mask_without(cx: &mut NodeCx, len: usize, positions: Value) -> Result<Value> 
 
 fn unsqueeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let y = match axes_of(cx)? {
-        None => return Err(OpError::Invalid("the axes are missing".into())),
-        Some(AxisList::Known(axes)) => {
-            let rank = match cx.tensor_ty(x)?.rank() {
-                Some(rank) => rank + axes.len(),
-                None if axes.iter().all(|a| *a >= 0) => usize::MAX >> 1,
-                None => cx.rank(x)?,
-            };
-            let axes = cx.axes(&axes, rank)?;
-            cx.unsqueeze(x, &axes)?
-        }
-        Some(AxisList::Computed(axes)) => {
-            let rank = cx.rank(x)?;
-            let Some(added) = cx.len_of(axes) else {
-                return Err(OpError::Unsupported(
-                    "a number of axes that is not known at import".into(),
-                ));
-            };
-            let old = mask_without(cx, rank + added, axes)?;
-            let old = cx.true_indices(old)?;
-            cx.set_len(old, rank)?;
-            let ones = cx.b.i64s(&vec![1; rank + added]);
-            let shape = cx.shape_of(x)?;
-            let scatter = Op::ScatterElements {
-                axis: 0,
-                reduce: ScatterReduce::Set,
-            };
-            let sizes = cx.op(scatter, &[ones, old, shape])?;
-            cx.reshape_to(x, sizes)?
-        }
+    let axes = axes_of(cx)?.ok_or_else(|| OpError::Invalid("the axes are missing".into()))?;
+    let added = match &axes {
+        AxisList::Known(axes) => Some(axes.len()),
+        AxisList::Computed(axes) => cx.len_of(*axes),
     };
-    Ok(vec![y])
+    if let Some(axes) = normal_axes(cx, x, &axes, added.unwrap_or(0))? {
+        return Ok(vec![cx.unsqueeze(x, &axes)?]);
+    }
+    // The old sizes go where no new axis is.
+    let axes = axes.value(cx);
+    let shape = cx.shape_of(x)?;
+    let (old, new) = (cx.shape_of(shape)?, cx.shape_of(axes)?);
+    let count = cx.add(old, new)?;
+    let keep = mask_without(cx, count, axes)?;
+    let kept = cx.true_indices(keep)?;
+    if let Some(rank) = cx.tensor_ty(x)?.rank() {
+        cx.set_len(kept, rank)?;
+    }
+    let ones = cx.full(DType::I64, count, 1.0)?;
+    let scatter = Op::ScatterElements {
+        axis: 0,
+        reduce: ScatterReduce::Set,
+    };
+    let sizes = cx.op(scatter, &[ones, kept, shape])?;
+    Ok(vec![cx.reshape_to(x, sizes)?])
+}
+
+/// The axes in ascending order, unless they are computed, or are negative and the rank is not known. `added` axes
+/// are counted besides the operand's.
+fn normal_axes(cx: &NodeCx, x: Value, axes: &AxisList, added: usize) -> Result<Option<Vec<usize>>> {
+    let AxisList::Known(axes) = axes else {
+        return Ok(None);
+    };
+    match cx.tensor_ty(x)?.rank() {
+        Some(rank) => cx.axes(axes, rank + added).map(Some),
+        None if axes.iter().all(|a| *a >= 0) => cx.axes(axes, usize::MAX >> 1).map(Some),
+        None => Ok(None),
+    }
 }
 
 fn transpose(cx: &mut NodeCx) -> Result<Vec<Value>> {

@@ -157,7 +157,12 @@ fn lstm_step(
     functions: &[Activation],
 ) -> Result<Vec<Value>> {
     let (h, c, gates) = (state[0], state[1], weights.gates);
-    let [f, g, last] = [functions[0], functions[1], functions[2]];
+    let [f, g] = [functions[0], functions[1]];
+    // The clip bounds sums of products, as in ONNX Runtime; the cell is no such sum.
+    let last = Activation {
+        clip: None,
+        ..functions[2]
+    };
     let recurrent = cx.matmul(h, weights.r[0])?;
     let sums = cx.add(now, recurrent)?;
     let peep = |cx: &mut NodeCx, gate: Value, which: usize, cell: Value| match weights.peepholes {
@@ -229,7 +234,7 @@ pub(super) struct Activation {
     kind: Kind,
     alpha: f64,
     beta: f64,
-    /// Bound on the function's operand.
+    /// Bound on the sums that gates apply the function to.
     clip: Option<f64>,
 }
 
