@@ -126,10 +126,10 @@ pub struct CheckArgs {
     #[arg(short, long, value_name = "FILE")]
     pub expect: PathBuf,
     /// Relative tolerance.
-    #[arg(long, default_value_t = 1e-3, value_parser = tolerance)]
+    #[arg(long, default_value_t = 1e-3, value_parser = tolerance, allow_negative_numbers = true)]
     pub rtol: f64,
     /// Absolute tolerance.
-    #[arg(long, default_value_t = 1e-7, value_parser = tolerance)]
+    #[arg(long, default_value_t = 1e-7, value_parser = tolerance, allow_negative_numbers = true)]
     pub atol: f64,
     #[command(flatten)]
     pub exec: Exec,
@@ -174,7 +174,7 @@ pub struct Exec {
     #[arg(long, value_name = "N")]
     pub max_depth: Option<usize>,
     /// Stop after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
 }
 
@@ -198,10 +198,10 @@ pub struct TestArgs {
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
     /// Relative tolerance, where a case has none of its own.
-    #[arg(long, default_value_t = 1e-3, value_parser = tolerance)]
+    #[arg(long, default_value_t = 1e-3, value_parser = tolerance, allow_negative_numbers = true)]
     pub rtol: f64,
     /// Absolute tolerance, where a case has none of its own.
-    #[arg(long, default_value_t = 1e-7, value_parser = tolerance)]
+    #[arg(long, default_value_t = 1e-7, value_parser = tolerance, allow_negative_numbers = true)]
     pub atol: f64,
     #[command(flatten)]
     pub exec: Exec,

@@ -1,0 +1,97 @@
+//! What goes wrong before a model runs, and how it is reported.
+
+use crate::setup::{DOUBLER, Scratch};
+
+#[test]
+fn text_errors_show_the_line() {
+    let s = Scratch::new();
+    s.write(
+        "m.heddle",
+        DOUBLER.replace("add(%h, %h)", "add(%h, %nowhere)"),
+    );
+    s.heddle("run m.heddle --random 0").fails(
+        3,
+        &[
+            "error: m.heddle: line 3",
+            "%twice = add(%h, %nowhere)",
+            "^^^",
+        ],
+    );
+    s.write("m.heddle", "fn @main( -> () {");
+    s.heddle("inspect m.heddle").fails(3, &["line 1", "^"]);
+    s.write("m.heddle", [0xff, 0xfe, 0x00]);
+    s.heddle("inspect m.heddle")
+        .fails(6, &["m.heddle", "UTF-8"]);
+}
+
+#[test]
+fn files_that_are_not_there() {
+    let s = Scratch::new();
+    s.heddle("run none.onnx").fails(6, &["none.onnx"]);
+    s.heddle("run none.heddle").fails(6, &["none.heddle"]);
+    s.write("m.txt", "");
+    s.heddle("run m.txt")
+        .fails(3, &["neither .onnx nor .heddle"]);
+    s.write("m.onnx", "not protobuf at all");
+    s.heddle("run m.onnx").fails(3, &["m.onnx"]);
+    std::fs::create_dir(s.path("d.onnx")).unwrap();
+    s.heddle("run d.onnx").fails(6, &["d.onnx"]);
+}
+
+#[test]
+fn usage_errors() {
+    let s = Scratch::new();
+    s.heddle("").fails(2, &["Usage"]);
+    s.heddle("walk m.onnx").fails(2, &["walk"]);
+    s.heddle("run m.onnx --device gpu")
+        .fails(2, &["gpu", "interp"]);
+    s.heddle("run m.onnx --max-memory 2X")
+        .fails(2, &["2X", "unit"]);
+    s.heddle("run m.onnx --timeout never")
+        .fails(2, &["seconds"]);
+    s.heddle("run m.onnx --size n").fails(2, &["NAME=N"]);
+}
+
+#[test]
+fn help_documents_commands_and_exit_codes() {
+    let s = Scratch::new();
+    let help = s.heddle("--help").ok();
+    for command in ["run", "check", "test", "inspect", "compile", "opt"] {
+        assert!(help.contains(command), "{help}");
+        let text = s.heddle(&format!("{command} --help")).ok();
+        assert!(text.contains(&format!("heddle {command} ")), "{text}");
+        assert!(text.contains("Examples:"), "{text}");
+    }
+    assert!(
+        help.contains("Exit codes:") && help.contains("70"),
+        "{help}"
+    );
+}
+
+#[test]
+fn errors_are_json_too() {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    let done = s.heddle("run m.heddle --json").fails(3, &["missing"]);
+    let json: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(json["error"]["kind"], "invalid");
+    assert_eq!(json["error"]["exit_code"], 3);
+    assert!(
+        json["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`x` (f32[n])")
+    );
+    assert!(json["error"]["hint"].as_str().unwrap().contains("--random"));
+}
+
+#[test]
+fn text_from_a_model_cannot_drive_the_terminal() {
+    let s = Scratch::new();
+    let evil =
+        "fn @main(%\"a\\u{1b}[31m\": f32[]) -> (%y: f32[]) {\n  return %\"a\\u{1b}[31m\"\n}\n";
+    s.write("m.heddle", evil);
+    let done = s.heddle("run m.heddle").fails(3, &["missing"]);
+    assert!(!done.err.contains('\x1b'), "{:?}", done.err);
+    assert!(!s.heddle("inspect m.heddle").ok().contains('\x1b'));
+}

@@ -1,0 +1,10 @@
+//! Drives the `heddle` command as people do: arguments in; files, text and exit status out.
+
+mod check;
+mod errors;
+mod inspect;
+mod npz;
+mod opt;
+mod run;
+mod setup;
+mod suite;

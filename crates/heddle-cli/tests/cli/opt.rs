@@ -1,0 +1,121 @@
+//! `heddle opt` and `heddle compile`.
+
+use std::process::Stdio;
+
+use crate::setup::{DOUBLER, Scratch, doubler_inputs};
+
+const WASTEFUL: &str = "\
+fn @main(%x: f32[2]) -> (%y: f32[2]) {
+  %dead = neg(%x)
+  %c = add(1.0: f32[], 2.0: f32[])
+  %y = mul(%x, %c)
+  return %y
+}
+";
+
+#[test]
+fn passes_apply_in_order() {
+    let s = Scratch::new();
+    s.write("m.heddle", WASTEFUL);
+    let text = s.heddle("opt m.heddle --pass remove_dead").ok();
+    assert!(!text.contains("neg") && text.contains("add"), "{text}");
+    let text = s
+        .heddle("opt m.heddle --pass fold_constants,remove_dead")
+        .ok();
+    assert!(!text.contains("neg") && !text.contains("add"), "{text}");
+    let all = s.heddle("opt m.heddle").ok();
+    assert!(!all.contains("neg") && !all.contains("add"), "{all}");
+}
+
+#[test]
+fn what_is_printed_reads_back() {
+    let s = Scratch::new();
+    s.write("m.heddle", WASTEFUL);
+    s.heddle("opt m.heddle -o a.heddle").ok();
+    assert_eq!(s.heddle("opt a.heddle").ok(), s.read("a.heddle"));
+    s.heddle("compile m.heddle --emit ir -o b.heddle").ok();
+    assert_eq!(s.read("b.heddle"), s.read("a.heddle"));
+    assert_eq!(
+        s.list(),
+        ["a.heddle", "b.heddle", "m.heddle"],
+        "no empty file of weights"
+    );
+}
+
+#[test]
+fn standard_input_is_a_file() {
+    let s = Scratch::new();
+    s.write("m.heddle", WASTEFUL);
+    let file = std::fs::File::open(s.path("m.heddle")).unwrap();
+    let text = s.heddle_with("opt - --pass remove_dead", |c| {
+        c.stdin(Stdio::from(file));
+    });
+    assert_eq!(text.ok(), s.heddle("opt m.heddle --pass remove_dead").ok());
+}
+
+#[test]
+fn passes_are_listed_and_unknown_ones_refused() {
+    let s = Scratch::new();
+    let list = s.heddle("opt --list").ok();
+    assert!(
+        list.lines().count() >= 5 && list.contains("remove_dead"),
+        "{list}"
+    );
+    s.write("m.heddle", WASTEFUL);
+    s.heddle("opt m.heddle --pass polish")
+        .fails(2, &["no pass `polish`", "remove_dead"]);
+    s.heddle("opt").fails(2, &[]);
+}
+
+#[test]
+fn large_constants_go_to_a_file_beside_the_text() {
+    let s = Scratch::new();
+    let many: Vec<_> = (0..500).map(|i| format!("{i}.0")).collect();
+    let list = many.join(", ");
+    s.write(
+        "m.heddle",
+        format!("fn @main(%x: f32[500]) -> (%y: f32[500]) {{\n  return add(%x, [{list}])\n}}\n"),
+    );
+    s.heddle("compile m.heddle --emit ir -o out.heddle").ok();
+    assert_eq!(s.list(), ["m.heddle", "out.heddle", "out.weights"]);
+    assert!(
+        s.read("out.heddle")
+            .contains("file(\"out.weights\", 0, 2000)")
+    );
+    let run = |model: &str| {
+        s.heddle(&format!("run {model} --random 4 -o {model}.npz"))
+            .ok();
+        s.elements::<f32>(&format!("{model}.npz"), "y")
+    };
+    assert_eq!(run("m.heddle"), run("out.heddle"));
+    // Written over what it was read from.
+    s.heddle("compile out.heddle --emit ir -o out.heddle").ok();
+    assert_eq!(run("m.heddle"), run("out.heddle"));
+    std::fs::write(s.path("out.weights"), [0; 100]).unwrap();
+    s.heddle("run out.heddle --random 4")
+        .fails(3, &["out.weights", "100 bytes"]);
+    let away = s
+        .read("out.heddle")
+        .replace("out.weights", "../out.weights");
+    s.write("away.heddle", away);
+    s.heddle("run away.heddle --random 4")
+        .fails(3, &["not a path below"]);
+}
+
+#[test]
+fn compiled_programs_run_alike() {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    s.npz("in.npz", &doubler_inputs());
+    s.write("c.heddle", s.heddle("compile m.heddle --emit ir").ok());
+    let plain = s.heddle("compile m.heddle --emit ir --no-opt").ok();
+    assert!(plain.contains("loop"), "{plain}");
+    for args in ["run m.heddle", "run m.heddle --no-opt", "run c.heddle"] {
+        s.heddle(&format!("{args} -i in.npz -o out.npz")).ok();
+        assert_eq!(
+            s.elements::<f32>("out.npz", "y").1,
+            [4.0, -8.0, 2.0],
+            "{args}"
+        );
+    }
+}
