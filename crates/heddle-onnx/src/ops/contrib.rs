@@ -1,6 +1,328 @@
-//! Operators of the domain com.microsoft that exporters of transformers emit.
+//! Operators of the domain com.microsoft that exporters of transformers emit, as ONNX Runtime defines them.
 
-use super::Table;
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{DType, Value};
+
+use super::attention::{join_heads, rotate, scaled_scores, split_heads, weighted_values};
+use super::cx::{NodeCx, Result};
+use super::norm::{affine, deviation, moments};
+use super::sizes::Int;
+use super::{OpError, Table};
 
 /// The operators of this file.
-pub(super) const OPS: Table = &[];
+pub(super) const OPS: Table = &[
+    ("FusedMatMul", fused_matmul),
+    ("Gelu", gelu),
+    ("BiasGelu", bias_gelu),
+    ("FastGelu", fast_gelu),
+    ("QuickGelu", quick_gelu),
+    ("SkipLayerNormalization", skip_layer_normalization),
+    (
+        "SkipSimplifiedLayerNormalization",
+        skip_simplified_layer_normalization,
+    ),
+    (
+        "SimplifiedLayerNormalization",
+        simplified_layer_normalization,
+    ),
+    ("MultiHeadAttention", multi_head_attention),
+    ("RotaryEmbedding", rotary_embedding),
+];
+
+/// What ONNX Runtime's optimiser puts into the default domain although ONNX does not define it there.
+pub(super) const DEFAULT_DOMAIN: Table = &[(
+    "SimplifiedLayerNormalization",
+    simplified_layer_normalization,
+)];
+
+/// `alpha * A' B'`, where A and B may be transposed in their last two axes.
+fn fused_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    if cx.flag("transBatchA", false) || cx.flag("transBatchB", false) {
+        let message = "transBatchA and transBatchB".into();
+        return Err(OpError::Unsupported(message));
+    }
+    let transposed = |cx: &mut NodeCx, i: usize, flag: &str| {
+        let x = cx.input(i)?;
+        let rank = cx.rank(x)?;
+        if !cx.flag(flag, false) || rank < 2 {
+            return Ok(x);
+        }
+        let mut perm: Vec<usize> = (0..rank).collect();
+        perm.swap(rank - 1, rank - 2);
+        cx.transpose(x, &perm)
+    };
+    let a = transposed(cx, 0, "transA")?;
+    let b = transposed(cx, 1, "transB")?;
+    let y = cx.matmul(a, b)?;
+    let alpha = cx.scalar_like(y, f64::from(cx.float_or("alpha", 1.0)))?;
+    Ok(vec![cx.mul(y, alpha)?])
+}
+
+/// `x / 2 * (1 + erf(x / sqrt(2)))`.
+fn gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    Ok(vec![exact_gelu(cx, x)?])
+}
+
+/// Gelu of a sum with a bias.
+fn bias_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, bias) = (cx.input(0)?, cx.input(1)?);
+    let sum = cx.add(x, bias)?;
+    Ok(vec![exact_gelu(cx, sum)?])
+}
+
+fn exact_gelu(cx: &mut NodeCx, x: Value) -> Result<Value> {
+    let dtype = cx.dtype(x)?;
+    let x = cx.widen(x)?;
+    let factor = cx.scalar_like(x, std::f64::consts::FRAC_1_SQRT_2)?;
+    let scaled = cx.mul(x, factor)?;
+    let gate = cx.unary(UnaryOp::Erf, scaled)?;
+    gated(cx, x, gate, dtype)
+}
+
+/// Gelu with tanh in place of erf, of a sum with a bias if there is one.
+fn fast_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let mut x = cx.input(0)?;
+    if let Some(bias) = cx.opt(1) {
+        x = cx.add(x, bias)?;
+    }
+    let dtype = cx.dtype(x)?;
+    let x = cx.widen(x)?;
+    let square = cx.mul(x, x)?;
+    let [cubic, one, factor] =
+        [0.044715, 1.0, (2.0 / std::f64::consts::PI).sqrt()].map(|v| cx.scalar_like(x, v));
+    let term = cx.mul(square, cubic?)?;
+    let sum = cx.add(term, one?)?;
+    let inner = cx.mul(x, sum)?;
+    let inner = cx.mul(inner, factor?)?;
+    let gate = cx.unary(UnaryOp::Tanh, inner)?;
+    Ok(vec![gated(cx, x, gate, dtype)?])
+}
+
+/// `x / 2 * (1 + gate)`.
+fn gated(cx: &mut NodeCx, x: Value, gate: Value, dtype: DType) -> Result<Value> {
+    let (half, one) = (cx.scalar_like(x, 0.5)?, cx.scalar_like(x, 1.0)?);
+    let gate = cx.add(gate, one)?;
+    let x = cx.mul(x, half)?;
+    let y = cx.mul(x, gate)?;
+    cx.cast(y, dtype)
+}
+
+/// `x * sigmoid(alpha * x)`.
+fn quick_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let dtype = cx.dtype(x)?;
+    let x = cx.widen(x)?;
+    let alpha = cx.scalar_like(x, f64::from(cx.float_or("alpha", 1.702)))?;
+    let scaled = cx.mul(x, alpha)?;
+    let gate = cx.unary(UnaryOp::Sigmoid, scaled)?;
+    let y = cx.mul(x, gate)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// Inputs: x, skip, gamma, beta, bias; outputs: the normalised sum, its mean, inverse deviation, and the sum.
+fn skip_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (sum, dtype) = skip_sum(cx, 4)?;
+    let last = cx.rank(sum)? - 1;
+    let epsilon = f64::from(cx.float_or("epsilon", 1e-12));
+    let (mean, var) = moments(cx, sum, &[last])?;
+    let deviation = deviation(cx, var, epsilon)?;
+    let centered = cx.sub(sum, mean)?;
+    let y = cx.div(centered, deviation)?;
+    let gamma = cx.input(2)?;
+    let gamma = cx.widen(gamma)?;
+    let beta = cx.opt(3).map(|b| cx.widen(b)).transpose()?;
+    let y = affine(cx, y, gamma, beta)?;
+    let one = cx.scalar_like(deviation, 1.0)?;
+    let inverse = cx.div(one, deviation)?;
+    let (y, sum) = (cx.cast(y, dtype)?, cx.cast(sum, dtype)?);
+    Ok(vec![y, mean, inverse, sum])
+}
+
+/// Inputs: x, skip, gamma, bias; outputs as of [`skip_layer_normalization`].
+fn skip_simplified_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (sum, dtype) = skip_sum(cx, 3)?;
+    let last = cx.rank(sum)? - 1;
+    let epsilon = f64::from(cx.float_or("epsilon", 1e-12));
+    let gamma = cx.input(2)?;
+    let gamma = cx.widen(gamma)?;
+    let (y, inverse) = root_mean_square(cx, sum, &[last], epsilon)?;
+    let y = cx.mul(y, gamma)?;
+    let (y, sum) = (cx.cast(y, dtype)?, cx.cast(sum, dtype)?);
+    // There is no mean; what stands in its place is never asked for.
+    Ok(vec![y, inverse, inverse, sum])
+}
+
+fn skip_sum(cx: &mut NodeCx, bias: usize) -> Result<(Value, DType)> {
+    let (x, skip) = (cx.input(0)?, cx.input(1)?);
+    let dtype = cx.dtype(x)?;
+    let (x, skip) = (cx.widen(x)?, cx.widen(skip)?);
+    let mut sum = cx.add(x, skip)?;
+    if let Some(bias) = cx.opt(bias) {
+        let bias = cx.widen(bias)?;
+        sum = cx.add(sum, bias)?;
+    }
+    Ok((sum, dtype))
+}
+
+/// RMSNormalization by its older name.
+fn simplified_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, scale) = (cx.input(0)?, cx.input(1)?);
+    let dtype = cx.dtype(scale)?;
+    let rank = cx.rank(x)?;
+    let axes: Vec<usize> = (cx.axis(cx.int_or("axis", -1), rank)?..rank).collect();
+    let epsilon = f64::from(cx.float_or("epsilon", 1e-5));
+    let x = cx.widen(x)?;
+    let scale = cx.widen(scale)?;
+    let (y, inverse) = root_mean_square(cx, x, &axes, epsilon)?;
+    let y = cx.mul(y, scale)?;
+    Ok(vec![cx.cast(y, dtype)?, inverse])
+}
+
+/// `x / sqrt(mean(x^2) + epsilon)` and the inverse of that root.
+fn root_mean_square(
+    cx: &mut NodeCx,
+    x: Value,
+    axes: &[usize],
+    epsilon: f64,
+) -> Result<(Value, Value)> {
+    let squares = cx.mul(x, x)?;
+    let mean = cx.mean(squares, axes, true)?;
+    let root = deviation(cx, mean, epsilon)?;
+    let one = cx.scalar_like(root, 1.0)?;
+    Ok((cx.div(x, root)?, cx.div(one, root)?))
+}
+
+/// Inputs: query, key, value, bias, key padding mask, attention bias, past key, past value.
+fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let heads = cx.int_req("num_heads")?;
+    let (Some(key), Some(value)) = (cx.opt(1), cx.opt(2)) else {
+        let message = "queries, keys and values packed into one input".into();
+        return Err(OpError::Unsupported(message));
+    };
+    let query = cx.input(0)?;
+    if cx.opt(8).is_some() || cx.opt(9).is_some() {
+        return Err(OpError::Unsupported("a shared cache of keys".into()));
+    }
+    // One bias for the projections of all three, each of its own width.
+    let mut parts = vec![query, key, value];
+    if let Some(bias) = cx.opt(3) {
+        let mut start = Int::Const(0);
+        for part in &mut parts {
+            let rank = cx.rank(*part)?;
+            if rank != 3 {
+                let message = "a bias for heads that are apart".into();
+                return Err(OpError::Unsupported(message));
+            }
+            let end = cx.size(*part, 2)?;
+            let end = cx.int_add(start, end)?;
+            let bounds = [cx.ints_value(&[start])?, cx.ints_value(&[end])?];
+            let step = cx.b.i64s(&[1]);
+            let slice = heddle_ir::Op::Slice { axes: vec![0] };
+            let share = cx.op(slice, &[bias, bounds[0], bounds[1], step])?;
+            *part = cx.add(*part, share)?;
+            start = end;
+        }
+    }
+    for part in &mut parts {
+        if cx.rank(*part)? == 3 {
+            *part = split_heads(cx, *part, Some(heads))?;
+        }
+    }
+    let [q, mut k, mut v] = [parts[0], parts[1], parts[2]];
+    if let (Some(past_key), Some(past_value)) = (cx.opt(6), cx.opt(7)) {
+        k = cx.concat(&[past_key, k], 2)?;
+        v = cx.concat(&[past_value, v], 2)?;
+    }
+    let dtype = cx.dtype(q)?;
+    let mut scores = scaled_scores(cx, q, k)?;
+    let filter = f64::from(cx.float_or("mask_filter_value", -10000.0));
+    let keys = cx.size_of(k, 2)?;
+    if let Some(mask) = cx.opt(4) {
+        let kept = match cx.rank(mask)? {
+            // How many keys count.
+            1 => {
+                let zero = cx.b.i64(0);
+                let index = cx.range(zero, keys)?;
+                let lengths = cx.cast(mask, DType::I64)?;
+                let lengths = cx.unsqueeze(lengths, &[1, 2, 3])?;
+                cx.compare(CompareOp::Lt, index, lengths)?
+            }
+            rank @ 2..=3 => {
+                let mask = cx.cast(mask, DType::Bool)?;
+                let axes: &[usize] = if rank == 2 { &[1, 2] } else { &[1] };
+                cx.unsqueeze(mask, axes)?
+            }
+            rank => return Err(OpError::Invalid(format!("a mask of {rank} axes"))),
+        };
+        scores = filtered(cx, scores, kept, filter)?;
+    }
+    if cx.flag("unidirectional", false) {
+        // Queries are the last positions; each sees the keys up to itself.
+        let queries = cx.size_of(q, 2)?;
+        let zero = cx.b.i64(0);
+        let rows = cx.range(zero, queries)?;
+        let before = cx.sub(keys, queries)?;
+        let rows = cx.add(rows, before)?;
+        let rows = cx.unsqueeze(rows, &[1])?;
+        let columns = cx.range(zero, keys)?;
+        let kept = cx.compare(CompareOp::Le, columns, rows)?;
+        scores = filtered(cx, scores, kept, f64::NEG_INFINITY)?;
+    }
+    if let Some(bias) = cx.opt(5) {
+        scores = cx.add(scores, bias)?;
+    }
+    let logits = cx.widen(scores)?;
+    let weights = cx.softmax(logits, &[3])?;
+    let weights = cx.cast(weights, dtype)?;
+    let y = weighted_values(cx, weights, v)?;
+    let y = join_heads(cx, y)?;
+    Ok(vec![y, k, v, scores])
+}
+
+/// Scores with `filter` added where a key does not count.
+fn filtered(cx: &mut NodeCx, scores: Value, kept: Value, filter: f64) -> Result<Value> {
+    let zero = cx.scalar_like(scores, 0.0)?;
+    let filter = cx.scalar_like(scores, filter)?;
+    let bias = cx.select(kept, zero, filter)?;
+    cx.binary(BinaryOp::Add, scores, bias)
+}
+
+/// Inputs: x, positions (of all tokens, or of the first one), cosines and sines `[positions, rotary / 2]`.
+fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, positions) = (cx.input(0)?, cx.input(1)?);
+    let (cos, sin) = (cx.input(2)?, cx.input(3)?);
+    if cx.flag("is_packed_batching", false) {
+        return Err(OpError::Unsupported("is_packed_batching".into()));
+    }
+    let packed = cx.rank(x)? == 3;
+    let rotary = cx.int_or("rotary_embedding_dim", 0);
+    let value = if packed {
+        let heads = match (cx.int_or("num_heads", 0), cx.shape(x)?[2].as_const()) {
+            (heads @ 1.., _) => heads,
+            // The caches tell how wide a head is.
+            (_, Some(hidden)) => match cx.shape(cos)?[1].as_const() {
+                Some(half @ 1..) => hidden / (2 * half),
+                _ => return Err(OpError::Unsupported("an unknown number of heads".into())),
+            },
+            _ => return Err(OpError::Unsupported("an unknown number of heads".into())),
+        };
+        split_heads(cx, x, Some(heads))?
+    } else {
+        split_heads(cx, x, None)?
+    };
+    let positions = match cx.rank(positions)? {
+        2 => positions,
+        _ => {
+            let zero = cx.b.i64(0);
+            let length = cx.size_of(value, 2)?;
+            let index = cx.range(zero, length)?;
+            let first = cx.cast(positions, DType::I64)?;
+            let index = cx.add(index, first)?;
+            cx.unsqueeze(index, &[0])?
+        }
+    };
+    let (cos, sin) = (cx.gather(cos, positions, 0)?, cx.gather(sin, positions, 0)?);
+    let y = rotate(cx, value, cos, sin, rotary, cx.flag("interleaved", false))?;
+    Ok(vec![if packed { join_heads(cx, y)? } else { y }])
+}

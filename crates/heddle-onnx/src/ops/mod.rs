@@ -91,6 +91,7 @@ const TABLES: &[(&str, Table)] = &[
     ("", resize::OPS),
     ("", roi::OPS),
     ("", signal::OPS),
+    ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
 ];
 
