@@ -475,6 +475,9 @@ impl NodeCx<'_> {
 
     /// A value of this type and shape (`i64[k]`), all elements one number.
     pub fn full(&mut self, dtype: DType, shape: Value, value: f64) -> Result<Value> {
+        if !dtype.is_arith() && dtype != DType::Bool {
+            return Err(OpError::Unsupported(format!("arithmetic on {dtype}")));
+        }
         let scalar = self.b.scalar(dtype, value);
         self.broadcast_to(scalar, shape)
     }

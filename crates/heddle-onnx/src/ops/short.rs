@@ -193,6 +193,10 @@ impl NodeCx<'_> {
         if rank == 0 {
             return Err(OpError::Invalid("a scalar has no axes".into()));
         }
+        if rank > 64 {
+            let message = format!("a computed axis of {rank} axes");
+            return Err(OpError::Unsupported(message));
+        }
         let axis = self.to_index(axis)?;
         let zero = self.b.i64(0);
         let negative = self.compare(CompareOp::Lt, axis, zero)?;

@@ -10,6 +10,9 @@ use super::cx::{NodeCx, OpError, Result};
 
 pub(super) const OPS: Table = &[("TfIdfVectorizer", vectorize)];
 
+/// Each skip is an expansion of its own.
+const MAX_SKIPS: usize = 256;
+
 /// Listed n-grams of one length.
 struct Grams {
     length: usize,
@@ -33,6 +36,11 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }
     let skips = usize::try_from(cx.int_req("max_skip_count")?)
         .map_err(|_| OpError::Invalid("max_skip_count is negative".into()))?;
+    if skips > MAX_SKIPS {
+        return Err(OpError::Unsupported(format!(
+            "max_skip_count above {MAX_SKIPS}"
+        )));
+    }
     let x = match cx.dtype(x)? {
         DType::Str => x,
         _ => cx.cast(x, DType::I64)?,

@@ -88,8 +88,9 @@ fn tensor_attr(cx: &NodeCx, name: &str) -> Result<Tensor> {
 /// A tensor of one number a node, with zeros for the leaves.
 fn padded(cx: &mut NodeCx, name: &str, leaves: usize) -> Result<Value> {
     let tensor = tensor_attr(cx, name)?;
-    let zeros = Tensor::splat(tensor.dtype(), vec![leaves], 0.0);
-    let (a, b) = (cx.b.constant(tensor), cx.b.constant(zeros));
+    let zero = cx.zero(tensor.dtype())?;
+    let count = cx.b.i64s(&[leaves as i64]);
+    let (a, b) = (cx.b.constant(tensor), cx.broadcast_to(zero, count)?);
     cx.concat(&[a, b], 0)
 }
 
@@ -153,26 +154,52 @@ fn read(cx: &NodeCx) -> Result<Trees> {
     })
 }
 
-/// The levels below the roots: after as many steps as there are nodes only a cycle could go on.
+/// The most nodes on a path from a root to a leaf.
 fn depth(roots: &[i64], yes: &[i64], no: &[i64], nodes: usize) -> Result<i64> {
-    let inner = |n: &i64| usize::try_from(*n).is_ok_and(|n| n < nodes);
-    if roots.iter().any(|r| !inner(r)) {
-        return Err(OpError::Invalid("a root is no node".into()));
+    let inner = |n: i64| usize::try_from(n).ok().filter(|n| *n < nodes);
+    /// What is known of a node: nothing, that its depth waits for its children's, its depth.
+    #[derive(Clone, Copy)]
+    enum Mark {
+        Fresh,
+        Open,
+        Done(i64),
     }
-    let mut level: Vec<i64> = roots.to_vec();
-    for depth in 0..=nodes {
-        if level.is_empty() {
-            return Ok(depth as i64);
+    let mut marks = vec![Mark::Fresh; nodes];
+    let mut stack = vec![];
+    for &root in roots {
+        stack.push(inner(root).ok_or_else(|| OpError::Invalid("a root is no node".into()))?);
+    }
+    while let Some(&node) = stack.last() {
+        let children = [yes[node], no[node]].map(inner).into_iter().flatten();
+        match marks[node] {
+            Mark::Fresh => {
+                marks[node] = Mark::Open;
+                for child in children {
+                    match marks[child] {
+                        Mark::Fresh => stack.push(child),
+                        Mark::Open => {
+                            return Err(OpError::Invalid("the trees have a cycle".into()));
+                        }
+                        Mark::Done(_) => {}
+                    }
+                }
+            }
+            Mark::Open => {
+                let below = children.map(|c| match marks[c] {
+                    Mark::Done(depth) => depth,
+                    _ => 0,
+                });
+                marks[node] = Mark::Done(1 + below.max().unwrap_or(0));
+                stack.pop();
+            }
+            Mark::Done(_) => drop(stack.pop()),
         }
-        let below = level
-            .iter()
-            .flat_map(|&n| [yes[n as usize], no[n as usize]]);
-        let mut next: Vec<i64> = below.filter(inner).collect();
-        next.sort_unstable();
-        next.dedup();
-        level = next;
     }
-    Err(OpError::Invalid("the trees have a cycle".into()))
+    let of = |r: &i64| match inner(*r).map(|r| marks[r]) {
+        Some(Mark::Done(depth)) => depth,
+        _ => 0,
+    };
+    Ok(roots.iter().map(of).max().unwrap_or(0))
 }
 
 /// The sets of those nodes that ask for membership, as pairs of node and member, sorted as the nodes are visited

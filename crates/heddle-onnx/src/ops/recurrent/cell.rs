@@ -39,7 +39,8 @@ struct Gates {
 impl Gates {
     /// Gates `first..first + count` of the last axis.
     fn take(self, cx: &mut NodeCx, x: Value, first: i64, count: i64) -> Result<Value> {
-        let axis = cx.rank(x)? - 1;
+        let axis = cx.rank(x)?.checked_sub(1);
+        let axis = axis.ok_or_else(|| OpError::Invalid("an input has too few axes".into()))?;
         let [first, last] = [first, first + count].map(|g| cx.b.i64(g));
         let start = cx.mul(self.hidden, first)?;
         let end = cx.mul(self.hidden, last)?;
