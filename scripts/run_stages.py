@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = shlex.quote(sys.executable)
 HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/corpus"
+OPSETS = "target/opset-cases"
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
@@ -21,6 +22,8 @@ STAGES = {
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt",
+    "opset-dump": f"{PYTHON} tests/onnx/opset_cases.py {OPSETS}",
+    "opset-cases": f"{HEDDLE} test {OPSETS}",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
