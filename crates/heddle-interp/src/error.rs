@@ -144,9 +144,7 @@ pub enum Fault {
         shape: Vec<usize>,
     },
     /// The memory limit.
-    #[error(
-        "needs {needed} bytes while {live} are in use, over the limit of {limit} (raise it with --max-memory)"
-    )]
+    #[error("needs {needed} bytes of memory while {live} are in use, over the limit of {limit}")]
     Memory {
         /// Bytes asked for.
         needed: u64,
@@ -156,23 +154,19 @@ pub enum Fault {
         limit: u64,
     },
     /// The system has no memory left.
-    #[error("the system could not provide {needed} bytes (lower --max-memory to be told earlier)")]
+    #[error("the system could not provide {needed} bytes of memory")]
     OutOfMemory {
         /// Bytes asked for.
         needed: u64,
     },
     /// The loop limit.
-    #[error(
-        "the loop did not end within {limit} iterations (raise the limit with --max-iterations)"
-    )]
+    #[error("the loop did not end within {limit} iterations")]
     Iterations {
         /// The limit.
         limit: u64,
     },
     /// The limit of nested calls.
-    #[error(
-        "the call of @{function} would nest {depth} deep, over the limit of {limit} (raise it with --max-depth)"
-    )]
+    #[error("the call of @{function} would nest {depth} deep, over the limit of {limit}")]
     Depth {
         /// The function to be called.
         function: String,
@@ -182,7 +176,7 @@ pub enum Fault {
         limit: usize,
     },
     /// The time limit.
-    #[error("the time limit of {limit:?} is over (raise it with --timeout)")]
+    #[error("the time limit of {limit:?} is over")]
     Timeout {
         /// The limit.
         limit: Duration,
@@ -202,7 +196,30 @@ pub enum Fault {
     },
 }
 
+impl RunError {
+    /// What to do about it, in terms of the command line's options.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            RunError::At { fault, .. } | RunError::Input(InputError::Fault { fault, .. }) => {
+                fault.hint()
+            }
+            RunError::Input(_) => None,
+        }
+    }
+}
+
 impl Fault {
+    fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Fault::Memory { .. } => "raise the limit with --max-memory",
+            Fault::OutOfMemory { .. } => "a lower --max-memory tells earlier",
+            Fault::Iterations { .. } => "raise the limit with --max-iterations",
+            Fault::Depth { .. } => "raise the limit with --max-depth",
+            Fault::Timeout { .. } => "raise the limit with --timeout",
+            _ => return None,
+        })
+    }
+
     /// The fault of an op that does not take this element type.
     pub(crate) fn dtype(op: &str, dtype: DType) -> Fault {
         Fault::Unsupported(format!("{op} of {dtype}"))

@@ -206,7 +206,7 @@ fn endless_recursion_stops_at_the_limit() {
     fails(
         FOREVER,
         &[],
-        "the call of @f would nest 10001 deep, over the limit of 10000 (raise it with --max-depth)",
+        "the call of @f would nest 10001 deep, over the limit of 10000",
     );
     // A limit that memory does not allow for.
     let options = Options {

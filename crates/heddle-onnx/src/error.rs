@@ -54,7 +54,7 @@ pub enum ImportError {
         max: i64,
     },
     /// A node breaks its operator's specification, or its inputs do not fit it.
-    #[error("{op} node `{name}`: {message}{}", hint(hint_text))]
+    #[error("{op} node `{name}`: {message}")]
     Node {
         /// The operator, as `Conv` or `domain::Op`.
         op: String,
@@ -76,6 +76,22 @@ pub enum ImportError {
         /// What is counted.
         what: &'static str,
     },
+}
+
+impl ImportError {
+    /// What to do about it, if that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ImportError::Node { hint_text, .. } if !hint_text.is_empty() => Some(hint_text.clone()),
+            ImportError::Opset { version, min, .. } if version < min => {
+                Some("convert the model with onnx.version_converter".into())
+            }
+            ImportError::Unsupported(_) => {
+                Some("`heddle inspect` shows the whole model, with what is not supported".into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// One operator (and reason) that is not supported, with the nodes that use it.
@@ -129,13 +145,6 @@ fn domain_name(domain: &str) -> String {
     match domain {
         "" => "ONNX's operator set".to_owned(),
         domain => format!("operator set {domain}"),
-    }
-}
-
-fn hint(text: &str) -> String {
-    match text {
-        "" => String::new(),
-        text => format!(" (hint: {text})"),
     }
 }
 

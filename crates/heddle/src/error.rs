@@ -115,9 +115,8 @@ impl Error {
             Error::Draw(DrawError::TooLarge { .. }) => {
                 Some("choose smaller sizes with --size NAME=N".into())
             }
-            Error::Import(ImportError::Unsupported(_)) => {
-                Some("`heddle inspect` shows the whole model, with what is not supported".into())
-            }
+            Error::Import(error) => error.hint(),
+            Error::Run(error) => error.hint().map(str::to_string),
             Error::Text { error, .. } => error.hint.clone(),
             Error::Internal(_) => Some("this is a bug in Heddle; please report it".into()),
             _ => None,
