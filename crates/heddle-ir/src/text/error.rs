@@ -31,7 +31,7 @@ impl ParseError {
         (offset, line, column): (usize, u32, u32),
         width: usize,
         message: String,
-    ) -> Self {
+    ) -> Box<Self> {
         let start = text[..offset].rfind('\n').map_or(0, |n| n + 1);
         // Only a window of a long line is shown, so that an error in a line of megabytes stays readable.
         let before: Vec<char> = text[start..offset].chars().rev().take(SHOWN / 2).collect();
@@ -46,18 +46,18 @@ impl ParseError {
             .take_while(|c| *c != '\n')
             .count()
             .clamp(1, SHOWN);
-        Self {
+        Box::new(Self {
             line,
             column,
             message,
             hint: None,
             source: source.collect::<String>().trim_end().to_string(),
             marker: (before.len(), width),
-        }
+        })
     }
 
     /// Adds a hint.
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = Some(hint.into());
         self
     }

@@ -91,13 +91,18 @@ impl<'a> Lexer<'a> {
     }
 
     /// An error at a place.
-    pub(super) fn error(&self, pos: Pos, len: usize, message: impl Into<String>) -> ParseError {
+    pub(super) fn error(
+        &self,
+        pos: Pos,
+        len: usize,
+        message: impl Into<String>,
+    ) -> Box<ParseError> {
         let place = (pos.offset, pos.line + 1, pos.column + 1);
         ParseError::new(self.text, place, len, message.into())
     }
 
     /// Reads the next token.
-    pub(super) fn next(&mut self) -> Result<Spanned<'a>, ParseError> {
+    pub(super) fn next(&mut self) -> Result<Spanned<'a>, Box<ParseError>> {
         self.skip_blanks();
         let pos = self.pos;
         let rest = self.rest();
@@ -153,7 +158,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn name(&mut self, sigil: &str) -> Result<Name<'a>, ParseError> {
+    fn name(&mut self, sigil: &str) -> Result<Name<'a>, Box<ParseError>> {
         let pos = self.pos;
         self.take(1);
         let rest = self.rest();
@@ -173,7 +178,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// What stands between quotes; its escapes are valid.
-    fn string(&mut self) -> Result<&'a str, ParseError> {
+    fn string(&mut self) -> Result<&'a str, Box<ParseError>> {
         let pos = self.pos;
         self.take(1);
         let rest = self.rest();

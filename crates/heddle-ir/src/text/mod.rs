@@ -81,7 +81,7 @@ pub type Loader<'a> = &'a dyn Fn(&str, u64, u64) -> Result<Bytes, String>;
 
 /// [`parse`] for a program with constants that lie in files.
 pub fn parse_with(text: &str, load: Loader) -> Result<Module, ParseError> {
-    parse::module(text, load)
+    parse::module(text, load).map_err(|e| *e)
 }
 
 /// Writes a program with all its constants. Printing what the text reads back as gives the same text.

@@ -196,7 +196,7 @@ impl<'a> Parser<'a, '_> {
         Ok(inst)
     }
 
-    fn type_error(&self, place: Spanned, op: &Op, error: infer::TypeError) -> ParseError {
+    fn type_error(&self, place: Spanned, op: &Op, error: infer::TypeError) -> Box<ParseError> {
         let message = error.to_string();
         let widens = matches!(op, Op::Loop { .. }) && message.contains("carried value");
         let error = self.error(place, message);
@@ -271,11 +271,11 @@ impl<'a> Parser<'a, '_> {
         place: Spanned,
         defs: &[Def],
     ) -> Result<Inst> {
-        let named = |p: &mut Self| match p.token.token {
-            Token::Value(_) => Ok(Some((p.token, p.value_name()?))),
-            _ => Ok(None),
+        let at = self.token;
+        let iteration = match at.token {
+            Token::Value(_) => Some((self.value_name()?, at)),
+            _ => None,
         };
-        let iteration = named(self)?;
         let mut args = vec![];
         let trip = self.eat_word("trip")?;
         if trip {
@@ -288,7 +288,7 @@ impl<'a> Parser<'a, '_> {
         let region = b.f.regions.push(RegionData::default());
         let first = b.f.add_param(region, Type::scalar(DType::I64), None);
         let mut params: Vec<_> = iteration
-            .map(|(at, name)| (name, at, first))
+            .map(|(name, at)| (name, at, first))
             .into_iter()
             .collect();
         let mut carried = 0;

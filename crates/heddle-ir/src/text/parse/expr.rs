@@ -121,7 +121,7 @@ impl<'a> Parser<'a, '_> {
         self.push(b, region, (op, args, vec![]), place, defs)
     }
 
-    fn unknown_op(&self, name: &str, place: Spanned) -> super::ParseError {
+    fn unknown_op(&self, name: &str, place: Spanned) -> Box<super::ParseError> {
         let error = self.error(place, format!("`{name}` is no operation"));
         let best = attrs::names().map(|n| (distance(name, n), n)).min();
         match best {

@@ -87,6 +87,7 @@ impl<'a> Parser<'a, '_> {
             shape: vec![],
             count: 0,
             looks_like: None,
+            is_part: false,
         };
         // The token that is looked at has left the lexer: elements are read again from its beginning.
         let lexer = self.lexer.at(place.pos);
@@ -173,7 +174,8 @@ impl<'a> Parser<'a, '_> {
             Token::Word("inf" | "nan") => DType::F32,
             Token::Word("true" | "false") if !is_signed => DType::Bool,
             Token::Str(_) if !is_signed => DType::Str,
-            Token::Mark("(") if !is_signed => DType::C64,
+            // The parts of a complex number are real.
+            Token::Mark("(") if !is_signed && !scan.is_part => DType::C64,
             _ => return Err(self.expected("an element")),
         };
         self.advance()?;
@@ -182,6 +184,7 @@ impl<'a> Parser<'a, '_> {
                 shape: vec![],
                 count: 0,
                 looks_like: Some(DType::F32),
+                is_part: true,
             };
             self.scan_element(&mut part)?;
             self.expect(",")?;
@@ -305,6 +308,8 @@ struct Scan {
     shape: Vec<usize>,
     count: usize,
     looks_like: Option<DType>,
+    /// Of a complex number.
+    is_part: bool,
 }
 
 /// The next element's bits; brackets and commas before it are passed over.
@@ -312,7 +317,8 @@ fn read_element(source: &mut Lexer, dtype: DType) -> Result<u128> {
     let mut negative = false;
     loop {
         let at = source.next()?;
-        let misfit = |source: &Lexer, m: String| -> ParseError { source.error(at.pos, at.len, m) };
+        let misfit =
+            |source: &Lexer, m: String| -> Box<ParseError> { source.error(at.pos, at.len, m) };
         let text = match at.token {
             Token::Mark("-") => {
                 negative = true;

@@ -14,7 +14,8 @@ use super::lexer::{Lexer, Name, Pos, Spanned, Token};
 use super::{Loader, MAX_SPLAT};
 use crate::{DimBound, FuncId, MAX_NESTING, Module, Signature, Type};
 
-pub(super) type Result<T> = std::result::Result<T, ParseError>;
+/// Errors are boxed: the parser recurses, and its frames hold many results.
+pub(super) type Result<T> = std::result::Result<T, Box<ParseError>>;
 
 pub(super) fn module(text: &str, load: Loader) -> Result<Module> {
     if text.len() >= u32::MAX as usize {
@@ -251,11 +252,11 @@ impl<'a> Parser<'a, '_> {
 
     // ---- errors and limits
 
-    fn error(&self, place: Spanned, message: impl Into<String>) -> ParseError {
+    fn error(&self, place: Spanned, message: impl Into<String>) -> Box<ParseError> {
         self.lexer.error(place.pos, place.len, message)
     }
 
-    fn expected(&self, what: &str) -> ParseError {
+    fn expected(&self, what: &str) -> Box<ParseError> {
         let found = match self.token.token {
             Token::Word(w) => format!("`{w}`"),
             Token::Value(n) => format!("value %{}", n.text()),
