@@ -67,8 +67,11 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut weights = guarded_softmax(cx, logits)?;
     if let Some(bias) = bias {
         // Rows without a key count nothing, whatever their scores are.
-        let last = cx.rank(bias)? - 1;
-        let highest = cx.reduce(ReduceOp::Max, bias, &[last], true)?;
+        let last = cx.rank(bias)?.checked_sub(1);
+        let highest = match last {
+            Some(last) => cx.reduce(ReduceOp::Max, bias, &[last], true)?,
+            None => bias,
+        };
         let none = cx.scalar_like(highest, f64::NEG_INFINITY)?;
         let masked = cx.compare(CompareOp::Eq, highest, none)?;
         let zero = cx.scalar_like(weights, 0.0)?;
@@ -93,10 +96,8 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// `x[b, s, h * d]` as `[b, h, s, d]`; what has four axes stays as it is.
 pub(super) fn split_heads(cx: &mut NodeCx, x: Value, heads: Option<i64>) -> Result<Value> {
     let Some(heads) = heads else {
-        return match cx.rank(x)? {
-            4 => Ok(x),
-            rank => Err(OpError::Invalid(format!("an input has {rank} axes, not 4"))),
-        };
+        four_axes(cx, x)?;
+        return Ok(x);
     };
     let sizes = cx.sizes(x)?;
     let [batch, length, hidden] = sizes[..] else {
@@ -377,10 +378,8 @@ pub(super) fn rotate(
 /// do to scores and probabilities is between the parts.
 pub(crate) fn flex_scores(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (q, k) = (cx.input(0)?, cx.input(1)?);
-    if cx.rank(q)? != 4 || cx.rank(k)? != 4 {
-        let message = "queries and keys must have 4 axes".into();
-        return Err(OpError::Invalid(message));
-    }
+    four_axes(cx, q)?;
+    four_axes(cx, k)?;
     let scores = scaled_scores(cx, q, k)?;
     let precision = match (cx.dtype_attr("softmax_precision")?, cx.dtype(q)?) {
         (Some(precision), _) => precision,
@@ -393,15 +392,24 @@ pub(crate) fn flex_scores(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// The second part: probabilities out of scores.
 pub(crate) fn flex_probabilities(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let scores = cx.input(0)?;
-    let last = cx.rank(scores)? - 1;
-    Ok(vec![cx.softmax(scores, &[last])?])
+    four_axes(cx, scores)?;
+    Ok(vec![cx.softmax(scores, &[3])?])
 }
 
 /// The third part: the mean of the values (the second input), weighted with the probabilities (the first).
 pub(crate) fn flex_values(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (weights, v) = (cx.input(0)?, cx.input(1)?);
+    four_axes(cx, weights)?;
+    four_axes(cx, v)?;
     let (precision, dtype) = (cx.dtype(weights)?, cx.dtype(v)?);
     let v = cx.cast(v, precision)?;
     let y = weighted_values(cx, weights, v)?;
     Ok(vec![cx.cast(y, dtype)?])
+}
+
+fn four_axes(cx: &NodeCx, x: Value) -> Result<()> {
+    match cx.rank(x)? {
+        4 => Ok(()),
+        rank => Err(OpError::Invalid(format!("an input has {rank} axes, not 4"))),
+    }
 }

@@ -123,7 +123,7 @@ fn quick_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// Inputs: x, skip, gamma, beta, bias; outputs: the normalised sum, its mean, inverse deviation, and the sum.
 fn skip_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (sum, dtype) = skip_sum(cx, 4)?;
-    let last = cx.rank(sum)? - 1;
+    let last = cx.axis(-1, cx.rank(sum)?)?;
     let epsilon = f64::from(cx.float_or("epsilon", 1e-12));
     let (mean, var) = moments(cx, sum, &[last])?;
     let deviation = deviation(cx, var, epsilon)?;
@@ -142,7 +142,7 @@ fn skip_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// Inputs: x, skip, gamma, bias; outputs as of [`skip_layer_normalization`].
 fn skip_simplified_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (sum, dtype) = skip_sum(cx, 3)?;
-    let last = cx.rank(sum)? - 1;
+    let last = cx.axis(-1, cx.rank(sum)?)?;
     let epsilon = f64::from(cx.float_or("epsilon", 1e-12));
     let gamma = cx.input(2)?;
     let gamma = cx.widen(gamma)?;
@@ -301,8 +301,8 @@ fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let heads = match (cx.int_or("num_heads", 0), cx.shape(x)?[2].as_const()) {
             (heads @ 1.., _) => heads,
             // The caches tell how wide a head is.
-            (_, Some(hidden)) => match cx.shape(cos)?[1].as_const() {
-                Some(half @ 1..) => hidden / (2 * half),
+            (_, Some(hidden)) => match cx.shape(cos)?.get(1).and_then(|d| d.as_const()) {
+                Some(half @ 1..) => hidden / 2 / half,
                 _ => return Err(OpError::Unsupported("an unknown number of heads".into())),
             },
             _ => return Err(OpError::Unsupported("an unknown number of heads".into())),

@@ -289,14 +289,16 @@ impl Pool {
         let outer: Vec<usize> = (0..k).map(|i| 2 * i).collect();
         let inner: Vec<usize> = (0..k).map(|i| 2 * i + 1).collect();
         let perm = [outer, inner].concat();
-        let elements: i64 = self.kernel.iter().product::<usize>() as i64;
         let image_perm: Vec<usize> = [0, 1]
             .into_iter()
             .chain(perm.iter().map(|p| p + 2))
             .collect();
         let patches = cx.transpose(patches, &image_perm)?;
         let sizes: Vec<Int> = (0..k).map(|i| cx.size(y, i + 2)).collect::<Result<_>>()?;
-        let count = Int::Const(elements);
+        let mut count = Int::Const(1);
+        for &size in &self.kernel {
+            count = cx.int_mul(count, size as i64)?;
+        }
         let flat = [&[cx.size(y, 0)?, cx.size(y, 1)?], &sizes[..], &[count]].concat();
         let patches = cx.reshape_ints(patches, &flat)?;
         let window_shape = [&sizes[..], &[count]].concat();

@@ -3,8 +3,12 @@
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
+use super::OpError;
 use super::cx::{NodeCx, Result};
 use super::sizes::Int;
+
+/// Pixels that one sample may be computed from.
+const MAX_TERMS: usize = 256;
 
 /// Images `x[n, c, s…]` as a list of pixels, each with its `c` channels, and one more that is zero.
 pub(super) struct Image {
@@ -83,7 +87,11 @@ impl Image {
     /// The weighted sum over all combinations of taps, one list of taps per axis.
     pub fn weighted(&self, cx: &mut NodeCx, image: Value, taps: &[Vec<Tap>]) -> Result<Value> {
         let dtype = cx.dtype(self.pixels)?;
-        let combinations: usize = taps.iter().map(Vec::len).product();
+        let combinations = taps.iter().try_fold(1usize, |n, t| n.checked_mul(t.len()));
+        let Some(combinations) = combinations.filter(|n| *n <= MAX_TERMS) else {
+            let message = format!("interpolation over {} axes", taps.len());
+            return Err(OpError::Unsupported(message));
+        };
         let mut total: Option<Value> = None;
         for number in 0..combinations {
             let mut rest = number;

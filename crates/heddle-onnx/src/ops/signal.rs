@@ -28,6 +28,10 @@ fn dft(cx: &mut NodeCx) -> Result<Vec<Value>> {
         (_, None) => Int::Const(-2),
         (_, Some(axis)) => cx.int_scalar(axis)?,
     };
+    if rank < 2 {
+        let message = format!("the input must have 2 axes or more, not {rank}");
+        return Err(OpError::Invalid(message));
+    }
     let wide = cx.cast(x, DType::F64)?;
     let y = match axis {
         Int::Const(axis) => {

@@ -114,7 +114,8 @@ impl NodeCx<'_> {
         let Some(list) = self.ints(name).filter(|l| !l.is_empty()) else {
             return Ok(vec![1; k]);
         };
-        if list.len() != k || list.iter().any(|&v| v < 1) {
+        let limit = i64::from(i32::MAX);
+        if list.len() != k || list.iter().any(|&v| v < 1 || v > limit) {
             let message = format!("{name} is {list:?} for {k} spatial axes");
             return Err(OpError::Invalid(message));
         }
