@@ -26,15 +26,14 @@ impl Facts {
     pub fn of(module: &Module, id: FuncId) -> Self {
         let mut analysis = Analysis::new(module, &module.functions[id], true);
         for _ in 0..MAX_WALKS {
-            analysis.changed = false;
-            analysis.region(analysis.func.body);
+            analysis.walk();
             if !analysis.changed {
-                return analysis.facts;
+                return analysis.finish();
             }
         }
         let mut analysis = Analysis::new(module, &module.functions[id], false);
-        analysis.region(analysis.func.body);
-        analysis.facts
+        analysis.walk();
+        analysis.finish()
     }
 
     /// The type: what is stated of the value and what follows from its definition.
@@ -109,6 +108,8 @@ struct Analysis<'a> {
     carried: HashMap<Value, Carried>,
     optimistic: bool,
     changed: bool,
+    /// Whether an op does not take its operands as they were found to be.
+    contradiction: bool,
 }
 
 impl<'a> Analysis<'a> {
@@ -125,7 +126,23 @@ impl<'a> Analysis<'a> {
             carried: HashMap::new(),
             optimistic,
             changed: false,
+            contradiction: false,
         }
+    }
+
+    fn walk(&mut self) {
+        self.changed = false;
+        self.contradiction = false;
+        self.region(self.func.body);
+    }
+
+    /// What was found. A program that is bound to fail where it gets that far must stay one that is valid until
+    /// then: of a function in which types contradict each other only what is stated is taken.
+    fn finish(self) -> Facts {
+        if self.contradiction {
+            return Self::new(self.module, self.func, false).facts;
+        }
+        self.facts
     }
 
     fn region(&mut self, region: Region) {
@@ -149,6 +166,7 @@ impl<'a> Analysis<'a> {
                     _ => infer::result_types(&data.op, &args, &[]),
                 };
                 let known = infer::known_results(&data.op, &args);
+                self.contradiction |= found.is_err();
                 self.results(inst, found.ok());
                 self.set_known(data.results.first(), known);
             }
@@ -211,6 +229,7 @@ impl<'a> Analysis<'a> {
             .iter()
             .map(|v| facts.known(*v).map(<[_]>::to_vec))
             .collect();
+        self.contradiction |= found.is_err();
         self.results(inst, found.ok());
         for (result, known) in data.results.iter().zip(invariant) {
             self.set_known(Some(result), known);
@@ -275,6 +294,7 @@ impl<'a> Analysis<'a> {
                 let body = &self.func.regions[data.regions[0]];
                 body.params.len() - 1..found.len()
             }
+            Op::TopK { .. } => 0..found.len(),
             _ => 0..found.len().min(1),
         };
         for ty in &mut found[limited] {

@@ -8,12 +8,14 @@ use heddle_ir::{
 
 use crate::{Patch, Stats, callgraph};
 
-/// A function that has grown to so many instructions takes in only functions that are called once.
-const MAX_INSTS: usize = 1 << 16;
+/// How many instructions a module may gain: so many, and so many times as many as it has.
+const MAX_GAIN: usize = 1 << 16;
+const MAX_GAIN_FACTOR: usize = 16;
 
 /// Replaces calls by copies of the bodies of the functions that they call, callees first.
 ///
-/// It does *not* inline functions that call themselves, directly or through others, nor where regions would nest deeper
+/// It does *not* inline functions that call themselves, directly or through others, nor beyond a bound on how much
+/// the module may grow, nor where regions would nest deeper
 /// than the IR allows, nor functions that draw random numbers from a seed of their own and are called in several
 /// places (all calls continue one stream). The functions stay; `remove_dead` removes those that nobody calls any more.
 pub fn inline_calls(module: &mut Module) -> Stats {
@@ -27,9 +29,13 @@ pub fn inline_calls(module: &mut Module) -> Stats {
         });
     }
     let mut plain = vec![false; module.functions.len()];
+    let size: usize = module.functions.iter().map(|(_, f)| count_insts(f)).sum();
+    let mut gain = size
+        .saturating_mul(MAX_GAIN_FACTOR)
+        .saturating_add(MAX_GAIN);
     for component in callgraph::components(module) {
         for &id in &component {
-            stats.merge(inline_into(module, id, &plain, &calls));
+            stats.merge(inline_into(module, id, &plain, &calls, &mut gain));
         }
         if !callgraph::is_recursive(module, &component) {
             plain[component[0].index()] = true;
@@ -39,7 +45,13 @@ pub fn inline_calls(module: &mut Module) -> Stats {
 }
 
 /// Inlines what one function calls; its callees have been dealt with before.
-fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], calls: &[usize]) -> Stats {
+fn inline_into(
+    module: &mut Module,
+    id: FuncId,
+    plain: &[bool],
+    calls: &[usize],
+    gain: &mut usize,
+) -> Stats {
     let mut sites = vec![];
     find_calls(
         &module.functions[id],
@@ -50,8 +62,6 @@ fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], calls: &[usize])
     if sites.is_empty() {
         return Stats::default();
     }
-    let mut size = 0;
-    module.functions[id].for_each_inst(&mut |_, _| size += 1);
     // The function is taken out, so that its callees can be read while it changes.
     let mut func = std::mem::replace(
         &mut module.functions[id],
@@ -67,13 +77,12 @@ fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], calls: &[usize])
         {
             continue;
         }
-        let mut grown = size;
-        body.for_each_inst(&mut |_, _| grown += 1);
-        if grown > MAX_INSTS && !once {
+        let size = count_insts(body);
+        if size > *gain {
             continue;
         }
         if inline(&mut patch, inst, body) {
-            size = grown;
+            *gain -= size;
             patch.because("call of a function that does not recurse");
         }
     }
@@ -170,6 +179,12 @@ fn find_calls(f: &Function, region: Region, level: usize, sites: &mut Vec<(Inst,
             find_calls(f, inner, level + 1, sites);
         }
     }
+}
+
+fn count_insts(f: &Function) -> usize {
+    let mut count = 0;
+    f.for_each_inst(&mut |_, _| count += 1);
+    count
 }
 
 /// How many regions nest in a region, itself included.

@@ -14,7 +14,9 @@ use crate::{Patch, Stats};
 /// is replaced by that one. Constants are the same when their elements are; operands of commutative ops may be
 /// swapped; a size that is known to be the same expression over named sizes is the same however it is computed.
 ///
-/// It does *not* merge draws of random numbers, nor `if` and `loop`, nor does it move anything: what two
+/// Constants inside branches and loops come out of them, so that all constants of a function stand in one place, once.
+///
+/// It does *not* merge draws of random numbers, nor `if` and `loop`, nor does it move anything but constants: what two
 /// branches have in common stays in both.
 pub fn merge_common(module: &mut Module) -> Stats {
     let effects = Effects::of(module);
@@ -31,6 +33,7 @@ pub fn merge_common(module: &mut Module) -> Stats {
             seen: HashMap::new(),
             sizes: HashMap::new(),
             log: vec![],
+            outermost: None,
         };
         merge.region(body);
         stats.merge(merge.patch.apply());
@@ -48,6 +51,8 @@ struct Merge<'a, 'f> {
     sizes: HashMap<(Type, Vec<Dim>), Vec<Value>>,
     /// What was added, to be forgotten at the end of a region.
     log: Vec<Added>,
+    /// The instruction of the body inside which the walk is.
+    outermost: Option<Inst>,
 }
 
 enum Added {
@@ -63,9 +68,13 @@ impl Merge<'_, '_> {
             if data.regions.is_empty() {
                 self.inst(inst);
             } else {
-                for inner in data.regions.clone() {
+                let inner = data.regions.clone();
+                let outermost = self.outermost;
+                self.outermost = outermost.or(Some(inst));
+                for inner in inner {
                     self.region(inner);
                 }
+                self.outermost = outermost;
             }
         }
         for added in self.log.drain(mark..) {
@@ -104,6 +113,14 @@ impl Merge<'_, '_> {
                 self.patch.because("common subexpression");
                 return;
             }
+        }
+        let is_const = matches!(self.patch.func().insts[inst].op, Op::Const(_));
+        if let (true, Some(outermost)) = (is_const, self.outermost) {
+            self.patch.move_before(inst, outermost);
+            self.patch.because("constant inside a region");
+            // It is seen from everywhere that follows, and comes first, so that it is the last to be forgotten.
+            self.seen.entry(hash).or_default().insert(0, inst);
+            return;
         }
         self.seen.entry(hash).or_default().push(inst);
         self.log.push(Added::Inst(hash));

@@ -637,7 +637,9 @@ fn infer_loop(args: &[Arg], body: &RegionTypes, trip: bool, cond: bool) -> Resul
         (true, false, Some([n])) if shape::is_non_negative(n) => n.clone(),
         (true, false, Some([n])) => n.max(&Dim::from(0)),
         (true, true, Some([n])) => {
-            Dim::Unknown(n.as_const().and_then(|c| u64::try_from(c.max(0)).ok()))
+            // The largest count is how exporters write that there is none.
+            let limit = n.as_const().filter(|c| *c < i64::MAX);
+            Dim::Unknown(limit.and_then(|c| u64::try_from(c.max(0)).ok()))
         }
         _ => Dim::UNKNOWN,
     };

@@ -1,7 +1,7 @@
 //! Rules for branches and loops.
 
-use heddle_ir::op::{BinaryOp, UnaryOp};
-use heddle_ir::{Inst, InstData, Op, Region, Tensor, Type, Value};
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value, ValueDef};
 
 use super::rewriter::Rewriter;
 use crate::literal::truth;
@@ -74,7 +74,7 @@ fn known_condition(cx: &mut Rewriter, cond: Value, branches: [Region; 2]) {
         if !is_used_in(cx, cond, branch) {
             continue;
         }
-        let constant = Tensor::splat(heddle_ir::DType::Bool, vec![], value as u8 as f64);
+        let constant = Tensor::splat(DType::Bool, vec![], value as u8 as f64);
         let Some(constant) = cx.constant_value(constant) else {
             return;
         };
@@ -145,8 +145,9 @@ fn rewrite_loop(cx: &mut Rewriter, inst: Inst) {
         return;
     }
     for i in 0..p.params.len() {
-        let unused = cx.uses(p.params[i]) <= 1 && cx.uses(d.results[i]) == 0;
-        if !unused {
+        // What is only carried from one iteration to the next is for `remove_dead`.
+        let own = (p.next[i] == p.params[i]) as u32;
+        if cx.uses(p.params[i]) > own || cx.uses(d.results[i]) > 0 {
             carried(cx, &d, &p, i);
         }
     }
@@ -187,7 +188,7 @@ fn carried(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
 /// A carried value that counts iterations is their number.
 fn counter(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
     let (param, result) = (p.params[i], d.results[i]);
-    let scalar = Type::scalar(heddle_ir::DType::I64);
+    let scalar = Type::scalar(DType::I64);
     if *cx.ty(param) != scalar || cx.integer_of(p.inits[i]) != Some(0) {
         return;
     }
@@ -220,7 +221,11 @@ fn control(cx: &mut Rewriter, inst: Inst, d: InstData, p: Parts) {
         return;
     };
     let (mut trip, mut keep_cond) = (p.trip, true);
-    if truth_of(cx, cond) == Some(true) && truth_of(cx, next) == Some(true) {
+    let unlimited = trip.is_none_or(|t| cx.integer_of(t) == Some(i64::MAX));
+    if let (true, Some(count)) = (unlimited, counted(cx, &p, cond, next)) {
+        (trip, keep_cond) = (Some(count), false);
+        cx.patch.because("condition that counts iterations");
+    } else if truth_of(cx, cond) == Some(true) && truth_of(cx, next) == Some(true) {
         keep_cond = false;
         cx.patch.because("condition that is always true");
     } else if trip.and_then(|t| cx.integer_of(t)) == Some(i64::MAX) {
@@ -241,6 +246,47 @@ fn control(cx: &mut Rewriter, inst: Inst, d: InstData, p: Parts) {
         cx.patch.set_border(p.body, params, yields);
     }
     cx.patch.change(inst, op, args, d.results);
+}
+
+/// The number that a condition limits the iterations to: before the first it is `0 < n`, thereafter
+/// `iteration + 1 < n`, and `n` comes from outside.
+fn counted(cx: &mut Rewriter, p: &Parts, cond: Value, next: Value) -> Option<Value> {
+    let limit = |cx: &Rewriter, v: Value| match cx.definition(v)? {
+        (Op::Compare(CompareOp::Lt), args) => Some((args[0], args[1])),
+        (Op::Compare(CompareOp::Gt), args) => Some((args[1], args[0])),
+        _ => None,
+    };
+    let (number, count) = limit(cx, next)?;
+    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(number) else {
+        return None;
+    };
+    let follows = |a: Value, b: Value| a == p.iteration && cx.integer_of(b) == Some(1);
+    let func = cx.patch.func();
+    let inside = match func.values[count].def {
+        ValueDef::Result(inst, _) => cx.patch.home(inst) == Some(p.body),
+        ValueDef::Param(region, _) => region == p.body,
+    };
+    let scalar = *cx.ty(count) == Type::scalar(DType::I64);
+    let constant = cx.integer_of(count);
+    if inside && constant.is_none()
+        || !scalar
+        || !follows(args[0], args[1]) && !follows(args[1], args[0])
+    {
+        return None;
+    }
+    let begins = match truth_of(cx, cond) {
+        Some(begins) => begins && constant.is_some_and(|n| n > 0),
+        None => {
+            let (first, same) = limit(cx, cond)?;
+            let alike = same == count || constant.is_some() && cx.integer_of(same) == constant;
+            cx.integer_of(first) == Some(0) && alike
+        }
+    };
+    match constant {
+        _ if !begins => None,
+        Some(n) if inside => cx.constant_value(Tensor::scalar(n)),
+        _ => Some(count),
+    }
 }
 
 /// A loop of exactly one iteration is its body.

@@ -30,6 +30,8 @@ pub const RULES: &[Rule] = &[
     Rule::new("reduce single elements", reduce_single),
     Rule::new("cast to its own type", cast_identity),
     Rule::new("cast twice", cast_twice),
+    Rule::new("cast of a moved cast", cast_moved),
+    Rule::new("any or all by way of numbers", any_or_all),
     Rule::new("divide by a power of two", divide_by_power),
 ];
 
@@ -406,6 +408,57 @@ fn cast_twice(cx: &mut Rewriter, inst: Inst) -> Found {
         return one(inner[0]);
     }
     one(cx.op(op, &inner)?)
+}
+
+/// A cast of what a view makes of a cast: the casts come together.
+fn cast_moved(cx: &mut Rewriter, inst: Inst) -> Found {
+    let (op, args, _) = parts(cx, inst);
+    let Op::Cast { .. } = op else { return None };
+    let (view, mut inner) = cx.definition(args[0])?;
+    let moves = matches!(
+        view,
+        Op::Reshape
+            | Op::Transpose { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Slice { .. }
+    );
+    let casts = matches!(cx.definition(*inner.first()?)?.0, Op::Cast { .. });
+    if !moves || !casts || cx.uses(args[0]) != 1 {
+        return None;
+    }
+    let view = view.clone();
+    inner[0] = cx.op(op, &inner[..1])?;
+    one(cx.op(view, &inner)?)
+}
+
+/// The largest of truth values as numbers is whether any is true, the smallest whether all are.
+fn any_or_all(cx: &mut Rewriter, inst: Inst) -> Found {
+    let (op, args, _) = parts(cx, inst);
+    let Op::Cast {
+        to: DType::Bool, ..
+    } = op
+    else {
+        return None;
+    };
+    let (reduce @ Op::Reduce { kind, axes, .. }, inner) = cx.definition(args[0])? else {
+        return None;
+    };
+    let (Op::Cast { .. }, source) = cx.definition(inner[0])? else {
+        return None;
+    };
+    // Of no numbers the largest is the lowest that there is, which is not zero.
+    let shape = cx.shape(source[0])?;
+    let some = axes
+        .iter()
+        .all(|&a| shape[a].as_const().is_some_and(|d| d > 0));
+    let logical = matches!(kind, ReduceOp::Max | ReduceOp::Min)
+        && cx.ty(source[0]).as_tensor()?.dtype == DType::Bool;
+    let reduce = reduce.clone();
+    (some && logical)
+        .then(|| cx.op(reduce, &source))
+        .flatten()
+        .and_then(one)
 }
 
 /// Whether `wide` represents every value of `narrow` exactly.
