@@ -123,7 +123,7 @@ impl Context {
         shape: Vec<usize>,
         mut data: Vec<T>,
     ) -> Result<Array, Fault> {
-        debug_assert_eq!(shape.iter().product::<usize>(), data.len(), "{shape:?}");
+        debug_assert_eq!(count(&shape), Ok(data.len()), "{shape:?}");
         T::round_to(dtype, &mut data);
         let lease = self.claim(footprint(&data))?;
         Ok(Array {

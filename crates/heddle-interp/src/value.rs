@@ -147,7 +147,7 @@ pub(crate) use with_num;
 impl Array {
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        with_any!(self.data, data => data.len())
     }
 
     /// The elements as this type. Verified programs only ask for what types promise; the rest is an error.

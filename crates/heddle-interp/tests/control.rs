@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{execute, fails, module, options};
+use common::{execute, fails, module, options, told};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Tensor};
 
@@ -214,17 +214,13 @@ fn endless_recursion_stops_at_the_limit() {
         max_memory: 1 << 30,
         ..options()
     };
-    let error = run(&module(FOREVER), &[], &options)
-        .unwrap_err()
-        .to_string();
+    let error = told(&run(&module(FOREVER), &[], &options).unwrap_err());
     assert!(error.contains("--max-memory"), "{error}");
     let options = Options {
         max_depth: 100_000,
         ..options
     };
-    let error = run(&module(FOREVER), &[], &options)
-        .unwrap_err()
-        .to_string();
+    let error = told(&run(&module(FOREVER), &[], &options).unwrap_err());
     assert!(error.contains("100001 deep"), "{error}");
 }
 
@@ -249,7 +245,7 @@ fn endless_loops_stop() {
         max_iterations: 1000,
         ..options()
     };
-    let error = run(&module(text), &[], &limits).unwrap_err().to_string();
+    let error = told(&run(&module(text), &[], &limits).unwrap_err());
     assert!(
         error.contains("Loop node `spin`") && error.contains("--max-iterations"),
         "{error}"
@@ -259,7 +255,7 @@ fn endless_loops_stop() {
         ..options()
     };
     let started = std::time::Instant::now();
-    let error = run(&module(text), &[], &limits).unwrap_err().to_string();
+    let error = told(&run(&module(text), &[], &limits).unwrap_err());
     assert!(error.contains("the time limit of 50ms is over"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
@@ -275,9 +271,7 @@ fn long_kernels_see_the_time_limit() {
         ..options()
     };
     let started = std::time::Instant::now();
-    let error = run(&module(text), &[i64s(&[8000, 8000])], &limits)
-        .unwrap_err()
-        .to_string();
+    let error = told(&run(&module(text), &[i64s(&[8000, 8000])], &limits).unwrap_err());
     assert!(error.contains("time limit"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
@@ -289,7 +283,7 @@ fn memory_is_bounded_before_it_is_taken() {
         ..options()
     };
     let refused = |text: &str, inputs: &[Datum]| {
-        let error = run(&module(text), inputs, &limits).unwrap_err().to_string();
+        let error = told(&run(&module(text), inputs, &limits).unwrap_err());
         assert!(
             error.contains("--max-memory") || error.contains("too large"),
             "{error}"

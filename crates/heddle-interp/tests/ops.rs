@@ -546,7 +546,7 @@ fn convolutions_of_many_sizes() {
             .collect();
         let out = size + 2 - k + 1;
         let mut y = vec![0; 2 * o * out * out];
-        for i in 0..y.len() {
+        for (i, y) in y.iter_mut().enumerate() {
             let (b, f, r, q) = (
                 i / (o * out * out),
                 i / (out * out) % o,
@@ -557,7 +557,7 @@ fn convolutions_of_many_sizes() {
                 let (yy, xx) = ((r + u).wrapping_sub(1), (q + v).wrapping_sub(1));
                 if yy < size && xx < size {
                     let channel = f / (o / groups) * per + ch;
-                    y[i] += x[((b * c + channel) * size + yy) * size + xx]
+                    *y += x[((b * c + channel) * size + yy) * size + xx]
                         * w[((f * per + ch) * k + u) * k + v];
                 }
             }
@@ -878,4 +878,38 @@ fn errors_say_where() {
         "`gather` in @main (Gather node `pick`): index 2",
     );
     assert!(evaluate("range(0: i32, 1: i32, 1: i32)", "[0]: i32[1]").is_ok());
+}
+
+/// Sizes whose product does not fit a machine word, in arrays without elements.
+#[test]
+fn empty_arrays_of_absurd_shape() {
+    let text = "fn @main(%n: i64[3], %zero: i64[3]) -> (%y: f32[..], %z: f32[..], %u: f32[..], %s: f32[..]) {
+        %x = broadcast([]: f32[0,1,1], %n)
+        %t = transpose(%x, perm=[2, 1, 0])
+        %c = slice(%t, [1, 1], [9223372036854775807, 9223372036854775807], [3, 1], axes=[0, 1])
+        %y = reduce(%c, kind=max, axes=[2], keep=true)
+        %z = concat(%x, %x, axis=0)
+        %u = update_slice(%x, %x, %zero)
+        %s = add(%x, [1.0]: f32)
+        return %y, %z, %u, %s }";
+    let n = 1i64 << 40;
+    let inputs = [
+        Tensor::vector(&[1, n, n]).into(),
+        Tensor::vector(&[0i64; 3]).into(),
+    ];
+    fails(text, &inputs, "too large");
+    let fine = text.replace(
+        "reduce(%c, kind=max, axes=[2], keep=true)",
+        "reduce(%c, kind=max, axes=[0])",
+    );
+    let found = common::execute(&fine, &inputs).unwrap();
+    let shapes: Vec<_> = found
+        .iter()
+        .map(|d| common::tensor(d).shape().to_vec())
+        .collect();
+    let n = n as usize;
+    assert_eq!(
+        shapes,
+        [vec![n - 1, 0], vec![0, n, n], vec![0, n, n], vec![0, n, n]]
+    );
 }

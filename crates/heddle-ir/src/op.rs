@@ -42,7 +42,9 @@ pub enum Op {
     Select,
     /// `(x) -> to`. Float to integer truncates toward zero and saturates, NaN gives 0; integers wrap; to
     /// `bool` is `!= 0`. To 4- and 8-bit floats rounds to nearest even and, if `saturate`, clamps to the largest finite value;
-    /// 4-bit floats always clamp, and `f8e8m0` rounds as `round` says. From and to `str` parses and prints as ONNX's Cast does.
+    /// 4-bit floats always clamp, and `f8e8m0` rounds as `round` says, without sign; what is below its smallest value becomes that
+    /// one if `saturate`, else NaN. From `str` parses, to `str` prints the shortest text that reads back as the same number: plain
+    /// digits (`-0.5`, `100`) for exponents from -4 to 15, else as `1.5e+20`; `NaN`, `INF` and `-INF`.
     Cast {
         /// The result's element type.
         to: DType,
@@ -126,7 +128,8 @@ pub enum Op {
     },
     /// `(x, update, starts: i64[rank]) -> T`: `x` with `update`, of the same rank, written at `starts`, which must leave it inside.
     UpdateSlice,
-    /// `(start: T[], limit: T[], step: T[]) -> T[?]`: `start + i*step` for `i` below `max(ceil((limit-start)/step), 0)`.
+    /// `(start: T[], limit: T[], step: T[]) -> T[?]`: `start + i*step` for `i` below `max(ceil((limit-start)/step), 0)`, a number
+    /// that is computed exactly for integers and in double for floats. A step of 0 is an error.
     Range,
     /// `(x) -> i64[rank, ?]`: the indices of elements that are not zero, in row-major order.
     NonZero,
@@ -141,7 +144,7 @@ pub enum Op {
         /// Keep them with size 1.
         keep: bool,
     },
-    /// `(x) -> i64`: the index of the extreme element along `axis`; NaN counts as the extreme.
+    /// `(x) -> i64`: the index of the extreme element along `axis`, which must not be empty; NaN counts as the extreme.
     ArgReduce {
         /// Largest or smallest.
         kind: Extreme,
@@ -220,7 +223,7 @@ pub enum Op {
     SeqAt,
     /// `(s) -> i64[]`.
     SeqLen,
-    /// `(s) -> T`: the elements joined along `axis`, a new one if `stack`.
+    /// `(s) -> T`: the elements joined along `axis`, a new one if `stack`. There must be an element.
     SeqConcat {
         /// The result's axis.
         axis: usize,
@@ -324,7 +327,7 @@ pub enum BinaryOp {
     Mod,
     /// Remainder with the dividend's sign (C's `fmod`, `%`); integers by zero: 0.
     Rem,
-    /// Integers: by repeated multiplication, wrapping; a negative exponent gives the truncated quotient `1 / base^|e|`.
+    /// Integers: by repeated multiplication, wrapping; a negative exponent gives the truncated quotient `1 / base^|e|`, 0 for base 0.
     Pow,
     /// NaN if either is; on `bool`, or.
     Max,
@@ -334,9 +337,9 @@ pub enum BinaryOp {
     And,
     Or,
     Xor,
-    /// Integers; by the width or more: 0.
+    /// Integers; by the width or more, or by a negative number: 0.
     Shl,
-    /// Integers, logical; by the width or more: 0.
+    /// Integers, logical; by the width or more, or by a negative number: 0.
     Shr,
     /// Floats.
     Atan2,
@@ -392,7 +395,7 @@ pub enum PadMode {
     Constant,
     /// The nearest element.
     Edge,
-    /// Mirrored at the outermost element, which is not repeated.
+    /// Mirrored at the outermost element, which is not repeated; as often as the padding needs. Of one element, that one.
     Reflect,
     /// The other end.
     Wrap,

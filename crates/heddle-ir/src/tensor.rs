@@ -162,7 +162,12 @@ impl Tensor {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        // The other sizes of an array without elements may be of any product.
+        if self.is_empty() {
+            0
+        } else {
+            self.shape.iter().product()
+        }
     }
 
     /// Whether there is no element.

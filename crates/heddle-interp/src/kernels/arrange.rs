@@ -227,9 +227,10 @@ fn constant<T: Elem>(
         let start = b.max(0);
         let room = (shape[i] as i64 - start).max(0);
         kept.push((x.shape[i] as i64 - first).min(room) as usize);
-        if n > 0 {
-            at[1] += first as isize * from_steps[i];
-            at[0] += start as isize * to_steps[i];
+        // Where there is nothing to copy, the products may wrap.
+        let places = [(start, &to_steps), (first, &from_steps)];
+        for (at, (from, steps)) in at.iter_mut().zip(places) {
+            *at = at.wrapping_add((from as isize).wrapping_mul(steps[i]));
         }
     }
     let rows = Rows::new(&kept, [&to_steps, &from_steps]);

@@ -89,10 +89,15 @@ pub fn cast(
             })
         }
         Buf::Str(s) => {
+            let to_f32 = to == DType::F32 && !cx.f64;
             let numbers = s
                 .data
                 .iter()
-                .map(|v| parse(v, to))
+                .map(|v| match to_f32 {
+                    // Rounded once, not by way of a double.
+                    true => text::parse_float::<f32>(v).map(|v| Number::Float(v.into())),
+                    false => parse(v, to),
+                })
                 .collect::<Result<Vec<_>, _>>()?;
             from(cx, x, &numbers, to, (saturate, round), |v| *v)
         }

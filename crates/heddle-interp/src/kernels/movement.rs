@@ -100,7 +100,7 @@ pub fn slice(
             steps.len()
         )));
     }
-    let (mut shape, mut strides, mut first) = (x.shape.clone(), strides(&x.shape), 0);
+    let (mut shape, mut strides, mut first) = (x.shape.clone(), strides(&x.shape), 0isize);
     for (k, &axis) in axes.iter().enumerate() {
         let size = *shape.get(axis).ok_or_else(|| no_axis(axis, &x.shape))?;
         if steps[k] == 0 {
@@ -109,9 +109,9 @@ pub fn slice(
         let (start, _) = slice_bounds(size as i64, starts[k], ends[k], steps[k]);
         shape[axis] = slice_count(size as i64, starts[k], ends[k], steps[k]) as usize;
         if shape[axis] > 0 {
-            first += start as isize * strides[axis];
+            first = first.wrapping_add((start as isize).wrapping_mul(strides[axis]));
         }
-        // A step beyond the axis is never taken, so that its product may wrap.
+        // A step beyond the axis is never taken and an empty array never read, so that products may wrap.
         strides[axis] = strides[axis].wrapping_mul(steps[k] as isize);
     }
     if shape == x.shape

@@ -12,11 +12,11 @@ pub struct Rows<const K: usize> {
     empty: bool,
 }
 
-/// Strides of a contiguous array.
+/// Strides of a contiguous array. Those of an array without elements may wrap: they are never followed.
 pub fn strides(shape: &[usize]) -> Vec<isize> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1isize; shape.len()];
     for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i] * shape[i].max(1) as isize;
+        strides[i - 1] = strides[i].wrapping_mul(shape[i].max(1) as isize);
     }
     strides
 }
@@ -60,6 +60,8 @@ impl<const K: usize> Rows<K> {
     /// A walk over `shape`; axes that lie behind each other in all arrays are walked as one.
     pub fn new(shape: &[usize], strides: [&[isize]; K]) -> Self {
         let mut outer: Vec<(usize, [isize; K])> = vec![];
+        let empty = shape.contains(&0);
+        let shape = if empty { &[] } else { shape };
         for (i, &size) in shape.iter().enumerate() {
             if size == 1 {
                 continue;
@@ -77,7 +79,7 @@ impl<const K: usize> Rows<K> {
             outer,
             len,
             step,
-            empty: shape.contains(&0),
+            empty,
         }
     }
 

@@ -138,11 +138,10 @@ pub fn update_slice(
         )));
     }
     let (to, from) = (strides(&x.shape), strides(&update.shape));
-    let first = starts
-        .iter()
-        .zip(&to)
-        .map(|(&s, &step)| s as isize * step)
-        .sum();
+    let places = starts.iter().zip(&to);
+    let first = places.fold(0isize, |sum, (&start, &step)| {
+        sum.wrapping_add((start as isize).wrapping_mul(step))
+    });
     let rows = Rows::new(&update.shape, [&to, &from]);
     with_any!(update.data, new => {
         let data = x.data_mut(cx)?;

@@ -7,15 +7,14 @@ pub fn parse_int(s: &str) -> Result<i128, Fault> {
     let trimmed = s.trim();
     match trimmed.parse::<i128>() {
         Ok(v) => Ok(v),
-        Err(_) => parse_float(trimmed).map(|v| v as i128),
+        Err(_) => parse_float::<f64>(trimmed).map(|v| v as i128),
     }
 }
 
 /// Reads a float: decimal or with an exponent, `NaN`, `INF` and the like in any case.
-pub fn parse_float(s: &str) -> Result<f64, Fault> {
-    let trimmed = s.trim();
-    trimmed
-        .parse::<f64>()
+pub fn parse_float<T: std::str::FromStr>(s: &str) -> Result<T, Fault> {
+    s.trim()
+        .parse()
         .map_err(|_| Fault::Value(format!("`{s}` is no number")))
 }
 

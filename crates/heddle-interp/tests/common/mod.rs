@@ -78,9 +78,15 @@ pub fn show(t: &Tensor) -> String {
     }
 }
 
+/// An error's message and hint.
+pub fn told(error: &RunError) -> String {
+    format!("{error} ({})", error.hint().unwrap_or_default())
+}
+
 /// Checks that an expression fails with a message that contains this.
 #[track_caller]
 pub fn fails(text: &str, inputs: &[Datum], message: &str) {
-    let error = execute(text, inputs).expect_err("a run error").to_string();
+    let error = execute(text, inputs).expect_err("a run error");
+    let error = told(&error);
     assert!(error.contains(message), "{error}");
 }
