@@ -48,18 +48,7 @@ fn reshape(cx: &mut NodeCx) -> Result<Vec<Value>> {
     if literal {
         return Ok(vec![cx.reshape_to(x, sizes)?]);
     }
-    // The input's sizes, cut or padded to as many as there are in the result.
-    let have = cx.shape_of(x)?;
-    let (want, count) = (cx.shape_of(sizes)?, cx.shape_of(have)?);
-    let missing = cx.sub(want, count)?;
-    let none = cx.b.i64s(&[0]);
-    let pads = cx.concat(&[none, missing], 0)?;
-    // A 0 beyond the input's axes stands for nothing: no reshape accepts this size.
-    let invalid = cx.b.i64(-2);
-    let pad = Op::Pad {
-        mode: PadMode::Constant,
-    };
-    let copied = cx.op(pad, &[have, pads, invalid])?;
+    let copied = input_sizes(cx, x, sizes)?;
     let zero = cx.b.i64(0);
     let mask = match computed_sizes(cx, sizes) {
         Some(mask) => cx.b.constant(mask),
@@ -67,6 +56,29 @@ fn reshape(cx: &mut NodeCx) -> Result<Vec<Value>> {
     };
     let sizes = cx.select(mask, copied, sizes)?;
     Ok(vec![cx.reshape_to(x, sizes)?])
+}
+
+/// The input's sizes, cut or padded to as many as `sizes` has. A 0 beyond the input's axes stands for nothing, which
+/// is said by a size that no reshape accepts.
+fn input_sizes(cx: &mut NodeCx, x: Value, sizes: Value) -> Result<Value> {
+    let have = cx.shape_of(x)?;
+    let invalid = -2;
+    if let (Some(rank), Some(count)) = (cx.tensor_ty(x)?.rank(), cx.len_of(sizes)) {
+        let Some(more) = count.checked_sub(rank) else {
+            return cx.slice(have, 0, 0, count as i64);
+        };
+        let rest = cx.b.i64s(&vec![invalid; more]);
+        return cx.concat(&[have, rest], 0);
+    }
+    let (want, count) = (cx.shape_of(sizes)?, cx.shape_of(have)?);
+    let missing = cx.sub(want, count)?;
+    let none = cx.b.i64s(&[0]);
+    let pads = cx.concat(&[none, missing], 0)?;
+    let invalid = cx.b.i64(invalid);
+    let pad = Op::Pad {
+        mode: PadMode::Constant,
+    };
+    cx.op(pad, &[have, pads, invalid])
 }
 
 /// Which sizes are 0, if all are constants or expressions of named sizes. Such an expression is taken literally
