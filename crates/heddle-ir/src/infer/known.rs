@@ -148,14 +148,14 @@ fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
             };
             let constants = a.as_const().zip(b.as_const());
             let truth = match kind {
-                CompareOp::Eq => equal?,
-                CompareOp::Ne => !equal?,
-                CompareOp::Lt => constants.map(|(a, b)| a < b)?,
-                CompareOp::Le => constants.map(|(a, b)| a <= b)?,
-                CompareOp::Gt => constants.map(|(a, b)| a > b)?,
-                CompareOp::Ge => constants.map(|(a, b)| a >= b)?,
+                CompareOp::Eq => equal,
+                CompareOp::Ne => equal.map(|e| !e),
+                CompareOp::Lt => constants.map(|(a, b)| a < b),
+                CompareOp::Le => constants.map(|(a, b)| a <= b),
+                CompareOp::Gt => constants.map(|(a, b)| a > b),
+                CompareOp::Ge => constants.map(|(a, b)| a >= b),
             };
-            Some(Dim::constant(truth as i64))
+            Some(truth.map_or(Dim::UNKNOWN, |t| Dim::constant(t as i64)))
         }),
         Op::Select => {
             let (c, a, b) = (known(0)?, known(1)?, known(2)?);
@@ -166,12 +166,11 @@ fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
                 _ => None,
             };
             (0..n)
-                .map(|i| {
-                    if at(c, i)?.as_const()? != 0 {
-                        at(a, i)
-                    } else {
-                        at(b, i)
-                    }
+                .map(|i| match at(c, i)?.as_const() {
+                    Some(0) => at(b, i),
+                    Some(_) => at(a, i),
+                    // Whichever it is, it is what both agree on.
+                    None => Some(at(a, i)?.join(&at(b, i)?)),
                 })
                 .collect()
         }
