@@ -69,10 +69,10 @@ pub fn load_bytes(bytes: Bytes, options: &ImportOptions) -> Result<Module, Impor
 }
 
 /// Nodes that may be imported, counting each time.
-const MAX_NODES: usize = 2_000_000;
+const MAX_NODES: usize = 1_000_000;
 
 /// Instructions that may be emitted, counting those too that are thrown away again.
-const MAX_INSTS: usize = 2_000_000;
+const MAX_INSTS: usize = 1_000_000;
 
 /// Versions of operator sets, by domain.
 type Opsets<'m> = Rc<HashMap<&'m str, i64>>;

@@ -149,7 +149,7 @@ mod tests {
         let two_n = n.mul(&Dim::from(2));
         let first = initial(&shapes(&[
             &[n.clone(), 3.into()],
-            &[n.clone()],
+            std::slice::from_ref(&n),
             &[two_n],
             &[Dim::UNKNOWN],
         ]));

@@ -1,0 +1,224 @@
+//! Broken files: whatever the bytes are, the outcome is a module or an error, within bounded memory.
+//!
+//! The runs are seeded. `HEDDLE_FUZZ_SECONDS` makes the mutations go on for longer than a test should take.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use common::*;
+use heddle_onnx::proto::*;
+use heddle_onnx::{ImportOptions, load_bytes, read_datum};
+use prost::Message;
+
+/// Counts what is allocated.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all work is the system allocator's; the counters do not touch the memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MAX_MEMORY: usize = 1 << 30;
+
+/// A model with a bit of everything.
+fn sample() -> ModelProto {
+    let body = graph(
+        "body",
+        vec![
+            info("i", INT64, &[]),
+            info("c", BOOL, &[]),
+            info("s", FLOAT, &[-1]),
+        ],
+        names(&["d", "t", "u"]),
+        vec![
+            node("Identity", &["c"], &["d"]),
+            node("Concat", &["s", "w"], &["t"]).int("axis", 0),
+            node("ReduceSum", &["t"], &["u"]).int("keepdims", 0),
+        ],
+    );
+    let scanned = graph(
+        "scanned",
+        names(&["p", "e"]),
+        names(&["q", "q"]),
+        vec![node("Add", &["p", "e"], &["q"])],
+    );
+    let rec = graph(
+        "again",
+        names(&["k"]),
+        names(&["f"]),
+        vec![
+            node("Less", &["k", "zero"], &["base"]),
+            fork(
+                "f",
+                "base",
+                vec![node("Neg", &["k"], &["r"])],
+                vec![
+                    node("Sub", &["k", "zero"], &["m"]),
+                    node("again", &["m"], &["r"]),
+                ],
+            ),
+        ],
+    );
+    let mut g = graph(
+        "main",
+        vec![info("x", FLOAT, &[-1]), info("n", INT64, &[])],
+        vec![untyped("y"), untyped("z"), untyped("f")],
+        vec![
+            node("Loop", &["n", "", "x"], &["a", "b"]).graph("body", body),
+            node("Scan", &["zero", "b"], &["z", "y"])
+                .graph("body", scanned)
+                .int("num_scan_inputs", 1),
+            node("Recursion", &["z"], &["g"]).graph("body", rec),
+            call("twice", &["g"], &["f"]),
+        ],
+    );
+    g.initializer.push(floats("w", &[2], &[1.0, 2.0]));
+    g.initializer.push(floats("zero", &[], &[0.0]));
+    let twice = function(
+        "twice",
+        &["v"],
+        &["o"],
+        vec![node("Add", &["v", "v"], &["o"])],
+    );
+    model(g, vec![twice])
+}
+
+/// Imports; a panic or too much memory fails the test.
+fn attempt(bytes: Vec<u8>, what: &dyn Fn() -> String) {
+    PEAK.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
+    let options = ImportOptions {
+        folder: Some(heddle_interp::fold),
+    };
+    let result = std::panic::catch_unwind(|| {
+        load_bytes(Bytes::from(bytes), &options).map(|m| {
+            heddle_ir::verify::verify(&m).unwrap_or_else(|e| panic!("not verified: {}", e[0]));
+        })
+    });
+    if result.is_err() {
+        panic!("{} makes it panic", what());
+    }
+    let peak = PEAK.load(Ordering::Relaxed);
+    assert!(peak < MAX_MEMORY, "{} takes {peak} bytes", what());
+}
+
+/// A small generator of pseudo-random numbers (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+/// One to four changes: flipped bits, other bytes, pieces cut out, doubled or moved.
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = random.below(bytes.len());
+        let length = 1 + random.below(16.min(bytes.len() - at));
+        match random.below(6) {
+            0 | 1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            3 => drop(bytes.drain(at..at + length)),
+            4 => {
+                let piece = bytes[at..at + length].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            _ => {
+                let piece = bytes[at..at + length].to_vec();
+                let to = random.below(bytes.len() + 1 - length);
+                bytes[to..to + length].copy_from_slice(&piece);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_sample_is_sound() {
+    import(&sample()).unwrap();
+}
+
+/// All in one test: the allocator counts what all threads do.
+#[test]
+fn broken_files_end_in_errors() {
+    let whole = sample().encode_to_vec();
+    for length in 0..whole.len() {
+        attempt(whole[..length].to_vec(), &|| {
+            format!("the first {length} bytes")
+        });
+    }
+    for bit in 0..whole.len() * 8 {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        attempt(bytes, &|| format!("bit {bit} flipped"));
+    }
+    let seconds = std::env::var("HEDDLE_FUZZ_SECONDS")
+        .ok()
+        .and_then(|s| s.parse().ok());
+    let time = seconds.map(Duration::from_secs);
+    let begin = Instant::now();
+    for seed in 1.. {
+        if time.map_or(seed > 4000, |t| begin.elapsed() > t) {
+            break;
+        }
+        let mut bytes = whole.clone();
+        mutate(
+            &mut bytes,
+            &mut Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed)),
+        );
+        attempt(bytes, &|| format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn test_data_is_guarded_too() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let f32s = heddle_ir::Type::unranked(heddle_ir::DType::F32);
+    let types = [
+        f32s.clone(),
+        heddle_ir::Type::Seq(Box::new(f32s.clone())),
+        heddle_ir::Type::Opt(Box::new(f32s)),
+    ];
+    let whole = floats("x", &[3], &[1.0, 2.0, 3.0]).encode_to_vec();
+    // A sequence in a sequence in a sequence …
+    let mut deep = vec![];
+    for _ in 0..10_000 {
+        let mut next = vec![5 << 3 | 2];
+        prost::encoding::encode_varint(deep.len() as u64, &mut next);
+        next.append(&mut deep);
+        deep = next;
+    }
+    let cut = (0..whole.len()).map(|n| whole[..n].to_vec());
+    for bytes in cut.chain([deep]) {
+        std::fs::write(file.path(), bytes).unwrap();
+        for ty in &types {
+            let _ = read_datum(file.path(), ty);
+        }
+    }
+}
