@@ -1,3 +1,30 @@
 //! Devices: builds emitted programs, allocates their memory and runs them.
+//!
+//! The one device so far is the cpu. A [`Source`] (C text with constants) becomes a [`Program`]
+//! through the system's C compiler and a cache on disk; a [`Session`] runs it on the workers of a [`Pool`].
+//! What the text and the runtime agree on stands in `include/heddle.h`.
+//!
+//! This crate knows nothing of graphs, and holds all of the project's `unsafe` code.
 
 pub mod abi;
+mod buffer;
+pub mod cache;
+mod cancel;
+pub mod compiler;
+pub mod cpu;
+mod error;
+mod executable;
+mod flags;
+mod pool;
+mod program;
+mod session;
+mod source;
+
+pub use buffer::{ALIGNMENT, Buffer};
+pub use cancel::CancelToken;
+pub use error::{BuildError, Fault, MemoryError, RunError};
+pub use executable::{Executable, Finished, Lent};
+pub use pool::{Pool, PoolOptions};
+pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Program, Sanitizer};
+pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged};
+pub use source::{Constant, Source};

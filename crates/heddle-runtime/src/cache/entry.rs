@@ -1,0 +1,75 @@
+//! One entry: content, checksum, mark.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// The last bytes of an entry. What lies behind the sections of a shared library disturbs no loader.
+const MARK: &[u8; 8] = b"HEDDLE01";
+
+const TRAILER: usize = blake3::OUT_LEN + MARK.len();
+
+/// How exactly the last use of an entry is known.
+const USE_RESOLUTION: Duration = Duration::from_secs(600);
+
+/// The name of an entry: a hash of all that its content depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(blake3::Hash);
+
+impl Key {
+    /// Hashes parts, of which none can run into the next.
+    pub fn new(parts: &[&[u8]]) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Key(hasher.finalize())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.to_hex().fmt(f)
+    }
+}
+
+/// The content of the entry at `path`. One that is broken is removed.
+pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = std::fs::read(path).ok()?;
+    let Some(end) = content_end(&bytes) else {
+        let _ = std::fs::remove_file(path);
+        return None;
+    };
+    bytes.truncate(end);
+    note_use(path);
+    Some(bytes)
+}
+
+fn content_end(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.len().checked_sub(TRAILER)?;
+    let (content, trailer) = bytes.split_at(end);
+    let (sum, mark) = trailer.split_at(blake3::OUT_LEN);
+    (mark == MARK && blake3::hash(content).as_bytes() == sum).then_some(end)
+}
+
+/// Sets the time of modification, by which the least recently used entries are found. Seldom, because a
+/// reader should not write; and not at all in a cache that can't be written.
+fn note_use(path: &Path) {
+    let now = SystemTime::now();
+    let modified = path.metadata().and_then(|m| m.modified());
+    if modified.is_ok_and(|t| now.duration_since(t).is_ok_and(|d| d > USE_RESOLUTION)) {
+        let _ = File::open(path).and_then(|f| f.set_modified(now));
+    }
+}
+
+/// Appends the trailer to a finished file and puts it on disk.
+pub(super) fn seal(path: &Path) -> io::Result<()> {
+    let sum = blake3::hash(&std::fs::read(path)?);
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    file.write_all(sum.as_bytes())?;
+    file.write_all(MARK)?;
+    file.sync_all()
+}

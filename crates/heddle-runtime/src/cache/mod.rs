@@ -1,0 +1,161 @@
+//! The cache on disk: files named by their content's key, shared by all processes of a user.
+//!
+//! - An entry is written under a temporary name, synced and renamed: it is there whole or not at all,
+//!   whenever a process dies.
+//! - It ends in a checksum of itself. A reader that finds it wrong removes the entry.
+//! - One process at a time builds an entry, the others wait for it; the lock is an `flock`, which dies
+//!   with its process. Locks only save work: nothing breaks when two build the same.
+//! - The least recently used entries go when a new one makes the whole larger than its limit.
+//! - A cache that can't be used is not an error: everything is built anew, and `Cache::unusable` says why.
+
+mod entry;
+mod lock;
+mod sweep;
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+pub use entry::Key;
+pub(crate) use lock::{KeyLock, WorkDir};
+
+/// Where built programs are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum CacheChoice {
+    /// `HEDDLE_CACHE`, else `heddle` in the user's cache folder (`XDG_CACHE_HOME`, `~/.cache`).
+    #[default]
+    Default,
+    /// This folder.
+    At(PathBuf),
+    /// Nothing is kept.
+    Off,
+}
+
+/// A folder of entries, or the reason why there is none.
+#[derive(Debug)]
+pub struct Cache {
+    root: Result<PathBuf, String>,
+    limit: u64,
+}
+
+impl Cache {
+    /// Opens the cache, and creates its folder if need be. `limit` bounds the bytes of all entries.
+    pub fn open(choice: &CacheChoice, limit: u64) -> Cache {
+        let root = match choice {
+            CacheChoice::Off => Err("turned off".to_owned()),
+            CacheChoice::At(path) => usable(path),
+            CacheChoice::Default => match default_root() {
+                Some(path) => usable(&path),
+                None => Err("neither HEDDLE_CACHE, XDG_CACHE_HOME nor HOME is set".to_owned()),
+            },
+        };
+        Cache { root, limit }
+    }
+
+    /// Why nothing is kept, if so.
+    pub fn unusable(&self) -> Option<&str> {
+        self.root.as_ref().err().map(String::as_str)
+    }
+
+    /// The cache's folder.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref().ok()
+    }
+
+    /// The file of an entry that is there and whole. Its checksum lies after its content.
+    pub fn find(&self, kind: &str, key: Key) -> Option<PathBuf> {
+        let path = self.path(kind, key).ok()?;
+        entry::read(&path)?;
+        Some(path)
+    }
+
+    /// The content of an entry that is there and whole.
+    pub fn get(&self, kind: &str, key: Key) -> Option<Vec<u8>> {
+        entry::read(&self.path(kind, key).ok()?)
+    }
+
+    /// Keeps `content`, in place of what had this key.
+    pub fn put(&self, kind: &str, key: Key, content: &[u8]) -> io::Result<PathBuf> {
+        let work = self.work_dir()?;
+        let file = work.path().join("content");
+        std::fs::write(&file, content)?;
+        self.adopt(kind, key, &file)
+    }
+
+    /// Removes an entry that turned out to be of no use.
+    pub fn remove(&self, kind: &str, key: Key) {
+        if let Ok(path) = self.path(kind, key) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Makes a file, which lies in one of this cache's work folders, an entry.
+    pub(crate) fn adopt(&self, kind: &str, key: Key, file: &Path) -> io::Result<PathBuf> {
+        let path = self.path(kind, key)?;
+        entry::seal(file)?;
+        make_dir(path.parent().expect("entries lie in folders"))?;
+        std::fs::rename(file, &path)?;
+        sweep::sweep(self.root().expect("it has a path"), self.limit, &path);
+        Ok(path)
+    }
+
+    /// A new folder to build in, on the same file system as the entries.
+    pub(crate) fn work_dir(&self) -> io::Result<WorkDir> {
+        let root = self
+            .root
+            .as_ref()
+            .map_err(|e| io::Error::other(e.clone()))?;
+        WorkDir::new(&root.join(sweep::WORK))
+    }
+
+    /// Waits until no other process builds this entry. `None` when locks do not work here.
+    pub(crate) fn lock(&self, key: Key) -> Option<KeyLock> {
+        KeyLock::wait(&self.root().ok_or(()).ok()?.join(sweep::LOCKS), key)
+    }
+
+    fn path(&self, kind: &str, key: Key) -> io::Result<PathBuf> {
+        let root = self
+            .root
+            .as_ref()
+            .map_err(|e| io::Error::other(e.clone()))?;
+        Ok(root.join(sweep::ENTRIES).join(format!("{key}.{kind}")))
+    }
+}
+
+fn default_root() -> Option<PathBuf> {
+    let folder = |name| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    folder("HEDDLE_CACHE")
+        .or_else(|| {
+            Some(
+                folder("XDG_CACHE_HOME")
+                    .filter(|p| p.is_absolute())?
+                    .join("heddle"),
+            )
+        })
+        .or_else(|| Some(folder("HOME")?.join(".cache/heddle")))
+}
+
+/// Programs are loaded from the cache, so a folder in which anyone can put files is not used.
+fn usable(path: &Path) -> Result<PathBuf, String> {
+    let say = |e: io::Error| format!("{}: {e}", path.display());
+    make_dir(path).map_err(say)?;
+    let path = path.canonicalize().map_err(say)?;
+    let meta = path.metadata().map_err(say)?;
+    let user = rustix::process::geteuid().as_raw();
+    if meta.mode() & 0o002 != 0 {
+        return Err(format!("{}: everybody may write there", path.display()));
+    }
+    if meta.uid() != user && meta.uid() != 0 {
+        return Err(format!("{}: it belongs to another user", path.display()));
+    }
+    Ok(path)
+}
+
+fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

@@ -1,0 +1,122 @@
+//! Stopping a run from outside: by hand, or when its time is over.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Instant;
+
+use crate::abi::{ErrorCell, code};
+
+/// Cancels all runs that were given it, now and later, until [`CancelToken::reset`].
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(Arc<AtomicU32>);
+
+impl CancelToken {
+    /// A token that has not been cancelled.
+    pub fn new() -> CancelToken {
+        CancelToken::default()
+    }
+
+    /// Stops the runs. Returns at once; each run ends with [`crate::RunError::Cancelled`] at its next poll.
+    pub fn cancel(&self) {
+        self.0.store(1, Ordering::Release);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Makes the token usable again.
+    pub fn reset(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// `env->cancel`.
+    pub(crate) fn flag(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
+
+/// Raises [`code::TIMEOUT`] in a run that is not over at its deadline. One thread serves all runs; it sleeps until the
+/// earliest deadline, and exists once a run had one.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    id: u64,
+}
+
+impl Watch {
+    /// Watches a run until the watch is dropped.
+    pub(crate) fn start(deadline: Instant, error: &Arc<ErrorCell>) -> Watch {
+        static THREAD: Once = Once::new();
+        THREAD.call_once(|| {
+            let thread = std::thread::Builder::new().name("heddle-watchdog".to_owned());
+            // Without a thread there are no timeouts; runs are still right, and can be cancelled.
+            let _ = thread.spawn(keep_watch);
+        });
+        let mut state = lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.runs.push((deadline, id, error.clone()));
+        if state.wakes.is_none_or(|at| deadline < at) {
+            state.wakes = Some(deadline);
+            WATCHDOG.changed.notify_one();
+        }
+        Watch { id }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        lock().runs.retain(|(_, id, _)| *id != self.id);
+    }
+}
+
+#[derive(Default)]
+struct Watchdog {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    runs: Vec<(Instant, u64, Arc<ErrorCell>)>,
+    next_id: u64,
+    /// When the thread looks next. It may look earlier than needed, since a run that ends leaves this as it is.
+    wakes: Option<Instant>,
+}
+
+static WATCHDOG: LazyLock<Watchdog> = LazyLock::new(Watchdog::default);
+
+fn lock() -> MutexGuard<'static, State> {
+    WATCHDOG
+        .state
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn keep_watch() {
+    let mut state = lock();
+    loop {
+        let now = Instant::now();
+        state.runs.retain(|(deadline, _, error)| {
+            let over = *deadline <= now;
+            if over {
+                let (ok, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+                let _ = error.code.compare_exchange(0, code::TIMEOUT, ok, relaxed);
+            }
+            !over
+        });
+        state.wakes = state.runs.iter().map(|(deadline, ..)| *deadline).min();
+        state = match state.wakes {
+            None => WATCHDOG
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(at) => {
+                let nap = at.saturating_duration_since(now);
+                let woken = WATCHDOG.changed.wait_timeout(state, nap);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}

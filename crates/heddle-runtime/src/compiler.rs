@@ -1,0 +1,277 @@
+//! Finds a C compiler that works, and calls it with flags that we choose.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use crate::abi::HEADER;
+use crate::cache::{Cache, Key};
+use crate::error::BuildError;
+use crate::flags::{Flags, Product};
+use crate::program::BuildOptions;
+
+/// What is tried, in this order, when neither an option nor `HEDDLE_CC` names a compiler.
+pub const CANDIDATES: &[&str] = &["clang", "cc", "gcc"];
+
+/// How the processor at hand is named to compilers, in the order of preference; the last always works.
+const ARCHS: &[&str] = &["-march=native", "-mcpu=native", ""];
+
+/// A compiler that has compiled, linked and loaded a small program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiler {
+    program: PathBuf,
+    args: Vec<String>,
+    version: String,
+    arch: String,
+}
+
+impl Compiler {
+    /// The compiler that options and environment ask for, or the first candidate that works.
+    pub fn find(options: &BuildOptions, cache: &Cache) -> Result<Arc<Compiler>, BuildError> {
+        type Found = HashMap<(Option<String>, Option<OsString>), Arc<Compiler>>;
+        static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
+
+        let wanted = options.compiler.clone().or_else(|| {
+            let value = std::env::var("HEDDLE_CC").ok();
+            value.filter(|v| !v.trim().is_empty())
+        });
+        let id = (wanted, std::env::var_os("PATH"));
+        let found = FOUND
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&id)
+            .cloned();
+        if let Some(compiler) = found.filter(|c| c.program.exists()) {
+            return Ok(compiler);
+        }
+        let candidates: Vec<&str> = match &id.0 {
+            Some(wanted) => vec![wanted],
+            None => CANDIDATES.to_vec(),
+        };
+        let mut probed = Vec::new();
+        for candidate in candidates {
+            match probe(candidate, cache) {
+                Ok(compiler) => {
+                    let compiler = Arc::new(compiler);
+                    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.insert(id, compiler.clone());
+                    return Ok(compiler);
+                }
+                Err(why) => probed.push((candidate.to_owned(), why)),
+            }
+        }
+        Err(BuildError::NoCompiler { probed })
+    }
+
+    /// Where it lies.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// All that its output depends on, besides source and flags.
+    pub fn identity(&self) -> String {
+        let Compiler {
+            program,
+            args,
+            version,
+            arch,
+        } = self;
+        format!("{}\n{args:?}\n{arch}\n{version}", program.display())
+    }
+
+    /// The first line of its `--version`.
+    pub fn version(&self) -> &str {
+        self.version.lines().next().unwrap_or("")
+    }
+
+    /// Compiles `text` in `folder` to a file there, whose path is returned.
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        text: &str,
+        flags: &Flags,
+        folder: &Path,
+    ) -> Result<PathBuf, CompileError> {
+        let write = |file: &str, text: &str| {
+            let path = folder.join(file);
+            std::fs::write(&path, text).map_err(|e| CompileError::Disk(path, e))
+        };
+        write("heddle.h", HEADER)?;
+        write("program.c", text)?;
+        for (file, text) in flags.more_sources() {
+            write(file, text)?;
+        }
+        let product = folder.join("product");
+        let output = Command::new(&self.program)
+            .args(&self.args)
+            .args(flags.list(&self.arch))
+            .args(["-o", "product"])
+            .current_dir(folder)
+            .env("LC_ALL", "C")
+            .env("TMPDIR", folder)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| CompileError::Disk(self.program.clone(), e))?;
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() && product.exists() {
+            return Ok(product);
+        }
+        const NO_ROOM: &[&str] = &["No space left", "Disk quota exceeded", "File too large"];
+        if NO_ROOM.iter().any(|s| stderr.contains(s)) || is_full(folder) {
+            let e = io::Error::new(io::ErrorKind::StorageFull, stderr.trim().to_owned());
+            return Err(CompileError::Disk(product, e));
+        }
+        Err(CompileError::Refused(BuildError::Compile {
+            name: name.to_owned(),
+            compiler: self.program.display().to_string(),
+            status: output.status.to_string(),
+            stderr,
+        }))
+    }
+}
+
+/// Why a compilation gave nothing.
+#[derive(Debug)]
+pub(crate) enum CompileError {
+    /// The folder, which another may replace.
+    Disk(PathBuf, io::Error),
+    /// The program.
+    Refused(BuildError),
+}
+
+/// Linkers may die of a full disk (SIGBUS in a mapped output) without a word: ask the disk itself.
+fn is_full(folder: &Path) -> bool {
+    let path = folder.join("room");
+    let full = std::fs::write(&path, [0; 1 << 16]).is_err();
+    let _ = std::fs::remove_file(path);
+    full
+}
+
+/// Tests one candidate; the result is kept in the cache until the compiler's file changes.
+fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, String> {
+    let (program, args) = resolve(candidate)?;
+    let stamp = stamp(&program).map_err(|e| e.to_string())?;
+    let known = [
+        program.as_os_str().as_encoded_bytes(),
+        stamp.as_bytes(),
+        HEADER.as_bytes(),
+    ];
+    let args_text = format!("{args:?}");
+    let key = Key::new(&[&known[..], &[args_text.as_bytes()]].concat());
+    let remembered = cache
+        .get("compiler", key)
+        .and_then(|b| String::from_utf8(b).ok());
+    if let Some((arch, version)) = remembered.as_deref().and_then(|t| t.split_once('\n')) {
+        return Ok(Compiler {
+            program,
+            args,
+            version: version.to_owned(),
+            arch: arch.to_owned(),
+        });
+    }
+    let compiler = try_out(program, args)?;
+    let content = format!("{}\n{}", compiler.arch, compiler.version);
+    // Not kept: tested again next time.
+    let _ = cache.put("compiler", key, content.as_bytes());
+    Ok(compiler)
+}
+
+/// A candidate's file and its leading arguments, as in `ccache gcc`.
+fn resolve(candidate: &str) -> Result<(PathBuf, Vec<String>), String> {
+    if let Some(program) = on_path(candidate) {
+        return Ok((program, Vec::new()));
+    }
+    let mut words = candidate.split_whitespace().map(str::to_owned);
+    let first = words.next().unwrap_or_default();
+    match on_path(&first) {
+        Some(program) => Ok((program, words.collect())),
+        None if first.contains('/') => Err("no such program".to_owned()),
+        None => Err("not found on PATH".to_owned()),
+    }
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        let meta = path.metadata();
+        meta.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if name.is_empty() {
+        return None;
+    }
+    if name.contains('/') {
+        // Absolute, because the compiler runs in another folder.
+        return std::path::absolute(name).ok().filter(is_program);
+    }
+    let path = std::env::var_os("PATH")?;
+    let folders = std::env::split_paths(&path).filter(|f| f.is_absolute());
+    folders.map(|f| f.join(name)).find(is_program)
+}
+
+/// Changes when the compiler is replaced.
+fn stamp(program: &Path) -> io::Result<String> {
+    let file = program.canonicalize()?;
+    let meta = file.metadata()?;
+    let time = meta
+        .modified()?
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok(format!(
+        "{} {} {}",
+        file.display(),
+        meta.len(),
+        time.as_nanos()
+    ))
+}
+
+fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, String> {
+    let version = Command::new(&program)
+        .args(&args)
+        .arg("--version")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    let mut compiler = Compiler {
+        program,
+        args,
+        version: String::from_utf8_lossy(&version.stdout).into_owned(),
+        arch: String::new(),
+    };
+    let mut reason = String::new();
+    for arch in ARCHS {
+        compiler.arch = (*arch).to_owned();
+        match compiles_and_loads(&compiler) {
+            Ok(()) => return Ok(compiler),
+            Err(why) => reason = why,
+        }
+    }
+    Err(reason)
+}
+
+const PROBE: &str = "HEDDLE_EXPORT int32_t heddle_probe(void) { return HEDDLE_ABI; }\n";
+
+/// Loading tells a compiler for another machine from one for this.
+fn compiles_and_loads(compiler: &Compiler) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+    let flags = Flags::new(&BuildOptions::default(), Product::Library);
+    let file = compiler
+        .compile("a test program", PROBE, &flags, folder.path())
+        .map_err(|e| match e {
+            CompileError::Disk(path, e) => format!("{}: {e}", path.display()),
+            CompileError::Refused(BuildError::Compile { status, stderr, .. }) => {
+                let head: Vec<&str> = stderr.lines().take(8).collect();
+                format!(
+                    "it does not compile a test program ({status})\n{}",
+                    head.join("\n")
+                )
+            }
+            CompileError::Refused(e) => e.to_string(),
+        })?;
+    crate::program::probe_library(&file)
+        .map_err(|e| format!("what it builds does not load here: {e}"))
+}

@@ -1,0 +1,279 @@
+//! What can go wrong while a program is built or run, and what to do about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::abi::{ABI, MAX_RANK, code};
+
+/// Why a program could not be built or loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No candidate compiles and links a small test program.
+    #[error(
+        "no working C compiler, needed to build programs for the cpu device. Tried:{}\nInstall one \
+         (Debian, Ubuntu: `apt install gcc`; Fedora: `dnf install gcc`; Alpine: `apk add gcc \
+         musl-dev`), or name one in HEDDLE_CC, or run on the interpreter (`--device interp`)",
+        list(.probed)
+    )]
+    NoCompiler {
+        /// Each candidate with the reason why it is not used.
+        probed: Vec<(String, String)>,
+    },
+    /// The compiler refused the emitted program.
+    #[error(
+        "`{compiler}` does not compile the program emitted for {name} ({status}). This is a fault of \
+         Heddle's or of the compiler; please report it with this text:\n{stderr}"
+    )]
+    Compile {
+        /// The program's name.
+        name: String,
+        /// The compiler's path.
+        compiler: String,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// Neither the cache nor the folder for temporary files takes the build's files.
+    #[error(
+        "{action} {} failed while building in a temporary folder: {source}. Free some space there, or \
+         let TMPDIR name another folder",
+        path.display()
+    )]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The built library can't be loaded.
+    #[error(
+        "the built program {} can't be loaded: {message}. If its folder is mounted noexec, let \
+         HEDDLE_CACHE or TMPDIR name another",
+        path.display()
+    )]
+    Load {
+        /// The library.
+        path: PathBuf,
+        /// The loader's answer.
+        message: String,
+    },
+    /// The program lacks a symbol of the interface.
+    #[error("the program {name} does not define `{symbol}`, which include/heddle.h asks for")]
+    Symbol {
+        /// The program's name.
+        name: String,
+        /// What it lacks.
+        symbol: &'static str,
+    },
+    /// The program was emitted for another version of the interface.
+    #[error(
+        "the program {name} is for version {found} of the interface, this runtime has {ABI}: emit it again"
+    )]
+    Abi {
+        /// The program's name.
+        name: String,
+        /// Its version.
+        found: i64,
+    },
+    /// The program's counts make no sense or do not fit its constants.
+    #[error("the program {name} says that it has {stated} {what}, but {actual}")]
+    Counts {
+        /// The program's name.
+        name: String,
+        /// What is counted.
+        what: &'static str,
+        /// How many the program states.
+        stated: i64,
+        /// What is true instead.
+        actual: String,
+    },
+    /// Constants could not be copied to aligned memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+fn list(probed: &[(String, String)]) -> String {
+    probed
+        .iter()
+        .map(|(name, why)| format!("\n  {name}: {}", why.trim().replace('\n', "\n    ")))
+        .collect()
+}
+
+/// The system does not give the memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the system does not give {bytes} bytes of memory ({reason}): use smaller inputs or free memory"
+)]
+pub struct MemoryError {
+    /// How much was asked for.
+    pub bytes: usize,
+    /// The system's answer.
+    pub reason: String,
+}
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The program has another number of inputs, sizes or the like.
+    #[error("the program takes {expected} {what}, {given} are given")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// What the program takes.
+        expected: usize,
+        /// What the caller gave.
+        given: usize,
+    },
+    /// An input's shape is not usable.
+    #[error(
+        "input {input} has the dims {dims:?}: the cpu device takes up to {MAX_RANK} axes, none negative"
+    )]
+    InputDims {
+        /// The input's position.
+        input: usize,
+        /// Its dims.
+        dims: Vec<i64>,
+    },
+    /// An input has less data than the program reads at these sizes.
+    #[error(
+        "input {input} has {given} bytes, but the program reads up to {needed} of it: its shape and the sizes given disagree"
+    )]
+    InputData {
+        /// The input's position.
+        input: usize,
+        /// What the program reads at most.
+        needed: i64,
+        /// What it has.
+        given: usize,
+    },
+    /// The sizes are so large that a computation of offsets overflows.
+    #[error(
+        "with the sizes {sizes:?} the program's memory exceeds what can be addressed: use smaller inputs or a lower limit for recursion"
+    )]
+    Plan {
+        /// Named sizes, number of workers, depth limit.
+        sizes: Vec<i64>,
+    },
+    /// The run needs more memory than allowed.
+    #[error(
+        "the run needs {needed} bytes for temporaries and outputs, the limit is {limit}: raise the limit, or use smaller inputs"
+    )]
+    MemoryLimit {
+        /// What it needs.
+        needed: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// The system does not give the memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The run was cancelled.
+    #[error("the run was cancelled")]
+    Cancelled,
+    /// The run took longer than allowed.
+    #[error("the run did not end within {} s: raise the timeout, or look for a loop that never ends", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The program stopped with an error.
+    #[error("{fault} (site {site} of the program)")]
+    Program {
+        /// What happened.
+        fault: Fault,
+        /// Where: a row of the emitted program's site table.
+        site: u32,
+    },
+    /// The program wrote dims that an output can't have.
+    #[error(
+        "the program gave output {output} rank {rank} and dims {dims:?}: a fault of the emitter's"
+    )]
+    OutputDims {
+        /// The output's position.
+        output: usize,
+        /// The rank that the program wrote.
+        rank: i32,
+        /// The dims that it wrote.
+        dims: Vec<i64>,
+    },
+    /// The program has no such entry.
+    #[error("the program has no entry `{0}`")]
+    NoEntry(String),
+}
+
+/// What stopped a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An index is out of range.
+    #[error("index {index} is out of range for an axis of size {size}")]
+    Index {
+        /// The index.
+        index: i64,
+        /// The axis' size.
+        size: i64,
+    },
+    /// Two sizes should be equal.
+    #[error("sizes {left} and {right} should agree")]
+    Shape {
+        /// One of them.
+        left: i64,
+        /// The other.
+        right: i64,
+    },
+    /// Recursion went too deep.
+    #[error(
+        "recursion reached depth {depth}, the limit is {limit}: raise the depth limit if it is meant to go deeper"
+    )]
+    Depth {
+        /// How deep it would have become.
+        depth: i64,
+        /// How deep it may.
+        limit: i64,
+    },
+    /// A loop ran too often.
+    #[error(
+        "a loop did {done} iterations, the limit is {limit}: raise the limit if it is meant to run longer"
+    )]
+    Iterations {
+        /// How many were done.
+        done: i64,
+        /// How many may be.
+        limit: i64,
+    },
+    /// A size is above the bound that memory was planned for.
+    #[error("a size came out as {size}, above the bound {bound} that was planned for it")]
+    Bound {
+        /// The size.
+        size: i64,
+        /// Its bound.
+        bound: i64,
+    },
+    /// A code of the program's own.
+    #[error("the program stopped with code {code} ({}, {})", values[0], values[1])]
+    Custom {
+        /// The code.
+        code: u32,
+        /// Its details.
+        values: [i64; 2],
+    },
+}
+
+impl Fault {
+    /// Reads an error as `heddle_fail` leaves it.
+    pub(crate) fn new(code: u32, [a, b]: [i64; 2]) -> Fault {
+        match code {
+            code::INDEX => Fault::Index { index: a, size: b },
+            code::SHAPE => Fault::Shape { left: a, right: b },
+            code::DEPTH => Fault::Depth { depth: a, limit: b },
+            code::ITERATIONS => Fault::Iterations { done: a, limit: b },
+            code::BOUND => Fault::Bound { size: a, bound: b },
+            code => Fault::Custom {
+                code,
+                values: [a, b],
+            },
+        }
+    }
+}

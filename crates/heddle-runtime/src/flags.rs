@@ -1,0 +1,101 @@
+//! The compiler's flags. All of them are ours: results must not depend on a user's `CFLAGS`.
+//!
+//! - `-O3` and the processor at hand.
+//! - `-fno-math-errno -fno-trapping-math`: nobody looks at `errno` or at floating-point flags, and both keep loops
+//!   from being vectorised.
+//! - `-ffp-contract=fast`: a product and a sum become one fused operation, rounded once. It is what makes
+//!   kernels reach the processor's peak, it never rounds more often than the separate operations do, and it is
+//!   GCC's default. Where separate rounding matters, [`BuildOptions::contract`] turns it off.
+//! - `-fwrapv`: the IR's integers wrap. `-fno-strict-aliasing`: buffers share scratch memory whatever their types.
+//! - Never `-ffast-math`: it changes results beyond rounding (NaN, infinities, order of sums), and when linking it
+//!   adds code that turns denormals off in the whole process.
+//! - No stack protector and no fortification, which some distributions turn on by default.
+
+use crate::program::{BuildOptions, Sanitizer};
+
+/// What is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// A library to load.
+    Library,
+    /// A program that runs by itself, `include/driver.c` with the emitted one.
+    Standalone,
+}
+
+/// The flags of one build.
+#[derive(Clone, Debug)]
+pub(crate) struct Flags {
+    product: Product,
+    list: Vec<String>,
+}
+
+const COMMON: &[&str] = &[
+    "-std=gnu11",
+    "-pipe",
+    "-w",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fno-stack-protector",
+    "-U_FORTIFY_SOURCE",
+    "-fvisibility=hidden",
+    "-include",
+    "heddle.h",
+    "-I.",
+];
+
+const DRIVER: &str = include_str!("../include/driver.c");
+
+impl Flags {
+    pub(crate) fn new(options: &BuildOptions, product: Product) -> Flags {
+        let mut list: Vec<String> = COMMON.iter().map(|f| (*f).to_owned()).collect();
+        list.push(format!("-O{}", options.optimize.min(3)));
+        let contract = if options.contract { "fast" } else { "off" };
+        list.push(format!("-ffp-contract={contract}"));
+        if options.debug || product == Product::Standalone {
+            list.push("-g".to_owned());
+        }
+        let product_flags: &[&str] = match product {
+            Product::Library => &["-fPIC", "-shared", "-fno-semantic-interposition"],
+            Product::Standalone => &["-pthread"],
+        };
+        list.extend(product_flags.iter().map(|f| (*f).to_owned()));
+        if let (Product::Standalone, Some(sanitizer)) = (product, options.sanitize) {
+            list.push(
+                match sanitizer {
+                    Sanitizer::Thread => "-fsanitize=thread",
+                    // Integers wrap and shifts are the emitter's: what is left of undefined behaviour is bounds and alignment.
+                    Sanitizer::Address => "-fsanitize=address,bounds,alignment,null",
+                }
+                .to_owned(),
+            );
+        }
+        list.extend(options.extra_flags.iter().cloned());
+        Flags { product, list }
+    }
+
+    /// Everything but the output.
+    pub(crate) fn list(&self, arch: &str) -> Vec<String> {
+        let mut list = self.list.clone();
+        if !arch.is_empty() {
+            list.push(arch.to_owned());
+        }
+        list.push("program.c".to_owned());
+        list.extend(
+            self.more_sources()
+                .iter()
+                .map(|(file, _)| (*file).to_owned()),
+        );
+        list.push("-lm".to_owned());
+        list
+    }
+
+    /// Files besides the program.
+    pub(crate) fn more_sources(&self) -> &'static [(&'static str, &'static str)] {
+        match self.product {
+            Product::Library => &[],
+            Product::Standalone => &[("driver.c", DRIVER)],
+        }
+    }
+}

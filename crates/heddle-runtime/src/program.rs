@@ -1,0 +1,384 @@
+//! Builds and loads emitted programs.
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use libloading::Library;
+
+use crate::abi::{ABI, About, EntryFn, HEADER, PlanFn};
+use crate::cache::{Cache, CacheChoice, Key};
+use crate::compiler::{CompileError, Compiler};
+use crate::cpu;
+use crate::error::BuildError;
+use crate::flags::{Flags, Product};
+use crate::source::{Constant, Source};
+
+/// How programs are built. Everything here but the cache is part of the key.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// The compiler to use, with leading arguments if need be. Without it `HEDDLE_CC` decides, else
+    /// [`crate::compiler::CANDIDATES`] are tried.
+    pub compiler: Option<String>,
+    /// Where built programs are kept.
+    pub cache: CacheChoice,
+    /// The most bytes that the cache takes.
+    pub cache_limit: u64,
+    /// The optimisation level, 0 to 3.
+    pub optimize: u8,
+    /// Whether products and sums may become fused operations.
+    pub contract: bool,
+    /// Whether debug information is kept.
+    pub debug: bool,
+    /// Flags to add at the end.
+    pub extra_flags: Vec<String>,
+    /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its process.
+    pub sanitize: Option<Sanitizer>,
+}
+
+/// Checks that a compiler builds into a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sanitizer {
+    /// Data races.
+    Thread,
+    /// Accesses out of bounds, misaligned or after freeing.
+    Address,
+}
+
+impl Default for BuildOptions {
+    fn default() -> BuildOptions {
+        BuildOptions {
+            compiler: None,
+            cache: CacheChoice::Default,
+            cache_limit: 2 << 30,
+            optimize: 3,
+            contract: true,
+            debug: false,
+            extra_flags: Vec::new(),
+            sanitize: None,
+        }
+    }
+}
+
+/// How a program came to be.
+#[derive(Clone, Debug)]
+pub struct BuildReport {
+    /// The compiler and its version.
+    pub compiler: String,
+    /// The key in the cache.
+    pub key: Key,
+    /// What the cache did.
+    pub cache: CacheUse,
+    /// How long it took to find or build the program and to load it.
+    pub elapsed: Duration,
+}
+
+/// What the cache did for a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheUse {
+    /// The program was there.
+    Hit,
+    /// It was built and is there now.
+    Stored,
+    /// It was built and is kept nowhere, for this reason.
+    Uncached(String),
+}
+
+/// A loaded program with its constants. Any number of sessions run it at the same time.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    about: About,
+    plan: PlanFn,
+    main: EntryFn,
+    /// Where `blobs` lie: `env->constants`.
+    pointers: Vec<*const c_void>,
+    _blobs: Vec<Constant>,
+    library: Library,
+    report: BuildReport,
+}
+
+// SAFETY: the pointers are to constants that the program owns and never writes.
+unsafe impl Send for Program {}
+// SAFETY: as above; emitted programs have no mutable globals.
+unsafe impl Sync for Program {}
+
+/// An entry of a program besides `heddle_main`, for [`crate::Staged::dispatch`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entry(pub(crate) EntryFn);
+
+impl Program {
+    /// Builds the program, unless the cache has it, and loads it.
+    pub fn build(source: &Source, options: &BuildOptions) -> Result<Program, BuildError> {
+        let start = Instant::now();
+        let cache = Cache::open(&options.cache, options.cache_limit);
+        let compiler = Compiler::find(options, &cache)?;
+        let flags = Flags::new(options, Product::Library);
+        let key = key(&source.text, &flags, &compiler);
+        let (library, cache) = obtain(source, &cache, &compiler, &flags, key)?;
+        let report = BuildReport {
+            compiler: format!("{} ({})", compiler.program().display(), compiler.version()),
+            key,
+            cache,
+            elapsed: start.elapsed(),
+        };
+        Program::resolve(&source.name, library, source.constants.clone(), report)
+    }
+
+    /// Loads a program that was built elsewhere: a shared library as [`Program::build`] makes it.
+    ///
+    /// # Safety
+    /// Loading runs the library's code: it must be an emitted program.
+    pub unsafe fn load(
+        path: &Path,
+        name: &str,
+        constants: Vec<Constant>,
+    ) -> Result<Program, BuildError> {
+        let start = Instant::now();
+        let library = open(path)?;
+        let report = BuildReport {
+            compiler: "built elsewhere".to_owned(),
+            key: Key::new(&[path.as_os_str().as_encoded_bytes()]),
+            cache: CacheUse::Uncached("built elsewhere".to_owned()),
+            elapsed: start.elapsed(),
+        };
+        Program::resolve(name, library, constants, report)
+    }
+
+    /// For messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The program's counts.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// How it was built.
+    pub fn report(&self) -> &BuildReport {
+        &self.report
+    }
+
+    /// An entry that the program exports besides `heddle_main`.
+    pub fn entry(&self, name: &str) -> Option<Entry> {
+        let name = std::ffi::CString::new(name).ok()?;
+        // SAFETY: emitted programs export functions of this type only, and the two tables, which are excluded.
+        unsafe {
+            let is_table = matches!(
+                name.to_bytes(),
+                b"heddle_program" | b"heddle_table_len" | b"heddle_plan"
+            );
+            let symbol = self.library.get::<EntryFn>(name.as_bytes_with_nul()).ok()?;
+            (!is_table).then_some(Entry(*symbol))
+        }
+    }
+
+    pub(crate) fn main(&self) -> Entry {
+        Entry(self.main)
+    }
+
+    pub(crate) fn constants(&self) -> *const *const c_void {
+        self.pointers.as_ptr()
+    }
+
+    /// Calls `heddle_plan`; `None` is an overflow.
+    pub(crate) fn plan(&self, sizes: &[i64], table: &mut [i64]) -> Option<u64> {
+        assert_eq!(
+            sizes.len(),
+            self.about.sizes as usize + crate::abi::EXTRA_SIZES
+        );
+        assert_eq!(table.len(), self.about.table_len as usize);
+        // SAFETY: both slices have the lengths that the program states.
+        let bytes = unsafe { (self.plan)(sizes.as_ptr(), table.as_mut_ptr()) };
+        u64::try_from(bytes).ok()
+    }
+
+    fn resolve(
+        name: &str,
+        library: Library,
+        constants: Vec<Constant>,
+        report: BuildReport,
+    ) -> Result<Program, BuildError> {
+        let missing = |symbol: &'static str| {
+            let name = name.to_owned();
+            move |_| BuildError::Symbol { name, symbol }
+        };
+        // SAFETY: the header fixes the types of these symbols.
+        let (about, plan, main) = unsafe {
+            let about = library.get::<*const About>(c"heddle_program".to_bytes_with_nul());
+            let plan = library.get::<PlanFn>(c"heddle_plan".to_bytes_with_nul());
+            let main = library.get::<EntryFn>(c"heddle_main".to_bytes_with_nul());
+            (
+                **about.map_err(missing("heddle_program"))?,
+                *plan.map_err(missing("heddle_plan"))?,
+                *main.map_err(missing("heddle_main"))?,
+            )
+        };
+        check_counts(name, &about, constants.len())?;
+        let blobs = constants
+            .into_iter()
+            .map(Constant::aligned)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Program {
+            name: name.to_owned(),
+            about,
+            plan,
+            main,
+            pointers: blobs.iter().map(|b| b.bytes().as_ptr().cast()).collect(),
+            _blobs: blobs,
+            library,
+            report,
+        })
+    }
+}
+
+fn key(text: &str, flags: &Flags, compiler: &Compiler) -> Key {
+    let flags = flags.list("").join("\n");
+    let compiler = compiler.identity();
+    let parts = [
+        text,
+        &flags,
+        &compiler,
+        cpu::identity(),
+        HEADER,
+        std::env::consts::OS,
+    ];
+    Key::new(&parts.map(str::as_bytes))
+}
+
+fn check_counts(name: &str, about: &About, constants: usize) -> Result<(), BuildError> {
+    const MOST: i64 = 1 << 24;
+    if about.abi != ABI {
+        return Err(BuildError::Abi {
+            name: name.to_owned(),
+            found: about.abi,
+        });
+    }
+    let wrong = |what, stated, actual: String| {
+        Err(BuildError::Counts {
+            name: name.to_owned(),
+            what,
+            stated,
+            actual,
+        })
+    };
+    let About {
+        inputs,
+        outputs,
+        sizes,
+        table_len,
+        ..
+    } = *about;
+    for (what, count) in [
+        ("inputs", inputs),
+        ("outputs", outputs),
+        ("sizes", sizes),
+        ("words of table", table_len),
+    ] {
+        if !(0..=MOST).contains(&count) {
+            return wrong(what, count, format!("0 to {MOST} are possible"));
+        }
+    }
+    if table_len < inputs + outputs {
+        let actual = format!("its inputs and outputs need {}", inputs + outputs);
+        return wrong("words of table", table_len, actual);
+    }
+    if about.constants != constants as i64 {
+        return wrong(
+            "constants",
+            about.constants,
+            format!("{constants} were given"),
+        );
+    }
+    Ok(())
+}
+
+/// Finds or builds the library: in the cache, or, where that does not work, in a temporary folder.
+fn obtain(
+    source: &Source,
+    cache: &Cache,
+    compiler: &Compiler,
+    flags: &Flags,
+    key: Key,
+) -> Result<(Library, CacheUse), BuildError> {
+    const KIND: &str = "so";
+    let cached = || {
+        let library = open(&cache.find(KIND, key)?).ok();
+        if library.is_none() {
+            cache.remove(KIND, key);
+        }
+        library
+    };
+    if let Some(library) = cached() {
+        return Ok((library, CacheUse::Hit));
+    }
+    let build_in = |folder: &Path| compiler.compile(&source.name, &source.text, flags, folder);
+    let build_cached = || -> Result<PathBuf, CompileError> {
+        let at_root = |e| CompileError::Disk(cache.root().unwrap_or(Path::new("")).to_owned(), e);
+        let work = cache.work_dir().map_err(at_root)?;
+        let product = build_in(work.path())?;
+        cache.adopt(KIND, key, &product).map_err(at_root)
+    };
+    let mut why = cache.unusable().map(str::to_owned);
+    if why.is_none() {
+        let lock = cache.lock(key);
+        if lock.as_ref().is_some_and(|l| l.waited)
+            && let Some(library) = cached()
+        {
+            return Ok((library, CacheUse::Hit));
+        }
+        match build_cached() {
+            Ok(path) => match open(&path) {
+                Ok(library) => return Ok((library, CacheUse::Stored)),
+                Err(e) => why = Some(e.to_string()),
+            },
+            Err(CompileError::Disk(path, e)) => why = Some(format!("{}: {e}", path.display())),
+            Err(CompileError::Refused(e)) => return Err(e),
+        }
+    }
+    let disk = |action, path: PathBuf| {
+        move |source| BuildError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    let folder = tempfile::tempdir().map_err(disk("making a folder in", std::env::temp_dir()))?;
+    let product = build_in(folder.path()).map_err(|e| match e {
+        CompileError::Disk(path, e) => disk("writing", path)(e),
+        CompileError::Refused(e) => e,
+    })?;
+    // A loaded library stays when its file goes.
+    Ok((open(&product)?, CacheUse::Uncached(why.unwrap_or_default())))
+}
+
+fn open(path: &Path) -> Result<Library, BuildError> {
+    // SAFETY: the file is what our compiler made of an emitted program, by its checksum.
+    unsafe { Library::new(path) }.map_err(|e| BuildError::Load {
+        path: path.to_owned(),
+        message: source_of(&e),
+    })
+}
+
+/// The loader's own words lie below libloading's.
+fn source_of(e: &dyn std::error::Error) -> String {
+    e.source()
+        .map_or_else(|| e.to_string(), ToString::to_string)
+}
+
+/// Loads a compiler's test program and calls it.
+pub(crate) fn probe_library(path: &Path) -> Result<(), String> {
+    let library = open(path).map_err(|e| e.to_string())?;
+    type Probe = unsafe extern "C" fn() -> i32;
+    // SAFETY: the test program defines this function so.
+    let answer = unsafe {
+        let name = c"heddle_probe".to_bytes_with_nul();
+        library.get::<Probe>(name).map_err(|e| source_of(&e))?()
+    };
+    if i64::from(answer) == ABI {
+        Ok(())
+    } else {
+        Err("wrong answer".to_owned())
+    }
+}

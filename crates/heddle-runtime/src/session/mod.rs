@@ -1,0 +1,315 @@
+//! Running a program: one session holds the memory of one run at a time.
+//!
+//! After the first run with the same sizes nothing is allocated: plan, scratch, outputs and synchronisation
+//! state stay. Outputs are read in place until the next run, or taken out without a copy; a buffer
+//! that is given back later takes the place of one that was taken.
+
+mod memory;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use memory::Memory;
+
+use crate::abi::{self, Env, ErrorCell, Lane};
+use crate::buffer::Buffer;
+use crate::cancel::{CancelToken, Watch};
+use crate::error::{Fault, RunError};
+use crate::pool::{Leased, Pool};
+use crate::program::{Entry, Program};
+
+/// What a session may use.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// The most bytes of scratch and outputs.
+    pub max_memory: u64,
+    /// Fills scratch and outputs with nonsense before each run, to find programs that rely on them. For tests.
+    pub poison: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            max_memory: 64 << 30,
+            poison: false,
+        }
+    }
+}
+
+/// Limits of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions<'a> {
+    /// The run ends with [`RunError::Timeout`] after so long, waiting for the pool included.
+    pub timeout: Option<Duration>,
+    /// Stops the run from another thread.
+    pub cancel: Option<&'a CancelToken>,
+    /// Recursion goes this deep. Memory for its frames is planned by it.
+    pub max_depth: i64,
+    /// Each loop runs this often.
+    pub max_iterations: i64,
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        RunOptions {
+            timeout: None,
+            cancel: None,
+            max_depth: 1000,
+            max_iterations: i64::MAX,
+        }
+    }
+}
+
+/// An input: a row-major tensor of the element type that the program expects.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Its elements. Copied if not aligned to 8 bytes.
+    pub data: &'a [u8],
+    /// Its dims.
+    pub dims: &'a [i64],
+}
+
+/// A program with the memory to run it, one run at a time.
+#[derive(Debug)]
+pub struct Session {
+    program: Arc<Program>,
+    pool: Arc<Pool>,
+    options: SessionOptions,
+    memory: Memory,
+    sync: Box<abi::Sync>,
+    lanes: Box<[Lane]>,
+    error: Arc<ErrorCell>,
+}
+
+impl Session {
+    /// A session that runs on the pool. Allocates little: memory comes with the first run.
+    pub fn new(program: Arc<Program>, pool: Arc<Pool>, options: SessionOptions) -> Session {
+        Session {
+            memory: Memory::new(&program),
+            lanes: std::iter::repeat_with(Lane::default)
+                .take(pool.threads())
+                .collect(),
+            sync: Box::default(),
+            error: Arc::default(),
+            program,
+            pool,
+            options,
+        }
+    }
+
+    /// Runs the program. `sizes` are its named sizes, in its order.
+    pub fn run(
+        &mut self,
+        inputs: &[Input<'_>],
+        sizes: &[i64],
+        options: &RunOptions<'_>,
+    ) -> Result<Outputs<'_>, RunError> {
+        let main = self.program.main();
+        let mut staged = self.stage(inputs, sizes, options)?;
+        staged.dispatch(main)?;
+        staged.finish()
+    }
+
+    /// Prepares a run whose parts the caller dispatches: control flow on the host.
+    pub fn stage<'s, 'i>(
+        &'s mut self,
+        inputs: &'i [Input<'i>],
+        sizes: &[i64],
+        options: &'i RunOptions<'i>,
+    ) -> Result<Staged<'s, 'i>, RunError> {
+        let start = Instant::now();
+        if options.cancel.is_some_and(CancelToken::is_cancelled) {
+            return Err(RunError::Cancelled);
+        }
+        let extra = [self.pool.threads() as i64, options.max_depth];
+        self.memory
+            .plan(&self.program, sizes, extra, self.options.max_memory)?;
+        self.memory.set_inputs(inputs)?;
+        if self.options.poison {
+            self.memory.poison();
+        }
+        self.error.code.store(0, Ordering::Relaxed);
+        let deadline = options.timeout.and_then(|t| start.checked_add(t));
+        let timeout = options.timeout.unwrap_or_default();
+        let leased = self
+            .pool
+            .lease(deadline, options.cancel)
+            .map_err(|e| match e {
+                RunError::Timeout(_) => RunError::Timeout(timeout),
+                e => e,
+            })?;
+        let (spins, yields) = self.pool.patience();
+        let env = Env {
+            inputs: self.memory.raw_inputs.as_ptr(),
+            outputs: self.memory.raw_outputs.as_mut_ptr(),
+            constants: self.program.constants(),
+            sizes: self.memory.sizes.as_ptr(),
+            table: self.memory.table.as_ptr(),
+            scratch: self.memory.scratch.start(),
+            sync: &*self.sync,
+            lanes: self.lanes.as_ptr(),
+            error: &*self.error,
+            cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
+            max_depth: options.max_depth,
+            max_iterations: options.max_iterations,
+            spins,
+            yields,
+        };
+        Ok(Staged {
+            env,
+            memory: &mut self.memory,
+            sync: &self.sync,
+            lanes: &self.lanes,
+            error: &self.error,
+            _watch: deadline.map(|d| Watch::start(d, &self.error)),
+            timeout,
+            start: Instant::now(),
+            leased,
+            _borrowed: PhantomData,
+        })
+    }
+
+    /// Gives a buffer, taken from output `output` of an earlier run, back for the next.
+    pub fn recycle(&mut self, output: usize, buffer: Buffer) {
+        if let Some(slot) = self.memory.outputs.get_mut(output)
+            && slot.len() < buffer.len()
+        {
+            *slot = buffer;
+        }
+    }
+
+    /// Gives the session's memory back to the system until the next run.
+    pub fn release(&mut self) {
+        self.memory.release();
+    }
+
+    /// Bytes of scratch and outputs held now.
+    pub fn held_bytes(&self) -> usize {
+        self.memory.scratch.len() + self.memory.outputs.iter().map(|b| b.len()).sum::<usize>()
+    }
+
+    /// The outputs of the last run, if it succeeded; otherwise of no use.
+    pub(crate) fn last(&mut self, elapsed: Duration) -> Outputs<'_> {
+        Outputs {
+            memory: &mut self.memory,
+            elapsed,
+        }
+    }
+}
+
+/// For runs that nobody can cancel.
+static NEVER: AtomicU32 = AtomicU32::new(0);
+
+/// A run that has its memory and its workers, and waits to be told what to run.
+#[derive(Debug)]
+pub struct Staged<'s, 'i> {
+    env: Env,
+    memory: &'s mut Memory,
+    sync: &'s abi::Sync,
+    lanes: &'s [Lane],
+    error: &'s ErrorCell,
+    _watch: Option<Watch>,
+    timeout: Duration,
+    start: Instant,
+    leased: Leased<'s>,
+    /// Inputs and token, to which `env` points.
+    _borrowed: PhantomData<&'i ()>,
+}
+
+impl<'s> Staged<'s, '_> {
+    /// Runs one entry on all workers and waits for it.
+    pub fn dispatch(&mut self, entry: Entry) -> Result<(), RunError> {
+        // Workers read these after the pool's epoch, which is written after.
+        self.sync.arrived.0.store(0, Ordering::Relaxed);
+        for lane in self.lanes {
+            lane.signalled.store(0, Ordering::Relaxed);
+            lane.private.round.store(0, Ordering::Relaxed);
+        }
+        // SAFETY: `env` points to memory of the sizes that the program planned, held until `self` ends.
+        let code = unsafe { self.leased.run(entry.0, &self.env) };
+        if code == 0 {
+            return Ok(());
+        }
+        Err(self.failure(code))
+    }
+
+    /// Scratch memory as the last dispatch left it.
+    pub fn scratch(&self) -> &[u8] {
+        &self.memory.scratch
+    }
+
+    /// The table that the program's plan filled.
+    pub fn table(&self) -> &[i64] {
+        &self.memory.table
+    }
+
+    /// Ends the run.
+    pub fn finish(self) -> Result<Outputs<'s>, RunError> {
+        let elapsed = self.start.elapsed();
+        self.memory.check_outputs()?;
+        Ok(Outputs {
+            memory: self.memory,
+            elapsed,
+        })
+    }
+
+    fn failure(&self, returned: i32) -> RunError {
+        let ErrorCell { code, site, values } = self.error;
+        let values = [0, 1].map(|i: usize| values[i].load(Ordering::Relaxed));
+        match code.load(Ordering::Acquire) {
+            abi::code::CANCELLED => RunError::Cancelled,
+            abi::code::TIMEOUT => RunError::Timeout(self.timeout),
+            // The program returned a code without raising it.
+            0 => RunError::Program {
+                fault: Fault::new(returned.unsigned_abs(), [0, 0]),
+                site: 0,
+            },
+            code => RunError::Program {
+                fault: Fault::new(code, values),
+                site: site.load(Ordering::Relaxed),
+            },
+        }
+    }
+}
+
+/// The outputs of a run, in the session's memory.
+#[derive(Debug)]
+pub struct Outputs<'a> {
+    memory: &'a mut Memory,
+    elapsed: Duration,
+}
+
+impl Outputs<'_> {
+    /// Number of outputs.
+    pub fn len(&self) -> usize {
+        self.memory.outputs.len()
+    }
+
+    /// Whether the program has no outputs.
+    pub fn is_empty(&self) -> bool {
+        self.memory.outputs.is_empty()
+    }
+
+    /// The dims of an output.
+    pub fn dims(&self, output: usize) -> &[i64] {
+        let raw = &self.memory.raw_outputs[output];
+        &raw.dims[..raw.rank as usize]
+    }
+
+    /// The elements of an output, and behind them what its memory has more.
+    pub fn data(&self, output: usize) -> &[u8] {
+        &self.memory.outputs[output]
+    }
+
+    /// Takes an output's memory out. See [`Session::recycle`].
+    pub fn take(&mut self, output: usize) -> Buffer {
+        std::mem::take(&mut self.memory.outputs[output])
+    }
+
+    /// How long the program ran, without waiting for the pool.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+}
