@@ -194,7 +194,8 @@ impl<'a> Body<'a> {
         self.cost() + cost * self.times <= self.limit
     }
 
-    /// What is generated from here on is evaluated `factor` times as often; gives what to set back to.
+    /// What is generated from here on is evaluated `factor` times as often; gives what to set back
+    /// to.
     pub(crate) fn repeat(&mut self, factor: u64) -> u64 {
         self.cost();
         let times = self.times;
@@ -323,7 +324,8 @@ impl<'a> Body<'a> {
         (0..rank).map(|_| self.rng.random_range(0..4)).collect()
     }
 
-    /// Adds a tensor to the pool, flattened and cut where it is larger than values may be; anything else as it is.
+    /// Adds a tensor to the pool, flattened and cut where it is larger than values may be; anything
+    /// else as it is.
     pub(crate) fn keep(&mut self, v: Value) {
         let v = match self.b.ty(v) {
             Type::Tensor(t) => match t.rank() {

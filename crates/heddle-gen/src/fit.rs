@@ -7,7 +7,8 @@ use rand::RngExt;
 use crate::body::{Body, MAX_SIZE, dims};
 
 impl Body<'_> {
-    /// The elements of `x`, in row-major order, in this shape (`i64[k]`): repeated from zero when there are too few.
+    /// The elements of `x`, in row-major order, in this shape (`i64[k]`): repeated from zero when
+    /// there are too few.
     pub(crate) fn fit(&mut self, x: Value, shape: Value) -> Value {
         let fits = |known: &[Dim]| {
             let sizes = dims(self.b.ty(x));

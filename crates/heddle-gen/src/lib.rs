@@ -1,10 +1,12 @@
-//! Random programs for tests: well-typed, with nested control flow, and so made that they always run to their end.
+//! Random programs for tests: well-typed, with nested control flow, and so made that they always
+//! run to their end.
 //!
-//! Every value that a program computes has at most 3 axes (scalars stacked in loops included) of at most 5 elements; axes
-//! may be empty, and sizes are symbolic or unknown as often as not. What could go wrong at run time is made right by
-//! construction: indices are taken modulo the axis, which is padded so that it is not empty, operands are *fitted* (flattened,
-//! padded, cut and reshaped) to the shape that an op wants, and loops and recursion have counters beside
-//! their other conditions. The same seed and configuration give the same program and inputs.
+//! Every value that a program computes has at most 3 axes (scalars stacked in loops included) of at
+//! most 5 elements; axes may be empty, and sizes are symbolic or unknown as often as not. What
+//! could go wrong at run time is made right by construction: indices are taken modulo the axis,
+//! which is padded so that it is not empty, operands are *fitted* (flattened, padded, cut and
+//! reshaped) to the shape that an op wants, and loops and recursion have counters beside their
+//! other conditions. The same seed and configuration give the same program and inputs.
 
 mod body;
 mod control;
@@ -25,7 +27,8 @@ use heddle_ir::{Datum, Module};
 pub struct Config {
     /// Functions beside the entry, at most.
     pub functions: usize,
-    /// Steps (an op with what makes its operands fit, or a control-flow construct) in each body, at most.
+    /// Steps (an op with what makes its operands fit, or a control-flow construct) in each body, at
+    /// most.
     pub steps: usize,
     /// How deep control flow nests within a function.
     pub depth: usize,

@@ -143,7 +143,8 @@ fn main_signature(rng: &mut ChaCha8Rng) -> (Signature, Vec<Datum>) {
         let dtype = ty.as_tensor().expect("a tensor type").dtype;
         let tensor = |rng: &mut ChaCha8Rng| Datum::Tensor(data::tensor(rng, dtype, shape.clone()));
         let (ty, datum) = match rng.random_range(0..12) {
-            // Names that only the elements of a sequence have would be bound by nothing when it is empty.
+            // Names that only the elements of a sequence have would be bound by nothing when it is
+            // empty.
             0 if shape.is_empty() => {
                 let items = (0..rng.random_range(0..4)).map(|_| tensor(rng)).collect();
                 (Type::Seq(Box::new(ty)), Datum::Seq(items))

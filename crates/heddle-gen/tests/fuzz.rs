@@ -1,5 +1,6 @@
-//! Hostile text: programs that are cut, spliced and sprinkled with tokens. The reader must not panic nor take much
-//! memory, and what it accepts must print, and if the verifier accepts it too, read back as itself.
+//! Hostile text: programs that are cut, spliced and sprinkled with tokens. The reader must not
+//! panic nor take much memory, and what it accepts must print, and if the verifier accepts it too,
+//! read back as itself.
 //!
 //! Seeded and bounded; `HEDDLE_FUZZ_SECONDS` makes it go on with further seeds for so long.
 

@@ -1,4 +1,5 @@
-//! What the generator promises: its programs run to their end, soon.
+//! What the generator promises: its programs run to their end, soon, and every result is of the
+//! type that is stated. `HEDDLE_FUZZ_SECONDS` makes it go on with further seeds for so long.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,11 @@ fn programs_run() {
     };
     let mut failures = vec![];
     let mut slowest = (Duration::ZERO, 0);
-    for seed in 0..10_000 {
+    let seconds = std::env::var("HEDDLE_FUZZ_SECONDS")
+        .ok()
+        .and_then(|s| s.parse().ok());
+    let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
+    for seed in (0..).take_while(|seed| *seed < 10_000 || Instant::now() < end) {
         let (module, inputs) = generate(seed, &Config::default());
         let start = Instant::now();
         if let Err(e) = run(&module, &inputs, &options) {

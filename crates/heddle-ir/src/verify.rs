@@ -4,23 +4,27 @@
 //! 1. has an entry, which is one of its functions; names of functions are unique.
 //!
 //! A function:
-//! 2. has a body whose parameters are the signature's, in number and types, and whose yields are as many as the
-//!    signature's results, of [compatible](Type::compatible) types; names of parameters are unique;
-//! 3. names a size in a type only if that name, alone, is the size of some axis of a parameter; bounds are not empty.
+//! 2. has a body whose parameters are the signature's, in number and types, and whose yields are as
+//!    many as the signature's results, of [compatible](Type::compatible) types; names of parameters
+//!    are unique;
+//! 3. names a size in a type only if that name, alone, is the size of some axis of a parameter;
+//!    bounds are not empty.
 //!
 //! Its instructions, regions and values:
 //! 4. refer only to what exists in its arenas; functions that are called exist in the module;
-//! 5. each live region belongs to one instruction (or is the body) and each live instruction to one region, once;
-//!    regions nest at most [`MAX_NESTING`] deep;
+//! 5. each live region belongs to one instruction (or is the body) and each live instruction to one
+//!    region, once; regions nest at most [`MAX_NESTING`] deep;
 //! 6. each value is defined once, as what its [`ValueDef`] says;
-//! 7. an operand or yield is defined before its use: earlier in the same region, or earlier in a region around it,
-//!    or as a parameter of one of these.
+//! 7. an operand or yield is defined before its use: earlier in the same region, or earlier in a
+//!    region around it, or as a parameter of one of these.
 //!
 //! Types:
 //! 8. operands, attributes and regions fit the op, and result types are compatible with what
-//!    [inference](infer::result_types) says, which is run again with what small integer arrays are known to hold; a
-//!    stated type may say less or more, but not the contrary. Those of constants are exact;
-//! 9. types have at most [`MAX_RANK`] axes and nest at most [`MAX_NESTING`] deep; constant sizes are not negative;
+//!    [inference](infer::result_types) says, which is run again with what small integer arrays are
+//!    known to hold; a stated type may say less or more, but not the contrary. Those of constants
+//!    are exact;
+//! 9. types have at most [`MAX_RANK`] axes and nest at most [`MAX_NESTING`] deep; constant sizes
+//!    are not negative;
 //! 10. elements of `bool` constants are 0 or 1.
 //!
 //! Instructions that are in no region are dead: nothing is asked of them.
@@ -69,7 +73,8 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Checks all invariants and reports every breach. Uses neither recursion nor the contents of constants other than `bool`.
+/// Checks all invariants and reports every breach. Uses neither recursion nor the contents of
+/// constants other than `bool`.
 pub fn verify(module: &Module) -> Result<(), Vec<VerifyError>> {
     let mut errors = vec![];
     let mut report = |function: &str, message: String| {
@@ -276,7 +281,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// An instruction's operands; its regions are returned, to be gone through before [`finish`](Self::finish).
+    /// An instruction's operands; its regions are returned, to be gone through before
+    /// [`finish`](Self::finish).
     fn begin(&mut self, inst: Inst) -> Option<Vec<Region>> {
         self.inst = Some(inst);
         let Some(data) = self.f.insts.get(inst) else {

@@ -1,8 +1,10 @@
-//! Tests as text files: a program, what is asked of it in the first line, and below it what comes out.
-//! `HEDDLE_BLESS=1` writes the expected output anew.
+//! Tests as text files: a program, what is asked of it in the first line, and below it what comes
+//! out. `HEDDLE_BLESS=1` writes the expected output anew.
 //!
-//! - `// test print`: the program, which the verifier must accept, as it is printed; that text must read back as itself.
-//! - `// test errors`: programs with lines of slashes between them, and what the reader or else the verifier says.
+//! - `// test print`: the program, which the verifier must accept, as it is printed; that text must
+//!   read back as itself.
+//! - `// test errors`: programs with lines of slashes between them, and what the reader or else the
+//!   verifier says.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -107,7 +107,11 @@ fn large_constants_of_one_value() {
     assert_eq!(results(&parse(&text).expect("a program")), [zeros]);
     let size = MAX_SPLAT / 2 + 1;
     let text = format!(
-        "fn @main() -> () {{ %a: u8[{size}] = const splat 0 %b: u8[{size}] = const splat 0 return }}"
+        "fn @main() -> () {{
+           %a: u8[{size}] = const splat 0
+           %b: u8[{size}] = const splat 0
+           return
+         }}"
     );
     let error = parse(&text).expect_err("too much");
     assert_eq!(

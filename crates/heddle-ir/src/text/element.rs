@@ -4,15 +4,16 @@ use std::fmt::Write;
 
 use crate::DType;
 
-/// A number as it is written: a sign and a word (`12`, `0x1f`, `1.5e3`, `nan`, `inf`, `true`, `false`).
+/// A number as it is written: a sign and a word (`12`, `0x1f`, `1.5e3`, `nan`, `inf`, `true`,
+/// `false`).
 #[derive(Clone, Copy)]
 pub(super) struct Written<'a> {
     pub(super) negative: bool,
     pub(super) text: &'a str,
 }
 
-/// Writes an element that is no `str`. Floats are the shortest decimals that read back to the same bits;
-/// a NaN of other bits than the usual ones is its bits in hexadecimal.
+/// Writes an element that is no `str`. Floats are the shortest decimals that read back to the same
+/// bits; a NaN of other bits than the usual ones is its bits in hexadecimal.
 pub(super) fn write(out: &mut String, dtype: DType, bits: u128) {
     let result = match dtype {
         DType::C64 | DType::C128 => {
@@ -103,7 +104,8 @@ fn parse_float(dtype: DType, w: Written) -> Option<u128> {
             let value: f64 = w.text.parse().ok()?;
             (u128::from(half::bf16::from_f64(value).to_bits()), 15)
         }
-        // Few enough to look for the one that is meant; others would have to be rounded, which nobody asked for.
+        // Few enough to look for the one that is meant; others would have to be rounded, which
+        // nobody asked for.
         _ => {
             let value: f64 = w.text.parse().ok()?;
             let value = if w.negative { -value } else { value };

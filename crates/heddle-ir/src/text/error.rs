@@ -25,7 +25,8 @@ pub struct ParseError {
 const SHOWN: usize = 100;
 
 impl ParseError {
-    /// An error at a byte offset; `line` and `column` are its place, `width` the bytes that are meant.
+    /// An error at a byte offset; `line` and `column` are its place, `width` the bytes that are
+    /// meant.
     pub(super) fn new(
         text: &str,
         (offset, line, column): (usize, u32, u32),
@@ -33,7 +34,8 @@ impl ParseError {
         message: String,
     ) -> Box<Self> {
         let start = text[..offset].rfind('\n').map_or(0, |n| n + 1);
-        // Only a window of a long line is shown, so that an error in a line of megabytes stays readable.
+        // Only a window of a long line is shown, so that an error in a line of megabytes stays
+        // readable.
         let before: Vec<char> = text[start..offset].chars().rev().take(SHOWN / 2).collect();
         let rest = text[offset..].split('\n').next().unwrap_or("");
         let visible = |c: char| if is_invisible(c) { ' ' } else { c };

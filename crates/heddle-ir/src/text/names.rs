@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Write};
 
-/// Whether a name may stand without quotes: letters, digits, `_` and inner dots, not starting with a digit.
+/// Whether a name may stand without quotes: letters, digits, `_` and inner dots, not starting with
+/// a digit.
 pub(crate) fn is_bare(name: &str) -> bool {
     bare_len(name) == name.len() && !name.is_empty()
 }
@@ -54,7 +55,8 @@ pub(crate) fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
 /// Control characters and those that change the direction of text around them.
 pub(super) fn is_invisible(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The string that stands between two quotes; an error names the escape that is none.

@@ -343,8 +343,9 @@ fn is_splat(t: &Tensor) -> bool {
     (1..t.len()).all(|i| bits_at(t, i) == first)
 }
 
-/// Names for a function's values, each once: their own where that is free, else with a number appended; values
-/// without a name are numbered. Parameters come first since the signature fixes their names.
+/// Names for a function's values, each once: their own where that is free, else with a number
+/// appended; values without a name are numbered. Parameters come first since the signature fixes
+/// their names.
 fn value_names(f: &Function) -> HashMap<Value, String> {
     let mut all = Names::default();
     let params = &f.regions[f.body].params;

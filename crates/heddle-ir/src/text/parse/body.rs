@@ -201,7 +201,10 @@ impl<'a> Parser<'a, '_> {
         let widens = matches!(op, Op::Loop { .. }) && message.contains("carried value");
         let error = self.error(place, message);
         match widens {
-            true => error.hint("a carried value whose shape changes has a type that says so: carry (%x: f32[?] = %x0)"),
+            true => error.hint(
+                "a carried value whose shape changes has a type that says so: \
+                 carry (%x: f32[?] = %x0)",
+            ),
             false => error,
         }
     }

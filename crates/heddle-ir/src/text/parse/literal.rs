@@ -1,4 +1,5 @@
-//! Constants: literals are read twice, first for their shape and then, when the type is known, straight into bytes.
+//! Constants: literals are read twice, first for their shape and then, when the type is known,
+//! straight into bytes.
 
 use bytes::Bytes;
 
@@ -89,7 +90,8 @@ impl<'a> Parser<'a, '_> {
             looks_like: None,
             is_part: false,
         };
-        // The token that is looked at has left the lexer: elements are read again from its beginning.
+        // The token that is looked at has left the lexer: elements are read again from its
+        // beginning.
         let lexer = self.lexer.at(place.pos);
         self.scan(&mut scan, 0)?;
         let stated = match self.eat(":")? {
@@ -200,7 +202,8 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Reads a literal's elements as what it says it is, else as what is wanted, else as what it looks like.
+    /// Reads a literal's elements as what it says it is, else as what is wanted, else as what it
+    /// looks like.
     pub(super) fn tensor(&mut self, literal: Literal, wanted: Wanted) -> Result<Tensor> {
         let place = literal.place;
         let (dtype, shape) = self.agree(&literal, wanted)?;
@@ -282,7 +285,8 @@ impl<'a> Parser<'a, '_> {
         Tensor::new(dtype, shape, bytes).map_err(|e| self.error(place, e.to_string()))
     }
 
-    /// Element type and shape: what the literal states comes first, and may not contradict what is wanted.
+    /// Element type and shape: what the literal states comes first, and may not contradict what is
+    /// wanted.
     fn agree(&self, l: &Literal, wanted: Wanted) -> Result<(DType, Option<Vec<usize>>)> {
         let conflict = |what: String| self.error(l.place, what);
         let dtype = match (l.stated.dtype, wanted.dtype) {

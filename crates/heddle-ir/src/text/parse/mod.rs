@@ -77,7 +77,10 @@ impl<'a> Parser<'a, '_> {
         let (place, name) = entry.unwrap_or((start.1, "main".into()));
         let Some(&entry) = self.by_name.get(&name) else {
             let error = self.error(place, format!("there is no function @{name}"));
-            return Err(error.hint("a run begins at @main, or at the function that `entry @name` in the first line names"));
+            return Err(error.hint(
+                "a run begins at @main, or at the function that `entry @name` in the first line \
+                 names",
+            ));
         };
         self.module.entry = Some(entry);
         (self.lexer, self.token) = start;
@@ -269,7 +272,8 @@ impl<'a> Parser<'a, '_> {
         self.error(self.token, format!("expected {what}, found {found}"))
     }
 
-    /// Goes one level deeper; [`leave`](Self::leave) goes back. The limit keeps recursion off the end of the stack.
+    /// Goes one level deeper; [`leave`](Self::leave) goes back. The limit keeps recursion off the
+    /// end of the stack.
     fn enter(&mut self) -> Result<()> {
         self.nesting += 1;
         match self.nesting > MAX_NESTING {
