@@ -1,5 +1,5 @@
-//! Neural-net operators against what their definitions say, computed here element by element, with static shapes and
-//! with shapes that only the run knows.
+//! Neural-net operators against what their definitions say, computed here element by element,
+//! with static shapes and with shapes that only the run knows.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! `FlexAttention` of `ai.onnx.preview`: attention with graphs that change scores and probabilities.
+//! `FlexAttention` of `ai.onnx.preview`: attention with graphs that change scores and
+//! probabilities.
 
 use heddle_ir::Value;
 
@@ -23,8 +24,8 @@ impl<'m> Importer<'m> {
         Ok(y.into_iter().map(Binding::Value).collect())
     }
 
-    /// What a graph attribute makes of a value; the value itself if there is no such attribute. `None` if the graph has
-    /// operators that are not supported.
+    /// What a graph attribute makes of a value; the value itself if there is no such attribute.
+    /// `None` if the graph has operators that are not supported.
     fn modified(
         &mut self,
         f: &mut Frame<'m>,

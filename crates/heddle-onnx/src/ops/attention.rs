@@ -121,8 +121,8 @@ pub(super) fn join_heads(cx: &mut NodeCx, x: Value) -> Result<Value> {
     cx.reshape_ints(x, &[sizes[0], sizes[1], hidden])
 }
 
-/// `q k^T * scale` for `q[b, h, s, d]` and `k[b, g, t, d]`: `[b, h, s, t]`. The attribute `scale` is `1 / sqrt(d)` if missing;
-/// its root goes to each factor.
+/// `q k^T * scale` for `q[b, h, s, d]` and `k[b, g, t, d]`: `[b, h, s, t]`. The attribute `scale`
+/// is `1 / sqrt(d)` if missing; its root goes to each factor.
 pub(super) fn scaled_scores(cx: &mut NodeCx, q: Value, k: Value) -> Result<Value> {
     let dtype = cx.dtype(q)?;
     let width = cx.size(q, 3)?;
@@ -321,8 +321,8 @@ fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }])
 }
 
-/// `x[b, h, s, d]` with its first `rotary` components (all, if 0) turned by the angles with the cosines and sines
-/// `[b, s, rotary / 2]`.
+/// `x[b, h, s, d]` with its first `rotary` components (all, if 0) turned by the angles with the
+/// cosines and sines `[b, s, rotary / 2]`.
 pub(super) fn rotate(
     cx: &mut NodeCx,
     x: Value,
@@ -374,8 +374,8 @@ pub(super) fn rotate(
     cx.concat(&[turned, rest], 3)
 }
 
-/// FlexAttention 1 (ai.onnx.preview), its first part: scores of queries and keys, in the type of the softmax. What its graphs
-/// do to scores and probabilities is between the parts.
+/// FlexAttention 1 (ai.onnx.preview), its first part: scores of queries and keys, in the type of
+/// the softmax. What its graphs do to scores and probabilities is between the parts.
 pub(crate) fn flex_scores(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (q, k) = (cx.input(0)?, cx.input(1)?);
     four_axes(cx, q)?;
@@ -396,7 +396,8 @@ pub(crate) fn flex_probabilities(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.softmax(scores, &[3])?])
 }
 
-/// The third part: the mean of the values (the second input), weighted with the probabilities (the first).
+/// The third part: the mean of the values (the second input), weighted with the probabilities
+/// (the first).
 pub(crate) fn flex_values(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (weights, v) = (cx.input(0)?, cx.input(1)?);
     four_axes(cx, weights)?;

@@ -1,4 +1,5 @@
-//! Operators of the domain com.microsoft that exporters of transformers emit, as ONNX Runtime defines them.
+//! Operators of the domain com.microsoft that exporters of transformers emit, as ONNX Runtime
+//! defines them.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
@@ -29,7 +30,8 @@ pub(super) const OPS: Table = &[
     ("RotaryEmbedding", rotary_embedding),
 ];
 
-/// What ONNX Runtime's optimiser puts into the default domain although ONNX does not define it there.
+/// What ONNX Runtime's optimiser puts into the default domain although ONNX does not define it
+/// there.
 pub(super) const DEFAULT_DOMAIN: Table = &[(
     "SimplifiedLayerNormalization",
     simplified_layer_normalization,
@@ -120,7 +122,8 @@ fn quick_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// Inputs: x, skip, gamma, beta, bias; outputs: the normalised sum, its mean, inverse deviation, and the sum.
+/// Inputs: x, skip, gamma, beta, bias; outputs: the normalised sum, its mean, inverse deviation,
+/// and the sum.
 fn skip_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (sum, dtype) = skip_sum(cx, 4)?;
     let last = cx.axis(-1, cx.rank(sum)?)?;
@@ -288,7 +291,8 @@ fn filtered(cx: &mut NodeCx, scores: Value, kept: Value, filter: f64) -> Result<
     cx.binary(BinaryOp::Add, scores, bias)
 }
 
-/// Inputs: x, positions (of all tokens, or of the first one), cosines and sines `[positions, rotary / 2]`.
+/// Inputs: x, positions (of all tokens, or of the first one), cosines and sines `[positions,
+/// rotary / 2]`.
 fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, positions) = (cx.input(0)?, cx.input(1)?);
     let (cos, sin) = (cx.input(2)?, cx.input(3)?);

@@ -23,7 +23,8 @@ fn conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![add_bias(cx, y, 2)?])
 }
 
-/// ConvTranspose 1, 11, 22: a convolution of the input with zeros between its elements and of the mirrored weight.
+/// ConvTranspose 1, 11, 22: a convolution of the input with zeros between its elements and of the
+/// mirrored weight.
 fn conv_transpose(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, w) = (cx.input(0)?, cx.input(1)?);
     let k = cx.spatial_rank(x, 1)?;
@@ -34,7 +35,8 @@ fn conv_transpose(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let pads = transposed_pads(cx, x, &windows, &spans)?;
     let extra = output_padding(cx, k)?;
 
-    // Positions that the input is padded to: a window reaches back over all but one of its elements.
+    // Positions that the input is padded to: a window reaches back over all but one of its
+    // elements.
     let mut conv_pads = vec![Int::Const(0); 2 * k];
     for i in 0..k {
         let reach = cx.int_sub(spans[i], 1)?;

@@ -133,7 +133,8 @@ fn col2im(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let updates = cx.int_mul(elements, count)?;
     let x = cx.reshape_ints(x, &[rows, updates])?;
 
-    // Where each element of each block goes: [block…, count…], and past the end what falls into the padding.
+    // Where each element of each block goes: [block…, count…], and past the end what falls into
+    // the padding.
     let mut target = cx.b.i64(0);
     let mut inside: Option<Value> = None;
     for i in 0..k {

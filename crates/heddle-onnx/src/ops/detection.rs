@@ -9,8 +9,8 @@ use super::{OpError, Table};
 /// The operators of this file.
 pub(super) const OPS: Table = &[("NonMaxSuppression", non_max_suppression)];
 
-/// NonMaxSuppression 10, 11: a loop in which all classes of all images select their best box that is left and drop
-/// those that overlap it too much, until nothing is left or enough is selected.
+/// NonMaxSuppression 10, 11: a loop in which all classes of all images select their best box that
+/// is left and drop those that overlap it too much, until nothing is left or enough is selected.
 fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (boxes, scores) = (cx.input(0)?, cx.input(1)?);
     if cx.rank(boxes)? != 3 || cx.rank(scores)? != 3 {
@@ -81,7 +81,8 @@ fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let body = cx.b.end_region(&[more, next, chosen]);
     let results = cx.b.loop_(Some(most), Some(any), &[alive], body)?;
 
-    // [rounds, image, class] to rows of image, class and box, without the rounds in which there was none.
+    // [rounds, image, class] to rows of image, class and box, without the rounds in which there
+    // was none.
     let selected = cx.transpose(results[1], &[1, 2, 0])?;
     let found = cx.compare(CompareOp::Ge, selected, zero)?;
     let places = cx.op(Op::NonZero, &[found])?;

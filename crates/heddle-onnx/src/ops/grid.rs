@@ -17,7 +17,8 @@ pub(super) const OPS: Table = &[
     ("CenterCropPad", center_crop_pad),
 ];
 
-/// GridSample 16 (`bilinear`, `bicubic`), 20, 22 (`linear`, `cubic`), over any number of spatial axes.
+/// GridSample 16 (`bilinear`, `bicubic`), 20, 22 (`linear`, `cubic`), over any number of spatial
+/// axes.
 fn grid_sample(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, grid) = (cx.input(0)?, cx.input(1)?);
     let dtype = cx.dtype(x)?;

@@ -20,7 +20,8 @@ pub(super) const OPS: Table = &[
     ("LRN", lrn),
 ];
 
-/// BatchNormalization 7, 9, 14, 15. Before 14 a node that wants more than one output is in training.
+/// BatchNormalization 7, 9, 14, 15. Before 14 a node that wants more than one output is in
+/// training.
 fn batch_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (dtype, rank) = (cx.dtype(x)?, cx.rank(x)?);
@@ -30,7 +31,8 @@ fn batch_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
         _ => cx.flag("training_mode", false),
     };
     let x = cx.cast(x, compute)?;
-    // Scale, bias, mean and variance: one number per channel, or with `spatial` 0 (opset 7) per element of an image.
+    // Scale, bias, mean and variance: one number per channel, or with `spatial` 0 (opset 7) per
+    // element of an image.
     let mut parameters = vec![];
     for i in 1..5 {
         let p = cx.input(i)?;

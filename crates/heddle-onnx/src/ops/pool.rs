@@ -88,8 +88,8 @@ fn global_lp_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// MaxUnpool 9, 11, 22: indices count in the shape that the window attributes give; an `output_shape` cuts or pads
-/// the result at its end.
+/// MaxUnpool 9, 11, 22: indices count in the shape that the window attributes give; an
+/// `output_shape` cuts or pads the result at its end.
 fn max_unpool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, indices) = (cx.input(0)?, cx.input(1)?);
     let k = cx.spatial_rank(x, 1)?;
@@ -157,7 +157,8 @@ struct Pool {
     kernel: Vec<usize>,
     /// Padding that the model asks for.
     pads: Vec<Int>,
-    /// Padding that makes exactly the windows there are: with `ceil_mode`, the last one may reach beyond.
+    /// Padding that makes exactly the windows there are: with `ceil_mode`, the last one may reach
+    /// beyond.
     reach: Vec<Int>,
 }
 
@@ -202,8 +203,8 @@ impl Pool {
         cx.op(op, &[x, pads])
     }
 
-    /// How many elements each window averages, broadcast to the result: those of the input, and of the padding that
-    /// the model asks for if it counts.
+    /// How many elements each window averages, broadcast to the result: those of the input, and
+    /// of the padding that the model asks for if it counts.
     fn counts(&self, cx: &mut NodeCx, x: Value, include_pad: bool) -> Result<Value> {
         let k = self.kernel.len();
         let mut counts = cx.scalar_like(x, 1.0)?;
@@ -349,7 +350,8 @@ impl Pool {
     }
 }
 
-/// How many windows there are when the last one may reach beyond the padding: none starts there, though.
+/// How many windows there are when the last one may reach beyond the padding: none starts there,
+/// though.
 fn ceil_count(
     cx: &mut NodeCx,
     size: Int,

@@ -155,7 +155,8 @@ fn centered_matmul(
     cx.matmul(a, b)
 }
 
-/// A parameter of a matrix: one number, or a list with one for each row, which gets an axis for the columns.
+/// A parameter of a matrix: one number, or a list with one for each row, which gets an axis for
+/// the columns.
 fn per_row(cx: &mut NodeCx, parameter: Value, vector: bool) -> Result<Value> {
     let shape = cx.shape(parameter)?;
     match shape.as_slice() {

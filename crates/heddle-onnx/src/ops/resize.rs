@@ -528,7 +528,8 @@ impl Axis {
             }
         };
         let scale = cx.num_op(BinaryOp::Min, scale, 1.0)?;
-        // Indices from those that the kernel reaches before the first element to those after the last.
+        // Indices from those that the kernel reaches before the first element to those after the
+        // last.
         let support = match settings.mode {
             Mode::Cubic { .. } => 2.0,
             _ => 1.0,

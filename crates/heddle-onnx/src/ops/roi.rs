@@ -10,8 +10,8 @@ use super::{OpError, Table};
 /// The operators of this file.
 pub(super) const OPS: Table = &[("RoiAlign", roi_align), ("MaxRoiPool", max_roi_pool)];
 
-/// RoiAlign 10, 16, 22. With `sampling_ratio` 0 the number of samples depends on the region: as many as the
-/// largest one needs are taken of each, and those beyond its own number do not count.
+/// RoiAlign 10, 16, 22. With `sampling_ratio` 0 the number of samples depends on the region: as
+/// many as the largest one needs are taken of each, and those beyond its own number do not count.
 fn roi_align(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, rois, batch) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
     let dtype = cx.dtype(x)?;
@@ -101,7 +101,8 @@ struct RoiAxis {
 }
 
 impl RoiAxis {
-    /// `axis` is 0 for rows, 1 for columns; `bins` names the attribute that says how many bins there are.
+    /// `axis` is 0 for rows, 1 for columns; `bins` names the attribute that says how many bins
+    /// there are.
     fn new(
         cx: &mut NodeCx,
         image: &Image,
@@ -236,7 +237,8 @@ fn max_roi_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// Which elements along an axis of `x` each of `count` bins of each region has: `bool[roi, count, size]`.
+/// Which elements along an axis of `x` each of `count` bins of each region has: `bool[roi, count,
+/// size]`.
 fn bins(cx: &mut NodeCx, x: Value, rois: Value, axis: usize, count: i64) -> Result<Value> {
     let scale = f64::from(cx.float_or("spatial_scale", 1.0));
     let scale = cx.scalar_like(rois, scale)?;

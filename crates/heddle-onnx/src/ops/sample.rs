@@ -63,8 +63,9 @@ impl Image {
         cx.unsqueeze(numbers, &(1..=axes).collect::<Vec<_>>())
     }
 
-    /// The pixels at places that are given by an image's number and an index along each axis, broadcast
-    /// together; zero where one of the conditions is false. The channels are the last axis of the result.
+    /// The pixels at places that are given by an image's number and an index along each axis,
+    /// broadcast together; zero where one of the conditions is false. The channels are the last
+    /// axis of the result.
     pub fn at(
         &self,
         cx: &mut NodeCx,

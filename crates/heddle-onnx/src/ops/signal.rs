@@ -135,8 +135,8 @@ fn stft(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// The Fourier transform of `length` points along an axis of `x[…, 1 or 2]`, which is cut or filled up with zeros:
-/// by the matrix of its factors.
+/// The Fourier transform of `length` points along an axis of `x[…, 1 or 2]`, which is cut or
+/// filled up with zeros: by the matrix of its factors.
 fn transform(
     cx: &mut NodeCx,
     x: Value,
@@ -186,7 +186,8 @@ fn transform(
     let mut sin = cx.unary(UnaryOp::Sin, angle)?;
     if inverse {
         if onesided {
-            // Frequencies other than the first, and the middle one, stand for their mirror images, too.
+            // Frequencies other than the first, and the middle one, stand for their mirror
+            // images, too.
             let twice = cx.b.i64(2);
             let doubled = cx.mul(rows, twice)?;
             let first = cx.compare(CompareOp::Eq, rows, zero)?;

@@ -67,13 +67,13 @@ impl Windows {
             AutoPad::SameUpper | AutoPad::SameLower => {
                 let spans = self.spans(cx, kernel)?;
                 let (mut begins, mut ends) = (vec![], vec![]);
-                for i in 0..k {
+                for (i, &span) in spans.iter().enumerate() {
                     let size = cx.size(x, i + 2)?;
                     let stride = self.strides[i] as i64;
                     let count = cx.int_div_up(size, stride)?;
                     let steps = cx.int_sub(count, 1)?;
                     let reach = cx.int_mul(steps, stride)?;
-                    let needed = cx.int_add(reach, spans[i])?;
+                    let needed = cx.int_add(reach, span)?;
                     let missing = cx.int_sub(needed, size)?;
                     let total = cx.int_max(missing, 0)?;
                     let (begin, end) = self.distribute(cx, total)?;
@@ -132,7 +132,8 @@ impl NodeCx<'_> {
         Ok(rank - 2)
     }
 
-    /// `bias[c]` with axes of size 1 added so that it is broadcast along the channels of `x[n, c, s…]`.
+    /// `bias[c]` with axes of size 1 added so that it is broadcast along the channels of `x[n, c,
+    /// s…]`.
     pub(super) fn per_channel(&mut self, list: Value, spatial: usize) -> Result<Value> {
         match self.rank(list)? {
             1 => {
