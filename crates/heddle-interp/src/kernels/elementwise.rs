@@ -10,6 +10,9 @@ use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, Buf, Elem, with_any, with_num};
 
+/// The clock is looked at after this many elements.
+const PART: usize = 1 << 20;
+
 /// Evaluates an expression with the elements as a typed slice, if they are integers.
 macro_rules! with_int {
     ($buf:expr, $d:ident => $e:expr, else $otherwise:expr) => {{
@@ -93,9 +96,11 @@ fn map<T: Elem + Copy>(
     data: &[T],
     f: impl Fn(T) -> T,
 ) -> Result<Array, Fault> {
-    cx.tick(data.len())?;
     let mut out = cx.vec(data.len())?;
-    out.extend(data.iter().map(|&v| f(v)));
+    for part in data.chunks(PART) {
+        cx.tick(part.len())?;
+        out.extend(part.iter().map(|&v| f(v)));
+    }
     cx.array(x.dtype, x.shape.clone(), out)
 }
 
@@ -231,16 +236,20 @@ fn zip_ref<T, R: Elem>(
         broadcast_strides(&b.shape, &shape),
     );
     let rows = Rows::new(&shape, [&sa, &sb]);
-    let len = rows.len;
     rows.each([0, 0], |[i, j]| {
-        cx.tick(len)?;
-        let (x, y) = (&x[i as usize..], &y[j as usize..]);
-        match rows.step {
-            [1, 1] => out.extend(x[..len].iter().zip(&y[..len]).map(|(x, y)| f(x, y))),
-            [1, 0] => out.extend(x[..len].iter().map(|x| f(x, &y[0]))),
-            [0, 1] => out.extend(y[..len].iter().map(|y| f(&x[0], y))),
-            [p, q] => {
-                out.extend((0..len).map(|k| f(&x[k * p as usize], &y[k * q as usize])));
+        let [p, q] = rows.step;
+        for first in (0..rows.len).step_by(PART) {
+            let len = PART.min(rows.len - first);
+            cx.tick(len)?;
+            let x = &x[i as usize + first * p as usize..];
+            let y = &y[j as usize + first * q as usize..];
+            match rows.step {
+                [1, 1] => out.extend(x[..len].iter().zip(&y[..len]).map(|(x, y)| f(x, y))),
+                [1, 0] => out.extend(x[..len].iter().map(|x| f(x, &y[0]))),
+                [0, 1] => out.extend(y[..len].iter().map(|y| f(&x[0], y))),
+                _ => {
+                    out.extend((0..len).map(|k| f(&x[k * p as usize], &y[k * q as usize])));
+                }
             }
         }
         Ok(())

@@ -185,3 +185,73 @@ fn scale_code(value: f64, saturate: bool, round: ScaleRounding) -> Code {
         Code(code as u8)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOATS: [DType; 5] = [
+        DType::F4E2M1,
+        DType::F8E4M3FN,
+        DType::F8E4M3FNUZ,
+        DType::F8E5M2,
+        DType::F8E5M2FNUZ,
+    ];
+
+    fn round(dtype: DType, value: f64) -> u8 {
+        float_code(dtype, value, true, ScaleRounding::Up).0
+    }
+
+    /// Every code stands for a number that is rounded to it again.
+    #[test]
+    fn codes_round_to_themselves() {
+        for dtype in FLOATS {
+            for code in 0..1u16 << dtype.bits() {
+                let value = float_value(dtype, Code(code as u8));
+                if value.is_finite() {
+                    assert_eq!(round(dtype, value), code as u8, "{dtype} {code:#x} {value}");
+                }
+            }
+        }
+    }
+
+    /// Between neighbours: the middle goes to the even one, what is beside it to the nearer one.
+    #[test]
+    fn ties_go_to_even() {
+        for dtype in FLOATS {
+            for code in 0..format(dtype).largest {
+                let [low, high] = [code, code + 1].map(|c| float_value(dtype, Code(c)));
+                let middle = (low + high) / 2.0;
+                assert_eq!(round(dtype, middle), code + (code & 1), "{dtype} {code:#x}");
+                assert_eq!(round(dtype, middle.next_down()), code);
+                assert_eq!(round(dtype, middle.next_up()), code + 1);
+                assert_eq!(
+                    round(dtype, -middle.next_up()),
+                    (code + 1) | 1 << (dtype.bits() - 1)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn largest_values() {
+        let largest = FLOATS.map(|d| float_value(d, Code(format(d).largest)));
+        assert_eq!(largest, [6.0, 448.0, 240.0, 57344.0, 57344.0]);
+        assert_eq!(float_value(DType::F8E5M2, Code(0x7c)), f64::INFINITY);
+        assert!(float_value(DType::F8E4M3FN, Code(0xff)).is_nan());
+        assert!(float_value(DType::F8E4M3FNUZ, Code(0x80)).is_nan());
+    }
+
+    #[test]
+    fn small_integers() {
+        let values = |d, n: u8| (0..n).map(|c| int_value(d, Code(c))).collect::<Vec<_>>();
+        assert_eq!(values(DType::I2, 4), [0, 1, -2, -1]);
+        assert_eq!(values(DType::U2, 4), [0, 1, 2, 3]);
+        assert_eq!(values(DType::I4, 16)[7..9], [7, -8]);
+        assert_eq!(
+            (int_code(DType::I4, 9), int_code(DType::U4, -1)),
+            (Code(9), Code(15))
+        );
+        assert_eq!(int_code_saturating(DType::I4, 99.5), Code(7));
+    }
+}
