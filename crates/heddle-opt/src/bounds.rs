@@ -35,6 +35,17 @@ impl<'a> Bounds<'a> {
         self.interval(dim.as_expr()?).0
     }
 
+    /// Whether there is anything in a type that [`simplify`](Self::simplify) could change.
+    pub fn may_simplify(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Tensor(t) => {
+                let composed = |d: &Dim| d.as_expr().is_some_and(|e| !is_plain(e));
+                t.shape.iter().flatten().any(composed)
+            }
+            Type::Seq(t) | Type::Opt(t) => self.may_simplify(t),
+        }
+    }
+
     /// The dim without maxima and minima whose outcome the bounds decide.
     pub fn simplify(&self, dim: &Dim) -> Dim {
         match dim {
@@ -88,7 +99,7 @@ impl<'a> Bounds<'a> {
                     .and_then(|k| self.upper(&k[0])),
                 _ => None,
             };
-            *dim = Dim::Unknown(bound.filter(|b| i64::try_from(*b).is_ok()));
+            *dim = Dim::Unknown(bound.filter(|b| *b < i64::MAX as u64));
         }
     }
 
@@ -155,11 +166,7 @@ impl<'a> Bounds<'a> {
     }
 
     fn simplify_expr(&self, e: &DimExpr) -> Dim {
-        let plain = |e: &DimExpr| {
-            e.terms()
-                .all(|(p, _)| p.iter().all(|a| matches!(a, Atom::Sym(_))))
-        };
-        if plain(e) {
+        if is_plain(e) {
             return Dim::Expr(e.clone());
         }
         let mut sum = Dim::from(0);
@@ -201,6 +208,12 @@ impl<'a> Bounds<'a> {
             },
         }
     }
+}
+
+/// Whether an expression consists of sums and products of names only.
+fn is_plain(e: &DimExpr) -> bool {
+    e.terms()
+        .all(|(p, _)| p.iter().all(|a| matches!(a, Atom::Sym(_))))
 }
 
 fn add(a: Option<i128>, b: Option<i128>) -> Option<i128> {

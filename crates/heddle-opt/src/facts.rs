@@ -17,7 +17,8 @@ const MAX_WALKS: usize = 24;
 
 /// What is known of the values of a function.
 pub struct Facts {
-    types: Vec<Type>,
+    /// Types that say more than those that are stated, indexed by value.
+    narrower: Vec<Option<Type>>,
     known: HashMap<Value, Vec<Dim>>,
 }
 
@@ -36,21 +37,14 @@ impl Facts {
         analysis.finish()
     }
 
-    /// The type: what is stated of the value and what follows from its definition.
-    pub fn ty(&self, value: Value) -> &Type {
-        &self.types[value.index()]
+    /// The type, if more is known than what is stated of the value.
+    pub fn narrower(&self, value: Value) -> Option<&Type> {
+        self.narrower.get(value.index())?.as_ref()
     }
 
     /// What an integer array of rank 0 or 1 holds; elements may be unknown.
     pub fn known(&self, value: Value) -> Option<&[Dim]> {
         self.known.get(&value).map(Vec::as_slice)
-    }
-
-    fn arg(&self, value: Value) -> Arg<'_> {
-        Arg {
-            ty: self.ty(value),
-            known: self.known(value),
-        }
     }
 }
 
@@ -114,9 +108,8 @@ struct Analysis<'a> {
 
 impl<'a> Analysis<'a> {
     fn new(module: &'a Module, func: &'a Function, optimistic: bool) -> Self {
-        let types = func.values.iter().map(|(_, v)| v.ty.clone()).collect();
         let facts = Facts {
-            types,
+            narrower: vec![None; func.values.len()],
             known: HashMap::new(),
         };
         Self {
@@ -145,6 +138,25 @@ impl<'a> Analysis<'a> {
         self.facts
     }
 
+    fn ty(&self, value: Value) -> &Type {
+        self.facts
+            .narrower(value)
+            .unwrap_or_else(|| self.func.ty(value))
+    }
+
+    fn set_ty(&mut self, value: Value, found: &Type) {
+        let stated = self.func.ty(value);
+        let narrower = (found != stated).then(|| narrow(stated, found));
+        self.facts.narrower[value.index()] = narrower.filter(|ty| ty != stated);
+    }
+
+    fn arg(&self, value: Value) -> Arg<'_> {
+        Arg {
+            ty: self.ty(value),
+            known: self.facts.known(value),
+        }
+    }
+
     fn region(&mut self, region: Region) {
         let func = self.func;
         for &inst in &func.regions[region].insts {
@@ -158,7 +170,7 @@ impl<'a> Analysis<'a> {
             Op::If => self.if_(inst),
             Op::Loop { trip, cond } => self.loop_(inst, trip as usize, cond as usize),
             _ => {
-                let args: Vec<_> = data.args.iter().map(|v| self.facts.arg(*v)).collect();
+                let args: Vec<_> = data.args.iter().map(|v| self.arg(*v)).collect();
                 let found = match data.op {
                     Op::Call(callee) => {
                         infer::call_results(&self.module.functions[callee].sig, &args)
@@ -182,7 +194,7 @@ impl<'a> Analysis<'a> {
         let joined = yields[0]
             .iter()
             .zip(yields[1])
-            .map(|(a, b)| self.facts.ty(*a).join(self.facts.ty(*b)));
+            .map(|(a, b)| self.ty(*a).join(self.ty(*b)));
         let found = joined.collect();
         self.results(inst, found);
         for (i, result) in data.results.iter().enumerate() {
@@ -213,10 +225,10 @@ impl<'a> Analysis<'a> {
         let facts = &self.facts;
         let mut args: Vec<_> = data.args[..trip + cond]
             .iter()
-            .map(|v| facts.arg(*v))
+            .map(|v| self.arg(*v))
             .collect();
-        args.extend(params.iter().map(|v| facts.arg(*v)));
-        let types = |values: &'a [Value]| values.iter().map(|v| facts.ty(*v));
+        args.extend(params.iter().map(|v| self.arg(*v)));
+        let types = |values: &'a [Value]| values.iter().map(|v| self.ty(*v));
         let mut yields = vec![&scalar; cond];
         yields.extend(types(params));
         yields.extend(types(&region.yields[cond + params.len()..]));
@@ -241,10 +253,10 @@ impl<'a> Analysis<'a> {
         if !self.optimistic {
             return;
         }
-        let (ty, known) = (self.facts.ty(value), self.facts.known(value));
+        let (ty, known) = (self.ty(value).clone(), self.facts.known(value));
         match self.carried.get_mut(&param) {
             None => {
-                let (ty, known) = (ty.clone(), known.map(<[_]>::to_vec));
+                let known = known.map(<[_]>::to_vec);
                 let new = Carried {
                     ty,
                     known,
@@ -253,7 +265,7 @@ impl<'a> Analysis<'a> {
                 self.carried.insert(param, new);
             }
             Some(carried) => {
-                let mut joined = carried.ty.join(ty).unwrap_or_else(|| carried.ty.clone());
+                let mut joined = carried.ty.join(&ty).unwrap_or_else(|| carried.ty.clone());
                 let met = match (&carried.known, known) {
                     (Some(a), Some(b)) => join_known(a, b),
                     _ => None,
@@ -275,8 +287,8 @@ impl<'a> Analysis<'a> {
             }
         }
         let carried = &self.carried[&param];
-        let known = carried.known.clone();
-        self.facts.types[param.index()] = narrow(self.func.ty(param), &carried.ty);
+        let (known, ty) = (carried.known.clone(), carried.ty.clone());
+        self.set_ty(param, &ty);
         self.set_known(Some(&param), known);
     }
 
@@ -285,7 +297,7 @@ impl<'a> Analysis<'a> {
         let Some(mut found) = found.filter(|f| f.len() == data.results.len()) else {
             return;
         };
-        let args: Vec<_> = data.args.iter().map(|v| self.facts.ty(*v)).collect();
+        let args: Vec<_> = data.args.iter().map(|v| self.ty(*v)).collect();
         let known: Vec<_> = data.args.iter().map(|v| self.facts.known(*v)).collect();
         let bounds = Bounds::of(&self.func.sig);
         let limited = match data.op {
@@ -319,7 +331,7 @@ impl<'a> Analysis<'a> {
             }
         }
         for (&value, found) in data.results.iter().zip(&found) {
-            self.facts.types[value.index()] = narrow(self.func.ty(value), found);
+            self.set_ty(value, found);
         }
     }
 

@@ -112,7 +112,9 @@ impl Fold<'_, '_> {
         };
         // Without a static type the result may still be small, as that of `nonzero`.
         let estimate = data.results.iter().try_fold(0usize, |sum, v| {
-            Some(sum.saturating_add(bytes(self.facts.ty(*v))?))
+            Some(sum.saturating_add(bytes(
+                self.facts.narrower(*v).unwrap_or_else(|| self.patch.ty(*v)),
+            )?))
         });
         let given: usize = constants.iter().map(|t| t.bytes().len()).sum();
         let estimate = estimate.unwrap_or(given.saturating_mul(8));

@@ -22,7 +22,12 @@ pub fn infer_shapes(module: &mut Module) -> Stats {
             let mut patch = Patch::new(func);
             let mut simplify = |ty: &Type| ty.map_dims(&mut |d| bounds.simplify(d));
             for value in values(&patch) {
-                let ty = simplify(facts.ty(value));
+                let ty = facts.narrower(value).unwrap_or_else(|| patch.ty(value));
+                let ty = match bounds.may_simplify(ty) {
+                    true => simplify(ty),
+                    false if facts.narrower(value).is_none() => continue,
+                    false => ty.clone(),
+                };
                 if ty != *patch.ty(value) {
                     patch.set_type(value, ty);
                     patch.because("narrower type");

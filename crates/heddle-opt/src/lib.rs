@@ -19,7 +19,7 @@ mod pipeline;
 mod remove_dead;
 mod stats;
 
-pub use canonicalize::canonicalize;
+pub use canonicalize::{canonicalize, rule_names};
 pub use fold_constants::fold_constants;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;

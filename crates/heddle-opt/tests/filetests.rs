@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::{draw_inputs, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{Stats, find_pass, optimize};
+use heddle_opt::{Stats, find_pass, optimize, rule_names};
 
 const OUTPUT: &str = "\n// ---- output\n";
 
@@ -23,7 +23,7 @@ fn filetests() {
     files.sort();
     assert!(!files.is_empty());
     let bless = std::env::var_os("HEDDLE_BLESS").is_some();
-    let mut failures = vec![];
+    let (mut failures, mut outputs) = (vec![], String::new());
     for file in &files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let content = std::fs::read_to_string(file).expect("a text file");
@@ -33,15 +33,30 @@ fn filetests() {
         match run(input) {
             Err(message) => failures.push(format!("{name}: {message}")),
             Ok(output) if bless => {
+                outputs.push_str(&output);
                 std::fs::write(file, format!("{input}{OUTPUT}{output}")).expect("can be written");
             }
             Ok(output) if output != expected => {
                 failures.push(format!("{name}: expected\n{expected}\nfound\n{output}"));
             }
-            Ok(_) => {}
+            Ok(output) => outputs.push_str(&output),
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    let fired = |rule: &&str| {
+        outputs
+            .lines()
+            .filter_map(|l| l.strip_prefix("// ")?.split_once(' '))
+            .any(|(_, r)| r == *rule)
+    };
+    let untested: Vec<_> = rule_names()
+        .into_iter()
+        .filter(|rule| !fired(rule))
+        .collect();
+    assert!(
+        untested.is_empty(),
+        "no test shows these rules: {untested:?}"
+    );
 }
 
 /// Runs the passes; gives the program that they leave and what they did.

@@ -232,6 +232,11 @@ fn discrete(d: DType) -> bool {
     d.is_int() || d == DType::Bool || d == DType::Str
 }
 
+/// The names of the table's rules.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    rules().iter().map(|r| r.name)
+}
+
 struct Rule {
     name: &'static str,
     op: Op,

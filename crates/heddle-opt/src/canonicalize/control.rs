@@ -6,6 +6,21 @@ use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value, ValueDef
 use super::rewriter::Rewriter;
 use crate::literal::truth;
 
+/// The names of the rules below.
+pub const NAMES: &[&str] = &[
+    "branches that agree",
+    "branches that yield the condition",
+    "carried value that counts iterations",
+    "carried value that is another one",
+    "carried value that stays the same",
+    "condition inside its branch",
+    "condition that counts iterations",
+    "condition that is always true",
+    "loop of one iteration",
+    "number of iterations",
+    "trip count without end",
+];
+
 /// Applies the rules to all control flow below a region, inner ones first.
 pub fn rewrite(cx: &mut Rewriter, region: Region) {
     for inst in cx.patch.func().regions[region].insts.clone() {

@@ -43,6 +43,16 @@ pub fn canonicalize(module: &mut Module) -> Stats {
     stats
 }
 
+/// The names of all rules of [`canonicalize`], as [`Stats`] count them; rules that are alike share a name.
+pub fn rule_names() -> Vec<&'static str> {
+    let tables = views::RULES.iter().chain(sequences::RULES).map(|r| r.name);
+    let mut names: Vec<_> = algebra::names().chain(tables).collect();
+    names.extend(control::NAMES);
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// What one rewrite makes possible is found in the same walk or the next.
 const MAX_ROUNDS: usize = 6;
 
