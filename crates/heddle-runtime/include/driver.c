@@ -1,0 +1,171 @@
+/* Runs an emitted program in a process of its own, so that a sanitizer can watch it.
+ *
+ *     program REQUEST ANSWER
+ *
+ * Both files are streams of 64-bit words, with data in between:
+ *   request  alarm seconds, runs, workers, max_depth, max_iterations, spins, yields,
+ *            sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
+ *            each: bytes, data)
+ *   answer   kind (0 done, 1 error, 2 plan overflow, 3 input too short); 0: outputs (count, each: rank, 8
+ *            dims, bytes, data); 1: code, site, two values; 3: input, needed bytes
+ *
+ * All memory is allocated to the byte, so that accesses beyond the end are found.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const heddle_about heddle_program;
+
+static FILE *request, *answer;
+
+static void die(const char *what) {
+  fprintf(stderr, "driver: %s\n", what);
+  exit(70);
+}
+
+static int64_t get(void) {
+  int64_t word;
+  if (fread(&word, sizeof word, 1, request) != 1) die("the request is too short");
+  return word;
+}
+
+static void put(int64_t word) {
+  if (fwrite(&word, sizeof word, 1, answer) != 1) die("the answer can't be written");
+}
+
+static void *allocate(int64_t bytes) {
+  void *data;
+  if (posix_memalign(&data, 64, bytes ? bytes : 1)) die("out of memory");
+  memset(data, 0xff, bytes);
+  return data;
+}
+
+static void *get_data(int64_t bytes) {
+  void *data = allocate(bytes);
+  if (bytes && fread(data, bytes, 1, request) != 1) die("the request is too short");
+  return data;
+}
+
+static void finish(void) {
+  if (fclose(answer)) die("the answer can't be written");
+  exit(0);
+}
+
+typedef struct task {
+  const heddle_env *env;
+  int32_t worker, workers, code;
+} task;
+
+static void *work(void *argument) {
+  task *t = argument;
+  t->code = heddle_main(t->env, t->worker, t->workers);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 3) die("two files are needed");
+  request = fopen(argv[1], "rb");
+  answer = fopen(argv[2], "wb");
+  if (!request || !answer) die("a file can't be opened");
+
+  alarm(get());
+  int64_t runs = get(), workers = get();
+  uint32_t cancel = 0;
+  heddle_error error = {0};
+  heddle_env env = {.cancel = &cancel, .error = &error};
+  env.max_depth = get();
+  env.max_iterations = get();
+  env.spins = get();
+  env.yields = get();
+
+  int64_t size_count = get();
+  if (size_count != heddle_program.sizes) die("wrong number of sizes");
+  int64_t *sizes = allocate((size_count + 2) * 8);
+  for (int64_t i = 0; i < size_count; i++) sizes[i] = get();
+  sizes[size_count] = workers;
+  sizes[size_count + 1] = env.max_depth;
+
+  int64_t input_count = get(), *input_bytes = allocate(input_count * 8);
+  if (input_count != heddle_program.inputs) die("wrong number of inputs");
+  heddle_tensor *inputs = allocate(input_count * sizeof *inputs);
+  for (int64_t i = 0; i < input_count; i++) {
+    inputs[i].rank = get();
+    for (int d = 0; d < HEDDLE_MAX_RANK; d++) inputs[i].dims[d] = get();
+    input_bytes[i] = get();
+    inputs[i].data = get_data(input_bytes[i]);
+  }
+
+  int64_t constant_count = get();
+  if (constant_count != heddle_program.constants) die("wrong number of constants");
+  void **constants = allocate(constant_count * sizeof *constants);
+  for (int64_t i = 0; i < constant_count; i++) constants[i] = get_data(get());
+
+  int64_t *table = allocate(heddle_program.table_len * 8);
+  int64_t scratch_bytes = heddle_plan(sizes, table);
+  int64_t output_count = heddle_program.outputs;
+  for (int64_t i = 0; i < output_count + input_count; i++)
+    if (table[i] < 0) scratch_bytes = -1;
+  if (scratch_bytes < 0) {
+    put(2);
+    finish();
+  }
+  for (int64_t i = 0; i < input_count; i++)
+    if (input_bytes[i] < table[output_count + i]) {
+      put(3);
+      put(i);
+      put(table[output_count + i]);
+      finish();
+    }
+
+  heddle_tensor *outputs = allocate(output_count * sizeof *outputs);
+  for (int64_t i = 0; i < output_count; i++) outputs[i].data = allocate(table[i]);
+  env.inputs = inputs;
+  env.outputs = outputs;
+  env.constants = (const void *const *)constants;
+  env.sizes = sizes;
+  env.table = table;
+  heddle_sync sync;
+  env.sync = &sync;
+  void *lanes;
+  if (posix_memalign(&lanes, 128, workers * sizeof(heddle_lane))) die("out of memory");
+  env.lanes = lanes;
+  task *tasks = allocate(workers * sizeof *tasks);
+  pthread_t *threads = allocate(workers * sizeof *threads);
+
+  for (int64_t run = 0; run < runs; run++) {
+    memset(&sync, 0, sizeof sync);
+    memset(lanes, 0, workers * sizeof(heddle_lane));
+    env.scratch = allocate(scratch_bytes);
+    for (int64_t w = 0; w < workers; w++) {
+      tasks[w] = (task){&env, w, workers, 0};
+      if (pthread_create(&threads[w], NULL, work, &tasks[w])) die("no thread");
+    }
+    int32_t code = 0;
+    for (int64_t w = 0; w < workers; w++) {
+      pthread_join(threads[w], NULL);
+      if (tasks[w].code) code = tasks[w].code;
+    }
+    free(env.scratch);
+    if (code) {
+      put(1);
+      put(error.code ? error.code : (uint32_t)code);
+      put(error.site);
+      put(error.values[0]);
+      put(error.values[1]);
+      finish();
+    }
+  }
+
+  put(0);
+  put(output_count);
+  for (int64_t i = 0; i < output_count; i++) {
+    put(outputs[i].rank);
+    for (int d = 0; d < HEDDLE_MAX_RANK; d++) put(outputs[i].dims[d]);
+    put(table[i]);
+    if (table[i] && fwrite(outputs[i].data, table[i], 1, answer) != 1) die("no room");
+  }
+  finish();
+}

@@ -19,6 +19,7 @@ mod pool;
 mod program;
 mod session;
 mod source;
+mod standalone;
 
 pub use buffer::{ALIGNMENT, Buffer};
 pub use cancel::CancelToken;
@@ -28,3 +29,4 @@ pub use pool::{Pool, PoolOptions};
 pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Program, Sanitizer};
 pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged};
 pub use source::{Constant, Source};
+pub use standalone::{OwnedOutput, Standalone, StandaloneError};

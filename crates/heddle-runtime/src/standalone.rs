@@ -1,0 +1,254 @@
+//! Emitted programs that run in a process of their own, under a sanitizer.
+//!
+//! A sanitizer must be there from the start of its process, so a library that it was built into can't be loaded
+//! here. `include/driver.c` makes a program of it that does what a session does, from file to file. For tests.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::abi::{self, MAX_RANK};
+use crate::cache::Cache;
+use crate::compiler::{CompileError, Compiler};
+use crate::error::{BuildError, Fault, RunError};
+use crate::flags::{Flags, Product};
+use crate::program::BuildOptions;
+use crate::session::{Input, RunOptions};
+use crate::source::{Constant, Source};
+
+/// A program built to run by itself. Its files go when it is dropped.
+#[derive(Debug)]
+pub struct Standalone {
+    folder: TempDir,
+    program: PathBuf,
+    constants: Vec<Constant>,
+}
+
+/// An output of a [`Standalone`] run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedOutput {
+    /// Its dims.
+    pub dims: Vec<i64>,
+    /// Its elements, and behind them what its memory has more.
+    pub data: Vec<u8>,
+}
+
+/// Why a [`Standalone`] run gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StandaloneError {
+    /// The process crashed, or a sanitizer stopped it.
+    #[error("the program ended with {status}:\n{report}")]
+    Stopped {
+        /// How it ended.
+        status: String,
+        /// What it said.
+        report: String,
+    },
+    /// The program reported an error, as it would in a session.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The process could not be started, or its files not be written or read.
+    #[error(
+        "files or process of a program under test: {0}. Is there room in the temporary folder?"
+    )]
+    Io(#[from] io::Error),
+}
+
+impl Standalone {
+    /// Builds the program with the options' sanitizer, if any. It is not kept in the cache.
+    pub fn build(source: &Source, options: &BuildOptions) -> Result<Standalone, BuildError> {
+        let cache = Cache::open(&options.cache, options.cache_limit);
+        let compiler = Compiler::find(options, &cache)?;
+        let flags = Flags::new(options, Product::Standalone);
+        let io = |action, path| {
+            move |source| BuildError::Io {
+                action,
+                path,
+                source,
+            }
+        };
+        let folder = tempfile::tempdir().map_err(io("making a folder in", std::env::temp_dir()))?;
+        let program = compiler
+            .compile(&source.name, &source.text, &flags, folder.path())
+            .map_err(|e| match e {
+                CompileError::Disk(path, e) => io("writing", path)(e),
+                CompileError::Refused(e) => e,
+            })?;
+        Ok(Standalone {
+            folder,
+            program,
+            constants: source.constants.clone(),
+        })
+    }
+
+    /// Runs the program `runs` times in one process, with `workers` threads, and returns what the last run gave.
+    /// A timeout counts in whole seconds, and shows as [`StandaloneError::Stopped`].
+    pub fn run(
+        &self,
+        inputs: &[Input<'_>],
+        sizes: &[i64],
+        workers: usize,
+        runs: usize,
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<OwnedOutput>, StandaloneError> {
+        let job = tempfile::tempdir_in(self.folder.path())?;
+        let (request, answer) = (job.path().join("request"), job.path().join("answer"));
+        let text = self.request(inputs, sizes, workers, runs, options)?;
+        std::fs::write(&request, text)?;
+        let output = self.command().args([&request, &answer]).output()?;
+        if !output.status.success() {
+            return Err(StandaloneError::Stopped {
+                status: output.status.to_string(),
+                report: String::from_utf8_lossy(&output.stderr).into_owned(),
+            });
+        }
+        read_answer(&answer, inputs, sizes, options)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .env("TSAN_OPTIONS", "halt_on_error=1:exitcode=66")
+            .env("ASAN_OPTIONS", "exitcode=67:detect_leaks=0")
+            .env(
+                "UBSAN_OPTIONS",
+                "halt_on_error=1:exitcode=68:print_stacktrace=1",
+            )
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn request(
+        &self,
+        inputs: &[Input<'_>],
+        sizes: &[i64],
+        workers: usize,
+        runs: usize,
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<u8>, RunError> {
+        let mut out = Words(Vec::new());
+        let seconds = options.timeout.map_or(0, |t| t.as_secs().saturating_add(1));
+        out.put(seconds as i64);
+        out.put(runs as i64);
+        out.put(workers as i64);
+        out.put(options.max_depth);
+        out.put(options.max_iterations);
+        // Few looks before a yield: sanitized threads share cores, and other orders of events come up.
+        out.put(10);
+        out.put(10);
+        out.put(sizes.len() as i64);
+        sizes.iter().for_each(|s| out.put(*s));
+        out.put(inputs.len() as i64);
+        for (position, input) in inputs.iter().enumerate() {
+            if input.dims.len() > MAX_RANK {
+                return Err(RunError::InputDims {
+                    input: position,
+                    dims: input.dims.to_vec(),
+                });
+            }
+            out.put(input.dims.len() as i64);
+            (0..MAX_RANK).for_each(|axis| out.put(input.dims.get(axis).copied().unwrap_or(0)));
+            out.put_data(input.data);
+        }
+        out.put(self.constants.len() as i64);
+        self.constants.iter().for_each(|c| out.put_data(c.bytes()));
+        Ok(out.0)
+    }
+}
+
+struct Words(Vec<u8>);
+
+impl Words {
+    fn put(&mut self, word: i64) {
+        self.0.extend(word.to_ne_bytes());
+    }
+
+    fn put_data(&mut self, data: &[u8]) {
+        self.put(data.len() as i64);
+        self.0.extend(data);
+    }
+}
+
+fn read_answer(
+    path: &Path,
+    inputs: &[Input<'_>],
+    sizes: &[i64],
+    options: &RunOptions<'_>,
+) -> Result<Vec<OwnedOutput>, StandaloneError> {
+    let bytes = std::fs::read(path)?;
+    let mut answer = Answer(&bytes);
+    match answer.word()? {
+        0 => (0..answer.word()?).map(|_| answer.output()).collect(),
+        1 => {
+            let [code, site, a, b] = [
+                answer.word()?,
+                answer.word()?,
+                answer.word()?,
+                answer.word()?,
+            ];
+            let error = match code as u32 {
+                abi::code::CANCELLED => RunError::Cancelled,
+                abi::code::TIMEOUT => RunError::Timeout(options.timeout.unwrap_or_default()),
+                code => RunError::Program {
+                    fault: Fault::new(code, [a, b]),
+                    site: site as u32,
+                },
+            };
+            Err(error.into())
+        }
+        3 => {
+            let input = answer.word()? as usize;
+            let given = inputs.get(input).map_or(0, |i| i.data.len());
+            let needed = answer.word()?;
+            Err(RunError::InputData {
+                input,
+                needed,
+                given,
+            }
+            .into())
+        }
+        _ => Err(RunError::Plan {
+            sizes: sizes.to_vec(),
+        }
+        .into()),
+    }
+}
+
+struct Answer<'a>(&'a [u8]);
+
+impl Answer<'_> {
+    fn word(&mut self) -> io::Result<i64> {
+        let bytes = self.bytes(8)?;
+        Ok(i64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
+    }
+
+    fn bytes(&mut self, count: usize) -> io::Result<&[u8]> {
+        let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is too short");
+        let (head, rest) = self.0.split_at_checked(count).ok_or_else(short)?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn output(&mut self) -> Result<OwnedOutput, StandaloneError> {
+        let rank = self.word()?;
+        let mut dims = Vec::new();
+        for _ in 0..MAX_RANK {
+            dims.push(self.word()?);
+        }
+        if !(0..=MAX_RANK as i64).contains(&rank) {
+            return Err(RunError::OutputDims {
+                output: 0,
+                rank: rank as i32,
+                dims,
+            }
+            .into());
+        }
+        dims.truncate(rank as usize);
+        let count = self.word()? as usize;
+        let data = self.bytes(count)?.to_vec();
+        Ok(OwnedOutput { dims, data })
+    }
+}

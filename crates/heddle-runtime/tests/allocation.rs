@@ -1,0 +1,57 @@
+//! After the first run with the same sizes a session allocates nothing.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{ADD, build, bytes, vector};
+use heddle_runtime::{CancelToken, Pool, RunOptions, Session, SessionOptions};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all calls go to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(data, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn runs_with_the_same_sizes_allocate_nothing() {
+    let data = bytes(&[1.0; 1000]);
+    let token = CancelToken::new();
+    let options = RunOptions {
+        timeout: Some(Duration::from_secs(1000)),
+        cancel: Some(&token),
+        ..RunOptions::default()
+    };
+    let pool = Pool::shared(3).unwrap();
+    let mut session = Session::new(build("add", ADD), pool, SessionOptions::default());
+    let mut run = |n: i64| {
+        let dims = [n];
+        let inputs = [vector(&data[1..4 * 999 + 1], &dims), vector(&data, &dims)];
+        let mut outputs = session.run(&inputs, &[n], &options).unwrap();
+        let taken = outputs.take(0);
+        session.recycle(0, taken);
+    };
+    (0..3).for_each(|_| run(999));
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..100).for_each(|_| run(999));
+    // Smaller sizes fit, too.
+    (1..100).for_each(&mut run);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
+}

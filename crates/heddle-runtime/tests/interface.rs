@@ -1,0 +1,78 @@
+//! `include/heddle.h` and `abi.rs` say the same.
+
+mod common;
+
+use std::mem::{offset_of, size_of};
+
+use common::{ADD, build};
+use heddle_runtime::abi::{
+    ABI, About, Env, ErrorCell, HEADER, Lane, LanePrivate, MAX_RANK, RawTensor, Sync, code,
+};
+
+#[test]
+fn header_and_rust_agree() {
+    let mut text = ADD.to_owned();
+    let mut equal = |c: String, rust: usize| {
+        text.push_str(&format!("_Static_assert({c} == {rust}, \"{c}\");\n"));
+    };
+    macro_rules! fields {
+        ($rust:ident, $c:literal, $($field:ident),+) => {
+            equal(format!("sizeof({})", $c), size_of::<$rust>());
+            $(equal(format!("offsetof({}, {})", $c, stringify!($field)), offset_of!($rust, $field));)+
+        };
+    }
+    fields!(RawTensor, "heddle_tensor", data, dims, rank, reserved);
+    fields!(ErrorCell, "heddle_error", code, site, values);
+    fields!(Lane, "heddle_lane", signalled, sleepers);
+    fields!(Sync, "heddle_sync", arrived, sleepers);
+    fields!(
+        About,
+        "heddle_about",
+        abi,
+        inputs,
+        outputs,
+        constants,
+        sizes,
+        table_len
+    );
+    fields!(
+        Env,
+        "heddle_env",
+        inputs,
+        outputs,
+        constants,
+        sizes,
+        table,
+        scratch,
+        sync,
+        lanes,
+        error,
+        cancel,
+        max_depth,
+        max_iterations,
+        spins,
+        yields
+    );
+    let round = offset_of!(Lane, private) + offset_of!(LanePrivate, round);
+    equal("offsetof(heddle_lane, round)".to_owned(), round);
+    equal("HEDDLE_ABI".to_owned(), ABI as usize);
+    equal("HEDDLE_MAX_RANK".to_owned(), MAX_RANK);
+    let codes = [
+        ("CANCELLED", code::CANCELLED),
+        ("TIMEOUT", code::TIMEOUT),
+        ("INDEX", code::INDEX),
+        ("SHAPE", code::SHAPE),
+        ("DEPTH", code::DEPTH),
+        ("ITERATIONS", code::ITERATIONS),
+        ("BOUND", code::BOUND),
+    ];
+    for (name, value) in codes {
+        equal(format!("HEDDLE_{name}"), value as usize);
+    }
+    build("layout", &text);
+    // Who includes the header, or holds its text, gets the same program.
+    build(
+        "included",
+        &format!("#include \"heddle.h\"\n{HEADER}\n{text}"),
+    );
+}
