@@ -47,6 +47,17 @@ fn hostile_text() {
         .ok()
         .and_then(|s| s.parse().ok());
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
+    for (name, text) in bombs() {
+        PEAK.store(0, Relaxed);
+        check(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let peak = PEAK.load(Relaxed);
+        println!(
+            "{name}: {} MiB for {} KiB of text",
+            peak >> 20,
+            text.len() >> 10
+        );
+        assert!(peak < MAX_MEMORY, "{name}: {peak} bytes");
+    }
     let corpus = corpus();
     let mut seed = 0;
     let mut accepted = [0; 2];
@@ -105,6 +116,107 @@ fn check(text: &str) -> Result<usize, String> {
             print(&again)
         )),
     }
+}
+
+/// Texts of about a megabyte each that ask for far more than they are.
+fn bombs() -> Vec<(&'static str, String)> {
+    let chain = |start: &str, step: &str, more: &str| {
+        let mut text = format!("fn @main({start}) -> () {{\n");
+        for i in 0.. {
+            if text.len() > 1 << 20 {
+                break;
+            }
+            text += &step
+                .replace("##", &(i + 1).to_string())
+                .replace('#', &i.to_string());
+        }
+        text + "return }\n" + more
+    };
+    let sum = (0..14)
+        .map(|i| format!("n{i}*n{}*m", i + 1))
+        .collect::<Vec<_>>()
+        .join("+");
+    let wide = vec![sum.as_str(); 60].join(",");
+    let symbols = (0..60)
+        .map(|i| format!("n{i}"))
+        .collect::<Vec<_>>()
+        .join(",");
+    let many = (0..2000)
+        .map(|i| format!("%r{i}: f32[]"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let values = vec!["%x"; 2000].join(", ");
+    let callee = format!("fn @f(%x: f32[]) -> ({many}) {{ return {values} }}");
+    let known = format!("%s0: i64[{sum}], %q: i64[1], %a0: i64[]");
+    vec![
+        (
+            "long sizes",
+            chain(&format!("%a0: f32[{wide}]"), "%a##=neg(%a#)\n", ""),
+        ),
+        (
+            "many axes",
+            chain(&format!("%a0: f32[{symbols}]"), "%a##=neg(%a#)\n", ""),
+        ),
+        ("scalars", chain("%a0: f32[]", "%a##=neg(%a#)\n", "")),
+        ("many results", chain("%x: f32[]", "call @f(%x)\n", &callee)),
+        (
+            "known values",
+            chain(
+                &known,
+                "%b##=broadcast(gather(shape(%s0),0,axis=0),[64])\n",
+                "",
+            ),
+        ),
+        (
+            "regions",
+            chain("%c: bool[]", "if %c{yield}else{yield}\n", ""),
+        ),
+        (
+            "constants",
+            chain("", "%c##=const splat 1:u8[1000000]\n", ""),
+        ),
+        (
+            "axes",
+            format!(
+                "fn @main(%x: f32[]) -> () {{ %y = unsqueeze(%x, axes=[{}]) return }}",
+                (0..150_000)
+                    .map(|i| i.to_string())
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ),
+        ),
+        (
+            "brackets",
+            format!(
+                "fn @main() -> () {{ %c = const {} return }}",
+                "[".repeat(1 << 20)
+            ),
+        ),
+        ("one line", "%".repeat(1 << 20)),
+        (
+            "strings",
+            format!(
+                "fn @main() -> () {{ %c = const [{}] return }}",
+                "\"\",".repeat(1 << 18)
+            ),
+        ),
+        (
+            "names",
+            format!(
+                "fn @main({}) -> () {{ return }}",
+                (0..60_000)
+                    .map(|i| format!("%a{i}: f32[]"))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ),
+        ),
+        (
+            "functions",
+            (0..30_000)
+                .map(|i| format!("fn @f{i}() -> () {{ return }}\n"))
+                .collect::<String>(),
+        ),
+    ]
 }
 
 fn corpus() -> Vec<String> {

@@ -16,7 +16,7 @@ impl Default for Facts {
     fn default() -> Self {
         Self {
             known: HashMap::new(),
-            left: 1 << 22,
+            left: 1 << 20,
         }
     }
 }

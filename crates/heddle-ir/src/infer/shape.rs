@@ -2,6 +2,7 @@
 
 use super::{Arg, Result, bail, check_axis, index, need, same_dtype, scalar, sizes, tensor};
 use crate::op::BinaryOp;
+use crate::types::MAX_RANK;
 use crate::{DType, Dim, TensorType};
 
 /// Whether a binary op is defined on a type.
@@ -138,6 +139,10 @@ pub(super) fn unsqueeze(x: &TensorType, axes: &[usize]) -> Result<TensorType> {
     let Some(shape) = &x.shape else {
         return Ok(TensorType::unranked(x.dtype));
     };
+    let rank = shape.len() + axes.len();
+    need(rank <= MAX_RANK, || {
+        format!("gives {rank} axes, more than {MAX_RANK}")
+    })?;
     let mut dims = shape.clone();
     for &axis in axes {
         need(axis <= dims.len(), || {

@@ -178,16 +178,17 @@ impl<'a> Parser<'a, '_> {
             }
         };
         let mut types = types.map_err(|e| self.type_error(place, &op, e))?;
-        for (ty, def) in types.iter_mut().zip(defs) {
-            let Some(stated) = &def.ty else { continue };
+        for (i, ty) in types.iter_mut().enumerate() {
+            // Stated types were counted when they were read.
+            let Some((def, stated)) = defs.get(i).and_then(|d| Some((d, d.ty.as_ref()?))) else {
+                self.charge(ty)?;
+                continue;
+            };
             if !ty.compatible(stated) {
                 let message = format!("%{} is {ty}, not {stated}", def.name.text());
                 return Err(self.error(def.place, message));
             }
             *ty = stated.clone();
-        }
-        for ty in &types {
-            self.charge(ty)?;
         }
         let loc = Some(text_loc(place.pos).into());
         let inst = b.f.add_inst(op, args, regions, types, loc);
@@ -304,8 +305,14 @@ impl<'a> Parser<'a, '_> {
                 self.expect("=")?;
                 let start = self.operand_like(b, outer, stated.as_ref())?;
                 args.push(start);
-                let ty = stated.unwrap_or_else(|| b.f.ty(start).clone());
-                self.charge(&ty)?;
+                let ty = match stated {
+                    Some(ty) => ty,
+                    None => {
+                        let ty = b.f.ty(start).clone();
+                        self.charge(&ty)?;
+                        ty
+                    }
+                };
                 params.push((name, at, b.f.add_param(region, ty, None)));
                 carried += 1;
                 if !self.eat(",")? {

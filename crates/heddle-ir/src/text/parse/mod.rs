@@ -29,7 +29,7 @@ pub(super) fn module(text: &str, load: Loader) -> Result<Module> {
         token,
         load,
         splat_left: MAX_SPLAT,
-        types_left: FREE_TYPES + text.len().saturating_mul(4),
+        types_left: FREE_TYPES + text.len().saturating_mul(2),
         nesting: 0,
         module: Module::default(),
         by_name: HashMap::new(),
@@ -39,7 +39,7 @@ pub(super) fn module(text: &str, load: Loader) -> Result<Module> {
 }
 
 /// How many dims and atoms of dims types may have beyond what the length of the text suggests.
-const FREE_TYPES: usize = 1 << 22;
+const FREE_TYPES: usize = 1 << 20;
 
 struct Parser<'a, 'l> {
     lexer: Lexer<'a>,
