@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use heddle_ir::{DType, Datum, Tensor};
 use heddle_onnx::proto::*;
 
 /// The type of the last output of a node with inputs `x0`, `x1`, …; those without dims are constants.
@@ -114,4 +115,27 @@ fn wrong_attributes_are_errors() {
     assert!(fails(13, op("Squeeze", 2), &[X, Fixed(&[0, -3])]));
     assert!(fails(13, op("Reshape", 2), &[X, Fixed(&[-1, 5, -1])]));
     assert!(fails(13, op("Transpose", 2), &[X]));
+}
+
+#[test]
+fn splits_and_axes_work_without_a_rank() {
+    // A branch with values of another rank leaves nothing known but the element type.
+    let then = vec![node("Identity", &["x"], &["r"])];
+    let otherwise = vec![node("Flatten", &["x"], &["r"])];
+    let nodes = vec![
+        fork("u", "c", then, otherwise),
+        node("Split", &["u"], &["a", "b"])
+            .int("axis", -1)
+            .int("num_outputs", 2),
+        node("Unsqueeze", &["b", "last"], &["y"]),
+    ];
+    let inputs = vec![info("x", FLOAT, &[2, 1, 3]), info("c", BOOL, &[])];
+    let mut g = graph("main", inputs, vec![untyped("y")], nodes);
+    g.initializer.push(ints("last", &[1], &[-1]));
+    let mut model = model(g, vec![]);
+    model.opset_import[0].version = Some(18);
+    let x = Tensor::from_slice(vec![2, 1, 3], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let yes = Tensor::splat(DType::Bool, vec![], 1.0);
+    let want = Tensor::from_slice(vec![2, 1, 1, 1], &[2f32, 5.0]);
+    assert_eq!(run(&model, &[x, yes]), [Datum::from(want)]);
 }

@@ -73,7 +73,8 @@ fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
         cx.b.constant(values),
         cx.b.constant(default),
     );
-    let hit = matches(cx, x, keys)?;
+    // That a key of NaN matches NaN is said since version 4.
+    let hit = matches(cx, x, keys, cx.opset >= 4)?;
     let (found, place) = last_match(cx, hit)?;
     let label = cx.gather(values, place, 0)?;
     Ok(vec![cx.select(found, label, default)?])
@@ -106,8 +107,8 @@ fn default_label(cx: &NodeCx, dtype: DType) -> Result<Tensor> {
     }
 }
 
-/// `bool[.., keys]`: which of the keys each element equals; NaN equals NaN.
-fn matches(cx: &mut NodeCx, x: Value, keys: Value) -> Result<Value> {
+/// `bool[.., keys]`: which of the keys each element equals; NaN equals NaN if `match_nan`.
+fn matches(cx: &mut NodeCx, x: Value, keys: Value, match_nan: bool) -> Result<Value> {
     let (dtype, key_type) = (cx.dtype(x)?, cx.dtype(keys)?);
     let x = if dtype == DType::Str || key_type == DType::Str {
         x
@@ -117,7 +118,7 @@ fn matches(cx: &mut NodeCx, x: Value, keys: Value) -> Result<Value> {
     let rank = cx.rank(x)?;
     let x = cx.unsqueeze(x, &[rank])?;
     let equal = cx.compare(CompareOp::Eq, x, keys)?;
-    if !key_type.is_float() {
+    if !key_type.is_float() || !match_nan {
         return Ok(equal);
     }
     let (a, b) = (
@@ -232,7 +233,7 @@ fn impute(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let values = cx.cast(values, dtype)?;
     let missing = cx.b.constant(missing);
     let missing = cx.cast(missing, dtype)?;
-    let hit = matches(cx, x, missing)?;
+    let hit = matches(cx, x, missing, true)?;
     let last = cx.rank(hit)? - 1;
     let hit = cx.squeeze(hit, &[last])?;
     Ok(vec![cx.select(hit, values, x)?])
@@ -277,7 +278,7 @@ fn one_hot(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let categories =
         categories.ok_or_else(|| OpError::Invalid("the categories are missing".into()))?;
     let categories = cx.b.constant(categories);
-    let hit = matches(cx, x, categories)?;
+    let hit = matches(cx, x, categories, false)?;
     Ok(vec![cx.cast(hit, DType::F32)?])
 }
 

@@ -1,6 +1,6 @@
 //! Cutting, joining and padding.
 
-use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ScatterReduce};
+use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ReduceOp, ScatterReduce};
 use heddle_ir::{DType, Dim, Op, Value};
 
 use super::Table;
@@ -31,7 +31,41 @@ fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// version 18 the last may be shorter.
 fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let axis = cx.axis(cx.int_or("axis", 0), cx.rank(x)?)?;
+    let axis = cx.int_or("axis", 0);
+    match cx.tensor_ty(x)?.rank() {
+        Some(rank) => {
+            let axis = cx.axis(axis, rank)?;
+            split_along(cx, x, axis)
+        }
+        None => split_unranked(cx, x, axis),
+    }
+}
+
+/// Splits a view of three axes: those before the axis as one, the axis, those after it as one.
+fn split_unranked(cx: &mut NodeCx, x: Value, axis: i64) -> Result<Vec<Value>> {
+    let shape = cx.shape_of(x)?;
+    let before = cx.slice(shape, 0, 0, axis)?;
+    let after = match axis {
+        -1 => cx.b.i64s(&[]),
+        _ => cx.slice(shape, 0, axis.saturating_add(1), i64::MAX)?,
+    };
+    let place = cx.b.i64(axis);
+    let size = cx.gather(shape, place, 0)?;
+    let outer = cx.reduce(ReduceOp::Prod, before, &[0], false)?;
+    let inner = cx.reduce(ReduceOp::Prod, after, &[0], false)?;
+    let sizes = cx.stack_i64s(&[outer, size, inner])?;
+    let view = cx.reshape_to(x, sizes)?;
+    let mut outputs = vec![];
+    for part in split_along(cx, view, 1)? {
+        let size = cx.size_of(part, 1)?;
+        let size = cx.stack_i64s(&[size])?;
+        let sizes = cx.concat(&[before, size, after], 0)?;
+        outputs.push(cx.reshape_to(part, sizes)?);
+    }
+    Ok(outputs)
+}
+
+fn split_along(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Vec<Value>> {
     let lengths = match (cx.opset < 13, cx.opt(1)) {
         (true, _) => cx.ints("split").map(|s| cx.b.i64s(s)),
         (false, Some(lengths)) => Some(cx.to_indices(lengths)?),

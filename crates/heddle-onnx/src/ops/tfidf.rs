@@ -30,7 +30,7 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
         other => return Err(OpError::Invalid(format!("the input has {other} axes"))),
     };
     let columns = cx.ints("ngram_indexes").unwrap_or_default();
-    let width = columns.iter().max().map_or(0, |m| m + 1);
+    let width = columns.iter().max().map_or(0, |m| m.saturating_add(1));
     if columns.iter().any(|c| *c < 0) {
         return Err(OpError::Invalid("an index is negative".into()));
     }

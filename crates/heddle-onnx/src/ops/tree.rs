@@ -269,13 +269,13 @@ fn aggregate(cx: &mut NodeCx, leaf: Value, dtype: DType) -> Result<Value> {
     let owners = cx.ints("leaf_targetids").unwrap_or_default();
     let targets = match cx.int("n_targets") {
         Some(n) => n,
-        None => owners.iter().max().map_or(0, |m| m + 1),
+        None => owners.iter().max().map_or(0, |m| m.saturating_add(1)),
     };
     let owners = cx.b.i64s(owners);
     let (owner, weight) = (cx.gather(owners, leaf, 0)?, cx.gather(weights, leaf, 0)?);
     let (owner, weight) = (cx.unsqueeze(owner, &[2])?, cx.unsqueeze(weight, &[2])?);
-    let all: Vec<i64> = (0..targets).collect();
-    let all = cx.b.i64s(&all);
+    let (first, end) = (cx.b.i64(0), cx.b.i64(targets));
+    let all = cx.range(first, end)?;
     let mine = cx.compare(CompareOp::Eq, owner, all)?;
     let (kind, neutral) = match cx.int_or("aggregate_function", 1) {
         0 | 1 => (ReduceOp::Sum, 0.0),
