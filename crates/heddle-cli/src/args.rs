@@ -17,8 +17,10 @@ Exit codes:
   70  an error inside Heddle; please report it";
 
 const RUN_EXAMPLES: &str = "\
-Arrays in the .npz are named as the model's inputs and outputs. A sequence `s` is stored as `s.len`, `s.0`, `s.1`, …; an \
-optional as what it holds, or not at all. bf16, the 8- and 4-bit floats and the 4-bit integers, which NumPy does not \
+Arrays in the .npz are named as the model's inputs and outputs. A sequence `s` is stored as \
+`s.len`, `s.0`, `s.1`, …; an \
+optional as what it holds, or not at all. bf16, the 8- and 4-bit floats and the 4-bit integers, \
+which NumPy does not \
 have, are stored as raw elements, as ml_dtypes does.
 
 Examples:
@@ -27,7 +29,8 @@ Examples:
   heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10";
 
 const CHECK_EXAMPLES: &str = "\
-Elements agree when |got - want| <= atol + rtol * |want|; NaN agrees with NaN. Integers, bools and strings must be equal. \
+Elements agree when |got - want| <= atol + rtol * |want|; NaN agrees with NaN. Integers, bools \
+and strings must be equal. \
 Expected floats may be of any width, so that references can be kept in float64.
 
 Examples:
@@ -35,12 +38,15 @@ Examples:
   heddle check model.onnx --input in.npz --expect out.npz --f64 --rtol 1e-9 --atol 0";
 
 const TEST_EXAMPLES: &str = "\
-A case is a folder with model.onnx (or model.heddle) and test_data_set_N/{input,output}_I.pb; it may hold a \
-tolerance.json {\"rtol\": 1e-2, \"atol\": 1e-5}. DIR is a case or a folder of cases. Outputs are compared as \
+A case is a folder with model.onnx (or model.heddle) and test_data_set_N/{input,output}_I.pb; it \
+may hold a \
+tolerance.json {\"rtol\": 1e-2, \"atol\": 1e-5}. DIR is a case or a folder of cases. Outputs are \
+compared as \
 ONNX's own runner does: rtol 1e-3, atol 1e-7, shapes and types equal. The last line is \
 `N passed, M failed, K unsupported`.
 
-With --known FILE (lines `case_name  reason`, `#` comments) the cases listed there are expected not to pass: one that \
+With --known FILE (lines `case_name  reason`, `#` comments) the cases listed there are expected \
+not to pass: one that \
 passes fails the run, as does one that is not listed and does not pass.
 
 Examples:
@@ -49,7 +55,9 @@ Examples:
   heddle test onnx-cases/test_add onnx-cases/test_loop11";
 
 const INSPECT_EXAMPLES: &str = "\
-Works without weights and for models that Heddle cannot run: what is not supported is listed.
+Weights are not read. Works for models that Heddle cannot run, too: what is not supported is \
+listed, and a model that \
+breaks a rule is shown as the file has it before the error.
 
 Examples:
   heddle inspect model.onnx
@@ -58,12 +66,12 @@ Examples:
 const COMPILE_EXAMPLES: &str = "\
 Examples:
   heddle compile model.onnx --emit ir
-  heddle compile model.onnx --emit ir -o model.heddle   (large constants go to model.weights beside it)";
+  heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)";
 
 const OPT_EXAMPLES: &str = "\
 Examples:
-  heddle opt program.heddle --pass fold,cse
-  heddle opt program.heddle            (all passes, as `compile` runs them)
+  heddle opt program.heddle --pass fold_constants,merge_common
+  heddle opt program.heddle   (all passes, as `compile` runs them)
   heddle opt --list";
 
 /// Heddle compiles and runs neural networks with control flow.

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Writes a file's new contents beside it and then puts them in its place. On an error the old file stays.
-/// A target that is not a plain file (a pipe, a device) is written directly.
+/// Writes a file's new contents beside it and then puts them in its place. On an error the old file
+/// stays. A target that is not a plain file (a pipe, a device) is written directly.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     replace_if(path, |file| write(file).map(|()| true))
 }

@@ -1,8 +1,8 @@
 //! NumPy's array format (`.npy`, versions 1 to 3).
 //!
 //! Types without one of their own in NumPy are stored as Python's `ml_dtypes` does, so that
-//! `array.view(ml_dtypes.bfloat16)` reads them: `bf16` as two raw bytes (`V2`), the small floats and the
-//! 2- and 4-bit integers as one raw byte an element (`V1`). Strings are UTF-32 (`U`).
+//! `array.view(ml_dtypes.bfloat16)` reads them: `bf16` as two raw bytes (`V2`), the small floats
+//! and the 2- and 4-bit integers as one raw byte an element (`V1`). Strings are UTF-32 (`U`).
 
 use std::io::{self, Read, Write};
 

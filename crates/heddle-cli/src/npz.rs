@@ -1,7 +1,8 @@
 //! Named arrays in NumPy's archive format (`.npz`): reading inputs and writing outputs.
 //!
-//! An array is stored under the value's name. A sequence `s` is stored as `s.len` (a scalar `i64`) and its
-//! elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left out.
+//! An array is stored under the value's name. A sequence `s` is stored as `s.len` (a scalar `i64`)
+//! and its elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left
+//! out.
 
 use std::collections::BTreeSet;
 use std::fs::File;

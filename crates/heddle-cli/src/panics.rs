@@ -1,12 +1,12 @@
-//! The border that no panic crosses. Heddle has no panics by intent; one that happens is a bug, and is reported
-//! as such instead of tearing down what else is going on.
+//! The border that no panic crosses. Heddle has no panics by intent; one that happens is a bug, and
+//! is reported as such instead of tearing down what else is going on.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 
-/// The message of the last panic, and where it was. Panics pass from the thread they happen on to the one
-/// that joins it, which then knows the message but not the place.
+/// The message of the last panic, and where it was. Panics pass from the thread they happen on to
+/// the one that joins it, which then knows the message but not the place.
 static LAST: Mutex<Option<(String, String)>> = Mutex::new(None);
 
 /// Keeps panics from printing by themselves.

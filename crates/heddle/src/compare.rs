@@ -57,7 +57,8 @@ pub enum Mismatch {
     },
     /// Elements differ by more than the tolerance.
     #[error(
-        "{place}{count} of {total} elements differ; the worst is at {index}: {got} instead of {want}"
+        "{place}{count} of {total} elements differ; the worst is at {index}: \
+         {got} instead of {want}"
     )]
     Values {
         /// Where in a sequence; empty for arrays.
@@ -331,7 +332,8 @@ pub fn index_of(mut flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// A float as people write it: short, and told apart from its neighbours. `shown` is the value in its own width.
+/// A float as people write it: short, and told apart from its neighbours. `shown` is the value in
+/// its own width.
 fn float(value: f64, shown: impl fmt::Display + fmt::LowerExp) -> String {
     let size = value.abs();
     if size != 0.0 && size.is_finite() && !(1e-4..1e9).contains(&size) {

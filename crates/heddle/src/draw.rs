@@ -29,8 +29,9 @@ pub enum DrawError {
     TooLarge { input: String, ty: Type },
 }
 
-/// A value for every parameter: floats from -1 to 1, integers from 0 to 3, fair bools, letters. Named sizes
-/// are taken from `sizes`, else 2, moved into the size's bounds. The same seed draws the same values.
+/// A value for every parameter: floats from -1 to 1, integers from 0 to 3, fair bools, letters.
+/// Named sizes are taken from `sizes`, else 2, moved into the size's bounds. The same seed draws
+/// the same values.
 pub fn draw(
     sig: &Signature,
     seed: u64,

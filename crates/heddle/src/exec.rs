@@ -40,8 +40,8 @@ impl Device {
 pub struct CompileOptions {
     /// What it is to run on.
     pub device: Device,
-    /// Whether the graph passes run. They compute constants in the types that the program states: a run that is to
-    /// compute in `f64` throughout takes the program without them.
+    /// Whether the graph passes run. They compute constants in the types that the program states: a
+    /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
 }
 

@@ -22,7 +22,8 @@ pub enum InputError {
     },
 }
 
-/// The values in the order of the parameters. Optionals need not be wrapped, and may be left out when empty.
+/// The values in the order of the parameters. Optionals need not be wrapped, and may be left out
+/// when empty.
 pub(crate) fn in_order(sig: &Signature, mut inputs: Inputs) -> Result<Vec<Datum>, InputError> {
     let known = |name: &String| sig.params.iter().any(|(p, _)| p == name);
     let given: Vec<_> = inputs.keys().filter(|n| !known(n)).cloned().collect();

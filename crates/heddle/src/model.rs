@@ -76,7 +76,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a `.onnx` or `.heddle` file. Weights beside the file are mapped, not read, and must lie in its folder.
+    /// Reads a `.onnx` or `.heddle` file. Weights beside the file are mapped, not read, and must
+    /// lie in its folder.
     pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, Error> {
         let start = Instant::now();
         let format = format_of(path)?;

@@ -1,4 +1,5 @@
-//! Architecture invariant: crates depend on each other one way, as docs/architecture.md's table says.
+//! Architecture invariant: crates depend on each other one way, as docs/architecture.md's table
+//! says.
 
 use std::collections::BTreeSet;
 use std::path::Path;

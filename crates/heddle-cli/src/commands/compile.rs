@@ -24,7 +24,8 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     }
 }
 
-/// Writes a program in text form. With a file, large constants go to another one beside it; without, all are in the text.
+/// Writes a program in text form. With a file, large constants go to another one beside it;
+/// without, all are in the text.
 pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else {
         return out::print_raw(&on_large_stack(|| text::print(module)));

@@ -18,7 +18,8 @@ use crate::npz::{self, Floats};
 
 /// Reads and compiles a model.
 pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
-    // In double precision nothing is computed ahead of the run, where it would be rounded to the stated types.
+    // In double precision nothing is computed ahead of the run, where it would be rounded to the
+    // stated types.
     let fold = if exec.f64 { Fold::Exact } else { Fold::All };
     let model = Model::load(path, &LoadOptions { fold })?;
     let options = CompileOptions {

@@ -105,6 +105,22 @@ fn what_is_not_supported_is_listed_with_the_rest() {
         .fails(4, &["Frobnicate", "3 nodes", "frob_a"]);
 }
 
+#[test]
+fn a_model_that_breaks_a_rule_is_shown_before_the_error() {
+    let s = Scratch::new();
+    let mut model = unsupported_model();
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.truncate(1);
+    graph.node[0].op_type = Some("Relu".into());
+    s.write("m.onnx", model.encode_to_vec());
+    let done = s.heddle("inspect m.onnx").fails(3, &["error: ", "`y`"]);
+    assert!(done.out.contains("x  f32[n,2]"), "{}", done.out);
+    let done = s.heddle("inspect m.onnx --json");
+    assert_eq!(done.code, 3);
+    let json: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert!(json["problem"].as_str().unwrap().contains("`y`"));
+}
+
 /// Two nodes, and one in a branch, of an operator that there is not.
 fn unsupported_model() -> ModelProto {
     let node = |op: &str, name: &str, input: &[&str], output: &str| NodeProto {

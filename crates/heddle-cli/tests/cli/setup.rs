@@ -87,7 +87,8 @@ impl Scratch {
         }
     }
 
-    /// Writes an archive of arrays, in NumPy's format by another implementation than the command's own.
+    /// Writes an archive of arrays, in NumPy's format by another implementation than the command's
+    /// own.
     pub fn npz(&self, name: &str, arrays: &[(&str, Array)]) {
         let mut zip = zip::ZipWriter::new(File::create(self.path(name)).unwrap());
         for (name, array) in arrays {

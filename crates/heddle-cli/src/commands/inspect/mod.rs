@@ -6,7 +6,7 @@ mod outline;
 mod program;
 mod render;
 
-use heddle::onnx::{ImportError, UnsupportedOp};
+use heddle::onnx::ImportError;
 use heddle::{Error, Format, LoadOptions, Model, on_large_stack};
 
 use self::outline::Outline;
@@ -14,34 +14,39 @@ use crate::args::InspectArgs;
 use crate::fail::Failure;
 use crate::out;
 
-/// Shows what is in a model. One that Heddle does not support is shown as the file has it.
+/// Shows what is in a model. One that cannot be imported is shown as the file has it; why it cannot
+/// is an error, unless it is just that Heddle does not support some operators.
 pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
-    let outline = on_large_stack(|| outline(&args))?;
+    let (outline, problem) = on_large_stack(|| outline(&args))?;
     if args.json {
-        return out::print_json(&outline.document());
+        let mut document = outline.document();
+        document["problem"] = problem.as_ref().map(|p| p.message.clone()).into();
+        out::print_json(&document)?;
+        return problem.map_or(Ok(()), |p| Err(Failure::silent(p.exit)));
     }
-    out::print(&render::text(&outline))
+    out::print(&render::text(&outline))?;
+    problem.map_or(Ok(()), Err)
 }
 
-fn outline(args: &InspectArgs) -> Result<Outline, Failure> {
+fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
+    let read = || heddle::onnx::read_proto(&args.model).map_err(Error::from);
     match Model::load(&args.model, &LoadOptions::default()) {
         Ok(model) => {
             let mut outline = program::outline(model.module());
             if model.format() == Format::Onnx {
-                let proto = heddle::onnx::read_proto(&args.model).map_err(Error::from)?;
-                graph::add_facts(&mut outline, &proto);
+                graph::add_facts(&mut outline, &read()?);
             }
-            Ok(outline)
+            Ok((outline, None))
         }
         Err(Error::Import(ImportError::Unsupported(list))) => {
-            let proto = heddle::onnx::read_proto(&args.model).map_err(Error::from)?;
-            Ok(with_unsupported(graph::outline(&proto), list))
+            let mut outline = graph::outline(&read()?);
+            outline.unsupported = list;
+            Ok((outline, None))
         }
-        Err(other) => Err(other.into()),
+        Err(error @ Error::Import(ImportError::Io { .. } | ImportError::Malformed { .. })) => {
+            Err(error.into())
+        }
+        Err(error @ Error::Import(_)) => Ok((graph::outline(&read()?), Some(error.into()))),
+        Err(error) => Err(error.into()),
     }
-}
-
-fn with_unsupported(mut outline: Outline, list: Vec<UnsupportedOp>) -> Outline {
-    outline.unsupported = list;
-    outline
 }

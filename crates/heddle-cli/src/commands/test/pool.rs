@@ -1,4 +1,5 @@
-//! Runs cases side by side, each on a thread of its own, so that one that panics or hangs harms no other.
+//! Runs cases side by side, each on a thread of its own, so that one that panics or hangs harms no
+//! other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
