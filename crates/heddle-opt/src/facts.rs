@@ -3,7 +3,7 @@
 //! The analysis begins with the best case, that a carried value always is what it starts as, and takes back
 //! what an iteration contradicts until nothing changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::infer::{self, Arg, RegionTypes};
 use heddle_ir::{
@@ -25,7 +25,14 @@ pub struct Facts {
 impl Facts {
     /// Those of one function of a module.
     pub fn of(module: &Module, id: FuncId) -> Self {
+        Self::beside(module, id, &[])
+    }
+
+    /// What would be known if calls of these functions never were what decides: of two branches of which only one
+    /// depends on such a call, the other one says what the result is. A guess, for recursive functions.
+    pub fn beside(module: &Module, id: FuncId, ignored: &[FuncId]) -> Self {
         let mut analysis = Analysis::new(module, &module.functions[id], true);
+        analysis.ignored = ignored.to_vec();
         for _ in 0..MAX_WALKS {
             analysis.walk();
             if !analysis.changed {
@@ -104,6 +111,10 @@ struct Analysis<'a> {
     changed: bool,
     /// Whether an op does not take its operands as they were found to be.
     contradiction: bool,
+    /// Functions whose results are not to decide.
+    ignored: Vec<FuncId>,
+    /// Values that depend on their results.
+    tainted: HashSet<Value>,
 }
 
 impl<'a> Analysis<'a> {
@@ -120,6 +131,8 @@ impl<'a> Analysis<'a> {
             optimistic,
             changed: false,
             contradiction: false,
+            ignored: vec![],
+            tainted: HashSet::new(),
         }
     }
 
@@ -178,6 +191,10 @@ impl<'a> Analysis<'a> {
                     _ => infer::result_types(&data.op, &args, &[]),
                 };
                 let known = infer::known_results(&data.op, &args);
+                let calls = matches!(data.op, Op::Call(callee) if self.ignored.contains(&callee));
+                if calls || data.args.iter().any(|v| self.tainted.contains(v)) {
+                    self.tainted.extend(&data.results);
+                }
                 self.contradiction |= found.is_err();
                 self.results(inst, found.ok());
                 self.set_known(data.results.first(), known);
@@ -190,12 +207,23 @@ impl<'a> Analysis<'a> {
         for &region in &data.regions {
             self.region(region);
         }
+        let mut tainted = vec![];
         let yields = [0, 1].map(|i| &self.func.regions[data.regions[i]].yields);
-        let joined = yields[0]
-            .iter()
-            .zip(yields[1])
-            .map(|(a, b)| self.ty(*a).join(self.ty(*b)));
-        let found = joined.collect();
+        let join = |(i, (&a, &b)): (usize, (&Value, &Value))| match (
+            self.tainted.contains(&a),
+            self.tainted.contains(&b),
+        ) {
+            (true, false) => Some(self.ty(b).clone()),
+            (false, true) => Some(self.ty(a).clone()),
+            (true, true) => {
+                tainted.push(data.results[i]);
+                self.ty(a).join(self.ty(b))
+            }
+            (false, false) => self.ty(a).join(self.ty(b)),
+        };
+        let pairs = yields[0].iter().zip(yields[1]).enumerate();
+        let found = pairs.map(join).collect();
+        self.tainted.extend(tainted);
         self.results(inst, found);
         for (i, result) in data.results.iter().enumerate() {
             let sides = yields.map(|y| self.facts.known(y[i]));
@@ -211,6 +239,15 @@ impl<'a> Analysis<'a> {
         let data = &self.func.insts[inst];
         let body = data.regions[0];
         let region = &self.func.regions[body];
+        if data
+            .args
+            .iter()
+            .chain(&region.yields)
+            .any(|v| self.tainted.contains(v))
+        {
+            self.tainted
+                .extend(data.results.iter().chain(&region.params));
+        }
         let params = &region.params[1..];
         let inits = &data.args[trip + cond..];
         for (&param, &init) in params.iter().zip(inits) {

@@ -5,6 +5,7 @@ use heddle_ir::{DType, Dim, Entity, FuncId, Inst, Module, Op, Region, Tensor, Ty
 
 use crate::facts::Facts;
 use crate::literal::{integers, truth};
+use crate::uses::count_uses;
 use crate::{Patch, Stats};
 
 /// Results up to so many bytes are always folded.
@@ -27,8 +28,7 @@ pub fn fold_constants(module: &mut Module) -> Stats {
         let facts = Facts::of(module, id);
         let func = &mut module.functions[id];
         let body = func.body;
-        let mut uses = vec![0u32; func.values.len()];
-        count_uses(func, body, &mut uses);
+        let uses = count_uses(func);
         let mut fold = Fold {
             facts: &facts,
             uses,
@@ -38,22 +38,6 @@ pub fn fold_constants(module: &mut Module) -> Stats {
         stats.merge(fold.patch.apply());
     }
     stats
-}
-
-fn count_uses(func: &heddle_ir::Function, region: Region, uses: &mut [u32]) {
-    let data = &func.regions[region];
-    for &value in &data.yields {
-        uses[value.index()] += 1;
-    }
-    for &inst in &data.insts {
-        let inst = &func.insts[inst];
-        for &value in &inst.args {
-            uses[value.index()] += 1;
-        }
-        for &inner in &inst.regions {
-            count_uses(func, inner, uses);
-        }
-    }
 }
 
 struct Fold<'a, 'f> {

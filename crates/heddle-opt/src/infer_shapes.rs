@@ -1,6 +1,6 @@
 //! Shape and bound inference.
 
-use heddle_ir::{Module, Op, Region, Signature, Type, Value};
+use heddle_ir::{FuncId, Module, Op, Region, Signature, Type, Value};
 
 use crate::bounds::Bounds;
 use crate::facts::{Facts, narrow};
@@ -14,6 +14,9 @@ use crate::{Patch, Stats, callgraph};
 pub fn infer_shapes(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
     for component in callgraph::components(module) {
+        if callgraph::is_recursive(module, &component) {
+            stats.merge(infer_recursion(module, &component));
+        }
         for id in component {
             let facts = Facts::of(module, id);
             let func = &mut module.functions[id];
@@ -39,6 +42,52 @@ pub fn infer_shapes(module: &mut Module) -> Stats {
         }
     }
     stats
+}
+
+/// States more of what recursive functions return, if by induction over the depth of calls it is true: guess it from
+/// the branches that do not recurse, and see whether the others agree when that is what calls return.
+fn infer_recursion(module: &mut Module, component: &[FuncId]) -> Stats {
+    let found = |module: &Module, id: FuncId, ignored: &[FuncId]| -> Vec<Type> {
+        let facts = Facts::beside(module, id, ignored);
+        let f = &module.functions[id];
+        let yields = f.regions[f.body].yields.iter();
+        yields
+            .map(|v| facts.narrower(*v).unwrap_or_else(|| f.ty(*v)).clone())
+            .collect()
+    };
+    let mut stats = Stats::default();
+    let before: Vec<_> = component
+        .iter()
+        .map(|id| module.functions[*id].sig.clone())
+        .collect();
+    for (&id, sig) in component.iter().zip(&before) {
+        let mut guess = (**sig).clone();
+        for ((_, stated), found) in guess.results.iter_mut().zip(found(module, id, component)) {
+            *stated = narrow(stated, &found);
+        }
+        if guess != **sig {
+            set_signature(module, id, guess, &mut stats);
+        }
+    }
+    let holds = |&id: &FuncId| {
+        let f = &module.functions[id];
+        let mut pairs = f.sig.results.iter().zip(found(module, id, &[]));
+        pairs.all(|((_, stated), found)| stated.accepts(&found))
+    };
+    if stats.total() > 0 && !component.iter().all(holds) {
+        stats = Stats::default();
+        for (&id, sig) in component.iter().zip(before) {
+            set_signature(module, id, (*sig).clone(), &mut Stats::default());
+        }
+    }
+    stats
+}
+
+fn set_signature(module: &mut Module, id: FuncId, signature: Signature, stats: &mut Stats) {
+    let mut patch = Patch::new(&mut module.functions[id]);
+    patch.set_signature(signature);
+    patch.because("narrower result of a recursion");
+    stats.merge(patch.apply());
 }
 
 /// All values of a function that are alive but its parameters.

@@ -18,6 +18,7 @@ mod patch;
 mod pipeline;
 mod remove_dead;
 mod stats;
+mod uses;
 
 pub use canonicalize::{canonicalize, rule_names};
 pub use fold_constants::fold_constants;

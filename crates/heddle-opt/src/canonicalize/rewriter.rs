@@ -1,10 +1,11 @@
 //! What rules see of the function, and how they make new instructions.
 
 use heddle_ir::infer::{self, Arg, RegionTypes};
-use heddle_ir::{Dim, Entity, Function, Inst, Op, Region, Tensor, Type, Value};
+use heddle_ir::{Dim, Entity, Function, Inst, Op, Tensor, Type, Value};
 
 use crate::Patch;
 use crate::facts::Facts;
+use crate::uses::count_uses;
 
 use std::collections::HashMap;
 
@@ -26,8 +27,7 @@ pub struct Rewriter<'a, 'f> {
 impl<'a, 'f> Rewriter<'a, 'f> {
     /// Of a function of which `facts` are known.
     pub fn new(func: &'f mut Function, facts: &'a Facts) -> Self {
-        let mut uses = vec![0; func.values.len()];
-        count_uses(func, func.body, &mut uses);
+        let uses = count_uses(func);
         Self {
             patch: Patch::new(func),
             facts,
@@ -143,21 +143,5 @@ impl<'a, 'f> Rewriter<'a, 'f> {
     /// Makes a constant `i64[k]`.
     pub fn integers(&mut self, values: &[i64]) -> Option<Value> {
         self.constant_value(Tensor::vector(values))
-    }
-}
-
-fn count_uses(func: &Function, region: Region, uses: &mut [u32]) {
-    let data = &func.regions[region];
-    for &value in &data.yields {
-        uses[value.index()] += 1;
-    }
-    for &inst in &data.insts {
-        let inst = &func.insts[inst];
-        for &value in &inst.args {
-            uses[value.index()] += 1;
-        }
-        for &inner in &inst.regions {
-            count_uses(func, inner, uses);
-        }
     }
 }
