@@ -43,7 +43,7 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let cap = f64::from(cx.float_or("softcap", 0.0));
     let capped = match cap > 0.0 {
         true => {
-            let cap = cx.scalar_like(scores, cap)?;
+            let cap = cx.real_like(scores, cap)?;
             let ratio = cx.div(scores, cap)?;
             let ratio = cx.unary(UnaryOp::Tanh, ratio)?;
             cx.mul(ratio, cap)?
@@ -72,9 +72,9 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
             Some(last) => cx.reduce(ReduceOp::Max, bias, &[last], true)?,
             None => bias,
         };
-        let none = cx.scalar_like(highest, f64::NEG_INFINITY)?;
+        let none = cx.real_like(highest, f64::NEG_INFINITY)?;
         let masked = cx.compare(CompareOp::Eq, highest, none)?;
-        let zero = cx.scalar_like(weights, 0.0)?;
+        let zero = cx.real_like(weights, 0.0)?;
         weights = cx.select(masked, zero, weights)?;
     }
     let weights = cx.cast(weights, dtype)?;
@@ -127,13 +127,13 @@ pub(super) fn scaled_scores(cx: &mut NodeCx, q: Value, k: Value) -> Result<Value
     let dtype = cx.dtype(q)?;
     let width = cx.size(q, 3)?;
     let root = match (cx.float("scale"), width) {
-        (Some(scale), _) => cx.b.scalar(dtype, f64::from(scale).sqrt()),
-        (None, Int::Const(d)) => cx.b.scalar(dtype, (1.0 / (d as f64).sqrt()).sqrt()),
+        (Some(scale), _) => cx.real_like(q, f64::from(scale).sqrt())?,
+        (None, Int::Const(d)) => cx.real_like(q, (1.0 / (d as f64).sqrt()).sqrt())?,
         (None, Int::Value(d)) => {
             let d = cx.cast(d, DType::F64)?;
             let root = cx.unary(UnaryOp::Sqrt, d)?;
             let root = cx.unary(UnaryOp::Sqrt, root)?;
-            let one = cx.scalar_like(root, 1.0)?;
+            let one = cx.real_like(root, 1.0)?;
             let inverse = cx.div(one, root)?;
             cx.cast(inverse, dtype)?
         }
@@ -172,9 +172,9 @@ fn grouped_dot(cx: &mut NodeCx, a: Value, b: Value) -> Result<Value> {
 fn guarded_softmax(cx: &mut NodeCx, x: Value) -> Result<Value> {
     let last = cx.rank(x)? - 1;
     let max = cx.reduce(ReduceOp::Max, x, &[last], true)?;
-    let zero = cx.scalar_like(max, 0.0)?;
-    let none = cx.scalar_like(max, f64::NEG_INFINITY)?;
-    let one = cx.scalar_like(max, 1.0)?;
+    let zero = cx.real_like(max, 0.0)?;
+    let none = cx.real_like(max, f64::NEG_INFINITY)?;
+    let one = cx.real_like(max, 1.0)?;
     let masked = cx.compare(CompareOp::Eq, max, none)?;
     let max = cx.select(masked, zero, max)?;
     let shifted = cx.sub(x, max)?;

@@ -56,7 +56,7 @@ fn fused_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let a = transposed(cx, 0, "transA")?;
     let b = transposed(cx, 1, "transB")?;
     let y = cx.matmul(a, b)?;
-    let alpha = cx.scalar_like(y, f64::from(cx.float_or("alpha", 1.0)))?;
+    let alpha = cx.real_like(y, f64::from(cx.float_or("alpha", 1.0)))?;
     Ok(vec![cx.mul(y, alpha)?])
 }
 
@@ -76,7 +76,7 @@ fn bias_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
 fn exact_gelu(cx: &mut NodeCx, x: Value) -> Result<Value> {
     let dtype = cx.dtype(x)?;
     let x = cx.widen(x)?;
-    let factor = cx.scalar_like(x, std::f64::consts::FRAC_1_SQRT_2)?;
+    let factor = cx.real_like(x, std::f64::consts::FRAC_1_SQRT_2)?;
     let scaled = cx.mul(x, factor)?;
     let gate = cx.unary(UnaryOp::Erf, scaled)?;
     gated(cx, x, gate, dtype)
@@ -92,7 +92,7 @@ fn fast_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.widen(x)?;
     let square = cx.mul(x, x)?;
     let [cubic, one, factor] =
-        [0.044715, 1.0, (2.0 / std::f64::consts::PI).sqrt()].map(|v| cx.scalar_like(x, v));
+        [0.044715, 1.0, (2.0 / std::f64::consts::PI).sqrt()].map(|v| cx.real_like(x, v));
     let term = cx.mul(square, cubic?)?;
     let sum = cx.add(term, one?)?;
     let inner = cx.mul(x, sum)?;
@@ -103,7 +103,7 @@ fn fast_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
 
 /// `x / 2 * (1 + gate)`.
 fn gated(cx: &mut NodeCx, x: Value, gate: Value, dtype: DType) -> Result<Value> {
-    let (half, one) = (cx.scalar_like(x, 0.5)?, cx.scalar_like(x, 1.0)?);
+    let (half, one) = (cx.real_like(x, 0.5)?, cx.real_like(x, 1.0)?);
     let gate = cx.add(gate, one)?;
     let x = cx.mul(x, half)?;
     let y = cx.mul(x, gate)?;
@@ -115,7 +115,7 @@ fn quick_gelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let dtype = cx.dtype(x)?;
     let x = cx.widen(x)?;
-    let alpha = cx.scalar_like(x, f64::from(cx.float_or("alpha", 1.702)))?;
+    let alpha = cx.real_like(x, f64::from(cx.float_or("alpha", 1.702)))?;
     let scaled = cx.mul(x, alpha)?;
     let gate = cx.unary(UnaryOp::Sigmoid, scaled)?;
     let y = cx.mul(x, gate)?;
@@ -136,7 +136,7 @@ fn skip_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let gamma = cx.widen(gamma)?;
     let beta = cx.opt(3).map(|b| cx.widen(b)).transpose()?;
     let y = affine(cx, y, gamma, beta)?;
-    let one = cx.scalar_like(deviation, 1.0)?;
+    let one = cx.real_like(deviation, 1.0)?;
     let inverse = cx.div(one, deviation)?;
     let (y, sum) = (cx.cast(y, dtype)?, cx.cast(sum, dtype)?);
     Ok(vec![y, mean, inverse, sum])
@@ -192,7 +192,7 @@ fn root_mean_square(
     let squares = cx.mul(x, x)?;
     let mean = cx.mean(squares, axes, true)?;
     let root = deviation(cx, mean, epsilon)?;
-    let one = cx.scalar_like(root, 1.0)?;
+    let one = cx.real_like(root, 1.0)?;
     Ok((cx.div(x, root)?, cx.div(one, root)?))
 }
 
@@ -285,8 +285,8 @@ fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
 
 /// Scores with `filter` added where a key does not count.
 fn filtered(cx: &mut NodeCx, scores: Value, kept: Value, filter: f64) -> Result<Value> {
-    let zero = cx.scalar_like(scores, 0.0)?;
-    let filter = cx.scalar_like(scores, filter)?;
+    let zero = cx.real_like(scores, 0.0)?;
+    let filter = cx.real_like(scores, filter)?;
     let bias = cx.select(kept, zero, filter)?;
     cx.binary(BinaryOp::Add, scores, bias)
 }

@@ -1,4 +1,4 @@
-//! Object detection: NonMaxSuppression.
+//! Object detection: NonMaxSuppression; and ImageDecoder, which is not supported.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp};
 use heddle_ir::{DType, Op, Type, Value};
@@ -7,7 +7,16 @@ use super::cx::{NodeCx, Result};
 use super::{OpError, Table};
 
 /// The operators of this file.
-pub(super) const OPS: Table = &[("NonMaxSuppression", non_max_suppression)];
+pub(super) const OPS: Table = &[
+    ("NonMaxSuppression", non_max_suppression),
+    ("ImageDecoder", image_decoder),
+];
+
+/// ImageDecoder 20.
+fn image_decoder(_: &mut NodeCx) -> Result<Vec<Value>> {
+    let message = "compressed images have to be decoded before they reach the model".into();
+    Err(OpError::Unsupported(message))
+}
 
 /// NonMaxSuppression 10, 11: a loop in which all classes of all images select their best box that
 /// is left and drop those that overlap it too much, until nothing is left or enough is selected.

@@ -112,7 +112,7 @@ impl Border {
 
     /// From -1…1 to places in the image.
     fn denormalize(&self, cx: &mut NodeCx, x: Value) -> Result<Value> {
-        let [one, half, low] = [1.0, 0.5, self.low].map(|v| cx.scalar_like(x, v));
+        let [one, half, low] = [1.0, 0.5, self.low].map(|v| cx.real_like(x, v));
         let extent = cx.num_op(BinaryOp::Sub, self.high, self.low)?;
         let extent = self.number(cx, x, extent)?;
         let shifted = cx.add(x, one?)?;
@@ -126,13 +126,13 @@ impl Border {
         if padding == Padding::Zeros {
             return Ok(x);
         }
-        let low = cx.scalar_like(x, self.low)?;
+        let low = cx.real_like(x, self.low)?;
         let high = self.number(cx, x, self.high)?;
         if padding == Padding::Reflection {
             return self.reflect(cx, x);
         }
         let last = cx.num_op(BinaryOp::Sub, self.size, 1.0)?;
-        let (first, last) = (cx.scalar_like(x, 0.0)?, self.number(cx, x, last)?);
+        let (first, last) = (cx.real_like(x, 0.0)?, self.number(cx, x, last)?);
         let below = cx.compare(CompareOp::Lt, x, low)?;
         let above = cx.compare(CompareOp::Gt, x, high)?;
         let x = cx.select(below, first, x)?;
@@ -141,9 +141,9 @@ impl Border {
 
     /// Mirrored at the ends, as often as it takes.
     fn reflect(&self, cx: &mut NodeCx, x: Value) -> Result<Value> {
-        let low = cx.scalar_like(x, self.low)?;
+        let low = cx.real_like(x, self.low)?;
         let high = self.number(cx, x, self.high)?;
-        let zero = cx.scalar_like(x, 0.0)?;
+        let zero = cx.real_like(x, 0.0)?;
         let range = cx.sub(high, low)?;
         let below = cx.compare(CompareOp::Lt, x, low)?;
         let above = cx.compare(CompareOp::Gt, x, high)?;
@@ -155,7 +155,7 @@ impl Border {
         let crossed = cx.unary(UnaryOp::Floor, crossed)?;
         let whole = cx.mul(crossed, range)?;
         let rest = cx.sub(excess, whole)?;
-        let two = cx.scalar_like(x, 2.0)?;
+        let two = cx.real_like(x, 2.0)?;
         let parity = cx.binary(BinaryOp::Mod, crossed, two)?;
         let even = cx.compare(CompareOp::Eq, parity, zero)?;
         let from_low = cx.add(low, rest)?;
@@ -187,14 +187,14 @@ fn axis_taps(
     };
     let mut taps = vec![];
     for offset in offsets {
-        let shift = cx.scalar_like(base, offset as f64)?;
+        let shift = cx.real_like(base, offset as f64)?;
         let position = cx.add(base, shift)?;
         let distance = cx.sub(ratio, shift)?;
         let distance = cx.unary(UnaryOp::Abs, distance)?;
         let weight = match mode {
             Mode::Cubic => cubic_kernel(cx, distance, -0.75)?,
             _ => {
-                let one = cx.scalar_like(distance, 1.0)?;
+                let one = cx.real_like(distance, 1.0)?;
                 cx.sub(one, distance)?
             }
         };
@@ -311,7 +311,7 @@ fn center_crop_pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
             let empty = Tensor::strings(vec![], vec!["".into()]);
             cx.b.constant(empty.map_err(|e| OpError::Invalid(e.to_string()))?)
         }
-        _ => cx.scalar_like(x, 0.0)?,
+        _ => cx.real_like(x, 0.0)?,
     };
     let pad = Op::Pad {
         mode: PadMode::Constant,

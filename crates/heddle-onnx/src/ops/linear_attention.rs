@@ -63,14 +63,14 @@ fn linear_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
         None => cx.full(DType::F32, state_shape, 0.0)?,
     };
     let scale = match (f64::from(cx.float_or("scale", 0.0)), d_k) {
-        (0.0, Int::Const(d)) => cx.b.scalar(DType::F32, 1.0 / (d as f64).sqrt()),
+        (0.0, Int::Const(d)) => cx.real_like(state, 1.0 / (d as f64).sqrt())?,
         (0.0, Int::Value(d)) => {
             let d = cx.cast(d, DType::F32)?;
             let root = cx.unary(UnaryOp::Sqrt, d)?;
-            let one = cx.scalar_like(root, 1.0)?;
+            let one = cx.real_like(root, 1.0)?;
             cx.div(one, root)?
         }
-        (scale, _) => cx.b.scalar(DType::F32, scale),
+        (scale, _) => cx.real_like(state, scale)?,
     };
 
     let trip = cx.int_value(length);

@@ -59,8 +59,8 @@ fn batch_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut outputs = vec![cx.cast(y, dtype)?];
     let momentum = f64::from(cx.float_or("momentum", 0.9));
     for (i, running, batch) in [(3, running_mean, mean), (4, running_var, var)] {
-        let keep = cx.scalar_like(running, momentum)?;
-        let renew = cx.scalar_like(running, 1.0 - momentum)?;
+        let keep = cx.real_like(running, momentum)?;
+        let renew = cx.real_like(running, 1.0 - momentum)?;
         let (old, new) = (cx.mul(running, keep)?, cx.mul(batch, renew)?);
         let updated = cx.add(old, new)?;
         let like = cx.input(i)?;
@@ -107,7 +107,7 @@ fn layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let y = cx.cast(y, dtype)?;
     let bias = cx.opt(2);
     let y = affine(cx, y, scale, bias)?;
-    let one = cx.scalar_like(deviation, 1.0)?;
+    let one = cx.real_like(deviation, 1.0)?;
     let inverse = cx.div(one, deviation)?;
     Ok(vec![y, mean, inverse])
 }
@@ -187,7 +187,7 @@ fn lp_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
         }
         p => return Err(OpError::Invalid(format!("p is {p}, not 1 or 2"))),
     };
-    let zero = cx.scalar_like(norm, 0.0)?;
+    let zero = cx.real_like(norm, 0.0)?;
     let empty = cx.compare(CompareOp::Eq, norm, zero)?;
     let quotient = cx.div(x, norm)?;
     let y = cx.select(empty, zero, quotient)?;
@@ -202,7 +202,7 @@ fn mean_variance_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.widen(x)?;
     let (mean, var) = moments(cx, x, &axes)?;
     let deviation = cx.unary(UnaryOp::Sqrt, var)?;
-    let epsilon = cx.scalar_like(deviation, 1e-9)?;
+    let epsilon = cx.real_like(deviation, 1e-9)?;
     let deviation = cx.add(deviation, epsilon)?;
     let centered = cx.sub(x, mean)?;
     let y = cx.div(centered, deviation)?;
@@ -237,11 +237,11 @@ fn lrn(cx: &mut NodeCx) -> Result<Vec<Value>> {
         dilations: vec![1; axes],
     };
     let sum = cx.op(op, &[squares, pads])?;
-    let factor = cx.scalar_like(sum, alpha / size as f64)?;
+    let factor = cx.real_like(sum, alpha / size as f64)?;
     let scaled = cx.mul(sum, factor)?;
-    let bias = cx.scalar_like(sum, bias)?;
+    let bias = cx.real_like(sum, bias)?;
     let base = cx.add(scaled, bias)?;
-    let beta = cx.scalar_like(sum, beta)?;
+    let beta = cx.real_like(sum, beta)?;
     let divisor = cx.binary(BinaryOp::Pow, base, beta)?;
     let y = cx.div(x, divisor)?;
     Ok(vec![cx.cast(y, dtype)?])
@@ -271,7 +271,7 @@ pub(super) fn moments(cx: &mut NodeCx, x: Value, axes: &[usize]) -> Result<(Valu
 
 /// `sqrt(var + epsilon)`.
 pub(super) fn deviation(cx: &mut NodeCx, var: Value, epsilon: f64) -> Result<Value> {
-    let epsilon = cx.scalar_like(var, epsilon)?;
+    let epsilon = cx.real_like(var, epsilon)?;
     let sum = cx.add(var, epsilon)?;
     cx.unary(UnaryOp::Sqrt, sum)
 }

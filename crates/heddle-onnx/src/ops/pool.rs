@@ -132,7 +132,7 @@ fn max_unpool(cx: &mut NodeCx) -> Result<Vec<Value>> {
         grow.push(cx.int_sub(wanted, size)?);
     }
     let grow = cx.ints_value(&grow)?;
-    let zero = cx.scalar_like(x, 0.0)?;
+    let zero = cx.real_like(x, 0.0)?;
     let pad = Op::Pad {
         mode: PadMode::Constant,
     };
@@ -207,7 +207,7 @@ impl Pool {
     /// of the padding that the model asks for if it counts.
     fn counts(&self, cx: &mut NodeCx, x: Value, include_pad: bool) -> Result<Value> {
         let k = self.kernel.len();
-        let mut counts = cx.scalar_like(x, 1.0)?;
+        let mut counts = cx.real_like(x, 1.0)?;
         for i in 0..k {
             let (begin, end) = (self.pads[i], self.pads[k + i]);
             let reach = [self.reach[i], self.reach[k + i]];
@@ -215,7 +215,7 @@ impl Pool {
             let inside = exact(reach[0], 0.into()) && exact(reach[1], 0.into());
             let counted = include_pad && exact(reach[1], end);
             if inside || counted {
-                let size = cx.scalar_like(x, self.kernel[i] as f64)?;
+                let size = cx.real_like(x, self.kernel[i] as f64)?;
                 counts = cx.mul(counts, size)?;
                 continue;
             }
@@ -396,7 +396,7 @@ impl Norm {
             1.0 => Ok(abs),
             2.0 => cx.mul(x, x),
             p => {
-                let p = cx.scalar_like(x, p)?;
+                let p = cx.real_like(x, p)?;
                 cx.binary(BinaryOp::Pow, abs, p)
             }
         }
@@ -407,7 +407,7 @@ impl Norm {
             1.0 => Ok(sum),
             2.0 => cx.unary(UnaryOp::Sqrt, sum),
             p => {
-                let inverse = cx.scalar_like(sum, 1.0 / p)?;
+                let inverse = cx.real_like(sum, 1.0 / p)?;
                 cx.binary(BinaryOp::Pow, sum, inverse)
             }
         }

@@ -15,6 +15,12 @@ pub(super) const OPS: Table = &[
     ("QLinearMatMul", qlinear_matmul),
 ];
 
+/// Those that com.microsoft has under the same names, for types that ONNX took in later.
+pub(super) const MICROSOFT: Table = &[
+    ("QuantizeLinear", quantize_linear),
+    ("DequantizeLinear", dequantize_linear),
+];
+
 /// QuantizeLinear 10, 13, 19, 21, 23, 24, 25, 28: `saturate(round(x / scale) + zero point)`.
 fn quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, scale) = (cx.input(0)?, cx.input(1)?);
@@ -98,7 +104,7 @@ fn dequantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
 fn dynamic_quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axes: Vec<usize> = (0..cx.rank(x)?).collect();
-    let zero = cx.scalar_like(x, 0.0)?;
+    let zero = cx.real_like(x, 0.0)?;
     let highest = cx.reduce(ReduceOp::Max, x, &axes, false)?;
     let highest = cx.binary(BinaryOp::Max, highest, zero)?;
     let lowest = cx.reduce(ReduceOp::Min, x, &axes, false)?;
@@ -106,9 +112,9 @@ fn dynamic_quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     // Of a range of one point, which is 0, nothing is lost with any scale but 0.
     let range = cx.sub(highest, lowest)?;
     let empty = cx.compare(CompareOp::Eq, range, zero)?;
-    let one = cx.scalar_like(x, 1.0)?;
+    let one = cx.real_like(x, 1.0)?;
     let range = cx.select(empty, one, range)?;
-    let levels = cx.scalar_like(x, 255.0)?;
+    let levels = cx.real_like(x, 255.0)?;
     let scale = cx.div(range, levels)?;
     let start = cx.sub(zero, lowest)?;
     let start = cx.div(start, scale)?;
@@ -200,7 +206,7 @@ fn saturated(cx: &mut NodeCx, x: Value, zero: Option<Value>, to: DType) -> Resul
     let rounded = cx.unary(UnaryOp::Round, x)?;
     // What is far outside every range is brought to where sums do not overflow.
     let rounded = cx.widen(rounded)?;
-    let limits = [-1e6, 1e6].map(|v| cx.scalar_like(rounded, v));
+    let limits = [-1e6, 1e6].map(|v| cx.real_like(rounded, v));
     let [far_low, far_high] = limits;
     let rounded = cx.binary(BinaryOp::Max, rounded, far_low?)?;
     let rounded = cx.binary(BinaryOp::Min, rounded, far_high?)?;
@@ -209,7 +215,7 @@ fn saturated(cx: &mut NodeCx, x: Value, zero: Option<Value>, to: DType) -> Resul
         let zero = cx.cast(zero, DType::I32)?;
         sum = cx.add(sum, zero)?;
     }
-    let (low, high) = (cx.scalar_like(sum, low)?, cx.scalar_like(sum, high)?);
+    let (low, high) = (cx.real_like(sum, low)?, cx.real_like(sum, high)?);
     let clamped = cx.binary(BinaryOp::Max, sum, low)?;
     let clamped = cx.binary(BinaryOp::Min, clamped, high)?;
     cx.cast(clamped, to)

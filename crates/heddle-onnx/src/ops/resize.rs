@@ -312,7 +312,7 @@ fn resample(cx: &mut NodeCx, x: Value, settings: &Settings, plan: &[Axis]) -> Re
         }
     }
     if let Some(outside) = outside {
-        let value = cx.scalar_like(y, settings.extrapolation)?;
+        let value = cx.real_like(y, settings.extrapolation)?;
         y = cx.select(outside, value, y)?;
     }
     if dtype.is_int() && !nearest {
@@ -582,15 +582,15 @@ impl Axis {
         let above = cx.compare(CompareOp::Ge, index, zero)?;
         let below = cx.compare(CompareOp::Lt, index, end)?;
         let inside = cx.binary(BinaryOp::And, above, below)?;
-        let none = cx.scalar_like(weight, 0.0)?;
+        let none = cx.real_like(weight, 0.0)?;
         cx.select(inside, weight, none)
     }
 }
 
 /// `weight / sum`, and 0 where there is no weight at all.
 fn share(cx: &mut NodeCx, weight: Value, sum: Value) -> Result<Value> {
-    let zero = cx.scalar_like(sum, 0.0)?;
-    let one = cx.scalar_like(sum, 1.0)?;
+    let zero = cx.real_like(sum, 0.0)?;
+    let one = cx.real_like(sum, 1.0)?;
     let none = cx.compare(CompareOp::Eq, sum, zero)?;
     let divisor = cx.select(none, one, sum)?;
     cx.div(weight, divisor)
@@ -599,8 +599,8 @@ fn share(cx: &mut NodeCx, weight: Value, sum: Value) -> Result<Value> {
 /// The interpolation kernel: how much an element counts at a distance.
 fn kernel(cx: &mut NodeCx, distance: Value, mode: Mode) -> Result<Value> {
     let d = cx.unary(UnaryOp::Abs, distance)?;
-    let zero = cx.scalar_like(d, 0.0)?;
-    let one = cx.scalar_like(d, 1.0)?;
+    let zero = cx.real_like(d, 0.0)?;
+    let one = cx.real_like(d, 1.0)?;
     match mode {
         Mode::Cubic { a } => cubic_kernel(cx, d, a),
         _ => {
@@ -616,7 +616,7 @@ pub(super) fn cubic_kernel(cx: &mut NodeCx, d: Value, a: f64) -> Result<Value> {
     let near = polynomial(cx, d, &[a + 2.0, -(a + 3.0), 0.0, 1.0])?;
     // a d^3 - 5a d^2 + 8a d - 4a
     let far = polynomial(cx, d, &[a, -5.0 * a, 8.0 * a, -4.0 * a])?;
-    let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| cx.scalar_like(d, v));
+    let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| cx.real_like(d, v));
     let (zero, one, two) = (zero?, one?, two?);
     let is_near = cx.compare(CompareOp::Le, d, one)?;
     let is_far = cx.compare(CompareOp::Lt, d, two)?;
@@ -626,9 +626,9 @@ pub(super) fn cubic_kernel(cx: &mut NodeCx, d: Value, a: f64) -> Result<Value> {
 
 /// A polynomial by Horner's rule, the highest power first.
 fn polynomial(cx: &mut NodeCx, x: Value, coefficients: &[f64]) -> Result<Value> {
-    let mut sum = cx.scalar_like(x, coefficients[0])?;
+    let mut sum = cx.real_like(x, coefficients[0])?;
     for &c in &coefficients[1..] {
-        let c = cx.scalar_like(x, c)?;
+        let c = cx.real_like(x, c)?;
         let product = cx.mul(sum, x)?;
         sum = cx.add(product, c)?;
     }

@@ -69,9 +69,9 @@ fn roi_align(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let y_counts = cx.unsqueeze(rows.counts, &[3, 4, 5])?;
     let x_counts = cx.unsqueeze(columns.counts, &[1, 2, 5])?;
     let counts = cx.binary(BinaryOp::And, y_counts, x_counts)?;
-    let zero = cx.scalar_like(samples, 0.0)?;
+    let zero = cx.real_like(samples, 0.0)?;
     let y = if largest {
-        let lowest = cx.scalar_like(samples, f64::NEG_INFINITY)?;
+        let lowest = cx.real_like(samples, f64::NEG_INFINITY)?;
         let samples = cx.select(counts, samples, lowest)?;
         let max = cx.reduce(ReduceOp::Max, samples, &[2, 4], false)?;
         // A region without samples gives 0.
@@ -81,7 +81,7 @@ fn roi_align(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let samples = cx.select(counts, samples, zero)?;
         let sum = cx.reduce(ReduceOp::Sum, samples, &[2, 4], false)?;
         let number = cx.mul(rows.number, columns.number)?;
-        let one = cx.scalar_like(number, 1.0)?;
+        let one = cx.real_like(number, 1.0)?;
         let number = cx.binary(BinaryOp::Max, number, one)?;
         let number = cx.unsqueeze(number, &[1, 2, 3])?;
         cx.div(sum, number)?
@@ -114,8 +114,8 @@ impl RoiAxis {
         let bins = cx.int_or(bins, 1);
         let ratio = cx.int_or("sampling_ratio", 0);
         let scale = f64::from(cx.float_or("spatial_scale", 1.0));
-        let scale = cx.scalar_like(rois, scale)?;
-        let offset = cx.scalar_like(rois, if half_pixel { 0.5 } else { 0.0 })?;
+        let scale = cx.real_like(rois, scale)?;
+        let offset = cx.real_like(rois, if half_pixel { 0.5 } else { 0.0 })?;
         // Regions are x1, y1, x2, y2.
         let [start, end] = [1 - axis, 3 - axis].map(|i| {
             let i = cx.b.i64(i as i64);
@@ -125,17 +125,17 @@ impl RoiAxis {
         });
         let (start, end) = (start?, end?);
         let mut extent = cx.sub(end, start)?;
-        let one = cx.scalar_like(extent, 1.0)?;
+        let one = cx.real_like(extent, 1.0)?;
         if !half_pixel {
             extent = cx.binary(BinaryOp::Max, extent, one)?;
         }
-        let bin_count = cx.scalar_like(extent, bins as f64)?;
+        let bin_count = cx.real_like(extent, bins as f64)?;
         let bin = cx.div(extent, bin_count)?;
         let zero = cx.b.i64(0);
         let (number, samples) = match ratio {
             1.. => {
-                let number = cx.scalar_like(bin, ratio as f64)?;
-                let bin_zero = cx.scalar_like(bin, 0.0)?;
+                let number = cx.real_like(bin, ratio as f64)?;
+                let bin_zero = cx.real_like(bin, 0.0)?;
                 let none = cx.mul(bin, bin_zero)?;
                 (cx.add(none, number)?, cx.b.i64(ratio))
             }
@@ -157,7 +157,7 @@ impl RoiAxis {
         let index = cx.cast(index, dtype)?;
         let index = cx.unsqueeze(index, &[1])?;
         let (start, bin) = (cx.unsqueeze(start, &[1, 2])?, cx.unsqueeze(bin, &[1, 2])?);
-        let half = cx.scalar_like(sample, 0.5)?;
+        let half = cx.real_like(sample, 0.5)?;
         let inner = cx.add(sample, half)?;
         let inner = cx.mul(inner, bin)?;
         let inner = cx.div(inner, per_region)?;
@@ -169,7 +169,7 @@ impl RoiAxis {
         let size = cx.num_of(image.sizes[axis])?;
         let size = cx.num_value(size);
         let size = cx.cast(size, dtype)?;
-        let [none, minus_one] = [0.0, -1.0].map(|v| cx.scalar_like(place, v));
+        let [none, minus_one] = [0.0, -1.0].map(|v| cx.real_like(place, v));
         let (none, minus_one) = (none?, minus_one?);
         let before = cx.compare(CompareOp::Lt, place, minus_one)?;
         let after = cx.compare(CompareOp::Gt, place, size)?;
@@ -216,7 +216,7 @@ fn max_roi_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let regions = cx.gather(value, image, 0)?;
     // First along columns: [roi, c, y, x] to [roi, c, y, column], then along rows.
     let columns = bins(cx, regions, rois, 3, width)?;
-    let lowest = cx.scalar_like(regions, f64::NEG_INFINITY)?;
+    let lowest = cx.real_like(regions, f64::NEG_INFINITY)?;
     let mask = cx.unsqueeze(columns, &[1, 2])?;
     let spread = cx.unsqueeze(regions, &[3])?;
     let spread = cx.select(mask, spread, lowest)?;
@@ -232,7 +232,7 @@ fn max_roi_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let any_column = cx.reduce(ReduceOp::Max, columns, &[2], false)?;
     let any_column = cx.unsqueeze(any_column, &[1, 2])?;
     let any = cx.binary(BinaryOp::And, any_row, any_column)?;
-    let nothing = cx.scalar_like(max, 0.0)?;
+    let nothing = cx.real_like(max, 0.0)?;
     let y = cx.select(any, max, nothing)?;
     Ok(vec![cx.cast(y, dtype)?])
 }
@@ -241,7 +241,7 @@ fn max_roi_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// size]`.
 fn bins(cx: &mut NodeCx, x: Value, rois: Value, axis: usize, count: i64) -> Result<Value> {
     let scale = f64::from(cx.float_or("spatial_scale", 1.0));
-    let scale = cx.scalar_like(rois, scale)?;
+    let scale = cx.real_like(rois, scale)?;
     // Regions are image, x1, y1, x2, y2; halves round away from zero.
     let [start, end] = [4 - axis, 6 - axis].map(|i| {
         let i = cx.b.i64(i as i64);
@@ -249,17 +249,17 @@ fn bins(cx: &mut NodeCx, x: Value, rois: Value, axis: usize, count: i64) -> Resu
         let edge = cx.mul(edge, scale)?;
         let sign = cx.unary(UnaryOp::Sign, edge)?;
         let size = cx.unary(UnaryOp::Abs, edge)?;
-        let half = cx.scalar_like(size, 0.5)?;
+        let half = cx.real_like(size, 0.5)?;
         let size = cx.add(size, half)?;
         let size = cx.unary(UnaryOp::Floor, size)?;
         cx.mul(sign, size)
     });
     let (start, end) = (start?, end?);
-    let one = cx.scalar_like(start, 1.0)?;
+    let one = cx.real_like(start, 1.0)?;
     let extent = cx.sub(end, start)?;
     let extent = cx.add(extent, one)?;
     let extent = cx.binary(BinaryOp::Max, extent, one)?;
-    let number = cx.scalar_like(extent, count as f64)?;
+    let number = cx.real_like(extent, count as f64)?;
     let bin = cx.div(extent, number)?;
     let bin = cx.unsqueeze(bin, &[1])?;
     let start = cx.unsqueeze(start, &[1])?;

@@ -178,7 +178,7 @@ fn transform(
     let turn = cx.int_value(length);
     let product = cx.binary(BinaryOp::Mod, product, turn)?;
     let angle = cx.cast(product, DType::F64)?;
-    let unit = cx.scalar_like(angle, std::f64::consts::TAU)?;
+    let unit = cx.real_like(angle, std::f64::consts::TAU)?;
     let points = cx.cast(turn, DType::F64)?;
     let angle = cx.mul(angle, unit)?;
     let angle = cx.div(angle, points)?;
@@ -272,17 +272,17 @@ fn window(cx: &mut NodeCx, coefficients: &[f64]) -> Result<Vec<Value>> {
     let (zero, end) = (cx.b.i64(0), cx.int_value(size));
     let index = cx.range(zero, end)?;
     let index = cx.cast(index, DType::F64)?;
-    let unit = cx.scalar_like(index, std::f64::consts::TAU)?;
+    let unit = cx.real_like(index, std::f64::consts::TAU)?;
     let angle = cx.mul(index, unit)?;
     let turn = cx.num_of(turn)?;
     let turn = cx.num_value(turn);
     let angle = cx.div(angle, turn)?;
-    let mut sum = cx.scalar_like(angle, coefficients[0])?;
+    let mut sum = cx.real_like(angle, coefficients[0])?;
     for (multiple, &coefficient) in coefficients.iter().enumerate().skip(1) {
-        let multiple = cx.scalar_like(angle, multiple as f64)?;
+        let multiple = cx.real_like(angle, multiple as f64)?;
         let angle = cx.mul(angle, multiple)?;
         let cos = cx.unary(UnaryOp::Cos, angle)?;
-        let coefficient = cx.scalar_like(cos, coefficient)?;
+        let coefficient = cx.real_like(cos, coefficient)?;
         let term = cx.mul(cos, coefficient)?;
         sum = cx.add(sum, term)?;
     }
@@ -304,10 +304,10 @@ fn mel_weight_matrix(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let hertz = cx.input(i)?;
         let hertz = cx.cast(hertz, DType::F64)?;
         let hertz = cx.reshape(hertz, &[])?;
-        let corner = cx.scalar_like(hertz, 700.0)?;
+        let corner = cx.real_like(hertz, 700.0)?;
         let ratio = cx.div(hertz, corner)?;
         let log = cx.unary(UnaryOp::Log1p, ratio)?;
-        let factor = cx.scalar_like(log, 2595.0 / std::f64::consts::LN_10)?;
+        let factor = cx.real_like(log, 2595.0 / std::f64::consts::LN_10)?;
         mels.push(cx.mul(log, factor)?);
     }
     let edges = cx.int_add(bands, 2)?;
@@ -320,10 +320,10 @@ fn mel_weight_matrix(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let index = cx.cast(index, DType::F64)?;
     let mel = cx.mul(index, step)?;
     let mel = cx.add(mel, mels[0])?;
-    let factor = cx.scalar_like(mel, std::f64::consts::LN_10 / 2595.0)?;
+    let factor = cx.real_like(mel, std::f64::consts::LN_10 / 2595.0)?;
     let power = cx.mul(mel, factor)?;
     let hertz = cx.unary(UnaryOp::Expm1, power)?;
-    let corner = cx.scalar_like(hertz, 700.0)?;
+    let corner = cx.real_like(hertz, 700.0)?;
     let hertz = cx.mul(hertz, corner)?;
     let points = cx.int_add(length, 1)?;
     let points = cx.num_of(points)?;
