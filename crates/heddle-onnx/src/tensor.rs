@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use heddle_ir::tensor::{byte_size, element_count};
+use heddle_ir::types::MAX_RANK;
 use heddle_ir::{DType, Tensor};
 
 use crate::folder::{DataFolder, slice};
@@ -102,6 +103,9 @@ fn finish(dtype: DType, shape: Vec<usize>, mut data: Bytes) -> Result<Tensor, St
 }
 
 fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
+    if dims.len() > MAX_RANK {
+        return Err(format!("it has {} axes, more than {MAX_RANK}", dims.len()));
+    }
     let size = |&d: &i64| usize::try_from(d).map_err(|_| format!("its dims {dims:?} are negative"));
     dims.iter().map(size).collect()
 }

@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 use std::collections::HashSet;
 
+use heddle_ir::types::MAX_RANK;
 use heddle_ir::{DType, Dim, TensorType, Type};
 
 use crate::proto::tensor_proto::DataType;
 use crate::proto::tensor_shape_proto::dimension::Value as DimValue;
 use crate::proto::{TensorShapeProto, TypeProto, type_proto};
+
+/// How deep declared types may nest.
+const MAX_DEPTH: usize = 32;
 
 /// The element type with this number in `TensorProto.DataType`.
 pub fn dtype(number: i32) -> Result<DType, String> {
@@ -88,15 +92,23 @@ fn identifier(text: &str) -> String {
 
 /// A declared type. Sizes that are neither numbers nor names are unknown, and so is the rank without a shape.
 pub fn convert(proto: &TypeProto, names: &mut DimNames) -> Result<Type, String> {
+    convert_at(proto, names, 0)
+}
+
+/// `depth` counts the sequences and optionals around.
+fn convert_at(proto: &TypeProto, names: &mut DimNames, depth: usize) -> Result<Type, String> {
     use type_proto::Value;
+    if depth > MAX_DEPTH {
+        return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));
+    }
     let element = |e: &Option<Box<TypeProto>>, names: &mut DimNames| match e {
-        Some(e) => Ok(Box::new(without_names(&convert(e, names)?))),
+        Some(e) => Ok(Box::new(without_names(&convert_at(e, names, depth + 1)?))),
         None => Err("an element type is missing".to_owned()),
     };
     match &proto.value {
         Some(Value::TensorType(t)) => Ok(Type::Tensor(TensorType {
             dtype: dtype(t.elem_type.unwrap_or(0))?,
-            shape: t.shape.as_ref().map(|s| shape(s, names)),
+            shape: t.shape.as_ref().map(|s| shape(s, names)).transpose()?,
         })),
         Some(Value::SequenceType(s)) => Ok(Type::Seq(element(&s.elem_type, names)?)),
         Some(Value::OptionalType(o)) => Ok(Type::Opt(element(&o.elem_type, names)?)),
@@ -115,13 +127,19 @@ fn without_names(ty: &Type) -> Type {
     })
 }
 
-fn shape(proto: &TensorShapeProto, names: &mut DimNames) -> Vec<Dim> {
+fn shape(proto: &TensorShapeProto, names: &mut DimNames) -> Result<Vec<Dim>, String> {
+    if proto.dim.len() > MAX_RANK {
+        return Err(format!(
+            "it has {} axes, more than {MAX_RANK}",
+            proto.dim.len()
+        ));
+    }
     let dim = |value: &Option<DimValue>| match value {
         Some(DimValue::DimValue(size)) if *size >= 0 => Dim::constant(*size),
         Some(DimValue::DimParam(name)) if !name.is_empty() => Dim::sym(&names.name(name)),
         _ => Dim::UNKNOWN,
     };
-    proto.dim.iter().map(|d| &d.value).map(dim).collect()
+    Ok(proto.dim.iter().map(|d| &d.value).map(dim).collect())
 }
 
 #[cfg(test)]

@@ -222,3 +222,38 @@ fn test_data_is_guarded_too() {
         }
     }
 }
+
+#[test]
+fn absurd_types_are_refused() {
+    let mut m = sample();
+    let axes = vec![1; 1000];
+    m.graph
+        .as_mut()
+        .unwrap()
+        .initializer
+        .push(floats("many", &axes, &[1.0]));
+    assert!(import(&m).is_err());
+    let mut m = sample();
+    m.graph
+        .as_mut()
+        .unwrap()
+        .input
+        .push(info("many", FLOAT, &axes));
+    assert!(import(&m).is_err());
+    let mut ty = info("deep", FLOAT, &[]).r#type.unwrap();
+    for _ in 0..100 {
+        let elem_type = Some(Box::new(ty));
+        let value = type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type }));
+        ty = TypeProto {
+            value: Some(value),
+            ..Default::default()
+        };
+    }
+    let mut m = sample();
+    let deep = ValueInfoProto {
+        r#type: Some(ty),
+        ..untyped("deep")
+    };
+    m.graph.as_mut().unwrap().input.push(deep);
+    assert!(import(&m).is_err());
+}

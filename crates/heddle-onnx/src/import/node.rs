@@ -224,6 +224,14 @@ impl<'m> Importer<'m> {
         if domain.is_empty() && !versioned {
             return invalid("the model does not say which version of ONNX's operators it uses");
         }
+        let given = node
+            .input
+            .iter()
+            .rposition(|n| !n.is_empty())
+            .map_or(0, |i| i + 1);
+        if let Some(max) = ops::max_inputs(domain, op).filter(|max| given > *max) {
+            return invalid(format!("it has {given} inputs, but takes at most {max}"));
+        }
         if poisoned {
             self.note_missing(f, at.scope, node);
             return Ok(vec![Binding::Poison; node.output.len()]);

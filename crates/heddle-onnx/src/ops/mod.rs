@@ -3,6 +3,7 @@
 //! Control-flow operators, which own graphs, are the importer's own.
 
 mod activation;
+mod arity;
 mod attention;
 mod cast;
 mod constant;
@@ -45,8 +46,12 @@ mod training;
 mod tree;
 
 pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
+pub use arity::max_inputs;
 pub use cx::{NodeCx, OpError};
 pub use elem::dtype_of;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use heddle_ir::Value;
 
@@ -93,14 +98,29 @@ const TABLES: &[(&str, Table)] = &[
     ("", signal::OPS),
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
+    ("com.microsoft", quant::MICROSOFT),
 ];
 
 /// The expansion of an operator, if there is one.
 pub fn lookup(domain: &str, op_type: &str) -> Option<Expand> {
-    TABLES
-        .iter()
-        .filter(|(d, _)| *d == domain)
-        .flat_map(|(_, table)| table.iter())
-        .find(|(name, _)| *name == op_type)
-        .map(|(_, expand)| *expand)
+    static ALL: LazyLock<HashMap<(&str, &str), Expand>> = LazyLock::new(|| {
+        let entries = TABLES.iter().flat_map(|(d, t)| t.iter().map(|(name, e)| ((*d, *name), *e)));
+        entries.collect()
+    });
+    ALL.get(&(domain, op_type)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_stands_in_one_table() {
+        let mut seen = std::collections::HashSet::new();
+        for (domain, table) in TABLES {
+            for (name, _) in *table {
+                assert!(seen.insert((domain, name)), "{domain}::{name}");
+            }
+        }
+    }
 }
