@@ -5,6 +5,8 @@ pub mod cast;
 pub mod contract;
 pub mod elementwise;
 pub mod gather;
+#[cfg(test)]
+mod hostile;
 pub mod movement;
 pub mod number;
 pub mod order;
