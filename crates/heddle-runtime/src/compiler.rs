@@ -37,8 +37,8 @@ impl Compiler {
         static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
 
         let wanted = options.compiler.clone().or_else(|| {
-            let value = std::env::var("HEDDLE_CC").ok();
-            value.filter(|v| !v.trim().is_empty())
+            let value = std::env::var_os("HEDDLE_CC")?;
+            Some(value.to_string_lossy().into_owned()).filter(|v| !v.trim().is_empty())
         });
         let id = (wanted, std::env::var_os("PATH"));
         let found = FOUND
@@ -62,7 +62,15 @@ impl Compiler {
                     found.insert(id, compiler.clone());
                     return Ok(compiler);
                 }
-                Err(why) => probed.push((candidate.to_owned(), why)),
+                Err(Unfit::Reason(why)) => probed.push((candidate.to_owned(), why)),
+                Err(Unfit::Disk(path, source)) => {
+                    let action = "writing a test program to";
+                    return Err(BuildError::Io {
+                        action,
+                        path,
+                        source,
+                    });
+                }
             }
         }
         Err(BuildError::NoCompiler { probed })
@@ -92,7 +100,6 @@ impl Compiler {
     /// Compiles `text` in `folder` to a file there, whose path is returned.
     pub(crate) fn compile(
         &self,
-        name: &str,
         text: &str,
         flags: &Flags,
         folder: &Path,
@@ -116,7 +123,7 @@ impl Compiler {
             .env("TMPDIR", folder)
             .stdin(Stdio::null())
             .output()
-            .map_err(|e| CompileError::Disk(self.program.clone(), e))?;
+            .map_err(CompileError::Start)?;
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() && product.exists() {
             return Ok(product);
@@ -126,22 +133,57 @@ impl Compiler {
             let e = io::Error::new(io::ErrorKind::StorageFull, stderr.trim().to_owned());
             return Err(CompileError::Disk(product, e));
         }
-        Err(CompileError::Refused(BuildError::Compile {
-            name: name.to_owned(),
-            compiler: self.program.display().to_string(),
+        Err(CompileError::Refused {
             status: output.status.to_string(),
             stderr,
-        }))
+        })
+    }
+
+    /// The error for a compilation that no other folder would help.
+    pub(crate) fn refusal(&self, name: &str, error: CompileError) -> BuildError {
+        let (status, stderr) = match error {
+            CompileError::Disk(path, source) => {
+                let action = "writing";
+                return BuildError::Io {
+                    action,
+                    path,
+                    source,
+                };
+            }
+            CompileError::Start(e) => ("it does not start".to_owned(), e.to_string()),
+            CompileError::Refused { status, stderr } => (status, stderr),
+        };
+        BuildError::Compile {
+            name: name.to_owned(),
+            compiler: self.program.display().to_string(),
+            status,
+            stderr,
+        }
     }
 }
 
 /// Why a compilation gave nothing.
 #[derive(Debug)]
 pub(crate) enum CompileError {
-    /// The folder, which another may replace.
+    /// The compiler does not start.
+    Start(io::Error),
+    /// A file in the folder; another folder may do.
     Disk(PathBuf, io::Error),
-    /// The program.
-    Refused(BuildError),
+    /// The compiler did not like the program.
+    Refused {
+        /// How it ended.
+        status: String,
+        /// What it said.
+        stderr: String,
+    },
+}
+
+/// Why a candidate is not used.
+enum Unfit {
+    /// It does not work.
+    Reason(String),
+    /// Nothing is known of it, because there is no room to try it.
+    Disk(PathBuf, io::Error),
 }
 
 /// Linkers may die of a full disk (SIGBUS in a mapped output) without a word: ask the disk itself.
@@ -153,9 +195,9 @@ fn is_full(folder: &Path) -> bool {
 }
 
 /// Tests one candidate; the result is kept in the cache until the compiler's file changes.
-fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, String> {
-    let (program, args) = resolve(candidate)?;
-    let stamp = stamp(&program).map_err(|e| e.to_string())?;
+fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, Unfit> {
+    let (program, args) = resolve(candidate).map_err(Unfit::Reason)?;
+    let stamp = stamp(&program).map_err(|e| Unfit::Reason(e.to_string()))?;
     let known = [
         program.as_os_str().as_encoded_bytes(),
         stamp.as_bytes(),
@@ -228,14 +270,14 @@ fn stamp(program: &Path) -> io::Result<String> {
     ))
 }
 
-fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, String> {
+fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, Unfit> {
     let version = Command::new(&program)
         .args(&args)
         .arg("--version")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| Unfit::Reason(e.to_string()))?;
     let mut compiler = Compiler {
         program,
         args,
@@ -247,31 +289,32 @@ fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, String> {
         compiler.arch = (*arch).to_owned();
         match compiles_and_loads(&compiler) {
             Ok(()) => return Ok(compiler),
-            Err(why) => reason = why,
+            Err(Unfit::Reason(why)) => reason = why,
+            Err(disk) => return Err(disk),
         }
     }
-    Err(reason)
+    Err(Unfit::Reason(reason))
 }
 
 const PROBE: &str = "HEDDLE_EXPORT int32_t heddle_probe(void) { return HEDDLE_ABI; }\n";
 
 /// Loading tells a compiler for another machine from one for this.
-fn compiles_and_loads(compiler: &Compiler) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+fn compiles_and_loads(compiler: &Compiler) -> Result<(), Unfit> {
+    let folder = tempfile::tempdir().map_err(|e| Unfit::Disk(std::env::temp_dir(), e))?;
     let flags = Flags::new(&BuildOptions::default(), Product::Library);
     let file = compiler
-        .compile("a test program", PROBE, &flags, folder.path())
+        .compile(PROBE, &flags, folder.path())
         .map_err(|e| match e {
-            CompileError::Disk(path, e) => format!("{}: {e}", path.display()),
-            CompileError::Refused(BuildError::Compile { status, stderr, .. }) => {
+            CompileError::Start(e) => Unfit::Reason(e.to_string()),
+            CompileError::Disk(path, e) => Unfit::Disk(path, e),
+            CompileError::Refused { status, stderr } => {
                 let head: Vec<&str> = stderr.lines().take(8).collect();
-                format!(
-                    "it does not compile a test program ({status})\n{}",
-                    head.join("\n")
-                )
+                let head = head.join("\n");
+                Unfit::Reason(format!(
+                    "it does not compile a test program ({status})\n{head}"
+                ))
             }
-            CompileError::Refused(e) => e.to_string(),
         })?;
     crate::program::probe_library(&file)
-        .map_err(|e| format!("what it builds does not load here: {e}"))
+        .map_err(|e| Unfit::Reason(format!("what it builds does not load here: {e}")))
 }

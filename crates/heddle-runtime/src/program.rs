@@ -313,7 +313,7 @@ fn obtain(
     if let Some(library) = cached() {
         return Ok((library, CacheUse::Hit));
     }
-    let build_in = |folder: &Path| compiler.compile(&source.name, &source.text, flags, folder);
+    let build_in = |folder: &Path| compiler.compile(&source.text, flags, folder);
     let build_cached = || -> Result<PathBuf, CompileError> {
         let at_root = |e| CompileError::Disk(cache.root().unwrap_or(Path::new("")).to_owned(), e);
         let work = cache.work_dir().map_err(at_root)?;
@@ -322,10 +322,9 @@ fn obtain(
     };
     let mut why = cache.unusable().map(str::to_owned);
     if why.is_none() {
-        let lock = cache.lock(key);
-        if lock.as_ref().is_some_and(|l| l.waited)
-            && let Some(library) = cached()
-        {
+        let _lock = cache.lock(key);
+        // Another process may have built it while this one waited.
+        if let Some(library) = cached() {
             return Ok((library, CacheUse::Hit));
         }
         match build_cached() {
@@ -334,21 +333,15 @@ fn obtain(
                 Err(e) => why = Some(e.to_string()),
             },
             Err(CompileError::Disk(path, e)) => why = Some(format!("{}: {e}", path.display())),
-            Err(CompileError::Refused(e)) => return Err(e),
+            Err(e) => return Err(compiler.refusal(&source.name, e)),
         }
     }
-    let disk = |action, path: PathBuf| {
-        move |source| BuildError::Io {
-            action,
-            path,
-            source,
-        }
-    };
-    let folder = tempfile::tempdir().map_err(disk("making a folder in", std::env::temp_dir()))?;
-    let product = build_in(folder.path()).map_err(|e| match e {
-        CompileError::Disk(path, e) => disk("writing", path)(e),
-        CompileError::Refused(e) => e,
+    let folder = tempfile::tempdir().map_err(|source| BuildError::Io {
+        action: "making a folder in",
+        path: std::env::temp_dir(),
+        source,
     })?;
+    let product = build_in(folder.path()).map_err(|e| compiler.refusal(&source.name, e))?;
     // A loaded library stays when its file goes.
     Ok((open(&product)?, CacheUse::Uncached(why.unwrap_or_default())))
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::abi::{self, MAX_RANK};
 use crate::cache::Cache;
-use crate::compiler::{CompileError, Compiler};
+use crate::compiler::Compiler;
 use crate::error::{BuildError, Fault, RunError};
 use crate::flags::{Flags, Product};
 use crate::program::BuildOptions;
@@ -63,20 +63,14 @@ impl Standalone {
         let cache = Cache::open(&options.cache, options.cache_limit);
         let compiler = Compiler::find(options, &cache)?;
         let flags = Flags::new(options, Product::Standalone);
-        let io = |action, path| {
-            move |source| BuildError::Io {
-                action,
-                path,
-                source,
-            }
-        };
-        let folder = tempfile::tempdir().map_err(io("making a folder in", std::env::temp_dir()))?;
+        let folder = tempfile::tempdir().map_err(|source| BuildError::Io {
+            action: "making a folder in",
+            path: std::env::temp_dir(),
+            source,
+        })?;
         let program = compiler
-            .compile(&source.name, &source.text, &flags, folder.path())
-            .map_err(|e| match e {
-                CompileError::Disk(path, e) => io("writing", path)(e),
-                CompileError::Refused(e) => e,
-            })?;
+            .compile(&source.text, &flags, folder.path())
+            .map_err(|e| compiler.refusal(&source.name, e))?;
         Ok(Standalone {
             folder,
             program,

@@ -145,7 +145,7 @@ HEDDLE_MAIN {
     };
     let program = Arc::new(Program::build(&source, &options).unwrap());
     let executable = executable(&program, 2);
-    let mut unaligned = vec![0; 16];
+    let mut unaligned = [0; 16];
     for shift in 0..8 {
         unaligned[shift..shift + 4].copy_from_slice(&5.0f32.to_ne_bytes());
         let input = Input {

@@ -59,8 +59,6 @@ impl Drop for WorkDir {
 pub(crate) struct KeyLock {
     path: PathBuf,
     _file: File,
-    /// Whether another process had it first, and may have built the entry.
-    pub(crate) waited: bool,
 }
 
 impl KeyLock {
@@ -69,18 +67,13 @@ impl KeyLock {
         let path = folder.join(key.to_string());
         let start = Instant::now();
         let mut pause = Duration::from_millis(1);
-        let mut waited = false;
         loop {
             let file = open_lock(&path).ok()?;
             match try_lock(&file) {
                 Ok(true) => {
-                    return Some(KeyLock {
-                        path,
-                        _file: file,
-                        waited,
-                    });
+                    return Some(KeyLock { path, _file: file });
                 }
-                Ok(false) if start.elapsed() < PATIENCE => waited = true,
+                Ok(false) if start.elapsed() < PATIENCE => {}
                 _ => return None,
             }
             std::thread::sleep(pause);
