@@ -342,3 +342,102 @@ fn float(value: f64, shown: impl fmt::Display + fmt::LowerExp) -> String {
         shown.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(values: &[f32]) -> Datum {
+        Tensor::vector(values).into()
+    }
+
+    fn agree(got: &Datum, want: &Datum) -> bool {
+        compare(got, want, &Tolerance::ONNX).is_ok()
+    }
+
+    #[test]
+    fn floats_agree_within_the_tolerance() {
+        assert!(agree(&floats(&[1.0009, 0.0]), &floats(&[1.0, 1e-8])));
+        assert!(!agree(&floats(&[1.002]), &floats(&[1.0])));
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        assert!(agree(
+            &floats(&[inf, -inf, nan]),
+            &floats(&[inf, -inf, nan])
+        ));
+        for (got, want) in [(inf, -inf), (1.0, inf), (inf, 1.0), (nan, 1.0), (1.0, nan)] {
+            assert!(!agree(&floats(&[got]), &floats(&[want])), "{got} {want}");
+        }
+    }
+
+    #[test]
+    fn shapes_and_types_must_match() {
+        assert!(!agree(&floats(&[1.0]), &Tensor::scalar(1f32).into()));
+        let wide: Datum = Tensor::vector(&[1f64]).into();
+        assert!(!agree(&floats(&[1.0]), &wide));
+        let any_float = Tolerance {
+            any_float: true,
+            ..Tolerance::ONNX
+        };
+        assert!(compare(&floats(&[1.0]), &wide, &any_float).is_ok());
+        let integer: Datum = Tensor::vector(&[1i32]).into();
+        assert!(compare(&floats(&[1.0]), &integer, &any_float).is_err());
+    }
+
+    #[test]
+    fn integers_are_exact_where_asked() {
+        let (a, b): (Datum, Datum) = (
+            Tensor::vector(&[u64::MAX]).into(),
+            Tensor::vector(&[u64::MAX - 1]).into(),
+        );
+        assert!(agree(&a, &b));
+        let exact = Tolerance {
+            exact_integers: true,
+            ..Tolerance::ONNX
+        };
+        let error = compare(&a, &b, &exact).unwrap_err().to_string();
+        let said = "1 of 1 elements differ; the worst is at [0]: \
+                    18446744073709551615 instead of 18446744073709551614";
+        assert_eq!(error, said);
+    }
+
+    #[test]
+    fn small_types_are_compared_by_value() {
+        let tensor = |dtype, bytes: &[u8]| -> Datum {
+            let bytes = bytes::Bytes::copy_from_slice(bytes);
+            Tensor::new(dtype, vec![2], bytes).unwrap().into()
+        };
+        // Zero and minus zero.
+        assert!(agree(
+            &tensor(DType::F4E2M1, &[0x80]),
+            &tensor(DType::F4E2M1, &[0x00])
+        ));
+        let error = compare(
+            &tensor(DType::I4, &[0x1f]),
+            &tensor(DType::I4, &[0x12]),
+            &Tolerance::ONNX,
+        );
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("[0]: -1 instead of 2"), "{error}");
+        // Two units in the last place of bf16.
+        let bf16 = |bits: u16| tensor(DType::Bf16, &[bits.to_le_bytes(), [0, 0]].concat());
+        assert!(agree(&bf16(0x3f80), &bf16(0x3f82)));
+        assert!(!agree(&bf16(0x3f80), &bf16(0x3f84)));
+    }
+
+    #[test]
+    fn sequences_and_optionals_name_the_place() {
+        let seq = |v: &[f32]| Datum::Seq(v.iter().map(|x| floats(&[*x])).collect());
+        assert!(agree(&seq(&[1.0, 2.0]), &seq(&[1.0, 2.0])));
+        assert!(!agree(&seq(&[1.0]), &seq(&[1.0, 2.0])));
+        let error = compare(&seq(&[1.0, 3.0]), &seq(&[1.0, 2.0]), &Tolerance::ONNX);
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .starts_with("element 1: 1 of 1")
+        );
+        let some = Datum::Opt(Some(Box::new(floats(&[1.0]))));
+        assert!(agree(&some, &some) && agree(&some, &floats(&[1.0])));
+        assert!(!agree(&some, &Datum::Opt(None)) && agree(&Datum::Opt(None), &Datum::Opt(None)));
+    }
+}
