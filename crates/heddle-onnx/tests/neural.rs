@@ -20,7 +20,7 @@ fn list(node: NodeProto, name: &str, values: &[i64]) -> NodeProto {
 fn text(node: NodeProto, name: &str, value: &str) -> NodeProto {
     node.attr(AttributeProto {
         name: Some(name.into()),
-        s: Some(value.as_bytes().to_vec().into()),
+        s: Some(value.as_bytes().to_vec()),
         ..Default::default()
     })
 }
