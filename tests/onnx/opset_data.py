@@ -399,8 +399,8 @@ def recurrent():
         d, states = 2, 2 if op == "LSTM" else 1
         x, w = f32(steps, batch, features), f32(d, n * hidden, features)
         r, b = f32(d, n * hidden, hidden), f32(d, 2 * n * hidden)
-        functions = {"LSTM": ["HardSigmoid", "Softsign", "Elu"], "GRU": ["HardSigmoid", "LeakyRelu"],
-                     "RNN": ["ScaledTanh"]}[op]
+        functions = {"LSTM": ["HardSigmoid", "Softsign", "Elu"],
+                     "GRU": ["HardSigmoid", "LeakyRelu"], "RNN": ["ScaledTanh"]}[op]
         yield Case(f"{op.lower()}_functions", op, 14, [x, w, r, b],
                    at | {"activations": functions + functions,
                          "activation_alpha": [0.3, 0.6, 0.3, 0.6], "activation_beta": [0.4, 0.4]},

@@ -199,8 +199,8 @@ fn swi_glu(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.mul(gate, b)?])
 }
 
-/// The axes that are normalised together: one since version 13; all from the given one on before, as
-/// the input was seen as a matrix.
+/// The axes that are normalised together: one since version 13; all from the given one on before,
+/// as the input was seen as a matrix.
 fn softmax_axes(cx: &NodeCx, x: Value) -> Result<Vec<usize>> {
     let rank = cx.rank(x)?;
     if cx.opset >= 13 {

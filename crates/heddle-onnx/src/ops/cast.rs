@@ -33,7 +33,8 @@ fn convert(cx: &mut NodeCx, to: DType) -> Result<Vec<Value>> {
     if from == to {
         return Ok(vec![x]);
     }
-    // What does not fit 2 or 4 bits loses its higher bits, as with ONNX's own types, and is not clamped.
+    // What does not fit 2 or 4 bits loses its higher bits, as with ONNX's own types, and is not
+    // clamped.
     let x = if from.is_float() && to.is_small_int() {
         cx.cast(x, DType::I32)?
     } else {

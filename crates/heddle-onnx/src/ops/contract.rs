@@ -48,7 +48,8 @@ fn scaled(cx: &mut NodeCx, x: Value, name: &str) -> Result<Value> {
     cx.cast(wide, dtype)
 }
 
-/// The product of the pivots of Gaussian elimination with row exchange, one column an iteration, all matrices at once.
+/// The product of the pivots of Gaussian elimination with row exchange, one column an iteration,
+/// all matrices at once.
 fn det(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let rank = cx.rank(x)?;
@@ -79,7 +80,8 @@ fn det(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// Clears column `k` below the diagonal of `a: [batch, n, n]`; multiplies `det: [batch]` by the pivot.
+/// Clears column `k` below the diagonal of `a: [batch, n, n]`; multiplies `det: [batch]` by the
+/// pivot.
 fn eliminate(cx: &mut NodeCx, k: Value, a: Value, det: Value) -> Result<[Value; 2]> {
     let rows = cx.positions(a, 1)?;
     let rows = cx.unsqueeze(rows, &[0])?;

@@ -1,7 +1,7 @@
 //! Einstein summation: any number of operands, repeated letters, ellipses.
 //!
-//! Operands are multiplied from left to right. A letter is summed as soon as neither the result nor a later operand
-//! has it, by a matrix product where its sizes are known to agree.
+//! Operands are multiplied from left to right. A letter is summed as soon as neither the result nor
+//! a later operand has it, by a matrix product where its sizes are known to agree.
 
 use std::collections::BTreeMap;
 
@@ -205,7 +205,8 @@ fn multiply(cx: &mut NodeCx, a: Term, b: Term, needed: &[Label]) -> Result<Term>
         agree &= size(cx, &a, label)?.equals(&size(cx, &b, label)?);
     }
     if summed.is_empty() || !agree {
-        // An axis of size 1 may stand against a longer one, which only an elementwise product allows.
+        // An axis of size 1 may stand against a longer one, which only an elementwise product
+        // allows.
         let all: Vec<Label> = [&batch[..], &summed, &of_a, &of_b].concat();
         let (x, y) = (aligned(cx, &a, &all)?, aligned(cx, &b, &all)?);
         let product = Term {
@@ -251,7 +252,8 @@ fn aligned(cx: &mut NodeCx, term: &Term, all: &[Label]) -> Result<Value> {
     cx.unsqueeze(value, &missing)
 }
 
-/// The term as matrices `[batch.., rows, columns]`, where each of the two groups of labels is one axis.
+/// The term as matrices `[batch.., rows, columns]`, where each of the two groups of labels is one
+/// axis.
 fn matrices(
     cx: &mut NodeCx,
     term: &Term,

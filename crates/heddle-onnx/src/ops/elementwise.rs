@@ -124,7 +124,8 @@ fn mean(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.div(sum, count)?])
 }
 
-/// Bounds are attributes before version 11, with the range of a single as default, and optional inputs since.
+/// Bounds are attributes before version 11, with the range of a single as default, and optional
+/// inputs since.
 fn clip(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let bounds = if cx.opset < 11 {

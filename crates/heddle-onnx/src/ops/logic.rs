@@ -46,7 +46,8 @@ fn select(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.select(cond, a, b)?])
 }
 
-/// A negative or too large distance shifts everything out; signed numbers are shifted right arithmetically.
+/// A negative or too large distance shifts everything out; signed numbers are shifted right
+/// arithmetically.
 fn bit_shift(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, y) = (cx.input(0)?, cx.input(1)?);
     let left = match cx.str("direction")? {

@@ -41,7 +41,8 @@ fn list_attr(cx: &NodeCx, prefix: &str) -> Result<Option<Tensor>> {
     Ok(tensor.and_then(flat))
 }
 
-/// Maps keys to values; what is no key gets the default. Version 1 maps between strings and their places in a list.
+/// Maps keys to values; what is no key gets the default. Version 1 maps between strings and their
+/// places in a list.
 fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (keys, values) = match cx.strs("classes_strings")? {
@@ -266,7 +267,8 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.concat(&parts, 1)?])
 }
 
-/// One at the place of the element's category. Elements without one are all zeros, if that is allowed.
+/// One at the place of the element's category. Elements without one are all zeros, if that is
+/// allowed.
 fn one_hot(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     if !cx.flag("zeros", true) {

@@ -81,7 +81,8 @@ fn bernoulli(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![random(cx, Distribution::Bernoulli, dtype, p)?])
 }
 
-/// Samples by the largest of the log-probabilities, each with Gumbel noise of its own: `-log(-log(u))`.
+/// Samples by the largest of the log-probabilities, each with Gumbel noise of its own:
+/// `-log(-log(u))`.
 fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let logits = cx.input(0)?;
     if cx.rank(logits)? != 2 {

@@ -1,6 +1,7 @@
 //! LSTM, GRU and RNN as loops over time, so that later stages see what a step does.
 //!
-//! The products of inputs and weights do not depend on the state: they are computed for all steps before the loop.
+//! The products of inputs and weights do not depend on the state: they are computed for all steps
+//! before the loop.
 
 mod cell;
 
@@ -77,8 +78,8 @@ fn lengths(cx: &mut NodeCx) -> Result<Option<Value>> {
     Ok(Some(cx.unsqueeze(lens, &[1])?))
 }
 
-/// Runs one direction. Backward, the steps are taken from the last to the first; a sequence that is shorter than
-/// others keeps its initial state until its own last step comes.
+/// Runs one direction. Backward, the steps are taken from the last to the first; a sequence that is
+/// shorter than others keeps its initial state until its own last step comes.
 fn direction(
     cx: &mut NodeCx,
     cell: Cell,
@@ -137,8 +138,9 @@ fn initial_state(cx: &mut NodeCx, inputs: &Inputs, input: usize, index: usize) -
     Ok(state)
 }
 
-/// Puts the directions side by side: Y is `[time, directions, batch, hidden]`, or `[batch, time, directions,
-/// hidden]`; states are `[directions, batch, hidden]`, or `[batch, directions, hidden]`.
+/// Puts the directions side by side: Y is `[time, directions, batch, hidden]`, or `[batch, time,
+/// directions, hidden]`; states are `[directions, batch, hidden]`, or `[batch, directions,
+/// hidden]`.
 fn join(cx: &mut NodeCx, inputs: &Inputs, directions: &[Outputs]) -> Result<Vec<Value>> {
     let mut outputs = vec![];
     for i in 0..directions[0].len() {

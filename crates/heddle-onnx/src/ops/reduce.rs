@@ -39,7 +39,8 @@ enum Axes {
 
 type Body = fn(&Axes, &mut NodeCx, Value) -> Result<Value>;
 
-/// Reads the axes, which are an input since version `since`; reduces keeping them; drops them if asked to.
+/// Reads the axes, which are an input since version `since`; reduces keeping them; drops them if
+/// asked to.
 fn run(cx: &mut NodeCx, since: i64, body: Body) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axes = axes_of(cx, x, since)?;
@@ -156,8 +157,8 @@ impl Axes {
     }
 }
 
-/// Sums of half-precision numbers would overflow, so they are computed in single precision. The quotient of
-/// integers is rounded toward zero.
+/// Sums of half-precision numbers would overflow, so they are computed in single precision. The
+/// quotient of integers is rounded toward zero.
 fn mean(axes: &Axes, cx: &mut NodeCx, x: Value) -> Result<Value> {
     let dtype = cx.dtype(x)?;
     let wide = match dtype {
@@ -192,7 +193,8 @@ fn log_sum(axes: &Axes, cx: &mut NodeCx, x: Value) -> Result<Value> {
     through_float(cx, sum, |cx, sum| cx.log(sum))
 }
 
-/// `max + log(sum(exp(x - max)))`. A maximum that is infinite is not subtracted, else the difference were NaN.
+/// `max + log(sum(exp(x - max)))`. A maximum that is infinite is not subtracted, else the
+/// difference were NaN.
 fn log_sum_exp(axes: &Axes, cx: &mut NodeCx, x: Value) -> Result<Value> {
     through_float(cx, x, |cx, x| {
         let max = axes.apply(cx, ReduceOp::Max, x)?;

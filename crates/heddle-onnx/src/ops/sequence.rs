@@ -66,7 +66,8 @@ fn length(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.op(Op::SeqLen, &[seq])?])
 }
 
-/// Into pieces of listed lengths, of one length (the last may be shorter), or of length 1, whose axis may be dropped.
+/// Into pieces of listed lengths, of one length (the last may be shorter), or of length 1, whose
+/// axis may be dropped.
 fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axis = cx.axis(cx.int_or("axis", 0), cx.rank(x)?)?;

@@ -58,8 +58,8 @@ fn reshape(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reshape_to(x, sizes)?])
 }
 
-/// The input's sizes, cut or padded to as many as `sizes` has. A 0 beyond the input's axes stands for nothing, which
-/// is said by a size that no reshape accepts.
+/// The input's sizes, cut or padded to as many as `sizes` has. A 0 beyond the input's axes stands
+/// for nothing, which is said by a size that no reshape accepts.
 fn input_sizes(cx: &mut NodeCx, x: Value, sizes: Value) -> Result<Value> {
     let have = cx.shape_of(x)?;
     let invalid = -2;
@@ -81,8 +81,9 @@ fn input_sizes(cx: &mut NodeCx, x: Value, sizes: Value) -> Result<Value> {
     cx.op(pad, &[have, pads, invalid])
 }
 
-/// Which sizes are 0, if all are constants or expressions of named sizes. Such an expression is taken literally
-/// also in a run where it is 0: that is what a model means which computes a shape from shapes.
+/// Which sizes are 0, if all are constants or expressions of named sizes. Such an expression is
+/// taken literally also in a run where it is 0: that is what a model means which computes a shape
+/// from shapes.
 fn computed_sizes(cx: &NodeCx, sizes: Value) -> Option<Tensor> {
     let dims = cx.b.known(sizes)?;
     let zero: Option<Vec<u8>> = dims
@@ -211,8 +212,8 @@ fn unsqueeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reshape_to(x, sizes)?])
 }
 
-/// The axes in ascending order, unless they are computed, or are negative and the rank is not known. `added` axes
-/// are counted besides the operand's.
+/// The axes in ascending order, unless they are computed, or are negative and the rank is not
+/// known. `added` axes are counted besides the operand's.
 fn normal_axes(cx: &NodeCx, x: Value, axes: &AxisList, added: usize) -> Result<Option<Vec<usize>>> {
     let AxisList::Known(axes) = axes else {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! More shorthands for expansions: exact constants, scalars out of inputs, branches, loops and axes that only the run knows.
+//! More shorthands for expansions: exact constants, scalars out of inputs, branches, loops and axes
+//! that only the run knows.
 
 use bytes::Bytes;
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
@@ -7,7 +8,8 @@ use heddle_ir::{DType, Dim, Op, Tensor, Type, Value};
 use super::cx::{NodeCx, OpError, Result};
 
 impl NodeCx<'_> {
-    /// A constant of rank 0 with the element type of `x` that is not rounded when a run computes in double.
+    /// A constant of rank 0 with the element type of `x` that is not rounded when a run computes in
+    /// double.
     pub fn real_like(&mut self, x: Value, value: f64) -> Result<Value> {
         let dtype = self.dtype(x)?;
         if dtype == DType::F64 || value as f32 as f64 == value {
@@ -148,8 +150,9 @@ impl NodeCx<'_> {
         Ok(self.b.if_(cond, then, otherwise)?)
     }
 
-    /// A loop of `trip` iterations. `body` gets the iteration and the carried values, and returns their next ones
-    /// and what is stacked; it is built anew when carried values turn out to change their type.
+    /// A loop of `trip` iterations. `body` gets the iteration and the carried values, and returns
+    /// their next ones and what is stacked; it is built anew when carried values turn out to change
+    /// their type.
     pub fn repeat(
         &mut self,
         trip: Value,
@@ -179,7 +182,8 @@ impl NodeCx<'_> {
         }
     }
 
-    /// What `f` does for an axis that is an input: built once if it is known, else chosen among all axes at run time.
+    /// What `f` does for an axis that is an input: built once if it is known, else chosen among all
+    /// axes at run time.
     pub fn with_axis(
         &mut self,
         axis: Value,

@@ -27,8 +27,8 @@ fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.concat(&parts, axis)?])
 }
 
-/// Lengths are an attribute before version 13 and an input since. Without them the parts are equal; since
-/// version 18 the last may be shorter.
+/// Lengths are an attribute before version 13 and an input since. Without them the parts are equal;
+/// since version 18 the last may be shorter.
 fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axis = cx.int_or("axis", 0);
@@ -232,7 +232,8 @@ fn slice_computed_axes(
     Ok(vec![cx.op(all, &[x, starts, ends, steps])?])
 }
 
-/// Pads and value are attributes before version 11 and inputs since; since 18 the axes may be named.
+/// Pads and value are attributes before version 11 and inputs since; since 18 the axes may be
+/// named.
 fn pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let mode = match cx.str_or("mode", "constant")? {

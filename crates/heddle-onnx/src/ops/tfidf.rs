@@ -131,7 +131,8 @@ fn count(cx: &mut NodeCx, x: Value, grams: &Grams, distance: usize) -> Result<Va
     };
     let mut all: Option<Value> = None;
     for (place, items) in grams.items.iter().enumerate() {
-        // Windows begin where there is room for all items: this one's columns leave out as many at each end.
+        // Windows begin where there is room for all items: this one's columns leave out as many at
+        // each end.
         let rest = far(grams.length - 1 - place)?;
         let end = if rest == 0 { i64::MAX } else { -rest };
         let part = cx.slice(x, 1, far(place)?, end)?;

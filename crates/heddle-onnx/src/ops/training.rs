@@ -1,5 +1,5 @@
-//! Optimiser steps of `ai.onnx.preview.training`. Each takes a learning rate, an update count, and any number of
-//! tensors, followed by as many gradients, and by as many of each kind of state.
+//! Optimiser steps of `ai.onnx.preview.training`. Each takes a learning rate, an update count, and
+//! any number of tensors, followed by as many gradients, and by as many of each kind of state.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
@@ -84,7 +84,8 @@ fn adam(cx: &mut NodeCx, step: Step) -> Result<Vec<Value>> {
     let root = cx.unary(UnaryOp::Sqrt, h)?;
     let root = cx.shift(root, epsilon)?;
 
-    // The rate is adjusted for the averages' start at zero. In double, because `1 - beta^T` cancels.
+    // The rate is adjusted for the averages' start at zero. In double, because `1 - beta^T`
+    // cancels.
     let count = cx.cast(step.count, DType::F64)?;
     let missing = |cx: &mut NodeCx, base: f64| {
         let base = cx.b.scalar(DType::F64, base);

@@ -202,8 +202,8 @@ fn depth(roots: &[i64], yes: &[i64], no: &[i64], nodes: usize) -> Result<i64> {
     Ok(roots.iter().map(of).max().unwrap_or(0))
 }
 
-/// The sets of those nodes that ask for membership, as pairs of node and member, sorted as the nodes are visited
-/// depth first, true branches first.
+/// The sets of those nodes that ask for membership, as pairs of node and member, sorted as the
+/// nodes are visited depth first, true branches first.
 fn members(cx: &mut NodeCx, trees: &Trees) -> Result<Option<(Value, Value)>> {
     let Some(values) = cx.tensor("membership_values")? else {
         return match trees.modes.contains(&MEMBER) {
@@ -261,7 +261,8 @@ fn member(
     cx.reduce(ReduceOp::Max, both, &[2], false)
 }
 
-/// Combines the weights of the leaves, `[rows, trees]`, that speak for the same target: `[rows, targets]`.
+/// Combines the weights of the leaves, `[rows, trees]`, that speak for the same target: `[rows,
+/// targets]`.
 fn aggregate(cx: &mut NodeCx, leaf: Value, dtype: DType) -> Result<Value> {
     let weights = tensor_attr(cx, "leaf_weights")?;
     let weights = cx.b.constant(weights);

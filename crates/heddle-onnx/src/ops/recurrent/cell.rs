@@ -269,7 +269,8 @@ const KINDS: &[(&str, Kind, Option<f32>, Option<f32>)] = &[
     ("softplus", Kind::Softplus, None, None),
 ];
 
-/// The functions of all directions. Parameters are consumed in order by the functions that have them.
+/// The functions of all directions. Parameters are consumed in order by the functions that have
+/// them.
 pub(super) fn activations(cx: &NodeCx, cell: Cell, directions: usize) -> Result<Vec<Activation>> {
     let default = cell.default_activations().repeat(directions);
     let names = match cx.strs("activations")? {
