@@ -103,8 +103,8 @@ const MAX_ROUNDS: usize = 4;
 /// Runs all passes, in rounds until none finds anything more to do. The results of a run are bit for bit
 /// those of the module as it was, but for errors and endless loops that no result depends on.
 ///
-/// Constants are folded in the types that the program states; a run that computes in wider floats
-/// than that should take the module as it was.
+/// Constants are folded only where computing in double would give the same, and rules are exact in any precision, so a
+/// run in double may take the optimised module too.
 pub fn optimize(module: &mut Module) -> Report {
     let mut report = Report::default();
     report.time("inline_calls", module);

@@ -15,8 +15,8 @@ use rewriter::Rewriter;
 
 pub use pattern::commutes;
 
-/// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops ([`algebra`]), what moves
-/// elements ([`views`]), sequences and optionals ([`sequences`]), branches and loops ([`control`]). Every edit is
+/// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops (file `algebra.rs`), what moves
+/// elements (`views.rs`), sequences and optionals (`sequences.rs`), branches and loops (`control.rs`). Every edit is
 /// counted under its rule's name.
 ///
 /// All rules are exact bit for bit. It does *not* evaluate constants (that is `fold_constants`), nor remove what becomes
