@@ -125,7 +125,7 @@ impl Finished<'_> {
     /// The run's outputs.
     pub fn outputs(&mut self) -> Outputs<'_> {
         let elapsed = self.elapsed;
-        self.lent.last(elapsed)
+        self.lent.outputs(elapsed)
     }
 
     /// How long the program ran, without waiting for the pool.

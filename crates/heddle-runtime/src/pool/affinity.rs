@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(target_os = "linux")]
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// How many pinned workers of this process each core has.
 static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
@@ -49,6 +49,14 @@ impl Drop for Cores {
 /// How many threads can run at once: cores allowed to this thread, less if a quota bounds them.
 pub(super) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether the calling thread runs on this core now.
+pub(super) fn is_on(core: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    return sched_getcpu() == core;
+    #[cfg(not(target_os = "linux"))]
+    return core == usize::MAX;
 }
 
 /// Keeps the calling thread on one core, and lets it go where it went before on drop.

@@ -1,8 +1,8 @@
 //! The threads that run programs.
 //!
 //! **Who runs.** The calling thread is worker 0, threads of the pool are the others: a run wakes one thread less,
-//! and no core is spent on a thread that only waits. For the run the caller is pinned to its worker's core. Its
-//! stack is the caller's own; emitted programs keep their recursion in scratch, not there.
+//! and no core is spent on a thread that only waits. For the run the caller is pinned to its worker's core; since
+//! pinning and undoing it takes about 4 µs, a short run is content if the caller happens to be there. Its stack is the caller's own; emitted programs keep their recursion in scratch, not there.
 //!
 //! **Several callers.** A pool runs one program at a time; callers take turns, in order of arrival. Programs that
 //! share a pool ([`Pool::shared`]) never fight for cores: a barrier takes tens of nanoseconds when all workers run,
@@ -20,7 +20,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use affinity::{Cores, Pinned};
 use lease::{GaveUp, Held, Lease};
@@ -72,6 +72,8 @@ pub struct Pool {
 /// A wait that is over soon: about 50 µs.
 const SPINS: u32 = 4000;
 const YIELDS: u32 = 20;
+/// Pinning costs less than one percent of a run that is not short.
+const SHORT: Duration = Duration::from_micros(500);
 /// Without a core for each worker the awaited one may be one of many that have to run first.
 const CROWDED_YIELDS: u32 = 200;
 
@@ -138,9 +140,10 @@ impl Pool {
         (self.shared.spins, self.shared.yields)
     }
 
-    /// Waits for the pool.
+    /// Waits for the pool. The run is going to take about as long as `expected`.
     pub(crate) fn lease(
         &self,
+        expected: Duration,
         deadline: Option<Instant>,
         cancel: Option<&CancelToken>,
     ) -> Result<Leased<'_>, crate::error::RunError> {
@@ -148,9 +151,11 @@ impl Pool {
             GaveUp::Cancelled => crate::error::RunError::Cancelled,
             GaveUp::TimedOut => crate::error::RunError::Timeout(Default::default()),
         })?;
+        let core = self.cores.as_ref().map(|cores| cores.of(0));
+        let pinned = core.filter(|core| expected > SHORT || !affinity::is_on(*core));
         Ok(Leased {
             pool: self,
-            _pinned: self.cores.as_ref().map(|c| Pinned::new(c.of(0))),
+            _pinned: pinned.map(Pinned::new),
             _held: held,
         })
     }

@@ -81,6 +81,8 @@ pub struct Session {
     sync: Box<abi::Sync>,
     lanes: Box<[Lane]>,
     error: Arc<ErrorCell>,
+    /// How long the last run took.
+    last: Duration,
 }
 
 impl Session {
@@ -93,6 +95,7 @@ impl Session {
                 .collect(),
             sync: Box::default(),
             error: Arc::default(),
+            last: Duration::MAX,
             program,
             pool,
             options,
@@ -135,7 +138,7 @@ impl Session {
         let timeout = options.timeout.unwrap_or_default();
         let leased = self
             .pool
-            .lease(deadline, options.cancel)
+            .lease(self.last, deadline, options.cancel)
             .map_err(|e| match e {
                 RunError::Timeout(_) => RunError::Timeout(timeout),
                 e => e,
@@ -165,6 +168,7 @@ impl Session {
             error: &self.error,
             _watch: deadline.map(|d| Watch::start(d, &self.error)),
             timeout,
+            last: &mut self.last,
             start: Instant::now(),
             leased,
             _borrowed: PhantomData,
@@ -191,7 +195,7 @@ impl Session {
     }
 
     /// The outputs of the last run, if it succeeded; otherwise of no use.
-    pub(crate) fn last(&mut self, elapsed: Duration) -> Outputs<'_> {
+    pub(crate) fn outputs(&mut self, elapsed: Duration) -> Outputs<'_> {
         Outputs {
             memory: &mut self.memory,
             elapsed,
@@ -212,6 +216,7 @@ pub struct Staged<'s, 'i> {
     error: &'s ErrorCell,
     _watch: Option<Watch>,
     timeout: Duration,
+    last: &'s mut Duration,
     start: Instant,
     leased: Leased<'s>,
     /// Inputs and token, to which `env` points.
@@ -248,6 +253,7 @@ impl<'s> Staged<'s, '_> {
     /// Ends the run.
     pub fn finish(self) -> Result<Outputs<'s>, RunError> {
         let elapsed = self.start.elapsed();
+        *self.last = elapsed;
         self.memory.check_outputs()?;
         Ok(Outputs {
             memory: self.memory,
