@@ -116,9 +116,11 @@ typedef struct heddle_about {
                                                      (constants), (sizes), (table_len)}
 
 #define HEDDLE_PLAN HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table)
+#define HEDDLE_MAIN                                                                                \
+  HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers)
+/* The prefix keeps names of libraries, which dlsym finds too, apart. */
 #define HEDDLE_ENTRY(name)                                                                         \
-  HEDDLE_EXPORT int32_t name(const heddle_env *env, int32_t worker, int32_t workers)
-#define HEDDLE_MAIN HEDDLE_ENTRY(heddle_main)
+  HEDDLE_EXPORT int32_t heddle_entry_##name(const heddle_env *env, int32_t worker, int32_t workers)
 
 HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table);
 HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);

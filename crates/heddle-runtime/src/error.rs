@@ -198,9 +198,9 @@ pub enum RunError {
         /// The dims that it wrote.
         dims: Vec<i64>,
     },
-    /// The program has no such entry.
-    #[error("the program has no entry `{0}`")]
-    NoEntry(String),
+    /// What was dispatched is part of another program.
+    #[error("an entry of another program was dispatched: take entries from the session's program")]
+    ForeignEntry,
 }
 
 /// What stopped a program.

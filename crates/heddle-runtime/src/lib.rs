@@ -4,7 +4,7 @@
 //! through the system's C compiler and a cache on disk; a [`Session`] runs it on the workers of a [`Pool`].
 //! What the text and the runtime agree on stands in `include/heddle.h`.
 //!
-//! This crate knows nothing of graphs, and holds all of the project's `unsafe` code.
+//! This crate knows nothing of graphs; it is the only one that loads and calls foreign code.
 
 pub mod abi;
 mod buffer;

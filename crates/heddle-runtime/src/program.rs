@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use libloading::Library;
@@ -88,6 +89,8 @@ pub enum CacheUse {
 #[derive(Debug)]
 pub struct Program {
     name: String,
+    /// Differs from that of every other program in this process.
+    id: u64,
     about: About,
     plan: PlanFn,
     main: EntryFn,
@@ -105,7 +108,11 @@ unsafe impl Sync for Program {}
 
 /// An entry of a program besides `heddle_main`, for [`crate::Staged::dispatch`].
 #[derive(Clone, Copy, Debug)]
-pub struct Entry(pub(crate) EntryFn);
+pub struct Entry {
+    pub(crate) function: EntryFn,
+    /// The program that it belongs to, without which it must not be called.
+    pub(crate) owner: u64,
+}
 
 impl Program {
     /// Builds the program, unless the cache has it, and loads it.
@@ -160,22 +167,28 @@ impl Program {
         &self.report
     }
 
-    /// An entry that the program exports besides `heddle_main`.
+    /// An entry that the program exports besides `heddle_main`: `HEDDLE_ENTRY(name)`.
     pub fn entry(&self, name: &str) -> Option<Entry> {
-        let name = std::ffi::CString::new(name).ok()?;
-        // SAFETY: emitted programs export functions of this type only, and the two tables, which are excluded.
-        unsafe {
-            let is_table = matches!(
-                name.to_bytes(),
-                b"heddle_program" | b"heddle_table_len" | b"heddle_plan"
-            );
-            let symbol = self.library.get::<EntryFn>(name.as_bytes_with_nul()).ok()?;
-            (!is_table).then_some(Entry(*symbol))
+        let symbol = std::ffi::CString::new(format!("heddle_entry_{name}")).ok()?;
+        // SAFETY: emitted programs export functions of this type under such names, and nothing else.
+        let function = unsafe { self.library.get::<EntryFn>(symbol.to_bytes_with_nul()) };
+        Some(self.own(*function.ok()?))
+    }
+
+    /// Tells entries of programs apart.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn own(&self, function: EntryFn) -> Entry {
+        Entry {
+            function,
+            owner: self.id,
         }
     }
 
     pub(crate) fn main(&self) -> Entry {
-        Entry(self.main)
+        self.own(self.main)
     }
 
     pub(crate) fn constants(&self) -> *const *const c_void {
@@ -220,8 +233,10 @@ impl Program {
             .into_iter()
             .map(Constant::aligned)
             .collect::<Result<Vec<_>, _>>()?;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Program {
             name: name.to_owned(),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             about,
             plan,
             main,

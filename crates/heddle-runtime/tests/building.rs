@@ -41,6 +41,12 @@ fn a_program_is_built_once() {
     assert_eq!(cache_use(1, &options), CacheUse::Stored);
     assert_eq!(cache_use(1, &options), CacheUse::Hit);
     assert_eq!(cache_use(2, &options), CacheUse::Stored);
+    let [entry] = &entries(&folder.path().join("new/folder"), "so")[..1] else {
+        unreachable!("one is there")
+    };
+    // SAFETY: the entry was built from an emitted program just now.
+    let loaded = unsafe { Program::load(entry, "loaded", Vec::new()) }.unwrap();
+    assert_eq!(loaded.about().outputs, 1);
     let other_flags = BuildOptions {
         optimize: 1,
         ..options.clone()

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{ADD, LOOP, RING, build, bytes, executable, integer, source, vector};
 use heddle_runtime::{
-    Buffer, Constant, Executable, Input, Pool, Program, RunOptions, Session, SessionOptions,
+    Buffer, Constant, Executable, Input, Pool, Program, RunError, RunOptions, Session,
+    SessionOptions,
 };
 
 const THREADS: [usize; 4] = [1, 2, 3, 64];
@@ -198,12 +199,17 @@ HEDDLE_ENTRY(end) {
 }
 "#;
     let program = build("parts", PARTS);
-    assert!(program.entry("nothing").is_none() && program.entry("heddle_plan").is_none());
+    assert!(program.entry("nothing").is_none() && program.entry("main").is_none());
     let [begin, step, end] = ["begin", "step", "end"].map(|name| program.entry(name).unwrap());
+    let foreign = build("parts", PARTS).entry("step").unwrap();
     let pool = Pool::shared(2).unwrap();
     let mut session = Session::new(program, pool, SessionOptions::default());
     let options = RunOptions::default();
     let mut staged = session.stage(&[], &[], &options).unwrap();
+    assert!(matches!(
+        staged.dispatch(foreign),
+        Err(RunError::ForeignEntry)
+    ));
     staged.dispatch(begin).unwrap();
     while integer(staged.scratch()) < 10_000 {
         staged.dispatch(step).unwrap();

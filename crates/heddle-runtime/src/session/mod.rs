@@ -115,7 +115,8 @@ impl Session {
         staged.finish()
     }
 
-    /// Prepares a run whose parts the caller dispatches: control flow on the host.
+    /// Prepares a run whose parts the caller dispatches: control flow on the host. Until it is finished or dropped it holds
+    /// the pool: no other run on the same pool can be started by this thread.
     pub fn stage<'s, 'i>(
         &'s mut self,
         inputs: &'i [Input<'i>],
@@ -162,6 +163,7 @@ impl Session {
         };
         Ok(Staged {
             env,
+            program: self.program.id(),
             memory: &mut self.memory,
             sync: &self.sync,
             lanes: &self.lanes,
@@ -210,6 +212,7 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct Staged<'s, 'i> {
     env: Env,
+    program: u64,
     memory: &'s mut Memory,
     sync: &'s abi::Sync,
     lanes: &'s [Lane],
@@ -226,6 +229,9 @@ pub struct Staged<'s, 'i> {
 impl<'s> Staged<'s, '_> {
     /// Runs one entry on all workers and waits for it.
     pub fn dispatch(&mut self, entry: Entry) -> Result<(), RunError> {
+        if entry.owner != self.program {
+            return Err(RunError::ForeignEntry);
+        }
         // Workers read these after the pool's epoch, which is written after.
         self.sync.arrived.0.store(0, Ordering::Relaxed);
         for lane in self.lanes {
@@ -233,7 +239,7 @@ impl<'s> Staged<'s, '_> {
             lane.private.round.store(0, Ordering::Relaxed);
         }
         // SAFETY: `env` points to memory of the sizes that the program planned, held until `self` ends.
-        let code = unsafe { self.leased.run(entry.0, &self.env) };
+        let code = unsafe { self.leased.run(entry.function, &self.env) };
         if code == 0 {
             return Ok(());
         }
