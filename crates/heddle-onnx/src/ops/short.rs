@@ -7,6 +7,9 @@ use heddle_ir::{DType, Dim, Op, Tensor, Type, Value};
 
 use super::cx::{NodeCx, OpError, Result};
 
+/// Lists whose length is made use of at import have at most this many elements.
+pub(super) const MAX_LIST: usize = 4096;
+
 impl NodeCx<'_> {
     /// A constant of rank 0 with the element type of `x` that is not rounded when a run computes in
     /// double.
@@ -113,7 +116,8 @@ impl NodeCx<'_> {
             .as_ref()?
             .first()?
             .as_const()?;
-        usize::try_from(dim).ok()
+        // A list has an item per axis or so: a longer one is not worth lists of its own at import.
+        usize::try_from(dim).ok().filter(|n| *n <= MAX_LIST)
     }
 
     /// Element `i` of an `i64[k]` value, as `i64[]`.

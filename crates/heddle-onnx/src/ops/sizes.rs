@@ -4,6 +4,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{Dim, Value};
 
 use super::cx::{NodeCx, Result};
+use super::short::MAX_LIST;
 
 /// An `i64`: a constant as far as possible, so that static shapes give constant operands.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +50,10 @@ impl NodeCx<'_> {
         let list = self.cast(list, heddle_ir::DType::I64)?;
         let dims = self.shape(list)?;
         let length = dims.first().and_then(Dim::as_const);
-        let (1, Some(n)) = (dims.len(), length) else {
+        let usable = length.filter(|n| (0..=MAX_LIST as i64).contains(n));
+        let (1, Some(n)) = (dims.len(), usable) else {
             let message = format!(
-                "a list whose length is not known at import ({})",
+                "a list whose length is not known at import, or very large ({})",
                 self.b.ty(list)
             );
             return Err(super::OpError::Unsupported(message));
@@ -60,7 +62,7 @@ impl NodeCx<'_> {
             Some(k) => k.iter().map(Dim::as_const).collect(),
             None => match self.const_i64s(list) {
                 Some(all) => all.into_iter().map(Some).collect(),
-                None => vec![None; n.max(0) as usize],
+                None => vec![None; n as usize],
             },
         };
         let mut elements = vec![];
