@@ -1,10 +1,11 @@
 //! Stopping a run from outside: by hand, or when its time is over.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::abi::{ErrorCell, code};
+use crate::error::RunError;
 
 /// Cancels all runs that were given it, now and later, until [`CancelToken::reset`].
 #[derive(Clone, Debug, Default)]
@@ -46,13 +47,15 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Watches a run until the watch is dropped.
-    pub(crate) fn start(deadline: Instant, error: &Arc<ErrorCell>) -> Watch {
-        static THREAD: Once = Once::new();
-        THREAD.call_once(|| {
+    pub(crate) fn start(deadline: Instant, error: &Arc<ErrorCell>) -> Result<Watch, RunError> {
+        static THREAD: LazyLock<Result<(), String>> = LazyLock::new(|| {
             let thread = std::thread::Builder::new().name("heddle-watchdog".to_owned());
-            // Without a thread there are no timeouts; runs are still right, and can be cancelled.
-            let _ = thread.spawn(keep_watch);
+            thread
+                .spawn(keep_watch)
+                .map(drop)
+                .map_err(|e| e.to_string())
         });
+        THREAD.clone().map_err(RunError::NoWatchdog)?;
         let mut state = lock();
         let id = state.next_id;
         state.next_id += 1;
@@ -61,7 +64,7 @@ impl Watch {
             state.wakes = Some(deadline);
             WATCHDOG.changed.notify_one();
         }
-        Watch { id }
+        Ok(Watch { id })
     }
 }
 

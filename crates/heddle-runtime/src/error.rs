@@ -178,6 +178,11 @@ pub enum RunError {
     /// The run took longer than allowed.
     #[error("the run did not end within {} s: raise the timeout, or look for a loop that never ends", .0.as_secs_f64())]
     Timeout(Duration),
+    /// The thread that watches over timeouts could not be started.
+    #[error(
+        "no thread to watch over the timeout ({0}): run without a timeout, or end other threads"
+    )]
+    NoWatchdog(String),
     /// The program stopped with an error.
     #[error("{fault} (site {site} of the program)")]
     Program {

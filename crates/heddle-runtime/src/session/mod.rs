@@ -168,7 +168,7 @@ impl Session {
             sync: &self.sync,
             lanes: &self.lanes,
             error: &self.error,
-            _watch: deadline.map(|d| Watch::start(d, &self.error)),
+            _watch: deadline.map(|d| Watch::start(d, &self.error)).transpose()?,
             timeout,
             last: &mut self.last,
             start: Instant::now(),
