@@ -16,13 +16,15 @@ pub trait Entity: Copy + Eq + Hash + fmt::Debug {
     fn index(self) -> usize;
 }
 
+/// Declares a typed id with the prefix that it is shown with.
+#[macro_export]
 macro_rules! entity {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(u32);
 
-        impl Entity for $name {
+        impl $crate::Entity for $name {
             fn new(index: usize) -> Self {
                 assert!(index < u32::MAX as usize, "arena is full");
                 Self(index as u32)
@@ -32,8 +34,8 @@ macro_rules! entity {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, concat!($prefix, "{}"), self.0)
             }
         }

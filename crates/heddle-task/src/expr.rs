@@ -1,0 +1,212 @@
+//! Scalar expressions: what one point of an iteration space computes, and every index and size.
+//!
+//! Expressions are hash-consed in one [`Pool`] a program, so that equal ones have equal ids; building one simplifies it.
+//! They are pure but for [`Expr::Load`], whose value is that of the buffer when the task runs.
+
+use std::collections::HashMap;
+
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{Arena, DType};
+
+use crate::program::{Buffer, Local};
+
+heddle_ir::entity!(
+    /// A scalar expression of a [`Pool`].
+    ExprId, "e"
+);
+
+/// A scalar expression. Indices and sizes are `i64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expr {
+    /// A number of this type, as the bits of its little-endian form, zero-extended.
+    Num(DType, u64),
+    /// A variable that each unit holds: an axis of an iteration space, a loop's iteration, a size, a scalar.
+    Local(Local),
+    /// The element at this offset, counted in elements.
+    Load(Buffer, ExprId),
+    /// An elementwise op on a value of this type.
+    Unary(UnaryOp, DType, ExprId),
+    /// An elementwise op on two values of this type.
+    Binary(BinaryOp, DType, ExprId, ExprId),
+    /// A comparison of two values of this type; `bool`.
+    Compare(CompareOp, DType, ExprId, ExprId),
+    /// Of two values of this type the one that the first operand, a `bool`, says. Both are evaluated: what they load must be
+    /// memory.
+    Select(DType, ExprId, ExprId, ExprId),
+    /// From one type to another, as [`heddle_ir::Op::Cast`].
+    Cast(DType, DType, ExprId),
+    /// An index into an axis of this size: a negative one counts from the end; out of range stops the run.
+    Index(ExprId, ExprId),
+}
+
+/// All expressions of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    exprs: Arena<ExprId, Expr>,
+    ids: HashMap<Expr, ExprId>,
+}
+
+impl std::ops::Index<ExprId> for Pool {
+    type Output = Expr;
+    fn index(&self, id: ExprId) -> &Expr {
+        &self.exprs[id]
+    }
+}
+
+impl Pool {
+    /// The expression as it is.
+    pub fn add(&mut self, expr: Expr) -> ExprId {
+        *self
+            .ids
+            .entry(expr)
+            .or_insert_with(|| self.exprs.push(expr))
+    }
+
+    /// An `i64`.
+    pub fn int(&mut self, value: i64) -> ExprId {
+        self.add(Expr::Num(DType::I64, value as u64))
+    }
+
+    /// A unit's variable.
+    pub fn local(&mut self, local: Local) -> ExprId {
+        self.add(Expr::Local(local))
+    }
+
+    /// The value, if it is an `i64` constant.
+    pub fn as_int(&self, id: ExprId) -> Option<i64> {
+        match self[id] {
+            Expr::Num(DType::I64, bits) => Some(bits as i64),
+            _ => None,
+        }
+    }
+
+    /// The sum of two `i64`.
+    pub fn sum(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinaryOp::Add, DType::I64, a, b)
+    }
+
+    /// The product of two `i64`.
+    pub fn product(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinaryOp::Mul, DType::I64, a, b)
+    }
+
+    /// The product of many `i64`.
+    pub fn product_of(&mut self, factors: &[ExprId]) -> ExprId {
+        let one = self.int(1);
+        factors.iter().fold(one, |p, &f| self.product(p, f))
+    }
+
+    /// An elementwise op, simplified where that is exact.
+    pub fn binary(&mut self, op: BinaryOp, dtype: DType, a: ExprId, b: ExprId) -> ExprId {
+        if dtype == DType::I64
+            && let Some(simple) = self.simplify(op, a, b)
+        {
+            return simple;
+        }
+        self.add(Expr::Binary(op, dtype, a, b))
+    }
+
+    /// A choice; none when both or the condition are known.
+    pub fn select(&mut self, dtype: DType, cond: ExprId, a: ExprId, b: ExprId) -> ExprId {
+        match self[cond] {
+            Expr::Num(_, bits) => {
+                if bits != 0 {
+                    a
+                } else {
+                    b
+                }
+            }
+            _ if a == b => a,
+            _ => self.add(Expr::Select(dtype, cond, a, b)),
+        }
+    }
+
+    /// A comparison; a constant where both operands are.
+    pub fn compare(&mut self, op: CompareOp, dtype: DType, a: ExprId, b: ExprId) -> ExprId {
+        if let (DType::I64, Some(x), Some(y)) = (dtype, self.as_int(a), self.as_int(b)) {
+            let truth = match op {
+                CompareOp::Eq => x == y,
+                CompareOp::Ne => x != y,
+                CompareOp::Lt => x < y,
+                CompareOp::Le => x <= y,
+                CompareOp::Gt => x > y,
+                CompareOp::Ge => x >= y,
+            };
+            return self.add(Expr::Num(DType::Bool, truth as u64));
+        }
+        self.add(Expr::Compare(op, dtype, a, b))
+    }
+
+    /// A conversion; nothing for the same type.
+    pub fn cast(&mut self, from: DType, to: DType, a: ExprId) -> ExprId {
+        if from == to {
+            return a;
+        }
+        if let (DType::Bool, Some(x)) = (to, self.as_int(a)) {
+            return self.add(Expr::Num(DType::Bool, (x != 0) as u64));
+        }
+        self.add(Expr::Cast(from, to, a))
+    }
+
+    /// An index into an axis; checked at run time unless it is known to be inside.
+    pub fn index(&mut self, index: ExprId, size: ExprId) -> ExprId {
+        if let (Some(i), Some(n)) = (self.as_int(index), self.as_int(size)) {
+            let i = if i < 0 { i + n } else { i };
+            if (0..n).contains(&i) {
+                return self.int(i);
+            }
+        }
+        self.add(Expr::Index(index, size))
+    }
+
+    /// Calls `visit` with the expression and all that it is made of; each once.
+    pub fn walk(&self, root: ExprId, visit: &mut dyn FnMut(ExprId, Expr)) {
+        let mut seen = std::collections::HashSet::new();
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let expr = self[id];
+            visit(id, expr);
+            match expr {
+                Expr::Num(..) | Expr::Local(_) => {}
+                Expr::Load(_, a) | Expr::Unary(_, _, a) | Expr::Cast(_, _, a) => open.push(a),
+                Expr::Binary(_, _, a, b) | Expr::Compare(_, _, a, b) | Expr::Index(a, b) => {
+                    open.extend([a, b]);
+                }
+                Expr::Select(_, a, b, c) => open.extend([a, b, c]),
+            }
+        }
+    }
+
+    fn simplify(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> Option<ExprId> {
+        let (x, y) = (self.as_int(a), self.as_int(b));
+        match (op, x, y) {
+            (BinaryOp::Add, Some(x), Some(y)) => Some(self.int(x.wrapping_add(y))),
+            (BinaryOp::Sub, Some(x), Some(y)) => Some(self.int(x.wrapping_sub(y))),
+            (BinaryOp::Mul, Some(x), Some(y)) => Some(self.int(x.wrapping_mul(y))),
+            (BinaryOp::Div, Some(x), Some(y)) if y > 0 => Some(self.int(x / y)),
+            (BinaryOp::Mod, Some(x), Some(y)) if y > 0 => Some(self.int(x.rem_euclid(y))),
+            (BinaryOp::Max, Some(x), Some(y)) => Some(self.int(x.max(y))),
+            (BinaryOp::Min, Some(x), Some(y)) => Some(self.int(x.min(y))),
+            (BinaryOp::Add, Some(0), _) | (BinaryOp::Mul, Some(1), _) => Some(b),
+            (BinaryOp::Add | BinaryOp::Sub, _, Some(0)) => Some(a),
+            (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) => Some(a),
+            (BinaryOp::Mul, Some(0), _) => Some(a),
+            (BinaryOp::Mul, _, Some(0)) => Some(b),
+            (BinaryOp::Mod, _, Some(1)) => Some(self.int(0)),
+            (BinaryOp::Max | BinaryOp::Min, ..) if a == b => Some(a),
+            // (e + c1) + c2, for offsets that pile up.
+            (BinaryOp::Add, None, Some(y)) => match self[a] {
+                Expr::Binary(BinaryOp::Add, DType::I64, e, c) => {
+                    let c = self.as_int(c)?;
+                    let c = self.int(c.wrapping_add(y));
+                    Some(self.sum(e, c))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

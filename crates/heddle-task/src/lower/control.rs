@@ -1,0 +1,284 @@
+//! Lowers branches and loops.
+//!
+//! Conditions, trip counts and carried values of a few elements are variables of each unit; all units compute them alike
+//! and take the same path. A larger carried value is a buffer; the next value is written to another one, and the end of an
+//! iteration exchanges the two. An update in place (scatter, update-slice) writes the carried buffer itself when nobody reads the old value.
+
+use heddle_ir::{DType, Entity, Inst, Type};
+
+use super::{FEW, Lowerer, Result};
+use crate::expr::ExprId;
+use crate::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
+use crate::value::{Val, linear};
+
+/// A carried value in the body.
+enum Carried {
+    /// Variables of each unit, for each element.
+    Few(Vec<Local>),
+    /// A buffer.
+    Cell(Buffer),
+}
+
+impl Lowerer<'_> {
+    /// Lowers an `if`.
+    pub(super) fn branch(&mut self, inst: Inst) -> Result<Vec<Val>> {
+        let data = &self.f.insts[inst];
+        let cond = self.values[&data.args[0]].clone();
+        let cond = self.scalar(&cond)?;
+        let name = self.name.clone();
+        let mut results = vec![];
+        for &value in &data.results {
+            let ty = self.f.ty(value).clone();
+            let Type::Tensor(t) = &ty else {
+                return self.fail("gives a sequence or optional");
+            };
+            let shape = self.shape_of(&ty)?;
+            let buffer = self.scratch(t.dtype, &shape)?;
+            results.push(Val::Stored {
+                buffer,
+                dtype: t.dtype,
+                shape,
+            });
+        }
+        let mut arms = vec![];
+        for &region in &data.regions {
+            let outside = std::mem::take(&mut self.block);
+            let yields = self.region(region)?;
+            self.name.clone_from(&name);
+            for (value, result) in yields.iter().zip(&results) {
+                if let Val::Stored { buffer, .. } = result {
+                    self.store_into(value, *buffer);
+                }
+            }
+            arms.push(std::mem::replace(&mut self.block, outside));
+        }
+        let otherwise = arms.pop().unwrap_or_default();
+        let then = arms.pop().unwrap_or_default();
+        self.block.push(Stmt::If {
+            cond,
+            then,
+            otherwise,
+        });
+        Ok(results)
+    }
+
+    /// Lowers a `loop`.
+    pub(super) fn repeat(
+        &mut self,
+        inst: Inst,
+        has_trip: bool,
+        has_cond: bool,
+    ) -> Result<Vec<Val>> {
+        let data = &self.f.insts[inst];
+        let body = &self.f.regions[data.regions[0]];
+        let name = self.name.clone();
+        let mut args = data
+            .args
+            .iter()
+            .map(|v| self.values[v].clone())
+            .collect::<Vec<_>>();
+        let trip = match has_trip {
+            true => Some(self.scalar(&args.remove(0))?),
+            false => None,
+        };
+        let cond = match has_cond {
+            true => {
+                let first = self.scalar(&args.remove(0))?;
+                let local = self.variable(DType::Bool, "go");
+                self.block.push(Stmt::Let(local, first));
+                Some(local)
+            }
+            false => None,
+        };
+        let stacked = &data.results[args.len()..];
+        if has_cond && !stacked.is_empty() {
+            return self.fail("stacks results of a loop that a condition ends");
+        }
+        let iteration = self.variable(DType::I64, "iteration");
+        let stacks = stacked
+            .iter()
+            .map(|&v| self.stack(v))
+            .collect::<Result<Vec<_>>>()?;
+
+        let index = self.program.pool.local(iteration);
+        let counter = Val::Scalars {
+            dtype: DType::I64,
+            shape: vec![],
+            elems: vec![index],
+        };
+        self.values.insert(body.params[0], counter);
+        let mut carried = vec![];
+        for (&param, first) in body.params[1..].iter().zip(&args) {
+            let (slot, val) = self.enter(param, first)?;
+            carried.push(slot);
+            self.values.insert(param, val);
+        }
+        let cells = carried
+            .iter()
+            .zip(&body.params[1..])
+            .filter_map(|(c, p)| match c {
+                Carried::Cell(b) if self.uses.get(p) == Some(&1) => Some(*b),
+                _ => None,
+            });
+        let outer_cells = std::mem::replace(&mut self.in_place, cells.collect());
+        let outside = std::mem::take(&mut self.block);
+        let first_inner = self.program.buffers.len();
+
+        let mut yields = self.region(data.regions[0])?;
+        self.name.clone_from(&name);
+        if let Some(local) = cond {
+            let next = self.scalar(&yields.remove(0))?;
+            self.block.push(Stmt::Let(local, next));
+        }
+        for ((buffer, shape), val) in stacks.iter().zip(&yields[carried.len()..]) {
+            self.push(val, *buffer, shape, index);
+        }
+        self.advance(&carried, &yields[..carried.len()], first_inner)?;
+
+        let inner = std::mem::replace(&mut self.block, outside);
+        self.in_place = outer_cells;
+        self.block.push(Stmt::Loop {
+            iteration,
+            trip,
+            cond,
+            body: inner,
+            name,
+        });
+        let mut results: Vec<_> = body.params[1..]
+            .iter()
+            .map(|p| self.values[p].clone())
+            .collect();
+        for ((buffer, shape), &value) in stacks.into_iter().zip(stacked) {
+            let Type::Tensor(t) = self.f.ty(value) else {
+                return self.fail("stacks sequences");
+            };
+            results.push(Val::Stored {
+                buffer,
+                dtype: t.dtype,
+                shape,
+            });
+        }
+        Ok(results)
+    }
+
+    /// Gives a carried value its place and first value; what the body sees.
+    fn enter(&mut self, param: heddle_ir::Value, first: &Val) -> Result<(Carried, Val)> {
+        let ty = self.f.ty(param).clone();
+        let Type::Tensor(t) = &ty else {
+            return self.fail("carries a sequence or optional");
+        };
+        let shape = self.shape_of(&ty)?;
+        let probe = Val::Scalars {
+            dtype: t.dtype,
+            shape: shape.clone(),
+            elems: vec![],
+        };
+        if let Some(count) = self.few(&probe).filter(|n| *n <= FEW) {
+            let Val::Scalars { elems, .. } = self.let_elements(first, count) else {
+                return self.fail("scalars are needed");
+            };
+            let locals: Vec<_> = elems
+                .iter()
+                .map(|&e| {
+                    let local = self.variable(t.dtype, "carried");
+                    self.block.push(Stmt::Let(local, e));
+                    local
+                })
+                .collect();
+            let elems = locals.iter().map(|&l| self.program.pool.local(l)).collect();
+            return Ok((
+                Carried::Few(locals),
+                Val::Scalars {
+                    dtype: t.dtype,
+                    shape,
+                    elems,
+                },
+            ));
+        }
+        let buffer = self.scratch(t.dtype, &shape)?;
+        self.store_into(first, buffer);
+        Ok((
+            Carried::Cell(buffer),
+            Val::Stored {
+                buffer,
+                dtype: t.dtype,
+                shape,
+            },
+        ))
+    }
+
+    /// Moves to the next values: all are computed before any place changes. Buffers from `first_inner` on were made by the
+    /// body: the next value that lies in one is there already.
+    fn advance(&mut self, carried: &[Carried], next: &[Val], first_inner: usize) -> Result<()> {
+        let (mut swaps, mut lets): (Vec<(Buffer, Buffer)>, Vec<_>) = (vec![], vec![]);
+        for (slot, val) in carried.iter().zip(next) {
+            match slot {
+                Carried::Few(locals) => {
+                    let Val::Scalars { elems, dtype, .. } =
+                        self.let_elements(val, locals.len() as i64)
+                    else {
+                        return self.fail("scalars are needed");
+                    };
+                    for (&local, e) in locals.iter().zip(elems) {
+                        // Another carried variable may be the next value of this one.
+                        let copy = self.variable(dtype, "next");
+                        self.block.push(Stmt::Let(copy, e));
+                        lets.push((local, copy));
+                    }
+                }
+                Carried::Cell(cell) => match val {
+                    Val::Stored { buffer, .. } if buffer == cell => {}
+                    Val::Stored { buffer, .. }
+                        if buffer.index() >= first_inner
+                            && self.is_scratch(*buffer)
+                            && swaps.iter().all(|s| s.1 != *buffer) =>
+                    {
+                        swaps.push((*cell, *buffer));
+                    }
+                    val => {
+                        let shape = val.shape().to_vec();
+                        let other = self.scratch(val.dtype(), &shape)?;
+                        self.store_into(val, other);
+                        swaps.push((*cell, other));
+                    }
+                },
+            }
+        }
+        self.block
+            .extend(swaps.into_iter().map(|(a, b)| Stmt::Swap(a, b)));
+        for (local, copy) in lets {
+            let copy = self.program.pool.local(copy);
+            self.block.push(Stmt::Let(local, copy));
+        }
+        Ok(())
+    }
+
+    fn is_scratch(&self, buffer: Buffer) -> bool {
+        matches!(self.program.buffers[buffer].kind, BufferKind::Scratch)
+    }
+
+    fn stack(&mut self, value: heddle_ir::Value) -> Result<(Buffer, Vec<ExprId>)> {
+        let ty = self.f.ty(value).clone();
+        let shape = self.shape_of(&ty)?;
+        let Type::Tensor(t) = &ty else {
+            return self.fail("stacks sequences");
+        };
+        Ok((self.scratch(t.dtype, &shape)?, shape))
+    }
+
+    /// Writes one element of a stacked result.
+    fn push(&mut self, val: &Val, buffer: Buffer, shape: &[ExprId], iteration: ExprId) {
+        let (axes, index) = self.space(val.shape(), 0);
+        let pool = &mut self.program.pool;
+        let value = val.read(pool, &index);
+        let place = [&[iteration], index.as_slice()].concat();
+        let offset = linear(pool, shape, &place);
+        self.run(
+            axes,
+            Body::Map {
+                store: Store { buffer, offset },
+                value,
+            },
+        );
+    }
+}

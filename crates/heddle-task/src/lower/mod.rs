@@ -1,0 +1,359 @@
+//! Lowers graph IR to a [`UProgram`].
+//!
+//! Regions are lowered top-down in order. Elementwise and view ops only build [`Val::Lazy`] expressions; reductions, contractions
+//! and updates become uOperators; what they produce, what is used more than once and costs something, and what
+//! crosses a region's border is stored. Values of a few elements are computed by every unit for itself.
+//!
+//! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
+
+mod control;
+mod ops;
+mod size;
+
+use std::collections::HashMap;
+
+use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{
+    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, Stmt, Store,
+    UProgram,
+};
+use crate::value::{Val, linear};
+
+/// What a lowering cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{node}: {reason}")]
+pub struct LowerError {
+    /// The instruction's origin, or the op's name.
+    pub node: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Values of at most this many elements are computed by every unit for itself where that takes no reduction.
+const FEW: i64 = 8;
+
+/// Expressions of more elementwise ops are stored rather than repeated in a second reader.
+const REPEATED_WORK: usize = 0;
+
+/// Expressions are cut by storing them at this depth, so that text and recursion stay bounded.
+const MAX_DEPTH: usize = 48;
+
+/// Lowers the entry function. Other functions must have been inlined.
+pub fn lower(module: &Module) -> Result<UProgram> {
+    let f = module.entry();
+    let mut lowerer = Lowerer {
+        f,
+        program: UProgram::default(),
+        values: HashMap::new(),
+        uses: count_uses(f),
+        sizes: HashMap::new(),
+        axes: vec![],
+        block: vec![],
+        name: String::new(),
+        in_place: vec![],
+    };
+    lowerer.entry()?;
+    Ok(lowerer.program)
+}
+
+/// A result of lowering.
+pub type Result<T> = std::result::Result<T, LowerError>;
+
+struct Lowerer<'m> {
+    f: &'m Function,
+    program: UProgram,
+    values: HashMap<Value, Val>,
+    uses: HashMap<Value, usize>,
+    sizes: HashMap<String, Local>,
+    /// The variables of axes, shared by all operators.
+    axes: Vec<Local>,
+    /// The statements of the block that is being built.
+    block: Vec<Stmt>,
+    /// The origin of the instruction that is being lowered.
+    name: String,
+    /// Buffers of carried values, which may be written in place.
+    in_place: Vec<Buffer>,
+}
+
+impl Lowerer<'_> {
+    fn entry(&mut self) -> Result<()> {
+        let f = self.f;
+        for (i, (name, ty)) in f.sig.params.iter().enumerate() {
+            let Type::Tensor(t) = ty else {
+                return self.fail("takes no sequences or optionals");
+            };
+            for d in t.shape.iter().flatten() {
+                if let Some(sym) = d.as_expr().and_then(|e| e.as_sym()) {
+                    self.named_size(sym);
+                }
+            }
+            let shape = self.shape_of(ty)?;
+            let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
+            self.program.inputs.push(Port {
+                name: name.clone(),
+                buffer,
+                shape: shape.clone(),
+            });
+            let param = f.regions[f.body].params[i];
+            self.values.insert(
+                param,
+                Val::Stored {
+                    buffer,
+                    dtype: t.dtype,
+                    shape,
+                },
+            );
+        }
+        let yields = self.region(f.body)?;
+        for ((name, _), value) in f.sig.results.iter().zip(yields) {
+            let shape = value.shape().to_vec();
+            let buffer = self.buffer(value.dtype(), &shape, BufferKind::Output, name)?;
+            self.store_into(&value, buffer);
+            self.program.outputs.push(Port {
+                name: name.clone(),
+                buffer,
+                shape,
+            });
+        }
+        self.program.body = std::mem::take(&mut self.block);
+        Ok(())
+    }
+
+    /// Lowers a region's instructions into the present block; returns what it yields.
+    fn region(&mut self, region: Region) -> Result<Vec<Val>> {
+        let data = &self.f.regions[region];
+        for &inst in &data.insts {
+            self.inst(inst)?;
+        }
+        Ok(data.yields.iter().map(|v| self.values[v].clone()).collect())
+    }
+
+    fn inst(&mut self, inst: Inst) -> Result<()> {
+        let data = &self.f.insts[inst];
+        self.name = data
+            .loc
+            .as_ref()
+            .map_or(data.op.name().to_string(), |l| l.to_string());
+        let results = match &data.op {
+            Op::If => self.branch(inst)?,
+            Op::Loop { trip, cond } => self.repeat(inst, *trip, *cond)?,
+            op => {
+                let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
+                self.op(inst, op, &args)?
+            }
+        };
+        for (&value, val) in data.results.iter().zip(results) {
+            let uses = self.uses.get(&value).copied().unwrap_or(0);
+            let val = match uses {
+                0 | 1 if val.depth() < MAX_DEPTH => val,
+                _ if val.work() > REPEATED_WORK || val.depth() >= MAX_DEPTH => self.hold(&val)?,
+                _ => val,
+            };
+            self.values.insert(value, val);
+        }
+        Ok(())
+    }
+
+    // ---- storing
+
+    /// The value stored, or held by every unit if it has few elements: cheap to read any number of times.
+    fn hold(&mut self, val: &Val) -> Result<Val> {
+        match self.few(val) {
+            Some(count) => Ok(self.let_elements(val, count)),
+            None => self.stored(val),
+        }
+    }
+
+    /// The value in memory.
+    fn stored(&mut self, val: &Val) -> Result<Val> {
+        if let Val::Stored { .. } = val {
+            return Ok(val.clone());
+        }
+        let (dtype, shape) = (val.dtype(), val.shape().to_vec());
+        let buffer = self.scratch(dtype, &shape)?;
+        self.store_into(val, buffer);
+        Ok(Val::Stored {
+            buffer,
+            dtype,
+            shape,
+        })
+    }
+
+    /// Writes all elements of a value.
+    fn store_into(&mut self, val: &Val, buffer: Buffer) {
+        let shape = val.shape().to_vec();
+        let (axes, index) = self.space(&shape, 0);
+        let pool = &mut self.program.pool;
+        let value = val.read(pool, &index);
+        let offset = linear(pool, &shape, &index);
+        self.run(
+            axes,
+            Body::Map {
+                store: Store { buffer, offset },
+                value,
+            },
+        );
+    }
+
+    /// Every element in a variable of each unit.
+    fn let_elements(&mut self, val: &Val, count: i64) -> Val {
+        if let Val::Scalars { .. } = val {
+            return val.clone();
+        }
+        let (dtype, shape) = (val.dtype(), val.shape().to_vec());
+        let mut elems = vec![];
+        for k in 0..count {
+            let k = self.program.pool.int(k);
+            let index: &[ExprId] = if shape.is_empty() { &[] } else { &[k] };
+            let expr = val.read(&mut self.program.pool, index);
+            elems.push(self.let_expr(dtype, expr));
+        }
+        Val::Scalars {
+            dtype,
+            shape,
+            elems,
+        }
+    }
+
+    /// A scalar as an expression that every unit may evaluate at any time.
+    fn scalar(&mut self, val: &Val) -> Result<ExprId> {
+        let Val::Scalars { elems, .. } = self.let_elements(val, 1) else {
+            return self.fail("a scalar is needed");
+        };
+        Ok(elems[0])
+    }
+
+    /// A variable of each unit; constants and variables stay what they are.
+    fn let_expr(&mut self, dtype: DType, expr: ExprId) -> ExprId {
+        if matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_)) {
+            return expr;
+        }
+        let local = self.variable(dtype, "x");
+        self.block.push(Stmt::Let(local, expr));
+        self.program.pool.local(local)
+    }
+
+    /// The number of elements when it is known, small, and the rank at most 1.
+    fn few(&self, val: &Val) -> Option<i64> {
+        match val.shape() {
+            [] => Some(1),
+            [n] => self.program.pool.as_int(*n).filter(|n| *n <= FEW),
+            _ => None,
+        }
+    }
+
+    // ---- making parts
+
+    /// Axes for an iteration space, from this depth on, and the index that their variables make. An axis of size 1 is
+    /// none: its index is 0.
+    fn space(&mut self, shape: &[ExprId], depth: usize) -> (Vec<(Local, ExprId)>, Vec<ExprId>) {
+        while self.axes.len() < depth + shape.len() {
+            let name = format!("i{}", self.axes.len());
+            let data = LocalData {
+                dtype: DType::I64,
+                kind: LocalKind::Axis,
+                name,
+            };
+            self.axes.push(self.program.locals.push(data));
+        }
+        let (mut axes, mut index) = (vec![], vec![]);
+        for (&local, &size) in self.axes[depth..].iter().zip(shape) {
+            if self.program.pool.as_int(size) == Some(1) {
+                index.push(self.program.pool.int(0));
+            } else {
+                index.push(self.program.pool.local(local));
+                axes.push((local, size));
+            }
+        }
+        (axes, index)
+    }
+
+    fn run(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
+        let split = (!axes.is_empty()).then_some(0);
+        let op = Operator {
+            axes,
+            split,
+            body,
+            name: self.name.clone(),
+        };
+        let id = self.program.operators.push(op);
+        self.block.push(Stmt::Run(id));
+    }
+
+    fn scratch(&mut self, dtype: DType, shape: &[ExprId]) -> Result<Buffer> {
+        let name = self.name.clone();
+        self.buffer(dtype, shape, BufferKind::Scratch, &name)
+    }
+
+    fn buffer(
+        &mut self,
+        dtype: DType,
+        shape: &[ExprId],
+        kind: BufferKind,
+        name: &str,
+    ) -> Result<Buffer> {
+        let computable = matches!(dtype, DType::F32 | DType::F64 | DType::Bool) || dtype.is_int();
+        if !computable {
+            return self.fail(&format!("{dtype} is not compiled yet"));
+        }
+        let len = self.program.pool.product_of(shape);
+        let data = BufferData {
+            dtype,
+            len,
+            kind,
+            name: name.to_string(),
+        };
+        Ok(self.program.buffers.push(data))
+    }
+
+    fn variable(&mut self, dtype: DType, name: &str) -> Local {
+        let data = LocalData {
+            dtype,
+            kind: LocalKind::Variable,
+            name: name.into(),
+        };
+        self.program.locals.push(data)
+    }
+
+    fn fail<T>(&self, reason: &str) -> Result<T> {
+        Err(LowerError {
+            node: self.name.clone(),
+            reason: reason.into(),
+        })
+    }
+}
+
+/// How often each value is read; reading it in a region that may run many times counts twice.
+fn count_uses(f: &Function) -> HashMap<Value, usize> {
+    let mut uses = HashMap::new();
+    let mut depth = HashMap::new();
+    visit(f, f.body, 0, &mut uses, &mut depth);
+    uses
+}
+
+fn visit(
+    f: &Function,
+    region: Region,
+    level: usize,
+    uses: &mut HashMap<Value, usize>,
+    depth: &mut HashMap<Value, usize>,
+) {
+    let data = &f.regions[region];
+    depth.extend(data.params.iter().map(|&v| (v, level)));
+    let mut count = |v: Value, depth: &HashMap<Value, usize>| {
+        *uses.entry(v).or_insert(0) += if depth.get(&v) == Some(&level) { 1 } else { 2 };
+    };
+    for &inst in &data.insts {
+        f.insts[inst].args.iter().for_each(|&v| count(v, depth));
+        depth.extend(f.insts[inst].results.iter().map(|&v| (v, level)));
+    }
+    data.yields.iter().for_each(|&v| count(v, depth));
+    for &inst in &data.insts {
+        f.insts[inst]
+            .regions
+            .iter()
+            .for_each(|&r| visit(f, r, level + 1, uses, depth));
+    }
+}

@@ -1,0 +1,238 @@
+//! The uProgram: what all units execute together.
+//!
+//! ```text
+//! block    = statement*
+//! statement = run OPERATOR             each unit runs its share of the uTasks
+//!           | let LOCAL = expr         each unit computes it for itself
+//!           | loop / if                each unit takes the same path
+//!           | swap BUFFER BUFFER       what two buffers name is exchanged
+//!           | sync                     no unit goes on before all have come here
+//! ```
+//!
+//! Control flow is executed by every unit (Cocktailer §3.1: a control-flow uTask on each unit), so it costs no
+//! communication; conditions and sizes are locals that all units compute alike.
+
+use heddle_ir::op::{Extreme, ReduceOp};
+use heddle_ir::{Arena, DType, Tensor};
+
+use crate::expr::{ExprId, Pool};
+
+heddle_ir::entity!(
+    /// A name for memory; loops exchange what names stand for.
+    Buffer, "b"
+);
+heddle_ir::entity!(
+    /// A variable that each unit holds for itself.
+    Local, "l"
+);
+heddle_ir::entity!(
+    /// A uOperator.
+    OperatorId, "op"
+);
+
+/// A program for any number of units.
+#[derive(Clone, Debug, Default)]
+pub struct UProgram {
+    /// All expressions.
+    pub pool: Pool,
+    /// All buffers.
+    pub buffers: Arena<Buffer, BufferData>,
+    /// All variables.
+    pub locals: Arena<Local, LocalData>,
+    /// All uOperators.
+    pub operators: Arena<OperatorId, Operator>,
+    /// The named sizes of a launch, in the order in which they are given.
+    pub sizes: Vec<(String, Local)>,
+    /// The inputs: buffers with their shapes.
+    pub inputs: Vec<Port>,
+    /// The outputs: buffers with their shapes.
+    pub outputs: Vec<Port>,
+    /// What is executed.
+    pub body: Vec<Stmt>,
+}
+
+/// An input or output.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its name in the model.
+    pub name: String,
+    /// Where it lies.
+    pub buffer: Buffer,
+    /// The size of each axis.
+    pub shape: Vec<ExprId>,
+}
+
+/// Memory.
+#[derive(Clone, Debug)]
+pub struct BufferData {
+    /// The element type.
+    pub dtype: DType,
+    /// How many elements; an expression over named sizes.
+    pub len: ExprId,
+    /// Whose it is.
+    pub kind: BufferKind,
+    /// What people know it as.
+    pub name: String,
+}
+
+/// Whose memory it is.
+#[derive(Clone, Debug)]
+pub enum BufferKind {
+    /// The caller's, to read.
+    Input,
+    /// The caller's, to write.
+    Output,
+    /// The program's, to read.
+    Constant(Tensor),
+    /// Working memory of a launch.
+    Scratch,
+}
+
+/// A unit's variable.
+#[derive(Clone, Debug)]
+pub struct LocalData {
+    /// Its type.
+    pub dtype: DType,
+    /// What it is for.
+    pub kind: LocalKind,
+    /// What people know it as.
+    pub name: String,
+}
+
+/// What a variable is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalKind {
+    /// An axis of an iteration space; operators share them, by depth.
+    Axis,
+    /// A named size of the launch.
+    Size,
+    /// Set by `let` or a loop: another value each time.
+    Variable,
+}
+
+/// A uOperator: an iteration space, cut into uTasks, and what each point computes (DESIGN, "From ops to uOperators").
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// The parallel axes, outermost first, with their sizes. Any order of points gives the same result.
+    pub axes: Vec<(Local, ExprId)>,
+    /// The axis that is dealt out to units, in contiguous shares; `None`: one unit does it all.
+    pub split: Option<usize>,
+    /// What a point does.
+    pub body: Body,
+    /// The model's node.
+    pub name: String,
+}
+
+/// What a point of an iteration space does.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// `out[offset] = value`.
+    Map {
+        /// Where it goes.
+        store: Store,
+        /// What.
+        value: ExprId,
+    },
+    /// `out[offset] = reduction of value over the axes`.
+    Fold {
+        /// How elements combine.
+        kind: ReduceOp,
+        /// The elements' type.
+        dtype: DType,
+        /// The axes, outermost first, with their sizes.
+        axes: Vec<(Local, ExprId)>,
+        /// What is combined.
+        value: ExprId,
+        /// Where the result goes.
+        store: Store,
+        /// Whether the innermost parallel axis reads contiguous memory and is best kept in vector registers
+        /// across the reduction (as the columns of a matrix product).
+        columns: bool,
+    },
+    /// `out[offset] = index of the extreme value along the axis`.
+    ArgFold {
+        /// Which end.
+        kind: Extreme,
+        /// Of equal ones the last.
+        last: bool,
+        /// The axis and its size.
+        axis: (Local, ExprId),
+        /// What is compared.
+        value: ExprId,
+        /// Its type.
+        dtype: DType,
+        /// Where the index goes.
+        store: Store,
+    },
+}
+
+/// Where a point's result goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// The element.
+    pub offset: ExprId,
+}
+
+/// A statement that every unit executes.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// Each unit runs its share.
+    Run(OperatorId),
+    /// Each unit computes a value for itself.
+    Let(Local, ExprId),
+    /// What two buffers name is exchanged.
+    Swap(Buffer, Buffer),
+    /// A counted loop with an exit.
+    Loop {
+        /// The iteration, from 0.
+        iteration: Local,
+        /// How often at most, if there is a limit.
+        trip: Option<ExprId>,
+        /// A `bool` that is looked at before each iteration.
+        cond: Option<Local>,
+        /// What is repeated.
+        body: Vec<Stmt>,
+        /// The node.
+        name: String,
+    },
+    /// A branch.
+    If {
+        /// A `bool`.
+        cond: ExprId,
+        /// If so.
+        then: Vec<Stmt>,
+        /// If not.
+        otherwise: Vec<Stmt>,
+    },
+    /// No unit goes on before all have come here.
+    Sync,
+}
+
+impl Body {
+    /// Where the result goes.
+    pub fn store(&self) -> Store {
+        match self {
+            Body::Map { store, .. } | Body::Fold { store, .. } | Body::ArgFold { store, .. } => {
+                *store
+            }
+        }
+    }
+
+    /// All expressions that a point evaluates.
+    pub fn exprs(&self) -> Vec<ExprId> {
+        match self {
+            Body::Map { store, value } => vec![*value, store.offset],
+            Body::Fold {
+                axes, value, store, ..
+            } => {
+                let sizes = axes.iter().map(|a| a.1);
+                sizes.chain([*value, store.offset]).collect()
+            }
+            Body::ArgFold {
+                axis, value, store, ..
+            } => vec![axis.1, *value, store.offset],
+        }
+    }
+}
