@@ -1,0 +1,14 @@
+//! The C-family writer: uPrograms as source text.
+//!
+//! [`write`](fn@write) walks a uProgram once. What differs between targets stands in a [`Dialect`], a table; the walk never asks which
+//! target it writes for. Identifiers are generated; names from the model appear in comments only, with everything but
+//! plain characters taken out.
+
+mod dialect;
+mod operator;
+mod program;
+mod scalar;
+mod text;
+
+pub use dialect::{C, Dialect};
+pub use program::{Emitted, write};

@@ -1,0 +1,278 @@
+//! Writes a whole program: helpers, operators, the plan of its memory, and the control flow that every unit executes.
+
+use bytes::Bytes;
+use heddle_ir::Entity;
+use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, Stmt};
+use heddle_task::{ExprId, UProgram};
+
+use crate::dialect::Dialect;
+use crate::operator::{self, Arguments};
+use crate::scalar::{Scalars, bare, name};
+use crate::text::{Text, plain};
+
+/// A program as text.
+pub struct Emitted {
+    /// The source.
+    pub source: String,
+    /// What `env->constants` must point to. None is empty: a load whose value is not used may still be done.
+    pub constants: Vec<Bytes>,
+    /// For each site that an error may name: the model's node.
+    pub sites: Vec<String>,
+}
+
+/// Writes a program for a target.
+pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
+    let mut w = Writer {
+        program,
+        dialect,
+        text: Text::default(),
+        sites: program
+            .operators
+            .iter()
+            .map(|(_, op)| op.name.clone())
+            .collect(),
+    };
+    let constants = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
+        BufferKind::Constant(t) if t.is_empty() => Some(Bytes::from_static(&[0; 64])),
+        BufferKind::Constant(t) => Some(t.bytes().clone()),
+        _ => None,
+    });
+    let constants: Vec<_> = constants.collect();
+    w.text.line(dialect.prelude.trim_end());
+    w.text.line("");
+    let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
+    let table = w.table_len();
+    w.text.line(format!(
+        "HEDDLE_PROGRAM({inputs}, {outputs}, {}, {}, {table});",
+        constants.len(),
+        program.sizes.len()
+    ));
+    for id in program.operators.keys() {
+        w.text.line("");
+        operator::write(&mut w.text, program, dialect, id);
+    }
+    w.text.line("");
+    w.plan();
+    w.text.line("");
+    w.main();
+    Emitted {
+        source: w.text.finish(),
+        constants,
+        sites: w.sites,
+    }
+}
+
+struct Writer<'p> {
+    program: &'p UProgram,
+    dialect: &'p Dialect,
+    text: Text,
+    sites: Vec<String>,
+}
+
+impl Writer<'_> {
+    /// The table: bytes of each output, bytes of each input, then the offset of each scratch buffer.
+    fn table_len(&self) -> usize {
+        self.program.outputs.len() + self.program.inputs.len() + self.scratch().count()
+    }
+
+    fn scratch(&self) -> impl Iterator<Item = Buffer> {
+        let buffers = self.program.buffers.iter();
+        buffers
+            .filter(|(_, b)| matches!(b.kind, BufferKind::Scratch))
+            .map(|(id, _)| id)
+    }
+
+    fn plan(&mut self) {
+        self.text.line("HEDDLE_PLAN {");
+        self.text.line("(void)sizes;");
+        self.sizes("sizes");
+        self.text.line("int64_t total = 0, bytes;");
+        let ports = self
+            .program
+            .outputs
+            .iter()
+            .chain(&self.program.inputs)
+            .map(|p| p.buffer);
+        let ports: Vec<_> = ports.collect();
+        for (word, buffer) in ports.iter().enumerate() {
+            self.text.line("bytes = 0;");
+            self.reserve("bytes", *buffer);
+            self.text.line("if (bytes < 0) return -1;");
+            let (len, width) = (self.len(*buffer), self.width(*buffer));
+            self.text.line(format!("table[{word}] = {len} * {width};"));
+        }
+        let scratch: Vec<_> = self.scratch().collect();
+        for (k, buffer) in scratch.into_iter().enumerate() {
+            let word = ports.len() + k;
+            self.text.line(format!("table[{word}] = total;"));
+            self.reserve("total", buffer);
+        }
+        self.text.line("return total;");
+        self.text.line("}");
+    }
+
+    fn reserve(&mut self, total: &str, buffer: Buffer) {
+        let (len, width) = (self.len(buffer), self.width(buffer));
+        self.text.line(format!(
+            "heddle_reserve(&{total}, {}, {width});",
+            bare(&len)
+        ));
+    }
+
+    fn width(&self, buffer: Buffer) -> usize {
+        self.program.buffers[buffer].dtype.bits() / 8
+    }
+
+    fn len(&mut self, buffer: Buffer) -> String {
+        self.expr(self.program.buffers[buffer].len, 0)
+    }
+
+    fn sizes(&mut self, from: &str) {
+        for (i, (size, local)) in self.program.sizes.iter().enumerate() {
+            let (v, size) = (name(*local), plain(size));
+            self.text
+                .line(format!("const int64_t {v} = {from}[{i}]; /* {size} */"));
+        }
+    }
+
+    fn main(&mut self) {
+        self.text.line("HEDDLE_MAIN {");
+        self.sizes("env->sizes");
+        self.buffers();
+        self.variables();
+        self.block(&self.program.body);
+        self.shapes();
+        self.text.line("return heddle_poll(env);");
+        self.text.line("}");
+    }
+
+    fn buffers(&mut self) {
+        let ports = self.program.outputs.len() + self.program.inputs.len();
+        let (mut constants, mut scratch) = (0, 0);
+        for (id, data) in self.program.buffers.iter() {
+            let ty = (self.dialect.type_name)(data.dtype);
+            let of = |list: &[Port]| list.iter().position(|p| p.buffer == id);
+            let (constant, place) = match data.kind {
+                BufferKind::Input => {
+                    let i = of(&self.program.inputs).unwrap_or(0);
+                    ("const ", format!("env->inputs[{i}].data"))
+                }
+                BufferKind::Output => {
+                    let i = of(&self.program.outputs).unwrap_or(0);
+                    ("", format!("env->outputs[{i}].data"))
+                }
+                BufferKind::Constant(_) => {
+                    constants += 1;
+                    ("const ", format!("env->constants[{}]", constants - 1))
+                }
+                BufferKind::Scratch => {
+                    scratch += 1;
+                    (
+                        "",
+                        format!(
+                            "(void *)(env->scratch + env->table[{}])",
+                            ports + scratch - 1
+                        ),
+                    )
+                }
+            };
+            let comment = plain(&data.name);
+            self.text.line(format!(
+                "{constant}{ty} *b{} = {place}; /* {comment} */",
+                id.index()
+            ));
+        }
+    }
+
+    fn variables(&mut self) {
+        for (id, data) in self.program.locals.iter() {
+            if data.kind == LocalKind::Variable {
+                let ty = (self.dialect.type_name)(data.dtype);
+                self.text.line(format!(
+                    "{ty} {} = 0; /* {} */",
+                    name(id),
+                    plain(&data.name)
+                ));
+            }
+        }
+    }
+
+    fn block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Run(id) => {
+                    let args = Arguments::of(self.program, &self.program.operators[*id]);
+                    self.text
+                        .line(format!("op{}({});", id.index(), args.call()));
+                }
+                Stmt::Let(local, expr) => {
+                    let site = self.sites.len() as u32;
+                    self.text.line("{");
+                    let value = self.expr(*expr, site);
+                    self.text
+                        .line(format!("{} = {};", name(*local), bare(&value)));
+                    self.text.line("}");
+                }
+                Stmt::Swap(a, b) => {
+                    let (a, b) = (a.index(), b.index());
+                    self.text.line(format!(
+                        "{{ void *swap = b{a}; b{a} = b{b}; b{b} = swap; }}"
+                    ));
+                }
+                Stmt::Loop {
+                    iteration,
+                    trip,
+                    cond,
+                    body,
+                    name: node,
+                } => {
+                    self.text.line(format!("/* {} */", plain(node)));
+                    let i = name(*iteration);
+                    let trip = trip.map(|t| format!("{i} < {}", self.expr(t, 0)));
+                    let cond = cond.map(name);
+                    let test: Vec<_> = trip.into_iter().chain(cond).collect();
+                    self.text
+                        .line(format!("for ({i} = 0; {}; {i}++) {{", test.join(" && ")));
+                    let site = self.sites.len();
+                    self.sites.push(node.clone());
+                    self.text
+                        .line(format!("HEDDLE_TRY(heddle_iteration(env, {site}, {i}));"));
+                    self.block(body);
+                    self.text.line("}");
+                }
+                Stmt::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    let cond = self.expr(*cond, 0);
+                    self.text.line(format!("if ({}) {{", bare(&cond)));
+                    self.block(then);
+                    self.text.line("} else {");
+                    self.block(otherwise);
+                    self.text.line("}");
+                }
+                Stmt::Sync => self.text.line(self.dialect.sync),
+            }
+        }
+    }
+
+    /// What the program says of its outputs' shapes.
+    fn shapes(&mut self) {
+        self.text.line("if (worker == 0) {");
+        for (i, port) in self.program.outputs.iter().enumerate() {
+            self.text
+                .line(format!("env->outputs[{i}].rank = {};", port.shape.len()));
+            for (k, &size) in port.shape.iter().enumerate() {
+                let size = self.expr(size, 0);
+                self.text
+                    .line(format!("env->outputs[{i}].dims[{k}] = {};", bare(&size)));
+            }
+        }
+        self.text.line("}");
+    }
+
+    fn expr(&mut self, expr: ExprId, site: u32) -> String {
+        Scalars::new(self.program, self.dialect, site, &[expr]).write(&mut self.text, expr)
+    }
+}

@@ -1,0 +1,290 @@
+//! Writes scalar expressions.
+//!
+//! An expression is a graph with shared parts. What is used more than once becomes a variable, and so does what the arms of
+//! a choice load.
+
+use std::collections::HashMap;
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_task::program::{Local, UProgram};
+use heddle_task::{Expr, ExprId};
+
+use crate::dialect::Dialect;
+use crate::text::Text;
+
+/// Writes the expressions of one block of code.
+pub struct Scalars<'p> {
+    program: &'p UProgram,
+    dialect: &'p Dialect,
+    site: u32,
+    /// How often each expression is referred to from others or from outside.
+    uses: HashMap<ExprId, usize>,
+    /// Variables that hold expressions.
+    known: HashMap<ExprId, String>,
+    next: usize,
+    /// How many choices are being written around the present expression.
+    choices: usize,
+}
+
+impl<'p> Scalars<'p> {
+    /// For code that evaluates these expressions.
+    pub fn new(program: &'p UProgram, dialect: &'p Dialect, site: u32, roots: &[ExprId]) -> Self {
+        let mut uses = HashMap::new();
+        let mut seen = std::collections::HashSet::new();
+        for &root in roots {
+            *uses.entry(root).or_insert(0) += 1;
+            program.pool.walk(root, &mut |id, expr| {
+                if seen.insert(id) {
+                    operands(expr)
+                        .into_iter()
+                        .for_each(|o| *uses.entry(o).or_insert(0) += 1);
+                }
+            });
+        }
+        Self {
+            program,
+            dialect,
+            site,
+            uses,
+            known: HashMap::new(),
+            next: 0,
+            choices: 0,
+        }
+    }
+
+    /// The expression as C; declares variables for shared parts before.
+    pub fn write(&mut self, text: &mut Text, id: ExprId) -> String {
+        let expr = self.program.pool[id];
+        match expr {
+            Expr::Num(dtype, bits) => return number(dtype, bits),
+            Expr::Local(local) => return name(local),
+            _ => {}
+        }
+        if let Some(known) = self.known.get(&id) {
+            return known.clone();
+        }
+        let value = self.inline(text, expr);
+        // A load that stands in one arm of C's choice would be conditional, and GCC 12 vectorises some of those wrongly.
+        let load = self.choices > 0 && matches!(expr, Expr::Load(..));
+        if !load && self.uses.get(&id).copied().unwrap_or(0) < 2 {
+            return value;
+        }
+        let variable = self.fresh();
+        text.line(format!(
+            "const {} {variable} = {value};",
+            self.type_of(expr)
+        ));
+        self.known.insert(id, variable.clone());
+        variable
+    }
+
+    fn inline(&mut self, text: &mut Text, expr: Expr) -> String {
+        match expr {
+            Expr::Num(..) | Expr::Local(_) => unreachable!("leaves are written by `write`"),
+            Expr::Load(buffer, offset) => {
+                let offset = self.write(text, offset);
+                format!("b{}[{}]", heddle_ir::Entity::index(buffer), bare(&offset))
+            }
+            Expr::Unary(op, dtype, a) => {
+                let a = self.write(text, a);
+                unary(self.dialect, op, dtype, &a)
+            }
+            Expr::Binary(op, dtype, a, b) => {
+                let (a, b) = (self.write(text, a), self.write(text, b));
+                binary(self.dialect, op, dtype, &a, &b)
+            }
+            Expr::Compare(op, _, a, b) => {
+                let (a, b) = (self.write(text, a), self.write(text, b));
+                format!("({a} {} {b})", comparison(op))
+            }
+            Expr::Select(_, cond, a, b) => {
+                let cond = self.write(text, cond);
+                self.choices += 1;
+                let (a, b) = (self.write(text, a), self.write(text, b));
+                self.choices -= 1;
+                format!("({cond} ? {a} : {b})")
+            }
+            Expr::Cast(from, to, a) => {
+                let a = self.write(text, a);
+                cast(self.dialect, from, to, &a)
+            }
+            Expr::Index(i, size) => {
+                let (i, size) = (self.write(text, i), self.write(text, size));
+                format!(
+                    "heddle_at(env, {}, {}, {})",
+                    self.site,
+                    bare(&i),
+                    bare(&size)
+                )
+            }
+        }
+    }
+
+    fn type_of(&self, expr: Expr) -> &'static str {
+        let dtype = match expr {
+            Expr::Num(d, _) | Expr::Unary(UnaryOp::Neg, d, _) => d,
+            Expr::Unary(UnaryOp::IsNan | UnaryOp::IsInf, ..) | Expr::Compare(..) => DType::Bool,
+            Expr::Unary(_, d, _) | Expr::Binary(_, d, ..) | Expr::Select(d, ..) => d,
+            Expr::Cast(_, d, _) => d,
+            Expr::Load(b, _) => self.program.buffers[b].dtype,
+            Expr::Local(l) => self.program.locals[l].dtype,
+            Expr::Index(..) => DType::I64,
+        };
+        (self.dialect.type_name)(dtype)
+    }
+
+    fn fresh(&mut self) -> String {
+        self.next += 1;
+        format!("t{}", self.next)
+    }
+}
+
+/// The identifier of a unit's variable.
+pub fn name(local: Local) -> String {
+    format!("v{}", heddle_ir::Entity::index(local))
+}
+
+/// Without the parentheses around the whole, if that is what they are.
+pub fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else {
+        return text;
+    };
+    let mut depth = 0i32;
+    for c in inner.chars() {
+        depth += (c == '(') as i32 - (c == ')') as i32;
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
+}
+
+/// How two elements combine, as an expression.
+pub fn combine(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> String {
+    binary(dialect, op, dtype, a, b)
+}
+
+/// A number.
+pub fn number(dtype: DType, bits: u64) -> String {
+    match dtype {
+        DType::F32 => float(
+            f32::from_bits(bits as u32) as f64,
+            "f",
+            &format!("{:?}", f32::from_bits(bits as u32)),
+        ),
+        DType::F64 => float(
+            f64::from_bits(bits),
+            "",
+            &format!("{:?}", f64::from_bits(bits)),
+        ),
+        DType::I64 if bits as i64 == i64::MIN => "INT64_MIN".into(),
+        DType::I64 => signed(bits as i64),
+        DType::I32 => signed(bits as u32 as i32 as i64),
+        DType::I16 => signed(bits as u16 as i16 as i64),
+        DType::I8 => signed(bits as u8 as i8 as i64),
+        DType::U64 => format!("UINT64_C({bits})"),
+        _ => format!("{bits}"),
+    }
+}
+
+fn signed(value: i64) -> String {
+    match value {
+        v if i32::try_from(v).is_err() => format!("INT64_C({v})"),
+        v if v < 0 => format!("({v})"),
+        v => format!("{v}"),
+    }
+}
+
+fn float(value: f64, suffix: &str, shortest: &str) -> String {
+    match value {
+        v if v.is_nan() => "NAN".into(),
+        v if v == f64::INFINITY => "INFINITY".into(),
+        v if v == f64::NEG_INFINITY => "(-INFINITY)".into(),
+        v if v.is_sign_negative() => format!("({shortest}{suffix})"),
+        _ => format!("{shortest}{suffix}"),
+    }
+}
+
+fn operands(expr: Expr) -> Vec<ExprId> {
+    match expr {
+        Expr::Num(..) | Expr::Local(_) => vec![],
+        Expr::Load(_, a) | Expr::Unary(_, _, a) | Expr::Cast(_, _, a) => vec![a],
+        Expr::Binary(_, _, a, b) | Expr::Compare(_, _, a, b) | Expr::Index(a, b) => vec![a, b],
+        Expr::Select(_, a, b, c) => vec![a, b, c],
+    }
+}
+
+fn comparison(op: CompareOp) -> &'static str {
+    match op {
+        CompareOp::Eq => "==",
+        CompareOp::Ne => "!=",
+        CompareOp::Lt => "<",
+        CompareOp::Le => "<=",
+        CompareOp::Gt => ">",
+        CompareOp::Ge => ">=",
+    }
+}
+
+fn unary(dialect: &Dialect, op: UnaryOp, dtype: DType, a: &str) -> String {
+    use UnaryOp::*;
+    let f = if dtype == DType::F32 { "f" } else { "" };
+    let t = dtype.name();
+    match op {
+        Neg if dtype.is_float() => format!("(-{a})"),
+        Neg => format!("({})(0 - (uint64_t){a})", (dialect.type_name)(dtype)),
+        Abs if dtype.is_float() => format!("fabs{f}({})", bare(a)),
+        Abs => format!("heddle_abs_{t}({})", bare(a)),
+        Sign => format!("heddle_sign_{t}({})", bare(a)),
+        Sigmoid => format!("heddle_sigmoid_{t}({})", bare(a)),
+        Round => format!("rint{f}({})", bare(a)),
+        Not if dtype == DType::Bool => format!("(!{a})"),
+        Not => format!("(~{a})"),
+        IsNan => format!("(isnan({}) != 0)", bare(a)),
+        IsInf => format!("(isinf({}) != 0)", bare(a)),
+        // The others have C's names.
+        _ => format!("{}{f}({})", op.name(), bare(a)),
+    }
+}
+
+fn binary(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> String {
+    use BinaryOp::*;
+    let t = if dtype == DType::Bool {
+        "u8"
+    } else {
+        dtype.name()
+    };
+    let f = if dtype == DType::F32 { "f" } else { "" };
+    let call = |name: &str| format!("{name}({}, {})", bare(a), bare(b));
+    match op {
+        Add if dtype.is_float() || dtype == DType::I64 => format!("({a} + {b})"),
+        Sub if dtype.is_float() || dtype == DType::I64 => format!("({a} - {b})"),
+        Mul if dtype.is_float() || dtype == DType::I64 => format!("({a} * {b})"),
+        Add | Sub | Mul => {
+            let sign = match op {
+                Add => '+',
+                Sub => '-',
+                _ => '*',
+            };
+            format!(
+                "({})((uint64_t){a} {sign} (uint64_t){b})",
+                (dialect.type_name)(dtype)
+            )
+        }
+        Div if dtype.is_float() => format!("({a} / {b})"),
+        Pow if dtype.is_float() => call(&format!("pow{f}")),
+        Atan2 => call(&format!("atan2{f}")),
+        And => format!("({a} & {b})"),
+        Or => format!("({a} | {b})"),
+        Xor => format!("({a} ^ {b})"),
+        Div | Mod | Rem | Pow | Max | Min | Shl | Shr => call(&format!("heddle_{}_{t}", op.name())),
+    }
+}
+
+fn cast(dialect: &Dialect, from: DType, to: DType, a: &str) -> String {
+    match to {
+        DType::Bool => format!("({a} != 0)"),
+        _ if from.is_float() && to.is_int() => format!("heddle_to_{}({})", to.name(), bare(a)),
+        _ => format!("({}){a}", (dialect.type_name)(to)),
+    }
+}

@@ -1,0 +1,38 @@
+//! Text with indentation.
+
+/// Lines of source.
+#[derive(Default)]
+pub struct Text {
+    out: String,
+    depth: usize,
+}
+
+impl Text {
+    /// A line at the present depth. A line that ends in `{` deepens what follows, one that starts with `}` ends that.
+    pub fn line(&mut self, line: impl AsRef<str>) {
+        let line = line.as_ref();
+        if line.starts_with('}') {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        self.out.extend(std::iter::repeat_n("  ", self.depth));
+        self.out.push_str(line);
+        self.out.push('\n');
+        if line.ends_with('{') {
+            self.depth += 1;
+        }
+    }
+
+    /// All of it.
+    pub fn finish(self) -> String {
+        self.out
+    }
+}
+
+/// A name from a model for a comment: only characters that cannot end it or reach the compiler.
+pub fn plain(name: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || " _.-`".contains(c);
+    name.chars()
+        .take(80)
+        .map(|c| if safe(c) { c } else { '_' })
+        .collect()
+}

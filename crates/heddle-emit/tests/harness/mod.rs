@@ -1,0 +1,202 @@
+//! Compiles a program, runs it on threads, and compares with the interpreter.
+
+use std::sync::Arc;
+
+use heddle_ir::{DType, Datum, Module, Tensor};
+use heddle_runtime::{
+    BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
+};
+
+/// What came of compiling.
+pub enum Outcome {
+    /// It gives what the interpreter gives.
+    Equal,
+    /// It has something that is not compiled, and this is why.
+    Refused(String),
+}
+
+/// Runs a program in text form, which must compile, on drawn inputs with named sizes of 1, a prime, and more.
+pub fn run_text(name: &str, text: &str, threads: usize, seed: u64) {
+    for size in [1, 3, 70] {
+        let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let inputs: Vec<_> = module
+            .entry()
+            .sig
+            .params
+            .iter()
+            .map(|(_, ty)| draw(ty, size, seed))
+            .collect();
+        match check(name, module, &inputs, threads) {
+            Outcome::Equal => {}
+            Outcome::Refused(why) => panic!("{name} is not compiled: {why}"),
+        }
+    }
+}
+
+/// Compares the compiled program with the interpreter.
+pub fn check(name: &str, mut module: Module, inputs: &[Datum], threads: usize) -> Outcome {
+    let expected =
+        heddle_interp::run(&module, inputs, &Default::default()).expect("the interpreter runs it");
+    heddle_opt::optimize(&mut module);
+    let mut program = match heddle_task::lower(&module) {
+        Ok(program) => program,
+        Err(e) => return Outcome::Refused(e.reason),
+    };
+    heddle_task::place_syncs(&mut program);
+    let emitted = heddle_emit::write(&program, &heddle_emit::C);
+    let source = Source {
+        name: name.into(),
+        text: emitted.source.clone(),
+        constants: emitted
+            .constants
+            .iter()
+            .cloned()
+            .map(Constant::from)
+            .collect(),
+    };
+    let built = Program::build(
+        &source,
+        &BuildOptions {
+            optimize: 3,
+            ..Default::default()
+        },
+    );
+    let built = built.unwrap_or_else(|e| panic!("{name}: {e}\n{}", emitted.source));
+    let pool = Pool::shared(threads).expect("threads");
+    let options = SessionOptions {
+        poison: true,
+        ..Default::default()
+    };
+    let mut session = Session::new(Arc::new(built), pool, options);
+    let tensors: Vec<&Tensor> = inputs
+        .iter()
+        .map(|d| match d {
+            Datum::Tensor(t) => t,
+            _ => panic!("lowering lets only tensors in"),
+        })
+        .collect();
+    let dims: Vec<Vec<i64>> = tensors
+        .iter()
+        .map(|t| t.shape().iter().map(|&d| d as i64).collect())
+        .collect();
+    let given: Vec<_> = tensors
+        .iter()
+        .zip(&dims)
+        .map(|(t, dims)| Input {
+            data: t.bytes(),
+            dims,
+        })
+        .collect();
+    let sizes = sizes(&module, &program, &tensors);
+    let outputs = session.run(&given, &sizes, &RunOptions::default());
+    let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{}", emitted.source));
+    for (i, want) in expected.iter().enumerate() {
+        let Datum::Tensor(want) = want else {
+            panic!("only tensors come out")
+        };
+        let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
+        assert_eq!(
+            outputs.dims(i),
+            shape,
+            "{name}, output {i}\n{}",
+            emitted.source
+        );
+        let got = outputs.data(i).to_vec();
+        let got = Tensor::new(want.dtype(), want.shape().to_vec(), got.into()).expect("fits");
+        same(
+            &got,
+            want,
+            &format!("{name}, {threads} threads, output {i}\n{}", emitted.source),
+        );
+    }
+    Outcome::Equal
+}
+
+/// The launch's named sizes, read off the inputs.
+fn sizes(module: &Module, program: &heddle_task::UProgram, inputs: &[&Tensor]) -> Vec<i64> {
+    let find = |name: &str| {
+        let params = module.entry().sig.params.iter().zip(inputs);
+        for ((_, ty), tensor) in params {
+            let dims = ty
+                .as_tensor()
+                .and_then(|t| t.shape.clone())
+                .unwrap_or_default();
+            for (dim, &size) in dims.iter().zip(tensor.shape()) {
+                if dim
+                    .as_expr()
+                    .and_then(|e| e.as_sym())
+                    .is_some_and(|s| **s == *name)
+                {
+                    return size as i64;
+                }
+            }
+        }
+        panic!("{name} is no input's size")
+    };
+    program.sizes.iter().map(|(name, _)| find(name)).collect()
+}
+
+/// Floats agree but for how sums are associated; the rest exactly.
+fn same(got: &Tensor, want: &Tensor, what: &str) {
+    match want.dtype() {
+        DType::F32 | DType::F64 => {
+            let (got, want) = (
+                got.to_f64s().expect("floats"),
+                want.to_f64s().expect("floats"),
+            );
+            let scale = want
+                .iter()
+                .filter(|v| v.is_finite())
+                .fold(1.0f64, |m, v| m.max(v.abs()));
+            for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+                let equal = g == w || g.is_nan() && w.is_nan() || (g - w).abs() <= 1e-5 * scale;
+                assert!(equal, "element {i}: {g} instead of {w}: {what}");
+            }
+        }
+        _ => assert_eq!(got.bytes(), want.bytes(), "{what}"),
+    }
+}
+
+/// A tensor of a type with all named sizes the same; a small generator keeps it reproducible.
+fn draw(ty: &heddle_ir::Type, size: i64, seed: u64) -> Datum {
+    let t = ty.as_tensor().expect("a tensor");
+    let dims = t.shape.as_ref().expect("a rank").iter();
+    let shape: Vec<usize> = dims
+        .map(|d| {
+            d.as_expr()
+                .and_then(|e| e.eval(&|_| Some(size)))
+                .expect("a size") as usize
+        })
+        .collect();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 40
+    };
+    let count = shape.iter().product();
+    match t.dtype {
+        DType::F32 => {
+            let v: Vec<f32> = (0..count)
+                .map(|_| next() as f32 / 8388608.0 - 1.0)
+                .collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::I64 => {
+            let v: Vec<i64> = (0..count).map(|_| (next() % 7) as i64).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::I32 => {
+            let v: Vec<i32> = (0..count).map(|_| (next() % 15) as i32 - 7).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::Bool => {
+            let v: Vec<u8> = (0..count).map(|_| (next() % 2) as u8).collect();
+            Tensor::new(DType::Bool, shape, v.into())
+                .expect("fits")
+                .into()
+        }
+        other => panic!("no inputs of type {other}"),
+    }
+}
