@@ -166,6 +166,9 @@ pub struct Exec {
     /// What to run on.
     #[arg(long, value_enum, default_value_t = DeviceArg::Interp)]
     pub device: DeviceArg,
+    /// Worker threads of the cpu device; default: one for each core.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<std::num::NonZeroUsize>,
     /// Compute all floats in double precision, without graph passes; outputs are then float64.
     #[arg(long)]
     pub f64: bool,
@@ -191,6 +194,8 @@ pub struct Exec {
 pub enum DeviceArg {
     /// The reference interpreter.
     Interp,
+    /// Compiled for the processor; what has no compiled form yet runs on the interpreter, which is said.
+    Cpu,
 }
 
 /// `heddle test`.
@@ -252,6 +257,8 @@ pub struct CompileArgs {
 pub enum Emit {
     /// The graph IR in text form.
     Ir,
+    /// The C that the cpu device builds.
+    Source,
 }
 
 /// `heddle opt`.

@@ -84,8 +84,14 @@ impl Bindings {
     }
 }
 
-/// Checks a run's inputs against the entry function's parameters.
-pub fn inputs(sig: &Signature, inputs: &[Datum], double: bool) -> Result<(), InputError> {
+/// Checks a run's inputs against the entry function's parameters; gives what named sizes stand for.
+///
+/// With `double`, inputs of type `f64` are taken for parameters of any float type.
+pub fn check_inputs(
+    sig: &Signature,
+    inputs: &[Datum],
+    double: bool,
+) -> Result<HashMap<Arc<str>, i64>, InputError> {
     if sig.params.len() != inputs.len() {
         let names: Vec<_> = sig.params.iter().map(|(n, _)| format!("`{n}`")).collect();
         return Err(InputError::Count {
@@ -110,7 +116,7 @@ pub fn inputs(sig: &Signature, inputs: &[Datum], double: bool) -> Result<(), Inp
             walk.check(ty, datum)?;
         }
     }
-    Ok(())
+    Ok(names)
 }
 
 struct Walk<'a> {

@@ -22,7 +22,7 @@ const CALL_BYTES: u64 = 4 << 10;
 /// Runs the entry function.
 pub fn run(module: &Module, inputs: &[Datum], options: &Options) -> Result<Vec<Datum>, RunError> {
     let entry = module.entry();
-    check::inputs(&entry.sig, inputs, options.f64)?;
+    check::check_inputs(&entry.sig, inputs, options.f64)?;
     let cx = Context::new(options.f64, options.max_memory, options.timeout, u64::MAX);
     let mut args = vec![];
     for ((name, ty), datum) in entry.sig.params.iter().zip(inputs) {

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use heddle_ir::{Datum, Module};
 
+pub use check::check_inputs;
 pub use error::{Fault, InputError, Place, RunError};
 pub use fold::fold;
 

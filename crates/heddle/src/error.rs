@@ -7,6 +7,7 @@ use heddle_interp::{Fault, RunError};
 use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
 use heddle_onnx::ImportError;
+use heddle_runtime::BuildError;
 
 use crate::draw::DrawError;
 use crate::inputs::InputError;
@@ -56,6 +57,17 @@ pub enum Error {
     /// The run stopped.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The emitted program could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The compiled program stopped.
+    #[error("{}{error}", site.as_ref().map(|s| format!("{s}: ")).unwrap_or_default())]
+    Compiled {
+        /// The model's node, if one is to blame.
+        site: Option<String>,
+        /// What happened.
+        error: Box<heddle_runtime::RunError>,
+    },
     /// Heddle itself is wrong.
     #[error("internal error: {0}")]
     Internal(String),
@@ -98,6 +110,8 @@ impl Error {
                 | RunError::At { fault, .. } => fault_kind(fault),
                 RunError::Input(_) => ErrorKind::Invalid,
             },
+            Error::Build(_) => ErrorKind::Io,
+            Error::Compiled { error, .. } => compiled_kind(error),
             Error::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -139,6 +153,27 @@ fn located(path: &Path, error: &ParseError) -> String {
         ..error.clone()
     };
     format!("{}: {plain}", path.display())
+}
+
+fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
+    use heddle_runtime::{Fault, RunError};
+    match error {
+        RunError::Program {
+            fault: Fault::Depth { .. } | Fault::Iterations { .. },
+            ..
+        }
+        | RunError::MemoryLimit { .. }
+        | RunError::Memory(_)
+        | RunError::Plan { .. }
+        | RunError::Cancelled
+        | RunError::Timeout(_) => ErrorKind::Limit,
+        RunError::Program {
+            fault: Fault::Custom { .. },
+            ..
+        }
+        | RunError::OutputDims { .. } => ErrorKind::Internal,
+        _ => ErrorKind::Invalid,
+    }
 }
 
 fn fault_kind(fault: &Fault) -> ErrorKind {

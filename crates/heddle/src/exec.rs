@@ -1,10 +1,12 @@
 //! Compiles a model for a device, and runs it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::{Datum, Module, Signature};
 use indexmap::IndexMap;
 
+use crate::cpu::Compiled;
 use crate::inputs;
 use crate::stack::on_large_stack;
 use crate::{Error, Model};
@@ -21,16 +23,19 @@ pub enum Device {
     /// The reference interpreter: slow and obviously right.
     #[default]
     Interp,
+    /// The processor: control flow and data flow compiled into one program that all worker threads run.
+    Cpu,
 }
 
 impl Device {
     /// All devices.
-    pub const ALL: &'static [Device] = &[Device::Interp];
+    pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu];
 
     /// The name that the command line takes.
     pub const fn name(self) -> &'static str {
         match self {
             Device::Interp => "interp",
+            Device::Cpu => "cpu",
         }
     }
 }
@@ -43,6 +48,8 @@ pub struct CompileOptions {
     /// Whether the graph passes run. They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
+    /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
+    pub threads: Option<usize>,
 }
 
 impl Default for CompileOptions {
@@ -50,6 +57,7 @@ impl Default for CompileOptions {
         Self {
             device: Device::default(),
             optimize: true,
+            threads: None,
         }
     }
 }
@@ -91,13 +99,15 @@ pub struct Report {
     pub passes: Vec<(&'static str, Duration)>,
     /// Running it.
     pub run: Duration,
+    /// Why the interpreter runs it although a device that compiles was asked for: the node, and what it has.
+    pub interpreted: Option<String>,
 }
 
 /// A program that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Executable {
     module: Module,
-    device: Device,
+    compiled: Option<Arc<Compiled>>,
     report: Report,
 }
 
@@ -113,15 +123,23 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
         });
         optimized.map_err(|errors| Error::invalid("a graph pass", &errors))?;
     }
+    let (mut compiled, mut interpreted) = (None, None);
+    if options.device == Device::Cpu {
+        match on_large_stack(|| Compiled::new(&module, options.threads))? {
+            Ok(program) => compiled = Some(Arc::new(program)),
+            Err(reason) => interpreted = Some(reason.to_string()),
+        }
+    }
     let report = Report {
         load: model.load_time(),
         compile: start.elapsed(),
         passes,
         run: Duration::ZERO,
+        interpreted,
     };
     Ok(Executable {
         module,
-        device: options.device,
+        compiled,
         report,
     })
 }
@@ -130,6 +148,16 @@ impl Executable {
     /// Names and types of the inputs and outputs.
     pub fn signature(&self) -> &Signature {
         &self.module.entry().sig
+    }
+
+    /// How the stages before a run went.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The source text that the cpu device compiled, if it did.
+    pub fn source(&self) -> Option<&str> {
+        self.compiled.as_ref().map(|c| c.source())
     }
 
     /// The program as it is run.
@@ -141,8 +169,15 @@ impl Executable {
     pub fn run(&self, inputs: Inputs, options: &RunOptions) -> Result<Run, Error> {
         let args = inputs::in_order(self.signature(), inputs)?;
         let start = Instant::now();
-        let results = match self.device {
-            Device::Interp => on_large_stack(|| self.interpret(&args, options))?,
+        let mut interpreted = self.report.interpreted.clone();
+        let results = match &self.compiled {
+            Some(program) if !options.f64 => program.run(self.signature(), &args, options)?,
+            compiled => {
+                if compiled.is_some() {
+                    interpreted = Some("double precision is the interpreter's".into());
+                }
+                on_large_stack(|| self.interpret(&args, options))?
+            }
         };
         let names = self
             .signature()
@@ -153,6 +188,7 @@ impl Executable {
             outputs: names.zip(results).collect(),
             report: Report {
                 run: start.elapsed(),
+                interpreted,
                 ..self.report.clone()
             },
         })

@@ -13,6 +13,7 @@
 //! ```
 
 pub mod compare;
+mod cpu;
 pub mod draw;
 mod error;
 mod exec;

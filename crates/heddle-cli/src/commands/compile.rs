@@ -5,7 +5,7 @@ use std::path::Path;
 
 use heddle::ir::Module;
 use heddle::ir::text::{self, Large, PrintOptions};
-use heddle::{CompileOptions, LoadOptions, Model, on_large_stack};
+use heddle::{CompileOptions, Device, Executable, LoadOptions, Model, on_large_stack};
 
 use crate::args::{CompileArgs, Emit};
 use crate::fail::{Exit, Failure};
@@ -15,13 +15,38 @@ use crate::{files, out};
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = Model::load(&args.model, &LoadOptions::default())?;
     let options = CompileOptions {
+        device: match args.emit {
+            Emit::Ir => Device::Interp,
+            Emit::Source => Device::Cpu,
+        },
         optimize: !args.no_opt,
         ..Default::default()
     };
     let program = heddle::compile(&model, &options)?;
     match args.emit {
         Emit::Ir => write_ir(program.module(), args.output.as_deref()),
+        Emit::Source => write_source(&program, args.output.as_deref()),
     }
+}
+
+/// Writes the emitted source, if the program has a compiled form.
+fn write_source(program: &Executable, output: Option<&Path>) -> Result<(), Failure> {
+    let Some(source) = program.source() else {
+        let reason = program
+            .report()
+            .interpreted
+            .as_deref()
+            .unwrap_or("it is not compiled");
+        return Err(Failure::new(
+            Exit::Unsupported,
+            format!("there is no source: {reason}"),
+        ));
+    };
+    let Some(path) = output else {
+        return out::print_raw(source);
+    };
+    files::replace(path, |file| file.write_all(source.as_bytes()))
+        .map_err(|e| Failure::new(Exit::Io, format!("cannot write {}: {e}", path.display())))
 }
 
 /// Writes a program in text form. With a file, large constants go to another one beside it;

@@ -25,8 +25,10 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
     let options = CompileOptions {
         device: match exec.device {
             DeviceArg::Interp => Device::Interp,
+            DeviceArg::Cpu => Device::Cpu,
         },
         optimize: !exec.no_opt && !exec.f64,
+        threads: exec.threads.map(std::num::NonZeroUsize::get),
     };
     heddle::compile(&model, &options)
 }

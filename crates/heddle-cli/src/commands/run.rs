@@ -16,6 +16,9 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let inputs = commands::inputs(&program, &args.source, &args.exec)?;
     let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
     let run = program.run(inputs, &options)?;
+    if let Some(reason) = &run.report.interpreted {
+        eprintln!("note: this ran on the interpreter: {reason}");
+    }
     if let Some(path) = &args.output {
         npz::write(path, &run.outputs)?;
     }
@@ -67,6 +70,7 @@ fn document(outputs: &Outputs, report: &Report) -> Value {
             value["name"] = json!(name);
             value
         }).collect::<Vec<_>>(),
+        "interpreted": report.interpreted,
         "seconds": {
             "load": seconds(report.load),
             "compile": seconds(report.compile),
