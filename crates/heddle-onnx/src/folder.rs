@@ -26,7 +26,12 @@ impl DataFolder {
     /// Some bytes of a file, which is mapped and not read. An error is a message.
     pub fn slice(&self, location: &str, offset: u64, length: u64) -> Result<Bytes, String> {
         let size = |n: u64| usize::try_from(n).map_err(|_| format!("{n} bytes are too many"));
-        slice(location, &self.file(location)?, size(offset)?, size(length)?)
+        slice(
+            location,
+            &self.file(location)?,
+            size(offset)?,
+            size(length)?,
+        )
     }
 
     /// A file, which must be a plain one in the folder or below.

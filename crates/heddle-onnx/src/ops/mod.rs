@@ -45,8 +45,8 @@ mod tfidf;
 mod training;
 mod tree;
 
-pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
 pub use arity::max_inputs;
+pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
 pub use cx::{NodeCx, OpError};
 pub use elem::dtype_of;
 
@@ -104,7 +104,9 @@ const TABLES: &[(&str, Table)] = &[
 /// The expansion of an operator, if there is one.
 pub fn lookup(domain: &str, op_type: &str) -> Option<Expand> {
     static ALL: LazyLock<HashMap<(&str, &str), Expand>> = LazyLock::new(|| {
-        let entries = TABLES.iter().flat_map(|(d, t)| t.iter().map(|(name, e)| ((*d, *name), *e)));
+        let entries = TABLES
+            .iter()
+            .flat_map(|(d, t)| t.iter().map(|(name, e)| ((*d, *name), *e)));
         entries.collect()
     });
     ALL.get(&(domain, op_type)).copied()
