@@ -2,19 +2,8 @@
 
 mod harness;
 
-use harness::{Outcome, check, run_text};
+use harness::{Outcome, PROGRAMS, check, run_text};
 use heddle_gen::Config;
-
-/// Programs by hand, each with the text form's full text.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("elementwise", include_str!("programs/elementwise.heddle")),
-    ("views", include_str!("programs/views.heddle")),
-    ("reductions", include_str!("programs/reductions.heddle")),
-    ("contractions", include_str!("programs/contractions.heddle")),
-    ("loops", include_str!("programs/loops.heddle")),
-    ("branches", include_str!("programs/branches.heddle")),
-    ("updates", include_str!("programs/updates.heddle")),
-];
 
 #[test]
 fn programs_by_hand() {

@@ -15,7 +15,7 @@
 use heddle_ir::op::{Extreme, ReduceOp};
 use heddle_ir::{Arena, DType, Tensor};
 
-use crate::expr::{ExprId, Pool};
+use crate::expr::{Expr, ExprId, Pool};
 
 heddle_ir::entity!(
     /// A name for memory; loops exchange what names stand for.
@@ -210,6 +210,27 @@ pub enum Stmt {
     Sync,
 }
 
+impl UProgram {
+    /// The variables that an expression is made of.
+    pub fn locals_of(&self, expr: ExprId) -> Vec<Local> {
+        let mut locals = vec![];
+        self.pool.walk(expr, &mut |_, e| {
+            if let Expr::Local(l) = e {
+                locals.push(l);
+            }
+        });
+        locals
+    }
+
+    /// Whether an expression reads memory.
+    pub fn loads(&self, expr: ExprId) -> bool {
+        let mut loads = false;
+        self.pool
+            .walk(expr, &mut |_, e| loads |= matches!(e, Expr::Load(..)));
+        loads
+    }
+}
+
 impl Body {
     /// Where the result goes.
     pub fn store(&self) -> Store {
@@ -217,6 +238,15 @@ impl Body {
             Body::Map { store, .. } | Body::Fold { store, .. } | Body::ArgFold { store, .. } => {
                 *store
             }
+        }
+    }
+
+    /// The axes that a point goes through by itself, with their sizes.
+    pub fn axes(&self) -> &[(Local, ExprId)] {
+        match self {
+            Body::Map { .. } => &[],
+            Body::Fold { axes, .. } => axes,
+            Body::ArgFold { axis, .. } => std::slice::from_ref(axis),
         }
     }
 

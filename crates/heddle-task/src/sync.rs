@@ -8,8 +8,11 @@
 
 use std::collections::BTreeMap;
 
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
 use crate::expr::{Expr, ExprId};
-use crate::program::{Buffer, BufferKind, LocalKind, Operator, Stmt, UProgram};
+use crate::program::{Buffer, BufferKind, Local, LocalKind, Operator, Stmt, UProgram};
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram) {
@@ -27,12 +30,24 @@ pub fn place_syncs(program: &mut UProgram) {
 enum Deal {
     /// One unit does it all.
     Single,
-    /// The axis that was split, the sizes of all, and the element that a point touches.
+    /// Rows of so many elements, of so many rows, dealt out as they are: which unit an element belongs to follows from
+    /// where it lies, whatever the point that touches it.
+    Rows { count: ExprId, row: Row },
+    /// The axis that is split, the element that a point touches, and the axes that this element depends on, with their
+    /// sizes. Who writes touches each element once, so whoever else touches it by the same expression over the same
+    /// sizes does so at the same place of the split axis: on the same unit.
     Split {
-        sizes: Vec<ExprId>,
-        axis: usize,
+        split: Local,
         offset: ExprId,
+        axes: Vec<(Local, ExprId)>,
     },
+}
+
+/// The number of elements of a row: a constant times sizes.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    constant: i64,
+    sizes: Vec<ExprId>,
 }
 
 /// What happened to a buffer since the last synchronisation.
@@ -195,24 +210,65 @@ impl Deal {
         let Some(axis) = op.split else {
             return Some(Deal::Single);
         };
-        let sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
-        let mut fixed = true;
-        for &expr in sizes.iter().chain([&offset]) {
-            program.pool.walk(expr, &mut |_, expr| match expr {
-                Expr::Load(..) => fixed = false,
-                Expr::Local(l) => {
-                    let own = op.axes.iter().any(|a| a.0 == l);
-                    fixed &= own || program.locals[l].kind == LocalKind::Size;
-                }
-                _ => {}
-            });
+        let (split, size) = op.axes[axis];
+        let locals = program.locals_of(offset);
+        let all = || op.axes.iter().chain(op.body.axes());
+        let axes: Vec<_> = all().copied().filter(|a| locals.contains(&a.0)).collect();
+        let sizes = axes.iter().map(|a| a.1);
+        let fixed = sizes.chain([offset, size]).all(|expr| {
+            let own = |l: &Local| all().any(|a| a.0 == *l);
+            let locals = program.locals_of(expr);
+            let still = |l: &Local| own(l) || program.locals[*l].kind == LocalKind::Size;
+            locals.iter().all(still) && !program.loads(expr)
+        });
+        if !fixed || !locals.contains(&split) {
+            return None;
         }
-        fixed.then_some(Deal::Split {
-            sizes,
-            axis,
+        if let Some(row) = row_of(program, op, offset, split) {
+            return Some(Deal::Rows { count: size, row });
+        }
+        Some(Deal::Split {
+            split,
             offset,
+            axes,
         })
     }
+}
+
+/// How many elements lie between one place of the split axis and the next, if the offset is that of an element of a row-major
+/// array whose first index is the split axis and whose other indices are inside.
+fn row_of(program: &UProgram, op: &Operator, offset: ExprId, split: Local) -> Option<Row> {
+    let pool = &program.pool;
+    let (scaled, index) = match pool[offset] {
+        Expr::Local(l) if l == split => {
+            return Some(Row {
+                constant: 1,
+                sizes: vec![],
+            });
+        }
+        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => (a, Some(b)),
+        _ => (offset, None),
+    };
+    let Expr::Binary(BinaryOp::Mul, DType::I64, outer, size) = pool[scaled] else {
+        return None;
+    };
+    let inside = match index.map(|i| pool[i]) {
+        None => true,
+        Some(Expr::Local(l)) => op
+            .body
+            .axes()
+            .iter()
+            .chain(&op.axes)
+            .any(|a| *a == (l, size)),
+        Some(_) => false,
+    };
+    let mut row = row_of(program, op, outer, split).filter(|_| inside)?;
+    match pool.as_int(size) {
+        Some(size) => row.constant = row.constant.checked_mul(size)?,
+        None => row.sizes.push(size),
+    }
+    row.sizes.sort();
+    Some(row)
 }
 
 fn merge(old: Option<Option<Deal>>, new: Option<Deal>) -> Option<Deal> {

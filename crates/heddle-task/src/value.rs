@@ -162,7 +162,7 @@ impl Lazy {
                 let types: Vec<_> = args.iter().map(Val::dtype).collect();
                 let at: Vec<_> = args
                     .iter()
-                    .map(|a| read_broadcast(pool, a, index))
+                    .map(|a| read_broadcast(pool, a, &self.shape, index))
                     .collect();
                 apply(pool, op, &types, &at)
             }
@@ -197,7 +197,7 @@ impl Lazy {
                     .collect();
                 x.read(pool, &inner)
             }
-            View::Broadcast(x) => read_broadcast(pool, x, index),
+            View::Broadcast(x) => read_broadcast(pool, x, &self.shape, index),
             View::Slice(bounds, x) => {
                 let inner: Vec<_> = bounds
                     .iter()
@@ -312,15 +312,17 @@ fn and(pool: &mut Pool, a: ExprId, b: ExprId) -> ExprId {
     }
 }
 
-/// The element of an array that is broadcast to a shape with this index.
-fn read_broadcast(pool: &mut Pool, x: &Val, index: &[ExprId]) -> ExprId {
+/// The element of an array that is broadcast to a shape, at an index of that.
+fn read_broadcast(pool: &mut Pool, x: &Val, shape: &[ExprId], index: &[ExprId]) -> ExprId {
     let (one, zero) = (pool.int(1), pool.int(0));
     let skip = index.len() - x.shape().len();
     let mut inner = vec![];
-    for (&size, &i) in x.shape().iter().zip(&index[skip..]) {
+    for (k, &size) in x.shape().iter().enumerate() {
+        let i = index[skip + k];
         inner.push(match pool.as_int(size) {
             Some(1) => zero,
             Some(_) => i,
+            None if size == shape[skip + k] => i,
             // The size may turn out to be 1.
             None => {
                 let single = pool.compare(CompareOp::Eq, DType::I64, size, one);

@@ -1,11 +1,30 @@
 //! Compiles a program, runs it on threads, and compares with the interpreter.
 
+#![allow(dead_code)] // Each test file uses a part of it.
+
 use std::sync::Arc;
 
 use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
+
+/// Programs by hand, in text form.
+pub const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "elementwise",
+        include_str!("../programs/elementwise.heddle"),
+    ),
+    ("views", include_str!("../programs/views.heddle")),
+    ("reductions", include_str!("../programs/reductions.heddle")),
+    (
+        "contractions",
+        include_str!("../programs/contractions.heddle"),
+    ),
+    ("loops", include_str!("../programs/loops.heddle")),
+    ("branches", include_str!("../programs/branches.heddle")),
+    ("updates", include_str!("../programs/updates.heddle")),
+];
 
 /// What came of compiling.
 pub enum Outcome {
@@ -18,14 +37,7 @@ pub enum Outcome {
 /// Runs a program in text form, which must compile, on drawn inputs with named sizes of 1, a prime, and more.
 pub fn run_text(name: &str, text: &str, threads: usize, seed: u64) {
     for size in [1, 3, 70] {
-        let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let inputs: Vec<_> = module
-            .entry()
-            .sig
-            .params
-            .iter()
-            .map(|(_, ty)| draw(ty, size, seed))
-            .collect();
+        let (module, inputs) = drawn(name, text, size, seed);
         match check(name, module, &inputs, threads) {
             Outcome::Equal => {}
             Outcome::Refused(why) => panic!("{name} is not compiled: {why}"),
@@ -33,87 +45,106 @@ pub fn run_text(name: &str, text: &str, threads: usize, seed: u64) {
     }
 }
 
+/// A program in text form with inputs whose named sizes are all this.
+pub fn drawn(name: &str, text: &str, size: i64, seed: u64) -> (Module, Vec<Datum>) {
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let params = module.entry().sig.params.iter();
+    let inputs = params.map(|(_, ty)| draw(ty, size, seed)).collect();
+    (module, inputs)
+}
+
 /// Compares the compiled program with the interpreter.
-pub fn check(name: &str, mut module: Module, inputs: &[Datum], threads: usize) -> Outcome {
-    let expected =
-        heddle_interp::run(&module, inputs, &Default::default()).expect("the interpreter runs it");
-    heddle_opt::optimize(&mut module);
-    let mut program = match heddle_task::lower(&module) {
-        Ok(program) => program,
-        Err(e) => return Outcome::Refused(e.reason),
+pub fn check(name: &str, module: Module, inputs: &[Datum], threads: usize) -> Outcome {
+    let case = match Case::new(name, module, inputs) {
+        Ok(case) => case,
+        Err(reason) => return Outcome::Refused(reason),
     };
-    heddle_task::place_syncs(&mut program);
-    let emitted = heddle_emit::write(&program, &heddle_emit::C);
-    let source = Source {
-        name: name.into(),
-        text: emitted.source.clone(),
-        constants: emitted
-            .constants
-            .iter()
-            .cloned()
-            .map(Constant::from)
-            .collect(),
-    };
-    let built = Program::build(
-        &source,
-        &BuildOptions {
-            optimize: 3,
-            ..Default::default()
-        },
-    );
-    let built = built.unwrap_or_else(|e| panic!("{name}: {e}\n{}", emitted.source));
+    let text = &case.source.text;
+    let built = Program::build(&case.source, &BuildOptions::default());
+    let built = built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
     let pool = Pool::shared(threads).expect("threads");
     let options = SessionOptions {
         poison: true,
         ..Default::default()
     };
     let mut session = Session::new(Arc::new(built), pool, options);
-    let tensors: Vec<&Tensor> = inputs
-        .iter()
-        .map(|d| match d {
-            Datum::Tensor(t) => t,
-            _ => panic!("lowering lets only tensors in"),
-        })
-        .collect();
-    let dims: Vec<Vec<i64>> = tensors
-        .iter()
-        .map(|t| t.shape().iter().map(|&d| d as i64).collect())
-        .collect();
-    let given: Vec<_> = tensors
-        .iter()
-        .zip(&dims)
-        .map(|(t, dims)| Input {
-            data: t.bytes(),
-            dims,
-        })
-        .collect();
-    let sizes = sizes(&module, &program, &tensors);
-    let outputs = session.run(&given, &sizes, &RunOptions::default());
-    let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{}", emitted.source));
-    for (i, want) in expected.iter().enumerate() {
-        let Datum::Tensor(want) = want else {
-            panic!("only tensors come out")
-        };
-        let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
-        assert_eq!(
-            outputs.dims(i),
-            shape,
-            "{name}, output {i}\n{}",
-            emitted.source
-        );
-        let got = outputs.data(i).to_vec();
-        let got = Tensor::new(want.dtype(), want.shape().to_vec(), got.into()).expect("fits");
-        same(
-            &got,
-            want,
-            &format!("{name}, {threads} threads, output {i}\n{}", emitted.source),
-        );
+    let outputs = session.run(&case.inputs(), &case.sizes, &RunOptions::default());
+    let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+    for i in 0..case.expected.len() {
+        let what = format!("{name}, {threads} threads, output {i}\n{text}");
+        case.compare(i, outputs.dims(i), outputs.data(i), &what);
     }
     Outcome::Equal
 }
 
+/// A program with what it is run on and what it should give.
+pub struct Case {
+    /// The emitted program.
+    pub source: Source,
+    /// The launch's named sizes.
+    pub sizes: Vec<i64>,
+    tensors: Vec<Tensor>,
+    dims: Vec<Vec<i64>>,
+    expected: Vec<Datum>,
+}
+
+impl Case {
+    /// Runs the interpreter and emits the program; an error says what has no compiled form.
+    pub fn new(name: &str, mut module: Module, inputs: &[Datum]) -> Result<Case, String> {
+        let expected = heddle_interp::run(&module, inputs, &Default::default());
+        let expected = expected.expect("the interpreter runs it");
+        heddle_opt::optimize(&mut module);
+        let mut program = heddle_task::lower(&module).map_err(|e| e.reason)?;
+        heddle_task::place_syncs(&mut program);
+        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        let constants = emitted.constants.into_iter().map(Constant::from).collect();
+        let tensors = inputs.iter().map(|d| match d {
+            Datum::Tensor(t) => t.clone(),
+            _ => panic!("lowering lets only tensors in"),
+        });
+        let tensors: Vec<Tensor> = tensors.collect();
+        let dims = tensors
+            .iter()
+            .map(|t| t.shape().iter().map(|&d| d as i64).collect());
+        Ok(Case {
+            source: Source {
+                name: name.into(),
+                text: emitted.source,
+                constants,
+            },
+            sizes: sizes(&module, &program, &tensors),
+            dims: dims.collect(),
+            tensors,
+            expected,
+        })
+    }
+
+    /// What the program is given.
+    pub fn inputs(&self) -> Vec<Input<'_>> {
+        let pairs = self.tensors.iter().zip(&self.dims);
+        pairs
+            .map(|(t, dims)| Input {
+                data: t.bytes(),
+                dims,
+            })
+            .collect()
+    }
+
+    /// Compares an output.
+    pub fn compare(&self, i: usize, dims: &[i64], data: &[u8], what: &str) {
+        let Datum::Tensor(want) = &self.expected[i] else {
+            panic!("only tensors come out")
+        };
+        let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
+        assert_eq!(dims, shape, "{what}");
+        let data = data[..want.bytes().len()].to_vec();
+        let got = Tensor::new(want.dtype(), want.shape().to_vec(), data.into()).expect("fits");
+        same(&got, want, what);
+    }
+}
+
 /// The launch's named sizes, read off the inputs.
-fn sizes(module: &Module, program: &heddle_task::UProgram, inputs: &[&Tensor]) -> Vec<i64> {
+fn sizes(module: &Module, program: &heddle_task::UProgram, inputs: &[Tensor]) -> Vec<i64> {
     let find = |name: &str| {
         let params = module.entry().sig.params.iter().zip(inputs);
         for ((_, ty), tensor) in params {
