@@ -26,6 +26,7 @@ STAGES = {
     "opset-cases": f"{HEDDLE} test {OPSETS}",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases",
+    "corpus-cpu": f"{HEDDLE} test {CORPUS}/cases --device cpu",
     "corpus-to-text": f"{PYTHON} tests/corpus/to_text.py {CORPUS}/cases {CORPUS}/text",
     "corpus-text": f"{HEDDLE} test {CORPUS}/text",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",

@@ -93,7 +93,7 @@ fn node(module: &Module, f: &Function, inst: Inst) -> Option<Node> {
         Op::Call(callee) => {
             let callee = &module.functions.get(*callee)?.sig.name;
             let mut node = Node::new("call", format!("@{callee}"));
-            node.fact("at", name(f, data));
+            node.fact("at", name(f, data).trim_start_matches("at "));
             Some(node)
         }
         _ => None,
