@@ -81,18 +81,23 @@ pub(crate) fn slice(
     }
 }
 
+/// Opens a plain file. To open a pipe may take for ever, and a device may have no end; so what a path
+/// leads to is looked at first.
+pub fn open_file(path: &Path) -> std::io::Result<File> {
+    if fs::metadata(path)?.is_file() {
+        return File::open(path);
+    }
+    let message = "it is not a plain file";
+    Err(std::io::Error::new(
+        std::io::ErrorKind::InvalidInput,
+        message,
+    ))
+}
+
 /// Maps a plain file into memory.
 pub fn map_file(path: &Path) -> std::io::Result<Bytes> {
-    let file = File::open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        let message = "it is not a plain file";
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            message,
-        ));
-    }
-    if meta.len() == 0 {
+    let file = open_file(path)?;
+    if file.metadata()?.len() == 0 {
         return Ok(Bytes::new());
     }
     // SAFETY: the map is read-only and private. As with every mapped file, another process that cuts the file

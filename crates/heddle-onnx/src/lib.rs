@@ -17,6 +17,6 @@ mod types;
 
 pub use error::{ImportError, UnsupportedOp};
 pub use file::read_proto;
-pub use folder::DataFolder;
+pub use folder::{DataFolder, open_file};
 pub use import::{ImportOptions, load, load_bytes};
 pub use testdata::read_datum;

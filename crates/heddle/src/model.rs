@@ -150,10 +150,12 @@ fn import(path: &Path, options: &LoadOptions) -> Result<Module, Error> {
 }
 
 fn parse(path: &Path) -> Result<Module, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-        path: path.into(),
-        source,
-    })?;
+    let text = heddle_onnx::open_file(path)
+        .and_then(std::io::read_to_string)
+        .map_err(|source| Error::Io {
+            path: path.into(),
+            source,
+        })?;
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
