@@ -69,6 +69,7 @@ use bytes::Bytes;
 use crate::Module;
 
 pub use error::ParseError;
+pub use names::is_invisible;
 pub use print::{Large, PrintOptions};
 
 /// The bytes that all `splat` constants of a program may take.

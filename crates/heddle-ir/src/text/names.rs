@@ -53,7 +53,7 @@ pub(crate) fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
 }
 
 /// Control characters and those that change the direction of text around them.
-pub(super) fn is_invisible(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -99,14 +99,9 @@ impl<'a> Parser<'a, '_> {
             return Err(self.expected("`fn`"));
         }
         let name = self.func_name()?;
-        let places = self.token;
-        let params = self.typed_names()?;
-        let mut seen = std::collections::HashSet::new();
-        if let Some((twice, _)) = params.iter().find(|(n, _)| !seen.insert(n.as_str())) {
-            return Err(self.error(places, format!("two parameters are named `{twice}`")));
-        }
+        let params = self.typed_names(Some("parameters"))?;
         self.expect("->")?;
-        let results = self.typed_names()?;
+        let results = self.typed_names(None)?;
         let mut bounds = IndexMap::new();
         if self.eat_word("where")? {
             loop {
@@ -145,9 +140,11 @@ impl<'a> Parser<'a, '_> {
         })
     }
 
-    fn typed_names(&mut self) -> Result<Vec<(String, Type)>> {
+    /// Names with their types; where `unique` says what they name, they must differ.
+    fn typed_names(&mut self, unique: Option<&str>) -> Result<Vec<(String, Type)>> {
         self.expect("(")?;
         let mut all = vec![];
+        let mut seen = std::collections::HashSet::new();
         while self.token.token != Token::Mark(")") {
             let place = self.token;
             let name = match self.value_name()? {
@@ -157,6 +154,11 @@ impl<'a> Parser<'a, '_> {
                 }
                 name => name.text(),
             };
+            if let Some(kind) = unique
+                && !seen.insert(name.clone())
+            {
+                return Err(self.error(place, format!("two {kind} are named `{name}`")));
+            }
             self.expect(":")?;
             all.push((name, self.ty()?));
             if !self.eat(",")? {
