@@ -322,7 +322,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
     }
-    Err("it must not be negative".into())
+    Err("it must be a finite number that is not negative".into())
 }
 
 #[cfg(test)]

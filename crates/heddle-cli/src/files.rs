@@ -23,6 +23,8 @@ pub fn replace_if(
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
+    // The system says better than tempfile what is wrong with the folder.
+    folder.metadata()?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".heddle-");
     #[cfg(unix)]

@@ -135,8 +135,14 @@ pub fn read(path: &Path, wanted: &[(String, Type)], floats: Floats) -> Result<In
 pub fn write(path: &Path, values: &Outputs) -> Result<(), NpzError> {
     crate::files::replace(path, |file| {
         let mut zip = zip::ZipWriter::new(BufWriter::new(file));
-        for (name, value) in values {
-            write_value(&mut zip, name, value)?;
+        let mut written = values
+            .iter()
+            .try_for_each(|(name, value)| write_value(&mut zip, name, value));
+        written = written.and_then(|()| zip.flush());
+        if let Err(error) = written {
+            // To drop the writer would try once more, and say on standard error that this failed.
+            std::mem::forget(zip);
+            return Err(error);
         }
         zip.finish()
             .map_err(io::Error::from)?
@@ -164,7 +170,7 @@ impl<'a> Archive<'a> {
             path: path.into(),
             source,
         };
-        let file = File::open(path).map_err(open)?;
+        let file = heddle::onnx::open_file(path).map_err(open)?;
         let zip = ZipArchive::new(BufReader::new(file)).map_err(|e| match e {
             ZipError::Io(source) => open(source),
             other => NpzError::Archive {

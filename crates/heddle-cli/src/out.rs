@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
+use heddle::ir::text::is_invisible;
 use serde_json::{Value, json};
 
 use crate::fail::{Exit, Failure};
@@ -69,7 +70,7 @@ pub fn report(failure: &Failure, as_json: bool) {
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\n' {
+        if is_invisible(c) && c != '\n' {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);

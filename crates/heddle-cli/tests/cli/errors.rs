@@ -38,6 +38,31 @@ fn files_that_are_not_there() {
     s.heddle("run d.onnx").fails(6, &["d.onnx"]);
 }
 
+/// A pipe that nobody writes to would be waited for, a device without an end read until memory is
+/// full.
+#[test]
+#[cfg(target_os = "linux")]
+fn files_that_are_not_plain() {
+    let s = Scratch::new();
+    for name in ["m.onnx", "m.heddle", "in.npz"] {
+        let made = std::process::Command::new("mkfifo")
+            .arg(s.path(name))
+            .status();
+        assert!(made.unwrap().success());
+    }
+    std::os::unix::fs::symlink("/dev/zero", s.path("zero.heddle")).unwrap();
+    s.write("doubler.heddle", DOUBLER);
+    for args in [
+        "run m.onnx --random 0",
+        "inspect m.heddle",
+        "run zero.heddle --random 0",
+        "run doubler.heddle -i in.npz",
+        "run doubler.heddle -i .",
+    ] {
+        s.heddle(args).fails(6, &["it is not a plain file"]);
+    }
+}
+
 #[test]
 fn usage_errors() {
     let s = Scratch::new();
@@ -94,4 +119,8 @@ fn text_from_a_model_cannot_drive_the_terminal() {
     let done = s.heddle("run m.heddle").fails(3, &["missing"]);
     assert!(!done.err.contains('\x1b'), "{:?}", done.err);
     assert!(!s.heddle("inspect m.heddle").ok().contains('\x1b'));
+    // Nor can it reverse what stands beside it.
+    s.write("m.heddle", evil.replace("1b}[31m", "202e}"));
+    let done = s.heddle("run m.heddle").fails(3, &["missing", "\\u{202e}"]);
+    assert!(!done.err.contains('\u{202e}'), "{:?}", done.err);
 }

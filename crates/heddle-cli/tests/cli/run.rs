@@ -185,8 +185,14 @@ fn an_old_output_survives_a_failure() {
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_an_error() {
     let s = doubler();
-    s.heddle("run m.heddle -i in.npz -o /dev/full")
+    let done = s
+        .heddle("run m.heddle -i in.npz -o /dev/full")
         .fails(6, &["cannot write /dev/full"]);
+    assert_eq!(done.err.lines().count(), 1, "{}", done.err);
+    s.heddle("run m.heddle -i in.npz -o nowhere/out.npz").fails(
+        6,
+        &["cannot write nowhere/out.npz: No such file or directory"],
+    );
     let full = || {
         std::fs::File::options()
             .write(true)
