@@ -47,7 +47,8 @@ ONNX's own runner does: rtol 1e-3, atol 1e-7, shapes and types equal. The last l
 
 With --known FILE (lines `case_name  reason`, `#` comments) the cases listed there are expected \
 not to pass: one that \
-passes fails the run, as does one that is not listed and does not pass.
+passes counts as failed, as does one that is not listed and does not pass; those that do not pass as \
+expected count as unsupported.
 
 Examples:
   heddle test onnx-cases/
@@ -322,7 +323,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
     }
-    Err("it must not be negative".into())
+    Err("it must be a finite number that is not negative".into())
 }
 
 #[cfg(test)]
