@@ -47,7 +47,8 @@ ONNX's own runner does: rtol 1e-3, atol 1e-7, shapes and types equal. The last l
 
 With --known FILE (lines `case_name  reason`, `#` comments) the cases listed there are expected \
 not to pass: one that \
-passes fails the run, as does one that is not listed and does not pass.
+passes counts as failed, as does one that is not listed and does not pass; those that do not pass as \
+expected count as unsupported.
 
 Examples:
   heddle test onnx-cases/
