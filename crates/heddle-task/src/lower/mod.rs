@@ -7,6 +7,7 @@
 //! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
 
 mod control;
+mod fits;
 mod ops;
 mod size;
 
@@ -140,6 +141,7 @@ impl Lowerer<'_> {
             Op::If => self.branch(inst)?,
             Op::Loop { trip, cond } => self.repeat(inst, *trip, *cond)?,
             op => {
+                self.sizes_fit(op, &data.args, data.results[0])?;
                 let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
                 self.op(inst, op, &args)?
             }
