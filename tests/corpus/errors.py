@@ -174,6 +174,11 @@ TEXTS = {
         [scanner] y = Scan <num_scan_inputs = 2, body = b (float p, float q) => (float r) {
           r = Add(p, q) }> (x, z)
         }""", "scanner"),
+    "scan_inputs_that_turn_out_of_different_length": ("""(float[N] x) => (float[N] y) {
+        xx = Concat <axis = 0> (x, x)
+        [scanner] y = Scan <num_scan_inputs = 2, body = b (float p, float q) => (float r) {
+          r = Add(p, q) }> (x, xx)
+        }""", "scanner"),
     "call_with_too_many_inputs": ("(float x) => (float y) { [caller] y = local.f (x, x, x) }\n" + F
                                   + " f (a) => (b) { b = Neg(a) }", "caller"),
     "call_without_a_needed_input": ("(float x) => (float y) { [caller] y = local.f (x) }\n" + F

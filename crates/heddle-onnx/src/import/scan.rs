@@ -36,7 +36,7 @@ impl<'m> Importer<'m> {
 
     fn scan9(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let directions = at.ints("scan_input_directions");
-        let scan = Scan::parse(f, at, 0, at.ints("scan_input_axes"), directions)?;
+        let mut scan = Scan::parse(f, at, 0, at.ints("scan_input_axes"), directions)?;
         let outputs = scan.body.output.len() - scan.states.len();
         let axes = per_item("scan_output_axes", at.ints("scan_output_axes"), outputs)?;
         let directions = per_item(
@@ -45,6 +45,10 @@ impl<'m> Importer<'m> {
             outputs,
         )?;
         let length = size(&mut f.b, scan.inputs[0].value, scan.inputs[0].axis)?;
+        let first = dim(&f.b, scan.inputs[0].value, scan.inputs[0].axis);
+        for input in &mut scan.inputs[1..] {
+            check_length(&mut f.b, input, first.as_ref(), length)?;
+        }
         let states = scan.states.iter().map(|v| Binding::Value(*v)).collect();
         let mut results = self.scan_loop(f, at, &scan, length, states)?;
         for (k, result) in results[scan.states.len()..].iter_mut().enumerate() {
@@ -256,6 +260,32 @@ fn size(b: &mut FuncBuilder, v: Value, axis: usize) -> Result<Value, TypeError> 
     let shape = b.op1(Op::Shape, &[v])?;
     let index = b.i64(axis as i64);
     b.op1(Op::Gather { axis: 0 }, &[shape, index])
+}
+
+/// Where an input may differ from the first in length, the program checks it when it runs: a longer one would be cut off.
+fn check_length(
+    b: &mut FuncBuilder,
+    input: &mut ScanInput,
+    first: Option<&Dim>,
+    length: Value,
+) -> Result<(), TypeError> {
+    let own = dim(b, input.value, input.axis);
+    let rank = b.ty(input.value).as_tensor().and_then(|t| t.rank());
+    let same = own.is_some_and(|own| first.is_some_and(|first| own.equals(first)));
+    let Some(rank) = rank.filter(|_| !same) else {
+        return Ok(());
+    };
+    let mut sizes = vec![];
+    for axis in 0..rank {
+        let size = match axis == input.axis {
+            true => length,
+            false => size(b, input.value, axis)?,
+        };
+        sizes.push(b.op1(Op::Unsqueeze { axes: vec![0] }, &[size])?);
+    }
+    let shape = b.op1(Op::Concat { axis: 0 }, &sizes)?;
+    input.value = b.op1(Op::Reshape, &[input.value, shape])?;
+    Ok(())
 }
 
 /// What a loop stacked along axis 0, in the direction and along the axis that the node asks for.
