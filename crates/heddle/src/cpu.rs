@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use heddle_ir::{Datum, Module, Signature, Tensor};
 use heddle_runtime::{
-    BuildOptions, Constant, Executable, Input, Pool, Program, RunError, SessionOptions, Source,
+    BuildOptions, Constant, Executable, Input, Pool, Program, RunError, Session, SessionOptions,
+    Source,
 };
 use heddle_task::LowerError;
 
@@ -45,7 +46,11 @@ impl Compiled {
         let pool =
             Pool::shared(threads).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
         Ok(Ok(Self {
-            executable: Executable::new(built, pool, SessionOptions::default()),
+            executable: Executable::new(
+                built,
+                pool,
+                memory(heddle_interp::Options::default().max_memory),
+            ),
             source: emitted.source,
             sizes: program.sizes.into_iter().map(|(name, _)| name).collect(),
             sites: emitted.sites,
@@ -96,7 +101,17 @@ impl Compiled {
                 .map_or(defaults.max_iterations, |n| n.min(i64::MAX as u64) as i64),
             ..defaults
         };
-        let mut session = self.executable.lend();
+        let (mut own, mut lent);
+        let session: &mut Session = match options.max_memory {
+            Some(max_memory) => {
+                own = self.session(max_memory);
+                &mut own
+            }
+            None => {
+                lent = self.executable.lend();
+                &mut lent
+            }
+        };
         let outputs = session
             .run(&inputs, &sizes, &limits)
             .map_err(|e| self.stopped(e))?;
@@ -116,6 +131,12 @@ impl Compiled {
         results.map_err(|name| Error::Internal(format!("output `{name}` came out wrong")))
     }
 
+    /// A session for one run that has a limit of its own.
+    fn session(&self, max_memory: u64) -> Session {
+        let (program, pool) = (self.executable.program(), self.executable.pool());
+        Session::new(program.clone(), pool.clone(), memory(max_memory))
+    }
+
     fn stopped(&self, error: RunError) -> Error {
         let site = match error {
             RunError::Program { site, .. } => self.sites.get(site as usize).cloned(),
@@ -125,6 +146,14 @@ impl Compiled {
             site,
             error: Box::new(error),
         }
+    }
+}
+
+/// The limit on scratch memory and outputs.
+fn memory(max_memory: u64) -> SessionOptions {
+    SessionOptions {
+        max_memory,
+        ..Default::default()
     }
 }
 

@@ -38,6 +38,9 @@ const FEW: i64 = 8;
 /// Expressions of more elementwise ops are stored rather than repeated in a second reader.
 const REPEATED_WORK: usize = 0;
 
+/// More elements than any machine's memory holds.
+const MAX_LEN: i64 = 1 << 44;
+
 /// Expressions are cut by storing them at this depth, so that text and recursion stay bounded.
 const MAX_DEPTH: usize = 48;
 
@@ -299,6 +302,14 @@ impl Lowerer<'_> {
         let computable = matches!(dtype, DType::F32 | DType::F64 | DType::Bool) || dtype.is_int();
         if !computable {
             return self.fail(&format!("{dtype} is not compiled yet"));
+        }
+        // A product that overflows would look small; the launch checks what is left, one buffer at a time.
+        let mut known = shape.iter().filter_map(|&s| self.program.pool.as_int(s));
+        if known
+            .try_fold(1i64, |n, s| n.checked_mul(s).filter(|n| *n <= MAX_LEN))
+            .is_none()
+        {
+            return self.fail("an array of more elements than any memory holds");
         }
         let len = self.program.pool.product_of(shape);
         let data = BufferData {
