@@ -179,6 +179,11 @@ TEXTS = {
         [scanner] y = Scan <num_scan_inputs = 2, body = b (float p, float q) => (float r) {
           r = Add(p, q) }> (x, xx)
         }""", "scanner"),
+    "split_lengths_that_turn_out_wrong": ("""(float[5] x, float[N] w) => (float[A] y, float[B] z) {
+        n = Shape (w)
+        lengths = Concat <axis = 0> (n, n)
+        [cutter] y, z = Split <axis = 0> (x, lengths)
+        }""", "cutter", "lengths"),
     "call_with_too_many_inputs": ("(float x) => (float y) { [caller] y = local.f (x, x, x) }\n" + F
                                   + " f (a) => (b) { b = Neg(a) }", "caller"),
     "call_without_a_needed_input": ("(float x) => (float y) { [caller] y = local.f (x) }\n" + F

@@ -1,7 +1,7 @@
 //! Cutting, joining and padding.
 
 use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ReduceOp, ScatterReduce};
-use heddle_ir::{DType, Dim, Op, Value};
+use heddle_ir::{DType, Dim, Op, Type, Value};
 
 use super::Table;
 use super::cx::{NodeCx, OpError, Result};
@@ -89,6 +89,9 @@ fn split_along(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Vec<Value>> {
             )));
         }
     }
+    if cx.const_i64s(lengths).is_none() || size.as_const().is_none() {
+        return split_checked(cx, x, axis, lengths, parts);
+    }
     let mut start = cx.b.i64(0);
     let mut outputs = vec![];
     for i in 0..parts {
@@ -96,6 +99,33 @@ fn split_along(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Vec<Value>> {
         let end = cx.add(start, length)?;
         outputs.push(cut(cx, x, axis, start, end)?);
         start = end;
+    }
+    Ok(outputs)
+}
+
+/// Splits where only the run can tell whether the lengths sum to the axis: slices would drop the rest in silence.
+fn split_checked(
+    cx: &mut NodeCx,
+    x: Value,
+    axis: usize,
+    lengths: Value,
+    parts: usize,
+) -> Result<Vec<Value>> {
+    let known = cx.const_i64s(lengths);
+    let lengths = cx.reshape(lengths, &[parts as i64])?;
+    let squeeze = false;
+    let pieces = cx.op(Op::SeqSplit { axis, squeeze }, &[x, lengths])?;
+    let mut outputs = vec![];
+    for i in 0..parts {
+        let place = cx.b.i64(i as i64);
+        let part = cx.op(Op::SeqAt, &[pieces, place])?;
+        if let Some(known) = &known {
+            let mut shape = cx.shape(part)?;
+            shape[axis] = Dim::constant(known[i]);
+            let dtype = cx.dtype(part)?;
+            cx.b.refine_type(part, Type::tensor(dtype, shape))?;
+        }
+        outputs.push(part);
     }
     Ok(outputs)
 }
@@ -113,11 +143,16 @@ fn split_evenly(cx: &mut NodeCx, x: Value, axis: usize, parts: usize) -> Result<
             "an axis of {size:?} does not divide into {parts} parts"
         )));
     }
+    let even = size.is_some() || cx.opset >= 18;
     let size = cx.size_of(x, axis)?;
     let count = cx.b.i64(parts as i64);
     let more = cx.b.i64(if cx.opset < 18 { 0 } else { parts as i64 - 1 });
     let rounded = cx.add(size, more)?;
     let chunk = cx.div(rounded, count)?;
+    if !even {
+        let lengths = cx.stack_i64s(&vec![chunk; parts])?;
+        return split_checked(cx, x, axis, lengths, parts);
+    }
     let mut outputs = vec![];
     let mut start = cx.b.i64(0);
     for _ in 0..parts {
