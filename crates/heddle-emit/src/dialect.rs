@@ -18,7 +18,11 @@ pub struct Dialect {
 
 /// C for the CPU: all workers run one function.
 pub const C: Dialect = Dialect {
-    prelude: include_str!("prelude/c.h"),
+    prelude: concat!(
+        include_str!("prelude/c.h"),
+        "\n",
+        include_str!("prelude/integer.h")
+    ),
     type_name: c_type,
     function: "static void",
     restrict: "restrict",
