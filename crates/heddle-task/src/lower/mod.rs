@@ -6,6 +6,7 @@
 //!
 //! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
 
+mod contract;
 mod control;
 mod fits;
 mod ops;
