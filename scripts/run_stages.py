@@ -22,6 +22,7 @@ STAGES = {
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt",
+    "onnx-cpu": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device cpu --min-compiled 55",
     "opset-dump": f"{PYTHON} tests/onnx/opset_cases.py {OPSETS}",
     "opset-cases": f"{HEDDLE} test {OPSETS}",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",

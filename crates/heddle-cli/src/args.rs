@@ -211,6 +211,9 @@ pub struct TestArgs {
     /// How many cases run at a time; default: one for each core.
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
+    /// Fail if less than this share of the passing cases ran compiled, in percent.
+    #[arg(long, value_name = "PERCENT")]
+    pub min_compiled: Option<f64>,
     /// Relative tolerance, where a case has none of its own.
     #[arg(long, default_value_t = 1e-3, value_parser = tolerance, allow_negative_numbers = true)]
     pub rtol: f64,

@@ -99,8 +99,26 @@ pub struct Report {
     pub passes: Vec<(&'static str, Duration)>,
     /// Running it.
     pub run: Duration,
-    /// Why the interpreter runs it although a device that compiles was asked for: the node, and what it has.
-    pub interpreted: Option<String>,
+    /// Why the interpreter runs it although a device that compiles was asked for.
+    pub interpreted: Option<Interpreted>,
+}
+
+/// Why a program, or a run of it, is left to the interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interpreted {
+    /// The node that has no compiled form, if it is one node.
+    pub node: Option<String>,
+    /// What it has that is not compiled.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Interpreted {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        if let Some(node) = &self.node {
+            write!(f, "{node}: ")?;
+        }
+        f.write_str(&self.reason)
+    }
 }
 
 /// A program that is ready to run.
@@ -127,7 +145,12 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
     if options.device == Device::Cpu {
         match on_large_stack(|| Compiled::new(&module, options.threads))? {
             Ok(program) => compiled = Some(Arc::new(program)),
-            Err(reason) => interpreted = Some(reason.to_string()),
+            Err(error) => {
+                interpreted = Some(Interpreted {
+                    node: Some(error.node),
+                    reason: error.reason,
+                });
+            }
         }
     }
     let report = Report {
@@ -174,7 +197,10 @@ impl Executable {
             Some(program) if !options.f64 => program.run(self.signature(), &args, options)?,
             compiled => {
                 if compiled.is_some() {
-                    interpreted = Some("double precision is the interpreter's".into());
+                    interpreted = Some(Interpreted {
+                        node: None,
+                        reason: "double precision is the interpreter's".into(),
+                    });
                 }
                 on_large_stack(|| self.interpret(&args, options))?
             }

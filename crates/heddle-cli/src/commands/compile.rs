@@ -35,8 +35,8 @@ fn write_source(program: &Executable, output: Option<&Path>) -> Result<(), Failu
         let reason = program
             .report()
             .interpreted
-            .as_deref()
-            .unwrap_or("it is not compiled");
+            .as_ref()
+            .map_or("it is not compiled".into(), ToString::to_string);
         return Err(Failure::new(
             Exit::Unsupported,
             format!("there is no source: {reason}"),

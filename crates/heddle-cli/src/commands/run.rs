@@ -70,7 +70,7 @@ fn document(outputs: &Outputs, report: &Report) -> Value {
             value["name"] = json!(name);
             value
         }).collect::<Vec<_>>(),
-        "interpreted": report.interpreted,
+        "interpreted": report.interpreted.as_ref().map(ToString::to_string),
         "seconds": {
             "load": seconds(report.load),
             "compile": seconds(report.compile),

@@ -74,6 +74,26 @@ fn unsupported_cases_alone_do_not_fail() {
 }
 
 #[test]
+fn the_cpu_device_counts_what_ran_compiled() {
+    let s = suite();
+    s.write(
+        "cases/e/model.heddle",
+        "fn @main(%x: f32[1]) -> (%y: f32[1]) {\n  return seq_at(seq_new(%x), 0)\n}\n",
+    );
+    s.write("cases/e/test_data_set_0/input_0.pb", tensor(&[1], &[1.0]));
+    s.write("cases/e/test_data_set_0/output_0.pb", tensor(&[1], &[1.0]));
+    let command = "test cases/a cases/deeper --device cpu --no-opt";
+    let text = s.heddle(command).ok();
+    assert!(text.contains("2 of 2 ran compiled (100.0 %)"), "{text}");
+    let command = format!("{command} cases/e --min-compiled");
+    let text = s.heddle(&format!("{command} 60")).ok();
+    assert!(text.contains("2 of 3 ran compiled (66.7 %)"), "{text}");
+    assert!(text.contains("    1 interpreted: "), "{text}");
+    assert_eq!(last_line(&text), "3 passed, 0 failed, 0 unsupported");
+    assert_eq!(s.heddle(&format!("{command} 70")).code, 1);
+}
+
+#[test]
 fn json_has_every_case() {
     let s = suite();
     let done = s.heddle("test cases --json");

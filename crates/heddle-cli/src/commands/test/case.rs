@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use heddle::ir::{Datum, Type};
-use heddle::{ErrorKind, Executable, Inputs, Tolerance, compare};
+use heddle::{ErrorKind, Executable, Inputs, Interpreted, Tolerance, compare};
 use serde_json::Value;
 
 use crate::args::Exec;
@@ -46,6 +46,15 @@ pub enum Verdict {
     Failed(String),
     /// The model uses what Heddle does not support.
     Unsupported(String),
+}
+
+/// What ran a case.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Means {
+    /// The device that was asked for.
+    Device,
+    /// The interpreter in its place.
+    Interpreter(Interpreted),
 }
 
 /// All cases in these folders, each of which is a case or holds cases at any depth; sorted by path.
@@ -97,15 +106,17 @@ fn find_in(folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure> {
 }
 
 impl Case {
-    /// Runs the case.
-    pub fn run(&self, settings: &Settings) -> Verdict {
-        match self.attempt(settings) {
+    /// Runs the case; what ran it, if it came that far.
+    pub fn run(&self, settings: &Settings) -> (Verdict, Option<Means>) {
+        let mut means = None;
+        let verdict = match self.attempt(settings, &mut means) {
             Ok(()) => Verdict::Passed,
             Err(verdict) => verdict,
-        }
+        };
+        (verdict, means)
     }
 
-    fn attempt(&self, settings: &Settings) -> Result<(), Verdict> {
+    fn attempt(&self, settings: &Settings, means: &mut Option<Means>) -> Result<(), Verdict> {
         let tolerance = self.tolerance(settings).map_err(Verdict::Failed)?;
         let program = commands::prepare(&self.model, &settings.exec).map_err(verdict)?;
         let sets: Vec<_> = entries(&self.folder)
@@ -121,7 +132,7 @@ impl Case {
                 1 => text,
                 _ => format!("{}: {text}", file_name(set)),
             };
-            run_set(&program, set, settings, &tolerance).map_err(|v| match v {
+            run_set(&program, set, settings, &tolerance, means).map_err(|v| match v {
                 Verdict::Failed(why) => Verdict::Failed(place(why)),
                 other => other,
             })?;
@@ -162,6 +173,7 @@ fn run_set(
     set: &Path,
     settings: &Settings,
     tolerance: &Tolerance,
+    means: &mut Option<Means>,
 ) -> Result<(), Verdict> {
     let sig = program.signature();
     let inputs: Inputs = read_values(set, "input", &sig.params)?
@@ -172,6 +184,10 @@ fn run_set(
     let mut options = commands::run_options(&settings.exec, 0);
     options.timeout = Some(settings.timeout);
     let run = program.run(inputs, &options).map_err(verdict)?;
+    *means = Some(match run.report.interpreted {
+        None => Means::Device,
+        Some(why) => Means::Interpreter(why),
+    });
     if expected.len() != run.outputs.len() {
         let (want, got) = (expected.len(), run.outputs.len());
         let text = format!("{want} outputs are expected, but the model has {got}");

@@ -3,6 +3,7 @@
 mod case;
 mod known;
 mod pool;
+mod tally;
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,9 +11,10 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use self::case::{Case, Settings, Verdict};
+use self::case::{Case, Means, Settings, Verdict};
 use self::known::Known;
-use crate::args::TestArgs;
+use self::tally::Tally;
+use crate::args::{DeviceArg, TestArgs};
 use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, GREEN, RED, YELLOW, styled};
 use crate::show;
@@ -32,6 +34,7 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
         atol: args.atol,
         exec: args.exec,
     };
+    let compiles = settings.exec.device != DeviceArg::Interp || args.min_compiled.is_some();
     // Hidden by itself where standard error is no terminal.
     let bar = ProgressBar::new(if args.json { 0 } else { cases.len() as u64 });
     if args.json {
@@ -55,12 +58,23 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
     bar.finish_and_clear();
     printed?;
     let totals = Totals::of(&outcomes, known.as_ref());
+    let tally = compiles.then(|| Tally::of(&outcomes));
     if args.json {
-        out::print_json(&document(&outcomes, &totals, known.as_ref()))?;
+        out::print_json(&document(
+            &outcomes,
+            &totals,
+            tally.as_ref(),
+            known.as_ref(),
+        ))?;
     } else {
+        out::print(&tally.as_ref().map_or(String::new(), Tally::text))?;
         out::print(&totals.text())?;
     }
-    if totals.failed == 0 {
+    let enough = match (&tally, args.min_compiled) {
+        (Some(tally), Some(least)) => tally.share() >= least,
+        _ => true,
+    };
+    if totals.failed == 0 && enough {
         Ok(())
     } else {
         Err(Failure::silent(Exit::Mismatch))
@@ -71,6 +85,8 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
 pub struct Outcome {
     case: Case,
     verdict: Verdict,
+    /// What ran it, unless it ended before that.
+    means: Option<Means>,
     time: Duration,
 }
 
@@ -141,7 +157,12 @@ impl Totals {
     }
 }
 
-fn document(outcomes: &[Outcome], totals: &Totals, known: Option<&Known>) -> Value {
+fn document(
+    outcomes: &[Outcome],
+    totals: &Totals,
+    tally: Option<&Tally>,
+    known: Option<&Known>,
+) -> Value {
     let case = |o: &Outcome| {
         let (verdict, reason) = match &o.verdict {
             Verdict::Passed => ("passed", None),
@@ -155,6 +176,11 @@ fn document(outcomes: &[Outcome], totals: &Totals, known: Option<&Known>) -> Val
             "reason": reason,
             "known": known.is_some_and(|k| k.lists(&o.case.name)),
             "seconds": o.time.as_secs_f64(),
+            "compiled": o.means.as_ref().map(|m| *m == Means::Device),
+            "interpreted": match &o.means {
+                Some(Means::Interpreter(why)) => Some(why.to_string()),
+                _ => None,
+            },
         })
     };
     json!({
@@ -162,6 +188,8 @@ fn document(outcomes: &[Outcome], totals: &Totals, known: Option<&Known>) -> Val
         "passed": totals.passed,
         "failed": totals.failed,
         "unsupported": totals.unsupported,
+        "compiled": tally.map(|t| t.compiled),
+        "interpreted": tally.map(Tally::document),
         "cases": outcomes.iter().map(case).collect::<Vec<_>>(),
     })
 }

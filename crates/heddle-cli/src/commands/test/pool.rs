@@ -48,23 +48,30 @@ fn watched(case: &Case, settings: &Settings) -> Outcome {
     let (sender, receiver) = mpsc::channel();
     let (job, limits) = (case.clone(), settings.clone());
     let spawned = thread::Builder::new().spawn(move || {
-        let verdict = panics::caught(|| job.run(&limits));
-        let verdict =
-            verdict.unwrap_or_else(|panic| Verdict::Failed(format!("internal error: {panic}")));
+        let result = panics::caught(|| job.run(&limits));
+        let result = result.unwrap_or_else(|panic| {
+            let why = format!("internal error: {panic}");
+            (Verdict::Failed(why), None)
+        });
         // Nobody listens any more when the case was given up.
-        let _ = sender.send(verdict);
+        let _ = sender.send(result);
     });
-    let verdict = match spawned {
-        Err(e) => Verdict::Failed(format!("a thread could not be started: {e}")),
+    let (verdict, means) = match spawned {
+        Err(e) => {
+            let why = format!("a thread could not be started: {e}");
+            (Verdict::Failed(why), None)
+        }
         Ok(_) => receiver
             .recv_timeout(settings.timeout + GRACE)
             .unwrap_or_else(|_| {
-                Verdict::Failed(format!("did not end within {:?}", settings.timeout))
+                let why = format!("did not end within {:?}", settings.timeout);
+                (Verdict::Failed(why), None)
             }),
     };
     Outcome {
         case: case.clone(),
         verdict,
+        means,
         time: start.elapsed(),
     }
 }
