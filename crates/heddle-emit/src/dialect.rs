@@ -21,7 +21,9 @@ pub const C: Dialect = Dialect {
     prelude: concat!(
         include_str!("prelude/c.h"),
         "\n",
-        include_str!("prelude/integer.h")
+        include_str!("prelude/integer.h"),
+        "\n",
+        include_str!("prelude/math.h")
     ),
     type_name: c_type,
     function: "static void",

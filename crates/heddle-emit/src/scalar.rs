@@ -242,6 +242,10 @@ fn unary(dialect: &Dialect, op: UnaryOp, dtype: DType, a: &str) -> String {
         Not => format!("(~{a})"),
         IsNan => format!("(isnan({}) != 0)", bare(a)),
         IsInf => format!("(isinf({}) != 0)", bare(a)),
+        // Of these the prelude has versions that loops vectorise with.
+        Exp | Expm1 | Log | Tanh | Erf if dtype == DType::F32 => {
+            format!("heddle_{}_{t}({})", op.name(), bare(a))
+        }
         // The others have C's names.
         _ => format!("{}{f}({})", op.name(), bare(a)),
     }

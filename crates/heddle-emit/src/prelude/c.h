@@ -22,6 +22,18 @@ HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i,
   return 0;
 }
 
+/* The bits of a number, and the number of bits. */
+HEDDLE_INLINE uint32_t heddle_bits(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+HEDDLE_INLINE float heddle_from_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 /* NaN if either is; the smaller or larger otherwise. */
 #define HEDDLE_FLOATS(T, t, f)                                                                     \
   HEDDLE_INLINE T heddle_max_##t(T a, T b) { return a > b || a != a ? a : b; }                     \
@@ -32,11 +44,12 @@ HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i,
     T r = fmod##f(a, b);                                                                           \
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                               \
   }                                                                                                \
-  HEDDLE_INLINE T heddle_sign_##t(T a) { return a > 0 ? 1 : a < 0 ? -1 : a != a ? a : 0; }         \
-  HEDDLE_INLINE T heddle_sigmoid_##t(T a) {                                                        \
-    T e = exp##f(a < 0 ? a : -a);                                                                  \
-    return (a < 0 ? e : 1) / (1 + e);                                                              \
-  }
+  HEDDLE_INLINE T heddle_sign_##t(T a) { return a > 0 ? 1 : a < 0 ? -1 : a != a ? a : 0; }
 
 HEDDLE_FLOATS(float, f32, f)
 HEDDLE_FLOATS(double, f64, )
+
+HEDDLE_INLINE double heddle_sigmoid_f64(double a) {
+  double e = exp(a < 0 ? a : -a);
+  return (a < 0 ? e : 1) / (1 + e);
+}

@@ -231,3 +231,31 @@ fn draw(ty: &heddle_ir::Type, size: i64, seed: u64) -> Datum {
         other => panic!("no inputs of type {other}"),
     }
 }
+
+/// The lines of a program whose loops GCC made vector code of; `None` where the compiler is no GCC.
+pub fn vectorised(case: &Case) -> Option<Vec<String>> {
+    static REPORTS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let id = REPORTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let file = format!("heddle-vectorised-{}-{id}", std::process::id());
+    let report = std::env::temp_dir().join(file);
+    let options = BuildOptions {
+        compiler: Some("gcc".into()),
+        cache: heddle_runtime::cache::CacheChoice::Off,
+        extra_flags: vec![format!("-fopt-info-vec-optimized={}", report.display())],
+        ..Default::default()
+    };
+    if let Err(e) = Program::build(&case.source, &options) {
+        eprintln!("skipped: {e}");
+        return None;
+    }
+    let text = std::fs::read_to_string(&report).unwrap_or_default();
+    let _ = std::fs::remove_file(&report);
+    let source: Vec<_> = case.source.text.lines().collect();
+    let loops = text.lines().filter_map(|line| {
+        let place = line.strip_prefix("program.c:")?;
+        let number = place.split(':').next()?.parse::<usize>().ok()?;
+        line.contains("loop vectorized")
+            .then_some(source.get(number - 1)?.trim().to_string())
+    });
+    Some(loops.collect())
+}
