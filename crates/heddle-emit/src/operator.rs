@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 use heddle_ir::{DType, Entity};
-use heddle_task::program::{Body, Buffer, Local, LocalKind, Operator, OperatorId, UProgram};
+use heddle_task::program::{Body, Buffer, Local, LocalKind, Operator, OperatorId, Share, UProgram};
 use heddle_task::{Expr, ExprId};
 
 use crate::dialect::Dialect;
@@ -130,27 +130,53 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// The bounds of this unit's part of the split axis.
     fn share(&mut self) {
-        match self.op.split {
-            Some(axis) => {
-                let size = self.size(self.op.axes[axis].1);
-                self.text
-                    .line(format!("const int64_t from = {size} * worker / workers;"));
-                self.text.line(format!(
-                    "const int64_t to = {size} * (worker + 1) / workers;"
-                ));
+        match self.op.share {
+            Share::Dealt(split) => {
+                let (count, grain) = (self.size(split.period), split.grain);
+                for (bound, unit) in [("from", "worker"), ("to", "worker + 1")] {
+                    self.text.line(format!(
+                        "const int64_t {bound} = heddle_share({}, {grain}, {unit}, workers);",
+                        bare(&count)
+                    ));
+                }
             }
-            None => self.text.line("if (worker != 0) return;"),
+            Share::One(unit) => self
+                .text
+                .line(format!("if (worker != {unit} % workers) return;")),
         }
+    }
+
+    /// The bounds of the loop over a parallel axis; opens one over the blocks of a split axis that has several.
+    fn bounds(&mut self, k: usize) -> (String, String) {
+        let size = self.op.axes[k].1;
+        match self.op.share {
+            Share::Dealt(split) if split.axis == k && split.period == size => {
+                ("from".into(), "to".into())
+            }
+            Share::Dealt(split) if split.axis == k => {
+                let (size, period) = (self.size(size), self.size(split.period));
+                self.text.line(format!(
+                    "for (int64_t block = 0; block < {size}; block += {period}) {{"
+                ));
+                ("block + from".into(), "block + to".into())
+            }
+            _ => ("0".into(), self.size(size)),
+        }
+    }
+
+    /// Closes the loops over the parallel axes.
+    fn close_axes(&mut self) {
+        let blocks = match self.op.share {
+            Share::Dealt(split) => split.period != self.op.axes[split.axis].1,
+            Share::One(_) => false,
+        };
+        (0..self.op.axes.len() + blocks as usize).for_each(|_| self.text.line("}"));
     }
 
     /// Opens the loop over a parallel axis.
     fn axis(&mut self, k: usize) {
-        let (local, size) = self.op.axes[k];
-        let (from, to): (String, String) = match self.op.split == Some(k) {
-            true => ("from".into(), "to".into()),
-            false => ("0".into(), self.size(size)),
-        };
-        let v = name(local);
+        let (from, to) = self.bounds(k);
+        let v = name(self.op.axes[k].0);
         self.text
             .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
     }
@@ -214,7 +240,7 @@ impl Writer<'_> {
                 );
             }
         }
-        self.op.axes.iter().for_each(|_| self.text.line("}"));
+        self.close_axes();
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -270,12 +296,8 @@ impl Writer<'_> {
     ) {
         let last = self.op.axes.len() - 1;
         (0..last).for_each(|k| self.axis(k));
-        let (local, size) = self.op.axes[last];
-        let (from, to): (String, String) = match self.op.split == Some(last) {
-            true => ("from".into(), "to".into()),
-            false => ("0".into(), self.size(size)),
-        };
-        let (ty, j) = ((self.dialect.type_name)(dtype), name(local));
+        let (from, to) = self.bounds(last);
+        let (ty, j) = ((self.dialect.type_name)(dtype), name(self.op.axes[last].0));
         let buffer = self.op.body.store().buffer;
         self.text.line(format!(
             "for (int64_t first = {from}; first < {to}; first += {COLUMNS}) {{"
@@ -316,7 +338,7 @@ impl Writer<'_> {
         let offset = self.size(offset);
         self.store(buffer, &offset, "sum[c]");
         self.text.line("}");
-        (0..=last).for_each(|_| self.text.line("}"));
+        self.close_axes();
     }
 
     /// Opens the loops over the axes of a reduction.

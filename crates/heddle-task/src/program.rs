@@ -115,12 +115,35 @@ pub enum LocalKind {
 pub struct Operator {
     /// The parallel axes, outermost first, with their sizes. Any order of points gives the same result.
     pub axes: Vec<(Local, ExprId)>,
-    /// The axis that is dealt out to units, in contiguous shares; `None`: one unit does it all.
-    pub split: Option<usize>,
+    /// Which units run which points.
+    pub share: Share,
     /// What a point does.
     pub body: Body,
     /// The model's node.
     pub name: String,
+}
+
+/// Which units run which points of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// One unit runs them all: the one of this number, modulo how many there are.
+    One(u32),
+    /// An axis is dealt out to all units.
+    Dealt(Split),
+}
+
+/// How an axis is dealt out. It consists of blocks of `period` places, which are all dealt out alike: what lies at a place of a
+/// block is run by the unit that `heddle_share` says, in contiguous shares that are multiples of `grain` (but for the last).
+///
+/// Units that deal out the four gates of an LSTM by blocks own the same places of each gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Which of the operator's axes.
+    pub axis: usize,
+    /// The size of a block; divides the axis's size.
+    pub period: ExprId,
+    /// Of what shares are multiples; at least 1.
+    pub grain: i64,
 }
 
 /// What a point of an iteration space does.

@@ -12,7 +12,7 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use crate::expr::{Expr, ExprId};
-use crate::program::{Buffer, BufferKind, Local, LocalKind, Operator, Stmt, UProgram};
+use crate::program::{Buffer, BufferKind, Local, LocalKind, Operator, Share, Stmt, UProgram};
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram) {
@@ -207,10 +207,10 @@ impl Deal {
     /// How the operator deals out the elements at this offset; `None` when that depends on more than its parallel axes
     /// and the launch's sizes: then the same offset may be another element, and of another unit, the next time.
     fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Deal> {
-        let Some(axis) = op.split else {
+        let Share::Dealt(split) = op.share else {
             return Some(Deal::Single);
         };
-        let (split, size) = op.axes[axis];
+        let (split, size) = op.axes[split.axis];
         let locals = program.locals_of(offset);
         let all = || op.axes.iter().chain(op.body.axes());
         let axes: Vec<_> = all().copied().filter(|a| locals.contains(&a.0)).collect();

@@ -41,6 +41,12 @@ HEDDLE_INTEGERS(uint16_t, u16)
 HEDDLE_INTEGERS(uint32_t, u32)
 HEDDLE_INTEGERS(uint64_t, u64)
 
+/* Where the share of a unit begins, of `count` places that are dealt out in multiples of `grain`. */
+HEDDLE_INLINE int64_t heddle_share(int64_t count, int64_t grain, int64_t unit, int64_t units) {
+  int64_t place = (count + grain - 1) / grain * unit / units * grain;
+  return place < count ? place : count;
+}
+
 /* Float to integer: toward zero, clamped; NaN gives 0. */
 #define HEDDLE_TO_INTEGER(T, t, low, high)                                                         \
   HEDDLE_INLINE T heddle_to_##t(double a) {                                                        \

@@ -18,8 +18,8 @@ use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, Stmt, Store,
-    UProgram,
+    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, Share,
+    Split, Stmt, Store, UProgram,
 };
 use crate::value::{Val, linear};
 
@@ -277,10 +277,16 @@ impl Lowerer<'_> {
     }
 
     fn run(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
-        let split = (!axes.is_empty()).then_some(0);
+        let share = axes.first().map_or(Share::One(0), |&(_, period)| {
+            Share::Dealt(Split {
+                axis: 0,
+                period,
+                grain: 1,
+            })
+        });
         let op = Operator {
             axes,
-            split,
+            share,
             body,
             name: self.name.clone(),
         };

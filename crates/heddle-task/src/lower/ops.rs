@@ -6,7 +6,7 @@ use heddle_ir::{DType, Inst, Op, Tensor, Type};
 
 use super::{FEW, Lowerer, Result};
 use crate::expr::{Expr, ExprId};
-use crate::program::{Body, BufferKind, Local, Operator, Store};
+use crate::program::{Body, BufferKind, Local, Operator, Share, Store};
 use crate::value::{Val, View, clamped, linear, within};
 
 impl Lowerer<'_> {
@@ -361,7 +361,7 @@ impl Lowerer<'_> {
         );
         if !single {
             // Two updates of one element must come in order, so one unit does them all.
-            self.last_operator().split = None;
+            self.last_operator().share = Share::One(0);
         }
         Ok(target)
     }
