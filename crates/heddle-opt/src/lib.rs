@@ -1,8 +1,9 @@
 //! Graph passes, one file each.
 //!
 //! A pass is a function from a module to itself; what it changes it changes through a [`Patch`], so that every edit
-//! has a reason, which [`Stats`] count. All passes keep the results of a run bit for bit (which of several NaNs a
-//! result is does not count), and what they assume of programs stands in the module `effects`.
+//! has a reason, which [`Stats`] count. Passes of the [pipeline](optimize) keep the results of a run bit for bit (which of several NaNs a
+//! result is does not count), and what they assume of programs stands in the module `effects`; [transformations](transform) for
+//! devices that compile keep them up to rounding.
 
 mod bounds;
 mod callgraph;
@@ -18,6 +19,7 @@ mod patch;
 mod pipeline;
 mod remove_dead;
 mod stats;
+mod transform;
 mod uses;
 
 pub use canonicalize::{canonicalize, rule_names};
@@ -29,3 +31,6 @@ pub use patch::{CopyTypes, Patch, PatchError};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use stats::Stats;
+pub use transform::{
+    TRANSFORMATIONS, TransformOptions, find_transformation, hoist_invariant, transform,
+};

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use common::{draw_inputs, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{Stats, find_pass, optimize, rule_names};
+use heddle_opt::{
+    Stats, TransformOptions, find_pass, find_transformation, optimize, rule_names, transform,
+};
 
 const OUTPUT: &str = "\n// ---- output\n";
 
@@ -73,8 +75,11 @@ fn run(input: &str) -> Result<String, String> {
     for name in passes.trim().split(',') {
         if name == "all" {
             stats.merge(optimize(&mut module).total());
+        } else if name == "transform" {
+            stats.merge(transform(&mut module, &TransformOptions::default()).total());
         } else {
-            let pass = find_pass(name).ok_or(format!("there is no pass {name}"))?;
+            let pass = find_pass(name).or_else(|| find_transformation(name));
+            let pass = pass.ok_or(format!("there is no pass {name}"))?;
             stats.merge((pass.run)(&mut module));
         }
         check(&module).map_err(|e| format!("after {name}: {e}\n{}", text::print(&module)))?;

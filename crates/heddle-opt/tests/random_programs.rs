@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Random, same_outcome};
+use common::{Random, same_outcome, variable};
 use heddle_gen::{Config, generate};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{PASSES, optimize};
@@ -13,11 +13,6 @@ use heddle_opt::{PASSES, optimize};
 /// Programs of a run, and how many passes each goes through besides the pipeline.
 const PROGRAMS: u64 = 10_000;
 const PASSES_EACH: usize = 3;
-
-fn variable(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.and_then(|t| t.parse().ok()).unwrap_or(default)
-}
 
 #[test]
 fn passes_keep_results() {

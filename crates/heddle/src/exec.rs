@@ -48,6 +48,8 @@ pub struct CompileOptions {
     /// Whether the graph passes run. They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
+    /// Which transformations a device that compiles applies. The interpreter runs the program without them.
+    pub transform: heddle_opt::TransformOptions,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
 }
@@ -57,6 +59,7 @@ impl Default for CompileOptions {
         Self {
             device: Device::default(),
             optimize: true,
+            transform: heddle_opt::TransformOptions::default(),
             threads: None,
         }
     }
@@ -143,7 +146,16 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
     }
     let (mut compiled, mut interpreted) = (None, None);
     if options.device == Device::Cpu {
-        match on_large_stack(|| Compiled::new(&module, options.threads))? {
+        let mut transformed = module.clone();
+        if options.optimize {
+            let done = on_large_stack(|| {
+                let report = heddle_opt::transform(&mut transformed, &options.transform);
+                passes.extend(report.times());
+                heddle_ir::verify(&transformed)
+            });
+            done.map_err(|errors| Error::invalid("a transformation", &errors))?;
+        }
+        match on_large_stack(|| Compiled::new(&transformed, options.threads))? {
             Ok(program) => compiled = Some(Arc::new(program)),
             Err(error) => {
                 interpreted = Some(Interpreted {

@@ -29,6 +29,7 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
+        ..Default::default()
     };
     heddle::compile(&model, &options)
 }

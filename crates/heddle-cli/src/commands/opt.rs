@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use heddle::ir::{Module, verify};
-use heddle::opt::{PASSES, Pass, find_pass};
+use heddle::opt::{PASSES, Pass, TRANSFORMATIONS, find_pass, find_transformation};
 use heddle::{Error, Fold, LoadOptions, Model, on_large_stack};
 
 use super::compile::write_ir;
@@ -16,9 +16,19 @@ use crate::{out, show};
 pub fn opt(args: OptArgs) -> Result<(), Failure> {
     if args.list {
         let row = |p: &Pass| vec![p.name.to_string(), p.about.to_string()];
-        return out::print(&show::table(&PASSES.iter().map(row).collect::<Vec<_>>()));
+        return out::print(&show::table(
+            &PASSES
+                .iter()
+                .chain(TRANSFORMATIONS)
+                .map(row)
+                .collect::<Vec<_>>(),
+        ));
     }
-    let find = |name: &String| find_pass(name).ok_or_else(|| unknown(name));
+    let find = |name: &String| {
+        find_pass(name)
+            .or_else(|| find_transformation(name))
+            .ok_or_else(|| unknown(name))
+    };
     let passes = args
         .passes
         .iter()
@@ -67,7 +77,11 @@ fn verified(stage: &str, module: &Module) -> Result<(), Error> {
 }
 
 fn unknown(name: &str) -> Failure {
-    let names: Vec<_> = PASSES.iter().map(|p| p.name).collect();
+    let names: Vec<_> = PASSES
+        .iter()
+        .chain(TRANSFORMATIONS)
+        .map(|p| p.name)
+        .collect();
     Failure::new(Exit::Usage, format!("there is no pass `{name}`"))
         .hint(format!("the passes are {}", names.join(", ")))
 }

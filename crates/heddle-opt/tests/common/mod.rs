@@ -7,6 +7,12 @@ use heddle_interp::{Options, run};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Datum, Dim, Module, Tensor, Type};
 
+/// A number that the environment may give.
+pub fn variable(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|t| t.parse().ok()).unwrap_or(default)
+}
+
 /// A small generator of pseudorandom numbers (SplitMix64).
 pub struct Random(pub u64);
 

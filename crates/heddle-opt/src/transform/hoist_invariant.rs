@@ -1,0 +1,143 @@
+//! Loop-invariant code motion.
+
+use std::collections::HashMap;
+
+use heddle_ir::{FuncId, Function, Inst, InstData, Module, Op, Region, Value};
+
+use super::safe::{cannot_fail, elements};
+use crate::effects::Effects;
+use crate::literal::truth;
+use crate::{Patch, Stats};
+
+/// Computes before a loop what is the same in each of its iterations, out of as many loops as it is the same in.
+///
+/// What could fail moves only out of loops that surely begin, from a place that every iteration passes; the rest
+/// may be computed in vain if there is no iteration. An array that is larger than what it is computed from stays inside,
+/// unless computing it is a contraction or a reduction: reading it would cost more than making it anew.
+///
+/// It does *not* move control flow or calls, nor anything out of a branch.
+pub fn hoist_invariant(module: &mut Module) -> Stats {
+    let effects = Effects::of(module);
+    let ids: Vec<FuncId> = module.functions.keys().collect();
+    let mut stats = Stats::default();
+    for id in ids {
+        let func = &mut module.functions[id];
+        let body = func.body;
+        let mut hoist = Hoist {
+            effects: &effects,
+            patch: Patch::new(func),
+            level: HashMap::new(),
+            loops: vec![],
+        };
+        hoist.region(body);
+        stats.merge(hoist.patch.apply());
+    }
+    stats
+}
+
+struct Hoist<'a, 'f> {
+    effects: &'a Effects,
+    patch: Patch<'f>,
+    /// How many of the loops around it a value depends on; values that are not listed depend on none.
+    level: HashMap<Value, usize>,
+    /// The loops around the present place, outermost first.
+    loops: Vec<Around>,
+}
+
+/// What is around an instruction: a loop, or a branch that nothing leaves.
+struct Around {
+    inst: Inst,
+    is_loop: bool,
+    /// Whether it is a loop that has at least one iteration.
+    begins: bool,
+}
+
+impl Hoist<'_, '_> {
+    fn region(&mut self, region: Region) {
+        let depth = self.loops.len();
+        let data = &self.patch.func().regions[region];
+        self.level.extend(data.params.iter().map(|&v| (v, depth)));
+        for inst in data.insts.clone() {
+            let data = self.patch.func().insts[inst].clone();
+            for &inner in &data.regions {
+                self.loops.push(Around {
+                    inst,
+                    is_loop: matches!(data.op, Op::Loop { .. }),
+                    begins: begins(self.patch.func(), &data),
+                });
+                self.region(inner);
+                self.loops.pop();
+            }
+            let level = self.place(inst, &data);
+            if level < depth {
+                self.patch.move_before(inst, self.loops[level].inst);
+                self.patch.because("loop invariant");
+            }
+            self.level.extend(data.results.iter().map(|&v| (v, level)));
+        }
+    }
+
+    /// Within how many of the loops around it an instruction has to stay.
+    fn place(&self, inst: Inst, data: &InstData) -> usize {
+        let depth = self.loops.len();
+        let moves = data.regions.is_empty()
+            && !matches!(data.op, Op::Call(_))
+            && !self.effects.draws(data)
+            && pays(self.patch.func(), data);
+        if !moves {
+            return depth;
+        }
+        let of = |v: &Value| self.level.get(v).copied().unwrap_or(0);
+        let least = data.args.iter().map(of).max().unwrap_or(0);
+        let safe = cannot_fail(self.patch.func(), inst);
+        let mut level = depth;
+        while level > least {
+            let around = &self.loops[level - 1];
+            if !around.is_loop || !(safe || around.begins) {
+                break;
+            }
+            level -= 1;
+        }
+        level
+    }
+}
+
+/// Whether reading the result is not dearer than computing it again.
+fn pays(func: &Function, data: &InstData) -> bool {
+    let size = |v: &Value| elements(func.ty(*v));
+    let computes = matches!(
+        data.op,
+        Op::Const(_)
+            | Op::Dot
+            | Op::Conv { .. }
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::Window { .. }
+            | Op::TopK { .. }
+            | Op::Cumulative { .. }
+    );
+    if computes {
+        return true;
+    }
+    let operands = data.args.iter().filter_map(size).max();
+    match (data.results.iter().filter_map(size).max(), operands) {
+        (Some(result), Some(operand)) => result <= operand,
+        // Of sizes that only the run knows, small ones are likely.
+        _ => true,
+    }
+}
+
+/// Whether a loop surely has an iteration.
+fn begins(func: &Function, data: &InstData) -> bool {
+    let Op::Loop { trip, cond } = data.op else {
+        return false;
+    };
+    let count = |v: Value| func.constant(v)?.to_i64s()?.first().copied();
+    let trips = !trip || count(data.args[0]).is_some_and(|n| n > 0);
+    let held = !cond
+        || func
+            .constant(data.args[trip as usize])
+            .and_then(truth)
+            .unwrap_or(false);
+    trips && held
+}

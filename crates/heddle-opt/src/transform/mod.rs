@@ -1,0 +1,53 @@
+//! Transformations: passes that trade memory, code or redundant work for speed.
+//!
+//! They run after [`optimize`](crate::optimize), for devices that compile; the interpreter runs the program without them and so
+//! stays the oracle of what they do. Each decides by an estimate of costs whether it pays, has a name by which it can be left out,
+//! and keeps results up to rounding.
+
+mod hoist_invariant;
+mod safe;
+
+use std::time::Instant;
+
+use heddle_ir::Module;
+
+use crate::pipeline::{Pass, Report};
+
+pub use hoist_invariant::hoist_invariant;
+
+/// All transformations, in the order in which they run.
+pub const TRANSFORMATIONS: &[Pass] = &[Pass {
+    name: "hoist_invariant",
+    run: hoist_invariant,
+    about: "compute once what is the same in every iteration of a loop",
+}];
+
+/// The transformation of this name.
+pub fn find_transformation(name: &str) -> Option<&'static Pass> {
+    TRANSFORMATIONS.iter().find(|p| p.name == name)
+}
+
+/// What is transformed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransformOptions {
+    /// Names of transformations that are left out.
+    pub without: Vec<String>,
+}
+
+/// Runs the transformations, and after each that changed something the [pipeline](crate::optimize), which clears up.
+pub fn transform(module: &mut Module, options: &TransformOptions) -> Report {
+    let mut report = Report::default();
+    for pass in TRANSFORMATIONS {
+        if options.without.iter().any(|name| name == pass.name) {
+            continue;
+        }
+        let start = Instant::now();
+        let stats = (pass.run)(module);
+        let edits = stats.total();
+        report.runs.push((pass.name, stats, start.elapsed()));
+        if edits > 0 {
+            report.runs.extend(crate::optimize(module).runs);
+        }
+    }
+    report
+}

@@ -1,0 +1,48 @@
+//! Random programs: every transformation, and all of them, keep the verifier content and the results the same.
+//!
+//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its seed.
+
+mod common;
+
+use common::{same_outcome, variable};
+use heddle_gen::{Config, generate};
+use heddle_ir::{Module, text, verify::verify};
+use heddle_opt::{TRANSFORMATIONS, TransformOptions, optimize, transform};
+
+#[test]
+fn transformations_keep_results() {
+    let first = variable("HEDDLE_SEED", 500_000);
+    let count = variable("HEDDLE_PROGRAMS", 4_000);
+    let work = move || (first..first + count).for_each(try_seed);
+    let builder = std::thread::Builder::new().stack_size(64 << 20);
+    let thread = builder.spawn(work).expect("a thread");
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn try_seed(seed: u64) {
+    let (program, inputs) = generate(seed, &Config::default());
+    let check = |module: &Module, after: &str, rejected: &[String]| {
+        assert!(rejected.is_empty(), "seed {seed}, {after}: {rejected:?}");
+        let show = || format!("{}\n{}", text::print(&program), text::print(module));
+        if let Err(errors) = verify(module) {
+            panic!("seed {seed}, after {after}: {}\n{}", errors[0], show());
+        }
+        if let Err(difference) = same_outcome(&program, module, &inputs) {
+            panic!("seed {seed}, after {after}: {difference}\n{}", show());
+        }
+    };
+    let mut optimized = program.clone();
+    optimize(&mut optimized);
+    for pass in TRANSFORMATIONS {
+        for before in [&program, &optimized] {
+            let mut module = before.clone();
+            let stats = (pass.run)(&mut module);
+            check(&module, pass.name, &stats.rejected);
+        }
+    }
+    let mut module = optimized;
+    let report = transform(&mut module, &TransformOptions::default());
+    check(&module, "all", &report.total().rejected);
+}
