@@ -69,6 +69,17 @@ Examples:
   heddle compile model.onnx --emit ir
   heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)";
 
+const BENCH_EXAMPLES: &str = "\
+A run is timed from the call to its results in memory; reading the model, compiling and the first runs are not in it. \
+--json writes one object: model, device, threads, runs, median_ms, min_ms, max_ms, compile_s.
+
+--turns is for programs that measure several systems in turns: one line of JSON says that all is ready, then each line \
+with a number K on standard input is answered by a JSON list of the times of K runs in milliseconds.
+
+Examples:
+  heddle bench model.onnx --input in.npz
+  heddle bench model.onnx --random 0 --size batch=4 --threads 1 --seconds 5 --json out.json";
+
 const OPT_EXAMPLES: &str = "\
 Examples:
   heddle opt program.heddle --pass fold_constants,merge_common
@@ -102,6 +113,9 @@ pub enum Command {
     /// Compile a model and write what comes out of a stage.
     #[command(after_help = COMPILE_EXAMPLES)]
     Compile(CompileArgs),
+    /// Measure how long a model runs.
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
     /// Apply graph passes to a program in text form.
     #[command(after_help = OPT_EXAMPLES)]
     Opt(OptArgs),
@@ -165,8 +179,8 @@ pub struct Source {
 #[derive(Clone, Debug, Args)]
 pub struct Exec {
     /// What to run on.
-    #[arg(long, value_enum, default_value_t = DeviceArg::Interp)]
-    pub device: DeviceArg,
+    #[arg(long, value_enum)]
+    pub device: Option<DeviceArg>,
     /// Worker threads of the cpu device; default: one for each core.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
@@ -263,6 +277,26 @@ pub enum Emit {
     Ir,
     /// The C that the cpu device builds.
     Source,
+}
+
+/// `heddle bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// The model: .onnx or .heddle.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub exec: Exec,
+    /// Measure for so many seconds; at least five runs.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "3", allow_negative_numbers = true)]
+    pub seconds: Duration,
+    /// Write the result as one JSON object to this file, or to standard output if it is -.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Answer each line K on standard input with the times of K runs.
+    #[arg(long, conflicts_with = "json")]
+    pub turns: bool,
 }
 
 /// `heddle opt`.

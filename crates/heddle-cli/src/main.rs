@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Command::Check(args) => args.json,
         Command::Test(args) => args.json,
         Command::Inspect(args) => args.json,
-        Command::Compile(_) | Command::Opt(_) => false,
+        Command::Compile(_) | Command::Opt(_) | Command::Bench(_) => false,
     };
     let result = panics::caught(|| dispatch(cli.command)).unwrap_or_else(|panic| {
         let message = format!("internal error: {panic}");
@@ -48,6 +48,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Test(args) => commands::test::test(args),
         Command::Inspect(args) => commands::inspect::inspect(args),
         Command::Compile(args) => commands::compile::compile(args),
+        Command::Bench(args) => commands::bench::bench(args),
         Command::Opt(args) => commands::opt::opt(args),
     }
 }

@@ -1,11 +1,12 @@
 //! The cpu device: lowers, writes, builds and runs.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use heddle_ir::{Datum, Module, Signature, Tensor};
 use heddle_runtime::{
-    BuildOptions, Constant, Executable, Input, Pool, Program, RunError, Session, SessionOptions,
-    Source,
+    BuildOptions, Constant, Executable, Input, Lent, Pool, Program, RunError, Session,
+    SessionOptions, Source,
 };
 use heddle_task::LowerError;
 
@@ -57,41 +58,66 @@ impl Compiled {
         }))
     }
 
+    /// How many workers run it.
+    pub(crate) fn threads(&self) -> usize {
+        self.executable.pool().threads()
+    }
+
     /// The emitted text.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
-    /// Runs it on inputs in order.
+    /// Checks inputs, which are in order.
+    pub(crate) fn call(&self, sig: &Signature, args: &[Datum]) -> Result<Call, Error> {
+        let names = heddle_interp::check_inputs(sig, args, false)
+            .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
+        let size = |name: &String| names.get(name.as_str()).copied().unwrap_or(0);
+        let tensors = args.iter().filter_map(|d| match d {
+            Datum::Tensor(t) => Some(t.clone()),
+            _ => None,
+        });
+        let with_dims = tensors.map(|t| {
+            let dims = t.shape().iter().map(|&d| d as i64).collect();
+            (t, dims)
+        });
+        Ok(Call {
+            inputs: with_dims.collect(),
+            sizes: self.sizes.iter().map(size).collect(),
+        })
+    }
+
+    /// Runs a call.
     pub(crate) fn run(
         &self,
         sig: &Signature,
-        args: &[Datum],
+        call: &Call,
         options: &RunOptions,
     ) -> Result<Vec<Datum>, Error> {
-        let names = heddle_interp::check_inputs(sig, args, false)
-            .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
-        let sizes: Vec<i64> = self
-            .sizes
-            .iter()
-            .map(|s| names.get(s.as_str()).copied().unwrap_or(0))
-            .collect();
-        let tensors = args.iter().filter_map(|d| match d {
-            Datum::Tensor(t) => Some(t),
-            _ => None,
-        });
-        let tensors: Vec<&Tensor> = tensors.collect();
-        let dims: Vec<Vec<i64>> = tensors
-            .iter()
-            .map(|t| t.shape().iter().map(|&d| d as i64).collect())
-            .collect();
-        let inputs = tensors.iter().zip(&dims);
-        let inputs: Vec<_> = inputs
-            .map(|(t, dims)| Input {
-                data: data(t),
-                dims,
-            })
-            .collect();
+        let mut session = self.lend(options);
+        let outputs = self.run_in(&mut session, call, options)?;
+        data_of(sig, &outputs)
+    }
+
+    /// A session whose memory is limited as the options say.
+    pub(crate) fn lend(&self, options: &RunOptions) -> AnySession<'_> {
+        match options.max_memory {
+            Some(max_memory) => {
+                let (program, pool) = (self.executable.program(), self.executable.pool());
+                let session = Session::new(program.clone(), pool.clone(), memory(max_memory));
+                AnySession::Own(session)
+            }
+            None => AnySession::Lent(self.executable.lend()),
+        }
+    }
+
+    /// Runs a call in a session, where the outputs stay.
+    pub(crate) fn run_in<'s>(
+        &self,
+        session: &'s mut Session,
+        call: &Call,
+        options: &RunOptions,
+    ) -> Result<heddle_runtime::Outputs<'s>, Error> {
         let defaults = heddle_runtime::RunOptions::default();
         let limits = heddle_runtime::RunOptions {
             timeout: options.timeout,
@@ -101,40 +127,14 @@ impl Compiled {
                 .map_or(defaults.max_iterations, |n| n.min(i64::MAX as u64) as i64),
             ..defaults
         };
-        let (mut own, mut lent);
-        let session: &mut Session = match options.max_memory {
-            Some(max_memory) => {
-                own = self.session(max_memory);
-                &mut own
-            }
-            None => {
-                lent = self.executable.lend();
-                &mut lent
-            }
-        };
-        let outputs = session
-            .run(&inputs, &sizes, &limits)
-            .map_err(|e| self.stopped(e))?;
-        let results = sig.results.iter().enumerate().map(|(i, (name, ty))| {
-            let dims = outputs
-                .dims(i)
-                .iter()
-                .map(|&d| d as usize)
-                .collect::<Vec<_>>();
-            let dtype = ty.as_tensor().map(|t| t.dtype).ok_or("is no tensor")?;
-            let count: usize = dims.iter().product();
-            let bytes = &outputs.data(i)[..count * dtype.bits() / 8];
-            let tensor = Tensor::new(dtype, dims, bytes.to_vec().into());
-            tensor.map(Datum::from).map_err(|_| name.as_str())
+        let inputs = call.inputs.iter().map(|(tensor, dims)| Input {
+            data: data(tensor),
+            dims,
         });
-        let results: Result<Vec<_>, &str> = results.collect();
-        results.map_err(|name| Error::Internal(format!("output `{name}` came out wrong")))
-    }
-
-    /// A session for one run that has a limit of its own.
-    fn session(&self, max_memory: u64) -> Session {
-        let (program, pool) = (self.executable.program(), self.executable.pool());
-        Session::new(program.clone(), pool.clone(), memory(max_memory))
+        let inputs: Vec<_> = inputs.collect();
+        session
+            .run(&inputs, &call.sizes, &limits)
+            .map_err(|e| self.stopped(e))
     }
 
     fn stopped(&self, error: RunError) -> Error {
@@ -147,6 +147,59 @@ impl Compiled {
             error: Box::new(error),
         }
     }
+}
+
+/// Inputs that were found to fit, and the sizes that follow from them.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The arrays with their dims.
+    inputs: Vec<(Tensor, Vec<i64>)>,
+    sizes: Vec<i64>,
+}
+
+/// A session of the program's own, or one that is made for a limit.
+#[derive(Debug)]
+pub(crate) enum AnySession<'a> {
+    Lent(Lent<'a>),
+    Own(Session),
+}
+
+impl Deref for AnySession<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            AnySession::Lent(session) => session,
+            AnySession::Own(session) => session,
+        }
+    }
+}
+
+impl DerefMut for AnySession<'_> {
+    fn deref_mut(&mut self) -> &mut Session {
+        match self {
+            AnySession::Lent(session) => session,
+            AnySession::Own(session) => session,
+        }
+    }
+}
+
+/// What a run left in its session, copied.
+pub(crate) fn data_of(
+    sig: &Signature,
+    outputs: &heddle_runtime::Outputs<'_>,
+) -> Result<Vec<Datum>, Error> {
+    let results = sig.results.iter().enumerate().map(|(i, (name, ty))| {
+        let dims = outputs.dims(i).iter().map(|&d| d as usize);
+        let dims: Vec<_> = dims.collect();
+        let dtype = ty.as_tensor().map(|t| t.dtype).ok_or("is no tensor")?;
+        let count: usize = dims.iter().product();
+        let bytes = &outputs.data(i)[..count * dtype.bits() / 8];
+        let tensor = Tensor::new(dtype, dims, bytes.to_vec().into());
+        tensor.map(Datum::from).map_err(|_| name.as_str())
+    });
+    let results: Result<Vec<_>, &str> = results.collect();
+    results.map_err(|name| Error::Internal(format!("output `{name}` came out wrong")))
 }
 
 /// The limit on scratch memory and outputs.

@@ -206,7 +206,10 @@ impl Executable {
         let start = Instant::now();
         let mut interpreted = self.report.interpreted.clone();
         let results = match &self.compiled {
-            Some(program) if !options.f64 => program.run(self.signature(), &args, options)?,
+            Some(program) if !options.f64 => {
+                let call = program.call(self.signature(), &args)?;
+                program.run(self.signature(), &call, options)?
+            }
             compiled => {
                 if compiled.is_some() {
                     interpreted = Some(Interpreted {
@@ -232,7 +235,21 @@ impl Executable {
         })
     }
 
-    fn interpret(&self, args: &[Datum], options: &RunOptions) -> Result<Vec<Datum>, Error> {
+    /// The compiled form and what it takes, if there is one.
+    pub(crate) fn compiled(&self) -> Option<&Compiled> {
+        self.compiled.as_deref()
+    }
+
+    /// The workers that run the compiled form; 1 on the interpreter.
+    pub fn threads(&self) -> usize {
+        self.compiled.as_ref().map_or(1, |c| c.threads())
+    }
+
+    pub(crate) fn interpret(
+        &self,
+        args: &[Datum],
+        options: &RunOptions,
+    ) -> Result<Vec<Datum>, Error> {
         let defaults = heddle_interp::Options::default();
         let options = heddle_interp::Options {
             f64: options.f64,

@@ -19,6 +19,7 @@ mod error;
 mod exec;
 mod inputs;
 mod model;
+mod repeat;
 mod stack;
 
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
@@ -29,6 +30,7 @@ pub use exec::{
 };
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};
+pub use repeat::Repeat;
 pub use stack::on_large_stack;
 
 pub use heddle_interp as interp;

@@ -1,5 +1,6 @@
 //! The commands, one file each, and what several of them need.
 
+pub mod bench;
 pub mod check;
 pub mod compile;
 pub mod inspect;
@@ -24,8 +25,8 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
     let model = Model::load(path, &LoadOptions { fold })?;
     let options = CompileOptions {
         device: match exec.device {
-            DeviceArg::Interp => Device::Interp,
-            DeviceArg::Cpu => Device::Cpu,
+            None | Some(DeviceArg::Interp) => Device::Interp,
+            Some(DeviceArg::Cpu) => Device::Cpu,
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),

@@ -1,0 +1,90 @@
+//! `heddle bench`.
+
+use std::fs::File;
+
+use serde_json::Value;
+
+use crate::setup::{Done, Scratch, doubler_inputs};
+
+const DOUBLER: &str = "\
+fn @main(%x: f32[n], %k: i64[]) -> (%y: f32[n]) {
+  %y = loop trip %k carry (%h = %x) {
+    %twice = add(%h, %h)
+    continue carry %twice
+  }
+  return %y
+}
+";
+
+fn doubler() -> Scratch {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    s.npz("in.npz", &doubler_inputs());
+    s
+}
+
+fn with_input(s: &Scratch, args: &str, input: &str) -> Done {
+    s.write("stdin", input);
+    let file = File::open(s.path("stdin")).unwrap();
+    s.heddle_with(args, |command| {
+        command.stdin(file);
+    })
+}
+
+#[test]
+fn times_are_printed() {
+    let s = doubler();
+    let text = s.heddle("bench m.heddle -i in.npz --seconds 0.01").ok();
+    assert!(
+        text.contains("median") && text.contains("max") && text.contains("runs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn json_has_what_harnesses_read() {
+    let s = doubler();
+    let bench = "bench m.heddle -i in.npz --seconds 0.01 --threads 2 --json";
+    s.heddle(&format!("{bench} out.json")).ok();
+    let file: Value = serde_json::from_str(&s.read("out.json")).unwrap();
+    let printed = s.heddle(&format!("{bench} -")).json();
+    for document in [file, printed] {
+        assert_eq!(document["model"], "m.heddle");
+        assert_eq!(
+            (&document["device"], &document["threads"]),
+            (&"cpu".into(), &2.into())
+        );
+        assert!(document["runs"].as_u64().unwrap() >= 5);
+        let [min, median, max] =
+            ["min_ms", "median_ms", "max_ms"].map(|key| document[key].as_f64().unwrap());
+        assert!(0.0 < min && min <= median && median <= max, "{document}");
+        assert!(document["compile_s"].is_number());
+    }
+}
+
+#[test]
+fn turns_answer_line_by_line() {
+    let s = doubler();
+    let text = with_input(&s, "bench m.heddle -i in.npz --turns", "3\n\n1\n").ok();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines[0]["compile_s"].is_number());
+    let counts = lines[1..].iter().map(|l| l.as_array().unwrap().len());
+    assert_eq!(counts.collect::<Vec<_>>(), [3, 1]);
+}
+
+#[test]
+fn turns_refuse_what_is_no_number() {
+    let s = doubler();
+    with_input(&s, "bench m.heddle -i in.npz --turns", "many\n")
+        .fails(2, &["`many` is not a number of runs"]);
+}
+
+#[test]
+fn the_interpreter_can_be_measured() {
+    let s = doubler();
+    let bench = "bench m.heddle -i in.npz --seconds 0.01 --device interp --json -";
+    assert_eq!(s.heddle(bench).json()["device"], "interp");
+}

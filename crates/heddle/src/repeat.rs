@@ -1,0 +1,114 @@
+//! Runs a program again and again on the same inputs, as a measurement does.
+
+use std::time::{Duration, Instant};
+
+use heddle_ir::Datum;
+
+use crate::cpu::{self, AnySession, Call, Compiled};
+use crate::stack::on_large_stack;
+use crate::{Error, Executable, Inputs, Outputs, RunOptions, inputs};
+
+/// A program with inputs that were checked and memory that is kept. A run is what every further call costs:
+/// taking the workers and the program itself, up to its results in memory; not their copy for the caller.
+#[derive(Debug)]
+pub struct Repeat<'a> {
+    program: &'a Executable,
+    options: RunOptions,
+    how: How<'a>,
+}
+
+#[derive(Debug)]
+enum How<'a> {
+    Compiled {
+        compiled: &'a Compiled,
+        session: Box<AnySession<'a>>,
+        call: Call,
+    },
+    Interpreted(Vec<Datum>),
+}
+
+impl Executable {
+    /// Prepares runs on these inputs. In double precision the interpreter does them.
+    pub fn repeat(&self, inputs: Inputs, options: &RunOptions) -> Result<Repeat<'_>, Error> {
+        let args = inputs::in_order(self.signature(), inputs)?;
+        let how = match self.compiled() {
+            Some(compiled) if !options.f64 => How::Compiled {
+                compiled,
+                call: compiled.call(self.signature(), &args)?,
+                session: Box::new(compiled.lend(options)),
+            },
+            _ => How::Interpreted(args),
+        };
+        Ok(Repeat {
+            program: self,
+            options: options.clone(),
+            how,
+        })
+    }
+}
+
+impl Repeat<'_> {
+    /// Runs the program; how long it took.
+    pub fn run(&mut self) -> Result<Duration, Error> {
+        let start = Instant::now();
+        match &mut self.how {
+            How::Compiled {
+                compiled,
+                session,
+                call,
+            } => {
+                compiled.run_in(session, call, &self.options)?;
+            }
+            How::Interpreted(args) => {
+                on_large_stack(|| self.program.interpret(args, &self.options))?;
+            }
+        }
+        Ok(start.elapsed())
+    }
+
+    /// Runs the program once more and copies what it gives.
+    pub fn outputs(&mut self) -> Result<Outputs, Error> {
+        let sig = self.program.signature();
+        let results = match &mut self.how {
+            How::Compiled {
+                compiled,
+                session,
+                call,
+            } => cpu::data_of(sig, &compiled.run_in(session, call, &self.options)?)?,
+            How::Interpreted(args) => {
+                on_large_stack(|| self.program.interpret(args, &self.options))?
+            }
+        };
+        let names = sig.results.iter().map(|(name, _)| name.clone());
+        Ok(names.zip(results).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heddle_ir::Tensor;
+
+    use crate::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
+
+    #[test]
+    fn runs_give_the_same_again_and_again() {
+        let text = "fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  %y = add(%x, %x)\n  return %y\n}\n";
+        let model = Model::parse("m", text).unwrap();
+        for &device in Device::ALL {
+            let options = CompileOptions {
+                device,
+                threads: Some(2),
+                ..Default::default()
+            };
+            let program = compile(&model, &options).unwrap();
+            let x = Tensor::vector(&[1f32, -2.0, 0.5]).into();
+            let inputs = Inputs::from_iter([("x".to_string(), x)]);
+            let mut repeat = program.repeat(inputs, &RunOptions::default()).unwrap();
+            for _ in 0..3 {
+                repeat.run().unwrap();
+                let want = Tensor::vector(&[2f32, -4.0, 1.0]);
+                assert_eq!(repeat.outputs().unwrap()["y"], want.into());
+            }
+        }
+    }
+}
