@@ -179,8 +179,8 @@ pub struct Source {
 #[derive(Clone, Debug, Args)]
 pub struct Exec {
     /// What to run on.
-    #[arg(long, value_enum)]
-    pub device: Option<DeviceArg>,
+    #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
+    pub device: DeviceArg,
     /// Worker threads of the cpu device; default: one for each core.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,

@@ -25,8 +25,8 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
     let model = Model::load(path, &LoadOptions { fold })?;
     let options = CompileOptions {
         device: match exec.device {
-            None | Some(DeviceArg::Interp) => Device::Interp,
-            Some(DeviceArg::Cpu) => Device::Cpu,
+            DeviceArg::Interp => Device::Interp,
+            DeviceArg::Cpu => Device::Cpu,
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),

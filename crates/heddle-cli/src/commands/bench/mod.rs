@@ -9,7 +9,7 @@ use heddle::{Device, Executable, Repeat};
 use serde_json::{Value, json};
 
 use self::times::Times;
-use crate::args::{BenchArgs, DeviceArg};
+use crate::args::BenchArgs;
 use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, styled};
 use crate::{commands, files, show};
@@ -20,8 +20,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 const FEWEST_RUNS: usize = 5;
 
 /// Measures a model.
-pub fn bench(mut args: BenchArgs) -> Result<(), Failure> {
-    args.exec.device.get_or_insert(DeviceArg::Cpu);
+pub fn bench(args: BenchArgs) -> Result<(), Failure> {
     let program = commands::prepare(&args.model, &args.exec)?;
     let inputs = commands::inputs(&program, &args.source, &args.exec)?;
     let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
@@ -86,7 +85,7 @@ fn document(args: &BenchArgs, program: &Executable, times: &Times) -> Value {
     times.describe(&mut document);
     document["compile_s"] = json!(compile_seconds(program));
     if let Some(reason) = &program.report().interpreted {
-        document["interpreted"] = json!(reason);
+        document["interpreted"] = json!(reason.to_string());
     }
     document
 }
