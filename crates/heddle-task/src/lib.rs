@@ -1,16 +1,16 @@
 //! uOperators: graph IR lowered to loops over scalar bodies, scheduled on units.
 //!
 //! [`lower`](fn@lower::lower) turns a module into a [`UProgram`]: control flow that every unit
-//! executes itself, and uOperators whose uTasks are dealt out to the units. [`place_syncs`] then adds
-//! a synchronisation where, and only where, data crosses units. Nothing here knows what a unit is: an emitter says so.
+//! executes itself, and uOperators whose uTasks are dealt out to the units. [`schedule`](fn@schedule::schedule) says
+//! how, and adds a synchronisation where, and only where, data crosses units. Nothing here knows what a unit is: an emitter says so.
 
 pub mod expr;
 pub mod lower;
 pub mod program;
-pub mod sync;
+pub mod schedule;
 pub mod value;
 
 pub use expr::{Expr, ExprId, Pool};
 pub use lower::{LowerError, lower};
 pub use program::UProgram;
-pub use sync::place_syncs;
+pub use schedule::{Device, align_splits, place_syncs, schedule};

@@ -245,6 +245,21 @@ impl UProgram {
         locals
     }
 
+    /// What expressions read of memory that the program writes, and at which offsets.
+    pub fn loads_of(&self, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
+        let mut loads = vec![];
+        for &root in exprs {
+            self.pool.walk(root, &mut |_, expr| {
+                if let Expr::Load(buffer, offset) = expr {
+                    loads.push((buffer, offset));
+                }
+            });
+        }
+        let kind = |b: Buffer| &self.buffers[b].kind;
+        loads.retain(|l| matches!(kind(l.0), BufferKind::Scratch | BufferKind::Output));
+        loads
+    }
+
     /// Whether an expression reads memory.
     pub fn loads(&self, expr: ExprId) -> bool {
         let mut loads = false;

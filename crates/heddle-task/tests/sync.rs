@@ -1,28 +1,14 @@
 //! Synchronisations stand where data crosses units, and nowhere else.
 
+mod common;
+
+use common::shape;
 use heddle_task::UProgram;
-use heddle_task::program::Stmt;
 
 fn scheduled(text: &str) -> UProgram {
-    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
-    let mut program = heddle_task::lower(&module).unwrap_or_else(|e| panic!("{e}"));
+    let mut program = common::lowered(text);
     heddle_task::place_syncs(&mut program);
     program
-}
-
-/// The statements that matter, in order: `r` run, `s` sync, `x` swap, loops and branches in brackets.
-fn shape(stmts: &[Stmt]) -> String {
-    let text = stmts.iter().map(|stmt| match stmt {
-        Stmt::Run(_) => "r".into(),
-        Stmt::Sync => "s".into(),
-        Stmt::Swap(..) => "x".into(),
-        Stmt::Let(..) => String::new(),
-        Stmt::Loop { body, .. } => format!("({})", shape(body)),
-        Stmt::If {
-            then, otherwise, ..
-        } => format!("[{}|{}]", shape(then), shape(otherwise)),
-    });
-    text.collect()
 }
 
 #[test]

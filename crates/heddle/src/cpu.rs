@@ -33,7 +33,10 @@ impl Compiled {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
-        heddle_task::place_syncs(&mut program);
+        let threads = threads.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        });
+        heddle_task::schedule(&mut program, &heddle_task::Device::cpu(threads));
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let source = Source {
             name: module.entry().sig.name.clone(),
@@ -41,9 +44,6 @@ impl Compiled {
             constants: emitted.constants.into_iter().map(Constant::from).collect(),
         };
         let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
-        let threads = threads.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-        });
         let pool =
             Pool::shared(threads).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
         Ok(Ok(Self {

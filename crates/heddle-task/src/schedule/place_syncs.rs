@@ -8,11 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use heddle_ir::DType;
-use heddle_ir::op::BinaryOp;
-
-use crate::expr::{Expr, ExprId};
-use crate::program::{Buffer, BufferKind, Local, LocalKind, Operator, Share, Stmt, UProgram};
+use crate::expr::ExprId;
+use crate::program::{Buffer, Stmt, UProgram};
+use crate::schedule::deal::Deal;
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram) {
@@ -23,31 +21,6 @@ pub fn place_syncs(program: &mut UProgram) {
     };
     let body = walk.block(&body);
     program.body = body;
-}
-
-/// Which unit touches which element of a buffer.
-#[derive(Clone, Debug, PartialEq)]
-enum Deal {
-    /// One unit does it all.
-    Single,
-    /// Rows of so many elements, of so many rows, dealt out as they are: which unit an element belongs to follows from
-    /// where it lies, whatever the point that touches it.
-    Rows { count: ExprId, row: Row },
-    /// The axis that is split, the element that a point touches, and the axes that this element depends on, with their
-    /// sizes. Who writes touches each element once, so whoever else touches it by the same expression over the same
-    /// sizes does so at the same place of the split axis: on the same unit.
-    Split {
-        split: Local,
-        offset: ExprId,
-        axes: Vec<(Local, ExprId)>,
-    },
-}
-
-/// The number of elements of a row: a constant times sizes.
-#[derive(Clone, Debug, PartialEq)]
-struct Row {
-    constant: i64,
-    sizes: Vec<ExprId>,
 }
 
 /// What happened to a buffer since the last synchronisation.
@@ -78,7 +51,7 @@ impl Walk<'_> {
                     let op = &self.program.operators[*id];
                     let write = op.body.store();
                     let deal = Deal::of(self.program, op, write.offset);
-                    let reads = self.loads(&op.body.exprs());
+                    let reads = self.program.loads_of(&op.body.exprs());
                     let deals = reads.into_iter();
                     let deals = deals.map(|(b, offset)| (b, Deal::of(self.program, op, offset)));
                     let deals = deals.collect();
@@ -151,7 +124,11 @@ impl Walk<'_> {
     }
 
     fn every_unit_reads(&mut self, out: &mut Vec<Stmt>, exprs: &[ExprId]) {
-        let reads = self.loads(exprs).into_iter().map(|(b, _)| (b, None));
+        let reads = self
+            .program
+            .loads_of(exprs)
+            .into_iter()
+            .map(|(b, _)| (b, None));
         self.access(out, reads.collect(), None);
     }
 
@@ -186,89 +163,6 @@ impl Walk<'_> {
             *slot = Some(merge(slot.take(), deal));
         }
     }
-
-    /// Loads from memory that the program writes.
-    fn loads(&self, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
-        let mut loads = vec![];
-        for &root in exprs {
-            self.program.pool.walk(root, &mut |_, expr| {
-                if let Expr::Load(buffer, offset) = expr {
-                    loads.push((buffer, offset));
-                }
-            });
-        }
-        let kind = |b: Buffer| &self.program.buffers[b].kind;
-        loads.retain(|l| matches!(kind(l.0), BufferKind::Scratch | BufferKind::Output));
-        loads
-    }
-}
-
-impl Deal {
-    /// How the operator deals out the elements at this offset; `None` when that depends on more than its parallel axes
-    /// and the launch's sizes: then the same offset may be another element, and of another unit, the next time.
-    fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Deal> {
-        let Share::Dealt(split) = op.share else {
-            return Some(Deal::Single);
-        };
-        let (split, size) = op.axes[split.axis];
-        let locals = program.locals_of(offset);
-        let all = || op.axes.iter().chain(op.body.axes());
-        let axes: Vec<_> = all().copied().filter(|a| locals.contains(&a.0)).collect();
-        let sizes = axes.iter().map(|a| a.1);
-        let fixed = sizes.chain([offset, size]).all(|expr| {
-            let own = |l: &Local| all().any(|a| a.0 == *l);
-            let locals = program.locals_of(expr);
-            let still = |l: &Local| own(l) || program.locals[*l].kind == LocalKind::Size;
-            locals.iter().all(still) && !program.loads(expr)
-        });
-        if !fixed || !locals.contains(&split) {
-            return None;
-        }
-        if let Some(row) = row_of(program, op, offset, split) {
-            return Some(Deal::Rows { count: size, row });
-        }
-        Some(Deal::Split {
-            split,
-            offset,
-            axes,
-        })
-    }
-}
-
-/// How many elements lie between one place of the split axis and the next, if the offset is that of an element of a row-major
-/// array whose first index is the split axis and whose other indices are inside.
-fn row_of(program: &UProgram, op: &Operator, offset: ExprId, split: Local) -> Option<Row> {
-    let pool = &program.pool;
-    let (scaled, index) = match pool[offset] {
-        Expr::Local(l) if l == split => {
-            return Some(Row {
-                constant: 1,
-                sizes: vec![],
-            });
-        }
-        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => (a, Some(b)),
-        _ => (offset, None),
-    };
-    let Expr::Binary(BinaryOp::Mul, DType::I64, outer, size) = pool[scaled] else {
-        return None;
-    };
-    let inside = match index.map(|i| pool[i]) {
-        None => true,
-        Some(Expr::Local(l)) => op
-            .body
-            .axes()
-            .iter()
-            .chain(&op.axes)
-            .any(|a| *a == (l, size)),
-        Some(_) => false,
-    };
-    let mut row = row_of(program, op, outer, split).filter(|_| inside)?;
-    match pool.as_int(size) {
-        Some(size) => row.constant = row.constant.checked_mul(size)?,
-        None => row.sizes.push(size),
-    }
-    row.sizes.sort();
-    Some(row)
 }
 
 fn merge(old: Option<Option<Deal>>, new: Option<Deal>) -> Option<Deal> {

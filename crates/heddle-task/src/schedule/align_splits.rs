@@ -1,0 +1,257 @@
+//! Chooses which axis each operator is dealt out by, so that as little data as possible crosses units.
+//!
+//! An operator may be dealt out by any of its parallel axes, whole or in blocks, in grains, or run on one unit. Each choice has
+//! a time, by the cost model; each pair of operators that touch the same memory, one of them writing, costs a synchronisation if they
+//! deal it out differently. One operator after the other takes the choice that is best next to what the others have chosen, until
+//! nothing changes. What is tried is what its neighbours' choices suggest: a gate axis of four times the hidden
+//! size is dealt out in blocks because who reads it is dealt out by the hidden size.
+//!
+//! It is a descent: it may end in a choice that changing two operators at once would improve. The result is kept if
+//! it takes less time, synchronisations as placed included, than what was there before.
+
+use std::collections::BTreeMap;
+
+use crate::expr::ExprId;
+use crate::program::{Buffer, OperatorId, Share, Split, Stmt, UProgram};
+use crate::schedule::deal::Deal;
+use crate::schedule::device::{Device, estimate};
+use crate::schedule::place_syncs;
+
+/// Deals out the program's operators for a device. Operators that one unit must run are left as they are.
+pub fn align_splits(program: &mut UProgram, device: &Device) {
+    let before = program.clone();
+    let graph = Graph::new(program);
+    for round in 0..MAX_ROUNDS {
+        let mut order: Vec<_> = graph.nodes.keys().copied().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut changed = false;
+        for id in order {
+            changed |= graph.improve(program, device, id);
+        }
+        if !changed {
+            break;
+        }
+    }
+    if total(program, device) >= total(&before, device) {
+        *program = before;
+    }
+}
+
+/// Sweeps over all operators; they settle after a few.
+const MAX_ROUNDS: usize = 8;
+
+/// How often a loop of unknown length is taken to run.
+const UNKNOWN_TRIP: f64 = 64.0;
+
+/// The time that a program takes by the cost model, with its synchronisations.
+pub fn total(program: &UProgram, device: &Device) -> f64 {
+    let mut placed = program.clone();
+    place_syncs(&mut placed);
+    let mut time = 0.0;
+    visit(&placed, &placed.body, 1.0, &mut |stmt, often| match stmt {
+        Stmt::Run(id) => {
+            let op = &placed.operators[*id];
+            time += often * device.time(&placed, op, op.share);
+        }
+        Stmt::Sync => time += often * device.sync_ns,
+        _ => {}
+    });
+    time
+}
+
+/// An operator's access to memory.
+struct Access {
+    op: Option<OperatorId>,
+    offset: ExprId,
+    write: bool,
+    /// How often the statement runs.
+    often: f64,
+}
+
+/// What operators do to memory. Buffers whose names are exchanged are one.
+struct Graph {
+    /// Each operator's accesses, by class of buffers.
+    nodes: BTreeMap<OperatorId, Vec<(Buffer, usize)>>,
+    accesses: Vec<Access>,
+    /// Accesses to each class of buffers.
+    classes: BTreeMap<Buffer, Vec<usize>>,
+}
+
+impl Graph {
+    fn new(program: &UProgram) -> Self {
+        let mut parents = BTreeMap::new();
+        visit(program, &program.body, 1.0, &mut |stmt, _| {
+            if let Stmt::Swap(a, b) = stmt {
+                let (a, b) = (root(&parents, *a), root(&parents, *b));
+                if a != b {
+                    parents.insert(a, b);
+                }
+            }
+        });
+        let mut graph = Self {
+            nodes: BTreeMap::new(),
+            accesses: vec![],
+            classes: BTreeMap::new(),
+        };
+        visit(program, &program.body, 1.0, &mut |stmt, often| {
+            let mut add = |op, buffer, offset, write| {
+                let class = root(&parents, buffer);
+                let id = graph.accesses.len();
+                graph.accesses.push(Access {
+                    op,
+                    offset,
+                    write,
+                    often,
+                });
+                graph.classes.entry(class).or_default().push(id);
+                if let Some(op) = op {
+                    graph.nodes.entry(op).or_default().push((class, id));
+                }
+            };
+            match stmt {
+                Stmt::Run(id) => {
+                    let op = &program.operators[*id];
+                    let store = op.body.store();
+                    add(Some(*id), store.buffer, store.offset, true);
+                    for (buffer, offset) in program.loads_of(&op.body.exprs()) {
+                        add(Some(*id), buffer, offset, false);
+                    }
+                }
+                Stmt::Let(_, expr) | Stmt::If { cond: expr, .. } => {
+                    for (buffer, offset) in program.loads_of(&[*expr]) {
+                        add(None, buffer, offset, false);
+                    }
+                }
+                _ => {}
+            }
+        });
+        graph
+    }
+
+    /// Gives an operator the best share next to those of the others; says whether it is another one.
+    fn improve(&self, program: &mut UProgram, device: &Device, id: OperatorId) -> bool {
+        let Share::Dealt(now) = program.operators[id].share else {
+            return false;
+        };
+        let deals = self.deals(program, id);
+        let mut best = (self.cost(program, device, id, &deals, now), now);
+        for split in self.candidates(program, id, &deals) {
+            let cost = self.cost(program, device, id, &deals, split);
+            if cost < best.0 * (1.0 - 1e-9) {
+                best = (cost, split);
+            }
+        }
+        program.operators[id].share = Share::Dealt(best.1);
+        best.1 != now
+    }
+
+    /// How the others deal out what this operator touches: for each of its accesses those that must agree with it.
+    fn deals(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<(usize, Option<Deal>)>> {
+        let others = |&(class, own): &(Buffer, usize)| {
+            let touching = self.classes[&class].iter().copied();
+            let touching = touching.filter(|&other| {
+                let (a, b) = (&self.accesses[own], &self.accesses[other]);
+                other != own && (a.write || b.write)
+            });
+            let deal = |other: usize| {
+                let access = &self.accesses[other];
+                let op = access.op.filter(|&op| op != id)?;
+                Deal::of(program, &program.operators[op], access.offset)
+            };
+            touching.map(|other| (other, deal(other))).collect()
+        };
+        self.nodes[&id].iter().map(others).collect()
+    }
+
+    /// Each axis, and what the others' choices suggest.
+    fn candidates(
+        &self,
+        program: &mut UProgram,
+        id: OperatorId,
+        deals: &[Vec<(usize, Option<Deal>)>],
+    ) -> Vec<Split> {
+        let op = program.operators[id].clone();
+        let axes = op.axes.iter().enumerate();
+        let mut candidates: Vec<_> = axes
+            .map(|(axis, &(_, period))| Split {
+                axis,
+                period,
+                grain: 1,
+            })
+            .collect();
+        for ((_, own), others) in self.nodes[&id].iter().zip(deals) {
+            let mut seen: Vec<&Deal> = vec![];
+            for deal in others.iter().filter_map(|o| o.1.as_ref()) {
+                if seen.contains(&deal) {
+                    continue;
+                }
+                seen.push(deal);
+                for axis in 0..op.axes.len() {
+                    let split = deal.split(program, &op, self.accesses[*own].offset, axis);
+                    candidates.extend(split.filter(|s| !candidates.contains(s)));
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The operator's time and that of the synchronisations that it has a part in.
+    fn cost(
+        &self,
+        program: &mut UProgram,
+        device: &Device,
+        id: OperatorId,
+        deals: &[Vec<(usize, Option<Deal>)>],
+        split: Split,
+    ) -> f64 {
+        let before = std::mem::replace(&mut program.operators[id].share, Share::Dealt(split));
+        let op = &program.operators[id];
+        let often = self.accesses[self.nodes[&id][0].1].often;
+        let mut cost = often * device.time(program, op, op.share);
+        for (&(_, own), others) in self.nodes[&id].iter().zip(deals) {
+            let deal = Deal::of(program, op, self.accesses[own].offset);
+            for (other, theirs) in others {
+                let access = &self.accesses[*other];
+                let theirs = match access.op == Some(id) {
+                    true => Deal::of(program, op, access.offset),
+                    false => theirs.clone(),
+                };
+                if deal.is_none() || deal != theirs {
+                    cost += device.sync_ns * often.min(access.often);
+                }
+            }
+        }
+        program.operators[id].share = before;
+        cost
+    }
+}
+
+/// Calls `see` with each statement and how often it runs.
+fn visit(program: &UProgram, stmts: &[Stmt], often: f64, see: &mut dyn FnMut(&Stmt, f64)) {
+    for stmt in stmts {
+        see(stmt, often);
+        match stmt {
+            Stmt::Loop { trip, body, .. } => {
+                let trip = trip.filter(|&t| program.pool.as_int(t).is_some());
+                let trip = trip.map_or(UNKNOWN_TRIP, |t| estimate(program, t));
+                visit(program, body, often * trip, see);
+            }
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                visit(program, then, often / 2.0, see);
+                visit(program, otherwise, often / 2.0, see);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn root(parents: &BTreeMap<Buffer, Buffer>, mut buffer: Buffer) -> Buffer {
+    while let Some(&parent) = parents.get(&buffer) {
+        buffer = parent;
+    }
+    buffer
+}

@@ -1,0 +1,197 @@
+//! How an operator deals out the elements of a buffer that it touches.
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{Local, LocalKind, Operator, Share, Split, UProgram};
+use crate::schedule::linear::{Linear, Monomial, is_fixed, range};
+
+/// Which unit touches which element of a buffer. Two accesses that have the same deal touch an element on the same unit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deal {
+    /// This unit touches them all.
+    One(u32),
+    /// Where an element lies says which unit touches it: at place `offset / inner % count`, and places are dealt out as
+    /// [`Split`] says.
+    Places {
+        /// How many elements lie between one place and the next.
+        inner: Monomial,
+        /// How many places there are.
+        count: Monomial,
+        /// Of what shares are multiples.
+        grain: i64,
+    },
+    /// The split axis, how it is dealt out, the element that a point touches, and the axes that this element depends on, with
+    /// their sizes. Who writes touches each element once, so whoever else touches it by the same expression over the same
+    /// sizes does so at the same place of the split axis.
+    Points {
+        /// The split axis.
+        local: Local,
+        /// The size of a block.
+        period: ExprId,
+        /// Of what shares are multiples.
+        grain: i64,
+        /// The element.
+        offset: ExprId,
+        /// What it depends on.
+        axes: Vec<(Local, ExprId)>,
+    },
+}
+
+impl Deal {
+    /// How the operator deals out the elements at this offset; `None` when that depends on more than its parallel axes
+    /// and the launch's sizes: then the same offset may be another element, and of another unit, the next time.
+    pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Deal> {
+        match op.share {
+            Share::One(unit) => Some(Deal::One(unit)),
+            Share::Dealt(split) => {
+                places(program, op, offset, split).or_else(|| points(program, op, offset, split))
+            }
+        }
+    }
+
+    /// The split of this axis that deals out the elements at an offset like this, if there is one.
+    pub fn split(
+        &self,
+        program: &mut UProgram,
+        op: &Operator,
+        offset: ExprId,
+        axis: usize,
+    ) -> Option<Split> {
+        let Deal::Places {
+            inner,
+            count,
+            grain,
+        } = self
+        else {
+            return None;
+        };
+        let (local, size) = op.axes[axis];
+        let linear = Linear::of(program, op, offset);
+        let each = inner.over(linear.factor(program, local)?)?.as_int()?;
+        let count = count.times(&Monomial::new(each))?;
+        let size = Monomial::of(program, size)?;
+        if each < 1 || size.over(&count).is_none() {
+            return None;
+        }
+        let constant = program.pool.int(count.constant);
+        let period = count
+            .sizes
+            .iter()
+            .fold(constant, |p, &s| program.pool.product(p, s));
+        let period = if size == count {
+            op.axes[axis].1
+        } else {
+            period
+        };
+        let split = Split {
+            axis,
+            period,
+            grain: grain.checked_mul(each)?,
+        };
+        (places(program, op, offset, split).as_ref() == Some(self)).then_some(split)
+    }
+}
+
+/// The deal by places, if an element's place among `inner * count` says where on the split axis the points lie that touch it.
+///
+/// An offset is a sum. What is a multiple of `inner * count` does not change the place; what is less than `inner`
+/// altogether does not either; what is left must be `inner` times the split axis.
+fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Deal> {
+    let (local, _) = op.axes[split.axis];
+    let linear = Linear::of(program, op, offset);
+    let inner = linear.factor(program, local)?.clone();
+    let count = Monomial::of(program, split.period)?;
+    let whole = inner.times(&count)?;
+    if whole.constant <= 0 || inner.constant <= 0 {
+        return None;
+    }
+    let (mut low, mut rest) = (vec![], 0i64);
+    for (factor, atom) in &linear.terms {
+        if atom.is_some_and(|a| program.pool[a] == Expr::Local(local))
+            || factor.over(&whole).is_some()
+        {
+            continue;
+        }
+        match atom {
+            Some(atom) => {
+                let size = Monomial::of(program, range(program, op, *atom)?)?;
+                low.push((factor.clone(), size));
+            }
+            None => {
+                let constant = factor.as_int()?;
+                // Of a constant only what is left after whole rounds counts.
+                let round = whole.as_int().unwrap_or(i64::MAX);
+                rest = rest.checked_add(constant.checked_rem_euclid(round)?)?;
+            }
+        }
+    }
+    if !below(low, rest, &inner) {
+        return None;
+    }
+    // Shares in grains are shares of places that are larger.
+    let shares = Monomial::new(split.grain);
+    Some(match (inner.times(&shares), count.over(&shares)) {
+        (Some(inner), Some(count)) => Deal::Places {
+            inner,
+            count,
+            grain: 1,
+        },
+        _ => Deal::Places {
+            inner,
+            count,
+            grain: split.grain,
+        },
+    })
+}
+
+/// Whether a sum of factors times what is below a size, and of a constant, is at least 0 and always below a bound.
+fn below(mut low: Vec<(Monomial, Monomial)>, rest: i64, bound: &Monomial) -> bool {
+    if rest < 0 || low.iter().any(|(factor, _)| factor.constant < 0) {
+        return false;
+    }
+    // As the digits of a number do not reach the next one's place: an axis that with its size divides the bound leaves its own
+    // factor as the bound of the others.
+    let mut bound = bound.clone();
+    loop {
+        if most(&low, rest).is_some_and(|most| most < bound.constant) {
+            return true;
+        }
+        let digit = low.iter().position(|(factor, size)| {
+            let span = factor.times(size);
+            span.is_some_and(|span| span.constant > 0 && bound.over(&span).is_some())
+        });
+        match digit {
+            Some(k) => bound = low.swap_remove(k).0,
+            None => return false,
+        }
+    }
+}
+
+/// The most that the sum can be, if no sizes are in it.
+fn most(low: &[(Monomial, Monomial)], rest: i64) -> Option<i64> {
+    low.iter().try_fold(rest, |sum, (factor, size)| {
+        let last = size.as_int()?.checked_sub(1)?.max(0);
+        sum.checked_add(factor.as_int()?.checked_mul(last)?)
+    })
+}
+
+/// The deal by points.
+fn points(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Deal> {
+    let (local, size) = op.axes[split.axis];
+    let locals = program.locals_of(offset);
+    let all = || op.axes.iter().chain(op.body.axes());
+    let axes: Vec<_> = all().copied().filter(|a| locals.contains(&a.0)).collect();
+    let sizes = axes.iter().map(|a| a.1);
+    let own = |l: &Local| all().any(|a| a.0 == *l) || program.locals[*l].kind == LocalKind::Size;
+    let fixed = locals.iter().all(own)
+        && !program.loads(offset)
+        && sizes
+            .chain([size, split.period])
+            .all(|s| is_fixed(program, s));
+    (fixed && locals.contains(&local)).then_some(Deal::Points {
+        local,
+        period: split.period,
+        grain: split.grain,
+        offset,
+        axes,
+    })
+}

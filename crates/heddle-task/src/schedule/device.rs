@@ -1,0 +1,146 @@
+//! What a device is to the scheduler, and what things cost on it when nothing has been measured.
+
+use std::collections::BTreeMap;
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, UnaryOp};
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{Body, Local, LocalKind, Operator, Share, UProgram};
+
+/// A device as a number of identical units that run a uProgram together, with the costs of the cost model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// How many units there are. Programs are right on any number; they are scheduled for this one.
+    pub units: usize,
+    /// A synchronisation of all units, with what they wait because none finish at the same time. Nanoseconds.
+    pub sync_ns: f64,
+    /// Starting an operator. Nanoseconds.
+    pub start_ns: f64,
+    /// An arithmetic operation of one unit. Nanoseconds.
+    pub arithmetic_ns: f64,
+    /// A function such as an exponential. Nanoseconds.
+    pub function_ns: f64,
+    /// A multiplication with an addition in a contraction. Nanoseconds.
+    pub contraction_ns: f64,
+    /// Reading or writing a byte. Nanoseconds.
+    pub byte_ns: f64,
+}
+
+/// What a size that only the launch knows is taken for.
+const UNKNOWN_SIZE: f64 = 64.0;
+
+impl Device {
+    /// Cores of a processor.
+    pub fn cpu(threads: usize) -> Self {
+        Self {
+            units: threads.max(1),
+            sync_ns: 200.0,
+            start_ns: 5.0,
+            arithmetic_ns: 0.1,
+            function_ns: 0.5,
+            contraction_ns: 0.02,
+            byte_ns: 0.01,
+        }
+    }
+
+    /// The time that an operator takes when it is shared like this, in nanoseconds: that of the unit with the largest share.
+    pub fn time(&self, program: &UProgram, op: &Operator, share: Share) -> f64 {
+        let (part, split) = match share {
+            Share::One(_) => (1.0, None),
+            Share::Dealt(split) => {
+                let count = estimate(program, split.period).max(1.0);
+                let grain = split.grain as f64;
+                let grains = (count / grain).ceil();
+                let most = (grains / self.units as f64).ceil() * grain;
+                ((most / count).min(1.0), Some(op.axes[split.axis].0))
+            }
+        };
+        let points = product(program, op.axes.iter().chain(op.body.axes()));
+        let compute = points * part * self.point(program, op);
+        let memory = self.bytes(program, op, part, split) * self.byte_ns;
+        self.start_ns + compute.max(memory)
+    }
+
+    /// What a point costs to compute, of the parallel axes and those of its reduction.
+    fn point(&self, program: &UProgram, op: &Operator) -> f64 {
+        if matches!(op.body, Body::Fold { columns: true, .. }) {
+            return self.contraction_ns;
+        }
+        let mut time = 0.0;
+        for root in op.body.exprs() {
+            program.pool.walk(root, &mut |_, e| {
+                time += match e {
+                    Expr::Unary(op, ..) if is_function(op) => self.function_ns,
+                    Expr::Binary(BinaryOp::Pow | BinaryOp::Atan2, ..) => self.function_ns,
+                    Expr::Num(..) | Expr::Local(_) => 0.0,
+                    _ => self.arithmetic_ns,
+                };
+            });
+        }
+        time
+    }
+
+    /// The bytes that the unit with the largest share touches.
+    fn bytes(&self, program: &UProgram, op: &Operator, part: f64, split: Option<Local>) -> f64 {
+        let mut touched = BTreeMap::new();
+        let mut touch = |buffer, offset: ExprId| {
+            let data = &program.buffers[buffer];
+            let locals = program.locals_of(offset);
+            let axes = op.axes.iter().chain(op.body.axes());
+            let elements = product(program, axes.filter(|a| locals.contains(&a.0)));
+            let share = if split.is_none_or(|s| locals.contains(&s)) {
+                part
+            } else {
+                1.0
+            };
+            let bytes =
+                elements.min(estimate(program, data.len)) * share * data.dtype.bits() as f64 / 8.0;
+            let most = touched.entry(buffer).or_insert(0.0f64);
+            *most = most.max(bytes);
+        };
+        let store = op.body.store();
+        touch(store.buffer, store.offset);
+        for root in op.body.exprs() {
+            program.pool.walk(root, &mut |_, e| {
+                if let Expr::Load(buffer, offset) = e {
+                    touch(buffer, offset);
+                }
+            });
+        }
+        touched.values().sum()
+    }
+}
+
+/// Roughly what a size is.
+pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
+    match program.pool[size] {
+        Expr::Num(DType::I64, bits) => bits as i64 as f64,
+        Expr::Local(l) if program.locals[l].kind == LocalKind::Size => UNKNOWN_SIZE,
+        Expr::Binary(op, DType::I64, a, b) => {
+            let (a, b) = (estimate(program, a), estimate(program, b));
+            match op {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => (a - b).max(1.0),
+                BinaryOp::Mul => a * b,
+                BinaryOp::Div => a / b.max(1.0),
+                BinaryOp::Max => a.max(b),
+                BinaryOp::Min => a.min(b),
+                _ => a,
+            }
+        }
+        _ => UNKNOWN_SIZE,
+    }
+}
+
+fn product<'a>(program: &UProgram, axes: impl Iterator<Item = &'a (Local, ExprId)>) -> f64 {
+    axes.map(|a| estimate(program, a.1)).product()
+}
+
+fn is_function(op: UnaryOp) -> bool {
+    use UnaryOp::*;
+    !matches!(
+        op,
+        Neg | Abs | Sign | Not | Round | Floor | Ceil | Trunc | IsNan | IsInf
+    )
+}

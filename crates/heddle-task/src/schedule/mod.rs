@@ -1,0 +1,21 @@
+//! Schedules a uProgram: which unit runs what, and where units wait for each other.
+//!
+//! Architecture invariant: nothing here knows what a unit is; a [`Device`] says how many there are and what things cost.
+
+mod align_splits;
+mod deal;
+mod device;
+mod linear;
+mod place_syncs;
+
+pub use align_splits::align_splits;
+pub use device::Device;
+pub use place_syncs::place_syncs;
+
+use crate::program::UProgram;
+
+/// Schedules a program for a device.
+pub fn schedule(program: &mut UProgram, device: &Device) {
+    align_splits(program, device);
+    place_syncs(program);
+}

@@ -1,0 +1,27 @@
+//! What the tests share.
+
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use heddle_task::UProgram;
+use heddle_task::program::Stmt;
+
+/// A program in text form, lowered.
+pub fn lowered(text: &str) -> UProgram {
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    heddle_task::lower(&module).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The statements that matter, in order: `r` run, `s` sync, `x` swap, loops and branches in brackets.
+pub fn shape(stmts: &[Stmt]) -> String {
+    let text = stmts.iter().map(|stmt| match stmt {
+        Stmt::Run(_) => "r".into(),
+        Stmt::Sync => "s".into(),
+        Stmt::Swap(..) => "x".into(),
+        Stmt::Let(..) => String::new(),
+        Stmt::Loop { body, .. } => format!("({})", shape(body)),
+        Stmt::If {
+            then, otherwise, ..
+        } => format!("[{}|{}]", shape(then), shape(otherwise)),
+    });
+    text.collect()
+}
