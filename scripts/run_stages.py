@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = shlex.quote(sys.executable)
 HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/corpus"
-OPSETS = "target/opset-cases"
+OPSETS, MODELS = "target/opset-cases", "target/models"
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
@@ -30,6 +30,10 @@ STAGES = {
     "corpus-cpu": f"{HEDDLE} test {CORPUS}/cases",
     "corpus-to-text": f"{PYTHON} tests/corpus/to_text.py {CORPUS}/cases {CORPUS}/text",
     "corpus-text": f"{HEDDLE} test {CORPUS}/text",
+    "models-dump": f"{PYTHON} tests/models/make_models.py {MODELS}",
+    "models": f"{HEDDLE} test {MODELS}",
+    "models-cpu": f"{HEDDLE} test {MODELS} --device cpu",
+    "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",
 }

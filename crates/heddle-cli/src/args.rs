@@ -262,6 +262,9 @@ pub struct CompileArgs {
     /// What to write.
     #[arg(long, value_enum)]
     pub emit: Emit,
+    /// What the source is for.
+    #[arg(long, value_enum, default_value_t = TargetArg::Cpu)]
+    pub target: TargetArg,
     /// Write it to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -270,12 +273,21 @@ pub struct CompileArgs {
     pub no_opt: bool,
 }
 
+/// The targets of source text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TargetArg {
+    /// C for the cpu device.
+    Cpu,
+    /// CUDA: one persistent kernel, to read or to build elsewhere; Heddle does not run it yet.
+    Cuda,
+}
+
 /// What `heddle compile` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Emit {
     /// The graph IR in text form.
     Ir,
-    /// The C that the cpu device builds.
+    /// The program's text in the target's language.
     Source,
 }
 

@@ -3,7 +3,10 @@
 use heddle_ir::DType;
 
 /// A target's words.
+#[derive(Debug)]
 pub struct Dialect {
+    /// Its name on the command line.
+    pub name: &'static str,
     /// Source that goes in front: helpers that emitted code calls.
     pub prelude: &'static str,
     /// The type of an element.
@@ -14,21 +17,61 @@ pub struct Dialect {
     pub restrict: &'static str,
     /// A statement: no unit goes on before all are here.
     pub sync: &'static str,
+    /// A statement: no lane of this unit goes on before all are here; empty where a unit is one thread.
+    pub unit_sync: &'static str,
+    /// How a unit's lanes share its points; `None` where a unit is one thread.
+    pub lanes: Option<Lanes>,
+}
+
+/// How lanes find their points: each takes every so-manieth, from its own place on.
+#[derive(Debug)]
+pub struct Lanes {
+    /// The number of this lane within the unit.
+    pub index: &'static str,
+    /// How many there are.
+    pub count: &'static str,
+}
+
+/// What is a target's own, then what all targets share.
+macro_rules! prelude {
+    ($own:literal) => {
+        concat!(
+            include_str!($own),
+            "\n",
+            include_str!("prelude/integer.h"),
+            "\n",
+            include_str!("prelude/float.h"),
+            "\n",
+            include_str!("prelude/math.h")
+        )
+    };
 }
 
 /// C for the CPU: all workers run one function.
 pub const C: Dialect = Dialect {
-    prelude: concat!(
-        include_str!("prelude/c.h"),
-        "\n",
-        include_str!("prelude/integer.h"),
-        "\n",
-        include_str!("prelude/math.h")
-    ),
+    name: "cpu",
+    prelude: prelude!("prelude/c.h"),
     type_name: c_type,
     function: "static void",
     restrict: "restrict",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
+    unit_sync: "",
+    lanes: None,
+};
+
+/// CUDA: one persistent kernel, whose blocks are the units.
+pub const CUDA: Dialect = Dialect {
+    name: "cuda",
+    prelude: prelude!("prelude/cuda.h"),
+    type_name: c_type,
+    function: "static __device__ __noinline__ void",
+    restrict: "__restrict__",
+    sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
+    unit_sync: "HEDDLE_UNIT_SYNC;",
+    lanes: Some(Lanes {
+        index: "heddle_lane",
+        count: "heddle_lanes",
+    }),
 };
 
 fn c_type(dtype: DType) -> &'static str {

@@ -10,5 +10,5 @@ mod program;
 mod scalar;
 mod text;
 
-pub use dialect::{C, Dialect};
+pub use dialect::{C, CUDA, Dialect};
 pub use program::{Emitted, write};

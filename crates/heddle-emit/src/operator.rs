@@ -7,7 +7,7 @@ use heddle_ir::{DType, Entity};
 use heddle_task::program::{Body, Buffer, Local, LocalKind, Operator, OperatorId, Share, UProgram};
 use heddle_task::{Expr, ExprId};
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Lanes};
 use crate::scalar::{Scalars, bare, combine, name, number};
 use crate::text::{Text, plain};
 
@@ -111,7 +111,7 @@ pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operato
             value,
             store,
             columns: true,
-        } if !op.axes.is_empty() => {
+        } if !op.axes.is_empty() && dialect.lanes.is_none() => {
             w.columns(*kind, *dtype, axes, *value, store.offset);
         }
         _ => w.points(),
@@ -144,6 +144,9 @@ impl Writer<'_> {
                 .text
                 .line(format!("if (worker != {unit} % workers) return;")),
         }
+        if let (Some(lanes), true) = (&self.dialect.lanes, self.op.axes.is_empty()) {
+            self.text.line(format!("if ({} != 0) return;", lanes.index));
+        }
     }
 
     /// The bounds of the loop over a parallel axis; opens one over the blocks of a split axis that has several.
@@ -173,12 +176,16 @@ impl Writer<'_> {
         (0..self.op.axes.len() + blocks as usize).for_each(|_| self.text.line("}"));
     }
 
-    /// Opens the loop over a parallel axis.
+    /// Opens the loop over a parallel axis. Lanes share the innermost one.
     fn axis(&mut self, k: usize) {
         let (from, to) = self.bounds(k);
         let v = name(self.op.axes[k].0);
-        self.text
-            .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
+        self.text.line(match &self.dialect.lanes {
+            Some(Lanes { index, count }) if k + 1 == self.op.axes.len() => {
+                format!("for (int64_t {v} = {from} + {index}; {v} < {to}; {v} += {count}) {{")
+            }
+            _ => format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"),
+        });
     }
 
     fn size(&mut self, size: ExprId) -> String {

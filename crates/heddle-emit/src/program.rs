@@ -169,16 +169,13 @@ impl Writer<'_> {
                     scratch += 1;
                     (
                         "",
-                        format!(
-                            "(void *)(env->scratch + env->table[{}])",
-                            ports + scratch - 1
-                        ),
+                        format!("(env->scratch + env->table[{}])", ports + scratch - 1),
                     )
                 }
             };
             let comment = plain(&data.name);
             self.text.line(format!(
-                "{constant}{ty} *b{} = {place}; /* {comment} */",
+                "{constant}{ty} *b{} = ({constant}{ty} *){place}; /* {comment} */",
                 id.index()
             ));
         }
@@ -204,6 +201,9 @@ impl Writer<'_> {
                     let args = Arguments::of(self.program, &self.program.operators[*id]);
                     self.text
                         .line(format!("op{}({});", id.index(), args.call()));
+                    if !self.dialect.unit_sync.is_empty() {
+                        self.text.line(self.dialect.unit_sync);
+                    }
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.sites.len() as u32;
@@ -214,9 +214,10 @@ impl Writer<'_> {
                     self.text.line("}");
                 }
                 Stmt::Swap(a, b) => {
+                    let ty = (self.dialect.type_name)(self.program.buffers[*a].dtype);
                     let (a, b) = (a.index(), b.index());
                     self.text.line(format!(
-                        "{{ void *swap = b{a}; b{a} = b{b}; b{b} = swap; }}"
+                        "{{ {ty} *swap = b{a}; b{a} = b{b}; b{b} = swap; }}"
                     ));
                 }
                 Stmt::Loop {

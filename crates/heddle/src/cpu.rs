@@ -8,15 +8,26 @@ use heddle_runtime::{
     BuildOptions, Constant, Executable, Input, Lent, Pool, Program, RunError, Session,
     SessionOptions, Source,
 };
-use heddle_task::LowerError;
+use heddle_task::{LowerError, UProgram};
 
 use crate::{Error, RunOptions};
+
+/// Lowers a module to uOperators and schedules them for so many threads.
+pub(crate) fn schedule(module: &Module, threads: usize) -> Result<UProgram, LowerError> {
+    let mut program = heddle_task::lower(module)?;
+    heddle_task::schedule(&mut program, &heddle_task::Device::cpu(threads));
+    Ok(program)
+}
+
+/// The number of threads that is taken where none is asked for.
+pub(crate) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 /// A program that worker threads run.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     executable: Executable,
-    source: String,
     /// Named sizes in the order that the program takes them.
     sizes: Vec<String>,
     /// The model's nodes by the numbers that errors carry.
@@ -29,18 +40,15 @@ impl Compiled {
         module: &Module,
         threads: Option<usize>,
     ) -> Result<Result<Self, LowerError>, Error> {
-        let mut program = match heddle_task::lower(module) {
+        let threads = threads.unwrap_or_else(default_threads);
+        let program = match schedule(module, threads) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
-        let threads = threads.unwrap_or_else(|| {
-            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-        });
-        heddle_task::schedule(&mut program, &heddle_task::Device::cpu(threads));
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let source = Source {
             name: module.entry().sig.name.clone(),
-            text: emitted.source.clone(),
+            text: emitted.source,
             constants: emitted.constants.into_iter().map(Constant::from).collect(),
         };
         let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
@@ -52,7 +60,6 @@ impl Compiled {
                 pool,
                 memory(heddle_interp::Options::default().max_memory),
             ),
-            source: emitted.source,
             sizes: program.sizes.into_iter().map(|(name, _)| name).collect(),
             sites: emitted.sites,
         }))
@@ -61,11 +68,6 @@ impl Compiled {
     /// How many workers run it.
     pub(crate) fn threads(&self) -> usize {
         self.executable.pool().threads()
-    }
-
-    /// The emitted text.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
     }
 
     /// Checks inputs, which are in order.

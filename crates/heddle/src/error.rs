@@ -8,6 +8,7 @@ use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
+use heddle_task::LowerError;
 
 use crate::draw::DrawError;
 use crate::inputs::InputError;
@@ -57,6 +58,9 @@ pub enum Error {
     /// The run stopped.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The model has no compiled form.
+    #[error("there is no source: {0}")]
+    Lower(#[from] LowerError),
     /// The emitted program could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -102,6 +106,7 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
+            Error::Lower(_) => ErrorKind::Unsupported,
             Error::Input(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use heddle_ir::{Datum, Module, Signature};
 use indexmap::IndexMap;
 
-use crate::cpu::Compiled;
+use crate::cpu::{self, Compiled};
 use crate::inputs;
 use crate::stack::on_large_stack;
 use crate::{Error, Model};
@@ -91,6 +91,9 @@ pub struct Run {
     pub report: Report,
 }
 
+/// The time that each graph pass took, by name.
+pub type PassTimes = Vec<(&'static str, Duration)>;
+
 /// Times of the stages on the way to a result.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -99,7 +102,7 @@ pub struct Report {
     /// Compiling it.
     pub compile: Duration,
     /// The graph passes, which are part of compiling.
-    pub passes: Vec<(&'static str, Duration)>,
+    pub passes: PassTimes,
     /// Running it.
     pub run: Duration,
     /// Why the interpreter runs it although a device that compiles was asked for.
@@ -132,29 +135,41 @@ pub struct Executable {
     report: Report,
 }
 
+/// A language that programs are written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// C, which the cpu device builds.
+    #[default]
+    Cpu,
+    /// CUDA: one persistent kernel. There is no device for it yet.
+    Cuda,
+}
+
+/// The source text of a model's program for a target; nothing is built.
+///
+/// # Errors
+///
+/// [`Error::Lower`] names the node that has no compiled form.
+pub fn source(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
+    let dialect = match target {
+        Target::Cpu => &heddle_emit::C,
+        Target::Cuda => &heddle_emit::CUDA,
+    };
+    let (module, mut passes) = optimized(model, options)?;
+    let transformed = transformed(&module, options, &mut passes)?;
+    let threads = options.threads.unwrap_or_else(cpu::default_threads);
+    let program = on_large_stack(|| cpu::schedule(&transformed, threads))?;
+    Ok(heddle_emit::write(&program, dialect).source)
+}
+
 /// Compiles a model: optimises the graph and prepares it for the device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
     let start = Instant::now();
-    let mut module = model.module.clone();
-    let mut passes = vec![];
-    if options.optimize {
-        let optimized = on_large_stack(|| {
-            passes = heddle_opt::optimize(&mut module).times();
-            heddle_ir::verify(&module)
-        });
-        optimized.map_err(|errors| Error::invalid("a graph pass", &errors))?;
-    }
+    let (module, mut passes) = optimized(model, options)?;
     let (mut compiled, mut interpreted) = (None, None);
     if options.device == Device::Cpu {
-        let mut transformed = module.clone();
-        if options.optimize {
-            let done = on_large_stack(|| {
-                let report = heddle_opt::transform(&mut transformed, &options.transform);
-                passes.extend(report.times());
-                heddle_ir::verify(&transformed)
-            });
-            done.map_err(|errors| Error::invalid("a transformation", &errors))?;
-        }
+        let transformed = transformed(&module, options, &mut passes)?;
         match on_large_stack(|| Compiled::new(&transformed, options.threads))? {
             Ok(program) => compiled = Some(Arc::new(program)),
             Err(error) => {
@@ -179,6 +194,38 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
     })
 }
 
+/// The model's program after the graph passes, if they are to run, and the time that each took.
+fn optimized(model: &Model, options: &CompileOptions) -> Result<(Module, PassTimes), Error> {
+    let mut module = model.module.clone();
+    let mut passes = vec![];
+    if options.optimize {
+        let optimized = on_large_stack(|| {
+            passes = heddle_opt::optimize(&mut module).times();
+            heddle_ir::verify(&module)
+        });
+        optimized.map_err(|errors| Error::invalid("a graph pass", &errors))?;
+    }
+    Ok((module, passes))
+}
+
+/// The program as devices that compile take it.
+fn transformed(
+    module: &Module,
+    options: &CompileOptions,
+    passes: &mut PassTimes,
+) -> Result<Module, Error> {
+    let mut module = module.clone();
+    if options.optimize {
+        let done = on_large_stack(|| {
+            let report = heddle_opt::transform(&mut module, &options.transform);
+            passes.extend(report.times());
+            heddle_ir::verify(&module)
+        });
+        done.map_err(|errors| Error::invalid("a transformation", &errors))?;
+    }
+    Ok(module)
+}
+
 impl Executable {
     /// Names and types of the inputs and outputs.
     pub fn signature(&self) -> &Signature {
@@ -190,9 +237,12 @@ impl Executable {
         &self.report
     }
 
-    /// The source text that the cpu device compiled, if it did.
-    pub fn source(&self) -> Option<&str> {
-        self.compiled.as_ref().map(|c| c.source())
+    /// What runs it: the interpreter where the device that was asked for has no compiled form.
+    pub fn device(&self) -> Device {
+        match self.compiled {
+            Some(_) => Device::Cpu,
+            None => Device::Interp,
+        }
     }
 
     /// The program as it is run.

@@ -25,8 +25,8 @@ mod stack;
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use error::{Error, ErrorKind};
 pub use exec::{
-    CompileOptions, Device, Executable, Inputs, Interpreted, Outputs, Report, Run, RunOptions,
-    compile,
+    CompileOptions, Device, Executable, Inputs, Interpreted, Outputs, PassTimes, Report, Run,
+    RunOptions, Target, compile, source,
 };
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};

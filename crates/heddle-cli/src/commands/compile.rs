@@ -5,9 +5,9 @@ use std::path::Path;
 
 use heddle::ir::Module;
 use heddle::ir::text::{self, Large, PrintOptions};
-use heddle::{CompileOptions, Device, Executable, LoadOptions, Model, on_large_stack};
+use heddle::{CompileOptions, Device, LoadOptions, Model, Target, on_large_stack};
 
-use crate::args::{CompileArgs, Emit};
+use crate::args::{CompileArgs, Emit, TargetArg};
 use crate::fail::{Exit, Failure};
 use crate::{files, out};
 
@@ -15,37 +15,32 @@ use crate::{files, out};
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = Model::load(&args.model, &LoadOptions::default())?;
     let options = CompileOptions {
-        device: match args.emit {
-            Emit::Ir => Device::Interp,
-            Emit::Source => Device::Cpu,
-        },
+        device: Device::Interp,
         optimize: !args.no_opt,
         ..Default::default()
     };
-    let program = heddle::compile(&model, &options)?;
     match args.emit {
-        Emit::Ir => write_ir(program.module(), args.output.as_deref()),
-        Emit::Source => write_source(&program, args.output.as_deref()),
+        Emit::Ir => {
+            let program = heddle::compile(&model, &options)?;
+            write_ir(program.module(), args.output.as_deref())
+        }
+        Emit::Source => {
+            let target = match args.target {
+                TargetArg::Cpu => Target::Cpu,
+                TargetArg::Cuda => Target::Cuda,
+            };
+            let source = heddle::source(&model, &options, target)?;
+            write_text(&source, args.output.as_deref())
+        }
     }
 }
 
-/// Writes the emitted source, if the program has a compiled form.
-fn write_source(program: &Executable, output: Option<&Path>) -> Result<(), Failure> {
-    let Some(source) = program.source() else {
-        let reason = program
-            .report()
-            .interpreted
-            .as_ref()
-            .map_or("it is not compiled".into(), ToString::to_string);
-        return Err(Failure::new(
-            Exit::Unsupported,
-            format!("there is no source: {reason}"),
-        ));
-    };
+/// Writes text to a file or to standard output.
+fn write_text(text: &str, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else {
-        return out::print_raw(source);
+        return out::print_raw(text);
     };
-    files::replace(path, |file| file.write_all(source.as_bytes()))
+    files::replace(path, |file| file.write_all(text.as_bytes()))
         .map_err(|e| Failure::new(Exit::Io, format!("cannot write {}: {e}", path.display())))
 }
 

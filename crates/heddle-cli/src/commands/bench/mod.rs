@@ -5,7 +5,7 @@ mod turns;
 
 use std::time::{Duration, Instant};
 
-use heddle::{Device, Executable, Repeat};
+use heddle::{Executable, Repeat};
 use serde_json::{Value, json};
 
 use self::times::Times;
@@ -68,17 +68,10 @@ fn compile_seconds(program: &Executable) -> f64 {
     (program.report().load + program.report().compile).as_secs_f64()
 }
 
-fn device(program: &Executable) -> Device {
-    match program.source() {
-        Some(_) => Device::Cpu,
-        None => Device::Interp,
-    }
-}
-
 fn document(args: &BenchArgs, program: &Executable, times: &Times) -> Value {
     let mut document = json!({
         "model": args.model,
-        "device": device(program).name(),
+        "device": program.device().name(),
         "threads": program.threads(),
         "runs": times.len(),
     });
@@ -101,6 +94,6 @@ fn text(program: &Executable, times: &Times) -> String {
         n => format!("{n} threads"),
     };
     let ready = show::duration(Duration::from_secs_f64(compile_seconds(program)));
-    let device = device(program).name();
+    let device = program.device().name();
     head + &styled(DIM, format!("{device}, {threads}, ready after {ready}")) + "\n"
 }

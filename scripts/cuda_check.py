@@ -1,0 +1,94 @@
+"""Compiles the CUDA text of models to sm_90 cubins with NVRTC; no GPU and no driver is needed.
+usage: python cuda_check.py HEDDLE OUT MODEL ...
+
+A MODEL is a file, or a folder whose folders hold a model.onnx each. For each model: registers, stack and shared memory a thread or block, as cuobjdump reads them."""
+import ctypes
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+OPTIONS = (b"--gpu-architecture=sm_90", b"--std=c++17", b"--disable-warnings")
+
+
+class Nvrtc:
+    """The compiler, from the Python package nvidia-cuda-nvrtc."""
+
+    def __init__(self):
+        self.home = Path(sysconfig.get_path("purelib")) / "nvidia" / "cu13"
+        # The compiler looks its builtins up by name only, so they must be loaded before.
+        for name in ("libnvrtc-builtins.so.13*", "libnvrtc.so.13*"):
+            found = sorted((self.home / "lib").glob(name))
+            if not found:
+                sys.exit(f"{name} is missing in {self.home / 'lib'}: "
+                         "pip install -r scripts/requirements.txt")
+            self.lib = ctypes.CDLL(str(found[0]), mode=ctypes.RTLD_GLOBAL)
+
+    def compile(self, source: bytes, name: str) -> bytes:
+        """The cubin; ends the program's turn with the compiler's log when there is none."""
+        program = ctypes.c_void_p()
+        self.call("nvrtcCreateProgram", ctypes.byref(program), source, name.encode(), 0, None, None)
+        options = (ctypes.c_char_p * len(OPTIONS))(*OPTIONS)
+        code = self.lib.nvrtcCompileProgram(program, len(OPTIONS), options)
+        if code:
+            raise ValueError(self.text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+                             .decode(errors="replace"))
+        return self.text(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+
+    def text(self, program, size: str, get: str) -> bytes:
+        """What the library returns by asking for its size first."""
+        count = ctypes.c_size_t()
+        self.call(size, program, ctypes.byref(count))
+        buffer = ctypes.create_string_buffer(count.value)
+        self.call(get, program, buffer)
+        return buffer.raw
+
+    def call(self, name: str, *args):
+        """A call that must not fail."""
+        code = getattr(self.lib, name)(*args)
+        if code:
+            raise RuntimeError(f"{name} failed with {code}")
+
+    def resources(self, cubin: Path) -> str:
+        """What the kernel takes, as `REG:n STACK:n SHARED:n`."""
+        tool = self.home / "bin" / "cuobjdump"
+        ran = subprocess.run([tool, "--dump-resource-usage", cubin], capture_output=True, text=True)
+        after = ran.stdout.partition("Function heddle_run:")[2]
+        found = re.search(r"REG:\d+ STACK:\d+ SHARED:\d+", after)
+        if not found:
+            raise ValueError(f"the cubin has no kernel heddle_run: {ran.stdout}{ran.stderr}")
+        return found[0]
+
+
+def main(heddle: str, out: str, models) -> int:
+    """Checks all; the number that failed decides the exit status."""
+    nvrtc, failed = Nvrtc(), 0
+    Path(out).mkdir(parents=True, exist_ok=True)
+    cases = {}
+    for model in map(Path, models):
+        found = sorted(model.glob("*/model.onnx")) if model.is_dir() else [model]
+        cases.update((m.parent.name if model.is_dir() else m.stem, m) for m in found)
+    for name, model in cases.items():
+        text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
+        try:
+            subprocess.run([heddle, "compile", model, "--target", "cuda", "--emit", "source",
+                            "-o", text], check=True, capture_output=True, text=True)
+            source = text.read_bytes()
+            cubin.write_bytes(nvrtc.compile(source, text.name))
+            print(f"pass {name}: {len(source.splitlines())} lines, "
+                  f"{nvrtc.resources(cubin)}")
+        except subprocess.CalledProcessError as error:
+            failed += 1
+            print(f"FAIL {name}: {error.stderr}")
+        except ValueError as error:
+            failed += 1
+            print(f"FAIL {name}: {error}")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
