@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use heddle_ir::Entity;
-use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, Stmt};
+use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, Stmt, Sync, Units};
 use heddle_task::{ExprId, UProgram};
 
 use crate::dialect::Dialect;
@@ -140,6 +140,9 @@ impl Writer<'_> {
         self.sizes("env->sizes");
         self.buffers();
         self.variables();
+        self.text
+            .line("uint64_t epoch = 0; /* of waits for named units */");
+        self.text.line("(void)epoch;");
         self.block(&self.program.body);
         self.shapes();
         self.text.line("return heddle_poll(env);");
@@ -253,9 +256,34 @@ impl Writer<'_> {
                     self.block(otherwise);
                     self.text.line("}");
                 }
-                Stmt::Sync => self.text.line(self.dialect.sync),
+                Stmt::Sync(sync) => self.sync(*sync),
             }
         }
+    }
+
+    /// Who is waited for says so by its counter; who waits reads that. All units count alike.
+    fn sync(&mut self, sync: Sync) {
+        let (from, to) = match sync {
+            Sync::ALL => return self.text.line(self.dialect.sync),
+            Sync::Unit if self.dialect.unit_sync.is_empty() => return,
+            Sync::Unit => return self.text.line(self.dialect.unit_sync),
+            Sync::Wait { from, to } => (from, to),
+        };
+        self.text.line("epoch++;");
+        let tell = "heddle_signal(env, worker, epoch);";
+        self.text.line(match from {
+            Units::All => tell.into(),
+            Units::One(unit) => format!("if (worker == {unit} % workers) {tell}"),
+        });
+        let others = |unit: &str| format!("HEDDLE_TRY(heddle_wait(env, {unit}, epoch));");
+        let wait = match from {
+            Units::All => format!("for (int32_t u = 0; u < workers; u++) {}", others("u")),
+            Units::One(unit) => others(&format!("{unit} % workers")),
+        };
+        self.text.line(match to {
+            Units::All => wait,
+            Units::One(unit) => format!("if (worker == {unit} % workers) {wait}"),
+        });
     }
 
     /// What the program says of its outputs' shapes.

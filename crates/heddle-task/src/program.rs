@@ -6,7 +6,7 @@
 //!           | let LOCAL = expr         each unit computes it for itself
 //!           | loop / if                each unit takes the same path
 //!           | swap BUFFER BUFFER       what two buffers name is exchanged
-//!           | sync                     no unit goes on before all have come here
+//!           | sync                     units wait for others, see [`Sync`]
 //! ```
 //!
 //! Control flow is executed by every unit (Cocktailer §3.1: a control-flow uTask on each unit), so it costs no
@@ -229,8 +229,39 @@ pub enum Stmt {
         /// If not.
         otherwise: Vec<Stmt>,
     },
-    /// No unit goes on before all have come here.
-    Sync,
+    /// Units wait for each other.
+    Sync(Sync),
+}
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// The lanes of each unit for each other.
+    Unit,
+    /// Some units for others: what these did before, those know after.
+    Wait {
+        /// Who is waited for.
+        from: Units,
+        /// Who waits.
+        to: Units,
+    },
+}
+
+/// Some units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Units {
+    /// All of them.
+    All,
+    /// The one of this number, modulo how many there are.
+    One(u32),
+}
+
+impl Sync {
+    /// All wait for all.
+    pub const ALL: Sync = Sync::Wait {
+        from: Units::All,
+        to: Units::All,
+    };
 }
 
 impl UProgram {

@@ -9,8 +9,8 @@ use heddle_task::{Device, align_splits, place_syncs};
 fn shapes(text: &str) -> (String, String) {
     let (mut plain, mut aligned) = (lowered(text), lowered(text));
     align_splits(&mut aligned, &Device::cpu(2));
-    place_syncs(&mut plain);
-    place_syncs(&mut aligned);
+    place_syncs(&mut plain, &Device::cpu(2));
+    place_syncs(&mut aligned, &Device::cpu(2));
     (shape(&plain.body), shape(&aligned.body))
 }
 

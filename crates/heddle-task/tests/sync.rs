@@ -3,11 +3,11 @@
 mod common;
 
 use common::shape;
-use heddle_task::UProgram;
+use heddle_task::{Device, UProgram};
 
 fn scheduled(text: &str) -> UProgram {
     let mut program = common::lowered(text);
-    heddle_task::place_syncs(&mut program);
+    heddle_task::place_syncs(&mut program, &Device::cpu(2));
     program
 }
 

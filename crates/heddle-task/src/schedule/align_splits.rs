@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, OperatorId, Share, Split, Stmt, UProgram};
+use crate::program::{Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 use crate::schedule::deal::Deal;
 use crate::schedule::device::{Device, estimate};
 use crate::schedule::place_syncs;
@@ -48,14 +48,14 @@ const UNKNOWN_TRIP: f64 = 64.0;
 /// The time that a program takes by the cost model, with its synchronisations.
 pub fn total(program: &UProgram, device: &Device) -> f64 {
     let mut placed = program.clone();
-    place_syncs(&mut placed);
+    place_syncs(&mut placed, device);
     let mut time = 0.0;
     visit(&placed, &placed.body, 1.0, &mut |stmt, often| match stmt {
         Stmt::Run(id) => {
             let op = &placed.operators[*id];
             time += often * device.time(&placed, op, op.share);
         }
-        Stmt::Sync => time += often * device.sync_ns,
+        Stmt::Sync(Sync::Wait { .. }) => time += often * device.sync_ns,
         _ => {}
     });
     time

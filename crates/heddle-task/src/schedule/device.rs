@@ -13,6 +13,8 @@ use crate::program::{Body, Local, LocalKind, Operator, Share, UProgram};
 pub struct Device {
     /// How many units there are. Programs are right on any number; they are scheduled for this one.
     pub units: usize,
+    /// How many lanes a unit has, which need a synchronisation among them.
+    pub lanes: usize,
     /// A synchronisation of all units, with what they wait because none finish at the same time. Nanoseconds.
     pub sync_ns: f64,
     /// Starting an operator. Nanoseconds.
@@ -35,6 +37,7 @@ impl Device {
     pub fn cpu(threads: usize) -> Self {
         Self {
             units: threads.max(1),
+            lanes: 1,
             sync_ns: 200.0,
             start_ns: 5.0,
             arithmetic_ns: 0.1,

@@ -17,5 +17,5 @@ use crate::program::UProgram;
 /// Schedules a program for a device.
 pub fn schedule(program: &mut UProgram, device: &Device) {
     align_splits(program, device);
-    place_syncs(program);
+    place_syncs(program, device);
 }

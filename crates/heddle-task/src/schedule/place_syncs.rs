@@ -1,44 +1,57 @@
-//! Places synchronisations: one where data that a unit wrote is about to be read or overwritten by another, or data that one
-//! reads is about to be overwritten, and nowhere else.
+//! Places synchronisations: where data that a unit wrote is about to be read or overwritten by another, or data that one
+//! reads is about to be overwritten, and nowhere else; each of the weakest kind that covers what crosses there.
 //!
-//! The walk keeps, for each buffer, what happened to it since the last synchronisation. A reader that runs on the unit
-//! that wrote needs none: both operators deal out the same axis alike and read and write the same element
-//! (Rammer §3.2: data-flow edges whose tasks are aligned need no barrier). A loop is walked until what is known at its head
-//! covers its back edge.
+//! The walk keeps, for each buffer, the accesses that are not known to everybody: how they deal out its elements, and which
+//! named units know of them. An access on the unit that made the other one needs nothing: both deal out the elements
+//! alike (Rammer §3.2: data-flow edges whose tasks are aligned need no barrier). A loop is walked until what is known at its
+//! head covers its back edge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, Stmt, UProgram};
+use crate::program::{Buffer, OperatorId, Stmt, Sync, UProgram, Units};
 use crate::schedule::deal::Deal;
+use crate::schedule::device::Device;
 
 /// Places the program's synchronisations.
-pub fn place_syncs(program: &mut UProgram) {
+pub fn place_syncs(program: &mut UProgram, device: &Device) {
     let body = std::mem::take(&mut program.body);
     let mut walk = Walk {
         program,
+        lanes: device.lanes > 1,
         state: State::default(),
     };
     let body = walk.block(&body);
     program.body = body;
 }
 
-/// What happened to a buffer since the last synchronisation.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Access {
-    /// Writes: all dealt out in one way, or in several.
-    written: Option<Option<Deal>>,
-    /// Reads likewise.
-    read: Option<Option<Deal>>,
+/// An access that not all units know of.
+#[derive(Clone, Debug, PartialEq)]
+struct Pending {
+    /// Which unit touched what; `None`: nobody can say.
+    deal: Option<Deal>,
+    write: bool,
+    /// Units that know of it: what they do comes after it.
+    known: BTreeSet<u32>,
+    /// Whether lanes of the same unit may not know of it.
+    lanes: bool,
+}
+
+/// An access that is about to happen.
+struct Coming {
+    buffer: Buffer,
+    deal: Option<Deal>,
+    write: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
-    buffers: BTreeMap<Buffer, Access>,
+    buffers: BTreeMap<Buffer, Vec<Pending>>,
 }
 
 struct Walk<'p> {
     program: &'p UProgram,
+    lanes: bool,
     state: State,
 }
 
@@ -48,14 +61,8 @@ impl Walk<'_> {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) => {
-                    let op = &self.program.operators[*id];
-                    let write = op.body.store();
-                    let deal = Deal::of(self.program, op, write.offset);
-                    let reads = self.program.loads_of(&op.body.exprs());
-                    let deals = reads.into_iter();
-                    let deals = deals.map(|(b, offset)| (b, Deal::of(self.program, op, offset)));
-                    let deals = deals.collect();
-                    self.access(&mut out, deals, Some((write.buffer, deal)));
+                    let coming = self.operator(*id);
+                    self.access(&mut out, coming);
                     out.push(stmt.clone());
                 }
                 Stmt::Let(_, expr) => {
@@ -64,9 +71,8 @@ impl Walk<'_> {
                 }
                 Stmt::Swap(a, b) => {
                     let (x, y) = (self.state.buffers.remove(a), self.state.buffers.remove(b));
-                    self.state
-                        .buffers
-                        .extend(x.map(|x| (*b, x)).into_iter().chain(y.map(|y| (*a, y))));
+                    let moved = x.map(|x| (*b, x)).into_iter().chain(y.map(|y| (*a, y)));
+                    self.state.buffers.extend(moved);
                     out.push(stmt.clone());
                 }
                 Stmt::Loop {
@@ -114,78 +120,159 @@ impl Walk<'_> {
                         otherwise,
                     });
                 }
-                Stmt::Sync => {
-                    self.state = State::default();
-                    out.push(Stmt::Sync);
-                }
+                Stmt::Sync(sync) => self.sync(&mut out, *sync),
             }
         }
         out
     }
 
+    fn operator(&self, id: OperatorId) -> Vec<Coming> {
+        let op = &self.program.operators[id];
+        let store = op.body.store();
+        let coming = |buffer, offset, write| Coming {
+            buffer,
+            deal: Deal::of(self.program, op, offset),
+            write,
+        };
+        let reads = self.program.loads_of(&op.body.exprs()).into_iter();
+        let reads = reads.map(|(buffer, offset)| coming(buffer, offset, false));
+        reads
+            .chain([coming(store.buffer, store.offset, true)])
+            .collect()
+    }
+
     fn every_unit_reads(&mut self, out: &mut Vec<Stmt>, exprs: &[ExprId]) {
-        let reads = self
-            .program
-            .loads_of(exprs)
-            .into_iter()
-            .map(|(b, _)| (b, None));
-        self.access(out, reads.collect(), None);
+        let reads = self.program.loads_of(exprs).into_iter();
+        let reads = reads.map(|(buffer, _)| Coming {
+            buffer,
+            deal: None,
+            write: false,
+        });
+        self.access(out, reads.collect());
     }
 
     /// Adds a synchronisation if these accesses need one, then notes them.
-    fn access(
-        &mut self,
-        out: &mut Vec<Stmt>,
-        reads: Vec<(Buffer, Option<Deal>)>,
-        write: Option<(Buffer, Option<Deal>)>,
-    ) {
-        let crosses = |old: &Option<Option<Deal>>, new: &Option<Deal>| match old {
-            None => false,
-            Some(old) => old.is_none() || old != new,
+    fn access(&mut self, out: &mut Vec<Stmt>, coming: Vec<Coming>) {
+        if let Some(sync) = self.needed(&coming) {
+            self.sync(out, sync);
+        }
+        for Coming {
+            buffer,
+            deal,
+            write,
+        } in coming
+        {
+            let pending = Pending {
+                deal,
+                write,
+                known: BTreeSet::new(),
+                lanes: self.lanes,
+            };
+            add(self.state.buffers.entry(buffer).or_default(), pending);
+        }
+    }
+
+    /// The weakest synchronisation that lets these accesses happen.
+    fn needed(&self, coming: &[Coming]) -> Option<Sync> {
+        let nothing = vec![];
+        let pairs = coming.iter().flat_map(|new| {
+            let olds = self.state.buffers.get(&new.buffer).unwrap_or(&nothing);
+            olds.iter().map(move |old| (old, new))
+        });
+        let pairs: Vec<_> = pairs.filter(|(old, new)| old.write || new.write).collect();
+        let (mut crossing, mut local) = (vec![], false);
+        for (old, new) in pairs {
+            match new.deal {
+                Some(Deal::One(unit)) if old.known.contains(&unit) => {}
+                _ if old.deal.is_some() && old.deal == new.deal => local |= old.lanes,
+                _ => crossing.push((old, new)),
+            }
+        }
+        if crossing.is_empty() {
+            return local.then_some(Sync::Unit);
+        }
+        // Whoever knows of all that crosses can tell the others.
+        let mut tellers = crossing.iter().map(|(old, _)| {
+            let own = match old.deal {
+                Some(Deal::One(unit)) => Some(unit),
+                _ => None,
+            };
+            old.known
+                .iter()
+                .copied()
+                .chain(own)
+                .collect::<BTreeSet<_>>()
+        });
+        let first = tellers.next().unwrap_or_default();
+        let common = tellers.fold(first, |a, b| &a & &b);
+        let from = common.first().map_or(Units::All, |&unit| Units::One(unit));
+        let mut listeners = crossing.iter().map(|(_, new)| match new.deal {
+            Some(Deal::One(unit)) => Some(unit),
+            _ => None,
+        });
+        let one = listeners.next().flatten();
+        let to = match one {
+            Some(unit) if listeners.all(|u| u == one) => Units::One(unit),
+            _ => Units::All,
         };
-        let state = &self.state;
-        let of = |b: &Buffer| state.buffers.get(b).cloned().unwrap_or_default();
-        let needed = reads.iter().any(|(b, deal)| crosses(&of(b).written, deal))
-            || write.iter().any(|(b, deal)| {
-                let access = of(b);
-                crosses(&access.written, deal) || crosses(&access.read, deal)
-            });
-        if needed {
-            out.push(Stmt::Sync);
-            self.state = State::default();
+        Some(Sync::Wait { from, to })
+    }
+
+    fn sync(&mut self, out: &mut Vec<Stmt>, sync: Sync) {
+        out.push(Stmt::Sync(sync));
+        for pending in self.state.buffers.values_mut() {
+            pending.retain_mut(|p| p.survives(sync));
         }
-        for (buffer, deal) in reads {
-            let slot = &mut self.state.buffers.entry(buffer).or_default().read;
-            *slot = Some(merge(slot.take(), deal));
+        self.state.buffers.retain(|_, pending| !pending.is_empty());
+    }
+}
+
+impl Pending {
+    /// What a synchronisation leaves of it.
+    fn survives(&mut self, sync: Sync) -> bool {
+        let Sync::Wait { from, to } = sync else {
+            self.lanes = false;
+            return true;
+        };
+        if from == Units::All || to == Units::All {
+            self.lanes = false;
         }
-        if let Some((buffer, deal)) = write {
-            let slot = &mut self.state.buffers.entry(buffer).or_default().written;
-            *slot = Some(merge(slot.take(), deal));
+        let told = match from {
+            Units::All => true,
+            Units::One(unit) => self.deal == Some(Deal::One(unit)) || self.known.contains(&unit),
+        };
+        match to {
+            Units::All => !told,
+            Units::One(unit) => {
+                if told {
+                    self.known.insert(unit);
+                }
+                true
+            }
         }
     }
 }
 
-fn merge(old: Option<Option<Deal>>, new: Option<Deal>) -> Option<Deal> {
-    match old {
-        None => new,
-        Some(old) if old == new => new,
-        Some(_) => None,
+/// Adds an access to others of the same buffer. Of two that are alike, units know only what they know of both.
+fn add(list: &mut Vec<Pending>, new: Pending) {
+    match list
+        .iter_mut()
+        .find(|p| p.deal == new.deal && p.write == new.write)
+    {
+        Some(old) => {
+            old.known = &old.known & &new.known;
+            old.lanes |= new.lanes;
+        }
+        None => list.push(new),
     }
 }
 
 impl State {
     fn join(&self, other: &State) -> State {
         let mut joined = self.clone();
-        for (buffer, access) in &other.buffers {
-            let slot = joined.buffers.entry(*buffer).or_default();
-            for (old, new) in [
-                (&mut slot.written, &access.written),
-                (&mut slot.read, &access.read),
-            ] {
-                if let Some(new) = new {
-                    *old = Some(merge(old.take(), new.clone()));
-                }
-            }
+        for (buffer, pending) in &other.buffers {
+            let list = joined.buffers.entry(*buffer).or_default();
+            pending.iter().for_each(|p| add(list, p.clone()));
         }
         joined
     }

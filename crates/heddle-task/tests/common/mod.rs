@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use heddle_task::UProgram;
-use heddle_task::program::Stmt;
+use heddle_task::program::{Stmt, Sync};
 
 /// A program in text form, lowered.
 pub fn lowered(text: &str) -> UProgram {
@@ -15,7 +15,9 @@ pub fn lowered(text: &str) -> UProgram {
 pub fn shape(stmts: &[Stmt]) -> String {
     let text = stmts.iter().map(|stmt| match stmt {
         Stmt::Run(_) => "r".into(),
-        Stmt::Sync => "s".into(),
+        Stmt::Sync(Sync::ALL) => "s".into(),
+        Stmt::Sync(Sync::Unit) => "u".into(),
+        Stmt::Sync(Sync::Wait { .. }) => "w".into(),
         Stmt::Swap(..) => "x".into(),
         Stmt::Let(..) => String::new(),
         Stmt::Loop { body, .. } => format!("({})", shape(body)),
