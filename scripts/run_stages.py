@@ -34,6 +34,7 @@ STAGES = {
     "models": f"{HEDDLE} test {MODELS}",
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu",
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS}",
+    "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",
 }
