@@ -4,10 +4,15 @@
 //! target it writes for. Identifiers are generated; names from the model appear in comments only, with everything but
 //! plain characters taken out.
 
+mod arg_fold;
 mod dialect;
+mod fold;
+mod map;
+mod nest;
 mod operator;
 mod program;
 mod scalar;
+mod step;
 mod text;
 
 pub use dialect::{C, CUDA, Dialect};

@@ -3,17 +3,18 @@
 //! An expression is a graph with shared parts. What is used more than once becomes a variable, and so does what the arms of
 //! a choice load.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_task::program::{Local, UProgram};
+use heddle_task::program::{Body, Buffer, Local, UProgram};
 use heddle_task::{Expr, ExprId};
 
 use crate::dialect::Dialect;
 use crate::text::Text;
 
-/// Writes the expressions of one block of code.
+/// Writes the expressions of one block of code. A clone goes on in an inner block.
+#[derive(Clone)]
 pub struct Scalars<'p> {
     program: &'p UProgram,
     dialect: &'p Dialect,
@@ -31,13 +32,12 @@ impl<'p> Scalars<'p> {
     /// For code that evaluates these expressions.
     pub fn new(program: &'p UProgram, dialect: &'p Dialect, site: u32, roots: &[ExprId]) -> Self {
         let mut uses = HashMap::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for &root in roots {
             *uses.entry(root).or_insert(0) += 1;
             program.pool.walk(root, &mut |id, expr| {
                 if seen.insert(id) {
-                    operands(expr)
-                        .into_iter()
+                    expr.operands()
                         .for_each(|o| *uses.entry(o).or_insert(0) += 1);
                 }
             });
@@ -70,6 +70,41 @@ impl<'p> Scalars<'p> {
         if !load && self.uses.get(&id).copied().unwrap_or(0) < 2 {
             return value;
         }
+        self.variable(text, id, &value)
+    }
+
+    /// Declares variables for the largest parts of these expressions that do not change along the varying axes and that
+    /// take more than adding and multiplying indices. The operator's own result is not loaded in advance.
+    pub fn hoist(&mut self, text: &mut Text, roots: &[ExprId], varying: &[Local], body: &Body) {
+        let mut parts = Parts {
+            program: self.program,
+            varying,
+            written: body.store().buffer,
+            kinds: HashMap::new(),
+        };
+        let mut open = roots.to_vec();
+        let mut seen = HashSet::new();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let expr = self.program.pool[id];
+            match parts.kind(id) {
+                Kind::Cheap => {}
+                Kind::Varies => open.extend(expr.operands()),
+                Kind::Costly if self.known.contains_key(&id) => {}
+                Kind::Costly => {
+                    let value = self.write(text, id);
+                    if !self.known.contains_key(&id) {
+                        self.variable(text, id, &value);
+                    }
+                }
+            }
+        }
+    }
+
+    fn variable(&mut self, text: &mut Text, id: ExprId, value: &str) -> String {
+        let expr = self.program.pool[id];
         let variable = self.fresh();
         text.line(format!(
             "const {} {variable} = {value};",
@@ -140,6 +175,55 @@ impl<'p> Scalars<'p> {
     }
 }
 
+/// What an expression is to a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The same in each iteration, and quickly computed.
+    Cheap,
+    /// The same in each iteration.
+    Costly,
+    /// Not the same.
+    Varies,
+}
+
+/// Finds out what expressions are to a loop.
+struct Parts<'p> {
+    program: &'p UProgram,
+    varying: &'p [Local],
+    written: Buffer,
+    kinds: HashMap<ExprId, Kind>,
+}
+
+impl Parts<'_> {
+    fn kind(&mut self, id: ExprId) -> Kind {
+        if let Some(&kind) = self.kinds.get(&id) {
+            return kind;
+        }
+        let expr = self.program.pool[id];
+        let own = match expr {
+            Expr::Num(..) => Kind::Cheap,
+            Expr::Local(local) if self.varying.contains(&local) => Kind::Varies,
+            Expr::Local(_) => Kind::Cheap,
+            Expr::Load(buffer, _) if buffer == self.written => Kind::Varies,
+            Expr::Compare(..) => Kind::Cheap,
+            Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, DType::I64, ..) => {
+                Kind::Cheap
+            }
+            _ => Kind::Costly,
+        };
+        let mut kind = own;
+        for operand in expr.operands() {
+            kind = match (kind, self.kind(operand)) {
+                (Kind::Varies, _) | (_, Kind::Varies) => Kind::Varies,
+                (Kind::Costly, _) | (_, Kind::Costly) => Kind::Costly,
+                _ => Kind::Cheap,
+            };
+        }
+        self.kinds.insert(id, kind);
+        kind
+    }
+}
+
 /// The identifier of a unit's variable.
 pub fn name(local: Local) -> String {
     format!("v{}", heddle_ir::Entity::index(local))
@@ -203,15 +287,6 @@ fn float(value: f64, suffix: &str, shortest: &str) -> String {
         v if v == f64::NEG_INFINITY => "(-INFINITY)".into(),
         v if v.is_sign_negative() => format!("({shortest}{suffix})"),
         _ => format!("{shortest}{suffix}"),
-    }
-}
-
-fn operands(expr: Expr) -> Vec<ExprId> {
-    match expr {
-        Expr::Num(..) | Expr::Local(_) => vec![],
-        Expr::Load(_, a) | Expr::Unary(_, _, a) | Expr::Cast(_, _, a) => vec![a],
-        Expr::Binary(_, _, a, b) | Expr::Compare(_, _, a, b) | Expr::Index(a, b) => vec![a, b],
-        Expr::Select(_, a, b, c) => vec![a, b, c],
     }
 }
 

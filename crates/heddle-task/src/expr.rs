@@ -39,6 +39,21 @@ pub enum Expr {
     Index(ExprId, ExprId),
 }
 
+impl Expr {
+    /// The expressions that it is made of.
+    pub fn operands(self) -> impl Iterator<Item = ExprId> {
+        let operands = match self {
+            Expr::Num(..) | Expr::Local(_) => [None; 3],
+            Expr::Load(_, a) | Expr::Unary(_, _, a) | Expr::Cast(_, _, a) => [Some(a), None, None],
+            Expr::Binary(_, _, a, b) | Expr::Compare(_, _, a, b) | Expr::Index(a, b) => {
+                [Some(a), Some(b), None]
+            }
+            Expr::Select(_, a, b, c) => [a, b, c].map(Some),
+        };
+        operands.into_iter().flatten()
+    }
+}
+
 /// All expressions of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
@@ -169,14 +184,7 @@ impl Pool {
             }
             let expr = self[id];
             visit(id, expr);
-            match expr {
-                Expr::Num(..) | Expr::Local(_) => {}
-                Expr::Load(_, a) | Expr::Unary(_, _, a) | Expr::Cast(_, _, a) => open.push(a),
-                Expr::Binary(_, _, a, b) | Expr::Compare(_, _, a, b) | Expr::Index(a, b) => {
-                    open.extend([a, b]);
-                }
-                Expr::Select(_, a, b, c) => open.extend([a, b, c]),
-            }
+            open.extend(expr.operands());
         }
     }
 

@@ -17,6 +17,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ),
     ("views", include_str!("../programs/views.heddle")),
     ("reductions", include_str!("../programs/reductions.heddle")),
+    ("folds", include_str!("../programs/folds.heddle")),
     (
         "contractions",
         include_str!("../programs/contractions.heddle"),

@@ -1,0 +1,312 @@
+//! Writes reductions. C may not change the order of sums of floats, so the order is chosen here: many partial results side by
+//! side, as many as some vector registers hold.
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, ReduceOp};
+use heddle_task::ExprId;
+use heddle_task::program::{Local, Store};
+
+use crate::nest::Level;
+use crate::operator::Writer;
+use crate::scalar::{Scalars, bare, combine, name};
+use crate::step::{Step, offsets};
+
+/// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of one addition.
+const BYTES: i64 = 256;
+
+/// A reduction over fewer places than this is written out one after the other.
+const FEW: i64 = 8;
+
+/// What is computed side by side.
+enum Shape {
+    /// Nothing.
+    Points,
+    /// So many neighbouring places of the innermost reduced axis.
+    Lanes(i64),
+    /// So many neighbouring points along the innermost parallel axis.
+    Columns(i64),
+}
+
+/// A reduction that is being written.
+struct Fold<'a> {
+    op: BinaryOp,
+    dtype: DType,
+    axes: &'a [(Local, ExprId)],
+    /// The loops over them.
+    inner: Vec<Level>,
+    value: ExprId,
+    store: Store,
+    neutral: String,
+}
+
+impl Writer<'_> {
+    /// A reduction at each point.
+    pub fn fold(
+        &mut self,
+        kind: ReduceOp,
+        dtype: DType,
+        axes: &[(Local, ExprId)],
+        value: ExprId,
+        store: Store,
+    ) {
+        let inner = self.levels(axes, None, &[value], &[]);
+        let fold = Fold {
+            op: fold_op(kind),
+            dtype,
+            axes,
+            inner,
+            value,
+            store,
+            neutral: neutral(kind, dtype),
+        };
+        let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
+        let roots = [&[value], sizes.as_slice()].concat();
+        let stores = [store.offset];
+        let mut levels = self.levels(&self.op.axes, self.dealt(), &roots, &stores);
+        let shape = self.shape(&fold, &levels);
+        let columns = match shape {
+            Shape::Columns(_) => levels.pop(),
+            _ => None,
+        };
+        self.leave_if_empty();
+        let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
+        let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
+        let varying = [varying.as_slice(), &self.locals(columns)].concat();
+        // What a reduction over nothing would not compute may be an index that is outside.
+        let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
+        let early = if some { vec![value] } else { vec![] };
+        self.open(&levels, &mut scalars, &early, &varying);
+        match (shape, columns) {
+            (Shape::Columns(width), Some(level)) => {
+                scalars.hoist(self.text, &early, &varying, &self.op.body);
+                self.columns(&fold, &scalars, level, width);
+            }
+            (Shape::Lanes(width), _) => {
+                scalars.hoist(self.text, &early, &varying, &self.op.body);
+                self.lanes(&fold, &scalars, width);
+            }
+            _ => {
+                scalars.hoist(self.text, &early, &varying, &self.op.body);
+                self.one_after_the_other(&fold, &mut scalars);
+            }
+        }
+        self.close(&levels);
+    }
+
+    /// Along which axis elements lie next to each other.
+    fn shape(&self, fold: &Fold, levels: &[Level]) -> Shape {
+        if self.dialect.lanes.is_some() {
+            return Shape::Points;
+        }
+        let offsets = offsets(self.program, fold.value, &[]).unwrap_or_default();
+        let close = |axis: Local| {
+            let near = |s: &Step| *s == Step::STILL || *s == Step::by(1);
+            let step = |&o: &ExprId| Step::of(self.program, o, axis);
+            offsets.iter().all(|o| step(o).as_ref().is_some_and(near))
+        };
+        let most = BYTES / (fold.dtype.bits() as i64 / 8).max(1);
+        let width = |extent: Option<i64>| match extent {
+            Some(n) if n < most => (n.max(1) as u64 + 1).next_power_of_two() as i64 / 2,
+            _ => most,
+        };
+        let depth = fold
+            .inner
+            .last()
+            .map(|level| self.extent(fold.axes, *level));
+        if let (Some(level), Some(depth)) = (fold.inner.last(), depth)
+            && depth.is_none_or(|n| n >= FEW)
+            && close(fold.axes[level.last].0)
+        {
+            return Shape::Lanes(width(depth));
+        }
+        if let Some(level) = levels.last()
+            && self.extent(&self.op.axes, *level).is_none_or(|n| n >= FEW)
+            && close(self.op.axes[level.last].0)
+        {
+            let extent = self.extent(&self.op.axes, *level);
+            let short = extent.is_some_and(|n| n < 4 * most) && self.dealt() == Some(level.first);
+            // Of an axis that is dealt out a unit may have a small part only.
+            return Shape::Columns(if short { most / 4 } else { most });
+        }
+        Shape::Points
+    }
+
+    /// The number of iterations of a loop, when it is known.
+    fn extent(&self, axes: &[(Local, ExprId)], level: Level) -> Option<i64> {
+        let mut sizes = axes[level.first..=level.last].iter();
+        sizes.try_fold(1i64, |n, a| n.checked_mul(self.program.pool.as_int(a.1)?))
+    }
+
+    fn locals(&self, level: Option<Level>) -> Vec<Local> {
+        let axes = level.map_or(&[][..], |l| &self.op.axes[l.first..=l.last]);
+        axes.iter().map(|a| a.0).collect()
+    }
+
+    fn one_after_the_other(&mut self, fold: &Fold, scalars: &mut Scalars) {
+        let ty = (self.dialect.type_name)(fold.dtype);
+        self.text.line(format!("{ty} sum = {};", fold.neutral));
+        for &level in &fold.inner {
+            self.reduced(fold, level);
+        }
+        let value = scalars.write(self.text, fold.value);
+        let sum = combine(self.dialect, fold.op, fold.dtype, "sum", &value);
+        self.text.line(format!("sum = {};", bare(&sum)));
+        fold.inner.iter().for_each(|_| self.text.line("}"));
+        let offset = self.size(fold.store.offset);
+        self.store(fold.store.buffer, &offset, "sum");
+    }
+
+    /// Opens the loop over reduced axes.
+    fn reduced(&mut self, fold: &Fold, level: Level) {
+        let extent = self.product(fold.axes, level);
+        for &(outer, _) in &fold.axes[level.first..level.last] {
+            self.text
+                .line(format!("const int64_t {} = 0;", name(outer)));
+        }
+        let v = name(fold.axes[level.last].0);
+        self.text
+            .line(format!("for (int64_t {v} = 0; {v} < {extent}; {v}++) {{"));
+    }
+
+    fn product(&mut self, axes: &[(Local, ExprId)], level: Level) -> String {
+        let sizes = axes[level.first..=level.last]
+            .iter()
+            .map(|a| self.size(a.1));
+        sizes.collect::<Vec<_>>().join(" * ")
+    }
+
+    /// Partial results for neighbouring places of the innermost reduced axis, which are combined at the end.
+    fn lanes(&mut self, fold: &Fold, scalars: &Scalars, width: i64) {
+        let Some((&last, outer)) = fold.inner.split_last() else {
+            return;
+        };
+        self.partial(fold, width);
+        outer.iter().for_each(|&level| self.reduced(fold, level));
+        for &(axis, _) in &fold.axes[last.first..last.last] {
+            self.text.line(format!("const int64_t {} = 0;", name(axis)));
+        }
+        let extent = self.product(fold.axes, last);
+        let known = self.extent(fold.axes, last);
+        let v = fold.axes[last.last].0;
+        self.text.line(format!(
+            "for (int64_t first = 0; first < {extent}; first += {width}) {{"
+        ));
+        let rest = format!("{extent} - first");
+        let even = known.is_some_and(|n| n % width == 0);
+        self.side_by_side(width, &rest, even, |w, count| {
+            w.add(fold, &mut scalars.clone(), v, &count);
+        });
+        self.text.line("}");
+        outer.iter().for_each(|_| self.text.line("}"));
+        let mut half = width / 2;
+        while half > 0 {
+            let other = format!("sum[c + {half}]");
+            let sum = combine(self.dialect, fold.op, fold.dtype, "sum[c]", &other);
+            let sum = bare(&sum);
+            self.text.line(format!(
+                "for (int64_t c = 0; c < {half}; c++) sum[c] = {sum};"
+            ));
+            half /= 2;
+        }
+        let offset = self.size(fold.store.offset);
+        self.store(fold.store.buffer, &offset, "sum[0]");
+    }
+
+    /// Results for neighbouring points, which stay in registers while the reduction goes on.
+    fn columns(&mut self, fold: &Fold, scalars: &Scalars, level: Level, width: i64) {
+        let (from, to) = self.level(level);
+        let v = self.op.axes[level.last].0;
+        self.text.line(format!(
+            "for (int64_t first = {from}; first < {to}; first += {width}) {{"
+        ));
+        self.partial(fold, width);
+        let rest = format!("{to} - first");
+        self.side_by_side(width, &rest, false, |w, count| {
+            fold.inner.iter().for_each(|&level| w.reduced(fold, level));
+            w.add(fold, &mut scalars.clone(), v, &count);
+            fold.inner.iter().for_each(|_| w.text.line("}"));
+        });
+        self.text.line(format!(
+            "for (int64_t c = 0; c < {width} && c < {rest}; c++) {{"
+        ));
+        self.text
+            .line(format!("const int64_t {} = first + c;", name(v)));
+        let offset = self.size(fold.store.offset);
+        self.store(fold.store.buffer, &offset, "sum[c]");
+        self.text.line("}");
+        self.text.line("}");
+        if self.blocks_in(level) {
+            self.text.line("}");
+        }
+    }
+
+    /// Declares the partial results.
+    fn partial(&mut self, fold: &Fold, width: i64) {
+        let ty = (self.dialect.type_name)(fold.dtype);
+        self.text.line(format!("{ty} sum[{width}];"));
+        self.text.line(format!(
+            "for (int64_t c = 0; c < {width}; c++) sum[c] = {};",
+            fold.neutral
+        ));
+    }
+
+    /// Code for a full number of lanes, which the compiler knows, and for what is left at the end.
+    pub fn side_by_side(
+        &mut self,
+        width: i64,
+        rest: &str,
+        even: bool,
+        mut write: impl FnMut(&mut Self, String),
+    ) {
+        if even {
+            return write(self, width.to_string());
+        }
+        self.text.line(format!("const int64_t rest = {rest};"));
+        self.text.line(format!("if (rest >= {width}) {{"));
+        write(self, width.to_string());
+        self.text.line("} else {");
+        write(self, "rest".into());
+        self.text.line("}");
+    }
+
+    /// Adds an element to each of the partial results, which are for neighbouring places of an axis.
+    fn add(&mut self, fold: &Fold, scalars: &mut Scalars, axis: Local, count: &str) {
+        scalars.hoist(self.text, &[fold.value], &[axis], &self.op.body);
+        self.text
+            .line(format!("for (int64_t c = 0; c < {count}; c++) {{"));
+        self.text
+            .line(format!("const int64_t {} = first + c;", name(axis)));
+        let value = scalars.write(self.text, fold.value);
+        let sum = combine(self.dialect, fold.op, fold.dtype, "sum[c]", &value);
+        self.text.line(format!("sum[c] = {};", bare(&sum)));
+        self.text.line("}");
+    }
+}
+
+fn fold_op(kind: ReduceOp) -> BinaryOp {
+    match kind {
+        ReduceOp::Sum => BinaryOp::Add,
+        ReduceOp::Prod => BinaryOp::Mul,
+        ReduceOp::Max => BinaryOp::Max,
+        ReduceOp::Min => BinaryOp::Min,
+    }
+}
+
+/// What a reduction starts with.
+fn neutral(kind: ReduceOp, dtype: DType) -> String {
+    let (low, high) = match dtype {
+        DType::F32 | DType::F64 => ("(-INFINITY)".into(), "INFINITY".into()),
+        DType::Bool => ("0".into(), "1".into()),
+        d if d.is_signed_int() => (
+            format!("INT{}_MIN", d.bits()),
+            format!("INT{}_MAX", d.bits()),
+        ),
+        d => ("0".into(), format!("UINT{}_MAX", d.bits())),
+    };
+    match kind {
+        ReduceOp::Sum => "0".into(),
+        ReduceOp::Prod => "1".into(),
+        ReduceOp::Max => low,
+        ReduceOp::Min => high,
+    }
+}

@@ -1,0 +1,23 @@
+//! Writes maps: each point computes one element.
+
+use heddle_task::ExprId;
+use heddle_task::program::Store;
+
+use crate::operator::Writer;
+use crate::scalar::Scalars;
+
+impl Writer<'_> {
+    /// One element at each point.
+    pub fn map(&mut self, store: Store, value: ExprId) {
+        let roots = [value, store.offset];
+        let axes = &self.op.axes;
+        let levels = self.levels(axes, self.dealt(), &[value], &[store.offset]);
+        self.leave_if_empty();
+        let mut scalars = Scalars::new(self.program, self.dialect, self.site, &roots);
+        self.open(&levels, &mut scalars, &roots, &[]);
+        let value = scalars.write(self.text, value);
+        let offset = scalars.write(self.text, store.offset);
+        self.store(store.buffer, &offset, &value);
+        self.close(&levels);
+    }
+}

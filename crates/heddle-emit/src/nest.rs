@@ -1,0 +1,151 @@
+//! Loops over axes. Neighbouring axes that all accesses walk as one become one loop, so that the innermost loop is long
+//! enough for vectors, and what does not change in an inner loop is computed before it.
+
+use heddle_task::ExprId;
+use heddle_task::program::{Local, Share, UProgram};
+
+use crate::dialect::Lanes;
+use crate::operator::Writer;
+use crate::scalar::{Scalars, bare, name};
+use crate::step::{Step, offsets};
+
+/// A loop over axes `first..=last` at once, by the variable of the last; those of the others are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// The outermost axis.
+    pub first: usize,
+    /// The innermost axis.
+    pub last: usize,
+}
+
+/// Whether one place along the outer axis is always `extent` places along the inner one.
+fn together(
+    program: &UProgram,
+    outer: Local,
+    inner: Local,
+    extent: &Step,
+    values: &[ExprId],
+    stores: &[ExprId],
+) -> bool {
+    let loads = values.iter().map(|&v| offsets(program, v, &[outer, inner]));
+    let Some(loads) = loads.collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    loads.iter().flatten().chain(stores).all(|&offset| {
+        let far = Step::of(program, offset, outer);
+        let near = Step::of(program, offset, inner);
+        far.is_some() && far == near.and_then(|near| near.times(extent))
+    })
+}
+
+impl Writer<'_> {
+    /// The loops over axes of which one may be dealt out, outermost first. `values` are evaluated at each point and
+    /// `stores` are offsets of what is written there. Where lanes share points, which lane has which follows from the
+    /// axes, so these stay as they are.
+    pub fn levels(
+        &self,
+        axes: &[(Local, ExprId)],
+        dealt: Option<usize>,
+        values: &[ExprId],
+        stores: &[ExprId],
+    ) -> Vec<Level> {
+        let program = self.program;
+        let mut levels = vec![];
+        let mut last = axes.len();
+        while let Some(inner) = last.checked_sub(1) {
+            let mut first = inner;
+            let mut extent = Step::size(program, axes[inner].1);
+            while let (Some(outer), Some(size)) = (first.checked_sub(1), &extent)
+                && dealt != Some(first)
+                && self.dialect.lanes.is_none()
+                && together(program, axes[outer].0, axes[inner].0, size, values, stores)
+            {
+                extent = Step::size(program, axes[outer].1).and_then(|s| s.times(size));
+                first = outer;
+            }
+            levels.push(Level { first, last: inner });
+            last = first;
+        }
+        levels.reverse();
+        levels
+    }
+
+    /// Leaves the function if there is no point, so that what is computed before loops may rely on there being one.
+    pub fn leave_if_empty(&mut self) {
+        if let Share::Dealt(_) = self.op.share {
+            self.text.line("if (from >= to) return;");
+        }
+        for &(_, size) in &self.op.axes {
+            if self.program.pool.as_int(size).is_none_or(|n| n <= 0) {
+                let size = self.size(size);
+                self.text.line(format!("if ({} <= 0) return;", bare(&size)));
+            }
+        }
+    }
+
+    /// The operator's axis that is dealt out.
+    pub fn dealt(&self) -> Option<usize> {
+        match self.op.share {
+            Share::Dealt(split) => Some(split.axis),
+            Share::One(_) => None,
+        }
+    }
+
+    /// The bounds of a loop over parallel axes; opens one over the blocks of a dealt axis that has several, and sets the
+    /// variables of the outer axes to 0.
+    pub fn level(&mut self, level: Level) -> (String, String) {
+        let axes = &self.op.axes[level.first..=level.last];
+        let (from, to) = self.bounds(level.first);
+        let inner: Vec<_> = axes[1..].iter().map(|a| self.size(a.1)).collect();
+        for &(outer, _) in &axes[..axes.len() - 1] {
+            self.text
+                .line(format!("const int64_t {} = 0;", name(outer)));
+        }
+        let scaled = |bound: String| match bound.as_str() {
+            "0" => bound,
+            _ if inner.is_empty() => bound,
+            _ => format!("({bound}) * {}", inner.join(" * ")),
+        };
+        (scaled(from), scaled(to))
+    }
+
+    /// Opens loops over parallel axes; before each, computes the parts of `roots` that do not change in it or in `inner`
+    /// axes. There must be a point.
+    pub fn open(
+        &mut self,
+        levels: &[Level],
+        scalars: &mut Scalars,
+        roots: &[ExprId],
+        inner: &[Local],
+    ) {
+        for (k, &level) in levels.iter().enumerate() {
+            let axes = levels[k..].iter().flat_map(|l| l.first..=l.last);
+            let own = axes.map(|axis| self.op.axes[axis].0);
+            let varying: Vec<_> = own.chain(inner.iter().copied()).collect();
+            scalars.hoist(self.text, roots, &varying, &self.op.body);
+            let (from, to) = self.level(level);
+            let v = name(self.op.axes[level.last].0);
+            self.text.line(match &self.dialect.lanes {
+                // Lanes share the innermost loop.
+                Some(Lanes { index, count }) if level.last + 1 == self.op.axes.len() => {
+                    format!("for (int64_t {v} = {from} + {index}; {v} < {to}; {v} += {count}) {{")
+                }
+                _ => format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"),
+            });
+        }
+    }
+
+    /// Closes loops over parallel axes.
+    pub fn close(&mut self, levels: &[Level]) {
+        let blocks = levels
+            .iter()
+            .filter(|&&level| self.blocks_in(level))
+            .count();
+        (0..levels.len() + blocks).for_each(|_| self.text.line("}"));
+    }
+
+    /// Whether these axes are dealt out in several blocks, so that there is a loop over blocks, too.
+    pub fn blocks_in(&self, level: Level) -> bool {
+        self.has_blocks() && self.dealt() == Some(level.first)
+    }
+}
