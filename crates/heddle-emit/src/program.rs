@@ -204,9 +204,6 @@ impl Writer<'_> {
                     let args = Arguments::of(self.program, &self.program.operators[*id]);
                     self.text
                         .line(format!("op{}({});", id.index(), args.call()));
-                    if !self.dialect.unit_sync.is_empty() {
-                        self.text.line(self.dialect.unit_sync);
-                    }
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.sites.len() as u32;

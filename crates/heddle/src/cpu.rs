@@ -12,10 +12,13 @@ use heddle_task::{LowerError, UProgram};
 
 use crate::{Error, RunOptions};
 
-/// Lowers a module to uOperators and schedules them for so many threads.
-pub(crate) fn schedule(module: &Module, threads: usize) -> Result<UProgram, LowerError> {
+/// Lowers a module to uOperators and schedules them for a device.
+pub(crate) fn schedule(
+    module: &Module,
+    device: &heddle_task::Device,
+) -> Result<UProgram, LowerError> {
     let mut program = heddle_task::lower(module)?;
-    heddle_task::schedule(&mut program, &heddle_task::Device::cpu(threads));
+    heddle_task::schedule(&mut program, device);
     Ok(program)
 }
 
@@ -41,7 +44,7 @@ impl Compiled {
         threads: Option<usize>,
     ) -> Result<Result<Self, LowerError>, Error> {
         let threads = threads.unwrap_or_else(default_threads);
-        let program = match schedule(module, threads) {
+        let program = match schedule(module, &heddle_task::Device::cpu(threads)) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };

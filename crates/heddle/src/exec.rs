@@ -152,14 +152,14 @@ pub enum Target {
 ///
 /// [`Error::Lower`] names the node that has no compiled form.
 pub fn source(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
-    let dialect = match target {
-        Target::Cpu => &heddle_emit::C,
-        Target::Cuda => &heddle_emit::CUDA,
+    let threads = options.threads.unwrap_or_else(cpu::default_threads);
+    let (dialect, device) = match target {
+        Target::Cpu => (&heddle_emit::C, heddle_task::Device::cpu(threads)),
+        Target::Cuda => (&heddle_emit::CUDA, heddle_task::Device::gpu()),
     };
     let (module, mut passes) = optimized(model, options)?;
     let transformed = transformed(&module, options, &mut passes)?;
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let program = on_large_stack(|| cpu::schedule(&transformed, threads))?;
+    let program = on_large_stack(|| cpu::schedule(&transformed, &device))?;
     Ok(heddle_emit::write(&program, dialect).source)
 }
 
