@@ -9,8 +9,10 @@ pub mod lower;
 pub mod program;
 pub mod schedule;
 pub mod value;
+pub mod verify;
 
 pub use expr::{Expr, ExprId, Pool};
 pub use lower::{LowerError, lower};
 pub use program::UProgram;
 pub use schedule::{Device, align_splits, place_syncs, schedule};
+pub use verify::{ScheduleError, verify_schedule};

@@ -300,6 +300,13 @@ impl UProgram {
     }
 }
 
+impl Operator {
+    /// Whether it is known to have no points.
+    pub fn is_empty(&self, pool: &Pool) -> bool {
+        self.axes.iter().any(|a| pool.as_int(a.1) == Some(0))
+    }
+}
+
 impl Body {
     /// Where the result goes.
     pub fn store(&self) -> Store {

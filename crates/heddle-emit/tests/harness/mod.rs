@@ -96,7 +96,9 @@ impl Case {
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
         let mut program = heddle_task::lower(&module).map_err(|e| e.reason)?;
-        heddle_task::schedule(&mut program, &heddle_task::Device::cpu(2));
+        let device = heddle_task::Device::cpu(2);
+        heddle_task::schedule(&mut program, &device);
+        heddle_task::verify_schedule(&program, &device).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let constants = emitted.constants.into_iter().map(Constant::from).collect();
         let tensors = inputs.iter().map(|d| match d {

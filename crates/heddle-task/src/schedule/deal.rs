@@ -1,8 +1,8 @@
 //! How an operator deals out the elements of a buffer that it touches.
 
 use crate::expr::{Expr, ExprId};
-use crate::program::{Local, LocalKind, Operator, Share, Split, UProgram};
-use crate::schedule::linear::{Linear, Monomial, is_fixed, range};
+use crate::program::{Operator, Share, Split, UProgram};
+use crate::schedule::linear::{Linear, Monomial, range};
 
 /// Which unit touches which element of a buffer. Two accesses that have the same deal touch an element on the same unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,32 +19,14 @@ pub enum Deal {
         /// Of what shares are multiples.
         grain: i64,
     },
-    /// The split axis, how it is dealt out, the element that a point touches, and the axes that this element depends on, with
-    /// their sizes. Who writes touches each element once, so whoever else touches it by the same expression over the same
-    /// sizes does so at the same place of the split axis.
-    Points {
-        /// The split axis.
-        local: Local,
-        /// The size of a block.
-        period: ExprId,
-        /// Of what shares are multiples.
-        grain: i64,
-        /// The element.
-        offset: ExprId,
-        /// What it depends on.
-        axes: Vec<(Local, ExprId)>,
-    },
 }
 
 impl Deal {
-    /// How the operator deals out the elements at this offset; `None` when that depends on more than its parallel axes
-    /// and the launch's sizes: then the same offset may be another element, and of another unit, the next time.
+    /// How the operator deals out the elements at this offset; `None` when where an element lies does not say it.
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Deal> {
         match op.share {
             Share::One(unit) => Some(Deal::One(unit)),
-            Share::Dealt(split) => {
-                places(program, op, offset, split).or_else(|| points(program, op, offset, split))
-            }
+            Share::Dealt(split) => places(program, op, offset, split),
         }
     }
 
@@ -171,27 +153,5 @@ fn most(low: &[(Monomial, Monomial)], rest: i64) -> Option<i64> {
     low.iter().try_fold(rest, |sum, (factor, size)| {
         let last = size.as_int()?.checked_sub(1)?.max(0);
         sum.checked_add(factor.as_int()?.checked_mul(last)?)
-    })
-}
-
-/// The deal by points.
-fn points(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Deal> {
-    let (local, size) = op.axes[split.axis];
-    let locals = program.locals_of(offset);
-    let all = || op.axes.iter().chain(op.body.axes());
-    let axes: Vec<_> = all().copied().filter(|a| locals.contains(&a.0)).collect();
-    let sizes = axes.iter().map(|a| a.1);
-    let own = |l: &Local| all().any(|a| a.0 == *l) || program.locals[*l].kind == LocalKind::Size;
-    let fixed = locals.iter().all(own)
-        && !program.loads(offset)
-        && sizes
-            .chain([size, split.period])
-            .all(|s| is_fixed(program, s));
-    (fixed && locals.contains(&local)).then_some(Deal::Points {
-        local,
-        period: split.period,
-        grain: split.grain,
-        offset,
-        axes,
     })
 }

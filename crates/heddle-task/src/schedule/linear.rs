@@ -160,7 +160,7 @@ pub fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> 
 }
 
 /// Whether a size is the same throughout a launch.
-pub fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
+fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
     let mut fixed = true;
     program.pool.walk(expr, &mut |_, e| match e {
         Expr::Load(..) | Expr::Index(..) => fixed = false,

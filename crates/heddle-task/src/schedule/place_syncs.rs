@@ -128,6 +128,9 @@ impl Walk<'_> {
 
     fn operator(&self, id: OperatorId) -> Vec<Coming> {
         let op = &self.program.operators[id];
+        if op.is_empty(&self.program.pool) {
+            return vec![];
+        }
         let store = op.body.store();
         let coming = |buffer, offset, write| Coming {
             buffer,

@@ -1,0 +1,211 @@
+//! Which unit an element belongs to, as an access shows it.
+
+use std::collections::BTreeMap;
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use super::ScheduleError;
+use super::polynomial::Polynomial;
+use crate::expr::{Expr, ExprId};
+use crate::program::{Operator, Share, Split, UProgram};
+
+/// The unit that touches an element, for all elements that an access touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Any unit, as far as can be proven.
+    Any,
+    /// This one.
+    One(u32),
+    /// The one that owns place `offset / inner % count` of `count`, in shares of `grain`.
+    Place {
+        /// Elements from one place to the next.
+        inner: Polynomial,
+        /// Places.
+        count: Polynomial,
+        /// Of what shares are multiples.
+        grain: i64,
+    },
+}
+
+impl Owner {
+    /// Who touches the elements at this offset of an operator's points.
+    pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
+        match op.share {
+            Share::One(unit) => Owner::One(unit),
+            Share::Dealt(split) => place(program, op, offset, split).unwrap_or(Owner::Any),
+        }
+    }
+
+    /// Whether an element that both touch is surely touched by one and the same unit.
+    pub fn is_same(&self, other: &Owner) -> bool {
+        match (self, other) {
+            (Owner::One(a), Owner::One(b)) => a == b,
+            (
+                Owner::Place {
+                    inner: i,
+                    count: c,
+                    grain: g,
+                },
+                Owner::Place {
+                    inner: j,
+                    count: d,
+                    grain: h,
+                },
+            ) => {
+                let whole = |inner: &Polynomial, count| inner.times(count);
+                let step = |inner: &Polynomial, grain| inner.times(&Polynomial::constant(grain));
+                let full =
+                    |count: &Polynomial, grain| count.is_multiple(&Polynomial::constant(grain));
+                // Shares of full grains are shares of places of that size.
+                (i, c, g) == (j, d, h)
+                    || (whole(i, c).is_some() && whole(i, c) == whole(j, d))
+                        && (step(i, *g).is_some() && step(i, *g) == step(j, *h))
+                        && full(c, *g)
+                        && full(d, *h)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Checks that each operator is dealt out whole.
+pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
+    for (_, op) in program.operators.iter() {
+        let Share::Dealt(split) = op.share else {
+            continue;
+        };
+        let whole = op.axes.get(split.axis).is_some_and(|&(_, size)| {
+            let size_of = |e| Polynomial::of(program, e);
+            split.period == size
+                || size_of(size)
+                    .zip(size_of(split.period))
+                    .is_some_and(|(size, period)| size.is_multiple(&period))
+        });
+        if !whole || split.grain < 1 {
+            return Err(ScheduleError::Share {
+                operator: op.name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An offset as a sum: polynomials times what moves (axes, variables, whatever is not linear), and what stands alone.
+struct Sum {
+    moving: BTreeMap<ExprId, Polynomial>,
+    still: Polynomial,
+}
+
+/// The offset is `inner * split + rest`. If the rest consists of multiples of `inner * count` and of what stays between 0
+/// and `inner - 1`, then `offset / inner % count` is the place on the split axis within its block.
+fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Owner> {
+    let axis = op.axes[split.axis].0;
+    let sum = sum_of(program, op, offset)?;
+    let is_axis = |e: ExprId| program.pool[e] == Expr::Local(axis);
+    let inner = sum.moving.iter().find(|m| is_axis(*m.0))?.1.clone();
+    let count = Polynomial::of(program, split.period)?;
+    let whole = inner.times(&count)?;
+    let (mut least, mut most) = (Polynomial::default(), Polynomial::default());
+    for (&atom, factor) in sum.moving.iter().filter(|m| !is_axis(*m.0)) {
+        if program.locals_of(atom).contains(&axis) {
+            return None;
+        }
+        if factor.is_multiple(&whole) {
+            continue;
+        }
+        let last = Polynomial::of(program, values_of(program, op, atom)?)?;
+        let last = last.plus(&Polynomial::constant(1), -1)?;
+        if !factor.is_nonnegative() {
+            return None;
+        }
+        most = most.plus(&factor.times(&last)?, 1)?;
+    }
+    if !sum.still.is_multiple(&whole) {
+        let still = match (sum.still.as_constant(), whole.as_constant()) {
+            (Some(c), Some(whole)) if whole > 0 => Polynomial::constant(c.rem_euclid(whole)),
+            _ => sum.still,
+        };
+        least = least.plus(&still, 1)?;
+        most = most.plus(&still, 1)?;
+    }
+    let room = inner.plus(&most, -1)?.plus(&Polynomial::constant(1), -1)?;
+    (least.is_nonnegative() && room.is_nonnegative()).then_some(Owner::Place {
+        inner,
+        count,
+        grain: split.grain,
+    })
+}
+
+fn sum_of(program: &UProgram, op: &Operator, expr: ExprId) -> Option<Sum> {
+    if let Some(still) = Polynomial::of(program, expr) {
+        let moving = BTreeMap::new();
+        return Some(Sum { moving, still });
+    }
+    let parts = |a, b| Some((sum_of(program, op, a)?, sum_of(program, op, b)?));
+    match program.pool[expr] {
+        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => {
+            let (a, b) = parts(a, b)?;
+            a.plus(&b, 1)
+        }
+        Expr::Binary(BinaryOp::Sub, DType::I64, a, b) => {
+            let (a, b) = parts(a, b)?;
+            a.plus(&b, -1)
+        }
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+            let (a, b) = parts(a, b)?;
+            match (a.moving.is_empty(), b.moving.is_empty()) {
+                (true, _) => b.times(&a.still),
+                (_, true) => a.times(&b.still),
+                _ => Some(Sum::atom(expr)),
+            }
+        }
+        Expr::Index(i, size) if values_of(program, op, i) == Some(size) => sum_of(program, op, i),
+        _ => Some(Sum::atom(expr)),
+    }
+}
+
+/// How many values, from 0 on, an axis or a checked index may have.
+fn values_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
+    match program.pool[atom] {
+        Expr::Index(_, size) => Some(size),
+        Expr::Binary(BinaryOp::Mod, DType::I64, _, size) => {
+            program.pool.as_int(size).filter(|&n| n > 0).map(|_| size)
+        }
+        Expr::Local(local) => {
+            let mut axes = op.body.axes().iter().chain(&op.axes);
+            axes.find(|axis| axis.0 == local).map(|axis| axis.1)
+        }
+        _ => None,
+    }
+}
+
+impl Sum {
+    fn atom(expr: ExprId) -> Self {
+        Self {
+            moving: BTreeMap::from([(expr, Polynomial::constant(1))]),
+            still: Polynomial::default(),
+        }
+    }
+
+    fn plus(mut self, other: &Self, times: i64) -> Option<Self> {
+        for (&atom, factor) in &other.moving {
+            let own = self.moving.entry(atom).or_default();
+            *own = own.plus(factor, times)?;
+        }
+        self.moving
+            .retain(|_, factor| *factor != Polynomial::default());
+        self.still = self.still.plus(&other.still, times)?;
+        Some(self)
+    }
+
+    fn times(mut self, by: &Polynomial) -> Option<Self> {
+        for factor in self.moving.values_mut() {
+            *factor = factor.times(by)?;
+        }
+        self.moving
+            .retain(|_, factor| *factor != Polynomial::default());
+        self.still = self.still.times(by)?;
+        Some(self)
+    }
+}

@@ -1,0 +1,278 @@
+//! Follows each access along all paths of the program to those that it conflicts with.
+
+use std::collections::{BTreeSet, HashSet};
+
+use heddle_ir::Entity;
+
+use super::ScheduleError;
+use super::owner::Owner;
+use crate::expr::ExprId;
+use crate::program::{Buffer, BufferKind, Stmt, Sync, UProgram, Units};
+
+/// Checks that conflicting accesses are ordered on every path.
+pub fn verify_paths(program: &UProgram, lanes: bool) -> Result<(), ScheduleError> {
+    let mut graph = Graph::default();
+    let end = graph.block(program, &program.body, vec![]);
+    drop(end);
+    for node in &graph.nodes {
+        node.verify_alone(program)?;
+    }
+    for (start, node) in graph.nodes.iter().enumerate() {
+        for access in &node.accesses {
+            graph.follow(program, start, access, lanes)?;
+        }
+    }
+    Ok(())
+}
+
+/// A step of the program.
+struct Node {
+    kind: Kind,
+    /// What it is, for messages.
+    name: String,
+    accesses: Vec<Access>,
+    next: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// An operator.
+    Operator,
+    /// Something that all units do for themselves.
+    Units,
+    Swap(Buffer, Buffer),
+    Sync(Sync),
+}
+
+struct Access {
+    buffer: Buffer,
+    owner: Owner,
+    write: bool,
+}
+
+/// The program as steps with their successors.
+#[derive(Default)]
+struct Graph {
+    nodes: Vec<Node>,
+}
+
+/// Where an access is followed to, what its memory is called there, and who knows of it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Trace {
+    node: usize,
+    buffer: Buffer,
+    known: BTreeSet<u32>,
+    lanes: bool,
+}
+
+impl Graph {
+    /// Adds statements behind the steps `from`; returns their last steps.
+    fn block(&mut self, program: &UProgram, stmts: &[Stmt], mut from: Vec<usize>) -> Vec<usize> {
+        for stmt in stmts {
+            from = self.stmt(program, stmt, from);
+        }
+        from
+    }
+
+    fn stmt(&mut self, program: &UProgram, stmt: &Stmt, from: Vec<usize>) -> Vec<usize> {
+        let reads = |exprs: &[ExprId]| {
+            let loads = memory(program, exprs).into_iter();
+            let reads = loads.map(|(buffer, _)| Access {
+                buffer,
+                owner: Owner::Any,
+                write: false,
+            });
+            reads.collect::<Vec<_>>()
+        };
+        match stmt {
+            Stmt::Run(id) => {
+                let op = &program.operators[*id];
+                let store = op.body.store();
+                let access = |buffer, offset, write| Access {
+                    buffer,
+                    owner: Owner::of(program, op, offset),
+                    write,
+                };
+                let loads = memory(program, &op.body.exprs()).into_iter();
+                let mut accesses: Vec<_> = loads.map(|(b, o)| access(b, o, false)).collect();
+                accesses.push(access(store.buffer, store.offset, true));
+                if op.is_empty(&program.pool) {
+                    accesses.clear();
+                }
+                // Sizes are read by all.
+                let sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
+                accesses.extend(reads(&sizes));
+                let name = format!("op{} ({})", id.index(), op.name);
+                vec![self.add(Kind::Operator, name, accesses, from)]
+            }
+            Stmt::Let(local, expr) => {
+                let name = format!("let v{}", local.index());
+                vec![self.add(Kind::Units, name, reads(&[*expr]), from)]
+            }
+            Stmt::Swap(a, b) => vec![self.add(Kind::Swap(*a, *b), "swap".into(), vec![], from)],
+            Stmt::Sync(sync) => vec![self.add(Kind::Sync(*sync), "sync".into(), vec![], from)],
+            Stmt::Loop {
+                trip, body, name, ..
+            } => {
+                let head = self.add(
+                    Kind::Units,
+                    format!("loop {name}"),
+                    reads(trip.as_slice()),
+                    from,
+                );
+                let last = self.block(program, body, vec![head]);
+                last.into_iter().for_each(|n| self.nodes[n].next.push(head));
+                vec![head]
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let head = self.add(Kind::Units, "if".into(), reads(&[*cond]), from);
+                let mut last = self.block(program, then, vec![head]);
+                last.extend(self.block(program, otherwise, vec![head]));
+                last
+            }
+        }
+    }
+
+    fn add(&mut self, kind: Kind, name: String, accesses: Vec<Access>, from: Vec<usize>) -> usize {
+        let id = self.nodes.len();
+        self.nodes.push(Node {
+            kind,
+            name,
+            accesses,
+            next: vec![],
+        });
+        from.into_iter().for_each(|n| self.nodes[n].next.push(id));
+        id
+    }
+
+    /// Checks an access against all that may come after it before everybody knows of it.
+    fn follow(
+        &self,
+        program: &UProgram,
+        start: usize,
+        access: &Access,
+        lanes: bool,
+    ) -> Result<(), ScheduleError> {
+        let known = match access.owner {
+            Owner::One(unit) => BTreeSet::from([unit]),
+            _ => BTreeSet::new(),
+        };
+        let first = |&node: &usize| Trace {
+            node,
+            buffer: access.buffer,
+            known: known.clone(),
+            lanes,
+        };
+        let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
+        let mut seen: HashSet<Trace> = open.iter().cloned().collect();
+        while let Some(mut trace) = open.pop() {
+            let node = &self.nodes[trace.node];
+            let meets = |later: &&Access| {
+                later.buffer == trace.buffer
+                    && (later.write || access.write)
+                    && !trace.orders(access, later)
+            };
+            if node.accesses.iter().any(|later| meets(&later)) {
+                return Err(ScheduleError::Unordered {
+                    first: self.nodes[start].name.clone(),
+                    second: node.name.clone(),
+                    buffer: program.buffers[trace.buffer].name.clone(),
+                });
+            }
+            match node.kind {
+                Kind::Swap(a, b) if trace.buffer == a => trace.buffer = b,
+                Kind::Swap(a, b) if trace.buffer == b => trace.buffer = a,
+                Kind::Sync(sync) if trace.is_told(sync) => continue,
+                _ => {}
+            }
+            for &next in &node.next {
+                let next = Trace {
+                    node: next,
+                    ..trace.clone()
+                };
+                if seen.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Trace {
+    /// Whether the later access comes after the one that is followed, on whatever unit.
+    fn orders(&self, access: &Access, later: &Access) -> bool {
+        match later.owner {
+            Owner::One(unit) if self.known.contains(&unit) => {
+                !self.lanes || access.owner != later.owner
+            }
+            _ => access.owner.is_same(&later.owner) && !self.lanes,
+        }
+    }
+
+    /// Notes who knows after a synchronisation; says whether that is everybody.
+    fn is_told(&mut self, sync: Sync) -> bool {
+        let (from, to) = match sync {
+            Sync::Unit => {
+                self.lanes = false;
+                return false;
+            }
+            Sync::Wait { from, to } => (from, to),
+        };
+        // Whoever tells or waits has its lanes wait for each other first.
+        if from == Units::All || to == Units::All {
+            self.lanes = false;
+        }
+        let tells = match from {
+            Units::All => true,
+            Units::One(unit) => self.known.contains(&unit),
+        };
+        match to {
+            Units::All => tells,
+            Units::One(unit) => {
+                if tells {
+                    self.known.insert(unit);
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Checks that an operator does not read on one unit what it writes on another.
+    fn verify_alone(&self, program: &UProgram) -> Result<(), ScheduleError> {
+        for write in self.accesses.iter().filter(|a| a.write) {
+            let clash = |read: &&Access| {
+                !read.write && read.buffer == write.buffer && !read.owner.is_same(&write.owner)
+            };
+            if self.accesses.iter().any(|read| clash(&read)) {
+                return Err(ScheduleError::Inside {
+                    operator: self.name.clone(),
+                    buffer: program.buffers[write.buffer].name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What expressions read of memory that the program writes.
+fn memory(program: &UProgram, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
+    let mut loads = vec![];
+    for &root in exprs {
+        program.pool.walk(root, &mut |_, e| {
+            if let crate::Expr::Load(buffer, offset) = e {
+                let kind = &program.buffers[buffer].kind;
+                if !matches!(kind, BufferKind::Input | BufferKind::Constant(_)) {
+                    loads.push((buffer, offset));
+                }
+            }
+        });
+    }
+    loads
+}

@@ -1,0 +1,154 @@
+//! Polynomials over sizes that are at least 1.
+
+use std::collections::BTreeMap;
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{LocalKind, UProgram};
+
+/// A polynomial with integer coefficients: products of sizes, in order, with their coefficients, none of them 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Polynomial {
+    terms: BTreeMap<Vec<ExprId>, i64>,
+}
+
+impl Polynomial {
+    /// A number.
+    pub fn constant(value: i64) -> Self {
+        let mut p = Self::default();
+        p.add_term(vec![], value);
+        p
+    }
+
+    /// A size that is the same throughout a launch; `None` if it is not, or too large to compute with.
+    pub fn of(program: &UProgram, expr: ExprId) -> Option<Self> {
+        match program.pool[expr] {
+            Expr::Num(DType::I64, bits) => return Some(Self::constant(bits as i64)),
+            Expr::Binary(BinaryOp::Add, DType::I64, a, b) => {
+                return Self::of(program, a)?.plus(&Self::of(program, b)?, 1);
+            }
+            Expr::Binary(BinaryOp::Sub, DType::I64, a, b) => {
+                return Self::of(program, a)?.plus(&Self::of(program, b)?, -1);
+            }
+            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+                return Self::of(program, a)?.times(&Self::of(program, b)?);
+            }
+            _ => {}
+        }
+        let fixed = !program.loads(expr)
+            && program
+                .locals_of(expr)
+                .iter()
+                .all(|&l| program.locals[l].kind == LocalKind::Size);
+        fixed.then(|| Self {
+            terms: BTreeMap::from([(vec![expr], 1)]),
+        })
+    }
+
+    /// The number that it is, if it is one.
+    pub fn as_constant(&self) -> Option<i64> {
+        match self.terms.iter().next() {
+            None => Some(0),
+            Some((sizes, &c)) if sizes.is_empty() && self.terms.len() == 1 => Some(c),
+            Some(_) => None,
+        }
+    }
+
+    /// The sum of this and so many of the other.
+    pub fn plus(&self, other: &Self, times: i64) -> Option<Self> {
+        let mut sum = self.clone();
+        for (sizes, &c) in &other.terms {
+            sum.add_term(sizes.clone(), c.checked_mul(times)?);
+        }
+        sum.checked()
+    }
+
+    /// The product.
+    pub fn times(&self, other: &Self) -> Option<Self> {
+        let mut product = Self::default();
+        for (a, &x) in &self.terms {
+            for (b, &y) in &other.terms {
+                let mut sizes = [a.as_slice(), b].concat();
+                sizes.sort_unstable();
+                product.add_term(sizes, x.checked_mul(y)?);
+            }
+        }
+        product.checked()
+    }
+
+    /// Whether it is some polynomial times the other.
+    pub fn is_multiple(&self, of: &Self) -> bool {
+        // By degree, then by the sizes in order: an order that products keep.
+        let largest = |p: &Self| {
+            let term = p.terms.iter().max_by_key(|t| (t.0.len(), t.0.clone()))?;
+            Some((term.0.clone(), *term.1))
+        };
+        let Some((lead, by)) = largest(of) else {
+            return false;
+        };
+        let mut rest = self.clone();
+        // Each step removes the largest term.
+        for _ in 0..MAX_TERMS {
+            let Some((sizes, c)) = largest(&rest) else {
+                return true;
+            };
+            let (Some(factor), 0) = (without(&sizes, &lead), c % by) else {
+                return false;
+            };
+            let mut quotient = Self::default();
+            quotient.add_term(factor, c / by);
+            let next = quotient.times(of).and_then(|p| rest.plus(&p, -1));
+            let Some(next) = next else { return false };
+            rest = next;
+        }
+        false
+    }
+
+    /// Whether it is at least 0 whatever the sizes are, from 1 on. `false` says only that there is no simple proof.
+    pub fn is_nonnegative(&self) -> bool {
+        // With 1 + t for each size, a polynomial in t >= 0 without negative coefficients.
+        let mut shifted = Self::default();
+        for (sizes, &c) in &self.terms {
+            let mut term = Self::constant(c);
+            for &size in sizes {
+                let mut factor = Self::constant(1);
+                factor.add_term(vec![size], 1);
+                let Some(product) = term.times(&factor) else {
+                    return false;
+                };
+                term = product;
+            }
+            let Some(sum) = shifted.plus(&term, 1) else {
+                return false;
+            };
+            shifted = sum;
+        }
+        shifted.terms.values().all(|&c| c >= 0)
+    }
+
+    fn add_term(&mut self, sizes: Vec<ExprId>, coefficient: i64) {
+        let sum = self.terms.entry(sizes).or_insert(0);
+        // What overflows is no number that a proof may use; see `checked`.
+        *sum = sum.saturating_add(coefficient);
+        self.terms.retain(|_, c| *c != 0);
+    }
+
+    fn checked(self) -> Option<Self> {
+        let sound = |c: &i64| *c > i64::MIN && *c < i64::MAX;
+        (self.terms.len() <= MAX_TERMS && self.terms.values().all(sound)).then_some(self)
+    }
+}
+
+/// Larger polynomials are not computed with.
+const MAX_TERMS: usize = 64;
+
+/// A product of sizes without those of another one.
+fn without(sizes: &[ExprId], remove: &[ExprId]) -> Option<Vec<ExprId>> {
+    let mut rest = sizes.to_vec();
+    for size in remove {
+        rest.remove(rest.iter().position(|s| s == size)?);
+    }
+    Some(rest)
+}
