@@ -18,6 +18,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("views", include_str!("../programs/views.heddle")),
     ("reductions", include_str!("../programs/reductions.heddle")),
     ("folds", include_str!("../programs/folds.heddle")),
+    ("parts", include_str!("../programs/parts.heddle")),
     (
         "contractions",
         include_str!("../programs/contractions.heddle"),

@@ -10,6 +10,7 @@ mod contract;
 mod control;
 mod fits;
 mod ops;
+mod parts;
 mod size;
 
 use std::collections::HashMap;

@@ -224,7 +224,9 @@ impl Lowerer<'_> {
     }
 
     fn reduce(&mut self, kind: ReduceOp, axes: &[usize], keep: bool, x: &Val) -> Result<Val> {
-        let x = &self.ready(x)?;
+        if let Some(val) = self.reduce_in_parts(kind, axes, keep, x)? {
+            return Ok(val);
+        }
         let (outer, index, kept) = self.outer(x, axes);
         let sizes: Vec<_> = axes.iter().map(|&a| x.shape()[a]).collect();
         let (inner, k) = self.space(&sizes, index.len());
@@ -250,6 +252,9 @@ impl Lowerer<'_> {
         last: bool,
         x: &Val,
     ) -> Result<Val> {
+        if let Some(val) = self.arg_reduce_in_parts(kind, axis, keep, last, x)? {
+            return Ok(val);
+        }
         let (outer, index, kept) = self.outer(x, &[axis]);
         let (inner, k) = self.space(&[x.shape()[axis]], index.len());
         let value = read_at(self, x, &[axis], &index, &k);
