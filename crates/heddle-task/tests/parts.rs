@@ -9,7 +9,7 @@ use heddle_task::program::{Body, Share};
 /// For each operator that reduces, whether it is dealt out.
 fn reductions(text: &str) -> Vec<bool> {
     let program = lowered(text);
-    let operators = program.operators.values();
+    let operators = program.operators.iter().map(|(_, op)| op);
     let folds = operators.filter(|op| matches!(op.body, Body::Fold { .. } | Body::ArgFold { .. }));
     folds
         .map(|op| matches!(op.share, Share::Dealt(_)))
