@@ -21,6 +21,9 @@ pub struct Dialect {
     pub unit_sync: &'static str,
     /// How a unit's lanes share its points; `None` where a unit is one thread.
     pub lanes: Option<Lanes>,
+    /// The kernels of contractions, source that is put in for each type (`prelude/contract.h`); without them a
+    /// contraction is written as plain loops.
+    pub contract: Option<&'static str>,
 }
 
 /// How lanes find their points: each takes every so-manieth, from its own place on.
@@ -57,6 +60,7 @@ pub const C: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     unit_sync: "",
     lanes: None,
+    contract: Some(include_str!("prelude/contract.h")),
 };
 
 /// CUDA: one persistent kernel, whose blocks are the units.
@@ -72,6 +76,7 @@ pub const CUDA: Dialect = Dialect {
         index: "heddle_lane",
         count: "heddle_lanes",
     }),
+    contract: None,
 };
 
 fn c_type(dtype: DType) -> &'static str {

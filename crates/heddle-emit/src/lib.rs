@@ -5,6 +5,7 @@
 //! plain characters taken out.
 
 mod arg_fold;
+mod contract;
 mod dialect;
 mod fold;
 mod map;

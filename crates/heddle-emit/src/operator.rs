@@ -24,6 +24,7 @@ impl Arguments {
             locals: BTreeSet::new(),
         };
         args.buffers.insert(op.body.store().buffer);
+        args.buffers.extend(op.body.own());
         let exprs = op
             .body
             .exprs()
@@ -32,7 +33,9 @@ impl Arguments {
         for expr in exprs {
             program.pool.walk(expr, &mut |_, e| match e {
                 Expr::Load(b, _) => drop(args.buffers.insert(b)),
-                Expr::Local(l) if program.locals[l].kind != LocalKind::Axis => {
+                Expr::Local(l)
+                    if !matches!(program.locals[l].kind, LocalKind::Axis | LocalKind::Sum) =>
+                {
                     args.locals.insert(l);
                 }
                 _ => {}
@@ -54,11 +57,16 @@ impl Arguments {
             .join(", ")
     }
 
-    fn declare(&self, program: &UProgram, dialect: &Dialect, out: Buffer) -> String {
+    fn declare(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> String {
+        let written = [Some(body.store().buffer), body.own()];
         let fixed = ["const heddle_env *env", "int32_t worker", "int32_t workers"];
         let buffers = self.buffers.iter().map(|&b| {
             let ty = (dialect.type_name)(program.buffers[b].dtype);
-            let qualifier = if b == out { "" } else { "const " };
+            let qualifier = if written.contains(&Some(b)) {
+                ""
+            } else {
+                "const "
+            };
             format!("{qualifier}{ty} *{} b{}", dialect.restrict, b.index())
         });
         let locals = self.locals.iter().map(|&l| {
@@ -83,8 +91,7 @@ pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operato
     let op = &program.operators[id];
     let args = Arguments::of(program, op);
     text.line(format!("/* {} */", plain(&op.name)));
-    let out = op.body.store().buffer;
-    let declared = args.declare(program, dialect, out);
+    let declared = args.declare(program, dialect, &op.body);
     text.line(format!(
         "{} op{}({declared}) {{",
         dialect.function,
@@ -117,6 +124,7 @@ pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operato
             dtype,
             store,
         } => w.arg_fold((*kind, *last), *dtype, *axis, *value, *store),
+        Body::Contract(c) => w.contract(c),
     }
     w.text.line("}");
 }

@@ -5,6 +5,7 @@ use heddle_ir::Entity;
 use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, Stmt, Sync, Units};
 use heddle_task::{ExprId, UProgram};
 
+use crate::contract;
 use crate::dialect::Dialect;
 use crate::operator::{self, Arguments};
 use crate::scalar::{Scalars, bare, name};
@@ -35,6 +36,8 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
     let constants = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
         BufferKind::Constant(t) if t.is_empty() => Some(Bytes::from_static(&[0; 64])),
         BufferKind::Constant(t) => Some(t.bytes().clone()),
+        BufferKind::Packed(panels) if panels.is_empty() => Some(Bytes::from_static(&[0; 64])),
+        BufferKind::Packed(panels) => Some(panels.pack()),
         _ => None,
     });
     let constants: Vec<_> = constants.collect();
@@ -47,6 +50,7 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
         constants.len(),
         program.sizes.len()
     ));
+    contract::write_kernels(&mut w.text, program, dialect);
     for id in program.operators.keys() {
         w.text.line("");
         operator::write(&mut w.text, program, dialect, id);
@@ -78,7 +82,7 @@ impl Writer<'_> {
     fn scratch(&self) -> impl Iterator<Item = Buffer> {
         let buffers = self.program.buffers.iter();
         buffers
-            .filter(|(_, b)| matches!(b.kind, BufferKind::Scratch))
+            .filter(|(_, b)| matches!(b.kind, BufferKind::Scratch | BufferKind::Own))
             .map(|(id, _)| id)
     }
 
@@ -113,6 +117,11 @@ impl Writer<'_> {
 
     fn reserve(&mut self, total: &str, buffer: Buffer) {
         let (len, width) = (self.len(buffer), self.width(buffer));
+        let width = match self.program.buffers[buffer].kind {
+            // One for each unit.
+            BufferKind::Own => format!("{width} * sizes[{}]", self.program.sizes.len()),
+            _ => width.to_string(),
+        };
         self.text.line(format!(
             "heddle_reserve(&{total}, {}, {width});",
             bare(&len)
@@ -164,16 +173,21 @@ impl Writer<'_> {
                     let i = of(&self.program.outputs).unwrap_or(0);
                     ("", format!("env->outputs[{i}].data"))
                 }
-                BufferKind::Constant(_) => {
+                BufferKind::Constant(_) | BufferKind::Packed(_) => {
                     constants += 1;
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }
-                BufferKind::Scratch => {
+                BufferKind::Scratch | BufferKind::Own => {
                     scratch += 1;
-                    (
-                        "",
-                        format!("(env->scratch + env->table[{}])", ports + scratch - 1),
-                    )
+                    let word = ports + scratch - 1;
+                    let own = match data.kind {
+                        BufferKind::Own => {
+                            let (len, width) = (self.len(id), self.width(id));
+                            format!(" + worker * {len} * {width}")
+                        }
+                        _ => String::new(),
+                    };
+                    ("", format!("(env->scratch + env->table[{word}]{own})"))
                 }
             };
             let comment = plain(&data.name);

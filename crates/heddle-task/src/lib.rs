@@ -4,6 +4,7 @@
 //! executes itself, and uOperators whose uTasks are dealt out to the units. [`schedule`](fn@schedule::schedule) says
 //! how, and adds a synchronisation where, and only where, data crosses units. Nothing here knows what a unit is: an emitter says so.
 
+pub mod contract;
 pub mod expr;
 pub mod lower;
 pub mod program;

@@ -15,6 +15,7 @@
 use heddle_ir::op::{Extreme, ReduceOp};
 use heddle_ir::{Arena, DType, Tensor};
 
+use crate::contract::{Contract, Panels};
 use crate::expr::{Expr, ExprId, Pool};
 
 heddle_ir::entity!(
@@ -84,6 +85,10 @@ pub enum BufferKind {
     Output,
     /// The program's, to read.
     Constant(Tensor),
+    /// The program's, to read: a constant in the layout of a kernel.
+    Packed(Panels),
+    /// Working memory that each unit has for itself, of which nothing is left after an operator.
+    Own,
     /// Working memory of a launch.
     Scratch,
 }
@@ -108,6 +113,8 @@ pub enum LocalKind {
     Size,
     /// Set by `let` or a loop: another value each time.
     Variable,
+    /// The complete sum of a contraction, while it is finished.
+    Sum,
 }
 
 /// A uOperator: an iteration space, cut into uTasks, and what each point computes (DESIGN, "From ops to uOperators").
@@ -187,6 +194,8 @@ pub enum Body {
         /// Where the index goes.
         store: Store,
     },
+    /// `out[offset] = finish(sum over depth of a · b)`.
+    Contract(Contract),
 }
 
 /// Where a point's result goes.
@@ -314,6 +323,7 @@ impl Body {
             Body::Map { store, .. } | Body::Fold { store, .. } | Body::ArgFold { store, .. } => {
                 *store
             }
+            Body::Contract(c) => c.store,
         }
     }
 
@@ -323,6 +333,15 @@ impl Body {
             Body::Map { .. } => &[],
             Body::Fold { axes, .. } => axes,
             Body::ArgFold { axis, .. } => std::slice::from_ref(axis),
+            Body::Contract(c) => std::slice::from_ref(&c.depth),
+        }
+    }
+
+    /// Memory of each unit's own that it uses.
+    pub fn own(&self) -> Option<Buffer> {
+        match self {
+            Body::Contract(c) => c.own,
+            _ => None,
         }
     }
 
@@ -339,6 +358,7 @@ impl Body {
             Body::ArgFold {
                 axis, value, store, ..
             } => vec![axis.1, *value, store.offset],
+            Body::Contract(c) => vec![c.depth.1, c.a.value, c.b.value, c.finish, c.store.offset],
         }
     }
 }

@@ -23,6 +23,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "contractions",
         include_str!("../programs/contractions.heddle"),
     ),
+    ("matrices", include_str!("../programs/matrices.heddle")),
     ("loops", include_str!("../programs/loops.heddle")),
     ("branches", include_str!("../programs/branches.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),

@@ -59,6 +59,8 @@ pub fn lower(module: &Module) -> Result<UProgram> {
         block: vec![],
         name: String::new(),
         in_place: vec![],
+        packed: HashMap::new(),
+        own: HashMap::new(),
     };
     lowerer.entry()?;
     Ok(lowerer.program)
@@ -81,6 +83,10 @@ struct Lowerer<'m> {
     name: String,
     /// Buffers of carried values, which may be written in place.
     in_place: Vec<Buffer>,
+    /// Constants in panels, by what is in them.
+    packed: HashMap<contract::PanelKey, Buffer>,
+    /// Each unit's own memory for panels, by element type.
+    own: HashMap<DType, Buffer>,
 }
 
 impl Lowerer<'_> {

@@ -435,7 +435,7 @@ impl Lowerer<'_> {
     }
 
     /// Stored if reading looks up an index: for operands that are read where they may have no elements.
-    fn unchecked(&mut self, x: &Val) -> Result<Val> {
+    pub(super) fn unchecked(&mut self, x: &Val) -> Result<Val> {
         if x.is_checked() {
             self.stored(x)
         } else {

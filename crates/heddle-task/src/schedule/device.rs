@@ -82,7 +82,10 @@ impl Device {
 
     /// What a point costs to compute, of the parallel axes and those of its reduction.
     fn point(&self, program: &UProgram, op: &Operator) -> f64 {
-        if matches!(op.body, Body::Fold { columns: true, .. }) {
+        if matches!(
+            op.body,
+            Body::Fold { columns: true, .. } | Body::Contract(_)
+        ) {
             return self.contraction_ns;
         }
         let mut time = 0.0;

@@ -1,0 +1,278 @@
+//! Writes contractions: loops around the kernels of `prelude/contract.h`.
+
+use std::collections::BTreeSet;
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Entity};
+use heddle_task::UProgram;
+use heddle_task::contract::{Access, Contract, panel_width};
+use heddle_task::program::{Body, Local};
+
+use crate::dialect::Dialect;
+use crate::nest::Level;
+use crate::operator::Writer;
+use crate::scalar::{Scalars, bare, combine, name};
+use crate::text::Text;
+
+/// Writes the kernels for each type that the program contracts.
+pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
+    let Some(kernels) = dialect.contract else {
+        return;
+    };
+    let dtypes = program
+        .operators
+        .iter()
+        .filter_map(|(_, op)| match &op.body {
+            Body::Contract(c) => Some(c.dtype),
+            _ => None,
+        });
+    for dtype in dtypes.collect::<BTreeSet<DType>>() {
+        let (ty, t) = ((dialect.type_name)(dtype), dtype.name());
+        text.line("");
+        text.line(format!("#define HEDDLE_T {ty}"));
+        text.line(format!("#define HEDDLE_NAME(name) heddle_##name##_{t}"));
+        text.line(kernels.trim_end());
+        text.line("#undef HEDDLE_T");
+        text.line("#undef HEDDLE_NAME");
+    }
+}
+
+impl Writer<'_> {
+    /// A contraction.
+    pub fn contract(&mut self, c: &Contract) {
+        match self.dialect.contract {
+            Some(_) => self.by_panels(c),
+            None => self.by_points(c),
+        }
+    }
+
+    /// One point after the other, for targets that have no kernels.
+    fn by_points(&mut self, c: &Contract) {
+        let levels = 0..self.op.axes.len();
+        let levels: Vec<_> = levels.map(|k| Level { first: k, last: k }).collect();
+        let (ty, sum) = ((self.dialect.type_name)(c.dtype), name(c.sum));
+        let (k, depth) = (name(c.depth.0), self.size(c.depth.1));
+        let mut s = Scalars::new(
+            self.program,
+            self.dialect,
+            self.site,
+            &[c.a.value, c.b.value],
+        );
+        self.open(&levels, &mut s, &[], &[]);
+        self.text.line(format!("{ty} {sum} = 0;"));
+        self.text
+            .line(format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"));
+        let (a, b) = (s.write(self.text, c.a.value), s.write(self.text, c.b.value));
+        let product = combine(self.dialect, BinaryOp::Mul, c.dtype, &a, &b);
+        let next = combine(self.dialect, BinaryOp::Add, c.dtype, &sum, &product);
+        self.text.line(format!("{sum} = {};", bare(&next)));
+        self.text.line("}");
+        self.store_finished(c);
+        self.close(&levels);
+    }
+
+    /// Stores what becomes of a sum.
+    fn store_finished(&mut self, c: &Contract) {
+        let roots = [c.finish, c.store.offset];
+        let mut s = Scalars::new(self.program, self.dialect, self.site, &roots);
+        let value = s.write(self.text, c.finish);
+        let offset = s.write(self.text, c.store.offset);
+        self.store(c.store.buffer, &offset, &value);
+    }
+
+    /// By panels of columns. The innermost loops go over some panels, which stay in the cache, for all rows.
+    fn by_panels(&mut self, c: &Contract) {
+        let width = panel_width(c.dtype);
+        let ty = (self.dialect.type_name)(c.dtype);
+        let t = c.dtype.name();
+        let position = |local: Local| self.op.axes.iter().position(|a| a.0 == local);
+        let rows = c.rows.and_then(position);
+        let columns = position(c.columns).expect("columns are an axis of the operator");
+        let batch = (0..self.op.axes.len()).filter(|k| Some(*k) != rows && *k != columns);
+        let batch: Vec<_> = batch.collect();
+        for &k in &batch {
+            let (from, to) = self.bounds(k);
+            let v = name(self.op.axes[k].0);
+            self.text
+                .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
+        }
+        let row_bounds = rows.map_or(("0".into(), "1".into()), |k| self.bounds(k));
+        let column_bounds = self.bounds(columns);
+        let open = batch.len() + self.has_blocks() as usize;
+        let all = self.size(self.op.axes[columns].1);
+        let depth = self.size(c.depth.1);
+        for (what, value) in [
+            ("depth", &depth),
+            ("first_row", &row_bounds.0),
+            ("last_row", &row_bounds.1),
+            ("first", &column_bounds.0),
+            ("last", &column_bounds.1),
+        ] {
+            self.text
+                .line(format!("const int64_t {what} = {};", bare(value)));
+        }
+        self.text
+            .line("if (first < last && first_row < last_row) {");
+        let [(a_row, a_step), (b_column, b_step)] = self.operands(c, ty);
+        let unit = |s: &str| s == "1";
+        self.text.line("const int64_t some = heddle_block(depth);");
+        self.text.line(format!(
+            "const int64_t end = (last + {}) / {width};",
+            width - 1
+        ));
+        self.text.line(format!(
+            "for (int64_t next = first / {width}; next < end; next += some) {{"
+        ));
+        self.text
+            .line("const int64_t until = next + some < end ? next + some : end;");
+        if let (Access::Computed, Some(own)) = (c.b.access, c.own) {
+            self.pack(c, own.index(), width, &all);
+        }
+        let at_once = if rows.is_some() { "HEDDLE_ROWS" } else { "1" };
+        self.text.line(format!(
+            "for (int64_t row = first_row; row < last_row; row += {at_once}) {{"
+        ));
+        let count = match rows {
+            Some(_) => {
+                self.text.line("const int64_t rows = last_row - row < HEDDLE_ROWS ? last_row - row : HEDDLE_ROWS;");
+                "rows"
+            }
+            None => "1",
+        };
+        self.text
+            .line("for (int64_t panel = next; panel < until; panel++) {");
+        self.text.line(format!(
+            "{ty} tile[{at_once} * {width}] __attribute__((aligned(64)));"
+        ));
+        let kernel = |b: &str, b_step: &str| {
+            format!(
+                "heddle_tile_{t}({count}, depth, a + row * {a_row}, {a_row}, {a_step}, {b}, {b_step}, tile);"
+            )
+        };
+        match c.b.access {
+            Access::Panels { .. } => {
+                let b = format!("b + panel * {width} * depth");
+                self.text.line(kernel(&b, &width.to_string()));
+            }
+            Access::Computed => {
+                let own = c.own.map_or(0, |b| b.index());
+                let b = format!("b{own} + (panel - next) * {width} * depth");
+                self.text.line(kernel(&b, &width.to_string()));
+            }
+            Access::Strided { .. } if unit(&b_column) => {
+                self.text
+                    .line(format!("if ({all} - panel * {width} >= {width}) {{"));
+                self.text
+                    .line(kernel(&format!("b + panel * {width}"), &b_step));
+                self.text.line("} else {");
+                self.text.line(format!(
+                    "heddle_edge_{t}({count}, {all} - panel * {width}, depth, a + row * {a_row}, {a_row}, {a_step}, b + panel * {width}, {b_step}, tile);"
+                ));
+                self.text.line("}");
+            }
+            Access::Strided { .. } => {
+                self.text
+                    .line(format!("for (int64_t r = 0; r < {count}; r++) {{"));
+                self.text
+                    .line(format!("const int64_t left = {all} - panel * {width};"));
+                self.text.line(format!(
+                    "heddle_along_{t}(left < {width} ? left : {width}, depth, a + (row + r) * {a_row}, b + panel * {width} * {b_column}, {b_column}, tile + r * {width});"
+                ));
+                self.text.line("}");
+            }
+        }
+        self.finish(c, count, width, ty);
+        (0..open + 4).for_each(|_| self.text.line("}"));
+    }
+
+    /// Declares a pointer to each operand's first element; how far apart their rows or columns and their places of the depth
+    /// axis are.
+    fn operands(&mut self, c: &Contract, ty: &str) -> [(String, String); 2] {
+        let mut s = Scalars::new(self.program, self.dialect, self.site, &[]);
+        [("a", c.a), ("b", c.b)].map(|(role, operand)| {
+            let (buffer, base, strides) = match operand.access {
+                Access::Strided {
+                    buffer,
+                    base,
+                    outer,
+                    depth,
+                } => (buffer, base, [Some(outer), Some(depth)]),
+                Access::Panels { buffer, base } => (buffer, base, [None; 2]),
+                Access::Computed => return Default::default(),
+            };
+            let base = s.write(self.text, base);
+            let pointer = format!("const {ty} *const {role} = b{} + {base};", buffer.index());
+            self.text.line(pointer);
+            let [outer, depth] =
+                strides.map(|e| e.map_or(String::new(), |e| s.write(self.text, e)));
+            (outer, depth)
+        })
+    }
+
+    /// Packs some panels of the operand that kernels cannot read where it lies.
+    fn pack(&mut self, c: &Contract, own: usize, width: i64, all: &str) {
+        self.text
+            .line("for (int64_t panel = next; panel < until; panel++) {");
+        let (k, j) = (name(c.depth.0), name(c.columns));
+        for full in [true, false] {
+            self.text.line(match full {
+                true => format!("if ({all} - panel * {width} >= {width}) {{"),
+                false => "} else {".into(),
+            });
+            self.text
+                .line(format!("for (int64_t {k} = 0; {k} < depth; {k}++) {{"));
+            self.text
+                .line(format!("for (int64_t c = 0; c < {width}; c++) {{"));
+            // Columns beyond the last one repeat it: their sums are not used.
+            let column = format!("panel * {width} + c");
+            self.text.line(match full {
+                true => format!("const int64_t {j} = {column};"),
+                false => format!("const int64_t {j} = {column} < {all} ? {column} : {all} - 1;"),
+            });
+            let mut s = Scalars::new(self.program, self.dialect, self.site, &[c.b.value]);
+            let value = s.write(self.text, c.b.value);
+            self.text.line(format!(
+                "b{own}[((panel - next) * depth + {k}) * {width} + c] = {};",
+                bare(&value)
+            ));
+            self.text.line("}");
+            self.text.line("}");
+        }
+        self.text.line("}");
+        self.text.line("}");
+    }
+
+    /// What becomes of the sums of a tile.
+    fn finish(&mut self, c: &Contract, count: &str, width: i64, ty: &str) {
+        self.text
+            .line(format!("const int64_t start = panel * {width};"));
+        self.text
+            .line(format!("for (int64_t r = 0; r < {count}; r++) {{"));
+        if let Some(rows) = c.rows {
+            self.text
+                .line(format!("const int64_t {} = row + r;", name(rows)));
+        }
+        for full in [true, false] {
+            self.text.line(match full {
+                true => format!("if (first <= start && start + {width} <= last) {{"),
+                false => "} else {".into(),
+            });
+            self.text.line(match full {
+                true => format!("for (int64_t c = 0; c < {width}; c++) {{"),
+                false => format!(
+                    "for (int64_t c = first > start ? first - start : 0; c < {width} && start + c < last; c++) {{"
+                ),
+            });
+            self.text
+                .line(format!("const int64_t {} = start + c;", name(c.columns)));
+            self.text.line(format!(
+                "const {ty} {} = tile[r * {width} + c];",
+                name(c.sum)
+            ));
+            self.store_finished(c);
+            self.text.line("}");
+        }
+        self.text.line("}");
+        self.text.line("}");
+    }
+}

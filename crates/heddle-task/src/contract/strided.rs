@@ -1,0 +1,66 @@
+//! Finds out how an operand lies in memory.
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use super::Access;
+use crate::expr::{Expr, ExprId, Pool};
+use crate::program::Local;
+
+/// The access of an operand that is a plain load from an offset that grows evenly with rows or columns and with depth.
+///
+/// An axis that the operand does not depend on has stride 0.
+pub fn strided(
+    pool: &mut Pool,
+    value: ExprId,
+    outer: Option<Local>,
+    depth: Local,
+) -> Option<Access> {
+    let Expr::Load(buffer, offset) = pool[value] else {
+        return None;
+    };
+    let (depth, rest) = stride(pool, offset, depth)?;
+    let (outer, base) = match outer {
+        Some(local) => stride(pool, rest, local)?,
+        None => (pool.int(0), rest),
+    };
+    Some(Access::Strided {
+        buffer,
+        base,
+        outer,
+        depth,
+    })
+}
+
+/// The expression as `stride * local + rest`, neither of which depends on the variable.
+pub fn stride(pool: &mut Pool, expr: ExprId, local: Local) -> Option<(ExprId, ExprId)> {
+    let zero = pool.int(0);
+    let is_local = |e: Expr| e == Expr::Local(local);
+    if !depends_on(pool, expr, &is_local) {
+        return Some((zero, expr));
+    }
+    match pool[expr] {
+        Expr::Local(_) => Some((pool.int(1), zero)),
+        Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), DType::I64, a, b) => {
+            let (a, b) = (stride(pool, a, local)?, stride(pool, b, local)?);
+            let mut join = |a, b| pool.binary(op, DType::I64, a, b);
+            Some((join(a.0, b.0), join(a.1, b.1)))
+        }
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+            let (a, factor) = match depends_on(pool, b, &is_local) {
+                false => (a, b),
+                true if !depends_on(pool, a, &is_local) => (b, a),
+                true => return None,
+            };
+            let (by, rest) = stride(pool, a, local)?;
+            Some((pool.product(by, factor), pool.product(rest, factor)))
+        }
+        _ => None,
+    }
+}
+
+fn depends_on(pool: &Pool, expr: ExprId, on: &dyn Fn(Expr) -> bool) -> bool {
+    let mut found = false;
+    pool.walk(expr, &mut |_, e| found |= on(e));
+    found
+}
