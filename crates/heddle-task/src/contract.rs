@@ -83,4 +83,18 @@ impl Contract {
         let size = axes.iter().find(|a| a.0 == rows).map(|a| pool.as_int(a.1));
         size.flatten().is_some_and(|size| size <= most)
     }
+
+    /// How many places of a dealt-out axis a unit computes whose share is `most` of them: columns in whole panels, and those
+    /// of a panel that units share more than once.
+    pub fn computed(&self, axis: Local, grain: i64, most: f64) -> f64 {
+        if axis != self.columns {
+            return most;
+        }
+        let width = panel_width(self.dtype);
+        let whole = grain % width == 0 || most % width as f64 == 0.0;
+        let shared = if whole { 0.0 } else { 1.0 };
+        let panels = (most / width as f64).ceil();
+        // Half of the units have a panel that they share at one end only.
+        (panels + 0.5 * shared) * width as f64
+    }
 }

@@ -289,28 +289,26 @@ impl Lowerer<'_> {
         self.program.locals_of(size).iter().all(is_size) && !self.program.loads(size)
     }
 
-    /// Deals the last operator's matrices out to units, or its columns in whole panels when there is one matrix.
+    /// Deals the last operator's matrices out to units, or its columns when there is one matrix, so that each unit has its
+    /// own part of the second operand: of weights, in its cache.
     fn deal_out(&mut self, columns: Local) {
         let Some(id) = self.program.operators.keys().next_back() else {
             return;
         };
-        let op = &self.program.operators[id];
+        let op = &mut self.program.operators[id];
         let Body::Contract(c) = &op.body else {
             return;
         };
-        let matrices = op
-            .axes
-            .iter()
-            .any(|a| Some(a.0) != c.rows && a.0 != columns);
+        let single = |a: &(Local, ExprId)| Some(a.0) == c.rows || a.0 == columns;
         if let Some(axis) = op.axes.iter().position(|a| a.0 == columns)
-            && !matrices
+            && op.axes.iter().all(single)
         {
-            let split = Split {
+            let period = op.axes[axis].1;
+            op.share = Share::Dealt(Split {
                 axis,
-                period: op.axes[axis].1,
-                grain: panel_width(c.dtype),
-            };
-            self.program.operators[id].share = Share::Dealt(split);
+                period,
+                grain: 1,
+            });
         }
     }
 

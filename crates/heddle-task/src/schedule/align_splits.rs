@@ -11,8 +11,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::contract::panel_width;
 use crate::expr::ExprId;
-use crate::program::{Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
+use crate::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 use crate::schedule::deal::Deal;
 use crate::schedule::device::{Device, estimate};
 use crate::schedule::place_syncs;
@@ -181,6 +182,16 @@ impl Graph {
                 grain: 1,
             })
             .collect();
+        if let Body::Contract(c) = &op.body
+            && let Some(axis) = op.axes.iter().position(|a| a.0 == c.columns)
+        {
+            // Whole panels: what two units share of one, both compute.
+            candidates.push(Split {
+                axis,
+                period: op.axes[axis].1,
+                grain: panel_width(c.dtype),
+            });
+        }
         for ((_, own), others) in self.nodes[&id].iter().zip(deals) {
             let mut seen: Vec<&Deal> = vec![];
             for deal in others.iter().filter_map(|o| o.1.as_ref()) {

@@ -70,8 +70,12 @@ impl Device {
                 let count = estimate(program, split.period).max(1.0);
                 let grain = split.grain as f64;
                 let grains = (count / grain).ceil();
-                let most = (grains / self.units as f64).ceil() * grain;
-                ((most / count).min(1.0), Some(op.axes[split.axis].0))
+                let most = ((grains / self.units as f64).ceil() * grain).min(count);
+                let most = match &op.body {
+                    Body::Contract(c) => c.computed(op.axes[split.axis].0, split.grain, most),
+                    _ => most,
+                };
+                (most / count, Some(op.axes[split.axis].0))
             }
         };
         let points = product(program, op.axes.iter().chain(op.body.axes()));
