@@ -289,8 +289,8 @@ impl Lowerer<'_> {
         self.program.locals_of(size).iter().all(is_size) && !self.program.loads(size)
     }
 
-    /// Deals the last operator's matrices out to units, or its columns when there is one matrix, so that each unit has its
-    /// own part of the second operand: of weights, in its cache.
+    /// Deals the last operator's columns out to units if its second operand is one constant matrix, so that each unit has its own
+    /// part of the weights in its cache.
     fn deal_out(&mut self, columns: Local) {
         let Some(id) = self.program.operators.keys().next_back() else {
             return;
@@ -302,6 +302,7 @@ impl Lowerer<'_> {
         let single = |a: &(Local, ExprId)| Some(a.0) == c.rows || a.0 == columns;
         if let Some(axis) = op.axes.iter().position(|a| a.0 == columns)
             && op.axes.iter().all(single)
+            && matches!(c.b.access, Access::Panels { .. })
         {
             let period = op.axes[axis].1;
             op.share = Share::Dealt(Split {
