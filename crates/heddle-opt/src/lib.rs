@@ -5,6 +5,7 @@
 //! result is does not count), and what they assume of programs stands in the module `effects`; [transformations](transform) for
 //! devices that compile keep them up to rounding.
 
+mod bind_sizes;
 mod bounds;
 mod callgraph;
 mod canonicalize;
@@ -22,6 +23,7 @@ mod stats;
 mod transform;
 mod uses;
 
+pub use bind_sizes::bind_sizes;
 pub use canonicalize::{canonicalize, rule_names};
 pub use fold_constants::fold_constants;
 pub use infer_shapes::infer_shapes;

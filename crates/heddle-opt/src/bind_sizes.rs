@@ -1,0 +1,67 @@
+//! Binding of named sizes to numbers.
+
+use std::collections::BTreeMap;
+
+use heddle_ir::{Dim, Module, Op, Signature, Type, Value};
+
+use crate::{Patch, Stats};
+
+/// Gives the entry function's named sizes the numbers that a run will have, so that what follows can count on them: the
+/// program then takes inputs of these sizes only.
+///
+/// Names that are not in `sizes` stay. It does *not* touch other functions, whose names of sizes are their own, nor does it
+/// derive anything from the numbers: [`infer_shapes`](crate::infer_shapes) does.
+pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
+    let Some(entry) = module.entry else {
+        return Stats::default();
+    };
+    let func = &mut module.functions[entry];
+    let bound = |name: &str| match sizes.get(name) {
+        Some(&n) => Some(Dim::constant(n)),
+        None => Some(Dim::sym(name)),
+    };
+    let bind = |ty: &Type| ty.map_dims(&mut |d| d.substitute(&bound));
+
+    let old = func.sig.clone();
+    let ports = |ports: &[(String, Type)]| -> Vec<_> {
+        let ports = ports.iter();
+        ports.map(|(name, ty)| (name.clone(), bind(ty))).collect()
+    };
+    let signature = Signature {
+        name: old.name.clone(),
+        params: ports(&old.params),
+        results: ports(&old.results),
+        bounds: old
+            .bounds
+            .iter()
+            .filter(|(name, _)| !sizes.contains_key(name.as_ref()))
+            .map(|(name, bound)| (name.clone(), *bound))
+            .collect(),
+    };
+    let values: Vec<Value> = func.values.keys().collect();
+    let mut patch = Patch::new(func);
+    for value in values {
+        let ty = bind(patch.ty(value));
+        if ty != *patch.ty(value) {
+            patch.set_type(value, ty);
+            patch.because("bound size");
+        }
+    }
+    let mut stated = vec![];
+    patch.func().for_each_inst(&mut |inst, data| {
+        let op = match &data.op {
+            Op::SeqNew { elem } => Op::SeqNew { elem: bind(elem) },
+            Op::OptNone { elem } => Op::OptNone { elem: bind(elem) },
+            _ => return,
+        };
+        stated.push((inst, op, data.args.clone(), data.results.clone()));
+    });
+    for (inst, op, args, results) in stated {
+        patch.change(inst, op, args, results);
+    }
+    if signature != *old {
+        patch.set_signature(signature);
+        patch.because("bound size");
+    }
+    patch.apply()
+}
