@@ -5,6 +5,7 @@
 //! result is does not count), and what they assume of programs stands in the module `effects`; [transformations](transform) for
 //! devices that compile keep them up to rounding.
 
+mod batch;
 mod bind_sizes;
 mod bounds;
 mod callgraph;
@@ -19,10 +20,12 @@ mod merge_common;
 mod patch;
 mod pipeline;
 mod remove_dead;
+mod shorthand;
 mod stats;
 mod transform;
 mod uses;
 
+pub use batch::{Batch, Lane, Refusal, batch_function};
 pub use bind_sizes::bind_sizes;
 pub use canonicalize::{canonicalize, rule_names};
 pub use fold_constants::fold_constants;

@@ -80,7 +80,7 @@ fn draw(ty: &Type, sizes: &mut HashMap<String, i64>, random: &mut Random) -> Dat
     }
 }
 
-fn draw_tensor(dtype: DType, shape: Vec<usize>, random: &mut Random) -> Tensor {
+pub fn draw_tensor(dtype: DType, shape: Vec<usize>, random: &mut Random) -> Tensor {
     let count = element_count(&shape).expect("a small shape");
     if dtype == DType::Str {
         let words = ["", "a", "B", "heddle"];
@@ -132,7 +132,7 @@ pub fn same_outcome(before: &Module, after: &Module, inputs: &[Datum]) -> Result
     Ok(())
 }
 
-fn same(a: &Datum, b: &Datum) -> bool {
+pub fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Tensor(a), Datum::Tensor(b)) => {
             if a.dtype() != b.dtype() || a.shape() != b.shape() || a.strs() != b.strs() {

@@ -1,0 +1,181 @@
+//! Branches and loops of many rows.
+
+use heddle_ir::{Dim, FuncBuilder, Inst, Op, Region, Type, Value};
+
+use super::{Batch, Lane, Refusal, Result, cannot_fail, rank};
+
+impl Batch<'_> {
+    pub(super) fn branch(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
+        let data = &self.source.insts[inst];
+        let (then, otherwise) = (data.regions[0], data.regions[1]);
+        let cond = match self.lane(data.args[0])? {
+            Lane::Same(cond) => cond,
+            Lane::Rows(cond) => return self.both(b, cond, then, otherwise),
+        };
+        b.begin_region(&[]);
+        let yields = self.region(b, then)?;
+        let mark = b.checkpoint();
+        b.begin_region(&[]);
+        let others = self.region(b, otherwise)?;
+        // A result that differs by row in one branch does so in both.
+        let rows: Vec<bool> = yields
+            .iter()
+            .zip(&others)
+            .map(|(x, y)| x.is_rows() || y.is_rows())
+            .collect();
+        b.rollback(&mark);
+        let first = self.settle(b, &yields, &rows)?;
+        let first = b.end_region(&first);
+        b.begin_region(&[]);
+        let others = self.region(b, otherwise)?;
+        let second = self.settle(b, &others, &rows)?;
+        let second = b.end_region(&second);
+        let results = b.if_(cond, first, second)?;
+        Ok(lanes(results, &rows))
+    }
+
+    /// Both branches for all rows, and each row's choice of them.
+    fn both(
+        &mut self,
+        b: &mut FuncBuilder,
+        cond: Value,
+        then: Region,
+        otherwise: Region,
+    ) -> Result<Vec<Lane>> {
+        for region in [then, otherwise] {
+            if !cannot_fail(self.source, region) {
+                return Err(Refusal("a branch that differs by row and may fail".into()));
+            }
+        }
+        let yields = self.region(b, then)?;
+        let others = self.region(b, otherwise)?;
+        let choose = |(x, y): (&Lane, &Lane)| {
+            let (m, n) = (self.row_rank(b, *x)?, self.row_rank(b, *y)?);
+            let shape = |v: Lane| {
+                let shape = b.ty(v.value()).as_tensor()?.shape.clone()?;
+                Some(shape[v.is_rows() as usize..].to_vec())
+            };
+            if m != n || shape(*x) != shape(*y) {
+                return Err(Refusal("a branch whose arms differ in shape".into()));
+            }
+            self.rule(b, &Op::Select, &[Lane::Rows(cond), *x, *y])
+                .map(|v| v[0])
+        };
+        yields.iter().zip(&others).map(choose).collect()
+    }
+
+    pub(super) fn repeat(
+        &mut self,
+        b: &mut FuncBuilder,
+        inst: Inst,
+        trip: bool,
+        cond: bool,
+    ) -> Result<Vec<Lane>> {
+        let data = &self.source.insts[inst];
+        let args: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
+        let args = args?;
+        let (control, first) = args.split_at(trip as usize + cond as usize);
+        if control.iter().any(|c| c.is_rows()) {
+            return Err(Refusal("a loop whose end differs by row".into()));
+        }
+        let region = data.regions[0];
+        let params = &self.source.regions[region].params;
+        let mut rows: Vec<bool> = first.iter().map(|a| a.is_rows()).collect();
+        let mark = b.checkpoint();
+        // What is carried differs by row if it does so at first or in any iteration.
+        loop {
+            let initial = self.settle(b, first, &rows)?;
+            let types = initial.iter().zip(&params[1..]).zip(&rows);
+            let types: Vec<Type> = types.map(|((_, p), r)| self.ty(*p, *r)).collect();
+            let types = [vec![self.source.ty(params[0]).clone()], types].concat();
+            let (_, inner) = b.begin_region(&types);
+            self.lanes.insert(params[0], Lane::Same(inner[0]));
+            for ((&param, lane), r) in params[1..].iter().zip(&inner[1..]).zip(&rows) {
+                self.lanes.insert(
+                    param,
+                    if *r {
+                        Lane::Rows(*lane)
+                    } else {
+                        Lane::Same(*lane)
+                    },
+                );
+            }
+            let yields = self.region(b, region)?;
+            if cond && yields[0].is_rows() {
+                return Err(Refusal("a loop whose end differs by row".into()));
+            }
+            let next = &yields[cond as usize..];
+            let grown: Vec<bool> = rows
+                .iter()
+                .zip(next)
+                .map(|(r, y)| *r || y.is_rows())
+                .collect();
+            if grown != rows {
+                b.rollback(&mark);
+                rows = grown;
+                continue;
+            }
+            let stacked: Vec<bool> = next[rows.len()..].iter().map(|y| y.is_rows()).collect();
+            let all = [rows.as_slice(), &stacked].concat();
+            let mut ends = self.settle(b, next, &all)?;
+            if cond {
+                ends.insert(0, yields[0].value());
+            }
+            let body = b.end_region(&ends);
+            let mut heads = control.iter().map(|c| c.value());
+            let (trip, cond) = (
+                trip.then(|| heads.next()).flatten(),
+                cond.then(|| heads.next()).flatten(),
+            );
+            let results = b.loop_(trip, cond, &initial, body)?;
+            return self.unstack(b, inst, results, &all, rows.len());
+        }
+    }
+
+    /// Stacked results have the rows behind the iterations: they are brought to the front.
+    fn unstack(
+        &mut self,
+        b: &mut FuncBuilder,
+        inst: Inst,
+        results: Vec<Value>,
+        rows: &[bool],
+        carried: usize,
+    ) -> Result<Vec<Lane>> {
+        let source = &self.source.insts[inst].results;
+        let mut lanes = lanes(results, rows);
+        for (k, lane) in lanes.iter_mut().enumerate().skip(carried) {
+            if let Lane::Rows(x) = lane {
+                // Without iterations the sizes of the elements are those that the type states.
+                let stated = self.ty(source[k], true);
+                if let Type::Tensor(mut t) = stated
+                    && let Some(shape) = &mut t.shape
+                {
+                    shape.swap(0, 1);
+                    if shape.iter().skip(1).any(|d| matches!(d, Dim::Unknown(_))) {
+                        return Err(Refusal("a stacked result of unknown size".into()));
+                    }
+                    let stated = Type::Tensor(t);
+                    let met = b.ty(*x).meet(&stated).unwrap_or(stated);
+                    b.refine_type(*x, met)?;
+                }
+                let perm = [vec![1, 0], (2..rank(b, *x)?).collect()].concat();
+                *x = b.op1(Op::Transpose { perm }, &[*x])?;
+            }
+        }
+        Ok(lanes)
+    }
+
+    /// Values that differ by row where they have to.
+    fn settle(&self, b: &mut FuncBuilder, values: &[Lane], rows: &[bool]) -> Result<Vec<Value>> {
+        let one = |(lane, rows): (&Lane, &bool)| match rows {
+            true => self.spread(b, *lane),
+            false => Ok(lane.value()),
+        };
+        values.iter().zip(rows).map(one).collect()
+    }
+}
+
+fn lanes(values: Vec<Value>, rows: &[bool]) -> Vec<Lane> {
+    let one = |(v, rows): (Value, &bool)| if *rows { Lane::Rows(v) } else { Lane::Same(v) };
+    values.into_iter().zip(rows).map(one).collect()
+}

@@ -1,0 +1,238 @@
+//! Many evaluations of the same instructions at once (Cavs' batching of vertices; `vmap` elsewhere).
+//!
+//! A [`Batch`] evaluates instructions of a source function in a function that is being built. A value of the source is
+//! there either the same one for all rows, or one array whose leading axis counts the rows. What depends on no row is
+//! computed once; an op on rows becomes one op with one more axis ([`rules`]); a product of rows with one matrix becomes
+//! one matrix product.
+//!
+//! Each row gets what the source gives for it, up to the order of sums in a contraction. Refused are ops whose results
+//! have sizes that differ by row (NonZero, sizes computed from rows), random draws, sequences, optionals and strings of
+//! rows, calls, and loops whose trip count or condition differ by row. A branch whose condition differs by row is computed
+//! both ways if nothing in it can fail.
+
+mod control;
+mod rules;
+mod total;
+
+use std::collections::HashMap;
+
+use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, TypeError, Value};
+
+use crate::shorthand::Shorthand;
+
+pub use total::cannot_fail;
+
+/// Why instructions cannot be evaluated for many rows at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl From<TypeError> for Refusal {
+    fn from(e: TypeError) -> Self {
+        Refusal(e.to_string())
+    }
+}
+
+/// A result of batching.
+pub type Result<T> = std::result::Result<T, Refusal>;
+
+/// What a value of the source is in the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The same for all rows.
+    Same(Value),
+    /// Another one for each row, along a leading axis.
+    Rows(Value),
+}
+
+impl Lane {
+    /// The value that stands for it.
+    pub fn value(self) -> Value {
+        match self {
+            Lane::Same(v) | Lane::Rows(v) => v,
+        }
+    }
+
+    /// Whether it differs by row.
+    pub fn is_rows(self) -> bool {
+        matches!(self, Lane::Rows(_))
+    }
+}
+
+/// How a type of the source reads in the function that is being built.
+pub type SourceTypes<'a> = &'a dyn Fn(&Type) -> Type;
+
+/// A function for many rows: the parameters that `by_row` names (one at least) have a leading axis of size `rows`, a name
+/// that the function does not use, and so have all results.
+pub fn batch_function(f: &Function, by_row: &[bool], rows: &str) -> Result<Function> {
+    let dim = Dim::sym(rows);
+    let mut sig = (*f.sig).clone();
+    for ((_, ty), by_row) in sig.params.iter_mut().zip(by_row) {
+        match ty {
+            Type::Tensor(t) if *by_row => match &mut t.shape {
+                Some(shape) => shape.insert(0, dim.clone()),
+                None => return Err(Refusal("an array of unknown rank".into())),
+            },
+            _ if *by_row => return Err(Refusal("a parameter that is no tensor".into())),
+            _ => {}
+        }
+    }
+    let mut b = FuncBuilder::new(sig);
+    let params = b.params().to_vec();
+    let first = by_row.iter().position(|r| *r);
+    let first = first.ok_or_else(|| Refusal("nothing differs by row".into()))?;
+    let count = b.size(params[first], 0)?;
+    let types = |ty: &Type| ty.clone();
+    let mut batch = Batch::new(f, count, dim, &types);
+    let own = &f.regions[f.body].params;
+    for ((&param, &value), by_row) in own.iter().zip(&params).zip(by_row) {
+        let lane = if *by_row {
+            Lane::Rows(value)
+        } else {
+            Lane::Same(value)
+        };
+        batch.lanes.insert(param, lane);
+    }
+    let yields = batch.region(&mut b, f.body)?;
+    let names = f.sig.results.iter().map(|r| r.0.clone());
+    let results: Result<Vec<_>> = names
+        .zip(yields)
+        .map(|(n, y)| Ok((n, batch.spread(&mut b, y)?)))
+        .collect();
+    Ok(b.finish(&results?))
+}
+
+/// An evaluation of instructions of one function for many rows.
+pub struct Batch<'a> {
+    /// The source.
+    pub source: &'a Function,
+    /// What its values are.
+    pub lanes: HashMap<Value, Lane>,
+    /// The number of rows, `i64[]`.
+    rows: Value,
+    /// The same as a size.
+    dim: Dim,
+    types: SourceTypes<'a>,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch of `rows` (`i64[]`) rows, which are `dim` in types; nothing is evaluated yet.
+    pub fn new(source: &'a Function, rows: Value, dim: Dim, types: SourceTypes<'a>) -> Self {
+        Self {
+            source,
+            lanes: HashMap::new(),
+            rows,
+            dim,
+            types,
+        }
+    }
+
+    /// What a value of the source is.
+    pub fn lane(&self, value: Value) -> Result<Lane> {
+        let lane = self.lanes.get(&value).copied();
+        lane.ok_or_else(|| Refusal("a value that was not evaluated".into()))
+    }
+
+    /// Evaluates a region's instructions; gives what it yields.
+    pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
+        let data = &self.source.regions[region];
+        for &inst in &data.insts {
+            self.inst(b, inst)?;
+        }
+        data.yields.iter().map(|v| self.lane(*v)).collect()
+    }
+
+    /// Evaluates an instruction.
+    pub fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
+        let data = &self.source.insts[inst];
+        b.set_loc(data.loc.clone());
+        let results = match &data.op {
+            Op::If => self.branch(b, inst)?,
+            Op::Loop { trip, cond } => self.repeat(b, inst, *trip, *cond)?,
+            Op::Call(_) => return Err(Refusal("a call".into())),
+            op => {
+                let lanes: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
+                self.op(b, op, &lanes?)?
+            }
+        };
+        for (&value, lane) in data.results.iter().zip(results) {
+            self.state(b, value, lane);
+            self.lanes.insert(value, lane);
+        }
+        Ok(())
+    }
+
+    /// Evaluates an op that is no control flow on operands of these kinds.
+    pub fn op(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Vec<Lane>> {
+        if matches!(op, Op::Random { .. }) {
+            return Err(Refusal("random numbers".into()));
+        }
+        if args.iter().any(|a| a.is_rows()) {
+            return self.rule(b, op, args);
+        }
+        let values: Vec<_> = args.iter().map(|a| a.value()).collect();
+        Ok(b.op(op.clone(), &values)?
+            .into_iter()
+            .map(Lane::Same)
+            .collect())
+    }
+
+    /// The type that a value of the source has in the batch.
+    fn ty(&self, value: Value, rows: bool) -> Type {
+        let ty = (self.types)(self.source.ty(value));
+        match ty {
+            Type::Tensor(mut t) if rows => {
+                if let Some(shape) = &mut t.shape {
+                    shape.insert(0, self.dim.clone());
+                }
+                Type::Tensor(t)
+            }
+            ty => ty,
+        }
+    }
+
+    /// What the source states of a result is true of it here.
+    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) {
+        let met = b.ty(lane.value()).meet(&self.ty(value, lane.is_rows()));
+        if let Some(met) = met
+            && met != *b.ty(lane.value())
+        {
+            b.refine_type(lane.value(), met)
+                .expect("both are true of it");
+        }
+    }
+
+    /// An array for each row, a copy if it is the same for all.
+    pub fn spread(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Value> {
+        let x = match lane {
+            Lane::Rows(x) => return Ok(x),
+            Lane::Same(x) => x,
+        };
+        let rank = rank(b, x)?;
+        let own = b.sizes(x, 0..rank)?;
+        let rows = b.vector_of(self.rows)?;
+        let shape = b.join(&[rows, own])?;
+        Ok(b.op1(Op::Broadcast, &[x, shape])?)
+    }
+
+    /// How many axes one row of it has.
+    fn row_rank(&self, b: &FuncBuilder, lane: Lane) -> Result<usize> {
+        Ok(rank(b, lane.value())? - lane.is_rows() as usize)
+    }
+
+    /// Rows with axes of size 1 in front of each, so that they have `rank` axes; what is the same for all stays.
+    fn aligned(&self, b: &mut FuncBuilder, lane: Lane, rank: usize) -> Result<Value> {
+        let own = self.row_rank(b, lane)?;
+        match lane {
+            Lane::Rows(x) if own < rank => {
+                let axes = (1..=rank - own).collect();
+                Ok(b.op1(Op::Unsqueeze { axes }, &[x])?)
+            }
+            lane => Ok(lane.value()),
+        }
+    }
+}
+
+fn rank(b: &FuncBuilder, x: Value) -> Result<usize> {
+    let rank = b.rank(x);
+    rank.ok_or_else(|| Refusal("an array of unknown rank".into()))
+}
