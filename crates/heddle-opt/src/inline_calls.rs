@@ -148,7 +148,7 @@ fn bind_names(patch: &Patch, sig: &Signature, args: &[Value]) -> HashMap<String,
         .collect()
 }
 
-fn bind(param: &Type, arg: &Type, names: &mut HashMap<String, Option<Dim>>) {
+pub fn bind(param: &Type, arg: &Type, names: &mut HashMap<String, Option<Dim>>) {
     match (param, arg) {
         (Type::Tensor(p), Type::Tensor(a)) => {
             let Some(dims) = &p.shape else { return };

@@ -1,0 +1,210 @@
+//! Recursion level by level.
+
+mod analyze;
+mod evaluate;
+mod walk;
+
+use std::collections::HashMap;
+
+use heddle_ir::dim::Atom;
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Signature, Value, ValueDef};
+
+use self::analyze::{Recursion, beginnings};
+use crate::batch::{Refusal, Result};
+use crate::shorthand::Shorthand;
+use crate::{Patch, Stats};
+
+/// How recursion is run level by level.
+#[derive(Clone, Debug)]
+pub struct LevelOptions {
+    /// How many calls a batch evaluates: a few sizes, descending to 1. Each becomes code of its own.
+    pub sizes: Vec<usize>,
+    /// Also where no contraction gains by it.
+    pub always: bool,
+}
+
+impl Default for LevelOptions {
+    fn default() -> Self {
+        Self {
+            sizes: vec![8, 4, 2, 1],
+            always: false,
+        }
+    }
+}
+
+/// Runs recursions over data structures level by level (ACROBAT §3, Cavs §3.2): calls that are ready are evaluated together,
+/// as one batch of rows, so that a product of each node's vector with a matrix becomes a product of two matrices.
+///
+/// It applies where one integer parameter, an index into an array, says what a call is about, all others are handed on
+/// unchanged, and which calls follow does not depend on results of calls: trees and graphs of any shape, by one function or several that
+/// call each other. Nodes that several others call are evaluated once. The calls from outside become calls of a
+/// new function, which walks the nodes ([`walk`]), then evaluates batch after batch ([`evaluate`]). Where a run finds that the
+/// walk does not end, is too deep for it, or leaves the array, that function makes the original calls, so errors are as they were.
+///
+/// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
+/// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
+/// been inlined. Applied again, it would change the calls that are left for the last resort, too.
+pub fn level_recursion(module: &mut Module, options: &LevelOptions) -> Stats {
+    let mut stats = Stats::default();
+    for first in beginnings(module) {
+        let Some(recursion) = Recursion::of(module, first) else {
+            continue;
+        };
+        let gains = |k: &analyze::Kind| k.heavy && k.calls.len() > 1;
+        if !options.always && !recursion.kinds.iter().any(gains) {
+            continue;
+        }
+        if let Ok(f) = build(module, &recursion, options) {
+            let members: Vec<FuncId> = recursion.members.iter().map(|m| m.id).collect();
+            let leveled = module.functions.push(f);
+            stats.merge(redirect(module, &members, first, leveled));
+        }
+    }
+    stats
+}
+
+/// Makes calls from outside calls of the new function.
+fn redirect(module: &mut Module, members: &[FuncId], from: FuncId, to: FuncId) -> Stats {
+    let mut stats = Stats::default();
+    let callers: Vec<FuncId> = module
+        .functions
+        .keys()
+        .filter(|f| *f != to && !members.contains(f))
+        .collect();
+    for caller in callers {
+        let func = &mut module.functions[caller];
+        let mut calls = vec![];
+        func.for_each_inst(&mut |inst, data| {
+            if data.op == Op::Call(from) {
+                calls.push((inst, data.args.clone(), data.results.clone()));
+            }
+        });
+        let mut patch = Patch::new(func);
+        for (inst, args, results) in calls {
+            patch.change(inst, Op::Call(to), args, results);
+            patch.because("recursion level by level");
+        }
+        stats.merge(patch.apply());
+    }
+    stats
+}
+
+fn build(module: &Module, recursion: &Recursion, options: &LevelOptions) -> Result<Function> {
+    let first = &recursion.members[0];
+    let mut sig: Signature = (*first.func.sig).clone();
+    sig.name = fresh_name(module, &sig.name);
+    let results = sig.results.clone();
+    let mut b = FuncBuilder::new(sig);
+    let params = b.params().to_vec();
+    let mut named = Named {
+        params: params.clone(),
+        known: HashMap::new(),
+    };
+    let extent = named.size(&mut b, &recursion.extent)?;
+    let walk = walk::walk(&mut b, recursion, extent, options.sizes[0])?;
+    b.begin_region(&[]);
+    let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
+    let levels = evaluate::evaluate(&mut b, recursion, &walk, options, &mut sizes)?;
+    let then = b.end_region(&levels);
+    b.begin_region(&[]);
+    let calls = b.call(first.id, &first.func.sig, &params)?;
+    let otherwise = b.end_region(&calls);
+    let values = b.if_(walk.ok, then, otherwise)?;
+    for (&value, (_, ty)) in values.iter().zip(&results) {
+        b.refine_type(value, ty.clone())?;
+    }
+    let results: Vec<_> = results.into_iter().map(|r| r.0).zip(values).collect();
+    Ok(b.finish(&results))
+}
+
+fn fresh_name(module: &Module, name: &str) -> String {
+    let mut fresh = format!("{name}.levels");
+    while module.find(&fresh).is_some() {
+        fresh.push('_');
+    }
+    fresh
+}
+
+/// Named sizes as values: each is the size of some axis of a parameter.
+struct Named {
+    params: Vec<Value>,
+    known: HashMap<String, Value>,
+}
+
+impl Named {
+    fn sizes(&mut self, b: &mut FuncBuilder, dims: &[Dim]) -> Result<Value> {
+        let mut parts = vec![];
+        for dim in dims {
+            let size = self.size(b, dim)?;
+            parts.push(b.vector_of(size)?);
+        }
+        match parts.is_empty() {
+            true => Ok(b.i64s(&[])),
+            false => Ok(b.join(&parts)?),
+        }
+    }
+
+    fn size(&mut self, b: &mut FuncBuilder, dim: &Dim) -> Result<Value> {
+        if let Some(n) = dim.as_const() {
+            return Ok(b.i64(n));
+        }
+        let expr = dim
+            .as_expr()
+            .ok_or_else(|| Refusal("an unknown size".into()))?;
+        let mut sum = None;
+        for (product, coefficient) in expr.terms() {
+            let mut term = None;
+            for atom in product {
+                let Atom::Sym(name) = atom else {
+                    return Err(Refusal("a size that is no polynomial".into()));
+                };
+                let value = self.named(b, name)?;
+                term = Some(match term {
+                    None => value,
+                    Some(t) => b.binary(BinaryOp::Mul, t, value)?,
+                });
+            }
+            let factor = b.i64(coefficient);
+            let term = match (term, coefficient) {
+                (Some(t), 1) => t,
+                (Some(t), _) => b.binary(BinaryOp::Mul, t, factor)?,
+                (None, _) => factor,
+            };
+            sum = Some(match sum {
+                None => term,
+                Some(s) => b.binary(BinaryOp::Add, s, term)?,
+            });
+        }
+        sum.map_or_else(|| Ok(b.i64(0)), Ok)
+    }
+
+    fn named(&mut self, b: &mut FuncBuilder, name: &str) -> Result<Value> {
+        let found = self.known.get(name).copied();
+        if let Some(v) = found.filter(|v| is_outer(b, *v)) {
+            return Ok(v);
+        }
+        for &param in &self.params {
+            let shape = b.ty(param).as_tensor().and_then(|t| t.shape.clone());
+            let axis = shape.iter().flatten().position(|d| {
+                let sym = d.as_expr().and_then(|e| e.as_sym());
+                sym.is_some_and(|s| **s == *name)
+            });
+            if let Some(axis) = axis {
+                let size = b.size(param, axis)?;
+                self.known.insert(name.to_string(), size);
+                return Ok(size);
+            }
+        }
+        Err(Refusal(format!("size `{name}` of no axis")))
+    }
+}
+
+/// Whether a value is of the function's body, so that it may be used anywhere after.
+fn is_outer(b: &FuncBuilder, value: Value) -> bool {
+    let f = b.func();
+    match f.values[value].def {
+        ValueDef::Param(region, _) => region == f.body,
+        ValueDef::Result(inst, _) => f.regions[f.body].insts.contains(&inst),
+    }
+}

@@ -1,0 +1,522 @@
+//! The walk: which nodes a call reaches, in which order they can be evaluated, and what their calls are.
+//!
+//! It is done on arrays over all possible nodes: first what each node would call; then, from the root, which nodes are
+//! reached; then, level by level, which of these have all their calls behind them. Each level takes a few elementwise passes
+//! over the nodes, and no node is visited by itself.
+
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
+
+use super::analyze::{Member, Recursion, definition};
+use crate::batch::{Batch, Lane, Refusal, Result};
+use crate::shorthand::Shorthand;
+
+/// About how many elements the walk may look at; then the recursion is run call by call.
+const MAX_WORK: i64 = 1 << 22;
+
+/// The levels that the walk always follows.
+const MIN_LEVELS: i64 = 64;
+
+/// What the walk finds out. A node of a member is a *state*; states of all members are numbered one after the other.
+pub struct Walk {
+    /// `bool[]`: the recursion ends and all is as expected. If not, nothing of the rest holds.
+    pub ok: Value,
+    /// `i64[]`: where the root is in the order.
+    pub root: Value,
+    /// `i64[]`: how many states there are to evaluate.
+    pub count: Value,
+    /// `i64[states + spare]`: the states in an order in which each comes after those that it calls, grouped by kind.
+    pub order: Value,
+    /// `i64[states + spare]`: the kind of each, in that order.
+    pub kind: Value,
+    /// `i64[states + spare]`: where its group ends.
+    pub end: Value,
+    /// `i64[states + spare]` for each call: where the state that it calls is in the order.
+    pub calls: Vec<Value>,
+    /// The first state of each member.
+    pub first: Vec<Value>,
+    /// `i64[]`: what is added to a node to get its number among its member's states.
+    pub shift: Value,
+    /// The elements of the arrays above.
+    pub len: Value,
+}
+
+/// What each state calls.
+struct States {
+    /// `i64[]`: how many there are; that number stands for none.
+    count: Value,
+    /// `i64[states + 1]`.
+    kind: Value,
+    /// `bool[states + 1]`: evaluating it looks up an index that is out of range, or calls what is no state.
+    bad: Value,
+    /// `i64[states + 1]` for each call.
+    calls: Vec<Value>,
+    first: Vec<Value>,
+    shift: Value,
+    each: Value,
+}
+
+/// Appends the walk; `spare` more elements than there are states follow in the arrays.
+pub fn walk(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    extent: Value,
+    spare: usize,
+) -> Result<Walk> {
+    let params = b.params().to_vec();
+    let states = states(b, recursion, extent, &params)?;
+    let root = b.cast(DType::I64, params[recursion.members[0].node])?;
+    let inside = inside(b, extent, root)?;
+    let root = number(b, recursion, extent, states.shift, root)?;
+    let root = b.select(inside, root, states.count)?;
+    let reached = reach(b, &states, root)?;
+    let one = b.i64(1);
+    let is_reached = b.compare(CompareOp::Eq, reached, one)?;
+    let wrong = b.binary(BinaryOp::And, is_reached, states.bad)?;
+    let wrong = b.any(wrong)?;
+    let fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
+    let fine = b.binary(BinaryOp::And, fine, inside)?;
+    let (place, end, count) = levels(b, recursion, &states, is_reached, root)?;
+    let zero = b.i64(0);
+    let at = b.gather(place, root)?;
+    let done = b.compare(CompareOp::Ge, at, zero)?;
+    let ok = b.binary(BinaryOp::And, fine, done)?;
+
+    // From places by state to states by place. What has no place goes to the last element.
+    let spare = b.i64(spare as i64 + 1);
+    let len = b.binary(BinaryOp::Add, states.count, spare)?;
+    let last = b.binary(BinaryOp::Sub, len, one)?;
+    let placed = b.compare(CompareOp::Ge, place, zero)?;
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let own = b.iota(all)?;
+    let real = b.compare(CompareOp::Lt, own, states.count)?;
+    let placed = b.binary(BinaryOp::And, placed, real)?;
+    let to = b.select(placed, place, last)?;
+    let len_vector = b.vector_of(len)?;
+    let none = b.op1(Op::Broadcast, &[zero, len_vector])?;
+    let set = Op::ScatterElements {
+        axis: 0,
+        reduce: ScatterReduce::Set,
+    };
+    let order = b.op1(set, &[none, to, own])?;
+    let calls = states.calls.iter().map(|&call| {
+        let called = b.gather(call, order)?;
+        let place = b.gather(place, called)?;
+        Ok(b.binary(BinaryOp::Max, place, zero)?)
+    });
+    let calls: Result<Vec<_>> = calls.collect();
+    Ok(Walk {
+        ok,
+        root: b.binary(BinaryOp::Max, at, zero)?,
+        count,
+        kind: b.gather(states.kind, order)?,
+        end: b.gather(end, order)?,
+        order,
+        calls: calls?,
+        first: states.first,
+        shift: states.shift,
+        len,
+    })
+}
+
+/// `-extent <= node < extent`: as an index, which may count from the end.
+fn inside(b: &mut FuncBuilder, extent: Value, node: Value) -> Result<Value> {
+    let low = b.op1(Op::Unary(UnaryOp::Neg), &[extent])?;
+    let low = b.compare(CompareOp::Ge, node, low)?;
+    let high = b.compare(CompareOp::Lt, node, extent)?;
+    Ok(b.binary(BinaryOp::And, low, high)?)
+}
+
+/// The number of a node among its member's states.
+fn number(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    extent: Value,
+    shift: Value,
+    node: Value,
+) -> Result<Value> {
+    if !recursion.wraps {
+        return Ok(b.binary(BinaryOp::Add, node, shift)?);
+    }
+    let zero = b.i64(0);
+    let negative = b.compare(CompareOp::Lt, node, zero)?;
+    let from_end = b.binary(BinaryOp::Add, node, extent)?;
+    Ok(b.select(negative, from_end, node)?)
+}
+
+fn states(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    extent: Value,
+    params: &[Value],
+) -> Result<States> {
+    let (each, dim, shift) = match recursion.wraps {
+        true => (extent, recursion.extent.clone(), b.i64(0)),
+        false => {
+            let two = b.i64(2);
+            let each = b.binary(BinaryOp::Mul, extent, two)?;
+            (each, recursion.extent.mul(&Dim::from(2)), extent)
+        }
+    };
+    let mut first = vec![b.i64(0)];
+    for k in 0..recursion.members.len() {
+        let next = b.binary(BinaryOp::Add, first[k], each)?;
+        first.push(next);
+    }
+    let count = first.pop().ok_or_else(|| Refusal("no members".into()))?;
+    let mut states = States {
+        count,
+        kind: count,
+        bad: count,
+        calls: vec![],
+        first,
+        shift,
+        each,
+    };
+    let (mut kinds, mut bads) = (vec![], vec![]);
+    let mut calls = vec![vec![]; recursion.most_calls()];
+    for (m, member) in recursion.members.iter().enumerate() {
+        let types = |ty: &Type| member.ty(ty);
+        let batch = Batch::new(member.func, each, dim.clone(), &types);
+        let mut outlook = Outlook {
+            recursion,
+            member,
+            batch,
+            bad: Lane::Same(b.constant(false_())),
+        };
+        outlook.start(b, params, &states)?;
+        let found = outlook.all(b, m, extent, &states)?;
+        kinds.push(found.kind);
+        bads.push(found.bad);
+        for (list, call) in calls.iter_mut().zip(found.calls) {
+            list.push(call);
+        }
+    }
+    // The one that stands for none calls itself.
+    let (nothing, fine, none) = (b.i64s(&[0]), b.constant(false_()), b.vector_of(count)?);
+    let fine = b.vector_of(fine)?;
+    kinds.push(nothing);
+    bads.push(fine);
+    states.kind = b.join(&kinds)?;
+    states.bad = b.join(&bads)?;
+    for mut list in calls {
+        list.push(none);
+        states.calls.push(b.join(&list)?);
+    }
+    Ok(states)
+}
+
+fn false_() -> heddle_ir::Tensor {
+    heddle_ir::Tensor::splat(DType::Bool, vec![], 0.0)
+}
+
+/// What all nodes of a member would call.
+struct Outlook<'a, 'm> {
+    recursion: &'a Recursion<'m>,
+    member: &'a Member<'m>,
+    batch: Batch<'a>,
+    /// Whether something goes wrong.
+    bad: Lane,
+}
+
+/// For each node of a member.
+struct Found {
+    kind: Value,
+    bad: Value,
+    calls: Vec<Value>,
+}
+
+impl Outlook<'_, '_> {
+    fn func(&self) -> &Function {
+        self.member.func
+    }
+
+    fn start(&mut self, b: &mut FuncBuilder, params: &[Value], states: &States) -> Result<()> {
+        let own = self.func().regions[self.func().body].params.clone();
+        for (param, fixed) in own.iter().zip(&self.member.fixed) {
+            let lane = match fixed {
+                Some(k) => Lane::Same(params[*k]),
+                None => {
+                    let all = b.iota(states.each)?;
+                    let nodes = b.binary(BinaryOp::Sub, all, states.shift)?;
+                    let dtype = self
+                        .func()
+                        .ty(*param)
+                        .as_tensor()
+                        .map_or(DType::I64, |t| t.dtype);
+                    Lane::Rows(b.cast(dtype, nodes)?)
+                }
+            };
+            self.batch.lanes.insert(*param, lane);
+        }
+        Ok(())
+    }
+
+    fn all(
+        &mut self,
+        b: &mut FuncBuilder,
+        m: usize,
+        extent: Value,
+        states: &States,
+    ) -> Result<Found> {
+        let recursion = self.recursion;
+        let kinds = recursion
+            .kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, k)| k.member == m);
+        let mut kind_of = Lane::Same(b.i64(0));
+        let mut calls = vec![Lane::Same(states.count); recursion.most_calls()];
+        for (k, kind) in kinds {
+            let taken = self.taken(b, &kind.decisions)?;
+            let number_of_kind = Lane::Same(b.i64(k as i64));
+            kind_of = self.select(b, taken, number_of_kind, kind_of)?;
+            for (slot, &call) in calls.iter_mut().zip(&kind.calls) {
+                let callee = recursion
+                    .callee(m, call)
+                    .ok_or_else(|| Refusal("a call".into()))?;
+                let arg = self.func().insts[call].args[recursion.members[callee].node];
+                let node = self.value(b, arg)?;
+                let node = self.batch.op(b, &Op::cast(DType::I64), &[node])?[0];
+                // Nodes may be the same for all: then they are spread here.
+                let node = self.batch.spread(b, node)?;
+                let valid = inside(b, extent, node)?;
+                let place = number(b, recursion, extent, states.shift, node)?;
+                let place = b.binary(BinaryOp::Add, place, states.first[callee])?;
+                let good = self.binary(b, BinaryOp::And, taken, Lane::Rows(valid))?;
+                *slot = self.select(b, good, Lane::Rows(place), *slot)?;
+                let invalid = b.op1(Op::Unary(UnaryOp::Not), &[valid])?;
+                self.fails(b, taken, Lane::Rows(invalid))?;
+            }
+        }
+        let calls: Result<Vec<_>> = calls.into_iter().map(|c| self.batch.spread(b, c)).collect();
+        Ok(Found {
+            kind: self.batch.spread(b, kind_of)?,
+            bad: self.batch.spread(b, self.bad)?,
+            calls: calls?,
+        })
+    }
+
+    /// Which nodes take these branches.
+    fn taken(
+        &mut self,
+        b: &mut FuncBuilder,
+        decisions: &[(heddle_ir::Inst, bool)],
+    ) -> Result<Lane> {
+        let mut all = Lane::Same(b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0)));
+        for &(inst, arm) in decisions {
+            let cond = self.value(b, self.func().insts[inst].args[0])?;
+            let cond = match arm {
+                true => cond,
+                false => self.batch.op(b, &Op::Unary(UnaryOp::Not), &[cond])?[0],
+            };
+            all = self.binary(b, BinaryOp::And, all, cond)?;
+        }
+        Ok(all)
+    }
+
+    /// Notes that something goes wrong where both hold.
+    fn fails(&mut self, b: &mut FuncBuilder, taken: Lane, wrong: Lane) -> Result<()> {
+        let wrong = self.binary(b, BinaryOp::And, taken, wrong)?;
+        self.bad = self.binary(b, BinaryOp::Or, self.bad, wrong)?;
+        Ok(())
+    }
+
+    fn binary(&mut self, b: &mut FuncBuilder, op: BinaryOp, x: Lane, y: Lane) -> Result<Lane> {
+        Ok(self.batch.op(b, &Op::Binary(op), &[x, y])?[0])
+    }
+
+    fn select(&mut self, b: &mut FuncBuilder, cond: Lane, x: Lane, y: Lane) -> Result<Lane> {
+        Ok(self.batch.op(b, &Op::Select, &[cond, x, y])?[0])
+    }
+
+    /// A value that follows from the node, for all nodes. Only what it takes is evaluated, and nothing that could stop a
+    /// run: indices that are out of range are noted.
+    fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Lane> {
+        if let Some(&lane) = self.batch.lanes.get(&value) {
+            return Ok(lane);
+        }
+        let func = self.member.func;
+        let (inst, result) =
+            definition(func, value).ok_or_else(|| Refusal("a parameter of a loop".into()))?;
+        let data = &func.insts[inst];
+        let lane = match &data.op {
+            Op::If => {
+                let cond = self.value(b, data.args[0])?;
+                let arm = |k: usize| func.regions[data.regions[k]].yields[result];
+                let (x, y) = (self.value(b, arm(0))?, self.value(b, arm(1))?);
+                self.select(b, cond, x, y)?
+            }
+            Op::Gather { axis } => {
+                let (x, i) = (self.value(b, data.args[0])?, self.value(b, data.args[1])?);
+                self.gather(b, inst, *axis, x, i)?
+            }
+            op if is_scalar_work(op) => {
+                let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(b, *v)).collect();
+                let args = args?;
+                // What all nodes share is evaluated before any branch is taken: it must not fail.
+                self.batch.op(b, op, &args)?[result]
+            }
+            other => return Err(Refusal(format!("`{}` in the walk", other.name()))),
+        };
+        self.batch.lanes.insert(value, lane);
+        Ok(lane)
+    }
+
+    fn gather(
+        &mut self,
+        b: &mut FuncBuilder,
+        inst: heddle_ir::Inst,
+        axis: usize,
+        x: Lane,
+        i: Lane,
+    ) -> Result<Lane> {
+        let dims = b.ty(x.value()).as_tensor().and_then(|t| t.shape.clone());
+        let dims = dims.ok_or_else(|| Refusal("an array of unknown rank".into()))?;
+        let dim = dims[axis + x.is_rows() as usize].clone();
+        let op = Op::Gather { axis };
+        let constant = b.func().constant(i.value()).and_then(|t| t.to_i64s());
+        if let (Some(n), Some(all)) = (dim.as_const(), constant)
+            && all.iter().all(|k| (-n..n).contains(k))
+        {
+            return Ok(self.batch.op(b, &op, &[x, i])?[0]);
+        }
+        // There must be an element to read where the index is out of range.
+        let filled = dim.as_const().is_some_and(|n| n > 0) || dim.equals(&self.recursion.extent);
+        let (Lane::Same(array), Lane::Rows(_), true) = (x, i, filled) else {
+            return Err(Refusal("a lookup in the walk".into()));
+        };
+        let i = self.batch.op(b, &Op::cast(DType::I64), &[i])?[0];
+        let size = b.size(array, axis)?;
+        let inside = inside(b, size, i.value())?;
+        let zero = b.i64(0);
+        let safe = b.select(inside, i.value(), zero)?;
+        let mut outside = b.op1(Op::Unary(UnaryOp::Not), &[inside])?;
+        let rank = b.rank(outside).unwrap_or(1);
+        if rank > 1 {
+            let (kind, axes, keep) = (ReduceOp::Max, (1..rank).collect(), false);
+            outside = b.op1(Op::Reduce { kind, axes, keep }, &[outside])?;
+        }
+        let taken = self.taken(b, &self.member.around[&inst])?;
+        self.fails(b, taken, Lane::Rows(outside))?;
+        Ok(self.batch.op(b, &op, &[x, Lane::Rows(safe)])?[0])
+    }
+}
+
+/// Ops that walks are made of: they cannot fail on sizes that fit, which inference sees to.
+fn is_scalar_work(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Cast { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Shape
+            | Op::Reduce { .. }
+    )
+}
+
+/// `i64[states + 1]`: 1 for the states that the root's calls reach.
+fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<Value> {
+    let one = b.i64(1);
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let own = b.iota(all)?;
+    let is_root = b.compare(CompareOp::Eq, own, root)?;
+    let first = b.cast(DType::I64, is_root)?;
+    let limit = limit(b, all)?;
+    let go = b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0));
+    let types = [Type::scalar(DType::I64), b.ty(first).clone()];
+    let (_, inner) = b.begin_region(&types);
+    let mut next = inner[1];
+    for &call in &states.calls {
+        let max = Op::ScatterElements {
+            axis: 0,
+            reduce: ScatterReduce::Max,
+        };
+        next = b.op1(max, &[next, call, inner[1]])?;
+    }
+    let changed = b.compare(CompareOp::Ne, next, inner[1])?;
+    let more = b.any(changed)?;
+    let body = b.end_region(&[more, next]);
+    Ok(b.loop_(Some(limit), Some(go), &[first], body)?[0])
+}
+
+/// The levels that the walk follows.
+fn limit(b: &mut FuncBuilder, states: Value) -> Result<Value> {
+    let (work, least) = (b.i64(MAX_WORK), b.i64(MIN_LEVELS));
+    let limit = b.binary(BinaryOp::Div, work, states)?;
+    Ok(b.binary(BinaryOp::Max, limit, least)?)
+}
+
+/// For each state its place in the order (-1: none) and where its group ends; and how many have a place.
+fn levels(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    states: &States,
+    reached: Value,
+    root: Value,
+) -> Result<(Value, Value, Value)> {
+    let (zero, one) = (b.i64(0), b.i64(1));
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let own = b.iota(all)?;
+    // What stands for none is in nobody's way.
+    let real = b.compare(CompareOp::Lt, own, states.count)?;
+    let minus = b.i64(-1);
+    let place = b.select(real, minus, zero)?;
+    let all_vector = b.vector_of(all)?;
+    let end = b.op1(Op::Broadcast, &[zero, all_vector])?;
+    let reached = b.binary(BinaryOp::And, reached, real)?;
+    let limit = limit(b, all)?;
+    let go = b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0));
+    let types = [
+        Type::scalar(DType::I64),
+        b.ty(place).clone(),
+        b.ty(end).clone(),
+        Type::scalar(DType::I64),
+    ];
+    let (_, inner) = b.begin_region(&types);
+    let [_, place_in, end_in, count_in] = inner[..] else {
+        return Err(Refusal("a loop without parameters".into()));
+    };
+    let open = b.compare(CompareOp::Lt, place_in, zero)?;
+    let mut ready = b.binary(BinaryOp::And, open, reached)?;
+    for &call in &states.calls {
+        let called = b.gather(place_in, call)?;
+        let done = b.compare(CompareOp::Ge, called, zero)?;
+        ready = b.binary(BinaryOp::And, ready, done)?;
+    }
+    let (mut place_now, mut end_now, mut count) = (place_in, end_in, count_in);
+    for k in 0..recursion.kinds.len() {
+        let k = b.i64(k as i64);
+        let own = b.compare(CompareOp::Eq, states.kind, k)?;
+        let group = b.binary(BinaryOp::And, own, ready)?;
+        let marks = b.cast(DType::I64, group)?;
+        let (kind, axis, exclusive, reverse) = (ReduceOp::Sum, 0, true, false);
+        let before = b.op1(
+            Op::Cumulative {
+                kind,
+                axis,
+                exclusive,
+                reverse,
+            },
+            &[marks],
+        )?;
+        let to = b.binary(BinaryOp::Add, before, count)?;
+        place_now = b.select(group, to, place_now)?;
+        let (axes, keep) = (vec![0], false);
+        let more = b.op1(Op::Reduce { kind, axes, keep }, &[marks])?;
+        count = b.binary(BinaryOp::Add, count, more)?;
+        end_now = b.select(group, count, end_now)?;
+    }
+    let at = b.gather(place_now, root)?;
+    let open = b.compare(CompareOp::Lt, at, zero)?;
+    let grown = b.compare(CompareOp::Gt, count, count_in)?;
+    let more = b.binary(BinaryOp::And, open, grown)?;
+    let body = b.end_region(&[more, place_now, end_now, count]);
+    let results = b.loop_(Some(limit), Some(go), &[place, end, zero], body)?;
+    Ok((results[0], results[1], results[2]))
+}

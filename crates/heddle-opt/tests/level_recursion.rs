@@ -1,0 +1,314 @@
+//! Recursion level by level gives what recursion call by call gives, on trees and graphs of any shape, and fails as it does.
+
+mod common;
+
+use common::{Random, same};
+use heddle_interp::{Options, run};
+use heddle_ir::{Datum, Module, Tensor, text, verify::verify};
+use heddle_opt::{LevelOptions, Stats, level_recursion, optimize};
+
+/// Programs on `l, r: i64[n]` (children, -1: none), `x: f32[n,3]`, `w: f32[6,3]` and a root.
+const MAIN: &str = "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %root: i64[]) -> ";
+
+const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "autoencoder",
+        "(%y: f32[3]) {
+  %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %y
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %y: f32[3] = if lt(%a, 0) {
+    yield gather(%x, %n, axis=0)
+  } else {
+    %p: f32[3] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[3] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %z = dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w)
+    yield tanh(squeeze(%z, axes=[0]))
+  }
+  return %y
+}",
+    ),
+    (
+        "absent nodes are calls, two results",
+        "(%s: f32[3], %d: i64[]) {
+  %s: f32[3], %d: i64[] = call @f(%root, %l, %r, %x)
+  return %s, %d
+}
+fn @f(%n: i64[], %l: i64[n], %r: i64[n], %x: f32[n,3]) -> (%s: f32[3], %d: i64[]) {
+  %s: f32[3], %d: i64[] = if lt(%n, 0) {
+    %z = const [0.0, 0.0, 0.0]: f32[3]
+    yield %z, 0
+  } else {
+    %a: f32[3], %i: i64[] = call @f(gather(%l, %n, axis=0), %l, %r, %x)
+    %b: f32[3], %j: i64[] = call @f(gather(%r, %n, axis=0), %l, %r, %x)
+    yield add(add(%a, %b), gather(%x, %n, axis=0)), add(max(%i, %j), 1)
+  }
+  return %s, %d
+}",
+    ),
+    (
+        "children that are absent are zeros",
+        "(%h: f32[3], %c: f32[3]) {
+  %h: f32[3], %c: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %h, %c
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32[3], %c: f32[3]) {
+  %zero = const [0.0, 0.0, 0.0]: f32[3]
+  %a = gather(%l, %n, axis=0)
+  %b = gather(%r, %n, axis=0)
+  %ha: f32[3], %ca: f32[3] = if lt(%a, 0) {
+    yield %zero, %zero
+  } else {
+    %h1: f32[3], %c1: f32[3] = call @f(%l, %r, %x, %w, %a)
+    yield %h1, %c1
+  }
+  %hb: f32[3], %cb: f32[3] = if lt(%b, 0) {
+    yield %zero, %zero
+  } else {
+    %h2: f32[3], %c2: f32[3] = call @f(%l, %r, %x, %w, %b)
+    yield %h2, %c2
+  }
+  %hs = unsqueeze(concat(%ha, %hb, axis=0), axes=[0])
+  %u = squeeze(dot(%hs, %w), axes=[0])
+  %i = sigmoid(add(%u, gather(%x, %n, axis=0)))
+  %c = add(mul(%i, %ca), mul(sub(%ca, %i), %cb))
+  return tanh(add(%c, %u)), %c
+}",
+    ),
+    (
+        "two functions, other order of parameters, other names of sizes",
+        "(%y: f32[3], %z: f32[3]) {
+  %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  %z: f32[3] = call @g(%root, %x, %r, %w, %l)
+  return %y, %z
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %y: f32[3] = if lt(%a, 0) {
+    yield %own
+  } else {
+    %p: f32[3] = call @g(%a, %x, %r, %w, %l)
+    %q: f32[3] = call @g(gather(%r, %n, axis=0), %x, %r, %w, %l)
+    yield max(%p, add(%q, %own))
+  }
+  return %y
+}
+fn @g(%k: i64[], %v: f32[m,3], %b: i64[m], %w: f32[6,3], %a: i64[m]) -> (%y: f32[3]) {
+  %i = gather(%a, %k, axis=0)
+  %y: f32[3] = if ge(%i, 0) {
+    %p: f32[3] = call @f(%a, %b, %v, %w, %i)
+    %q: f32[3] = call @g(gather(%b, %k, axis=0), %v, %b, %w, %a)
+    yield squeeze(dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w), axes=[0])
+  } else {
+    yield neg(gather(%v, %k, axis=0))
+  }
+  return %y
+}",
+    ),
+    (
+        "one, two or three calls, a branch on results, matrices",
+        "(%y: f32[2,3]) {
+  %i = cast(%root, to=i32)
+  %y: f32[2,3] = call @f(%l, %r, %x, %w, %i)
+  return %y
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i32[]) -> (%y: f32[2,3]) {
+  %a = cast(gather(%l, %n, axis=0), to=i32)
+  %b = gather(%r, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %y: f32[2,3] = if lt(%a, 0) {
+    yield broadcast(%own, [2, 3])
+  } else {
+    %p: f32[2,3] = call @f(%l, %r, %x, %w, %a)
+    %v: f32[2,3] = if eq(%b, 0) {
+      yield exp(neg(abs(%p)))
+    } else {
+      %q: f32[2,3] = call @f(%l, %r, %x, %w, cast(%b, to=i32))
+      %t: f32[2,3] = call @f(%l, %r, %x, %w, %a)
+      %s = concat(%q, mul(%p, %t), axis=1)
+      %big = reduce(%s, kind=sum, axes=[0,1], keep=false)
+      %c: f32[2,3] = if gt(%big, 0.0) {
+        yield dot(%s, %w)
+      } else {
+        yield sub(%p, %q)
+      }
+      yield %c
+    }
+    yield tanh(%v)
+  }
+  return %y
+}",
+    ),
+];
+
+fn options() -> Options {
+    Options {
+        max_iterations: 100_000,
+        max_depth: 300,
+        check_types: true,
+        ..Options::default()
+    }
+}
+
+fn leveled(source: &str, options: &LevelOptions) -> (Module, Module, Stats) {
+    let before = text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"));
+    verify(&before).unwrap_or_else(|e| panic!("{}", e[0]));
+    let mut after = before.clone();
+    let stats = level_recursion(&mut after, options);
+    verify(&after).unwrap_or_else(|e| panic!("{}\n{}", e[0], text::print(&after)));
+    assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
+    (before, after, stats)
+}
+
+/// Children of `n` nodes: a tree of a random shape, or, with `shared`, a graph in which later nodes are called by several.
+fn children(n: usize, shape: u64, shared: bool, random: &mut Random) -> (Vec<i64>, Vec<i64>, i64) {
+    let (mut left, mut right) = (vec![-1; n], vec![-1; n]);
+    // Nodes are combined two by two until one is left; what is left over stays outside.
+    let mut open: Vec<usize> = (0..n.div_ceil(2)).collect();
+    let mut root = open[0];
+    for node in n.div_ceil(2)..n {
+        let mut pick = |open: &mut Vec<usize>| {
+            let k = match shape {
+                0 => 0,
+                1 => open.len() - 1,
+                _ => random.below(open.len() as u64) as usize,
+            };
+            if shared && random.below(3) == 0 {
+                open[k]
+            } else {
+                open.remove(k)
+            }
+        };
+        if open.len() < 2 {
+            break;
+        }
+        left[node] = pick(&mut open) as i64;
+        right[node] = if open.is_empty() {
+            left[node]
+        } else {
+            pick(&mut open) as i64
+        };
+        open.push(node);
+        root = node;
+    }
+    (left, right, root as i64)
+}
+
+fn inputs(left: &[i64], right: &[i64], root: i64, random: &mut Random) -> Vec<Datum> {
+    let mut floats = |count: usize| -> Vec<f32> {
+        (0..count)
+            .map(|_| random.below(65) as f32 / 32.0 - 1.0)
+            .collect()
+    };
+    let n = left.len();
+    let x = Tensor::from_slice(vec![n, 3], &floats(3 * n));
+    let w = Tensor::from_slice(vec![6, 3], &floats(18));
+    let tensors = [
+        Tensor::vector(left),
+        Tensor::vector(right),
+        x,
+        w,
+        Tensor::scalar(root),
+    ];
+    tensors.map(Datum::Tensor).to_vec()
+}
+
+fn assert_same(expected: &[Datum], found: &[Datum], what: &str) {
+    assert!(
+        expected.iter().zip(found).all(|(a, b)| same(a, b)),
+        "{what}: {expected:?} became {found:?}"
+    );
+}
+
+#[test]
+fn same_results_without_calls() {
+    for (name, program) in PROGRAMS {
+        let sizes = [vec![8, 4, 2, 1], vec![1], vec![3, 1]];
+        for (k, sizes) in sizes.into_iter().enumerate() {
+            let (before, after, stats) = leveled(
+                &format!("{MAIN}{program}"),
+                &LevelOptions {
+                    sizes,
+                    always: true,
+                },
+            );
+            assert!(stats.total() > 0, "{name} was not changed");
+            let mut optimized = after.clone();
+            let report = optimize(&mut optimized);
+            assert!(
+                report.total().rejected.is_empty(),
+                "{name}: {:?}",
+                report.total()
+            );
+            let mut random = Random(k as u64);
+            for n in [1, 2, 3, 5, 9, 33, 64] {
+                for (shape, shared) in [(0, false), (1, false), (2, false), (2, true)] {
+                    let (left, right, root) = children(n, shape, shared, &mut random);
+                    let inputs = inputs(&left, &right, root, &mut random);
+                    let what = format!("{name}, {left:?} {right:?} {root}");
+                    let expected = run(&before, &inputs, &options());
+                    let expected = expected.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    // Nothing is left to the original function: it would exceed this depth.
+                    let shallow = Options {
+                        max_depth: 2,
+                        ..options()
+                    };
+                    for module in [&after, &optimized] {
+                        let found = run(module, &inputs, &shallow);
+                        let found = found
+                            .unwrap_or_else(|e| panic!("{what}: {e}\n{}", text::print(module)));
+                        assert_same(&expected, &found, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Any numbers for children and root: most of them end in errors, which must stay errors, and nothing else may become one.
+#[test]
+fn same_outcome_on_any_numbers() {
+    for (name, program) in PROGRAMS {
+        let (before, after, _) = leveled(
+            &format!("{MAIN}{program}"),
+            &LevelOptions {
+                always: true,
+                ..Default::default()
+            },
+        );
+        let mut random = Random(7);
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..400 {
+            let n = 1 + random.below(5) as usize;
+            let spread = 2 + random.below(n as u64 + 3);
+            let mut number =
+                || random.below(spread) as i64 - 1 - (spread as i64 > n as i64 + 2) as i64;
+            let left: Vec<i64> = (0..n).map(|_| number()).collect();
+            let right: Vec<i64> = (0..n).map(|_| number()).collect();
+            let root = number();
+            let inputs = inputs(&left, &right, root, &mut random);
+            let what = format!("{name}, {left:?} {right:?} {root}");
+            let options = Options {
+                max_depth: 20,
+                max_iterations: 5_000,
+                ..options()
+            };
+            match (
+                run(&before, &inputs, &options),
+                run(&after, &inputs, &options),
+            ) {
+                (Ok(expected), Ok(found)) => {
+                    good += 1;
+                    assert_same(&expected, &found, &what);
+                }
+                (Err(_), Err(_)) => bad += 1,
+                (Ok(_), Err(e)) => panic!("{what}: now fails: {e}"),
+                (Err(e), Ok(_)) => panic!("{what}: no longer fails: {e}"),
+            }
+        }
+        assert!(good > 50 && bad > 50, "{name}: {good} {bad}");
+    }
+}
