@@ -15,7 +15,6 @@ mod facts;
 mod fold_constants;
 mod infer_shapes;
 mod inline_calls;
-mod level_recursion;
 mod literal;
 mod merge_common;
 mod patch;
@@ -32,12 +31,12 @@ pub use canonicalize::{canonicalize, rule_names};
 pub use fold_constants::fold_constants;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
-pub use level_recursion::{LevelOptions, level_recursion};
 pub use merge_common::merge_common;
 pub use patch::{CopyTypes, Patch, PatchError};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use stats::Stats;
 pub use transform::{
-    TRANSFORMATIONS, TransformOptions, find_transformation, hoist_invariant, transform,
+    LevelOptions, TRANSFORMATIONS, TransformOptions, find_transformation, hoist_invariant,
+    level_recursion, transform,
 };

@@ -5,6 +5,7 @@
 //! and keeps results up to rounding.
 
 mod hoist_invariant;
+mod level_recursion;
 mod safe;
 
 use std::time::Instant;
@@ -14,13 +15,21 @@ use heddle_ir::Module;
 use crate::pipeline::{Pass, Report};
 
 pub use hoist_invariant::hoist_invariant;
+pub use level_recursion::{LevelOptions, level_recursion};
 
 /// All transformations, in the order in which they run.
-pub const TRANSFORMATIONS: &[Pass] = &[Pass {
-    name: "hoist_invariant",
-    run: hoist_invariant,
-    about: "compute once what is the same in every iteration of a loop",
-}];
+pub const TRANSFORMATIONS: &[Pass] = &[
+    Pass {
+        name: "level_recursion",
+        run: |module| level_recursion(module, &LevelOptions::default()),
+        about: "evaluate the calls of a recursion over a tree or graph in batches, level by level",
+    },
+    Pass {
+        name: "hoist_invariant",
+        run: hoist_invariant,
+        about: "compute once what is the same in every iteration of a loop",
+    },
+];
 
 /// The transformation of this name.
 pub fn find_transformation(name: &str) -> Option<&'static Pass> {
