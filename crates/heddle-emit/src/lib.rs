@@ -5,6 +5,7 @@
 //! plain characters taken out.
 
 mod arg_fold;
+mod calls;
 mod contract;
 mod dialect;
 mod fold;

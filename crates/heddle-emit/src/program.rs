@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use heddle_ir::Entity;
-use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, Stmt, Sync, Units};
+use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units};
 use heddle_task::{ExprId, UProgram};
 
+use crate::calls::Calls;
 use crate::contract;
 use crate::dialect::Dialect;
 use crate::operator::{self, Arguments};
@@ -26,6 +27,7 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
     let mut w = Writer {
         program,
         dialect,
+        calls: Calls::new(program),
         text: Text::default(),
         sites: program
             .operators
@@ -56,6 +58,7 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
         operator::write(&mut w.text, program, dialect, id);
     }
     w.text.line("");
+    w.kept();
     w.plan();
     w.text.line("");
     w.main();
@@ -66,17 +69,29 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
     }
 }
 
-struct Writer<'p> {
-    program: &'p UProgram,
-    dialect: &'p Dialect,
-    text: Text,
-    sites: Vec<String>,
+pub(crate) struct Writer<'p> {
+    pub(crate) program: &'p UProgram,
+    pub(crate) dialect: &'p Dialect,
+    pub(crate) calls: Calls,
+    pub(crate) text: Text,
+    pub(crate) sites: Vec<String>,
 }
 
 impl Writer<'_> {
-    /// The table: bytes of each output, bytes of each input, then the offset of each scratch buffer.
+    /// The table: bytes of each output, bytes of each input, then the offset of each scratch buffer, then what calls need.
     fn table_len(&self) -> usize {
+        self.call_words() + self.calls.words(self.program)
+    }
+
+    /// Where in the table stands what calls need.
+    pub(crate) fn call_words(&self) -> usize {
         self.program.outputs.len() + self.program.inputs.len() + self.scratch().count()
+    }
+
+    /// Where in the table a scratch buffer's offset stands.
+    pub(crate) fn word(&self, buffer: Buffer) -> usize {
+        let ports = self.program.outputs.len() + self.program.inputs.len();
+        ports + self.scratch().take_while(|b| *b != buffer).count()
     }
 
     fn scratch(&self) -> impl Iterator<Item = Buffer> {
@@ -107,15 +122,18 @@ impl Writer<'_> {
         }
         let scratch: Vec<_> = self.scratch().collect();
         for (k, buffer) in scratch.into_iter().enumerate() {
-            let word = ports.len() + k;
-            self.text.line(format!("table[{word}] = total;"));
-            self.reserve("total", buffer);
+            if self.program.buffers[buffer].procedure.is_none() {
+                let word = ports.len() + k;
+                self.text.line(format!("table[{word}] = total;"));
+                self.reserve("total", buffer);
+            }
         }
+        self.plan_calls();
         self.text.line("return total;");
         self.text.line("}");
     }
 
-    fn reserve(&mut self, total: &str, buffer: Buffer) {
+    pub(crate) fn reserve(&mut self, total: &str, buffer: Buffer) {
         let (len, width) = (self.len(buffer), self.width(buffer));
         let width = match self.program.buffers[buffer].kind {
             // One for each unit.
@@ -149,12 +167,14 @@ impl Writer<'_> {
         self.sizes("env->sizes");
         self.buffers();
         self.variables();
+        self.stack();
         self.text
             .line("uint64_t epoch = 0; /* of waits for named units */");
         self.text.line("(void)epoch;");
-        self.block(&self.program.body);
+        self.block(&self.program.body, None);
         self.shapes();
         self.text.line("return heddle_poll(env);");
+        self.procedures();
         self.text.line("}");
     }
 
@@ -176,6 +196,11 @@ impl Writer<'_> {
                 BufferKind::Constant(_) | BufferKind::Packed(_) => {
                     constants += 1;
                     ("const ", format!("env->constants[{}]", constants - 1))
+                }
+                BufferKind::Param => ("", "0".into()),
+                BufferKind::Scratch if data.procedure.is_some() => {
+                    scratch += 1;
+                    ("", "0".into())
                 }
                 BufferKind::Scratch | BufferKind::Own => {
                     scratch += 1;
@@ -211,7 +236,8 @@ impl Writer<'_> {
         }
     }
 
-    fn block(&mut self, stmts: &[Stmt]) {
+    /// The statements of a procedure, or of the program.
+    pub(crate) fn block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) => {
@@ -220,7 +246,7 @@ impl Writer<'_> {
                         .line(format!("op{}({});", id.index(), args.call()));
                 }
                 Stmt::Let(local, expr) => {
-                    let site = self.sites.len() as u32;
+                    let site = self.site(&self.program.locals[*local].name);
                     self.text.line("{");
                     let value = self.expr(*expr, site);
                     self.text
@@ -248,11 +274,10 @@ impl Writer<'_> {
                     let test: Vec<_> = trip.into_iter().chain(cond).collect();
                     self.text
                         .line(format!("for ({i} = 0; {}; {i}++) {{", test.join(" && ")));
-                    let site = self.sites.len();
-                    self.sites.push(node.clone());
+                    let site = self.site(node);
                     self.text
                         .line(format!("HEDDLE_TRY(heddle_iteration(env, {site}, {i}));"));
-                    self.block(body);
+                    self.block(body, of);
                     self.text.line("}");
                 }
                 Stmt::If {
@@ -262,11 +287,12 @@ impl Writer<'_> {
                 } => {
                     let cond = self.expr(*cond, 0);
                     self.text.line(format!("if ({}) {{", bare(&cond)));
-                    self.block(then);
+                    self.block(then, of);
                     self.text.line("} else {");
-                    self.block(otherwise);
+                    self.block(otherwise, of);
                     self.text.line("}");
                 }
+                Stmt::Call(id) => self.call(*id, of),
                 Stmt::Sync(sync) => self.sync(*sync),
             }
         }
@@ -312,7 +338,15 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    fn expr(&mut self, expr: ExprId, site: u32) -> String {
+    /// A row of the site table.
+    pub(crate) fn site(&mut self, node: &str) -> u32 {
+        if self.sites.last().is_none_or(|last| last != node) {
+            self.sites.push(node.into());
+        }
+        self.sites.len() as u32 - 1
+    }
+
+    pub(crate) fn expr(&mut self, expr: ExprId, site: u32) -> String {
         Scalars::new(self.program, self.dialect, site, &[expr]).write(&mut self.text, expr)
     }
 }

@@ -43,21 +43,30 @@ fn every_synchronisation_is_needed() {
             let (before, after) = whole.split_at(place);
             case.source.text = format!("{before}{}", &after[SYNC.len()..]);
             let Some(program) = build(&case) else { return };
-            match run(&program, &case, 3) {
-                Err(StandaloneError::Stopped { report, .. }) => {
-                    assert!(report.contains("data race"), "{name}: {report}");
-                }
-                _ => panic!(
-                    "{name} has no race without this:\n{}",
-                    &whole[..place + SYNC.len()]
-                ),
-            }
+            assert!(
+                races(&program, &case, name),
+                "{name} has no race without this:\n{}",
+                &whole[..place + SYNC.len()]
+            );
         }
     }
 }
 
+/// Whether a race is found. On few cores a worker that comes late has seen the next synchronisation of the others already, and
+/// is in order by luck; not every time, though.
+fn races(program: &Standalone, case: &Case, name: &str) -> bool {
+    (0..40).any(|_| match run(program, case, 3) {
+        Err(StandaloneError::Stopped { report, .. }) => {
+            assert!(report.contains("data race"), "{name}: {report}");
+            true
+        }
+        Ok(_) => false,
+        Err(e) => panic!("{name}: {e}"),
+    })
+}
+
 fn case(name: &str, text: &str) -> Case {
-    let (module, inputs) = drawn(name, text, 7, 1);
+    let (module, inputs) = drawn(name, text, 70, 1);
     Case::new(name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
@@ -70,7 +79,7 @@ fn run(
         &case.inputs(),
         &case.sizes,
         workers,
-        3,
+        20,
         &RunOptions::default(),
     )
 }

@@ -6,6 +6,7 @@
 
 pub mod contract;
 pub mod expr;
+pub mod live;
 pub mod lower;
 pub mod program;
 pub mod schedule;
@@ -13,6 +14,7 @@ pub mod value;
 pub mod verify;
 
 pub use expr::{Expr, ExprId, Pool};
+pub use live::kept_over_calls;
 pub use lower::{LowerError, lower};
 pub use program::UProgram;
 pub use schedule::{Device, align_splits, place_syncs, schedule};

@@ -5,12 +5,19 @@
 //! statement = run OPERATOR             each unit runs its share of the uTasks
 //!           | let LOCAL = expr         each unit computes it for itself
 //!           | loop / if                each unit takes the same path
+//!           | call PROCEDURE           each unit goes there and comes back; recursion is allowed
 //!           | swap BUFFER BUFFER       what two buffers name is exchanged
 //!           | sync                     units wait for others, see [`Sync`]
 //! ```
 //!
 //! Control flow is executed by every unit (Cocktailer §3.1: a control-flow uTask on each unit), so it costs no
 //! communication; conditions and sizes are locals that all units compute alike.
+//!
+//! A procedure may call itself and others in any cycle. What it names is then of its latest activation: each has a frame
+//! of its own for the buffers that belong to the procedure, and every unit keeps its variables, and what it knows
+//! by the names of buffers, over a call (Cocktailer §4.3: recursion on a simulated stack).
+
+use std::collections::BTreeSet;
 
 use heddle_ir::op::{Extreme, ReduceOp};
 use heddle_ir::{Arena, DType, Tensor};
@@ -30,6 +37,14 @@ heddle_ir::entity!(
     /// A uOperator.
     OperatorId, "op"
 );
+heddle_ir::entity!(
+    /// Statements that are called.
+    ProcedureId, "proc"
+);
+heddle_ir::entity!(
+    /// A place where a procedure is called.
+    CallId, "call"
+);
 
 /// A program for any number of units.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +57,10 @@ pub struct UProgram {
     pub locals: Arena<Local, LocalData>,
     /// All uOperators.
     pub operators: Arena<OperatorId, Operator>,
+    /// All procedures.
+    pub procedures: Arena<ProcedureId, Procedure>,
+    /// All calls.
+    pub calls: Arena<CallId, Call>,
     /// The named sizes of a launch, in the order in which they are given.
     pub sizes: Vec<(String, Local)>,
     /// The inputs: buffers with their shapes.
@@ -50,6 +69,31 @@ pub struct UProgram {
     pub outputs: Vec<Port>,
     /// What is executed.
     pub body: Vec<Stmt>,
+}
+
+/// Statements that are called. Its buffers and variables are its own: no other procedure names them but those that
+/// it calls and that do not call it back, directly or through others.
+#[derive(Clone, Debug, Default)]
+pub struct Procedure {
+    /// The model's function.
+    pub name: String,
+    /// Variables that hold results when it returns; each unit has them.
+    pub results: Vec<Local>,
+    /// What is executed.
+    pub body: Vec<Stmt>,
+}
+
+/// A place where a procedure is called.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Which one.
+    pub procedure: ProcedureId,
+    /// Variables of the procedure and what they are set to; all of this is evaluated before any is set.
+    pub lets: Vec<(Local, ExprId)>,
+    /// Parameters of the procedure, and the caller's names for the memory that they stand for.
+    pub buffers: Vec<(Buffer, Buffer)>,
+    /// The model's node.
+    pub name: String,
 }
 
 /// An input or output.
@@ -72,6 +116,8 @@ pub struct BufferData {
     pub len: ExprId,
     /// Whose it is.
     pub kind: BufferKind,
+    /// The procedure that it belongs to: each activation has its own.
+    pub procedure: Option<ProcedureId>,
     /// What people know it as.
     pub name: String,
 }
@@ -89,8 +135,17 @@ pub enum BufferKind {
     Packed(Panels),
     /// Working memory that each unit has for itself, of which nothing is left after an operator.
     Own,
-    /// Working memory of a launch.
+    /// Working memory of a launch, or of an activation of a procedure.
     Scratch,
+    /// Whatever memory the caller of a procedure says.
+    Param,
+}
+
+impl BufferKind {
+    /// Whether units may see what others of them write there.
+    pub fn is_written(&self) -> bool {
+        matches!(self, Self::Scratch | Self::Output | Self::Param)
+    }
 }
 
 /// A unit's variable.
@@ -238,6 +293,8 @@ pub enum Stmt {
         /// If not.
         otherwise: Vec<Stmt>,
     },
+    /// Each unit goes to a procedure and comes back.
+    Call(CallId),
     /// Units wait for each other.
     Sync(Sync),
 }
@@ -295,9 +352,25 @@ impl UProgram {
                 }
             });
         }
-        let kind = |b: Buffer| &self.buffers[b].kind;
-        loads.retain(|l| matches!(kind(l.0), BufferKind::Scratch | BufferKind::Output));
+        loads.retain(|l| self.buffers[l.0].kind.is_written());
         loads
+    }
+
+    /// The procedures that a procedure calls, directly or through others; itself only if it recurs.
+    pub fn callees(&self, of: ProcedureId) -> BTreeSet<ProcedureId> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![of];
+        while let Some(id) = open.pop() {
+            for_each_stmt(&self.procedures[id].body, &mut |stmt| {
+                if let Stmt::Call(call) = stmt {
+                    let callee = self.calls[*call].procedure;
+                    if found.insert(callee) {
+                        open.push(callee);
+                    }
+                }
+            });
+        }
+        found
     }
 
     /// Whether an expression reads memory.
@@ -313,6 +386,23 @@ impl Operator {
     /// Whether it is known to have no points.
     pub fn is_empty(&self, pool: &Pool) -> bool {
         self.axes.iter().any(|a| pool.as_int(a.1) == Some(0))
+    }
+}
+
+/// Calls `visit` with every statement, outer ones before those in them, in order.
+pub fn for_each_stmt(block: &[Stmt], visit: &mut dyn FnMut(&Stmt)) {
+    for stmt in block {
+        visit(stmt);
+        match stmt {
+            Stmt::Loop { body, .. } => for_each_stmt(body, visit),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                for_each_stmt(then, visit);
+                for_each_stmt(otherwise, visit);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::lowered;
 use heddle_gen::Config;
-use heddle_task::program::{OperatorId, Share, Split, Stmt, Sync, Units};
+use heddle_task::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Units};
 use heddle_task::{Device, UProgram, place_syncs, schedule, verify_schedule};
 
 const PROGRAMS: &[(&str, &str)] = &[
@@ -13,6 +13,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("branches", include_str!("programs/branches.heddle")),
     ("tree", include_str!("programs/columns.heddle")),
     ("order", include_str!("programs/order.heddle")),
+    ("recursion", include_str!("programs/recursion.heddle")),
 ];
 
 /// A processor, and a device whose units have lanes.
@@ -71,7 +72,10 @@ fn without_any_one_synchronisation_they_are_not() {
 fn each_sync(name: &str, program: &UProgram, device: &Device) -> usize {
     let mut count = 0;
     loop {
-        let Some(sync) = nth_sync(&program.body, &mut count.clone()) else {
+        let mut n = count;
+        let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+        let mut bodies = [&program.body].into_iter().chain(procedures);
+        let Some(sync) = bodies.find_map(|body| nth_sync(body, &mut n)) else {
             return count;
         };
         let mut weaker = vec![None];
@@ -92,7 +96,13 @@ fn each_sync(name: &str, program: &UProgram, device: &Device) -> usize {
         }
         for weak in weaker {
             let mut broken = program.clone();
-            replace(&mut broken.body, &mut count.clone(), weak);
+            let mut n = count;
+            if !replace(&mut broken.body, &mut n, weak) {
+                let ids: Vec<_> = broken.procedures.keys().collect();
+                let replaced =
+                    |id: &ProcedureId| replace(&mut broken.procedures[*id].body, &mut n, weak);
+                assert!(ids.iter().any(replaced), "{name}: {count}");
+            }
             assert!(
                 verify_schedule(&broken, device).is_err(),
                 "{name}: {sync:?} number {count} may be {weak:?}"

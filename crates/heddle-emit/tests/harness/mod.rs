@@ -27,6 +27,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("loops", include_str!("../programs/loops.heddle")),
     ("branches", include_str!("../programs/branches.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),
+    ("recursion", include_str!("../programs/recursion.heddle")),
 ];
 
 /// What came of compiling.

@@ -245,6 +245,7 @@ impl Lowerer<'_> {
                     dtype: c.dtype,
                     len: self.program.pool.int(panels.len()),
                     kind: BufferKind::Packed(panels),
+                    procedure: None,
                     name: self.program.buffers[buffer].name.clone(),
                 };
                 let packed = self.program.buffers.push(data);

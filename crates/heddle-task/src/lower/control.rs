@@ -6,12 +6,12 @@
 
 use heddle_ir::{DType, Entity, Inst, Type};
 
-use super::{FEW, Lowerer, Result};
+use super::{Lowerer, Result};
 use crate::expr::ExprId;
 use crate::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
 use crate::value::{Val, linear};
 
-/// A carried value in the body.
+/// The place of a carried value in the body, or of a branch's result.
 enum Carried {
     /// Variables of each unit, for each element.
     Few(Vec<Local>),
@@ -25,29 +25,30 @@ impl Lowerer<'_> {
         let data = &self.f.insts[inst];
         let cond = self.values[&data.args[0]].clone();
         let cond = self.scalar(&cond)?;
+        let cond = self.let_expr(DType::Bool, cond);
         let name = self.name.clone();
         let mut results = vec![];
         for &value in &data.results {
-            let ty = self.f.ty(value).clone();
-            let Type::Tensor(t) = &ty else {
-                return self.fail("gives a sequence or optional");
-            };
-            let shape = self.shape_of(&ty)?;
-            let buffer = self.scratch(t.dtype, &shape)?;
-            results.push(Val::Stored {
-                buffer,
-                dtype: t.dtype,
-                shape,
-            });
+            results.push(self.arm_result(value)?);
         }
         let mut arms = vec![];
         for &region in &data.regions {
             let outside = std::mem::take(&mut self.block);
+            for (&value, result) in self.f.regions[region].yields.iter().zip(&results) {
+                // Only what the arm itself makes can be made in place.
+                let made = |inst| self.f.regions[region].insts.contains(&inst);
+                if let Carried::Cell(buffer) = result.0
+                    && self.f.def_inst(value).is_some_and(made)
+                {
+                    self.places.insert(value, buffer);
+                }
+            }
             let yields = self.region(region)?;
             self.name.clone_from(&name);
-            for (value, result) in yields.iter().zip(&results) {
-                if let Val::Stored { buffer, .. } = result {
-                    self.store_into(value, *buffer);
+            for (value, (slot, _)) in yields.iter().zip(&results) {
+                match slot {
+                    Carried::Cell(buffer) => self.deliver(value, *buffer),
+                    Carried::Few(locals) => self.set(locals, value)?,
                 }
             }
             arms.push(std::mem::replace(&mut self.block, outside));
@@ -59,7 +60,45 @@ impl Lowerer<'_> {
             then,
             otherwise,
         });
-        Ok(results)
+        Ok(results.into_iter().map(|r| r.1).collect())
+    }
+
+    /// The place of a branch's result, which both arms write, and what it is afterwards.
+    fn arm_result(&mut self, value: heddle_ir::Value) -> Result<(Carried, Val)> {
+        let ty = self.f.ty(value).clone();
+        let Type::Tensor(t) = &ty else {
+            return self.fail("gives a sequence or optional");
+        };
+        let (dtype, shape) = (t.dtype, self.shape_of(&ty)?);
+        let Some(count) = self.few_of(&shape) else {
+            let buffer = self.place(value, dtype, &shape)?;
+            let val = Val::Stored {
+                buffer,
+                dtype,
+                shape,
+            };
+            return Ok((Carried::Cell(buffer), val));
+        };
+        let name = self.name.clone();
+        let locals: Vec<_> = (0..count).map(|_| self.variable(dtype, &name)).collect();
+        let elems = locals.iter().map(|&l| self.program.pool.local(l)).collect();
+        let val = Val::Scalars {
+            dtype,
+            shape,
+            elems,
+        };
+        Ok((Carried::Few(locals), val))
+    }
+
+    /// Sets variables to a value's elements, all of which are computed before.
+    pub(super) fn set(&mut self, locals: &[Local], val: &Val) -> Result<()> {
+        let Val::Scalars { elems, .. } = self.let_elements(val, locals.len() as i64) else {
+            return self.fail("scalars are needed");
+        };
+        for (&local, value) in locals.iter().zip(elems) {
+            self.block.push(Stmt::Let(local, value));
+        }
+        Ok(())
     }
 
     /// Lowers a `loop`.
@@ -78,7 +117,11 @@ impl Lowerer<'_> {
             .map(|v| self.values[v].clone())
             .collect::<Vec<_>>();
         let trip = match has_trip {
-            true => Some(self.scalar(&args.remove(0))?),
+            true => {
+                // Looked at before every iteration, and kept over calls: a variable.
+                let trip = self.scalar(&args.remove(0))?;
+                Some(self.let_expr(DType::I64, trip))
+            }
             false => None,
         };
         let cond = match has_cond {
@@ -168,12 +211,7 @@ impl Lowerer<'_> {
             return self.fail("carries a sequence or optional");
         };
         let shape = self.shape_of(&ty)?;
-        let probe = Val::Scalars {
-            dtype: t.dtype,
-            shape: shape.clone(),
-            elems: vec![],
-        };
-        if let Some(count) = self.few(&probe).filter(|n| *n <= FEW) {
+        if let Some(count) = self.few_of(&shape) {
             let Val::Scalars { elems, .. } = self.let_elements(first, count) else {
                 return self.fail("scalars are needed");
             };

@@ -6,6 +6,7 @@
 //!
 //! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
 
+mod call;
 mod contract;
 mod control;
 mod fits;
@@ -19,10 +20,11 @@ use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, Share,
-    Split, Stmt, Store, UProgram,
+    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
+    Share, Split, Stmt, Store, UProgram,
 };
 use crate::value::{Val, linear};
+use call::Cycle;
 
 /// What a lowering cannot do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,10 +48,11 @@ const MAX_LEN: i64 = 1 << 44;
 /// Expressions are cut by storing them at this depth, so that text and recursion stay bounded.
 const MAX_DEPTH: usize = 48;
 
-/// Lowers the entry function. Other functions must have been inlined.
+/// Lowers the entry function and what it calls.
 pub fn lower(module: &Module) -> Result<UProgram> {
     let f = module.entry();
     let mut lowerer = Lowerer {
+        module,
         f,
         program: UProgram::default(),
         values: HashMap::new(),
@@ -61,6 +64,10 @@ pub fn lower(module: &Module) -> Result<UProgram> {
         in_place: vec![],
         packed: HashMap::new(),
         own: HashMap::new(),
+        places: HashMap::new(),
+        procedure: None,
+        cycles: vec![],
+        finished: vec![],
     };
     lowerer.entry()?;
     Ok(lowerer.program)
@@ -70,11 +77,14 @@ pub fn lower(module: &Module) -> Result<UProgram> {
 pub type Result<T> = std::result::Result<T, LowerError>;
 
 struct Lowerer<'m> {
+    module: &'m Module,
+    /// The function that is being lowered.
     f: &'m Function,
     program: UProgram,
     values: HashMap<Value, Val>,
     uses: HashMap<Value, usize>,
-    sizes: HashMap<String, Local>,
+    /// What the function's named sizes are.
+    sizes: HashMap<String, ExprId>,
     /// The variables of axes, shared by all operators.
     axes: Vec<Local>,
     /// The statements of the block that is being built.
@@ -87,6 +97,14 @@ struct Lowerer<'m> {
     packed: HashMap<contract::PanelKey, Buffer>,
     /// Each unit's own memory for panels, by element type.
     own: HashMap<DType, Buffer>,
+    /// Where results of branches and calls are to lie that somebody asked for at a place.
+    places: HashMap<Value, Buffer>,
+    /// The procedure that is being lowered; `None` in the entry function.
+    procedure: Option<ProcedureId>,
+    /// The cycles of functions that are being lowered, innermost last.
+    cycles: Vec<Cycle>,
+    /// Those that are done.
+    finished: Vec<Cycle>,
 }
 
 impl Lowerer<'_> {
@@ -149,6 +167,7 @@ impl Lowerer<'_> {
             .as_ref()
             .map_or(data.op.name().to_string(), |l| l.to_string());
         let results = match &data.op {
+            Op::Call(callee) => self.call(inst, *callee)?,
             Op::If => self.branch(inst)?,
             Op::Loop { trip, cond } => self.repeat(inst, *trip, *cond)?,
             op => {
@@ -210,6 +229,21 @@ impl Lowerer<'_> {
         );
     }
 
+    /// Writes a value to a place, unless it lies there.
+    fn deliver(&mut self, val: &Val, place: Buffer) {
+        if !matches!(val, Val::Stored { buffer, .. } if *buffer == place) {
+            self.store_into(val, place);
+        }
+    }
+
+    /// Where a result of control flow is to lie: where somebody wants it, if that is known.
+    fn place(&mut self, value: Value, dtype: DType, shape: &[ExprId]) -> Result<Buffer> {
+        match self.places.remove(&value) {
+            Some(buffer) => Ok(buffer),
+            None => self.scratch(dtype, shape),
+        }
+    }
+
     /// Every element in a variable of each unit.
     fn let_elements(&mut self, val: &Val, count: i64) -> Val {
         if let Val::Scalars { .. } = val {
@@ -243,14 +277,20 @@ impl Lowerer<'_> {
         if matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_)) {
             return expr;
         }
-        let local = self.variable(dtype, "x");
+        let name = self.name.clone();
+        let local = self.variable(dtype, &name);
         self.block.push(Stmt::Let(local, expr));
         self.program.pool.local(local)
     }
 
     /// The number of elements when it is known, small, and the rank at most 1.
     fn few(&self, val: &Val) -> Option<i64> {
-        match val.shape() {
+        self.few_of(val.shape())
+    }
+
+    /// [`Lowerer::few`] of what has this shape.
+    fn few_of(&self, shape: &[ExprId]) -> Option<i64> {
+        match shape {
             [] => Some(1),
             [n] => self.program.pool.as_int(*n).filter(|n| *n <= FEW),
             _ => None,
@@ -326,10 +366,15 @@ impl Lowerer<'_> {
             return self.fail("an array of more elements than any memory holds");
         }
         let len = self.program.pool.product_of(shape);
+        let procedure = match kind {
+            BufferKind::Scratch | BufferKind::Param => self.procedure,
+            _ => None,
+        };
         let data = BufferData {
             dtype,
             len,
             kind,
+            procedure,
             name: name.to_string(),
         };
         Ok(self.program.buffers.push(data))

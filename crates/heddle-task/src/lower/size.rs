@@ -6,7 +6,7 @@ use heddle_ir::{DType, Dim, DimExpr, Type};
 
 use super::{Lowerer, Result};
 use crate::expr::ExprId;
-use crate::program::{Local, LocalData, LocalKind};
+use crate::program::{LocalData, LocalKind};
 
 impl Lowerer<'_> {
     /// The size of each axis of a tensor type.
@@ -25,10 +25,10 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The variable of a named size.
-    pub(super) fn named_size(&mut self, name: &str) -> Local {
-        if let Some(&local) = self.sizes.get(name) {
-            return local;
+    /// Makes a named size of the launch known.
+    pub(super) fn named_size(&mut self, name: &str) {
+        if self.sizes.contains_key(name) {
+            return;
         }
         let data = LocalData {
             dtype: DType::I64,
@@ -36,9 +36,9 @@ impl Lowerer<'_> {
             name: name.into(),
         };
         let local = self.program.locals.push(data);
-        self.sizes.insert(name.into(), local);
+        let size = self.program.pool.local(local);
+        self.sizes.insert(name.into(), size);
         self.program.sizes.push((name.into(), local));
-        local
     }
 
     fn size_expr(&mut self, e: &DimExpr) -> Result<ExprId> {
@@ -57,10 +57,10 @@ impl Lowerer<'_> {
     fn atom(&mut self, atom: &Atom) -> Result<ExprId> {
         let (op, pair) = match atom {
             Atom::Sym(name) => {
-                let Some(&local) = self.sizes.get(name.as_ref()) else {
+                let Some(&size) = self.sizes.get(name.as_ref()) else {
                     return self.fail(&format!("the size {name} is no input's"));
                 };
-                return Ok(self.program.pool.local(local));
+                return Ok(size);
             }
             Atom::FloorDiv(p) => (BinaryOp::Div, p),
             Atom::Max(p) => (BinaryOp::Max, p),

@@ -43,7 +43,7 @@ pub fn align_splits(program: &mut UProgram, device: &Device) {
 /// Sweeps over all operators; they settle after a few.
 const MAX_ROUNDS: usize = 8;
 
-/// How often a loop of unknown length is taken to run.
+/// How often a loop of unknown length, or a procedure, is taken to run.
 const UNKNOWN_TRIP: f64 = 64.0;
 
 /// The time that a program takes by the cost model, with its synchronisations.
@@ -51,7 +51,7 @@ pub fn total(program: &UProgram, device: &Device) -> f64 {
     let mut placed = program.clone();
     place_syncs(&mut placed, device);
     let mut time = 0.0;
-    visit(&placed, &placed.body, 1.0, &mut |stmt, often| match stmt {
+    visit_all(&placed, &mut |stmt, often| match stmt {
         Stmt::Run(id) => {
             let op = &placed.operators[*id];
             time += often * device.time(&placed, op, op.share);
@@ -71,7 +71,7 @@ struct Access {
     often: f64,
 }
 
-/// What operators do to memory. Buffers whose names are exchanged are one.
+/// What operators do to memory. Buffers whose names are exchanged, or that a call passes, are one.
 struct Graph {
     /// Each operator's accesses, by class of buffers.
     nodes: BTreeMap<OperatorId, Vec<(Buffer, usize)>>,
@@ -83,9 +83,14 @@ struct Graph {
 impl Graph {
     fn new(program: &UProgram) -> Self {
         let mut parents = BTreeMap::new();
-        visit(program, &program.body, 1.0, &mut |stmt, _| {
-            if let Stmt::Swap(a, b) = stmt {
-                let (a, b) = (root(&parents, *a), root(&parents, *b));
+        visit_all(program, &mut |stmt, _| {
+            let pairs = match stmt {
+                Stmt::Swap(a, b) => vec![(*a, *b)],
+                Stmt::Call(id) => program.calls[*id].buffers.clone(),
+                _ => vec![],
+            };
+            for (a, b) in pairs {
+                let (a, b) = (root(&parents, a), root(&parents, b));
                 if a != b {
                     parents.insert(a, b);
                 }
@@ -96,7 +101,7 @@ impl Graph {
             accesses: vec![],
             classes: BTreeMap::new(),
         };
-        visit(program, &program.body, 1.0, &mut |stmt, often| {
+        visit_all(program, &mut |stmt, often| {
             let mut add = |op, buffer, offset, write| {
                 let class = root(&parents, buffer);
                 let id = graph.accesses.len();
@@ -236,6 +241,14 @@ impl Graph {
         }
         program.operators[id].share = before;
         cost
+    }
+}
+
+/// Calls `see` with each statement of the program and its procedures, and how often it runs.
+fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
+    visit(program, &program.body, 1.0, see);
+    for (_, procedure) in program.procedures.iter() {
+        visit(program, &procedure.body, UNKNOWN_TRIP, see);
     }
 }
 

@@ -7,6 +7,7 @@ mod deal;
 mod device;
 mod linear;
 mod place_syncs;
+mod procedures;
 
 pub use align_splits::align_splits;
 pub use device::Device;

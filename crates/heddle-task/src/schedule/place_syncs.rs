@@ -4,7 +4,7 @@
 //! The walk keeps, for each buffer, the accesses that are not known to everybody: how they deal out its elements, and which
 //! named units know of them. An access on the unit that made the other one needs nothing: both deal out the elements
 //! alike (Rammer §3.2: data-flow edges whose tasks are aligned need no barrier). A loop is walked until what is known at its
-//! head covers its back edge.
+//! head covers its back edge; procedures are walked until what is known where each begins covers all its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +12,44 @@ use crate::expr::ExprId;
 use crate::program::{Buffer, OperatorId, Stmt, Sync, UProgram, Units};
 use crate::schedule::deal::Deal;
 use crate::schedule::device::Device;
+use crate::schedule::procedures::Known;
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram, device: &Device) {
-    let body = std::mem::take(&mut program.body);
-    let mut walk = Walk {
-        program,
-        lanes: device.lanes > 1,
-        state: State::default(),
-    };
-    let body = walk.block(&body);
-    program.body = body;
+    let mut known = Known::new(program);
+    loop {
+        let mut walk = Walk {
+            program,
+            lanes: device.lanes > 1,
+            known: known.clone(),
+            state: State::default(),
+        };
+        let body = walk.block(&program.body);
+        let mut bodies = vec![];
+        for (id, procedure) in program.procedures.iter() {
+            let Some(start) = walk.known.starts.get(&id) else {
+                continue;
+            };
+            walk.state = start.clone();
+            bodies.push((id, walk.block(&procedure.body)));
+            let end = walk.state.clone();
+            walk.known.ends.insert(id, end);
+        }
+        let next = walk.known.with_ends_of(&known);
+        if next == known {
+            program.body = body;
+            for (id, body) in bodies {
+                program.procedures[id].body = body;
+            }
+            return;
+        }
+        known = next;
+    }
 }
 
 /// An access that not all units know of.
 #[derive(Clone, Debug, PartialEq)]
-struct Pending {
+pub(super) struct Pending {
     /// Which unit touched what; `None`: nobody can say.
     deal: Option<Deal>,
     write: bool,
@@ -44,14 +66,20 @@ struct Coming {
     write: bool,
 }
 
+/// What is known at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct State {
-    buffers: BTreeMap<Buffer, Vec<Pending>>,
+pub(super) struct State {
+    pub(super) buffers: BTreeMap<Buffer, Vec<Pending>>,
+    /// Accesses to frames that are gone: the next ones lie there.
+    pub(super) gone: Vec<Pending>,
+    /// Whether all waited for all on every way from the beginning of the procedure.
+    pub(super) synced: bool,
 }
 
 struct Walk<'p> {
     program: &'p UProgram,
     lanes: bool,
+    known: Known,
     state: State,
 }
 
@@ -119,6 +147,13 @@ impl Walk<'_> {
                         then,
                         otherwise,
                     });
+                }
+                Stmt::Call(id) => {
+                    let call = &self.program.calls[*id];
+                    let exprs: Vec<_> = call.lets.iter().map(|l| l.1).collect();
+                    self.every_unit_reads(&mut out, &exprs);
+                    self.state = self.known.call(self.program, call, &self.state);
+                    out.push(stmt.clone());
                 }
                 Stmt::Sync(sync) => self.sync(&mut out, *sync),
             }
@@ -227,6 +262,8 @@ impl Walk<'_> {
             pending.retain_mut(|p| p.survives(sync));
         }
         self.state.buffers.retain(|_, pending| !pending.is_empty());
+        self.state.gone.retain_mut(|p| p.survives(sync));
+        self.state.synced |= sync == Sync::ALL;
     }
 }
 
@@ -271,12 +308,32 @@ fn add(list: &mut Vec<Pending>, new: Pending) {
 }
 
 impl State {
-    fn join(&self, other: &State) -> State {
+    pub(super) fn join(&self, other: &State) -> State {
         let mut joined = self.clone();
-        for (buffer, pending) in &other.buffers {
-            let list = joined.buffers.entry(*buffer).or_default();
+        for (&buffer, pending) in &other.buffers {
+            joined.note(buffer, pending);
+        }
+        other
+            .gone
+            .iter()
+            .for_each(|p| add(&mut joined.gone, p.clone()));
+        joined.synced &= other.synced;
+        joined
+    }
+
+    /// Adds accesses to a buffer.
+    pub(super) fn note(&mut self, buffer: Buffer, pending: &[Pending]) {
+        if !pending.is_empty() {
+            let list = self.buffers.entry(buffer).or_default();
             pending.iter().for_each(|p| add(list, p.clone()));
         }
-        joined
+    }
+
+    /// Adds accesses to a frame that is gone: what lies there next is something else.
+    pub(super) fn leave(&mut self, pending: &[Pending]) {
+        for p in pending {
+            let deal = p.deal.clone().filter(|d| matches!(d, Deal::One(_)));
+            add(&mut self.gone, Pending { deal, ..p.clone() });
+        }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! 1. An operator that is dealt out is dealt out whole: its blocks divide the axis, shares have at least one place.
 //! 2. Of two accesses to the same memory of which one writes (read after write, write after read, write after
-//!    write), on each path of the program from one to the other, over back edges of loops and exchanges of names: either
+//!    write), on each path of the program from one to the other, over back edges of loops, exchanges of names, calls, and frames
+//!    that lie where others lay: either
 //!    both touch an element on the same unit, or synchronisations on the path tell the units of the second that
 //!    those of the first have done it.
 //! 3. Within one operator no unit writes an element that another one reads.
@@ -17,6 +18,7 @@
 //!
 //! Taken for granted of lowering: what an operator writes it writes once per element, and offsets lie inside their buffers.
 
+mod frames;
 mod owner;
 mod paths;
 mod polynomial;

@@ -1,19 +1,18 @@
 //! Follows each access along all paths of the program to those that it conflicts with.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use heddle_ir::Entity;
 
 use super::ScheduleError;
+use super::frames::{Frames, Place};
 use super::owner::Owner;
 use crate::expr::ExprId;
-use crate::program::{Buffer, BufferKind, Stmt, Sync, UProgram, Units};
+use crate::program::{Buffer, BufferKind, CallId, ProcedureId, Stmt, Sync, UProgram, Units};
 
 /// Checks that conflicting accesses are ordered on every path.
 pub fn verify_paths(program: &UProgram, lanes: bool) -> Result<(), ScheduleError> {
-    let mut graph = Graph::default();
-    let end = graph.block(program, &program.body, vec![]);
-    drop(end);
+    let graph = Graph::new(program);
     for node in &graph.nodes {
         node.verify_alone(program)?;
     }
@@ -42,6 +41,12 @@ enum Kind {
     Units,
     Swap(Buffer, Buffer),
     Sync(Sync),
+    /// Where a procedure is called; the step that comes after its return.
+    Call(CallId, usize),
+    /// Where a procedure ends.
+    End(ProcedureId),
+    /// Where a call comes back.
+    Back(CallId),
 }
 
 struct Access {
@@ -54,18 +59,41 @@ struct Access {
 #[derive(Default)]
 struct Graph {
     nodes: Vec<Node>,
+    /// Where each procedure begins and ends.
+    procedures: BTreeMap<ProcedureId, (usize, usize)>,
+    frames: Frames,
 }
 
 /// Where an access is followed to, what its memory is called there, and who knows of it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Trace {
     node: usize,
-    buffer: Buffer,
+    place: Place,
     known: BTreeSet<u32>,
     lanes: bool,
 }
 
 impl Graph {
+    fn new(program: &UProgram) -> Graph {
+        let mut graph = Graph {
+            frames: Frames::new(program),
+            ..Graph::default()
+        };
+        for (id, procedure) in program.procedures.iter() {
+            let name = &procedure.name;
+            let begin = graph.add(Kind::Units, format!("begin of {name}"), vec![], vec![]);
+            let end = graph.add(Kind::End(id), format!("end of {name}"), vec![], vec![]);
+            graph.procedures.insert(id, (begin, end));
+        }
+        graph.block(program, &program.body, vec![]);
+        for (id, procedure) in program.procedures.iter() {
+            let (begin, end) = graph.procedures[&id];
+            let last = graph.block(program, &procedure.body, vec![begin]);
+            last.into_iter().for_each(|n| graph.nodes[n].next.push(end));
+        }
+        graph
+    }
+
     /// Adds statements behind the steps `from`; returns their last steps.
     fn block(&mut self, program: &UProgram, stmts: &[Stmt], mut from: Vec<usize>) -> Vec<usize> {
         for stmt in stmts {
@@ -111,6 +139,18 @@ impl Graph {
             }
             Stmt::Swap(a, b) => vec![self.add(Kind::Swap(*a, *b), "swap".into(), vec![], from)],
             Stmt::Sync(sync) => vec![self.add(Kind::Sync(*sync), "sync".into(), vec![], from)],
+            Stmt::Call(id) => {
+                let call = &program.calls[*id];
+                let name = |what| format!("{what} {}", call.name);
+                let exprs: Vec<_> = call.lets.iter().map(|l| l.1).collect();
+                let args = self.add(Kind::Units, name("arguments of"), reads(&exprs), from);
+                let (begin, end) = self.procedures[&call.procedure];
+                let after = self.nodes.len() + 2;
+                let go = self.add(Kind::Call(*id, after), name("call"), vec![], vec![args]);
+                self.nodes[go].next.push(begin);
+                let back = self.add(Kind::Back(*id), name("return"), vec![], vec![end]);
+                vec![self.add(Kind::Units, name("after"), vec![], vec![back])]
+            }
             Stmt::Loop {
                 trip, body, name, ..
             } => {
@@ -163,16 +203,16 @@ impl Graph {
         };
         let first = |&node: &usize| Trace {
             node,
-            buffer: access.buffer,
+            place: Place::Named(access.buffer),
             known: known.clone(),
             lanes,
         };
         let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
         let mut seen: HashSet<Trace> = open.iter().cloned().collect();
-        while let Some(mut trace) = open.pop() {
+        while let Some(trace) = open.pop() {
             let node = &self.nodes[trace.node];
             let meets = |later: &&Access| {
-                later.buffer == trace.buffer
+                trace.place.is(later.buffer)
                     && (later.write || access.write)
                     && !trace.orders(access, later)
             };
@@ -180,26 +220,55 @@ impl Graph {
                 return Err(ScheduleError::Unordered {
                     first: self.nodes[start].name.clone(),
                     second: node.name.clone(),
-                    buffer: program.buffers[trace.buffer].name.clone(),
+                    buffer: program.buffers[access.buffer].name.clone(),
                 });
             }
-            match node.kind {
-                Kind::Swap(a, b) if trace.buffer == a => trace.buffer = b,
-                Kind::Swap(a, b) if trace.buffer == b => trace.buffer = a,
-                Kind::Sync(sync) if trace.is_told(sync) => continue,
-                _ => {}
-            }
-            for &next in &node.next {
-                let next = Trace {
-                    node: next,
-                    ..trace.clone()
-                };
+            for next in self.step(program, trace) {
                 if seen.insert(next.clone()) {
                     open.push(next);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Where a trace goes on.
+    fn step(&self, program: &UProgram, mut trace: Trace) -> Vec<Trace> {
+        let node = &self.nodes[trace.node];
+        let places = match node.kind {
+            Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],
+            Kind::Sync(sync) if trace.is_told(sync) => vec![],
+            Kind::Call(id, after) => {
+                let around = self.frames.around(program, id, trace.place);
+                let mut next = self.frames.entered(program, id, trace.place);
+                next.retain(|place| Some(*place) != around);
+                let inside = next.into_iter().map(|place| Trace {
+                    node: node.next[0],
+                    place,
+                    ..trace.clone()
+                });
+                let around = around.map(|place| Trace {
+                    node: after,
+                    place,
+                    ..trace.clone()
+                });
+                return inside.chain(around).collect();
+            }
+            Kind::End(id) => vec![self.frames.out_of(program, id, trace.place)],
+            Kind::Back(id) => self.frames.back(program, id, trace.place),
+            _ => vec![trace.place],
+        };
+        let nexts = node
+            .next
+            .iter()
+            .flat_map(|&node| places.iter().map(move |&place| (node, place)));
+        nexts
+            .map(|(node, place)| Trace {
+                node,
+                place,
+                ..trace.clone()
+            })
+            .collect()
     }
 }
 
@@ -210,6 +279,8 @@ impl Trace {
             Owner::One(unit) if self.known.contains(&unit) => {
                 !self.lanes || access.owner != later.owner
             }
+            // Memory that is used anew has its elements elsewhere.
+            _ if self.place.is_reused() && !matches!(access.owner, Owner::One(_)) => false,
             _ => access.owner.is_same(&later.owner) && !self.lanes,
         }
     }
@@ -267,8 +338,16 @@ fn memory(program: &UProgram, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
     for &root in exprs {
         program.pool.walk(root, &mut |_, e| {
             if let crate::Expr::Load(buffer, offset) = e {
-                let kind = &program.buffers[buffer].kind;
-                if !matches!(kind, BufferKind::Input | BufferKind::Constant(_)) {
+                let read_only = |kind: &BufferKind| {
+                    matches!(
+                        kind,
+                        BufferKind::Input
+                            | BufferKind::Constant(_)
+                            | BufferKind::Packed(_)
+                            | BufferKind::Own
+                    )
+                };
+                if !read_only(&program.buffers[buffer].kind) {
                     loads.push((buffer, offset));
                 }
             }

@@ -1,0 +1,227 @@
+//! Writes procedures: labels in the one function that every unit runs, and a stack that the program keeps itself.
+//!
+//! A call saves what the caller looks at afterwards in the unit's own stack, sets the parameters, notes where to come back to and
+//! goes to the procedure's label. Buffers of an activation lie in its frame: all units' frame pointers move alike.
+//!
+//! The table has, after the offsets of buffers, the bytes of each procedure's frame, and the offsets of the frames,
+//! of the units' stacks, and the bytes of one unit's stack.
+
+use std::collections::BTreeMap;
+
+use heddle_ir::Entity;
+use heddle_task::UProgram;
+use heddle_task::live::Names;
+use heddle_task::program::{CallId, ProcedureId, Stmt, for_each_stmt};
+
+use crate::program::Writer;
+use crate::scalar::{bare, name};
+use crate::text::plain;
+
+/// What is known of a program's calls.
+pub(crate) struct Calls {
+    kept: BTreeMap<CallId, Names>,
+    /// Calls by procedure that they are of.
+    to: BTreeMap<ProcedureId, Vec<CallId>>,
+}
+
+impl Calls {
+    pub(crate) fn new(program: &UProgram) -> Calls {
+        let mut to: BTreeMap<ProcedureId, Vec<CallId>> = BTreeMap::new();
+        let bodies = program.procedures.iter().map(|(_, p)| &p.body);
+        for body in bodies.chain([&program.body]) {
+            for_each_stmt(body, &mut |stmt| {
+                if let Stmt::Call(id) = stmt {
+                    to.entry(program.calls[*id].procedure)
+                        .or_default()
+                        .push(*id);
+                }
+            });
+        }
+        Calls {
+            kept: heddle_task::kept_over_calls(program),
+            to,
+        }
+    }
+
+    /// Words of the table.
+    pub(crate) fn words(&self, program: &UProgram) -> usize {
+        match program.procedures.is_empty() {
+            true => 0,
+            false => program.procedures.len() + 3,
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// The types of what units save.
+    pub(crate) fn kept(&mut self) {
+        if self.program.procedures.is_empty() {
+            return;
+        }
+        self.text.line("/* What a unit keeps over a call. */");
+        self.text.line("union heddle_kept {");
+        let ids: Vec<_> = self.calls.to.values().flatten().copied().collect();
+        for id in ids {
+            self.text.line("struct {");
+            self.text.line("int32_t back;");
+            let kept = self.calls.kept.get(&id).cloned().unwrap_or_default();
+            for local in kept.locals {
+                let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
+                self.text.line(format!("{ty} {};", name(local)));
+            }
+            for buffer in kept.buffers {
+                let ty = (self.dialect.type_name)(self.program.buffers[buffer].dtype);
+                self.text.line(format!("{ty} *b{};", buffer.index()));
+            }
+            self.text.line(format!("}} c{};", id.index()));
+        }
+        self.text.line("};");
+        self.text.line("");
+    }
+
+    /// Plans frames and stacks: as many as the depth limit allows.
+    pub(crate) fn plan_calls(&mut self) {
+        if self.program.procedures.is_empty() {
+            return;
+        }
+        let first = self.call_words();
+        let count = self.program.procedures.len();
+        self.text.line("int64_t largest = 0, stack = 0;");
+        for id in self.program.procedures.keys() {
+            let title = plain(&self.program.procedures[id].name);
+            self.text.line(format!("bytes = 0; /* frame of {title} */"));
+            let frame: Vec<_> = self.program.frame(id).collect();
+            for buffer in frame {
+                let word = self.word(buffer);
+                self.text.line(format!("table[{word}] = bytes;"));
+                self.reserve("bytes", buffer);
+            }
+            self.text.line("if (bytes < 0) return -1;");
+            let word = first + id.index();
+            self.text.line(format!("table[{word}] = bytes;"));
+            self.text
+                .line("largest = bytes > largest ? bytes : largest;");
+        }
+        let sizes = self.program.sizes.len();
+        let (workers, depth) = (format!("sizes[{sizes}]"), format!("sizes[{}]", sizes + 1));
+        let word = first + count;
+        self.text.line(format!("table[{word}] = total;"));
+        self.text
+            .line(format!("heddle_reserve(&total, {depth}, largest);"));
+        self.text.line(format!(
+            "heddle_reserve(&stack, {depth}, sizeof(union heddle_kept));"
+        ));
+        self.text.line("if (stack < 0) return -1;");
+        self.text.line(format!("table[{}] = total;", word + 1));
+        self.text.line(format!("table[{}] = stack;", word + 2));
+        self.text
+            .line(format!("heddle_reserve(&total, {workers}, stack);"));
+    }
+
+    /// The unit's stack, and where frames begin.
+    pub(crate) fn stack(&mut self) {
+        if self.program.procedures.is_empty() {
+            return;
+        }
+        let word = self.call_words() + self.program.procedures.len();
+        self.text.line("int32_t back = 0;");
+        self.text.line("int64_t depth = 1;");
+        self.text.line(format!(
+            "uint8_t *frame = env->scratch + env->table[{word}];"
+        ));
+        self.text.line(format!(
+            "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{}] + worker * env->table[{}]);",
+            word + 1,
+            word + 2
+        ));
+    }
+
+    /// A call of a procedure from another one, or from the program.
+    pub(crate) fn call(&mut self, id: CallId, from: Option<ProcedureId>) {
+        let call = &self.program.calls[id];
+        let site = self.site(&call.name);
+        let k = id.index();
+        let kept = self.calls.kept.get(&id).cloned().unwrap_or_default();
+        let names: Vec<_> = kept
+            .locals
+            .iter()
+            .map(|&l| name(l))
+            .chain(kept.buffers.iter().map(|b| format!("b{}", b.index())))
+            .collect();
+        let frame = from.map(|p| format!("env->table[{}]", self.call_words() + p.index()));
+        self.text.line(format!("/* {} */", plain(&call.name)));
+        self.text
+            .line(format!("HEDDLE_TRY(heddle_depth(env, {site}, depth + 1));"));
+        self.text.line("{");
+        for (i, &(local, value)) in call.lets.iter().enumerate() {
+            let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
+            self.text.line(format!("{ty} a{i};"));
+            self.text.line("{");
+            let value = self.expr(value, site);
+            self.text.line(format!("a{i} = {};", bare(&value)));
+            self.text.line("}");
+        }
+        for (i, (param, arg)) in call.buffers.iter().enumerate() {
+            let ty = (self.dialect.type_name)(self.program.buffers[*param].dtype);
+            self.text
+                .line(format!("{ty} *p{i} = ({ty} *)b{};", arg.index()));
+        }
+        self.text.line(format!("top->c{k}.back = back;"));
+        for name in &names {
+            self.text.line(format!("top->c{k}.{name} = {name};"));
+        }
+        for (i, (local, _)) in call.lets.iter().enumerate() {
+            self.text.line(format!("{} = a{i};", name(*local)));
+        }
+        for (i, (param, _)) in call.buffers.iter().enumerate() {
+            self.text.line(format!("b{} = p{i};", param.index()));
+        }
+        if let Some(frame) = &frame {
+            self.text.line(format!("frame += {frame};"));
+        }
+        self.text.line(format!("top++, depth++, back = {k};"));
+        self.text
+            .line(format!("goto proc{};", call.procedure.index()));
+        self.text.line("}");
+        self.text.line(format!("back{k}:;"));
+        self.text.line("top--, depth--;");
+        if let Some(frame) = &frame {
+            self.text.line(format!("frame -= {frame};"));
+        }
+        self.text.line(format!("back = top->c{k}.back;"));
+        for name in &names {
+            self.text.line(format!("{name} = top->c{k}.{name};"));
+        }
+    }
+
+    /// All procedures.
+    pub(crate) fn procedures(&mut self) {
+        for (id, procedure) in self.program.procedures.iter() {
+            self.text.line("");
+            self.text.line(format!("/* {} */", plain(&procedure.name)));
+            self.text.line(format!("proc{}:;", id.index()));
+            let frame: Vec<_> = self.program.frame(id).collect();
+            for buffer in frame {
+                let word = self.word(buffer);
+                let ty = (self.dialect.type_name)(self.program.buffers[buffer].dtype);
+                self.text.line(format!(
+                    "b{} = ({ty} *)(frame + env->table[{word}]);",
+                    buffer.index()
+                ));
+            }
+            self.block(&procedure.body, Some(id));
+            let calls = self.calls.to.get(&id).cloned().unwrap_or_default();
+            let Some((last, rest)) = calls.split_last() else {
+                continue;
+            };
+            self.text.line("switch (back) {");
+            for call in rest {
+                let k = call.index();
+                self.text.line(format!("case {k}: goto back{k};"));
+            }
+            self.text
+                .line(format!("default: goto back{};", last.index()));
+            self.text.line("}");
+        }
+    }
+}
