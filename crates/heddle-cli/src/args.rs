@@ -67,7 +67,9 @@ Examples:
 const COMPILE_EXAMPLES: &str = "\
 Examples:
   heddle compile model.onnx --emit ir
-  heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)";
+  heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)
+  heddle compile model.onnx --emit schedule
+  heddle compile model.onnx --emit source --target cuda -o model.cu";
 
 const BENCH_EXAMPLES: &str = "\
 A run is timed from the call to its results in memory; reading the model, compiling and the first runs are not in it. \
@@ -287,6 +289,8 @@ pub enum TargetArg {
 pub enum Emit {
     /// The graph IR in text form.
     Ir,
+    /// What each unit runs, and where units wait for each other; proven sound by the verifier.
+    Schedule,
     /// The program's text in the target's language.
     Source,
 }

@@ -41,3 +41,15 @@ fn attention_by_head_needs_none() {
     let (_, aligned) = shapes(include_str!("programs/attention.heddle"));
     assert_eq!(aligned.matches('s').count(), 0, "{aligned}");
 }
+
+#[test]
+fn a_last_share_may_be_smaller() {
+    // The 3797 columns are dealt out in the parts in which the extreme is looked for.
+    let (_, aligned) = shapes(
+        "fn @main(%x: f32[1,32], %w: f32[32,3797]) -> (%y: i64[1]) {
+           %y = arg_reduce(dot(%x, %w), kind=max, axis=1)
+           return %y
+         }",
+    );
+    assert!(aligned.starts_with("rr"), "{aligned}");
+}

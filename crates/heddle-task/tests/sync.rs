@@ -119,3 +119,22 @@ fn branches_join_what_may_have_been_written() {
     );
     assert_eq!(shape(&program.body), "[r|r]srr");
 }
+
+#[test]
+fn what_the_first_iteration_waits_for_is_waited_for_before_the_loop() {
+    let program = scheduled(
+        "fn @main(%x: f32[n,64], %z: f32[64], %k: i64[]) -> (%y: f32[64]) {
+           %e = exp(mul(%x, %x))
+           %p = reduce(%e, kind=max, axes=[1], keep=true)
+           %y = loop trip %k carry (%c: f32[64] = %z) {
+             %s = reduce(div(%e, %p), kind=sum, axes=[0], keep=false)
+             continue carry mul(add(%c, %s), 0.5)
+           }
+           return %y
+         }",
+    );
+    let text = shape(&program.body);
+    let (before, body) = text.split_once('(').expect("a loop");
+    assert!(before.contains('s'), "{text}");
+    assert!(!body.contains('s'), "{text}");
+}

@@ -8,7 +8,7 @@ use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
-use heddle_task::LowerError;
+use heddle_task::{LowerError, ScheduleError};
 
 use crate::draw::DrawError;
 use crate::inputs::InputError;
@@ -61,6 +61,9 @@ pub enum Error {
     /// The model has no compiled form.
     #[error("there is no source: {0}")]
     Lower(#[from] LowerError),
+    /// The verifier found a fault in a schedule.
+    #[error("the schedule is not sound: {0}")]
+    Schedule(#[from] ScheduleError),
     /// The emitted program could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -117,7 +120,7 @@ impl Error {
             },
             Error::Build(_) => ErrorKind::Io,
             Error::Compiled { error, .. } => compiled_kind(error),
-            Error::Internal(_) => ErrorKind::Internal,
+            Error::Schedule(_) | Error::Internal(_) => ErrorKind::Internal,
         }
     }
 
@@ -137,7 +140,9 @@ impl Error {
             Error::Import(error) => error.hint(),
             Error::Run(error) => error.hint().map(str::to_string),
             Error::Text { error, .. } => error.hint.clone(),
-            Error::Internal(_) => Some("this is a bug in Heddle; please report it".into()),
+            Error::Schedule(_) | Error::Internal(_) => {
+                Some("this is a bug in Heddle; please report it".into())
+            }
             _ => None,
         }
     }

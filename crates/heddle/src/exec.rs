@@ -152,15 +152,40 @@ pub enum Target {
 ///
 /// [`Error::Lower`] names the node that has no compiled form.
 pub fn source(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
+    let (program, _) = scheduled(model, options, target)?;
+    let dialect = match target {
+        Target::Cpu => &heddle_emit::C,
+        Target::Cuda => &heddle_emit::CUDA,
+    };
+    Ok(heddle_emit::write(&program, dialect).source)
+}
+
+/// The schedule of a model's program for a target, as text for people, once the verifier has proven it sound.
+///
+/// # Errors
+///
+/// [`Error::Lower`] names the node that has no compiled form, [`Error::Schedule`] what the verifier found.
+pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
+    let (program, device) = scheduled(model, options, target)?;
+    heddle_task::verify_schedule(&program, &device)?;
+    Ok(heddle_task::print(&program, &device))
+}
+
+/// A model's program for a target, with the device that it is scheduled for.
+fn scheduled(
+    model: &Model,
+    options: &CompileOptions,
+    target: Target,
+) -> Result<(heddle_task::UProgram, heddle_task::Device), Error> {
     let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let (dialect, device) = match target {
-        Target::Cpu => (&heddle_emit::C, heddle_task::Device::cpu(threads)),
-        Target::Cuda => (&heddle_emit::CUDA, heddle_task::Device::gpu()),
+    let device = match target {
+        Target::Cpu => heddle_task::Device::cpu(threads),
+        Target::Cuda => heddle_task::Device::gpu(),
     };
     let (module, mut passes) = optimized(model, options)?;
     let transformed = transformed(&module, options, &mut passes)?;
     let program = on_large_stack(|| cpu::schedule(&transformed, &device))?;
-    Ok(heddle_emit::write(&program, dialect).source)
+    Ok((program, device))
 }
 
 /// Compiles a model: optimises the graph and prepares it for the device.

@@ -26,7 +26,7 @@ pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use error::{Error, ErrorKind};
 pub use exec::{
     CompileOptions, Device, Executable, Inputs, Interpreted, Outputs, PassTimes, Report, Run,
-    RunOptions, Target, compile, source,
+    RunOptions, Target, compile, schedule, source,
 };
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};

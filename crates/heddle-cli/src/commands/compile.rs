@@ -19,16 +19,20 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         optimize: !args.no_opt,
         ..Default::default()
     };
+    let target = match args.target {
+        TargetArg::Cpu => Target::Cpu,
+        TargetArg::Cuda => Target::Cuda,
+    };
     match args.emit {
         Emit::Ir => {
             let program = heddle::compile(&model, &options)?;
             write_ir(program.module(), args.output.as_deref())
         }
+        Emit::Schedule => {
+            let schedule = heddle::schedule(&model, &options, target)?;
+            write_text(&schedule, args.output.as_deref())
+        }
         Emit::Source => {
-            let target = match args.target {
-                TargetArg::Cpu => Target::Cpu,
-                TargetArg::Cuda => Target::Cuda,
-            };
             let source = heddle::source(&model, &options, target)?;
             write_text(&source, args.output.as_deref())
         }

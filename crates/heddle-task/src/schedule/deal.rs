@@ -2,7 +2,7 @@
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{Operator, Share, Split, UProgram};
-use crate::schedule::linear::{Linear, Monomial, range};
+use crate::schedule::linear::{Linear, Monomial, bound};
 
 /// Which unit touches which element of a buffer. Two accesses that have the same deal touch an element on the same unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,13 @@ impl Deal {
         let each = inner.over(linear.factor(program, local)?)?.as_int()?;
         let count = count.times(&Monomial::new(each))?;
         let size = Monomial::of(program, size)?;
-        if each < 1 || size.over(&count).is_none() {
+        if each < 1 {
+            return None;
+        }
+        // The last place may be smaller than the others.
+        let filled = size.as_int().zip(count.as_int());
+        let fits = filled.is_some_and(|(size, count)| size <= count && count - size < each);
+        if !fits && size.over(&count).is_none() {
             return None;
         }
         let constant = program.pool.int(count.constant);
@@ -59,7 +65,7 @@ impl Deal {
             .sizes
             .iter()
             .fold(constant, |p, &s| program.pool.product(p, s));
-        let period = if size == count {
+        let period = if fits || size == count {
             op.axes[axis].1
         } else {
             period
@@ -87,21 +93,25 @@ fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Op
         return None;
     }
     let (mut low, mut rest) = (vec![], 0i64);
+    let mut rounds = split.period != op.axes[split.axis].1;
     for (factor, atom) in &linear.terms {
-        if atom.is_some_and(|a| program.pool[a] == Expr::Local(local))
-            || factor.over(&whole).is_some()
-        {
+        if atom.is_some_and(|a| program.pool[a] == Expr::Local(local)) {
+            continue;
+        }
+        if factor.over(&whole).is_some() {
+            rounds = true;
             continue;
         }
         match atom {
             Some(atom) => {
-                let size = Monomial::of(program, range(program, op, *atom)?)?;
+                let size = bound(program, op, *atom)?;
                 low.push((factor.clone(), size));
             }
             None => {
                 let constant = factor.as_int()?;
                 // Of a constant only what is left after whole rounds counts.
                 let round = whole.as_int().unwrap_or(i64::MAX);
+                rounds |= !(0..round).contains(&constant);
                 rest = rest.checked_add(constant.checked_rem_euclid(round)?)?;
             }
         }
@@ -109,9 +119,12 @@ fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Op
     if !below(low, rest, &inner) {
         return None;
     }
-    // Shares in grains are shares of places that are larger.
+    // Shares in grains are shares of places that are larger; where there is one round, the last of them may be smaller.
     let shares = Monomial::new(split.grain);
-    Some(match (inner.times(&shares), count.over(&shares)) {
+    let rounded = |n: i64| Some(Monomial::new(n.checked_add(split.grain - 1)? / split.grain));
+    let grains = count.over(&shares);
+    let grains = grains.or_else(|| count.as_int().filter(|_| !rounds).and_then(rounded));
+    Some(match (inner.times(&shares), grains) {
         (Some(inner), Some(count)) => Deal::Places {
             inner,
             count,

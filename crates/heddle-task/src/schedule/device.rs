@@ -142,6 +142,8 @@ pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
     match program.pool[size] {
         Expr::Num(DType::I64, bits) => bits as i64 as f64,
         Expr::Local(l) if program.locals[l].kind == LocalKind::Size => UNKNOWN_SIZE,
+        // What is left of a size is most at first.
+        Expr::Local(l) if program.locals[l].kind == LocalKind::Axis => 0.0,
         Expr::Binary(op, DType::I64, a, b) => {
             let (a, b) = (estimate(program, a), estimate(program, b));
             match op {

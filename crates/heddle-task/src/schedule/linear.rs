@@ -144,8 +144,18 @@ impl Linear {
     }
 }
 
+/// The most values that an atom may have, from 0 on, where that is known and fixed.
+pub fn bound(program: &UProgram, op: &Operator, atom: ExprId) -> Option<Monomial> {
+    let size = range(program, op, atom)?;
+    let either = |a, b| Monomial::of(program, a).or_else(|| Monomial::of(program, b));
+    match program.pool[size] {
+        Expr::Binary(BinaryOp::Min, DType::I64, a, b) if !is_fixed(program, size) => either(a, b),
+        _ => Monomial::of(program, size),
+    }
+}
+
 /// The number of values that an atom may have, from 0 on, where that is known.
-pub fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
+fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
     match program.pool[atom] {
         Expr::Local(l) => {
             let mut axes = op.axes.iter().chain(op.body.axes());

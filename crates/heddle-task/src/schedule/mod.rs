@@ -9,7 +9,7 @@ mod linear;
 mod place_syncs;
 mod procedures;
 
-pub use align_splits::align_splits;
+pub use align_splits::{align_splits, total};
 pub use device::Device;
 pub use place_syncs::place_syncs;
 

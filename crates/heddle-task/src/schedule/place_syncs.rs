@@ -111,17 +111,7 @@ impl Walk<'_> {
                     name,
                 } => {
                     self.every_unit_reads(&mut out, trip.as_slice());
-                    let mut head = self.state.clone();
-                    let body = loop {
-                        self.state = head.clone();
-                        let placed = self.block(body);
-                        let next = head.join(&self.state);
-                        if next == head {
-                            break placed;
-                        }
-                        head = next;
-                    };
-                    self.state = head;
+                    let body = self.repeated(&mut out, body);
                     let (iteration, trip, cond) = (*iteration, *trip, *cond);
                     out.push(Stmt::Loop {
                         iteration,
@@ -159,6 +149,50 @@ impl Walk<'_> {
             }
         }
         out
+    }
+
+    /// The body of a loop. What only the first iteration waits for is waited for before the loop.
+    fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
+        let before = self.state.clone();
+        let placed = self.fixpoint(body);
+        if count_syncs(&placed) == 0 || before == State::default() {
+            return placed;
+        }
+        let after = std::mem::take(&mut self.state);
+        let least = count_syncs(&self.fixpoint(body));
+        if least >= count_syncs(&placed) {
+            self.state = after;
+            return placed;
+        }
+        let (all, first) = (Units::All, Units::One(0));
+        for (from, to) in [(first, all), (all, first)] {
+            self.state = before.clone();
+            let mut prefix = vec![];
+            self.sync(&mut prefix, Sync::Wait { from, to });
+            let body = self.fixpoint(body);
+            if count_syncs(&body) == least {
+                out.append(&mut prefix);
+                return body;
+            }
+        }
+        self.state = before;
+        self.sync(out, Sync::ALL);
+        self.fixpoint(body)
+    }
+
+    /// Walks a loop's body until what is known at its head covers its back edge.
+    fn fixpoint(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let mut head = self.state.clone();
+        loop {
+            self.state = head.clone();
+            let placed = self.block(body);
+            let next = head.join(&self.state);
+            if next == head {
+                self.state = head;
+                return placed;
+            }
+            head = next;
+        }
     }
 
     fn operator(&self, id: OperatorId) -> Vec<Coming> {
@@ -291,6 +325,19 @@ impl Pending {
             }
         }
     }
+}
+
+/// How many waits for other units there are, each loop's and branch's as often as written.
+fn count_syncs(stmts: &[Stmt]) -> usize {
+    let count = |stmt: &Stmt| match stmt {
+        Stmt::Sync(Sync::Wait { .. }) => 1,
+        Stmt::Loop { body, .. } => count_syncs(body),
+        Stmt::If {
+            then, otherwise, ..
+        } => count_syncs(then) + count_syncs(otherwise),
+        _ => 0,
+    };
+    stmts.iter().map(count).sum()
 }
 
 /// Adds an access to others of the same buffer. Of two that are alike, units know only what they know of both.

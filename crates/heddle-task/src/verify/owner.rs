@@ -25,6 +25,8 @@ pub enum Owner {
         count: Polynomial,
         /// Of what shares are multiples.
         grain: i64,
+        /// Whether all offsets are below `inner * count`.
+        single: bool,
     },
 }
 
@@ -43,29 +45,46 @@ impl Owner {
             (Owner::One(a), Owner::One(b)) => a == b,
             (
                 Owner::Place {
-                    inner: i,
-                    count: c,
-                    grain: g,
+                    inner,
+                    count,
+                    grain,
+                    ..
                 },
                 Owner::Place {
-                    inner: j,
-                    count: d,
-                    grain: h,
+                    inner: other_inner,
+                    count: other_count,
+                    grain: other_grain,
+                    ..
                 },
             ) => {
-                let whole = |inner: &Polynomial, count| inner.times(count);
-                let step = |inner: &Polynomial, grain| inner.times(&Polynomial::constant(grain));
-                let full =
-                    |count: &Polynomial, grain| count.is_multiple(&Polynomial::constant(grain));
-                // Shares of full grains are shares of places of that size.
-                (i, c, g) == (j, d, h)
-                    || (whole(i, c).is_some() && whole(i, c) == whole(j, d))
-                        && (step(i, *g).is_some() && step(i, *g) == step(j, *h))
-                        && full(c, *g)
-                        && full(d, *h)
+                let alike = (inner, count, grain) == (other_inner, other_count, other_grain);
+                alike || self.grains().is_some() && self.grains() == other.grains()
             }
             _ => false,
         }
+    }
+
+    /// Shares of whole grains are shares of larger places: how many elements those have, and how many there are. Where no
+    /// offset comes to a second round, the last of them may be smaller than the others.
+    fn grains(&self) -> Option<(Polynomial, Polynomial)> {
+        let Owner::Place {
+            inner,
+            count,
+            grain,
+            single,
+        } = self
+        else {
+            return None;
+        };
+        let step = inner.times(&Polynomial::constant(*grain))?;
+        let grains = match count.as_constant() {
+            Some(n) if n % grain == 0 || *single => {
+                Polynomial::constant(n.checked_add(grain - 1)? / grain)
+            }
+            None if *grain == 1 => count.clone(),
+            _ => return None,
+        };
+        Some((step, grains))
     }
 }
 
@@ -107,19 +126,27 @@ fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Opt
     let count = Polynomial::of(program, split.period)?;
     let whole = inner.times(&count)?;
     let (mut least, mut most) = (Polynomial::default(), Polynomial::default());
+    let mut single = split.period == op.axes[split.axis].1;
     for (&atom, factor) in sum.moving.iter().filter(|m| !is_axis(*m.0)) {
         if program.locals_of(atom).contains(&axis) {
             return None;
         }
         if factor.is_multiple(&whole) {
+            single = false;
             continue;
         }
-        let last = Polynomial::of(program, values_of(program, op, atom)?)?;
+        let last = at_most(program, values_of(program, op, atom)?)?;
         let last = last.plus(&Polynomial::constant(1), -1)?;
         if !factor.is_nonnegative() {
             return None;
         }
         most = most.plus(&factor.times(&last)?, 1)?;
+    }
+    single &= sum.still == Polynomial::default() || sum.still.as_constant().is_some();
+    if let Some(still) = sum.still.as_constant() {
+        single &= whole
+            .as_constant()
+            .is_none_or(|whole| (0..whole).contains(&still));
     }
     if !sum.still.is_multiple(&whole) {
         let still = match (sum.still.as_constant(), whole.as_constant()) {
@@ -134,6 +161,7 @@ fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Opt
         inner,
         count,
         grain: split.grain,
+        single,
     })
 }
 
@@ -178,6 +206,17 @@ fn values_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> 
         }
         _ => None,
     }
+}
+
+/// A fixed size that another one does not exceed.
+fn at_most(program: &UProgram, size: ExprId) -> Option<Polynomial> {
+    let fixed = Polynomial::of(program, size);
+    fixed.or_else(|| match program.pool[size] {
+        Expr::Binary(BinaryOp::Min, DType::I64, a, b) => {
+            Polynomial::of(program, a).or_else(|| Polynomial::of(program, b))
+        }
+        _ => None,
+    })
 }
 
 impl Sum {
