@@ -10,6 +10,7 @@ mod bind_sizes;
 mod bounds;
 mod callgraph;
 mod canonicalize;
+mod components;
 mod effects;
 mod facts;
 mod fold_constants;
@@ -37,6 +38,6 @@ pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use stats::Stats;
 pub use transform::{
-    LevelOptions, TRANSFORMATIONS, TransformOptions, find_transformation, hoist_invariant,
-    level_recursion, transform,
+    CostModel, LevelOptions, TRANSFORMATIONS, TransformOptions, distribute_loops,
+    distribute_loops_by, find_transformation, hoist_invariant, level_recursion, transform,
 };

@@ -7,7 +7,9 @@ mod common;
 use common::{same_outcome, variable};
 use heddle_gen::{Config, generate};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{TRANSFORMATIONS, TransformOptions, optimize, transform};
+use heddle_opt::{
+    CostModel, TRANSFORMATIONS, TransformOptions, distribute_loops_by, optimize, transform,
+};
 
 #[test]
 fn transformations_keep_results() {
@@ -41,6 +43,18 @@ fn try_seed(seed: u64) {
             let stats = (pass.run)(&mut module);
             check(&module, pass.name, &stats.rejected);
         }
+    }
+    for chunk in [64.0, 1e9] {
+        let costs = CostModel {
+            flops: f64::INFINITY,
+            arrays: f64::INFINITY,
+            step: 0.0,
+            chunk,
+            ..CostModel::default()
+        };
+        let mut module = optimized.clone();
+        let stats = distribute_loops_by(&mut module, &costs);
+        check(&module, "distribute_loops_by", &stats.rejected);
     }
     let mut module = optimized;
     let report = transform(&mut module, &TransformOptions::default());

@@ -4,8 +4,12 @@
 //! stays the oracle of what they do. Each decides by an estimate of costs whether it pays, has a name by which it can be left out,
 //! and keeps results up to rounding.
 
+mod cost;
+mod distribute_loops;
 mod hoist_invariant;
 mod level_recursion;
+mod loops;
+mod rebuild;
 mod safe;
 
 use std::time::Instant;
@@ -14,6 +18,8 @@ use heddle_ir::Module;
 
 use crate::pipeline::{Pass, Report};
 
+pub use cost::CostModel;
+pub use distribute_loops::{distribute_loops, distribute_loops_by};
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
 
@@ -28,6 +34,11 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "hoist_invariant",
         run: hoist_invariant,
         about: "compute once what is the same in every iteration of a loop",
+    },
+    Pass {
+        name: "distribute_loops",
+        run: distribute_loops,
+        about: "split loops so that contractions run for all iterations at once",
     },
 ];
 

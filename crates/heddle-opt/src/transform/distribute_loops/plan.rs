@@ -1,0 +1,370 @@
+//! Decides which loops one loop becomes.
+
+use std::collections::{HashMap, HashSet};
+
+use heddle_ir::{Function, Inst, InstData, Op, Region, Value};
+
+use crate::components::strongly_connected;
+use crate::transform::cost::CostModel;
+use crate::transform::loops::Loop;
+use crate::transform::safe::cannot_fail;
+
+/// Where an instruction of the body is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It is cheap and depends on the iteration and on what is outside only: wherever it is needed.
+    Free,
+    /// In the iterations of the loop of this stage.
+    Step(usize),
+    /// For all iterations at once, before the loop of this stage.
+    Batch(usize),
+}
+
+/// The stages that a loop is distributed over.
+#[derive(Debug)]
+pub struct Plan {
+    /// Indexed as the body's instructions are.
+    pub modes: Vec<Mode>,
+    /// The stage of the loop that carries each carried value.
+    pub carried: Vec<usize>,
+    /// How many stages there are.
+    pub stages: usize,
+    /// How many contractions are evaluated for all iterations at once.
+    pub contractions: usize,
+    /// Bytes that one iteration adds to the arrays between stages.
+    pub row: f64,
+}
+
+/// What the body's values depend on.
+pub struct Body<'a> {
+    pub func: &'a Function,
+    /// The loop.
+    pub inst: Inst,
+    pub parts: Loop,
+    pub insts: &'a [Inst],
+    /// The node that makes a value: an instruction by its index, or a carried value behind them.
+    node: HashMap<Value, usize>,
+    /// What each instruction uses, also in its regions, of the body's values and from outside.
+    pub uses: Vec<Vec<Value>>,
+}
+
+impl<'a> Body<'a> {
+    /// Looks at the body of a loop.
+    pub fn of(func: &'a Function, inst: Inst, parts: Loop) -> Self {
+        let insts = &func.regions[parts.body].insts;
+        let mut node = HashMap::new();
+        for (i, &inst) in insts.iter().enumerate() {
+            node.extend(func.insts[inst].results.iter().map(|&v| (v, i)));
+        }
+        let params = parts.params.iter().enumerate();
+        node.extend(params.map(|(j, &v)| (v, insts.len() + j)));
+        let uses = insts.iter().map(|&inst| {
+            let mut all = func.insts[inst].args.clone();
+            for &region in &func.insts[inst].regions {
+                used_in(func, region, &mut all);
+            }
+            all
+        });
+        Self {
+            func,
+            inst,
+            parts,
+            insts,
+            uses: uses.collect(),
+            node,
+        }
+    }
+
+    /// The instruction that makes a value of the body, by its index.
+    pub fn maker(&self, value: Value) -> Option<usize> {
+        self.node
+            .get(&value)
+            .copied()
+            .filter(|n| *n < self.insts.len())
+    }
+
+    /// The carried value that a parameter is.
+    pub fn carried(&self, value: Value) -> Option<usize> {
+        self.node.get(&value)?.checked_sub(self.insts.len())
+    }
+
+    fn data(&self, i: usize) -> &'a InstData {
+        &self.func.insts[self.insts[i]]
+    }
+
+    fn nodes(&self, i: usize) -> impl Iterator<Item = usize> + '_ {
+        self.uses[i]
+            .iter()
+            .filter_map(|v| self.node.get(v).copied())
+    }
+}
+
+fn used_in(func: &Function, region: Region, all: &mut Vec<Value>) {
+    let data = &func.regions[region];
+    all.extend(&data.yields);
+    for &inst in &data.insts {
+        all.extend(&func.insts[inst].args);
+        for &inner in &func.insts[inst].regions {
+            used_in(func, inner, all);
+        }
+    }
+}
+
+/// Distributes a body over stages, if that pays. `refused` are instructions that cannot be evaluated for all iterations at
+/// once; `begins`: there is at least one iteration; `trips`: how many there are, about.
+pub fn plan(
+    body: &Body,
+    refused: &HashSet<Inst>,
+    begins: bool,
+    trips: f64,
+    costs: &CostModel,
+) -> Option<Plan> {
+    let mut planner = Planner {
+        body,
+        refused,
+        begins,
+        trips,
+        costs,
+        modes: vec![Mode::Free; body.insts.len()],
+        carried: vec![0; body.parts.params.len()],
+        roots: vec![],
+    };
+    planner.stage();
+    planner.prune();
+    planner.finish()
+}
+
+struct Planner<'a> {
+    body: &'a Body<'a>,
+    refused: &'a HashSet<Inst>,
+    begins: bool,
+    trips: f64,
+    costs: &'a CostModel,
+    modes: Vec<Mode>,
+    carried: Vec<usize>,
+    /// Contractions for all iterations at once, and what each saves in an iteration.
+    roots: Vec<(usize, f64)>,
+}
+
+impl Planner<'_> {
+    /// Goes through the components of the dependence graph and gives each its stage.
+    fn stage(&mut self) {
+        let count = self.body.insts.len();
+        let mut edges: Vec<Vec<usize>> = (0..count).map(|i| self.body.nodes(i).collect()).collect();
+        let next = self.body.parts.next.iter();
+        edges.extend(next.map(|v| self.body.node.get(v).copied().into_iter().collect()));
+        for component in strongly_connected(&edges) {
+            let cyclic = component.len() > 1 || component[0] >= count;
+            if !cyclic {
+                let i = component[0];
+                self.modes[i] = self.mode(i);
+                continue;
+            }
+            let inside: HashSet<usize> = component.iter().copied().collect();
+            let from = component.iter().flat_map(|n| &edges[*n]);
+            let from = from.filter(|n| !inside.contains(n));
+            let stage = from.map(|n| self.stage_of(*n)).max().unwrap_or(0);
+            for n in component {
+                match n.checked_sub(count) {
+                    Some(j) => self.carried[j] = stage,
+                    None => self.modes[n] = Mode::Step(stage),
+                }
+            }
+        }
+    }
+
+    fn mode_of(&self, node: usize) -> Mode {
+        match node.checked_sub(self.modes.len()) {
+            Some(j) => Mode::Step(self.carried[j]),
+            None => self.modes[node],
+        }
+    }
+
+    fn stage_of(&self, node: usize) -> usize {
+        match self.mode_of(node) {
+            Mode::Free => 0,
+            Mode::Step(s) | Mode::Batch(s) => s,
+        }
+    }
+
+    /// Where an instruction goes that is in no cycle.
+    fn mode(&mut self, i: usize) -> Mode {
+        let modes: Vec<Mode> = self.body.nodes(i).map(|n| self.mode_of(n)).collect();
+        let stage = self
+            .body
+            .nodes(i)
+            .map(|n| self.stage_of(n))
+            .max()
+            .unwrap_or(0);
+        let batches = self.may_batch(i);
+        let light = is_light(&self.body.data(i).op);
+        let saved = self.saved(i);
+        if batches && saved > 0.0 {
+            self.roots.push((i, saved));
+            // What the loop of a stage computes is there for all iterations when the next stage begins.
+            let after = |m: &Mode| match m {
+                Mode::Free => 0,
+                Mode::Step(s) => s + 1,
+                Mode::Batch(s) => *s,
+            };
+            return Mode::Batch(modes.iter().map(after).max().unwrap_or(0));
+        }
+        if light && batches {
+            if modes.iter().all(|m| *m == Mode::Free) {
+                return Mode::Free;
+            }
+            if !modes.contains(&Mode::Step(stage)) {
+                return Mode::Batch(stage);
+            }
+        }
+        Mode::Step(stage)
+    }
+
+    /// Whether an instruction may be evaluated for all iterations at once, as far as can be seen without trying.
+    fn may_batch(&self, i: usize) -> bool {
+        let inst = self.body.insts[i];
+        let data = self.body.data(i);
+        let by_iteration = data.args.get(1) == Some(&self.body.parts.iteration);
+        let looks_up = matches!(data.op, Op::Gather { .. }) && by_iteration;
+        let safe = self.begins || looks_up || cannot_fail(self.body.func, inst);
+        let light = is_light(&data.op) || matches!(data.op, Op::Dot | Op::Conv { .. });
+        light && safe && !self.refused.contains(&inst)
+    }
+
+    /// What evaluating a contraction with a weight for all iterations at once saves in an iteration, in nanoseconds.
+    fn saved(&self, i: usize) -> f64 {
+        let data = self.body.data(i);
+        let (func, costs) = (self.body.func, self.costs);
+        let flops = costs.contraction(func, data);
+        let outside =
+            |v: &Value| *v != self.body.parts.iteration && !self.body.node.contains_key(v);
+        let [x, w] = [data.args.first(), data.args.get(1)];
+        let (Some(x), Some(w)) = (x, w) else {
+            return 0.0;
+        };
+        if flops == 0.0 || outside(x) || !outside(w) {
+            return 0.0;
+        }
+        let work = flops / costs.flops;
+        let weight = costs.bytes(func.ty(*w)) / costs.weights;
+        let arrays = costs.bytes(func.ty(*x)) + costs.bytes(func.ty(data.results[0]));
+        let alone = work.max(weight);
+        let together = work.max(weight / self.trips) + 2.0 * arrays / costs.arrays;
+        alone - together
+    }
+
+    /// Takes back from the batches what no batch needs and what the loops compute as well.
+    fn prune(&mut self) {
+        let mut needed = vec![false; self.modes.len()];
+        for &(i, _) in &self.roots {
+            needed[i] = true;
+        }
+        for i in (0..self.modes.len()).rev() {
+            if let Mode::Batch(stage) = self.modes[i] {
+                if !needed[i] && !self.shrinks(i) {
+                    self.modes[i] = Mode::Step(stage);
+                    continue;
+                }
+                for n in self.body.nodes(i).filter(|n| *n < self.modes.len()) {
+                    needed[n] = true;
+                }
+            }
+        }
+    }
+
+    /// Whether reading an elementwise result is not dearer than reading what it is computed from.
+    fn shrinks(&self, i: usize) -> bool {
+        let data = self.body.data(i);
+        let elementwise = matches!(
+            data.op,
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast { .. }
+        );
+        let bytes = |v: &Value| self.costs.bytes(self.body.func.ty(*v));
+        let batched = |v: &&Value| {
+            let maker = self.body.maker(**v);
+            maker.is_some_and(|n| matches!(self.modes[n], Mode::Batch(_)))
+        };
+        let read: f64 = data.args.iter().filter(batched).map(bytes).sum();
+        elementwise && bytes(&data.results[0]) <= read
+    }
+
+    fn finish(self) -> Option<Plan> {
+        if self.roots.is_empty() {
+            return None;
+        }
+        let stage = |m: &Mode| match m {
+            Mode::Free => 0,
+            Mode::Step(s) | Mode::Batch(s) => *s,
+        };
+        let steps = self.modes.iter().filter(|m| matches!(m, Mode::Step(_)));
+        let mut loops: Vec<usize> = steps
+            .map(stage)
+            .chain(self.carried.iter().copied())
+            .collect();
+        loops.sort();
+        loops.dedup();
+        let last = self
+            .modes
+            .iter()
+            .map(stage)
+            .chain(loops.last().copied())
+            .max();
+        let row = self.row();
+        let saved: f64 = self.roots.iter().map(|r| r.1).sum();
+        let extra = loops.len().saturating_sub(1) as f64 * self.costs.step;
+        (saved > extra).then_some(Plan {
+            stages: last.unwrap_or(0) + 1,
+            contractions: self.roots.len(),
+            modes: self.modes,
+            carried: self.carried,
+            row,
+        })
+    }
+
+    /// Bytes that an iteration adds to what one stage leaves to another.
+    fn row(&self) -> f64 {
+        let mut crossing: HashSet<Value> = HashSet::new();
+        let mut read = |value: &Value, reader: Mode| {
+            let Some(&maker) = self.body.node.get(value) else {
+                return;
+            };
+            match (self.mode_of(maker), reader) {
+                (Mode::Free, _) | (Mode::Batch(_), Mode::Batch(_) | Mode::Free) => {}
+                (maker, reader) if maker == reader => {}
+                _ => drop(crossing.insert(*value)),
+            }
+        };
+        for (i, &mode) in self.modes.iter().enumerate() {
+            self.body.uses[i].iter().for_each(|v| read(v, mode));
+        }
+        for (value, &stage) in self.body.parts.next.iter().zip(&self.carried) {
+            read(value, Mode::Step(stage));
+        }
+        let bytes = |v: &Value| self.costs.bytes(self.body.func.ty(*v));
+        crossing.iter().map(bytes).sum()
+    }
+}
+
+/// Ops that cost next to nothing for each element, and that batches know.
+fn is_light(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Cast { .. }
+            | Op::Bitcast { .. }
+            | Op::Shape
+            | Op::Reshape
+            | Op::Transpose { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Broadcast
+            | Op::Slice { .. }
+            | Op::Concat { .. }
+            | Op::Pad { .. }
+            | Op::Gather { .. }
+    )
+}

@@ -1,0 +1,373 @@
+//! Builds the stages of a distributed loop for a number of consecutive iterations.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Dim, Inst, Loc, Op, Type, Value};
+
+use super::plan::{Body, Mode, Plan};
+use super::{Distribution, Stop};
+use crate::batch::{Batch, Lane};
+use crate::shorthand::Shorthand;
+use crate::transform::rebuild::Rebuild;
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// Consecutive iterations.
+pub struct Span<'p, 'a> {
+    pub body: &'p Body<'a>,
+    pub plan: &'p Plan,
+    /// How many there are, `i64[]`.
+    pub count: Value,
+    /// The same as a size.
+    pub dim: Dim,
+}
+
+/// Which iterations of the loop they are.
+pub enum Place {
+    /// All.
+    Whole,
+    /// Those of one chunk of many.
+    Chunk {
+        /// Which chunk, once inside the loop over chunks.
+        index: Option<Value>,
+        /// How many chunks there are.
+        chunks: Value,
+        /// How many iterations they have together.
+        done: Value,
+    },
+    /// Those after the chunks.
+    Rest {
+        /// How many iterations the chunks have together.
+        done: Value,
+        /// How many there are in all.
+        end: Value,
+    },
+}
+
+impl<'a> Span<'_, 'a> {
+    /// For elements of arrays that are looked up by the iteration: those of all iterations in order, and before a
+    /// loop over chunks those of all chunks.
+    pub fn views(&self, rebuild: &mut Rebuild<'a>, place: &Place) -> Result<HashMap<Inst, Value>> {
+        let mut views = HashMap::new();
+        let func = self.body.func;
+        for &inst in self.body.insts {
+            let data = &func.insts[inst];
+            let Op::Gather { axis } = data.op else {
+                continue;
+            };
+            let [x, index] = data.args[..] else { continue };
+            let Some(&x) = rebuild.values.get(&x) else {
+                continue;
+            };
+            if index == self.body.parts.iteration
+                && let Some(view) = self.view(rebuild, place, x, axis)?
+            {
+                views.insert(inst, view);
+            }
+        }
+        Ok(views)
+    }
+
+    fn view(
+        &self,
+        rebuild: &mut Rebuild<'a>,
+        place: &Place,
+        x: Value,
+        axis: usize,
+    ) -> Result<Option<Value>> {
+        let b = &mut rebuild.b;
+        let Some(rank) = b.rank(x) else {
+            return Ok(None);
+        };
+        let size = b.ty(x).as_tensor().and_then(|t| t.shape.as_ref());
+        let Some(size) = size.map(|s| s[axis].clone()) else {
+            return Ok(None);
+        };
+        let trip = self.body.parts.trip.map(|t| rebuild.values[&t]);
+        let trips = trip.and_then(|t| b.known(t)?.first().cloned());
+        let Some(trips) = trips else { return Ok(None) };
+        let inside = match (size.as_const(), trips.as_const()) {
+            (Some(size), Some(trips)) => trips <= size,
+            _ => size.equals(&trips),
+        };
+        if !inside {
+            return Ok(None);
+        }
+        let perm: Vec<usize> = std::iter::once(axis)
+            .chain((0..rank).filter(|a| *a != axis))
+            .collect();
+        let x = match axis {
+            0 => x,
+            _ => b.op1(Op::Transpose { perm }, &[x])?,
+        };
+        let (from, to) = match place {
+            Place::Whole => (None, self.count),
+            Place::Chunk { done, .. } => (None, *done),
+            Place::Rest { done, end } => (Some(*done), *end),
+        };
+        let rows = match (place, size.as_const()) {
+            (Place::Whole, _) if size.equals(&self.dim) => x,
+            (Place::Chunk { .. }, Some(n)) if b.known(to).is_some_and(|k| k[0].is(n)) => x,
+            _ => {
+                let from = match from {
+                    Some(from) => b.vector_of(from)?,
+                    None => b.i64s(&[0]),
+                };
+                let (to, step) = (b.vector_of(to)?, b.i64s(&[1]));
+                b.op1(Op::Slice { axes: vec![0] }, &[x, from, to, step])?
+            }
+        };
+        let Place::Chunk { chunks, .. } = place else {
+            return Ok(Some(self.of_rows(rebuild, rows)));
+        };
+        let b = &mut rebuild.b;
+        let front = [b.vector_of(*chunks)?, b.vector_of(self.count)?];
+        let rest = b.sizes(x, 1..rank)?;
+        let shape = b.join(&[front[0], front[1], rest])?;
+        Ok(Some(b.op1(Op::Reshape, &[rows, shape])?))
+    }
+
+    /// States that an array has one element for each iteration.
+    fn of_rows(&self, rebuild: &mut Rebuild<'a>, x: Value) -> Value {
+        if let Type::Tensor(mut t) = rebuild.b.ty(x).clone()
+            && let Some(shape) = &mut t.shape
+        {
+            shape[0] = self.dim.clone();
+            rebuild.state(x, &Type::Tensor(t));
+        }
+        x
+    }
+
+    /// Builds all stages in the region that is open. `first` is what the loop carries before these iterations. Gives
+    /// what it carries after them, and its stacked results for them.
+    pub fn build(
+        &self,
+        distribution: &mut Distribution,
+        rebuild: &mut Rebuild<'a>,
+        place: &Place,
+        views: &HashMap<Inst, Value>,
+        first: &[Value],
+    ) -> Result<(Vec<Value>, Vec<Value>)> {
+        let types = |ty: &Type| ty.clone();
+        rebuild.b.set_loc(self.loc());
+        let base = self.base(rebuild, place)?;
+        let iota = rebuild.b.iota(self.count)?;
+        let iota = self.of_rows(rebuild, iota);
+        let iterations = match base {
+            Some(base) => rebuild.b.binary(BinaryOp::Add, base, iota)?,
+            None => iota,
+        };
+        let mut batch = Batch::new(self.body.func, self.count, self.dim.clone(), &types);
+        let iteration = self.body.parts.iteration;
+        batch.lanes.insert(iteration, Lane::Rows(iterations));
+        let mut carried = first.to_vec();
+        let needed = self.needed_by_batches();
+        for stage in 0..self.plan.stages {
+            for (i, &inst) in self.body.insts.iter().enumerate() {
+                let mode = self.plan.modes[i];
+                let now = mode == Mode::Batch(stage);
+                if now || mode == Mode::Free && stage == 0 && needed.contains(&i) {
+                    self.batch(&mut batch, rebuild, place, views, inst)?;
+                }
+            }
+            let step = Step {
+                span: self,
+                stage,
+                base,
+            };
+            step.build(distribution, &mut batch, rebuild, &mut carried)?;
+        }
+        rebuild.b.set_loc(self.loc());
+        let mut stacked = vec![];
+        for &value in &self.body.parts.stacked {
+            let lane = batch.lanes.get(&value).copied();
+            let lane = lane.or_else(|| rebuild.values.get(&value).map(|v| Lane::Same(*v)));
+            stacked.push(batch.spread(&mut rebuild.b, lane.ok_or(Stop::Impossible)?)?);
+        }
+        Ok((carried, stacked))
+    }
+
+    /// Where the loop comes from.
+    fn loc(&self) -> Option<Arc<Loc>> {
+        self.body.func.insts[self.body.inst].loc.clone()
+    }
+
+    /// The number of the first iteration, unless it is 0.
+    fn base(&self, rebuild: &mut Rebuild, place: &Place) -> Result<Option<Value>> {
+        Ok(match place {
+            Place::Whole => None,
+            Place::Chunk { index, .. } => {
+                let index = index.ok_or(Stop::Impossible)?;
+                Some(rebuild.b.binary(BinaryOp::Mul, index, self.count)?)
+            }
+            Place::Rest { done, .. } => Some(*done),
+        })
+    }
+
+    /// Evaluates an instruction for all iterations.
+    fn batch(
+        &self,
+        batch: &mut Batch,
+        rebuild: &mut Rebuild<'a>,
+        place: &Place,
+        views: &HashMap<Inst, Value>,
+        inst: Inst,
+    ) -> Result<()> {
+        let data = &self.body.func.insts[inst];
+        if let Some(&view) = views.get(&inst) {
+            let rows = match place {
+                Place::Chunk { index, .. } => {
+                    let index = index.ok_or(Stop::Impossible)?;
+                    rebuild.b.gather(view, index)?
+                }
+                _ => view,
+            };
+            batch.lanes.insert(data.results[0], Lane::Rows(rows));
+            return Ok(());
+        }
+        for &arg in &data.args {
+            if let (None, Some(&outer)) = (batch.lanes.get(&arg), rebuild.values.get(&arg)) {
+                batch.lanes.insert(arg, Lane::Same(outer));
+            }
+        }
+        let done = batch.inst(&mut rebuild.b, inst);
+        done.map_err(|_| Stop::Refused(inst))
+    }
+
+    /// Free instructions, by their index, that batches and stacked results need.
+    fn needed_by_batches(&self) -> HashSet<usize> {
+        let modes = &self.plan.modes;
+        let batched = (0..modes.len()).filter(|i| matches!(modes[*i], Mode::Batch(_)));
+        let used = batched.flat_map(|i| self.body.uses[i].iter().copied());
+        let used = used.chain(self.body.parts.stacked.iter().copied());
+        self.free(used.collect())
+    }
+
+    /// Free instructions that these values depend on, themselves and through others.
+    fn free(&self, mut values: Vec<Value>) -> HashSet<usize> {
+        let mut found = HashSet::new();
+        while let Some(value) = values.pop() {
+            if let Some(i) = self.body.maker(value)
+                && self.plan.modes[i] == Mode::Free
+                && found.insert(i)
+            {
+                values.extend(&self.body.uses[i]);
+            }
+        }
+        found
+    }
+}
+
+/// The loop of one stage.
+struct Step<'s, 'p, 'a> {
+    span: &'s Span<'p, 'a>,
+    stage: usize,
+    base: Option<Value>,
+}
+
+impl<'a> Step<'_, '_, 'a> {
+    fn build(
+        &self,
+        distribution: &mut Distribution,
+        batch: &mut Batch,
+        rebuild: &mut Rebuild<'a>,
+        carried: &mut [Value],
+    ) -> Result<()> {
+        let (body, plan) = (self.span.body, self.span.plan);
+        let (func, parts) = (body.func, &body.parts);
+        let own: Vec<usize> = (0..carried.len())
+            .filter(|j| plan.carried[*j] == self.stage)
+            .collect();
+        let steps = |i: &usize| plan.modes[*i] == Mode::Step(self.stage);
+        let insts: BTreeSet<usize> = (0..body.insts.len()).filter(steps).collect();
+        if own.is_empty() && insts.is_empty() {
+            return Ok(());
+        }
+        let left = self.left_to_others(&own, &insts);
+        let used = insts.iter().flat_map(|i| body.uses[*i].iter().copied());
+        let used = used.chain(own.iter().map(|j| parts.next[*j]));
+        let used: Vec<Value> = used.collect();
+        let free = self.span.free(used.clone());
+        let evaluated: BTreeSet<usize> = insts
+            .union(&free.iter().copied().collect())
+            .copied()
+            .collect();
+
+        let types = own.iter().map(|j| func.ty(parts.params[*j]).clone());
+        let types: Vec<Type> = std::iter::once(Type::scalar(DType::I64))
+            .chain(types)
+            .collect();
+        let (_, params) = rebuild.b.begin_region(&types);
+        let outside = rebuild.values.clone();
+        for (&j, &param) in own.iter().zip(&params[1..]) {
+            rebuild.stands_for(parts.params[j], param);
+        }
+        let iteration = match self.base {
+            Some(base) => rebuild.b.binary(BinaryOp::Add, base, params[0])?,
+            None => params[0],
+        };
+        rebuild.stands_for(parts.iteration, iteration);
+        // What earlier stages left, for this iteration.
+        let reads = used.iter().chain(free.iter().flat_map(|i| &body.uses[*i]));
+        for &value in reads {
+            let here = match body.maker(value) {
+                Some(i) => evaluated.contains(&i),
+                None => rebuild.values.contains_key(&value),
+            };
+            let Some(&lane) = batch.lanes.get(&value).filter(|_| !here) else {
+                continue;
+            };
+            if rebuild.values.contains_key(&value) {
+                continue;
+            }
+            let element = match lane {
+                Lane::Rows(rows) => rebuild.b.gather(rows, params[0])?,
+                Lane::Same(same) => same,
+            };
+            rebuild.stands_for(value, element);
+        }
+        for &i in &evaluated {
+            let mut instead = |r: &mut Rebuild<'a>, inst| distribution.instead(r, inst);
+            rebuild.inst(body.insts[i], &mut instead)?;
+        }
+        let next = own.iter().map(|j| parts.next[*j]);
+        let yields: Vec<Value> = next.chain(left.iter().copied()).collect();
+        let yields = rebuild.all(&yields);
+        let region = rebuild.b.end_region(&yields);
+        rebuild.values = outside;
+        let inits: Vec<Value> = own.iter().map(|j| carried[*j]).collect();
+        rebuild.b.set_loc(self.span.loc());
+        let results = rebuild
+            .b
+            .loop_(Some(self.span.count), None, &inits, region)?;
+        for (&j, &result) in own.iter().zip(&results) {
+            carried[j] = result;
+        }
+        for (&value, &stack) in left.iter().zip(&results[own.len()..]) {
+            let stack = self.span.of_rows(rebuild, stack);
+            batch.lanes.insert(value, Lane::Rows(stack));
+        }
+        Ok(())
+    }
+
+    /// Values of this stage that others or the loop's stacked results read.
+    fn left_to_others(&self, own: &[usize], insts: &BTreeSet<usize>) -> Vec<Value> {
+        let (body, plan) = (self.span.body, self.span.plan);
+        let mine = |v: &Value| match (body.maker(*v), body.carried(*v)) {
+            (Some(i), _) => insts.contains(&i),
+            (_, Some(j)) => own.contains(&j),
+            _ => false,
+        };
+        let other = (0..body.insts.len()).filter(|i| plan.modes[*i] != Mode::Step(self.stage));
+        let read = other.flat_map(|i| body.uses[i].iter().copied());
+        let carried = body.parts.next.iter().zip(&plan.carried);
+        let carried = carried.filter(|(_, s)| **s != self.stage).map(|(v, _)| *v);
+        let read = read
+            .chain(carried)
+            .chain(body.parts.stacked.iter().copied());
+        let left: BTreeSet<Value> = read.filter(mine).collect();
+        left.into_iter().collect()
+    }
+}

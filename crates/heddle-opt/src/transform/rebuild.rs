@@ -1,0 +1,128 @@
+//! Builds a function anew, so that a transformation can build parts of it differently.
+
+use std::collections::HashMap;
+
+use heddle_ir::{FuncBuilder, Function, Inst, Module, Op, Region, Type, TypeError, Value};
+
+/// A copy of a function in the making.
+pub struct Rebuild<'a> {
+    pub module: &'a Module,
+    pub source: &'a Function,
+    pub b: FuncBuilder,
+    /// What values of the source are in the copy.
+    pub values: HashMap<Value, Value>,
+}
+
+/// A result of building.
+pub type Result<T> = std::result::Result<T, TypeError>;
+
+/// Builds an instruction in another way than copying it, and says so by `true`.
+pub type Instead<'i, 'a> = &'i mut dyn FnMut(&mut Rebuild<'a>, Inst) -> Result<bool>;
+
+impl<'a> Rebuild<'a> {
+    /// Begins a copy.
+    pub fn new(module: &'a Module, source: &'a Function) -> Self {
+        let b = FuncBuilder::new((*source.sig).clone());
+        let params = &source.regions[source.body].params;
+        let values = params.iter().copied().zip(b.params().iter().copied());
+        Self {
+            module,
+            source,
+            values: values.collect(),
+            b,
+        }
+    }
+
+    /// The whole function, but for what is built instead.
+    pub fn function(mut self, instead: Instead<'_, 'a>) -> Result<Function> {
+        self.insts(self.source.body, instead)?;
+        let yields = self.all(&self.source.regions[self.source.body].yields);
+        let names = self.source.sig.results.iter().map(|r| r.0.clone());
+        Ok(self.b.finish(&names.zip(yields).collect::<Vec<_>>()))
+    }
+
+    /// What values of the source are in the copy.
+    pub fn all(&self, values: &[Value]) -> Vec<Value> {
+        values.iter().map(|v| self.values[v]).collect()
+    }
+
+    /// The instructions of a region, in the region that is open.
+    pub fn insts(&mut self, region: Region, instead: Instead<'_, 'a>) -> Result<()> {
+        let source = self.source;
+        source.regions[region]
+            .insts
+            .iter()
+            .try_for_each(|&inst| self.inst(inst, instead))
+    }
+
+    /// An instruction.
+    pub fn inst(&mut self, inst: Inst, instead: Instead<'_, 'a>) -> Result<()> {
+        let data = &self.source.insts[inst];
+        self.b.set_loc(data.loc.clone());
+        if instead(self, inst)? {
+            return Ok(());
+        }
+        let args = self.all(&data.args);
+        let results = match &data.op {
+            Op::If => {
+                let then = self.region(data.regions[0], instead)?;
+                let otherwise = self.region(data.regions[1], instead)?;
+                self.b.set_loc(data.loc.clone());
+                self.b.if_(args[0], then, otherwise)?
+            }
+            Op::Loop { trip, cond } => {
+                let body = self.region(data.regions[0], instead)?;
+                self.b.set_loc(data.loc.clone());
+                let control = *trip as usize + *cond as usize;
+                let first = trip.then(|| args[0]);
+                let second = cond.then(|| args[*trip as usize]);
+                self.b.loop_(first, second, &args[control..], body)?
+            }
+            Op::Call(callee) => {
+                let sig = &self.module.functions[*callee].sig;
+                self.b.call(*callee, sig, &args)?
+            }
+            op => self.b.op(op.clone(), &args)?,
+        };
+        for (&old, &new) in data.results.iter().zip(&results) {
+            self.stands_for(old, new);
+        }
+        Ok(())
+    }
+
+    /// Lets a value of the copy stand for one of the source; what the source states of it is true.
+    pub fn stands_for(&mut self, old: Value, new: Value) {
+        self.state(new, self.source.ty(old));
+        if let Some(name) = &self.source.values[old].name {
+            self.b.set_name(new, name);
+        }
+        self.values.insert(old, new);
+    }
+
+    /// States of a value what is known to be true of it.
+    pub fn state(&mut self, value: Value, ty: &Type) {
+        if let Some(met) = ty.meet(self.b.ty(value))
+            && met != *self.b.ty(value)
+        {
+            self.b
+                .refine_type(value, met)
+                .expect("a meet is compatible with both");
+        }
+    }
+
+    fn region(&mut self, region: Region, instead: Instead<'_, 'a>) -> Result<Region> {
+        let data = &self.source.regions[region];
+        let types: Vec<Type> = data
+            .params
+            .iter()
+            .map(|v| self.source.ty(*v).clone())
+            .collect();
+        let (_, params) = self.b.begin_region(&types);
+        for (&old, &new) in data.params.iter().zip(&params) {
+            self.stands_for(old, new);
+        }
+        self.insts(region, instead)?;
+        let yields = self.all(&data.yields);
+        Ok(self.b.end_region(&yields))
+    }
+}

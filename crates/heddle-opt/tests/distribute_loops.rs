@@ -1,0 +1,157 @@
+//! Loop distribution on programs that show its cases: that it happens, and that it keeps results, with chunks of several
+//! sizes.
+
+mod common;
+
+use common::{draw_inputs, same_outcome};
+use heddle_ir::{Module, text, verify::verify};
+use heddle_opt::{CostModel, Stats, distribute_loops_by, optimize};
+
+/// Costs by which every distribution pays, in chunks of a number of bytes.
+fn free(chunk: f64) -> CostModel {
+    CostModel {
+        flops: f64::INFINITY,
+        weights: 1.0,
+        arrays: f64::INFINITY,
+        step: 0.0,
+        chunk,
+        unknown: 5.0,
+    }
+}
+
+/// Distributes with chunks of several sizes; gives what the first one did.
+fn distributed(program: &str) -> (Module, Stats) {
+    let before = text::parse(program).expect("a program");
+    let mut first = None;
+    for chunk in [1e9, 1.0, 40.0, 100.0, 400.0] {
+        let mut module = before.clone();
+        let stats = distribute_loops_by(&mut module, &free(chunk));
+        assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
+        for cleared in [false, true] {
+            if cleared {
+                optimize(&mut module);
+            }
+            let show = || text::print(&module);
+            verify(&module).unwrap_or_else(|e| panic!("chunk {chunk}: {}\n{}", e[0], show()));
+            for seed in 0..12 {
+                let inputs = draw_inputs(&before, seed);
+                let same = same_outcome(&before, &module, &inputs);
+                same.unwrap_or_else(|e| panic!("chunk {chunk}, seed {seed}: {e}\n{}", show()));
+            }
+        }
+        first.get_or_insert((module, stats));
+    }
+    first.expect("there are sizes")
+}
+
+fn loops(module: &Module) -> usize {
+    let mut count = 0;
+    module.entry().for_each_inst(&mut |_, inst| {
+        count += matches!(inst.op, heddle_ir::Op::Loop { .. }) as usize;
+    });
+    count
+}
+
+#[test]
+fn input_of_a_recurrence() {
+    let (module, stats) = distributed(
+        "fn @main(%x: f32[6,1,3], %w: f32[3,2], %u: f32[2,2], %h: f32[1,2]) -> (%y: f32[1,2], %all: f32[6,1,2]) {
+           %y, %all = loop %t trip 6 carry (%s: f32[1,2] = %h) {
+             %e = gather(%x, %t, axis=0)
+             %n = tanh(add(dot(%e, %w), dot(%s, %u)))
+             continue carry %n stack %n
+           }
+           return %y, %all
+         }",
+    );
+    assert_eq!(stats.count("loop distributed"), 1);
+    assert_eq!(stats.count("contraction over all iterations"), 1);
+    assert_eq!(loops(&module), 1);
+}
+
+#[test]
+fn layers_one_after_the_other() {
+    let (module, stats) = distributed(
+        "fn @main(%x: f32[2,6,3], %w: f32[3,2], %u: f32[2,2], %v: f32[2,2], %o: f32[2,4], %h: f32[2,2]) -> (%a: f32[2,2], %b: f32[2,2], %all: f32[6,2,4], %t: i64[6]) {
+           %a, %b, %all, %ts = loop %t trip 6 carry (%r: f32[2,2] = %h, %s: f32[2,2] = %h) {
+             %e = gather(%x, %t, axis=1)
+             %n = tanh(add(dot(%e, %w), dot(%r, %u)))
+             %m = tanh(add(dot(relu_of(%n), %v), dot(%s, %u)))
+             %p = neg(dot(%m, %o))
+             continue carry %n, %m stack %p, %t
+           }
+           return %a, %b, %all, %ts
+         }"
+        .replace("relu_of(%n)", "max(%n, 0.0)")
+        .as_str(),
+    );
+    assert_eq!(stats.count("contraction over all iterations"), 3);
+    assert_eq!(loops(&module), 2);
+}
+
+#[test]
+fn trip_counts_of_the_run() {
+    for (count, trip) in [("n", "%n"), ("8", "%k")] {
+        let (_, stats) = distributed(&format!(
+            "fn @main(%x: f32[{count},2,3], %w: f32[3,2], %h: f32[2,2], %k: i64[]) -> (%y: f32[2,2]) {{
+               %n = gather(shape(%x), 0, axis=0)
+               %y = loop %t trip {trip} carry (%s: f32[2,2] = %h) {{
+                 %m = tanh(add(dot(gather(%x, %t, axis=0), %w), %s))
+                 continue carry mul(%m, %s)
+               }}
+               return %y
+             }}"
+        ));
+        assert_eq!(stats.count("loop distributed"), 1, "{trip}");
+    }
+}
+
+#[test]
+fn previous_values_and_branches_and_inner_loops() {
+    let (_, stats) = distributed(
+        "fn @main(%x: f32[7,1,3], %w: f32[3,3], %h: f32[1,3], %c: bool[7]) -> (%y: f32[1,3], %z: f32[1,3], %all: f32[7,1,3]) {
+           %y, %z, %all = loop %t trip 7 carry (%s: f32[1,3] = %h, %before: f32[1,3] = %h) {
+             %e = gather(%x, %t, axis=0)
+             %d = dot(add(%e, 1.0), %w)
+             %b = if gather(%c, %t, axis=0) { yield %before } else { yield mul(%d, %before) }
+             %i = loop %j trip 2 carry (%a: f32[1,3] = %b) { continue carry add(%a, mul(%d, cast(%t, to=f32))) }
+             %m = dot(%i, %w)
+             %n = add(%s, %m)
+             continue carry %n, %e stack %d
+           }
+           return %y, %z, %all
+         }",
+    );
+    assert_eq!(stats.count("loop distributed"), 1);
+    assert_eq!(stats.count("contraction over all iterations"), 2);
+}
+
+#[test]
+fn what_stays() {
+    for body in [
+        // The contraction depends on what is carried.
+        "%n = dot(%s, %w) continue carry %n",
+        // It has no weight that is the same for all iterations.
+        "%e = gather(%x, %t, axis=0) %n = dot(%e, transpose(%e, perm=[1,0])) continue carry add(%s, %n)",
+    ] {
+        let text = format!(
+            "fn @main(%x: f32[7,3,3], %w: f32[3,3]) -> (%y: f32[3,3]) {{
+               %y = loop %t trip 7 carry (%s: f32[3,3] = %w) {{ {body} }}
+               return %y
+             }}"
+        );
+        assert_eq!(distributed(&text).1.total(), 0, "{body}");
+    }
+    // A loop of little work is not worth it.
+    let mut module = text::parse(
+        "fn @main(%x: f32[6,1,3], %w: f32[3,2], %h: f32[1,2]) -> (%y: f32[1,2]) {
+           %y = loop %t trip 6 carry (%s: f32[1,2] = %h) {
+             continue carry tanh(add(dot(gather(%x, %t, axis=0), %w), %s))
+           }
+           return %y
+         }",
+    )
+    .expect("a program");
+    let stats = distribute_loops_by(&mut module, &CostModel::default());
+    assert_eq!(stats.total(), 0);
+}
