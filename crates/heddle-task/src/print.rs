@@ -40,6 +40,11 @@ pub fn print(program: &UProgram, device: &Device) -> String {
     }
     p.line(0, "");
     p.block(&program.body, 0);
+    for (_, procedure) in program.procedures.iter() {
+        p.line(0, "");
+        p.line(0, &format!("procedure {}", procedure.name));
+        p.block(&procedure.body, 1);
+    }
     p.out
 }
 
@@ -64,6 +69,7 @@ impl Printer<'_> {
                 BufferKind::Packed(_) => "packed",
                 BufferKind::Scratch => "scratch",
                 BufferKind::Own => "own",
+                BufferKind::Param => "param",
             };
             let (len, dtype) = (self.expr(data.len), data.dtype.name());
             let name = format!("b{}", id.index());
@@ -166,6 +172,17 @@ impl Printer<'_> {
                         self.line(depth, "else");
                         self.block(otherwise, depth + 1);
                     }
+                }
+                Stmt::Call(id) => {
+                    let call = &self.program.calls[*id];
+                    let name = &self.program.procedures[call.procedure].name;
+                    let lets = call.lets.iter();
+                    let lets = lets.map(|&(l, e)| format!("{} = {}", self.local(l), self.expr(e)));
+                    let passed = call.buffers.iter();
+                    let passed = passed.map(|(p, b)| format!("b{} = b{}", p.index(), b.index()));
+                    let args: Vec<_> = lets.chain(passed).collect();
+                    let text = format!("call  {name}({})  {}", args.join(", "), call.name);
+                    self.line(depth, &text);
                 }
                 Stmt::Sync(sync) => {
                     let text = match sync {
