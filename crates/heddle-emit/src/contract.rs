@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
-use heddle_task::UProgram;
 use heddle_task::contract::{Access, Contract, panel_width};
 use heddle_task::program::{Body, Local};
+use heddle_task::{Expr, ExprId, UProgram};
 
 use crate::dialect::Dialect;
 use crate::nest::Level;
@@ -209,11 +209,27 @@ impl Writer<'_> {
         })
     }
 
-    /// Packs some panels of the operand that kernels cannot read where it lies.
+    /// Packs some panels of the operand that kernels cannot read where it lies. What only depends on the column and takes a
+    /// division is computed once for each panel.
     fn pack(&mut self, c: &Contract, own: usize, width: i64, all: &str) {
         self.text
             .line("for (int64_t panel = next; panel < until; panel++) {");
         let (k, j) = (name(c.depth.0), name(c.columns));
+        let mut s = Scalars::new(self.program, self.dialect, self.site, &[c.b.value]);
+        let divided = self.divided_columns(c);
+        for (i, &id) in divided.iter().enumerate() {
+            self.text.line(format!("int64_t place{i}[{width}];"));
+            self.text
+                .line(format!("for (int64_t c = 0; c < {width}; c++) {{"));
+            let column = format!("panel * {width} + c");
+            self.text.line(format!(
+                "const int64_t {j} = {column} < {all} ? {column} : {all} - 1;"
+            ));
+            let value = s.clone().write(self.text, id);
+            self.text.line(format!("place{i}[c] = {};", bare(&value)));
+            self.text.line("}");
+            s.know(id, format!("place{i}[c]"));
+        }
         for full in [true, false] {
             self.text.line(match full {
                 true => format!("if ({all} - panel * {width} >= {width}) {{"),
@@ -221,6 +237,8 @@ impl Writer<'_> {
             });
             self.text
                 .line(format!("for (int64_t {k} = 0; {k} < depth; {k}++) {{"));
+            let mut s = s.clone();
+            s.hoist(self.text, &[c.b.value], &[c.columns], &self.op.body);
             self.text
                 .line(format!("for (int64_t c = 0; c < {width}; c++) {{"));
             // Columns beyond the last one repeat it: their sums are not used.
@@ -229,7 +247,6 @@ impl Writer<'_> {
                 true => format!("const int64_t {j} = {column};"),
                 false => format!("const int64_t {j} = {column} < {all} ? {column} : {all} - 1;"),
             });
-            let mut s = Scalars::new(self.program, self.dialect, self.site, &[c.b.value]);
             let value = s.write(self.text, c.b.value);
             self.text.line(format!(
                 "b{own}[((panel - next) * depth + {k}) * {width} + c] = {};",
@@ -240,6 +257,20 @@ impl Writer<'_> {
         }
         self.text.line("}");
         self.text.line("}");
+    }
+
+    /// The quotients and rests in the second operand that depend on the column and not on the place of the depth axis.
+    fn divided_columns(&self, c: &Contract) -> Vec<ExprId> {
+        let (pool, mut found) = (&self.program.pool, vec![]);
+        pool.walk(c.b.value, &mut |id, e| {
+            if let Expr::Binary(BinaryOp::Div | BinaryOp::Mod, DType::I64, ..) = e {
+                let locals = self.program.locals_of(id);
+                if locals.contains(&c.columns) && !locals.contains(&c.depth.0) {
+                    found.push(id);
+                }
+            }
+        });
+        found
     }
 
     /// What becomes of the sums of a tile.

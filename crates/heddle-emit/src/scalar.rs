@@ -73,6 +73,11 @@ impl<'p> Scalars<'p> {
         self.variable(text, id, &value)
     }
 
+    /// From here on the expression is what this text says.
+    pub fn know(&mut self, id: ExprId, text: String) {
+        self.known.insert(id, text);
+    }
+
     /// Declares variables for the largest parts of these expressions that do not change along the varying axes and that
     /// take more than adding and multiplying indices. The operator's own result is not loaded in advance.
     pub fn hoist(&mut self, text: &mut Text, roots: &[ExprId], varying: &[Local], body: &Body) {

@@ -399,7 +399,7 @@ fn reshaped(
 }
 
 /// The index of the element at an offset of a row-major array.
-fn split(pool: &mut Pool, offset: ExprId, shape: &[ExprId]) -> Vec<ExprId> {
+pub fn split(pool: &mut Pool, offset: ExprId, shape: &[ExprId]) -> Vec<ExprId> {
     let mut rest = offset;
     let mut index = vec![];
     for (k, &size) in shape.iter().enumerate().rev() {

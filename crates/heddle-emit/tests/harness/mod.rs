@@ -24,6 +24,10 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         include_str!("../programs/contractions.heddle"),
     ),
     ("matrices", include_str!("../programs/matrices.heddle")),
+    (
+        "convolutions",
+        include_str!("../programs/convolutions.heddle"),
+    ),
     ("loops", include_str!("../programs/loops.heddle")),
     ("branches", include_str!("../programs/branches.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),

@@ -1,20 +1,37 @@
-//! Lowers contractions: `dot` and `conv`.
+//! Lowers products of matrices, and what all contractions have in common.
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
 
-use super::ops::window_at;
 use super::{Lowerer, Result};
 use crate::contract::{Access, Contract, Operand, Panels, panel_width, stride, strided};
 use crate::expr::{Expr, ExprId, Pool};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Share, Split, Store,
 };
-use crate::value::{Val, View, clamped, linear, within};
+use crate::value::{Val, View, linear};
 
 /// What panels of a constant hold: the buffer, the first element, and stride and size of the axes that tell matrices apart,
 /// of the depth axis, and of the columns.
 pub(super) type PanelKey = (Buffer, i64, Vec<(i64, i64)>, (i64, i64), (i64, i64));
+
+/// What a contraction is made of.
+pub(super) struct Parts {
+    /// The axis that only the first operand depends on.
+    pub rows: Option<Local>,
+    /// The axis that only the second operand depends on.
+    pub columns: Local,
+    /// The axis that is summed over.
+    pub depth: (Local, ExprId),
+    /// The first operand.
+    pub a: Operand,
+    /// An element of the second one.
+    pub b: ExprId,
+    /// The type of both.
+    pub dtype: DType,
+    /// Where a sum goes.
+    pub store: Store,
+}
 
 impl Lowerer<'_> {
     /// Lowers a product of matrices.
@@ -100,32 +117,17 @@ impl Lowerer<'_> {
         let a = self.strided_operand(&a.0, &a.1, shape, rows, depth.0)?;
         let value = read_matrix(self, &b.0, &b.1, shape);
         let buffer = self.scratch(dtype, shape)?;
-        let sum = self.program.locals.push(LocalData {
-            dtype,
-            kind: LocalKind::Sum,
-            name: "sum".into(),
-        });
-        let mut c = Contract {
+        let offset = linear(&mut self.program.pool, shape, &index);
+        let parts = Parts {
             rows,
             columns,
             depth,
             a,
-            b: Operand {
-                value,
-                access: Access::Computed,
-            },
+            b: value,
             dtype,
-            sum,
-            finish: self.program.pool.local(sum),
-            store: Store {
-                buffer,
-                offset: linear(&mut self.program.pool, shape, &index),
-            },
-            own: None,
+            store: Store { buffer, offset },
         };
-        self.choose_access(&mut c, &axes)?;
-        self.run(axes, Body::Contract(c));
-        self.deal_out(columns);
+        self.contract(axes, parts)?;
         Ok(Some(Val::Stored {
             buffer,
             dtype,
@@ -133,8 +135,40 @@ impl Lowerer<'_> {
         }))
     }
 
+    /// Adds a contraction over these axes, `rows` and `columns` among them.
+    pub(super) fn contract(&mut self, axes: Vec<(Local, ExprId)>, parts: Parts) -> Result<()> {
+        let sum = self.program.locals.push(LocalData {
+            dtype: parts.dtype,
+            kind: LocalKind::Sum,
+            name: "sum".into(),
+        });
+        let mut c = Contract {
+            rows: parts.rows,
+            columns: parts.columns,
+            depth: parts.depth,
+            a: parts.a,
+            b: Operand {
+                value: parts.b,
+                access: Access::Computed,
+            },
+            dtype: parts.dtype,
+            sum,
+            finish: self.program.pool.local(sum),
+            store: parts.store,
+            own: None,
+        };
+        self.choose_access(&mut c, &axes)?;
+        let (columns, panels) = (c.columns, matches!(c.b.access, Access::Panels { .. }));
+        self.run(axes, Body::Contract(c));
+        // Each unit has its own part of the weights in its cache.
+        if panels {
+            self.deal_out(columns);
+        }
+        Ok(())
+    }
+
     /// An operand that lies in memory in even strides; a copy of it if it does not.
-    fn strided_operand(
+    pub(super) fn strided_operand(
         &mut self,
         x: &Val,
         index: &[ExprId],
@@ -285,14 +319,13 @@ impl Lowerer<'_> {
     }
 
     /// Whether a size is the same during a whole launch.
-    fn is_fixed(&self, size: ExprId) -> bool {
+    pub(super) fn is_fixed(&self, size: ExprId) -> bool {
         let is_size = |l: &Local| self.program.locals[*l].kind == LocalKind::Size;
         self.program.locals_of(size).iter().all(is_size) && !self.program.loads(size)
     }
 
-    /// Deals the last operator's columns out to units if its second operand is one constant matrix, so that each unit has its own
-    /// part of the weights in its cache.
-    fn deal_out(&mut self, columns: Local) {
+    /// Deals the columns of the last operator, a contraction, out to units if it computes one matrix.
+    pub(super) fn deal_out(&mut self, columns: Local) {
         let Some(id) = self.program.operators.keys().next_back() else {
             return;
         };
@@ -303,7 +336,6 @@ impl Lowerer<'_> {
         let single = |a: &(Local, ExprId)| Some(a.0) == c.rows || a.0 == columns;
         if let Some(axis) = op.axes.iter().position(|a| a.0 == columns)
             && op.axes.iter().all(single)
-            && matches!(c.b.access, Access::Panels { .. })
         {
             let period = op.axes[axis].1;
             op.share = Share::Dealt(Split {
@@ -337,72 +369,6 @@ impl Lowerer<'_> {
             true,
         )
     }
-
-    /// Lowers a convolution.
-    pub(super) fn conv(
-        &mut self,
-        args: &[Val],
-        strides: &[usize],
-        dilations: &[usize],
-        groups: usize,
-        ty: &Type,
-    ) -> Result<Val> {
-        let (x, w) = (self.ready(&args[0])?, self.ready(&args[1])?);
-        let Val::Scalars { elems: pads, .. } = &args[2] else {
-            return self.fail("pads that are computed from data");
-        };
-        let n = strides.len();
-        let shape = self.shape_of(ty)?;
-        let (outer, index) = self.space(&shape, 0);
-        let (inner, k) = self.space(&w.shape()[1..], shape.len());
-        let dtype = x.dtype();
-        let pool = &mut self.program.pool;
-        // The group of output channel `o` starts at input channel `o / (outputs per group) * (inputs per group)`.
-        let groups = pool.int(groups as i64);
-        let per_group = pool.binary(BinaryOp::Div, DType::I64, w.shape()[0], groups);
-        let group = pool.binary(BinaryOp::Div, DType::I64, index[1], per_group);
-        let first = match pool.as_int(groups) {
-            Some(1) => pool.int(0),
-            _ => pool.product(group, w.shape()[1]),
-        };
-        let channel = pool.sum(first, k[0]);
-        let mut place = vec![index[0], channel];
-        let mut inside = pool.add(Expr::Num(DType::Bool, 1));
-        for i in 0..n {
-            let at = window_at(
-                self,
-                index[2 + i],
-                strides[i],
-                k[1 + i],
-                dilations[i],
-                pads[i],
-            );
-            inside = within(&mut self.program.pool, inside, at, x.shape()[2 + i]);
-            place.push(at);
-        }
-        let place: Vec<_> = place
-            .into_iter()
-            .map(|i| clamped(&mut self.program.pool, inside, i))
-            .collect();
-        let pool = &mut self.program.pool;
-        let (a, b) = (
-            x.read(pool, &place),
-            w.read(pool, &[&index[1..2], &k].concat()),
-        );
-        let product = pool.binary(BinaryOp::Mul, dtype, a, b);
-        let zero = pool.add(Expr::Num(dtype, 0));
-        let value = pool.select(dtype, inside, product, zero);
-        self.fold_into(
-            dtype,
-            &shape,
-            ReduceOp::Sum,
-            inner,
-            value,
-            outer,
-            &index,
-            false,
-        )
-    }
 }
 
 /// Rows for which packing an operand into panels costs more than it gains.
@@ -412,7 +378,7 @@ const FEW_ROWS: i64 = 4;
 const BLOCK_DEPTH: i64 = 2048;
 
 /// Whether emitters have kernels for elements of this type.
-fn has_kernels(dtype: DType) -> bool {
+pub(super) fn has_kernels(dtype: DType) -> bool {
     use DType::*;
     matches!(dtype, F32 | F64 | I32 | I64 | U32 | U64)
 }

@@ -9,6 +9,7 @@
 mod call;
 mod contract;
 mod control;
+mod conv;
 mod fits;
 mod ops;
 mod parts;

@@ -29,6 +29,9 @@ pub struct Device {
     pub byte_ns: f64,
 }
 
+/// Arithmetic operations that packing an element takes.
+const PACKING: f64 = 5.0;
+
 /// What a size that only the launch knows is taken for.
 const UNKNOWN_SIZE: f64 = 64.0;
 
@@ -79,9 +82,24 @@ impl Device {
             }
         };
         let points = product(program, op.axes.iter().chain(op.body.axes()));
-        let compute = points * part * self.point(program, op);
+        let compute = points * part * self.point(program, op)
+            + self.packing(program, op, part, split) * self.arithmetic_ns * PACKING;
         let memory = self.bytes(program, op, part, split) * self.byte_ns;
         self.start_ns + compute.max(memory)
+    }
+
+    /// The elements of an operand that the unit with the largest share packs for itself.
+    fn packing(&self, program: &UProgram, op: &Operator, part: f64, split: Option<Local>) -> f64 {
+        let Body::Contract(c) = &op.body else {
+            return 0.0;
+        };
+        if c.own.is_none() {
+            return 0.0;
+        }
+        let axes = op.axes.iter().chain([&c.depth]);
+        let elements = product(program, axes.filter(|a| Some(a.0) != c.rows));
+        let same = split.is_some() && split == c.rows;
+        elements * if same { 1.0 } else { part }
     }
 
     /// What a point costs to compute, of the parallel axes and those of its reduction.
