@@ -9,7 +9,7 @@ use heddle_task::program::{Local, Store};
 use crate::nest::Level;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, name};
-use crate::step::{Step, offsets};
+use heddle_task::step::{Step, offsets};
 
 /// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of one addition.
 const BYTES: i64 = 256;

@@ -14,7 +14,6 @@ mod nest;
 mod operator;
 mod program;
 mod scalar;
-mod step;
 mod text;
 
 pub use dialect::{C, CUDA, Dialect};

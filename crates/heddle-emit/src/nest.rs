@@ -7,7 +7,7 @@ use heddle_task::program::{Local, Share, UProgram};
 use crate::dialect::Lanes;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, name};
-use crate::step::{Step, offsets};
+use heddle_task::step::{Step, offsets};
 
 /// A loop over axes `first..=last` at once, by the variable of the last; those of the others are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
         program.sizes.len()
     ));
     contract::write_kernels(&mut w.text, program, dialect);
-    for id in program.operators.keys() {
+    for id in program.running() {
         w.text.line("");
         operator::write(&mut w.text, program, dialect, id);
     }

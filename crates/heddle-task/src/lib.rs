@@ -6,11 +6,13 @@
 
 pub mod contract;
 pub mod expr;
+pub mod fuse;
 pub mod live;
 pub mod lower;
 pub mod print;
 pub mod program;
 pub mod schedule;
+pub mod step;
 pub mod value;
 pub mod verify;
 

@@ -331,6 +331,20 @@ impl Sync {
 }
 
 impl UProgram {
+    /// The operators that some statement runs.
+    pub fn running(&self) -> BTreeSet<OperatorId> {
+        let mut running = BTreeSet::new();
+        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
+        for body in procedures.chain([&self.body]) {
+            for_each_stmt(body, &mut |stmt| {
+                if let Stmt::Run(id) = stmt {
+                    running.insert(*id);
+                }
+            });
+        }
+        running
+    }
+
     /// The variables that an expression is made of.
     pub fn locals_of(&self, expr: ExprId) -> Vec<Local> {
         let mut locals = vec![];

@@ -61,9 +61,9 @@ fn a_loop_is_synchronised_across_its_back_edge() {
          }",
     );
     // The copy of the first value; in the body one sync, because each unit reads all of what the
-    // iteration before (or the copy) wrote in parts; none for tanh of a unit's own columns; none after the loop either,
+    // iteration before (or the copy) wrote in parts; tanh is the end of the contraction; none after the loop either,
     // where each unit copies its own part out.
-    assert_eq!(shape(&program.body), "r(srrx)r");
+    assert_eq!(shape(&program.body), "r(srx)r");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn branches_join_what_may_have_been_written() {
            return %y
          }",
     );
-    assert_eq!(shape(&program.body), "[r|r]srr");
+    assert_eq!(shape(&program.body), "[r|r]sr");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
 
 use crate::expr::{Expr, ExprId};
+use crate::fuse::fuse;
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
     Share, Split, Stmt, Store, UProgram,
@@ -71,7 +72,9 @@ pub fn lower(module: &Module) -> Result<UProgram> {
         finished: vec![],
     };
     lowerer.entry()?;
-    Ok(lowerer.program)
+    let mut program = lowerer.program;
+    fuse(&mut program);
+    Ok(program)
 }
 
 /// A result of lowering.

@@ -1,9 +1,9 @@
 //! How far an expression moves along an axis: what loops are merged by, and along which of them code is vectorised.
 
+use crate::expr::{Expr, ExprId};
+use crate::program::{Local, UProgram};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
-use heddle_task::program::{Local, UProgram};
-use heddle_task::{Expr, ExprId};
 
 /// What one place along an axis adds to an offset: a constant times sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,88 @@
+//! What is fused, and what is not. That results stay the same is what the compiled programs' tests say.
+
+mod common;
+
+use common::{lowered, shape};
+use heddle_task::program::Body;
+
+fn kinds(text: &str) -> Vec<&'static str> {
+    let program = lowered(text);
+    let running = program.running().into_iter();
+    let kinds = running.map(|id| match program.operators[id].body {
+        Body::Map { .. } => "map",
+        Body::Fold { .. } => "fold",
+        Body::ArgFold { .. } => "arg_fold",
+        Body::Contract(_) => "contract",
+    });
+    kinds.collect()
+}
+
+#[test]
+fn bias_and_activation_end_the_contraction() {
+    let text = "fn @main(%x: f32[n,64], %w: f32[64,48], %b: f32[48]) -> (%y: f32[n,48]) {
+        %y = tanh(add(dot(%x, %w), %b))
+        return %y
+    }";
+    assert_eq!(kinds(text), ["contract"]);
+}
+
+#[test]
+fn a_sum_of_contractions_is_one_that_reads_the_other() {
+    let text = "fn @main(%x: f32[1,64], %h: f32[1,32], %w: f32[64,48], %u: f32[32,48]) -> (%y: f32[1,48]) {
+        %y = sigmoid(add(dot(%x, %w), dot(%h, %u)))
+        return %y
+    }";
+    assert_eq!(kinds(text), ["contract", "contract"]);
+    assert_eq!(shape(&lowered(text).body), "rr");
+}
+
+#[test]
+fn a_result_with_another_reader_is_stored() {
+    let text = "fn @main(%x: f32[n,64], %w: f32[64,48]) -> (%y: f32[n,48], %z: f32[n]) {
+        %d = dot(%x, %w)
+        %y = tanh(%d)
+        %z = reduce(%d, kind=sum, axes=[1])
+        return %y, %z
+    }";
+    assert_eq!(kinds(text), ["contract", "fold", "map", "map"]);
+}
+
+#[test]
+fn other_elements_of_the_result_are_read_from_memory() {
+    let text = "fn @main(%x: f32[1,64], %w: f32[64,48]) -> (%y: f32[1,24]) {
+        %d = dot(%x, %w)
+        %a = slice(%d, [0], [24], [1], axes=[1])
+        %b = slice(%d, [24], [48], [1], axes=[1])
+        %y = mul(%a, %b)
+        return %y
+    }";
+    assert_eq!(kinds(text), ["contract", "map"]);
+}
+
+#[test]
+fn what_one_operator_reads_twice_is_computed_there() {
+    let text = "fn @main(%x: f32[n,64]) -> (%y: f32[n,64]) {
+        %e = exp(%x)
+        %y = div(%e, add(%e, 1.0))
+        return %y
+    }";
+    assert_eq!(kinds(text), ["map"]);
+}
+
+#[test]
+fn little_arithmetic_is_repeated_and_much_is_not() {
+    let text = |op: &str| {
+        format!(
+            "fn @main(%x: f32[n,64]) -> (%y: f32[n], %z: f32[n]) {{
+                %e = {op}
+                %y = reduce(%e, kind=sum, axes=[1])
+                %z = reduce(%e, kind=max, axes=[1])
+                return %y, %z
+            }}"
+        )
+    };
+    let folds = |text: &str| kinds(text).into_iter().filter(|k| *k == "map").count();
+    // The two other maps copy the results.
+    assert_eq!(folds(&text("mul(%x, 2.0)")), 2);
+    assert_eq!(folds(&text("exp(%x)")), 3);
+}
