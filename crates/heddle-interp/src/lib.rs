@@ -25,7 +25,7 @@ use heddle_ir::{Datum, Module};
 
 pub use check::check_inputs;
 pub use error::{Fault, InputError, Place, RunError};
-pub use fold::fold;
+pub use fold::{evaluate, fold};
 
 /// How to run, and when to stop.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use heddle_opt::{
 #[test]
 fn transformations_keep_results() {
     let first = variable("HEDDLE_SEED", 500_000);
-    let count = variable("HEDDLE_PROGRAMS", 4_000);
+    let count = variable("HEDDLE_PROGRAMS", 2_000);
     let work = move || (first..first + count).for_each(try_seed);
     let builder = std::thread::Builder::new().stack_size(64 << 20);
     let thread = builder.spawn(work).expect("a thread");

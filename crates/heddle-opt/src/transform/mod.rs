@@ -11,6 +11,7 @@ mod level_recursion;
 mod loops;
 mod rebuild;
 mod safe;
+mod tabulate_products;
 
 use std::time::Instant;
 
@@ -22,6 +23,7 @@ pub use cost::CostModel;
 pub use distribute_loops::{distribute_loops, distribute_loops_by};
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
+pub use tabulate_products::tabulate_products;
 
 /// All transformations, in the order in which they run.
 pub const TRANSFORMATIONS: &[Pass] = &[
@@ -34,6 +36,11 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "hoist_invariant",
         run: hoist_invariant,
         about: "compute once what is the same in every iteration of a loop",
+    },
+    Pass {
+        name: "tabulate_products",
+        run: tabulate_products,
+        about: "look up rows of a product of constants instead of multiplying looked-up rows",
     },
     Pass {
         name: "distribute_loops",

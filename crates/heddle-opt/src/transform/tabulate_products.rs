@@ -1,0 +1,148 @@
+//! Products of looked-up rows.
+
+use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
+
+use super::cost::CostModel;
+use crate::{Patch, Stats};
+
+/// The most bytes of a table of products.
+const MAX_BYTES: usize = 64 << 20;
+/// The most multiplications that making one may take: about a second.
+const MAX_WORK: usize = 1 << 32;
+
+/// Multiplies a constant table by a constant matrix ahead of all runs where rows of the table are looked up and then
+/// multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding that goes into a recurrent cell is the
+/// common case; looking up a row of products reads much less than the matrix.
+///
+/// It does *not* tabulate where that makes a constant of more than 64 MiB, takes long, or where so many rows are looked up at once that the
+/// product is cheap for each.
+pub fn tabulate_products(module: &mut Module) -> Stats {
+    let ids: Vec<FuncId> = module.functions.keys().collect();
+    let mut stats = Stats::default();
+    for id in ids {
+        let mut all = vec![];
+        module.functions[id].for_each_inst(&mut |inst, _| all.push(inst));
+        let mut patch = Patch::new(&mut module.functions[id]);
+        for inst in all {
+            rewrite(&mut patch, inst);
+        }
+        stats.merge(patch.apply());
+    }
+    stats
+}
+
+fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
+    let found = find(patch.func(), inst)?;
+    let rows = CostModel::default().elements(&found.indices_type);
+    let [depth, _] = found.matrix.shape() else {
+        return None;
+    };
+    if rows * 2.0 > *depth as f64 {
+        return None;
+    }
+    let operands = [&found.table, &found.matrix];
+    let products = heddle_interp::evaluate(&Op::Dot, &operands, MAX_WORK as u64)?.pop()?;
+    let (indices, dtype) = (found.indices, products.dtype());
+    let (result, ty) = (found.result, found.result_type);
+    let shape = [
+        index_shape(&found.indices_type)?,
+        &[Dim::from(products.shape()[1])],
+    ]
+    .concat();
+    let [products] = insert(patch, inst, Op::Const(products.clone()), &[], products.ty());
+    let gathered = Type::tensor(dtype, shape.clone());
+    let [mut rows] = insert(
+        patch,
+        inst,
+        Op::Gather { axis: 0 },
+        &[products, indices],
+        gathered,
+    );
+    if ty.as_tensor()?.shape.as_ref()? != &shape {
+        let sizes: Vec<i64> = ty
+            .as_tensor()?
+            .static_shape()?
+            .iter()
+            .map(|d| *d as i64)
+            .collect();
+        let sizes = Tensor::vector(&sizes);
+        let [to] = insert(patch, inst, Op::Const(sizes.clone()), &[], sizes.ty());
+        [rows] = insert(patch, inst, Op::Reshape, &[rows, to], ty);
+    }
+    if patch.replace(result, rows) {
+        patch.remove(inst);
+        patch.because("product of a table");
+    }
+    Some(())
+}
+
+fn insert(patch: &mut Patch, anchor: Inst, op: Op, args: &[Value], ty: Type) -> [Value; 1] {
+    [patch.insert(anchor, op, args, vec![], vec![ty])[0]]
+}
+
+fn index_shape(ty: &Type) -> Option<&[Dim]> {
+    ty.as_tensor()?.shape.as_deref()
+}
+
+/// A product of rows of a table.
+struct Found {
+    table: Tensor,
+    matrix: Tensor,
+    indices: Value,
+    indices_type: Type,
+    result: Value,
+    result_type: Type,
+}
+
+fn find(func: &Function, inst: Inst) -> Option<Found> {
+    let data = &func.insts[inst];
+    let (Op::Dot, &[rows, matrix]) = (&data.op, &data.args[..]) else {
+        return None;
+    };
+    let matrix = func.constant(matrix)?;
+    let looked_up = through_views(func, rows)?;
+    let lookup = &func.insts[func.def_inst(looked_up)?];
+    let (Op::Gather { axis: 0 }, &[table, indices]) = (&lookup.op, &lookup.args[..]) else {
+        return None;
+    };
+    let table = func.constant(table)?;
+    let (&[count, depth], &[k, width]) = (table.shape(), matrix.shape()) else {
+        return None;
+    };
+    let work = count.checked_mul(depth)?.checked_mul(width)?;
+    let bytes = count
+        .checked_mul(width)?
+        .checked_mul(table.dtype().bits())?
+        / 8;
+    let result = data.results[0];
+    let reshaped = looked_up != rows;
+    let found = Found {
+        table: table.clone(),
+        matrix: matrix.clone(),
+        indices,
+        indices_type: func.ty(indices).clone(),
+        result,
+        result_type: func.ty(result).clone(),
+    };
+    let sized = !reshaped || found.result_type.as_tensor()?.static_shape().is_some();
+    let small = work <= MAX_WORK && bytes <= MAX_BYTES;
+    (k == depth && table.dtype() == matrix.dtype() && small && sized).then_some(found)
+}
+
+/// The value that views which keep its last axis look at.
+fn through_views(func: &Function, mut value: Value) -> Option<Value> {
+    let last = |v: Value| func.ty(v).as_tensor()?.shape.as_ref()?.last()?.as_const();
+    let depth = last(value)?;
+    while let Some(inst) = func.def_inst(value) {
+        let data = &func.insts[inst];
+        let view = matches!(
+            data.op,
+            Op::Reshape | Op::Unsqueeze { .. } | Op::Squeeze { .. }
+        );
+        if !view || last(data.args[0]) != Some(depth) {
+            break;
+        }
+        value = data.args[0];
+    }
+    Some(value)
+}
