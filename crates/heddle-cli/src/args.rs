@@ -75,11 +75,15 @@ const BENCH_EXAMPLES: &str = "\
 A run is timed from the call to its results in memory; reading the model, compiling and the first runs are not in it. \
 --json writes one object: model, device, threads, runs, median_ms, min_ms, max_ms, compile_s.
 
+--compare host,trace adds objects of these names with their times, and overhead_percent: what control flow costs over \
+the trace, the program of the same operators without any.
+
 --turns is for programs that measure several systems in turns: one line of JSON says that all is ready, then each line \
 with a number K on standard input is answered by a JSON list of the times of K runs in milliseconds.
 
 Examples:
   heddle bench model.onnx --input in.npz
+  heddle bench model.onnx --input in.npz --compare host,trace
   heddle bench model.onnx --random 0 --size batch=4 --threads 1 --seconds 5 --json out.json";
 
 const OPT_EXAMPLES: &str = "\
@@ -310,9 +314,27 @@ pub struct BenchArgs {
     /// Write the result as one JSON object to this file, or to standard output if it is -.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Compare with other ways to run the same operators, in turns.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "WITH",
+        conflicts_with = "turns"
+    )]
+    pub compare: Vec<Compare>,
     /// Answer each line K on standard input with the times of K runs.
     #[arg(long, conflicts_with = "json")]
     pub turns: bool,
+}
+
+/// What a program is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Compare {
+    /// The host runs the control flow: one dispatch to all workers for each operator.
+    Host,
+    /// No control flow: the operators in the order in which these inputs execute them.
+    Trace,
 }
 
 /// `heddle opt`.

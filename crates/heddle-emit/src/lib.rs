@@ -9,6 +9,7 @@ mod calls;
 mod contract;
 mod dialect;
 mod fold;
+mod host;
 mod map;
 mod nest;
 mod operator;
@@ -17,4 +18,4 @@ mod scalar;
 mod text;
 
 pub use dialect::{C, CUDA, Dialect};
-pub use program::{Emitted, write};
+pub use program::{Emitted, write, write_hosted};

@@ -46,15 +46,34 @@ impl Arguments {
 
     /// What a call passes.
     pub fn call(&self) -> String {
+        self.call_with("")
+    }
+
+    /// What a call passes, when buffers and variables have this before their names.
+    pub fn call_with(&self, prefix: &str) -> String {
         let fixed = ["env", "worker", "workers"].map(str::to_string);
+        let own = self.names().into_iter().map(|n| format!("{prefix}{n}"));
+        fixed.into_iter().chain(own).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The names of the buffers and variables, in the order of a call.
+    pub fn names(&self) -> Vec<String> {
         let buffers = self.buffers.iter().map(|b| format!("b{}", b.index()));
-        let locals = self.locals.iter().map(|&l| name(l));
-        fixed
-            .into_iter()
-            .chain(buffers)
-            .chain(locals)
-            .collect::<Vec<_>>()
-            .join(", ")
+        buffers
+            .chain(self.locals.iter().map(|&l| name(l)))
+            .collect()
+    }
+
+    /// Their types, in the same order; `out` is written, the others are read.
+    pub fn types(&self, program: &UProgram, dialect: &Dialect, out: Buffer) -> Vec<String> {
+        let buffers = self.buffers.iter().map(|&b| {
+            let ty = (dialect.type_name)(program.buffers[b].dtype);
+            let qualifier = if b == out { "" } else { "const " };
+            format!("{qualifier}{ty} *")
+        });
+        let locals = self.locals.iter();
+        let locals = locals.map(|&l| (dialect.type_name)(program.locals[l].dtype).to_string());
+        buffers.chain(locals).collect()
     }
 
     fn declare(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> String {

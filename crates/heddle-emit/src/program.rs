@@ -8,6 +8,7 @@ use heddle_task::{ExprId, UProgram};
 use crate::calls::Calls;
 use crate::contract;
 use crate::dialect::Dialect;
+use crate::host;
 use crate::operator::{self, Arguments};
 use crate::scalar::{Scalars, bare, name};
 use crate::text::{Text, plain};
@@ -24,10 +25,30 @@ pub struct Emitted {
 
 /// Writes a program for a target.
 pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
+    write_as(program, dialect, Control::Units)
+}
+
+/// Writes a program whose control flow the host runs, with a dispatch to all units for each operator, for comparison:
+/// operators and memory are those of [`write`], and synchronisations are not needed.
+pub fn write_hosted(program: &UProgram, dialect: &Dialect) -> Emitted {
+    write_as(program, dialect, Control::Host)
+}
+
+/// Who runs the control flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    /// Each unit for itself.
+    Units,
+    /// One thread, which dispatches operators to the units.
+    Host,
+}
+
+fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted {
     let mut w = Writer {
         program,
         dialect,
         calls: Calls::new(program),
+        control,
         text: Text::default(),
         sites: program
             .operators
@@ -56,6 +77,9 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
     for id in program.running() {
         w.text.line("");
         operator::write(&mut w.text, program, dialect, id);
+        if control == Control::Host {
+            host::task(&mut w.text, program, dialect, id);
+        }
     }
     w.text.line("");
     w.kept();
@@ -72,6 +96,7 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
 pub(crate) struct Writer<'p> {
     pub(crate) program: &'p UProgram,
     pub(crate) dialect: &'p Dialect,
+    control: Control,
     pub(crate) calls: Calls,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
@@ -163,7 +188,10 @@ impl Writer<'_> {
     }
 
     fn main(&mut self) {
-        self.text.line("HEDDLE_MAIN {");
+        match self.control {
+            Control::Units => self.text.line("HEDDLE_MAIN {"),
+            Control::Host => host::open_main(&mut self.text),
+        }
         self.sizes("env->sizes");
         self.buffers();
         self.variables();
@@ -240,6 +268,9 @@ impl Writer<'_> {
     pub(crate) fn block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
         for stmt in stmts {
             match stmt {
+                Stmt::Run(id) if self.control == Control::Host => {
+                    host::dispatch(&mut self.text, self.program, *id);
+                }
                 Stmt::Run(id) => {
                     let args = Arguments::of(self.program, &self.program.operators[*id]);
                     self.text
@@ -293,6 +324,8 @@ impl Writer<'_> {
                     self.text.line("}");
                 }
                 Stmt::Call(id) => self.call(*id, of),
+                // A dispatch ends when all units have done their part.
+                Stmt::Sync(_) if self.control == Control::Host => {}
                 Stmt::Sync(sync) => self.sync(*sync),
             }
         }

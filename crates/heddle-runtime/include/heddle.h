@@ -22,6 +22,9 @@
  * code must be left at once with that code (HEDDLE_TRY), because the other workers leave, too.
  * Other functions of the same type may be exported (HEDDLE_ENTRY) and dispatched by name.
  *
+ * A program whose control flow the host runs, for comparison, defines heddle_host_main, too, which
+ * one thread calls; its heddle_main does nothing.
+ *
  * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs to 8.
  * This header is part of the key of cached programs. It uses atomics and no fences, so that
  * ThreadSanitizer understands it.
@@ -101,7 +104,18 @@ typedef struct heddle_env {
   int64_t max_iterations;
   uint32_t spins;  /* how often a wait looks before it yields its core */
   uint32_t yields; /* how often it then yields before it sleeps */
+  const void *arguments; /* of a task that a host dispatches */
 } heddle_env;
+
+/* A function that all workers run. */
+typedef int32_t heddle_task(const heddle_env *env, int32_t worker, int32_t workers);
+
+/* What a host has that runs the control flow itself: `dispatch` runs a task on all workers, which find
+ * the arguments in their environment, and waits for them. */
+typedef struct heddle_host {
+  int32_t (*dispatch)(void *self, heddle_task *task, const void *arguments);
+  void *self;
+} heddle_host;
 
 #define HEDDLE_EXPORT __attribute__((visibility("default"), used))
 
@@ -118,6 +132,9 @@ typedef struct heddle_about {
 #define HEDDLE_PLAN HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table)
 #define HEDDLE_MAIN                                                                                \
   HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers)
+/* In place of heddle_main where control flow is the host's: called by one thread. */
+#define HEDDLE_HOST_MAIN                                                                           \
+  HEDDLE_EXPORT int32_t heddle_host_main(const heddle_env *env, const heddle_host *host)
 /* The prefix keeps names of libraries, which dlsym finds too, apart. */
 #define HEDDLE_ENTRY(name)                                                                         \
   HEDDLE_EXPORT int32_t heddle_entry_##name(const heddle_env *env, int32_t worker, int32_t workers)

@@ -23,6 +23,9 @@ pub type PlanFn = unsafe extern "C" fn(*const i64, *mut i64) -> i64;
 /// `heddle_main` and other entries: environment, worker, number of workers; returns an error code.
 pub type EntryFn = unsafe extern "C" fn(*const Env, i32, i32) -> i32;
 
+/// `heddle_host_main`: environment, dispatcher; returns an error code.
+pub type HostFn = unsafe extern "C" fn(*const Env, *const Host) -> i32;
+
 /// `heddle_about`: the counts that the runtime allocates by.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +147,18 @@ pub struct Env {
     pub spins: u32,
     /// How often it then yields before it sleeps.
     pub yields: u32,
+    /// Those of a task that a host dispatches.
+    pub arguments: *const c_void,
+}
+
+/// `heddle_host`: how a host that runs the control flow dispatches tasks.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Host {
+    /// Runs a task on all workers: `state`, the task, its arguments; returns an error code.
+    pub dispatch: unsafe extern "C" fn(*mut c_void, EntryFn, *const c_void) -> i32,
+    /// What `dispatch` takes first: `self` in the header.
+    pub state: *mut c_void,
 }
 
 /// The error codes that the interface fixes.

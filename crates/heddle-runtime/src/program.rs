@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libloading::Library;
 
-use crate::abi::{ABI, About, EntryFn, HEADER, PlanFn};
+use crate::abi::{ABI, About, EntryFn, HEADER, HostFn, PlanFn};
 use crate::cache::{Cache, CacheChoice, Key};
 use crate::compiler::{CompileError, Compiler};
 use crate::cpu;
@@ -94,6 +94,7 @@ pub struct Program {
     about: About,
     plan: PlanFn,
     main: EntryFn,
+    host_main: Option<HostFn>,
     /// Where `blobs` lie: `env->constants`.
     pointers: Vec<*const c_void>,
     _blobs: Vec<Constant>,
@@ -191,6 +192,11 @@ impl Program {
         self.own(self.main)
     }
 
+    /// The control flow, in a program that leaves it to the host.
+    pub(crate) fn host_main(&self) -> Option<HostFn> {
+        self.host_main
+    }
+
     pub(crate) fn constants(&self) -> *const *const c_void {
         self.pointers.as_ptr()
     }
@@ -228,6 +234,11 @@ impl Program {
                 *main.map_err(missing("heddle_main"))?,
             )
         };
+        // SAFETY: as above.
+        let host_main = unsafe {
+            let host_main = library.get::<HostFn>(c"heddle_host_main".to_bytes_with_nul());
+            host_main.ok().map(|f| *f)
+        };
         check_counts(name, &about, constants.len())?;
         let blobs = constants
             .into_iter()
@@ -240,6 +251,7 @@ impl Program {
             about,
             plan,
             main,
+            host_main,
             pointers: blobs.iter().map(|b| b.bytes().as_ptr().cast()).collect(),
             _blobs: blobs,
             library,

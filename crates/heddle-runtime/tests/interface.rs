@@ -6,7 +6,7 @@ use std::mem::{offset_of, size_of};
 
 use common::{ADD, build};
 use heddle_runtime::abi::{
-    ABI, About, Env, ErrorCell, HEADER, Lane, LanePrivate, MAX_RANK, RawTensor, Sync, code,
+    ABI, About, Env, ErrorCell, HEADER, Host, Lane, LanePrivate, MAX_RANK, RawTensor, Sync, code,
 };
 
 #[test]
@@ -51,10 +51,16 @@ fn header_and_rust_agree() {
         max_depth,
         max_iterations,
         spins,
-        yields
+        yields,
+        arguments
     );
+    fields!(Host, "heddle_host", dispatch);
     let round = offset_of!(Lane, private) + offset_of!(LanePrivate, round);
     equal("offsetof(heddle_lane, round)".to_owned(), round);
+    equal(
+        "offsetof(heddle_host, self)".to_owned(),
+        offset_of!(Host, state),
+    );
     equal("HEDDLE_ABI".to_owned(), ABI as usize);
     equal("HEDDLE_MAX_RANK".to_owned(), MAX_RANK);
     let codes = [

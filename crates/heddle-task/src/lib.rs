@@ -13,6 +13,7 @@ pub mod print;
 pub mod program;
 pub mod schedule;
 pub mod step;
+pub mod trace;
 pub mod value;
 pub mod verify;
 
@@ -22,4 +23,5 @@ pub use lower::{LowerError, lower};
 pub use print::print;
 pub use program::UProgram;
 pub use schedule::{Device, align_splits, place_syncs, schedule};
+pub use trace::{TraceError, record_decisions, replay};
 pub use verify::{ScheduleError, verify_schedule};

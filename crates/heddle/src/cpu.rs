@@ -3,20 +3,18 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use heddle_emit::{Dialect, Emitted};
 use heddle_ir::{Datum, Module, Signature, Tensor};
 use heddle_runtime::{
     BuildOptions, Constant, Executable, Input, Lent, Pool, Program, RunError, Session,
     SessionOptions, Source,
 };
-use heddle_task::{LowerError, UProgram};
+use heddle_task::{Device, LowerError, UProgram};
 
 use crate::{Error, RunOptions};
 
 /// Lowers a module to uOperators and schedules them for a device.
-pub(crate) fn schedule(
-    module: &Module,
-    device: &heddle_task::Device,
-) -> Result<UProgram, LowerError> {
+pub(crate) fn schedule(module: &Module, device: &Device) -> Result<UProgram, LowerError> {
     let mut program = heddle_task::lower(module)?;
     heddle_task::schedule(&mut program, device);
     Ok(program)
@@ -31,6 +29,8 @@ pub(crate) fn default_threads() -> usize {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     executable: Executable,
+    /// What was emitted.
+    program: UProgram,
     /// Named sizes in the order that the program takes them.
     sizes: Vec<String>,
     /// The model's nodes by the numbers that errors carry.
@@ -44,28 +44,66 @@ impl Compiled {
         threads: Option<usize>,
     ) -> Result<Result<Self, LowerError>, Error> {
         let threads = threads.unwrap_or_else(default_threads);
-        let program = match schedule(module, &heddle_task::Device::cpu(threads)) {
+        let program = match schedule(module, &Device::cpu(threads)) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
-        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        let name = &module.entry().sig.name;
+        Self::build(name, program, threads, heddle_emit::write).map(Ok)
+    }
+
+    /// Builds a scheduled program as it is written.
+    fn build(
+        name: &str,
+        program: UProgram,
+        threads: usize,
+        write: fn(&UProgram, &Dialect) -> Emitted,
+    ) -> Result<Self, Error> {
+        let emitted = write(&program, &heddle_emit::C);
         let source = Source {
-            name: module.entry().sig.name.clone(),
+            name: name.into(),
             text: emitted.source,
             constants: emitted.constants.into_iter().map(Constant::from).collect(),
         };
         let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
         let pool =
             Pool::shared(threads).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
-        Ok(Ok(Self {
+        Ok(Self {
             executable: Executable::new(
                 built,
                 pool,
                 memory(heddle_interp::Options::default().max_memory),
             ),
-            sizes: program.sizes.into_iter().map(|(name, _)| name).collect(),
+            sizes: program.sizes.iter().map(|(name, _)| name.clone()).collect(),
             sites: emitted.sites,
-        }))
+            program,
+        })
+    }
+
+    /// The same operators, with control flow that the calling thread runs: it dispatches one operator after the other to
+    /// all workers.
+    pub(crate) fn on_host(&self) -> Result<Self, Error> {
+        let name = self.executable.program().name();
+        let program = self.program.clone();
+        Self::build(name, program, self.threads(), heddle_emit::write_hosted)
+    }
+
+    /// The same operators without control flow: in the order in which a run of this call executes them.
+    pub(crate) fn traced(&self, call: &Call, options: &RunOptions) -> Result<Self, Error> {
+        let (name, threads) = (self.executable.program().name(), self.threads());
+        let device = Device::cpu(threads);
+        let mut recording = self.program.clone();
+        let own = recording.outputs.len();
+        heddle_task::record_decisions(&mut recording);
+        heddle_task::place_syncs(&mut recording, &device);
+        let recording = Self::build(name, recording, threads, heddle_emit::write)?;
+        let mut session = recording.lend(options);
+        let outputs = recording.run_in(&mut session, call, options)?;
+        let count = outputs.data(own + 1).first_chunk().copied();
+        let count = count.map_or(0, i64::from_le_bytes);
+        let mut traced = heddle_task::replay(&self.program, outputs.data(own), count)?;
+        heddle_task::place_syncs(&mut traced, &device);
+        Self::build(name, traced, threads, heddle_emit::write)
     }
 
     /// How many workers run it.

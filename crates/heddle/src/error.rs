@@ -8,8 +8,9 @@ use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
-use heddle_task::{LowerError, ScheduleError};
+use heddle_task::{LowerError, ScheduleError, TraceError};
 
+use crate::Interpreted;
 use crate::draw::DrawError;
 use crate::inputs::InputError;
 
@@ -64,6 +65,12 @@ pub enum Error {
     /// The verifier found a fault in a schedule.
     #[error("the schedule is not sound: {0}")]
     Schedule(#[from] ScheduleError),
+    /// What only a compiled program has was asked of one that is interpreted.
+    #[error("it is not compiled: {0}")]
+    NotCompiled(Interpreted),
+    /// The program of one run's decisions cannot be made.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The emitted program could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -109,7 +116,11 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
-            Error::Lower(_) => ErrorKind::Unsupported,
+            Error::Lower(_) | Error::NotCompiled(_) | Error::Trace(TraceError::Recursion) => {
+                ErrorKind::Unsupported
+            }
+            Error::Trace(TraceError::TooLong(_)) => ErrorKind::Limit,
+            Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Input(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,

@@ -310,6 +310,19 @@ impl Executable {
         })
     }
 
+    /// The same program in another compiled form.
+    pub(crate) fn with(&self, compiled: Compiled, compile: Duration) -> Self {
+        let report = Report {
+            compile,
+            ..self.report.clone()
+        };
+        Self {
+            module: self.module.clone(),
+            compiled: Some(Arc::new(compiled)),
+            report,
+        }
+    }
+
     /// The compiled form and what it takes, if there is one.
     pub(crate) fn compiled(&self) -> Option<&Compiled> {
         self.compiled.as_deref()

@@ -12,6 +12,7 @@
 //! # Ok::<(), heddle::Error>(())
 //! ```
 
+mod baseline;
 pub mod compare;
 mod cpu;
 pub mod draw;
@@ -22,6 +23,7 @@ mod model;
 mod repeat;
 mod stack;
 
+pub use baseline::Baseline;
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use error::{Error, ErrorKind};
 pub use exec::{

@@ -88,3 +88,21 @@ fn the_interpreter_can_be_measured() {
     let bench = "bench m.heddle -i in.npz --seconds 0.01 --device interp --json -";
     assert_eq!(s.heddle(bench).json()["device"], "interp");
 }
+
+#[test]
+fn other_ways_to_run_are_compared() {
+    let s = doubler();
+    let bench = "bench m.heddle -i in.npz --seconds 0.01 --compare host,trace";
+    let document = s.heddle(&format!("{bench} --json -")).json();
+    for name in ["host", "trace"] {
+        assert!(document[name]["median_ms"].as_f64().unwrap() > 0.0);
+        assert!(document[name]["min_ms"].is_number() && document[name]["max_ms"].is_number());
+    }
+    assert!(document["overhead_percent"].is_number());
+    let text = s.heddle(bench).ok();
+    for word in ["host", "trace", "control flow takes"] {
+        assert!(text.contains(word), "{text}");
+    }
+    s.heddle(&format!("{bench} --device interp"))
+        .fails(4, &["it is not compiled"]);
+}

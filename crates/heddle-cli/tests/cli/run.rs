@@ -186,7 +186,7 @@ fn an_old_output_survives_a_failure() {
 fn a_full_disk_is_an_error() {
     let s = doubler();
     let done = s
-        .heddle("run m.heddle -i in.npz -o /dev/full")
+        .heddle("run m.heddle -i in.npz -o /dev/full --device interp")
         .fails(6, &["cannot write /dev/full"]);
     assert_eq!(done.err.lines().count(), 1, "{}", done.err);
     s.heddle("run m.heddle -i in.npz -o nowhere/out.npz").fails(

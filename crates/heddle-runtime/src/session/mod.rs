@@ -4,6 +4,7 @@
 //! state stay. Outputs are read in place until the next run, or taken out without a copy; a buffer
 //! that is given back later takes the place of one that was taken.
 
+mod host;
 mod memory;
 
 use std::marker::PhantomData;
@@ -109,9 +110,12 @@ impl Session {
         sizes: &[i64],
         options: &RunOptions<'_>,
     ) -> Result<Outputs<'_>, RunError> {
-        let main = self.program.main();
+        let (main, host_main) = (self.program.main(), self.program.host_main());
         let mut staged = self.stage(inputs, sizes, options)?;
-        staged.dispatch(main)?;
+        match host_main {
+            Some(host_main) => staged.run_on_host(host_main)?,
+            None => staged.dispatch(main)?,
+        }
         staged.finish()
     }
 
@@ -160,6 +164,7 @@ impl Session {
             max_iterations: options.max_iterations,
             spins,
             yields,
+            arguments: std::ptr::null(),
         };
         Ok(Staged {
             env,
@@ -232,18 +237,22 @@ impl<'s> Staged<'s, '_> {
         if entry.owner != self.program {
             return Err(RunError::ForeignEntry);
         }
-        // Workers read these after the pool's epoch, which is written after.
-        self.sync.arrived.0.store(0, Ordering::Relaxed);
-        for lane in self.lanes {
-            lane.signalled.store(0, Ordering::Relaxed);
-            lane.private.round.store(0, Ordering::Relaxed);
-        }
+        self.rewind();
         // SAFETY: `env` points to memory of the sizes that the program planned, held until `self` ends.
         let code = unsafe { self.leased.run(entry.function, &self.env) };
         if code == 0 {
             return Ok(());
         }
         Err(self.failure(code))
+    }
+
+    /// Resets what workers count. They read it after the pool's epoch, which is written after.
+    fn rewind(&self) {
+        self.sync.arrived.0.store(0, Ordering::Relaxed);
+        for lane in self.lanes {
+            lane.signalled.store(0, Ordering::Relaxed);
+            lane.private.round.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Scratch memory as the last dispatch left it.

@@ -1,66 +1,62 @@
 //! `heddle bench`.
 
+mod measure;
 mod times;
 mod turns;
 
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
 
-use heddle::{Executable, Repeat};
+use heddle::{Baseline, Executable, Inputs, RunOptions};
 use serde_json::{Value, json};
 
-use self::times::Times;
-use crate::args::BenchArgs;
+use self::measure::{Subject, measure};
+use crate::args::{BenchArgs, Compare};
 use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, styled};
 use crate::{commands, files, show};
-
-/// Runs before the first that counts: caches fill, memory is allocated, the clock of the cores rises.
-const WARM_UP: Duration = Duration::from_millis(300);
-/// A median of fewer runs says little.
-const FEWEST_RUNS: usize = 5;
 
 /// Measures a model.
 pub fn bench(args: BenchArgs) -> Result<(), Failure> {
     let program = commands::prepare(&args.model, &args.exec)?;
     let inputs = commands::inputs(&program, &args.source, &args.exec)?;
     let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
-    let mut repeat = program.repeat(inputs, &options)?;
     if let Some(reason) = &program.report().interpreted {
         eprintln!("note: this runs on the interpreter: {reason}");
     }
     if args.turns {
-        return turns::serve(&json!({"compile_s": compile_seconds(&program)}), || {
-            repeat.run()
-        });
+        let mut repeat = program.repeat(inputs, &options)?;
+        let ready = json!({"compile_s": compile_seconds(&program)});
+        return turns::serve(&ready, || repeat.run());
     }
-    let times = measure(&mut repeat, args.seconds)?;
-    let document = document(&args, &program, &times);
+    let others = baselines(&args.compare, &program, &inputs, &options)?;
+    let mut subjects = vec![Subject::new("", &program, &inputs, &options)?];
+    for (name, other) in &others {
+        subjects.push(Subject::new(name, other, &inputs, &options)?);
+    }
+    measure(&mut subjects, args.seconds)?;
     match &args.json {
-        Some(path) if path.as_os_str() == "-" => out::print_json(&document),
-        Some(path) => {
-            let text = format!("{document:#}\n");
-            files::replace(path, |file| {
-                std::io::Write::write_all(file, text.as_bytes())
-            })
-            .map_err(|e| Failure::new(Exit::Io, format!("cannot write {}: {e}", path.display())))
-        }
-        None => out::print(&text(&program, &times)),
+        Some(path) => write_json(path, &document(&args.model, &program, &subjects)),
+        None => out::print(&text(&program, &subjects)),
     }
 }
 
-/// Runs for a while without looking at the clock's answers, then for as long as was asked.
-fn measure(repeat: &mut Repeat, budget: Duration) -> Result<Times, heddle::Error> {
-    let start = Instant::now();
-    while {
-        repeat.run()?;
-        start.elapsed() < WARM_UP.min(budget)
-    } {}
-    let mut times = Times::default();
-    let start = Instant::now();
-    while start.elapsed() < budget || times.len() < FEWEST_RUNS {
-        times.push(repeat.run()?);
-    }
-    Ok(times)
+/// The programs to compare with, by name.
+fn baselines(
+    chosen: &[Compare],
+    program: &Executable,
+    inputs: &Inputs,
+    options: &RunOptions,
+) -> Result<Vec<(&'static str, Executable)>, heddle::Error> {
+    let all = [
+        (Compare::Host, "host", Baseline::Host),
+        (Compare::Trace, "trace", Baseline::Trace),
+    ];
+    let chosen = all.into_iter().filter(|(c, ..)| chosen.contains(c));
+    chosen
+        .map(|(_, name, kind)| Ok((name, program.baseline(kind, inputs.clone(), options)?)))
+        .collect()
 }
 
 /// From the file to a program that is ready to run.
@@ -68,32 +64,65 @@ fn compile_seconds(program: &Executable) -> f64 {
     (program.report().load + program.report().compile).as_secs_f64()
 }
 
-fn document(args: &BenchArgs, program: &Executable, times: &Times) -> Value {
+/// What the program takes longer than without control flow, in percent.
+fn overhead(subjects: &[Subject]) -> Option<f64> {
+    let trace = subjects.iter().find(|s| s.name == "trace")?;
+    let [own, bound] = [&subjects[0], trace].map(|s| s.times.median().as_secs_f64());
+    Some((own / bound - 1.0) * 100.0)
+}
+
+fn document(model: &Path, program: &Executable, subjects: &[Subject]) -> Value {
     let mut document = json!({
-        "model": args.model,
+        "model": model,
         "device": program.device().name(),
         "threads": program.threads(),
-        "runs": times.len(),
+        "runs": subjects[0].times.len(),
     });
-    times.describe(&mut document);
+    subjects[0].times.describe(&mut document);
     document["compile_s"] = json!(compile_seconds(program));
     if let Some(reason) = &program.report().interpreted {
         document["interpreted"] = json!(reason.to_string());
     }
+    for other in &subjects[1..] {
+        let mut object = json!({"runs": other.times.len()});
+        other.times.describe(&mut object);
+        document[other.name] = object;
+    }
+    if let Some(percent) = overhead(subjects) {
+        document["overhead_percent"] = json!(percent);
+    }
     document
 }
 
-fn text(program: &Executable, times: &Times) -> String {
-    let [median, min, max] = [times.median(), times.min(), times.max()].map(show::duration);
-    let head = format!(
-        "median {median}, min {min}, max {max} of {} runs\n",
-        times.len()
-    );
+fn text(program: &Executable, subjects: &[Subject]) -> String {
+    let head = ["", "median", "min", "max", "runs"].map(str::to_string);
+    let rows = subjects.iter().map(|s| {
+        let [median, min, max] = [s.times.median(), s.times.min(), s.times.max()];
+        let mut row = vec![if s.name.is_empty() { "heddle" } else { s.name }.to_string()];
+        row.extend([median, min, max].map(show::duration));
+        row.push(s.times.len().to_string());
+        row
+    });
+    let rows: Vec<_> = std::iter::once(head.to_vec()).chain(rows).collect();
+    let mut text = show::table(&rows);
+    if let Some(percent) = overhead(subjects) {
+        text += &format!("control flow takes {percent:.1} % more than the trace without it\n");
+    }
     let threads = match program.threads() {
         1 => "1 thread".to_string(),
         n => format!("{n} threads"),
     };
     let ready = show::duration(Duration::from_secs_f64(compile_seconds(program)));
     let device = program.device().name();
-    head + &styled(DIM, format!("{device}, {threads}, ready after {ready}")) + "\n"
+    text + &styled(DIM, format!("{device}, {threads}, ready after {ready}")) + "\n"
+}
+
+/// Writes a document to a file, or to standard output if the path is `-`.
+fn write_json(path: &Path, document: &Value) -> Result<(), Failure> {
+    if path.as_os_str() == "-" {
+        return out::print_json(document);
+    }
+    let text = format!("{document:#}\n");
+    files::replace(path, |file| file.write_all(text.as_bytes()))
+        .map_err(|e| Failure::new(Exit::Io, format!("cannot write {}: {e}", path.display())))
 }

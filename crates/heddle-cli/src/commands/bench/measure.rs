@@ -1,0 +1,75 @@
+//! Measures several programs in turns, so that all of them see the same machine.
+
+use std::time::{Duration, Instant};
+
+use heddle::{Error, Executable, Inputs, Repeat, RunOptions};
+
+use super::times::Times;
+
+/// Runs before the first that counts: caches fill, memory is allocated, the clock of the cores rises.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// A median of fewer runs says little.
+const FEWEST_RUNS: usize = 5;
+/// How long a program runs before it is the next one's turn.
+const TURN: Duration = Duration::from_millis(100);
+
+/// A program that is measured.
+pub struct Subject<'a> {
+    /// What it is called; nothing for the program itself.
+    pub name: &'a str,
+    /// The times of its runs.
+    pub times: Times,
+    repeat: Repeat<'a>,
+    spent: Duration,
+}
+
+impl<'a> Subject<'a> {
+    /// A program with its inputs.
+    pub fn new(
+        name: &'a str,
+        program: &'a Executable,
+        inputs: &Inputs,
+        options: &RunOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            name,
+            times: Times::default(),
+            repeat: program.repeat(inputs.clone(), options)?,
+            spent: Duration::ZERO,
+        })
+    }
+
+    /// Runs for a while. The first run of a turn finds what the others left in the caches, and does not count.
+    fn turn(&mut self, alone: bool) -> Result<(), Error> {
+        if !alone {
+            self.repeat.run()?;
+        }
+        let start = Instant::now();
+        while {
+            let time = self.repeat.run()?;
+            self.times.push(time);
+            self.spent += time;
+            start.elapsed() < TURN
+        } {}
+        Ok(())
+    }
+}
+
+/// Runs each program for so long, and at least five times.
+pub fn measure(subjects: &mut [Subject], budget: Duration) -> Result<(), Error> {
+    for subject in subjects.iter_mut() {
+        let start = Instant::now();
+        while {
+            subject.repeat.run()?;
+            start.elapsed() < WARM_UP.min(budget)
+        } {}
+    }
+    let alone = subjects.len() == 1;
+    let open = |s: &Subject| s.spent < budget || s.times.len() < FEWEST_RUNS;
+    while subjects.iter().any(open) {
+        for subject in subjects.iter_mut().filter(|s| open(s)) {
+            subject.turn(alone)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Makes the program that a tracer would: the decisions of one run are recorded, and replayed without control flow.
+//!
+//! This is the bound that control flow is measured against (Cocktailer §5.2 compares with a traced program, too). The operators
+//! are the scheduled program's own, each as often as the run executed it; what is gone is loops, branches and whatever
+//! only they need. Values stay computed: a traced program is right for other inputs that decide alike.
+
+use std::collections::BTreeSet;
+
+use heddle_ir::DType;
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{
+    Body, Buffer, BufferData, BufferKind, Local, Operator, Port, Share, Stmt, Store, UProgram,
+};
+
+/// More decisions than a trace is made of: its text would be too much for any compiler.
+const MOST_DECISIONS: i64 = 1 << 20;
+
+/// Why a program could not be traced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// The run is too long.
+    #[error("the run makes {0} decisions, and a trace holds {MOST_DECISIONS} at most")]
+    TooLong(i64),
+    /// The record is another program's.
+    #[error("the record of decisions does not fit the program")]
+    Mismatch,
+    /// Activations of procedures are not traced yet.
+    #[error("a program that recurs cannot be traced yet")]
+    Recursion,
+}
+
+/// Adds two outputs to a program, after its own: the decisions of a run in order, a byte each, and how many there were. A loop
+/// decides 1 before each iteration and 0 at its end, a branch 1 if its condition holds.
+///
+/// Synchronisations are dropped, to be placed anew.
+pub fn record_decisions(program: &mut UProgram) {
+    let one = program.pool.int(1);
+    let room = program.pool.int(MOST_DECISIONS);
+    let mut output = |name: &str, dtype, len| {
+        let data = BufferData {
+            dtype,
+            len,
+            kind: BufferKind::Output,
+            procedure: None,
+            name: name.into(),
+        };
+        let buffer = program.buffers.push(data);
+        program.outputs.push(Port {
+            name: name.into(),
+            buffer,
+            shape: vec![len],
+        });
+        buffer
+    };
+    let decisions = output("decisions", DType::U8, room);
+    let decided = output("decided", DType::I64, one);
+    let mut recorder = Recorder {
+        decisions,
+        decided,
+        program,
+    };
+    let body = std::mem::take(&mut recorder.program.body);
+    let zero = recorder.program.pool.int(0);
+    let mut out = vec![recorder.store(decided, zero, zero)];
+    out.extend(recorder.block(body));
+    program.body = out;
+}
+
+struct Recorder<'p> {
+    program: &'p mut UProgram,
+    decisions: Buffer,
+    decided: Buffer,
+}
+
+impl Recorder<'_> {
+    fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+        let mut out = vec![];
+        for stmt in stmts {
+            match stmt {
+                Stmt::Loop {
+                    iteration,
+                    trip,
+                    cond,
+                    body,
+                    name,
+                } => {
+                    let body = self.decided(true, body);
+                    out.push(Stmt::Loop {
+                        iteration,
+                        trip,
+                        cond,
+                        body,
+                        name,
+                    });
+                    out.extend(self.decided(false, vec![]));
+                }
+                Stmt::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => out.push(Stmt::If {
+                    cond,
+                    then: self.decided(true, then),
+                    otherwise: self.decided(false, otherwise),
+                }),
+                Stmt::Sync(_) => {}
+                stmt => out.push(stmt),
+            }
+        }
+        out
+    }
+
+    /// A block that notes this decision first.
+    fn decided(&mut self, decision: bool, stmts: Vec<Stmt>) -> Vec<Stmt> {
+        let pool = &mut self.program.pool;
+        let (zero, one, last) = (pool.int(0), pool.int(1), pool.int(MOST_DECISIONS - 1));
+        let count = pool.add(Expr::Load(self.decided, zero));
+        let place = pool.binary(heddle_ir::op::BinaryOp::Min, DType::I64, count, last);
+        let value = pool.add(Expr::Num(DType::U8, decision as u64));
+        let next = pool.sum(count, one);
+        let mut out = vec![
+            self.store(self.decisions, place, value),
+            self.store(self.decided, zero, next),
+        ];
+        out.extend(self.block(stmts));
+        out
+    }
+
+    /// One unit writes one element.
+    fn store(&mut self, buffer: Buffer, offset: ExprId, value: ExprId) -> Stmt {
+        let store = Store { buffer, offset };
+        Stmt::Run(self.program.operators.push(Operator {
+            axes: vec![],
+            share: Share::One(0),
+            body: Body::Map { store, value },
+            name: "decision".into(),
+        }))
+    }
+}
+
+/// The program without control flow that does what it did when it decided like this: the elements of the first of the
+/// outputs that [`record_decisions`] adds, as many as the second says. Synchronisations are to be placed.
+pub fn replay(program: &UProgram, decisions: &[u8], count: i64) -> Result<UProgram, TraceError> {
+    if count > MOST_DECISIONS {
+        return Err(TraceError::TooLong(count));
+    }
+    let decisions = usize::try_from(count).ok().and_then(|n| decisions.get(..n));
+    let mut traced = program.clone();
+    let mut replay = Replay {
+        program: &mut traced,
+        decisions: decisions.ok_or(TraceError::Mismatch)?.iter(),
+        out: vec![],
+    };
+    replay.block(&program.body)?;
+    if replay.decisions.next().is_some() {
+        return Err(TraceError::Mismatch);
+    }
+    let body = std::mem::take(&mut replay.out);
+    traced.body = needed(&traced, body);
+    Ok(traced)
+}
+
+struct Replay<'p, 'd> {
+    program: &'p mut UProgram,
+    decisions: std::slice::Iter<'d, u8>,
+    out: Vec<Stmt>,
+}
+
+impl Replay<'_, '_> {
+    fn block(&mut self, stmts: &[Stmt]) -> Result<(), TraceError> {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Loop {
+                    iteration, body, ..
+                } => {
+                    let mut i = 0;
+                    while self.next()? {
+                        let value = self.program.pool.int(i);
+                        self.out.push(Stmt::Let(*iteration, value));
+                        self.block(body)?;
+                        i += 1;
+                    }
+                }
+                Stmt::If {
+                    then, otherwise, ..
+                } => match self.next()? {
+                    true => self.block(then)?,
+                    false => self.block(otherwise)?,
+                },
+                Stmt::Sync(_) => {}
+                Stmt::Call(_) => return Err(TraceError::Recursion),
+                stmt => self.out.push(stmt.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<bool, TraceError> {
+        self.decisions
+            .next()
+            .map(|d| *d != 0)
+            .ok_or(TraceError::Mismatch)
+    }
+}
+
+/// The statements of a straight line that the outputs depend on.
+fn needed(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let mut live = Live {
+        program,
+        buffers: program.outputs.iter().map(|p| p.buffer).collect(),
+        locals: BTreeSet::new(),
+    };
+    let sizes = program.outputs.iter().flat_map(|p| &p.shape);
+    sizes.for_each(|&size| live.read(size));
+    let mut kept: Vec<_> = stmts.into_iter().rev().filter(|s| live.keep(s)).collect();
+    kept.reverse();
+    kept
+}
+
+/// What is read after a place.
+struct Live<'p> {
+    program: &'p UProgram,
+    buffers: BTreeSet<Buffer>,
+    locals: BTreeSet<Local>,
+}
+
+impl Live<'_> {
+    /// Whether a statement does something that is needed after it; then what it reads is needed before it.
+    fn keep(&mut self, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::Run(id) => {
+                let op = &self.program.operators[*id];
+                let needed = self.buffers.contains(&op.body.store().buffer);
+                if needed {
+                    let sizes = op.axes.iter().map(|a| a.1);
+                    let reads = op.body.exprs().into_iter().chain(sizes);
+                    reads.for_each(|expr| self.read(expr));
+                }
+                needed
+            }
+            Stmt::Let(local, expr) => {
+                let needed = self.locals.remove(local);
+                if needed {
+                    self.read(*expr);
+                }
+                needed
+            }
+            Stmt::Swap(a, b) => {
+                let (has_a, has_b) = (self.buffers.remove(a), self.buffers.remove(b));
+                self.buffers.extend(has_a.then_some(*b));
+                self.buffers.extend(has_b.then_some(*a));
+                has_a || has_b
+            }
+            _ => true,
+        }
+    }
+
+    fn read(&mut self, expr: ExprId) {
+        self.program.pool.walk(expr, &mut |_, e| match e {
+            Expr::Load(buffer, _) => drop(self.buffers.insert(buffer)),
+            Expr::Local(local) => drop(self.locals.insert(local)),
+            _ => {}
+        });
+    }
+}

@@ -1,0 +1,117 @@
+//! Other ways to run the same operators, for a program to be compared with.
+
+use std::time::Instant;
+
+use crate::stack::on_large_stack;
+use crate::{Error, Executable, Inputs, Interpreted, RunOptions, inputs};
+
+/// What a compiled program is compared with. Operators, their kernels and the workers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
+    /// calls CocktailerBase.
+    Host,
+    /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
+    /// of what can be had without changing operators.
+    Trace,
+}
+
+impl Executable {
+    /// Builds a baseline; a [`Baseline::Trace`] runs the program on the inputs once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotCompiled`] if the interpreter runs the program.
+    pub fn baseline(
+        &self,
+        kind: Baseline,
+        inputs: Inputs,
+        options: &RunOptions,
+    ) -> Result<Executable, Error> {
+        let start = Instant::now();
+        let Some(compiled) = self.compiled() else {
+            let reason = self.report().interpreted.clone();
+            return Err(Error::NotCompiled(reason.unwrap_or(Interpreted {
+                node: None,
+                reason: "the device is the interpreter".into(),
+            })));
+        };
+        let other = match kind {
+            Baseline::Host => on_large_stack(|| compiled.on_host())?,
+            Baseline::Trace => {
+                let args = inputs::in_order(self.signature(), inputs)?;
+                let call = compiled.call(self.signature(), &args)?;
+                on_large_stack(|| compiled.traced(&call, options))?
+            }
+        };
+        Ok(self.with(other, start.elapsed()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heddle_ir::Tensor;
+
+    use super::Baseline;
+    use crate::{CompileOptions, Device, Error, Executable, Inputs, Model, RunOptions, compile};
+
+    const TEXT: &str = "\
+fn @main(%x: f32[n,8], %w: f32[8,8], %k: i64[]) -> (%h: f32[n,8], %i: i64[]) {
+  %i, %h = loop while lt(%k, 9) carry (%j = %k, %c: f32[n,8] = %x) {
+    %even = eq(mod(%j, 2), 0)
+    %z = if %even { yield tanh(dot(%c, %w)) } else { yield mul(%c, 0.5) }
+    %p = loop trip %j carry (%q: f32[n,8] = %z) {
+      continue carry add(%q, 1.0)
+    }
+    %next = add(%j, 1)
+    continue while lt(%next, 9) carry %next, %p
+  }
+  return %h, %i
+}
+";
+
+    fn compiled(device: Device, threads: usize) -> Executable {
+        let options = CompileOptions {
+            device,
+            threads: Some(threads),
+            ..Default::default()
+        };
+        compile(&Model::parse("m", TEXT).unwrap(), &options).unwrap()
+    }
+
+    fn inputs(k: i64) -> Inputs {
+        let x: Vec<f32> = (0..24).map(|i| i as f32 / 24.0 - 0.4).collect();
+        let w: Vec<f32> = (0..64).map(|i| (i % 7) as f32 / 7.0 - 0.5).collect();
+        let values = [
+            ("x", Tensor::from_slice(vec![3, 8], &x)),
+            ("w", Tensor::from_slice(vec![8, 8], &w)),
+            ("k", Tensor::scalar(k)),
+        ];
+        values.map(|(name, t)| (name.to_string(), t.into())).into()
+    }
+
+    #[test]
+    fn baselines_give_the_same() {
+        let options = RunOptions::default();
+        for threads in [1, 3] {
+            let program = compiled(Device::Cpu, threads);
+            for k in [4, 9] {
+                let want = program.run(inputs(k), &options).unwrap().outputs;
+                for kind in [Baseline::Host, Baseline::Trace] {
+                    let other = program.baseline(kind, inputs(k), &options).unwrap();
+                    for _ in 0..3 {
+                        let got = other.run(inputs(k), &options).unwrap().outputs;
+                        assert_eq!(got, want, "{kind:?}, {threads} threads, from {k}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_interpreter_has_none() {
+        let program = compiled(Device::Interp, 1);
+        let error = program.baseline(Baseline::Host, inputs(1), &RunOptions::default());
+        assert!(matches!(error, Err(Error::NotCompiled(_))));
+    }
+}
