@@ -3,7 +3,7 @@
 //! Expressions are hash-consed in one [`Pool`] a program, so that equal ones have equal ids; building one simplifies it.
 //! They are pure but for [`Expr::Load`], whose value is that of the buffer when the task runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{Arena, DType};
@@ -186,6 +186,20 @@ impl Pool {
             visit(id, expr);
             open.extend(expr.operands());
         }
+    }
+
+    /// Gives buffers other names wherever elements are loaded.
+    pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
+        let ids: Vec<_> = self.exprs.keys().collect();
+        for id in ids {
+            if let Expr::Load(buffer, offset) = self.exprs[id]
+                && let Some(&name) = names.get(&buffer)
+            {
+                self.exprs[id] = Expr::Load(name, offset);
+            }
+        }
+        // Loads that were different may be the same now; either id will do.
+        self.ids = self.exprs.iter().map(|(id, e)| (*e, id)).collect();
     }
 
     fn simplify(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> Option<ExprId> {

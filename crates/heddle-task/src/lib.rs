@@ -22,6 +22,6 @@ pub use live::kept_over_calls;
 pub use lower::{LowerError, lower};
 pub use print::print;
 pub use program::UProgram;
-pub use schedule::{Device, align_splits, place_syncs, schedule};
+pub use schedule::{Device, align_splits, place_syncs, plan_memory, schedule};
 pub use trace::{TraceError, record_decisions, replay};
 pub use verify::{ScheduleError, verify_schedule};

@@ -159,7 +159,7 @@ impl Names {
     }
 
     /// Adds what a statement itself looks at.
-    fn used_by(&mut self, program: &UProgram, stmt: &Stmt) {
+    pub(crate) fn used_by(&mut self, program: &UProgram, stmt: &Stmt) {
         match stmt {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
@@ -185,7 +185,7 @@ impl Names {
     }
 
     /// Adds all that a block looks at.
-    fn mention(&mut self, program: &UProgram, block: &[Stmt]) {
+    pub(crate) fn mention(&mut self, program: &UProgram, block: &[Stmt]) {
         for_each_stmt(block, &mut |stmt| self.used_by(program, stmt));
     }
 }

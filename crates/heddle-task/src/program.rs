@@ -17,12 +17,12 @@
 //! of its own for the buffers that belong to the procedure, and every unit keeps its variables, and what it knows
 //! by the names of buffers, over a call (Cocktailer §4.3: recursion on a simulated stack).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::op::{Extreme, ReduceOp};
 use heddle_ir::{Arena, DType, Tensor};
 
-use crate::contract::{Contract, Panels};
+use crate::contract::{Access, Contract, Panels};
 use crate::expr::{Expr, ExprId, Pool};
 
 heddle_ir::entity!(
@@ -370,6 +370,25 @@ impl UProgram {
         loads
     }
 
+    /// Gives buffers other names, everywhere.
+    pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
+        self.pool.rename_buffers(names);
+        let ids: Vec<_> = self.operators.keys().collect();
+        for id in ids {
+            self.operators[id].body.rename_buffers(names);
+        }
+        let ids: Vec<_> = self.calls.keys().collect();
+        for id in ids {
+            let args = self.calls[id].buffers.iter_mut();
+            args.for_each(|(_, arg)| rename(arg, names));
+        }
+        rename_in_block(&mut self.body, names);
+        let ids: Vec<_> = self.procedures.keys().collect();
+        for id in ids {
+            rename_in_block(&mut self.procedures[id].body, names);
+        }
+    }
+
     /// The procedures that a procedure calls, directly or through others; itself only if it recurs.
     pub fn callees(&self, of: ProcedureId) -> BTreeSet<ProcedureId> {
         let mut found = BTreeSet::new();
@@ -420,7 +439,49 @@ pub fn for_each_stmt(block: &[Stmt], visit: &mut dyn FnMut(&Stmt)) {
     }
 }
 
+fn rename(buffer: &mut Buffer, names: &BTreeMap<Buffer, Buffer>) {
+    *buffer = *names.get(buffer).unwrap_or(buffer);
+}
+
+fn rename_in_block(block: &mut [Stmt], names: &BTreeMap<Buffer, Buffer>) {
+    for stmt in block {
+        match stmt {
+            Stmt::Swap(a, b) => {
+                rename(a, names);
+                rename(b, names);
+            }
+            Stmt::Loop { body, .. } => rename_in_block(body, names),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                rename_in_block(then, names);
+                rename_in_block(otherwise, names);
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Body {
+    fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
+        let store = match self {
+            Body::Map { store, .. } | Body::Fold { store, .. } | Body::ArgFold { store, .. } => {
+                store
+            }
+            Body::Contract(c) => {
+                for operand in [&mut c.a, &mut c.b] {
+                    if let Access::Strided { buffer, .. } | Access::Panels { buffer, .. } =
+                        &mut operand.access
+                    {
+                        rename(buffer, names);
+                    }
+                }
+                &mut c.store
+            }
+        };
+        rename(&mut store.buffer, names);
+    }
+
     /// Where the result goes.
     pub fn store(&self) -> Store {
         match self {

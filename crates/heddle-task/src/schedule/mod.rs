@@ -7,16 +7,20 @@ mod deal;
 mod device;
 mod linear;
 mod place_syncs;
+mod plan_memory;
 mod procedures;
+mod spans;
 
 pub use align_splits::{align_splits, total};
 pub use device::Device;
 pub use place_syncs::place_syncs;
+pub use plan_memory::plan_memory;
 
 use crate::program::UProgram;
 
 /// Schedules a program for a device.
 pub fn schedule(program: &mut UProgram, device: &Device) {
     align_splits(program, device);
+    plan_memory(program, device);
     place_syncs(program, device);
 }

@@ -1,0 +1,84 @@
+//! Buffers share memory where they may, and nowhere else.
+
+mod common;
+
+use common::lowered;
+use heddle_task::program::{BufferKind, UProgram};
+use heddle_task::{Device, place_syncs, plan_memory, verify_schedule};
+
+/// How many scratch buffers there are before and after.
+fn planned(text: &str) -> (usize, usize, UProgram) {
+    let device = Device::cpu(2);
+    let mut program = lowered(text);
+    let before = used(&program);
+    plan_memory(&mut program, &device);
+    let after = used(&program);
+    place_syncs(&mut program, &device);
+    verify_schedule(&program, &device).unwrap_or_else(|e| panic!("{e}"));
+    (before, after, program)
+}
+
+fn used(program: &UProgram) -> usize {
+    let buffers = program.buffers.iter();
+    let scratch = buffers.filter(|(_, b)| {
+        matches!(b.kind, BufferKind::Scratch) && program.pool.as_int(b.len) != Some(0)
+    });
+    scratch.count()
+}
+
+#[test]
+fn a_chain_needs_two() {
+    let (before, after, _) = planned(
+        "fn @main(%x: f32[64,64]) -> (%y: f32[64,64]) {
+           %a = dot(%x, %x)
+           %b = dot(%a, %a)
+           %c = dot(%b, %b)
+           %d = dot(%c, %c)
+           %e = dot(%d, %d)
+           return %e
+         }",
+    );
+    assert!(before >= 4, "{before}");
+    assert_eq!(after, 2);
+}
+
+#[test]
+fn arms_share() {
+    let (before, after, _) = planned(
+        "fn @main(%x: f32[64,64], %p: bool[]) -> (%y: f32[64,64]) {
+           %y = if %p {
+             %a = dot(%x, %x)
+             yield dot(%a, %a)
+           } else {
+             %b = dot(%x, exp(%x))
+             yield dot(%b, %x)
+           }
+           return %y
+         }",
+    );
+    assert!(after < before, "{before} {after}");
+}
+
+#[test]
+fn what_is_carried_is_needed_all_the_time() {
+    let text = "fn @main(%x: f32[64,64], %k: i64[]) -> (%y: f32[64,64], %z: f32[64,64]) {
+           %y, %z = loop %i trip %k carry (%c = %x, %d = %x) {
+             %a = dot(%c, %d)
+             %b = dot(%a, %c)
+             %e = dot(%b, %b)
+             continue carry %e, %b
+           }
+           return %y, %z
+         }";
+    let (before, after, program) = planned(text);
+    let mut carried = 0;
+    heddle_task::program::for_each_stmt(&program.body, &mut |stmt| {
+        if let heddle_task::program::Stmt::Swap(a, b) = stmt {
+            assert_ne!(a, b);
+            carried += 2;
+        }
+    });
+    // Two values that are exchanged take four; nothing else may lie there.
+    assert_eq!(carried, 4);
+    assert!(after >= 4 && after <= before, "{before} {after}");
+}
