@@ -35,6 +35,9 @@ const PACKING: f64 = 5.0;
 /// What a size that only the launch knows is taken for.
 const UNKNOWN_SIZE: f64 = 64.0;
 
+/// What a split by such a size is worth beside none: it wins where nothing else can be split.
+const UNKNOWN_SHARE: f64 = 0.95;
+
 impl Device {
     /// Cores of a processor.
     pub fn cpu(threads: usize) -> Self {
@@ -70,7 +73,9 @@ impl Device {
         let (part, split) = match share {
             Share::One(_) => (1.0, None),
             Share::Dealt(split) => {
-                let count = estimate(program, split.period).max(1.0);
+                // A size that only the launch knows may be 1, and a split by it share nothing out.
+                let count = size_if(program, split.period, 1.0).max(1.0);
+                let unknown = count < estimate(program, split.period);
                 let grain = split.grain as f64;
                 let grains = (count / grain).ceil();
                 let most = ((grains / self.units as f64).ceil() * grain).min(count);
@@ -78,7 +83,8 @@ impl Device {
                     Body::Contract(c) => c.computed(op.axes[split.axis].0, split.grain, most),
                     _ => most,
                 };
-                (most / count, Some(op.axes[split.axis].0))
+                let hope = if unknown { UNKNOWN_SHARE } else { 1.0 };
+                (most / count * hope, Some(op.axes[split.axis].0))
             }
         };
         let points = product(program, op.axes.iter().chain(op.body.axes()));
@@ -157,13 +163,18 @@ impl Device {
 
 /// Roughly what a size is.
 pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
+    size_if(program, size, UNKNOWN_SIZE)
+}
+
+/// What a size is if those that only the launch knows are this.
+fn size_if(program: &UProgram, size: ExprId, unknown: f64) -> f64 {
     match program.pool[size] {
         Expr::Num(DType::I64, bits) => bits as i64 as f64,
-        Expr::Local(l) if program.locals[l].kind == LocalKind::Size => UNKNOWN_SIZE,
+        Expr::Local(l) if program.locals[l].kind == LocalKind::Size => unknown,
         // What is left of a size is most at first.
         Expr::Local(l) if program.locals[l].kind == LocalKind::Axis => 0.0,
         Expr::Binary(op, DType::I64, a, b) => {
-            let (a, b) = (estimate(program, a), estimate(program, b));
+            let (a, b) = (size_if(program, a, unknown), size_if(program, b, unknown));
             match op {
                 BinaryOp::Add => a + b,
                 BinaryOp::Sub => (a - b).max(1.0),
@@ -174,7 +185,7 @@ pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
                 _ => a,
             }
         }
-        _ => UNKNOWN_SIZE,
+        _ => unknown,
     }
 }
 
