@@ -63,26 +63,13 @@ pub fn drawn(name: &str, text: &str, size: i64, seed: u64) -> (Module, Vec<Datum
 
 /// Compares the compiled program with the interpreter.
 pub fn check(name: &str, module: Module, inputs: &[Datum], threads: usize) -> Outcome {
-    let case = match Case::new(name, module, inputs) {
-        Ok(case) => case,
-        Err(reason) => return Outcome::Refused(reason),
-    };
-    let text = &case.source.text;
-    let built = Program::build(&case.source, &BuildOptions::default());
-    let built = built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
-    let pool = Pool::shared(threads).expect("threads");
-    let options = SessionOptions {
-        poison: true,
-        ..Default::default()
-    };
-    let mut session = Session::new(Arc::new(built), pool, options);
-    let outputs = session.run(&case.inputs(), &case.sizes, &RunOptions::default());
-    let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
-    for i in 0..case.expected.len() {
-        let what = format!("{name}, {threads} threads, output {i}\n{text}");
-        case.compare(i, outputs.dims(i), outputs.data(i), &what);
+    match Case::new(name, module, inputs) {
+        Ok(case) => {
+            case.check(name, &BuildOptions::default(), &[threads]);
+            Outcome::Equal
+        }
+        Err(reason) => Outcome::Refused(reason),
     }
-    Outcome::Equal
 }
 
 /// A program with what it is run on and what it should give.
@@ -127,6 +114,32 @@ impl Case {
             tensors,
             expected,
         })
+    }
+
+    /// Builds the program and compares what each of these numbers of workers gives.
+    pub fn check(&self, name: &str, options: &BuildOptions, workers: &[usize]) {
+        let text = &self.source.text;
+        let built = Program::build(&self.source, options);
+        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
+        for &threads in workers {
+            let pool = Pool::shared(threads).expect("threads");
+            let options = SessionOptions {
+                poison: true,
+                ..Default::default()
+            };
+            let mut session = Session::new(built.clone(), pool, options);
+            // Frames for deeper recursion would only have to be poisoned.
+            let limits = RunOptions {
+                max_depth: 100,
+                ..Default::default()
+            };
+            let outputs = session.run(&self.inputs(), &self.sizes, &limits);
+            let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            for i in 0..self.expected.len() {
+                let what = format!("{name}, {threads} threads, output {i}\n{text}");
+                self.compare(i, outputs.dims(i), outputs.data(i), &what);
+            }
+        }
     }
 
     /// What the program is given.
