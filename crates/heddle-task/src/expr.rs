@@ -174,6 +174,19 @@ impl Pool {
         self.add(Expr::Index(index, size))
     }
 
+    /// Reads another buffer wherever this one was read.
+    pub fn rename(&mut self, old: Buffer, new: Buffer) {
+        for id in self.exprs.keys().collect::<Vec<_>>() {
+            if let Expr::Load(buffer, offset) = self.exprs[id]
+                && buffer == old
+            {
+                self.ids.remove(&self.exprs[id]);
+                self.exprs[id] = Expr::Load(new, offset);
+                self.ids.entry(self.exprs[id]).or_insert(id);
+            }
+        }
+    }
+
     /// Calls `visit` with the expression and all that it is made of; each once.
     pub fn walk(&self, root: ExprId, visit: &mut dyn FnMut(ExprId, Expr)) {
         let mut seen = std::collections::HashSet::new();

@@ -4,6 +4,7 @@
 //! executes itself, and uOperators whose uTasks are dealt out to the units. [`schedule`](fn@schedule::schedule) says
 //! how, and adds a synchronisation where, and only where, data crosses units. Nothing here knows what a unit is: an emitter says so.
 
+mod coalesce_copies;
 pub mod contract;
 pub mod expr;
 pub mod fuse;
@@ -17,6 +18,7 @@ pub mod trace;
 pub mod value;
 pub mod verify;
 
+pub use coalesce_copies::coalesce_copies;
 pub use expr::{Expr, ExprId, Pool};
 pub use live::kept_over_calls;
 pub use lower::{LowerError, lower};

@@ -16,10 +16,12 @@ pub use device::Device;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 
+use crate::coalesce_copies;
 use crate::program::UProgram;
 
 /// Schedules a program for a device.
 pub fn schedule(program: &mut UProgram, device: &Device) {
+    coalesce_copies(program);
     align_splits(program, device);
     plan_memory(program, device);
     place_syncs(program, device);
