@@ -107,6 +107,35 @@ fn trip_counts_of_the_run() {
 }
 
 #[test]
+fn layers_over_sequences_of_any_length() {
+    for batch in ["2", "b"] {
+        let (module, stats) = distributed(&format!(
+            "fn @main(%x: f32[n,{batch},3], %w: f32[3,2], %u: f32[2,2], %h: f32[{batch},2]) -> (%a: f32[{batch},2], %b: f32[{batch},2], %all: f32[n,{batch},2], %twice: f32[n,{batch},2]) {{
+               %n = gather(shape(%x), 0, axis=0)
+               %a, %b, %all, %twice = loop %t trip %n carry (%r: f32[{batch},2] = %h, %s: f32[{batch},2] = %h) {{
+                 %e = gather(%x, %t, axis=0)
+                 %m = tanh(add(dot(%e, %w), %r))
+                 %k = tanh(add(dot(%m, %u), %s))
+                 continue carry %m, %k stack %k, dot(%k, %u)
+               }}
+               return %a, %b, %all, %twice
+             }}"
+        ));
+        assert_eq!(stats.count("contraction over all iterations"), 3);
+        let known = |ty: &heddle_ir::Type| {
+            let shape = ty.as_tensor().and_then(|t| t.shape.clone());
+            shape.is_some_and(|s| s.iter().all(|d| d.as_expr().is_some()))
+        };
+        let func = module.entry();
+        func.for_each_inst(&mut |_, inst| {
+            let op = inst.op.name();
+            let vague = inst.results.iter().find(|v| !known(func.ty(**v)));
+            assert!(vague.is_none(), "{op}:\n{}", text::print(&module));
+        });
+    }
+}
+
+#[test]
 fn previous_values_and_branches_and_inner_loops() {
     let (_, stats) = distributed(
         "fn @main(%x: f32[7,1,3], %w: f32[3,3], %h: f32[1,3], %c: bool[7]) -> (%y: f32[1,3], %z: f32[1,3], %all: f32[7,1,3]) {

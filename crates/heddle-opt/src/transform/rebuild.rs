@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{FuncBuilder, Function, Inst, Module, Op, Region, Type, TypeError, Value};
+use heddle_ir::{Dim, FuncBuilder, Function, Inst, Module, Op, Region, Type, TypeError, Value};
+
+use crate::shorthand::Shorthand;
 
 /// A copy of a function in the making.
 pub struct Rebuild<'a> {
@@ -108,6 +110,22 @@ impl<'a> Rebuild<'a> {
                 .refine_type(value, met)
                 .expect("a meet is compatible with both");
         }
+    }
+
+    /// A size as `i64[]`, if it is a constant or a name that the function's parameters give.
+    pub fn size(&mut self, dim: &Dim) -> Result<Option<Value>> {
+        if let Some(n) = dim.as_const() {
+            return Ok(Some(self.b.i64(n)));
+        }
+        let params = self.b.params().to_vec();
+        for param in params {
+            let shape = self.b.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
+            let axis = shape.and_then(|s| s.iter().position(|d| d.equals(dim)));
+            if let Some(axis) = axis {
+                return self.b.size(param, axis).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     fn region(&mut self, region: Region, instead: Instead<'_, 'a>) -> Result<Region> {

@@ -1,12 +1,13 @@
 //! Loop distribution with hoisting.
 
+mod chunks;
 mod plan;
 mod span;
 
 use std::collections::HashSet;
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, TypeError, Value};
+use heddle_ir::{Dim, FuncId, Function, Inst, Module, TypeError, Value};
 
 use self::plan::{Body, Plan, plan};
 use self::span::{Place, Span};
@@ -23,10 +24,11 @@ use crate::shorthand::Shorthand;
 /// stack of recurrent layers each becomes a loop over the whole sequence that leaves its results to the next.
 ///
 /// Arrays between the loops are bounded: where they would take more than [`CostModel::chunk`] bytes, or where only the run knows the
-/// trip count, the loops run over a chunk of the iterations at a time.
+/// trip count, the loops run over a chunk of the iterations at a time. Of a trip count that only the run knows the last
+/// chunk may be partly in vain: arrays have the chunk's size, and repeat the last iteration behind it.
 ///
 /// It does *not* distribute loops with a condition (how many iterations there are is known only at their end), nor loops that
-/// draw random numbers. Sums of contractions keep their order.
+/// draw random numbers, nor those that stack results of which no name says how many. Sums of contractions keep their order.
 pub fn distribute_loops(module: &mut Module) -> Stats {
     distribute_loops_by(module, &CostModel::default())
 }
@@ -145,13 +147,13 @@ impl Distribution<'_> {
             count: count.0,
             dim: count.1.clone(),
         };
-        let chunk = self.chunk(plan, &count.1);
-        let (last, stacked) = match chunk {
-            None => {
+        let (last, stacked) = match (count.1.as_const(), self.chunk(plan, &count.1)) {
+            (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;
                 whole.build(self, rebuild, &Place::Whole, &views, &first)?
             }
-            Some(size) => self.chunks(rebuild, &whole, size, &first)?,
+            (Some(_), Some(size)) => self.chunks(rebuild, &whole, size, &first)?,
+            (None, Some(size)) => self.padded_chunks(rebuild, &whole, size, &first)?,
         };
         let results = &body.func.insts[body.inst].results;
         for (&old, &new) in results.iter().zip(last.iter().chain(&stacked)) {
@@ -177,108 +179,6 @@ impl Distribution<'_> {
             }
         }
     }
-
-    /// How many iterations a chunk has, if the loops go by chunks.
-    fn chunk(&self, plan: &Plan, count: &Dim) -> Option<i64> {
-        let most = (self.costs.chunk / plan.row.max(1.0)).clamp(1.0, 65536.0) as i64;
-        match count.as_const() {
-            Some(n) if n <= most => None,
-            // One that divides the count leaves no rest.
-            Some(n) => Some(
-                (most / 2 + 1..=most)
-                    .rev()
-                    .find(|c| n % c == 0)
-                    .unwrap_or(most),
-            ),
-            None => Some(match most {
-                ..8 => most,
-                _ => most.min(256) & !7,
-            }),
-        }
-    }
-
-    /// A loop over whole chunks, and what is left.
-    fn chunks<'a>(
-        &mut self,
-        rebuild: &mut Rebuild<'a>,
-        whole: &Span<'_, 'a>,
-        size: i64,
-        first: &[Value],
-    ) -> std::result::Result<(Vec<Value>, Vec<Value>), Stop> {
-        let b = &mut rebuild.b;
-        let step = b.i64(size);
-        let chunks = b.binary(BinaryOp::Div, whole.count, step)?;
-        let done = b.binary(BinaryOp::Mul, chunks, step)?;
-        let left = b.binary(BinaryOp::Sub, whole.count, done)?;
-        let constant = Dim::constant(size);
-        let number = whole.dim.floor_div(&constant);
-        let rest = match &whole.dim {
-            Dim::Expr(_) => whole.dim.sub(&number.mul(&constant)),
-            Dim::Unknown(_) => Dim::Unknown(Some(size as u64 - 1)),
-        };
-        let span = Span {
-            count: step,
-            dim: constant,
-            ..*whole
-        };
-        let outside = Place::Chunk {
-            index: None,
-            chunks,
-            done,
-        };
-        let views = span.views(rebuild, &outside)?;
-        let types = whole
-            .body
-            .parts
-            .params
-            .iter()
-            .map(|v| whole.body.func.ty(*v).clone());
-        let types: Vec<_> = std::iter::once(heddle_ir::Type::scalar(heddle_ir::DType::I64))
-            .chain(types)
-            .collect();
-        let (_, params) = rebuild.b.begin_region(&types);
-        let inside = Place::Chunk {
-            index: Some(params[0]),
-            chunks,
-            done,
-        };
-        let (next, stacked) = span.build(self, rebuild, &inside, &views, &params[1..])?;
-        let region = rebuild.b.end_region(&[next, stacked].concat());
-        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
-        let (last, stacked) = results.split_at(first.len());
-        let mut joined = vec![];
-        for &stack in stacked {
-            joined.push(flatten(rebuild, stack, done)?);
-        }
-        self.stats.record("loop in chunks");
-        if rest.is(0) {
-            return Ok((last.to_vec(), joined));
-        }
-        let span = Span {
-            count: left,
-            dim: rest,
-            ..*whole
-        };
-        let place = Place::Rest {
-            done,
-            end: whole.count,
-        };
-        let views = span.views(rebuild, &place)?;
-        let (last, rest) = span.build(self, rebuild, &place, &views, last)?;
-        for (all, &rest) in joined.iter_mut().zip(&rest) {
-            *all = rebuild.b.op1(Op::Concat { axis: 0 }, &[*all, rest])?;
-        }
-        Ok((last, joined))
-    }
-}
-
-/// Chunks of rows as rows, of which there are `count`.
-fn flatten(rebuild: &mut Rebuild, stack: Value, count: Value) -> Result<Value> {
-    let b = &mut rebuild.b;
-    let rank = b.rank(stack).unwrap_or(2);
-    let (rows, rest) = (b.vector_of(count)?, b.sizes(stack, 2..rank)?);
-    let shape = b.join(&[rows, rest])?;
-    b.op1(Op::Reshape, &[stack, shape])
 }
 
 /// Whether the sizes of stacked elements are stated, so that they are the same without iterations.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Inst, Loc, Op, Type, Value};
 
+use super::chunks::rows_are;
 use super::plan::{Body, Mode, Plan};
 use super::{Distribution, Stop};
 use crate::batch::{Batch, Lane};
@@ -43,6 +44,15 @@ pub enum Place {
         done: Value,
         /// How many there are in all.
         end: Value,
+    },
+    /// Those of one chunk, and behind them some that are in vain.
+    Padded {
+        /// The number of the first one.
+        base: Value,
+        /// How many there are.
+        steps: Value,
+        /// The number of the last one of the loop.
+        last: Value,
     },
 }
 
@@ -106,6 +116,7 @@ impl<'a> Span<'_, 'a> {
             Place::Whole => (None, self.count),
             Place::Chunk { done, .. } => (None, *done),
             Place::Rest { done, end } => (Some(*done), *end),
+            Place::Padded { .. } => return Ok(None),
         };
         let rows = match (place, size.as_const()) {
             (Place::Whole, _) if size.equals(&self.dim) => x,
@@ -120,24 +131,14 @@ impl<'a> Span<'_, 'a> {
             }
         };
         let Place::Chunk { chunks, .. } = place else {
-            return Ok(Some(self.of_rows(rebuild, rows)));
+            rows_are(rebuild, rows, &self.dim);
+            return Ok(Some(rows));
         };
         let b = &mut rebuild.b;
         let front = [b.vector_of(*chunks)?, b.vector_of(self.count)?];
         let rest = b.sizes(x, 1..rank)?;
         let shape = b.join(&[front[0], front[1], rest])?;
         Ok(Some(b.op1(Op::Reshape, &[rows, shape])?))
-    }
-
-    /// States that an array has one element for each iteration.
-    fn of_rows(&self, rebuild: &mut Rebuild<'a>, x: Value) -> Value {
-        if let Type::Tensor(mut t) = rebuild.b.ty(x).clone()
-            && let Some(shape) = &mut t.shape
-        {
-            shape[0] = self.dim.clone();
-            rebuild.state(x, &Type::Tensor(t));
-        }
-        x
     }
 
     /// Builds all stages in the region that is open. `first` is what the loop carries before these iterations. Gives
@@ -154,11 +155,14 @@ impl<'a> Span<'_, 'a> {
         rebuild.b.set_loc(self.loc());
         let base = self.base(rebuild, place)?;
         let iota = rebuild.b.iota(self.count)?;
-        let iota = self.of_rows(rebuild, iota);
-        let iterations = match base {
+        rows_are(rebuild, iota, &self.dim);
+        let mut iterations = match base {
             Some(base) => rebuild.b.binary(BinaryOp::Add, base, iota)?,
             None => iota,
         };
+        if let Place::Padded { last, .. } = place {
+            iterations = rebuild.b.binary(BinaryOp::Min, iterations, *last)?;
+        }
         let mut batch = Batch::new(self.body.func, self.count, self.dim.clone(), &types);
         let iteration = self.body.parts.iteration;
         batch.lanes.insert(iteration, Lane::Rows(iterations));
@@ -176,6 +180,10 @@ impl<'a> Span<'_, 'a> {
                 span: self,
                 stage,
                 base,
+                padded: match place {
+                    Place::Padded { steps, .. } => Some(*steps),
+                    _ => None,
+                },
             };
             step.build(distribution, &mut batch, rebuild, &mut carried)?;
         }
@@ -203,6 +211,7 @@ impl<'a> Span<'_, 'a> {
                 Some(rebuild.b.binary(BinaryOp::Mul, index, self.count)?)
             }
             Place::Rest { done, .. } => Some(*done),
+            Place::Padded { base, .. } => Some(*base),
         })
     }
 
@@ -265,6 +274,9 @@ struct Step<'s, 'p, 'a> {
     span: &'s Span<'p, 'a>,
     stage: usize,
     base: Option<Value>,
+    /// How many iterations there are, if fewer than in the arrays: what they leave to others is then carried, as an array
+    /// that is updated in each.
+    padded: Option<Value>,
 }
 
 impl<'a> Step<'_, '_, 'a> {
@@ -296,9 +308,17 @@ impl<'a> Step<'_, '_, 'a> {
             .collect();
 
         let types = own.iter().map(|j| func.ty(parts.params[*j]).clone());
-        let types: Vec<Type> = std::iter::once(Type::scalar(DType::I64))
+        let mut types: Vec<Type> = std::iter::once(Type::scalar(DType::I64))
             .chain(types)
             .collect();
+        let mut inits: Vec<Value> = own.iter().map(|j| carried[*j]).collect();
+        if self.padded.is_some() {
+            for &value in &left {
+                let empty = self.empty(rebuild, value)?;
+                types.push(rebuild.b.ty(empty).clone());
+                inits.push(empty);
+            }
+        }
         let (_, params) = rebuild.b.begin_region(&types);
         let outside = rebuild.values.clone();
         for (&j, &param) in own.iter().zip(&params[1..]) {
@@ -334,22 +354,42 @@ impl<'a> Step<'_, '_, 'a> {
         }
         let next = own.iter().map(|j| parts.next[*j]);
         let yields: Vec<Value> = next.chain(left.iter().copied()).collect();
-        let yields = rebuild.all(&yields);
+        let mut yields = rebuild.all(&yields);
+        rebuild.b.set_loc(self.span.loc());
+        if self.padded.is_some() {
+            for (row, &all) in yields[own.len()..].iter_mut().zip(&params[1 + own.len()..]) {
+                *row = updated(rebuild, all, *row, params[0])?;
+            }
+        }
         let region = rebuild.b.end_region(&yields);
         rebuild.values = outside;
-        let inits: Vec<Value> = own.iter().map(|j| carried[*j]).collect();
-        rebuild.b.set_loc(self.span.loc());
-        let results = rebuild
-            .b
-            .loop_(Some(self.span.count), None, &inits, region)?;
+        let trip = self.padded.unwrap_or(self.span.count);
+        let results = rebuild.b.loop_(Some(trip), None, &inits, region)?;
         for (&j, &result) in own.iter().zip(&results) {
             carried[j] = result;
         }
         for (&value, &stack) in left.iter().zip(&results[own.len()..]) {
-            let stack = self.span.of_rows(rebuild, stack);
+            rows_are(rebuild, stack, &self.span.dim);
             batch.lanes.insert(value, Lane::Rows(stack));
         }
         Ok(())
+    }
+
+    /// An array of rows for a value, filled with zeros.
+    fn empty(&self, rebuild: &mut Rebuild<'a>, value: Value) -> Result<Value> {
+        let Type::Tensor(t) = self.span.body.func.ty(value) else {
+            return Err(Stop::Impossible);
+        };
+        let zero_is_known = t.dtype.is_float() || t.dtype.is_int() || t.dtype == DType::Bool;
+        let dims = t.shape.as_ref().filter(|_| zero_is_known);
+        let mut parts = vec![rebuild.b.vector_of(self.span.count)?];
+        for dim in dims.ok_or(Stop::Impossible)? {
+            let size = rebuild.size(dim)?.ok_or(Stop::Impossible)?;
+            parts.push(rebuild.b.vector_of(size)?);
+        }
+        let shape = rebuild.b.join(&parts)?;
+        let zero = rebuild.b.scalar(t.dtype, 0.0);
+        Ok(rebuild.b.op1(Op::Broadcast, &[zero, shape])?)
     }
 
     /// Values of this stage that others or the loop's stacked results read.
@@ -370,4 +410,17 @@ impl<'a> Step<'_, '_, 'a> {
         let left: BTreeSet<Value> = read.filter(mine).collect();
         left.into_iter().collect()
     }
+}
+
+/// `all` with another row.
+fn updated(rebuild: &mut Rebuild, all: Value, row: Value, place: Value) -> Result<Value> {
+    let b = &mut rebuild.b;
+    let rank = b.rank(all).ok_or(Stop::Impossible)?;
+    let row = b.op1(Op::Unsqueeze { axes: vec![0] }, &[row])?;
+    let parts = [b.vector_of(place)?, b.i64s(&vec![0; rank - 1])];
+    let starts = b.join(&parts)?;
+    let updated = b.op1(Op::UpdateSlice, &[all, row, starts])?;
+    let ty = rebuild.b.ty(all).clone();
+    rebuild.state(updated, &ty);
+    Ok(updated)
 }

@@ -1,0 +1,176 @@
+//! Distributed loops by chunks of the iterations.
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Dim, Op, Type, Value};
+
+use super::plan::Plan;
+use super::span::{Place, Span};
+use super::{Distribution, Stop};
+use crate::shorthand::Shorthand;
+use crate::transform::rebuild::{Rebuild, Result};
+
+/// The most iterations in a chunk where only the run knows how many there are: those behind the last one are in vain.
+const PADDED: i64 = 16;
+
+/// What a loop carries after some iterations, and its stacked results for them.
+type Results = std::result::Result<(Vec<Value>, Vec<Value>), Stop>;
+
+impl Distribution<'_> {
+    /// How many iterations a chunk has, if the loops go by chunks.
+    pub(super) fn chunk(&self, plan: &Plan, count: &Dim) -> Option<i64> {
+        let most = (self.costs.chunk / plan.row.max(1.0)).clamp(1.0, 65536.0) as i64;
+        match count.as_const() {
+            Some(n) if n <= most => None,
+            // One that divides the count leaves no rest.
+            Some(n) => {
+                let mut sizes = (most / 2 + 1..=most).rev();
+                Some(sizes.find(|c| n % c == 0).unwrap_or(most))
+            }
+            None => Some(most.min(PADDED)),
+        }
+    }
+
+    /// A loop over whole chunks, and what is left: of a constant number of iterations.
+    pub(super) fn chunks<'a>(
+        &mut self,
+        rebuild: &mut Rebuild<'a>,
+        whole: &Span<'_, 'a>,
+        size: i64,
+        first: &[Value],
+    ) -> Results {
+        let b = &mut rebuild.b;
+        let step = b.i64(size);
+        let chunks = b.binary(BinaryOp::Div, whole.count, step)?;
+        let done = b.binary(BinaryOp::Mul, chunks, step)?;
+        let left = b.binary(BinaryOp::Sub, whole.count, done)?;
+        let constant = Dim::constant(size);
+        let rest = whole
+            .dim
+            .sub(&whole.dim.floor_div(&constant).mul(&constant));
+        let span = Span {
+            count: step,
+            dim: constant,
+            ..*whole
+        };
+        let outside = Place::Chunk {
+            index: None,
+            chunks,
+            done,
+        };
+        let views = span.views(rebuild, &outside)?;
+        let params = begin(rebuild, whole);
+        let inside = Place::Chunk {
+            index: Some(params[0]),
+            chunks,
+            done,
+        };
+        let (next, stacked) = span.build(self, rebuild, &inside, &views, &params[1..])?;
+        let region = rebuild.b.end_region(&[next, stacked].concat());
+        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
+        let (last, stacked) = results.split_at(first.len());
+        let mut joined = vec![];
+        for &stack in stacked {
+            joined.push(flatten(rebuild, stack, done)?);
+        }
+        self.stats.record("loop in chunks");
+        if rest.is(0) {
+            return Ok((last.to_vec(), joined));
+        }
+        let span = Span {
+            count: left,
+            dim: rest,
+            ..*whole
+        };
+        let place = Place::Rest {
+            done,
+            end: whole.count,
+        };
+        let views = span.views(rebuild, &place)?;
+        let (last, rest) = span.build(self, rebuild, &place, &views, last)?;
+        for (all, &rest) in joined.iter_mut().zip(&rest) {
+            *all = rebuild.b.op1(Op::Concat { axis: 0 }, &[*all, rest])?;
+        }
+        Ok((last, joined))
+    }
+
+    /// A loop over chunks of a number of iterations that only the run knows.
+    pub(super) fn padded_chunks<'a>(
+        &mut self,
+        rebuild: &mut Rebuild<'a>,
+        whole: &Span<'_, 'a>,
+        size: i64,
+        first: &[Value],
+    ) -> Results {
+        let stacks = !whole.body.parts.stacked.is_empty();
+        if stacks && whole.dim.as_expr().is_none() {
+            return Err(Stop::Impossible);
+        }
+        let b = &mut rebuild.b;
+        let (step, one, less) = (b.i64(size), b.i64(1), b.i64(size - 1));
+        let up = b.binary(BinaryOp::Add, whole.count, less)?;
+        let chunks = b.binary(BinaryOp::Div, up, step)?;
+        let last = b.binary(BinaryOp::Sub, whole.count, one)?;
+        let params = begin(rebuild, whole);
+        let b = &mut rebuild.b;
+        let base = b.binary(BinaryOp::Mul, params[0], step)?;
+        let left = b.binary(BinaryOp::Sub, whole.count, base)?;
+        let steps = b.binary(BinaryOp::Min, left, step)?;
+        let span = Span {
+            count: step,
+            dim: Dim::constant(size),
+            ..*whole
+        };
+        let place = Place::Padded { base, steps, last };
+        let views = Default::default();
+        let (next, stacked) = span.build(self, rebuild, &place, &views, &params[1..])?;
+        let region = rebuild.b.end_region(&[next, stacked].concat());
+        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
+        let (carried, stacked) = results.split_at(first.len());
+        let number = whole.dim.add(&Dim::constant(size - 1)).floor_div(&span.dim);
+        let rows = number.mul(&span.dim);
+        let padded = rebuild.b.binary(BinaryOp::Mul, chunks, step)?;
+        let mut joined = vec![];
+        for &stack in stacked {
+            rows_are(rebuild, stack, &number);
+            let all = flatten(rebuild, stack, padded)?;
+            rows_are(rebuild, all, &rows);
+            let b = &mut rebuild.b;
+            let (none, one) = (b.i64s(&[0]), b.i64s(&[1]));
+            let end = b.vector_of(whole.count)?;
+            let all = b.op1(Op::Slice { axes: vec![0] }, &[all, none, end, one])?;
+            rows_are(rebuild, all, &whole.dim);
+            joined.push(all);
+        }
+        self.stats.record("loop in chunks");
+        Ok((carried.to_vec(), joined))
+    }
+}
+
+/// Opens the region of a loop over chunks; gives its parameters.
+fn begin(rebuild: &mut Rebuild, whole: &Span) -> Vec<Value> {
+    let (func, params) = (whole.body.func, &whole.body.parts.params);
+    let types = params.iter().map(|v| func.ty(*v).clone());
+    let types: Vec<Type> = std::iter::once(Type::scalar(DType::I64))
+        .chain(types)
+        .collect();
+    rebuild.b.begin_region(&types).1
+}
+
+/// States the size of the first axis.
+pub fn rows_are(rebuild: &mut Rebuild, x: Value, rows: &Dim) {
+    if let Type::Tensor(mut t) = rebuild.b.ty(x).clone()
+        && let Some(shape) = &mut t.shape
+    {
+        shape[0] = rows.clone();
+        rebuild.state(x, &Type::Tensor(t));
+    }
+}
+
+/// Chunks of rows as rows, of which there are `count`.
+fn flatten(rebuild: &mut Rebuild, stack: Value, count: Value) -> Result<Value> {
+    let b = &mut rebuild.b;
+    let rank = b.rank(stack).unwrap_or(2);
+    let (rows, rest) = (b.vector_of(count)?, b.sizes(stack, 2..rank)?);
+    let shape = b.join(&[rows, rest])?;
+    b.op1(Op::Reshape, &[stack, shape])
+}
