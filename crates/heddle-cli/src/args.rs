@@ -196,6 +196,9 @@ pub struct Exec {
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
+    /// Leave out steps of compiling, by name (see `bench --ablate`).
+    #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step)]
+    pub without: Vec<String>,
     /// Stop when values take more memory together, as 512M or 2G.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_memory: Option<u64>,
@@ -323,6 +326,10 @@ pub struct BenchArgs {
         conflicts_with = "turns"
     )]
     pub compare: Vec<Compare>,
+    /// Show what each step of compiling brings: the operators dispatched one by one by the host, then the control flow in the
+    /// program, then one step after the other.
+    #[arg(long, conflicts_with_all = ["turns", "compare"])]
+    pub ablate: bool,
     /// Answer each line K on standard input with the times of K runs.
     #[arg(long, conflicts_with = "json")]
     pub turns: bool,
@@ -382,6 +389,14 @@ fn bytes(text: &str) -> Result<u64, String> {
     number
         .checked_mul(1 << (10 * exponent))
         .ok_or_else(|| "it is too large".into())
+}
+
+fn step(text: &str) -> Result<String, String> {
+    let names: Vec<_> = heddle::STEPS.iter().map(|s| s.name).collect();
+    match names.contains(&text) {
+        true => Ok(text.into()),
+        false => Err(format!("the steps are {}", names.join(", "))),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

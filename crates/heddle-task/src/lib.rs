@@ -20,10 +20,13 @@ pub mod verify;
 
 pub use coalesce_copies::coalesce_copies;
 pub use expr::{Expr, ExprId, Pool};
+pub use fuse::fuse;
 pub use live::kept_over_calls;
-pub use lower::{LowerError, lower};
+pub use lower::{LowerError, lower, lower_unfused};
 pub use print::print;
 pub use program::UProgram;
-pub use schedule::{Device, align_splits, place_syncs, plan_memory, schedule};
+pub use schedule::{
+    Device, align_splits, place_syncs, plan_memory, schedule, schedule_without, sync_everywhere,
+};
 pub use trace::{TraceError, record_decisions, replay};
 pub use verify::{ScheduleError, verify_schedule};

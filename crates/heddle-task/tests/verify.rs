@@ -197,3 +197,14 @@ fn an_operator_that_is_not_dealt_out_whole_is_noticed() {
     let error = verify_schedule(&program, &Device::cpu(2)).expect_err("256 is no multiple of 7");
     assert!(error.to_string().contains("not dealt out whole"), "{error}");
 }
+
+#[test]
+fn synchronising_everywhere_is_sound() {
+    for (name, text) in PROGRAMS {
+        for device in devices() {
+            let mut program = lowered(text);
+            heddle_task::sync_everywhere(&mut program);
+            verify_schedule(&program, &device).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+}

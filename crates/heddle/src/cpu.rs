@@ -13,10 +13,17 @@ use heddle_task::{Device, LowerError, UProgram};
 
 use crate::{Error, RunOptions};
 
-/// Lowers a module to uOperators and schedules them for a device.
-pub(crate) fn schedule(module: &Module, device: &Device) -> Result<UProgram, LowerError> {
-    let mut program = heddle_task::lower(module)?;
-    heddle_task::schedule(&mut program, device);
+/// Lowers a module to uOperators and schedules them for a device, without the [steps](crate::STEPS) of these names.
+pub(crate) fn schedule(
+    module: &Module,
+    device: &Device,
+    without: &[String],
+) -> Result<UProgram, LowerError> {
+    let mut program = heddle_task::lower_unfused(module)?;
+    if without.iter().all(|name| name != "fuse") {
+        heddle_task::fuse(&mut program);
+    }
+    heddle_task::schedule_without(&mut program, device, without);
     Ok(program)
 }
 
@@ -42,9 +49,10 @@ impl Compiled {
     pub(crate) fn new(
         module: &Module,
         threads: Option<usize>,
+        without: &[String],
     ) -> Result<Result<Self, LowerError>, Error> {
         let threads = threads.unwrap_or_else(default_threads);
-        let program = match schedule(module, &Device::cpu(threads)) {
+        let program = match schedule(module, &Device::cpu(threads), without) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -104,6 +112,11 @@ impl Compiled {
         let mut traced = heddle_task::replay(&self.program, outputs.data(own), count)?;
         heddle_task::place_syncs(&mut traced, &device);
         Self::build(name, traced, threads, heddle_emit::write)
+    }
+
+    /// What the program was built from: programs of the same key are the same.
+    pub(crate) fn key(&self) -> String {
+        self.executable.program().report().key.to_string()
     }
 
     /// How many workers run it.

@@ -48,7 +48,7 @@ pub struct CompileOptions {
     /// Whether the graph passes run. They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
-    /// Which transformations a device that compiles applies. The interpreter runs the program without them.
+    /// Which [steps](crate::STEPS) a device that compiles leaves out. The interpreter runs the program without any.
     pub transform: heddle_opt::TransformOptions,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
@@ -184,7 +184,8 @@ fn scheduled(
     };
     let (module, mut passes) = optimized(model, options)?;
     let transformed = transformed(&module, options, &mut passes)?;
-    let program = on_large_stack(|| cpu::schedule(&transformed, &device))?;
+    let program =
+        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without))?;
     Ok((program, device))
 }
 
@@ -195,7 +196,9 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
     let (mut compiled, mut interpreted) = (None, None);
     if options.device == Device::Cpu {
         let transformed = transformed(&module, options, &mut passes)?;
-        match on_large_stack(|| Compiled::new(&transformed, options.threads))? {
+        match on_large_stack(|| {
+            Compiled::new(&transformed, options.threads, &options.transform.without)
+        })? {
             Ok(program) => compiled = Some(Arc::new(program)),
             Err(error) => {
                 interpreted = Some(Interpreted {
@@ -308,6 +311,11 @@ impl Executable {
                 ..self.report.clone()
             },
         })
+    }
+
+    /// The emitted program's key, if it is compiled: programs of the same key are the same.
+    pub fn key(&self) -> Option<String> {
+        self.compiled.as_ref().map(|c| c.key())
     }
 
     /// The same program in another compiled form.

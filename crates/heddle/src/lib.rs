@@ -22,6 +22,7 @@ mod inputs;
 mod model;
 mod repeat;
 mod stack;
+mod steps;
 
 pub use baseline::Baseline;
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
@@ -34,6 +35,7 @@ pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};
 pub use repeat::Repeat;
 pub use stack::on_large_stack;
+pub use steps::{STEPS, Step};
 
 pub use heddle_interp as interp;
 pub use heddle_ir as ir;

@@ -11,6 +11,7 @@ pub mod test;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use heddle::opt::TransformOptions;
 use heddle::{CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions};
 
 use crate::args::{DeviceArg, Exec, Source};
@@ -30,7 +31,9 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
-        ..Default::default()
+        transform: TransformOptions {
+            without: exec.without.clone(),
+        },
     };
     heddle::compile(&model, &options)
 }

@@ -106,3 +106,33 @@ fn other_ways_to_run_are_compared() {
     s.heddle(&format!("{bench} --device interp"))
         .fails(4, &["it is not compiled"]);
 }
+
+#[test]
+fn each_step_is_measured() {
+    let s = doubler();
+    let bench = "bench m.heddle -i in.npz --seconds 0.01 --ablate";
+    let document = s.heddle(&format!("{bench} --json -")).json();
+    let rows = document["ablation"].as_array().unwrap();
+    assert_eq!(rows[0]["name"], "host");
+    assert_eq!(rows[1]["name"], "control flow");
+    let names: Vec<_> = rows.iter().map(|r| r["name"].as_str().unwrap()).collect();
+    for name in ["place_syncs", "fuse", "align_splits", "distribute_loops"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert_eq!(document["median_ms"], rows[rows.len() - 1]["median_ms"]);
+    let text = s.heddle(bench).ok();
+    assert!(
+        text.contains("+ place_syncs") && text.contains("nothing to do"),
+        "{text}"
+    );
+}
+
+#[test]
+fn steps_can_be_left_out() {
+    let s = doubler();
+    let run = "run m.heddle -i in.npz -o out.npz --without fuse,place_syncs";
+    s.heddle(run).ok();
+    assert_eq!(s.elements::<f32>("out.npz", "y").1, [4.0, -8.0, 2.0]);
+    s.heddle("run m.heddle -i in.npz --without haste")
+        .fails(2, &["the steps are", "place_syncs"]);
+}

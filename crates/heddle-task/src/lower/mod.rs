@@ -50,8 +50,15 @@ const MAX_LEN: i64 = 1 << 44;
 /// Expressions are cut by storing them at this depth, so that text and recursion stay bounded.
 const MAX_DEPTH: usize = 48;
 
-/// Lowers the entry function and what it calls.
+/// Lowers the entry function and what it calls, and fuses what is worth it.
 pub fn lower(module: &Module) -> Result<UProgram> {
+    let mut program = lower_unfused(module)?;
+    fuse(&mut program);
+    Ok(program)
+}
+
+/// Lowers the entry function and what it calls.
+pub fn lower_unfused(module: &Module) -> Result<UProgram> {
     let f = module.entry();
     let mut lowerer = Lowerer {
         module,
@@ -72,9 +79,7 @@ pub fn lower(module: &Module) -> Result<UProgram> {
         finished: vec![],
     };
     lowerer.entry()?;
-    let mut program = lowerer.program;
-    fuse(&mut program);
-    Ok(program)
+    Ok(lowerer.program)
 }
 
 /// A result of lowering.

@@ -1,5 +1,6 @@
 //! `heddle bench`.
 
+mod ablate;
 mod measure;
 mod times;
 mod turns;
@@ -12,6 +13,7 @@ use heddle::{Baseline, Executable, Inputs, RunOptions};
 use serde_json::{Value, json};
 
 use self::measure::{Subject, measure};
+use self::times::Times;
 use crate::args::{BenchArgs, Compare};
 use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, styled};
@@ -29,6 +31,9 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         let mut repeat = program.repeat(inputs, &options)?;
         let ready = json!({"compile_s": compile_seconds(&program)});
         return turns::serve(&ready, || repeat.run());
+    }
+    if args.ablate {
+        return ablate::ablate(&args, &program, &inputs, &options);
     }
     let others = baselines(&args.compare, &program, &inputs, &options)?;
     let mut subjects = vec![Subject::new("", &program, &inputs, &options)?];
@@ -97,24 +102,32 @@ fn document(model: &Path, program: &Executable, subjects: &[Subject]) -> Value {
 fn text(program: &Executable, subjects: &[Subject]) -> String {
     let head = ["", "median", "min", "max", "runs"].map(str::to_string);
     let rows = subjects.iter().map(|s| {
-        let [median, min, max] = [s.times.median(), s.times.min(), s.times.max()];
-        let mut row = vec![if s.name.is_empty() { "heddle" } else { s.name }.to_string()];
-        row.extend([median, min, max].map(show::duration));
-        row.push(s.times.len().to_string());
-        row
+        let name = if s.name.is_empty() { "heddle" } else { s.name };
+        [&[name.to_string()], cells(&s.times).as_slice()].concat()
     });
     let rows: Vec<_> = std::iter::once(head.to_vec()).chain(rows).collect();
     let mut text = show::table(&rows);
     if let Some(percent) = overhead(subjects) {
         text += &format!("control flow takes {percent:.1} % more than the trace without it\n");
     }
+    text + &footer(program)
+}
+
+/// Median, minimum, maximum and number of runs.
+fn cells(times: &Times) -> [String; 4] {
+    let [median, min, max] = [times.median(), times.min(), times.max()].map(show::duration);
+    [median, min, max, times.len().to_string()]
+}
+
+/// What ran it, and how long it took to get there.
+fn footer(program: &Executable) -> String {
     let threads = match program.threads() {
         1 => "1 thread".to_string(),
         n => format!("{n} threads"),
     };
     let ready = show::duration(Duration::from_secs_f64(compile_seconds(program)));
     let device = program.device().name();
-    text + &styled(DIM, format!("{device}, {threads}, ready after {ready}")) + "\n"
+    styled(DIM, format!("{device}, {threads}, ready after {ready}")) + "\n"
 }
 
 /// Writes a document to a file, or to standard output if the path is `-`.

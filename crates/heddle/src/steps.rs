@@ -1,0 +1,46 @@
+//! The steps on the way to a compiled program that can be left out.
+
+use std::sync::LazyLock;
+
+use heddle_opt::TRANSFORMATIONS;
+
+/// A step that makes programs faster and leaves what they compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// By which [`heddle_opt::TransformOptions::without`] names it.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+/// All steps: those of lowering and scheduling, then the transformations of the graph.
+pub static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
+    let transformations = TRANSFORMATIONS.iter().map(|p| Step {
+        name: p.name,
+        about: p.about,
+    });
+    SCHEDULING.iter().copied().chain(transformations).collect()
+});
+
+const SCHEDULING: &[Step] = &[
+    Step {
+        name: "place_syncs",
+        about: "synchronise where data crosses workers, not before every operator",
+    },
+    Step {
+        name: "fuse",
+        about: "make one operator of several where that saves memory traffic",
+    },
+    Step {
+        name: "coalesce_copies",
+        about: "let what copies another array be that array",
+    },
+    Step {
+        name: "align_splits",
+        about: "deal operators out so that data stays on its worker",
+    },
+    Step {
+        name: "plan_memory",
+        about: "let what is not needed at the same time lie in the same memory",
+    },
+];
