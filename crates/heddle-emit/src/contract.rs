@@ -41,7 +41,7 @@ impl Writer<'_> {
     /// A contraction.
     pub fn contract(&mut self, c: &Contract) {
         match self.dialect.contract {
-            Some(_) => self.by_panels(c),
+            Some(_) => self.by_kernels(c),
             None => self.by_points(c),
         }
     }
@@ -80,15 +80,12 @@ impl Writer<'_> {
         self.store(c.store.buffer, &offset, &value);
     }
 
-    /// By panels of columns. The innermost loops go over some panels, which stay in the cache, for all rows.
-    fn by_panels(&mut self, c: &Contract) {
-        let width = panel_width(c.dtype);
-        let ty = (self.dialect.type_name)(c.dtype);
-        let t = c.dtype.name();
+    /// By kernels.
+    fn by_kernels(&mut self, c: &Contract) {
+        let (ty, t) = ((self.dialect.type_name)(c.dtype), c.dtype.name());
         let position = |local: Local| self.op.axes.iter().position(|a| a.0 == local);
-        let rows = c.rows.and_then(position);
-        let columns = position(c.columns).expect("columns are an axis of the operator");
-        let batch = (0..self.op.axes.len()).filter(|k| Some(*k) != rows && *k != columns);
+        let (rows, columns) = (c.rows.and_then(position), position(c.columns));
+        let batch = (0..self.op.axes.len()).filter(|&k| Some(k) != rows && Some(k) != columns);
         let batch: Vec<_> = batch.collect();
         for &k in &batch {
             let (from, to) = self.bounds(k);
@@ -96,10 +93,9 @@ impl Writer<'_> {
             self.text
                 .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
         }
-        let row_bounds = rows.map_or(("0".into(), "1".into()), |k| self.bounds(k));
-        let column_bounds = self.bounds(columns);
-        let open = batch.len() + self.has_blocks() as usize;
-        let all = self.size(self.op.axes[columns].1);
+        let one = || ("0".into(), "1".into());
+        let row_bounds = rows.map_or_else(one, |k| self.bounds(k));
+        let column_bounds = columns.map_or_else(one, |k| self.bounds(k));
         let depth = self.size(c.depth.1);
         for (what, value) in [
             ("depth", &depth),
@@ -113,8 +109,68 @@ impl Writer<'_> {
         }
         self.text
             .line("if (first < last && first_row < last_row) {");
-        let [(a_row, a_step), (b_column, b_step)] = self.operands(c, ty);
-        let unit = |s: &str| s == "1";
+        let [a, b] = self.operands(c, ty);
+        match c.b.access {
+            Access::Strided { .. } => self.by_rows(c, a, b, ty, t),
+            Access::Panels { .. } | Access::Computed => {
+                let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
+                self.by_panels(c, a, &all, ty, t);
+            }
+        }
+        (0..batch.len() + self.has_blocks() as usize + 1).for_each(|_| self.text.line("}"));
+    }
+
+    /// By rows, for an operand whose columns or whose places of the depth axis lie next to each other: some columns of a row at a
+    /// time.
+    fn by_rows(
+        &mut self,
+        c: &Contract,
+        (a_row, a_step): (String, String),
+        (b_column, b_step): (String, String),
+        ty: &str,
+        t: &str,
+    ) {
+        const SOME: i64 = 1024;
+        self.text.line(format!(
+            "for (int64_t start = first; start < last; start += {SOME}) {{"
+        ));
+        self.text.line(format!(
+            "const int64_t count = last - start < {SOME} ? last - start : {SOME};"
+        ));
+        self.text
+            .line("for (int64_t row = first_row; row < last_row; row++) {");
+        self.text
+            .line(format!("{ty} tile[{SOME}] __attribute__((aligned(64)));"));
+        let a = format!("a + row * {a_row}");
+        self.text.line(match b_column.as_str() {
+            "1" => {
+                format!("heddle_over_{t}(count, depth, {a}, {a_step}, b + start, {b_step}, tile);")
+            }
+            _ => format!(
+                "heddle_along_{t}(count, depth, {a}, b + start * {b_column}, {b_column}, tile);"
+            ),
+        });
+        if let Some(rows) = c.rows {
+            self.text
+                .line(format!("const int64_t {} = row;", name(rows)));
+        }
+        self.text.line("for (int64_t c = 0; c < count; c++) {");
+        self.finished(c, ty, "c");
+        self.text.line("}");
+        self.text.line("}");
+        self.text.line("}");
+    }
+
+    /// By panels of columns. The innermost loops go over some panels, which stay in the cache, for all rows.
+    fn by_panels(
+        &mut self,
+        c: &Contract,
+        (a_row, a_step): (String, String),
+        all: &str,
+        ty: &str,
+        t: &str,
+    ) {
+        let width = panel_width(c.dtype);
         self.text.line("const int64_t some = heddle_block(depth);");
         self.text.line(format!(
             "const int64_t end = (last + {}) / {width};",
@@ -125,64 +181,35 @@ impl Writer<'_> {
         ));
         self.text
             .line("const int64_t until = next + some < end ? next + some : end;");
-        if let (Access::Computed, Some(own)) = (c.b.access, c.own) {
-            self.pack(c, own.index(), width, &all);
-        }
-        let at_once = if rows.is_some() { "HEDDLE_ROWS" } else { "1" };
+        let panels = match c.own {
+            Some(own) => {
+                self.pack(c, own.index(), width, all);
+                format!("b{} + (panel - next)", own.index())
+            }
+            None => "b + panel".into(),
+        };
+        let (at_once, count) = match c.rows {
+            Some(_) => ("HEDDLE_ROWS", "rows"),
+            None => ("1", "1"),
+        };
         self.text.line(format!(
             "for (int64_t row = first_row; row < last_row; row += {at_once}) {{"
         ));
-        let count = match rows {
-            Some(_) => {
-                self.text.line("const int64_t rows = last_row - row < HEDDLE_ROWS ? last_row - row : HEDDLE_ROWS;");
-                "rows"
-            }
-            None => "1",
-        };
+        if c.rows.is_some() {
+            self.text.line("const int64_t left = last_row - row;");
+            self.text
+                .line("const int64_t rows = left < HEDDLE_ROWS ? left : HEDDLE_ROWS;");
+        }
         self.text
             .line("for (int64_t panel = next; panel < until; panel++) {");
         self.text.line(format!(
             "{ty} tile[{at_once} * {width}] __attribute__((aligned(64)));"
         ));
-        let kernel = |b: &str, b_step: &str| {
-            format!(
-                "heddle_tile_{t}({count}, depth, a + row * {a_row}, {a_row}, {a_step}, {b}, {b_step}, tile);"
-            )
-        };
-        match c.b.access {
-            Access::Panels { .. } => {
-                let b = format!("b + panel * {width} * depth");
-                self.text.line(kernel(&b, &width.to_string()));
-            }
-            Access::Computed => {
-                let own = c.own.map_or(0, |b| b.index());
-                let b = format!("b{own} + (panel - next) * {width} * depth");
-                self.text.line(kernel(&b, &width.to_string()));
-            }
-            Access::Strided { .. } if unit(&b_column) => {
-                self.text
-                    .line(format!("if ({all} - panel * {width} >= {width}) {{"));
-                self.text
-                    .line(kernel(&format!("b + panel * {width}"), &b_step));
-                self.text.line("} else {");
-                self.text.line(format!(
-                    "heddle_edge_{t}({count}, {all} - panel * {width}, depth, a + row * {a_row}, {a_row}, {a_step}, b + panel * {width}, {b_step}, tile);"
-                ));
-                self.text.line("}");
-            }
-            Access::Strided { .. } => {
-                self.text
-                    .line(format!("for (int64_t r = 0; r < {count}; r++) {{"));
-                self.text
-                    .line(format!("const int64_t left = {all} - panel * {width};"));
-                self.text.line(format!(
-                    "heddle_along_{t}(left < {width} ? left : {width}, depth, a + (row + r) * {a_row}, b + panel * {width} * {b_column}, {b_column}, tile + r * {width});"
-                ));
-                self.text.line("}");
-            }
-        }
+        self.text.line(format!(
+            "heddle_tile_{t}({count}, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * depth, {width}, tile);"
+        ));
         self.finish(c, count, width, ty);
-        (0..open + 4).for_each(|_| self.text.line("}"));
+        (0..3).for_each(|_| self.text.line("}"));
     }
 
     /// Declares a pointer to each operand's first element; how far apart their rows or columns and their places of the depth
@@ -294,16 +321,19 @@ impl Writer<'_> {
                     "for (int64_t c = first > start ? first - start : 0; c < {width} && start + c < last; c++) {{"
                 ),
             });
-            self.text
-                .line(format!("const int64_t {} = start + c;", name(c.columns)));
-            self.text.line(format!(
-                "const {ty} {} = tile[r * {width} + c];",
-                name(c.sum)
-            ));
-            self.store_finished(c);
+            self.finished(c, ty, &format!("r * {width} + c"));
             self.text.line("}");
         }
         self.text.line("}");
         self.text.line("}");
+    }
+
+    /// What becomes of the sum at a place of the tile.
+    fn finished(&mut self, c: &Contract, ty: &str, place: &str) {
+        self.text
+            .line(format!("const int64_t {} = start + c;", name(c.columns)));
+        self.text
+            .line(format!("const {ty} {} = tile[{place}];", name(c.sum)));
+        self.store_finished(c);
     }
 }

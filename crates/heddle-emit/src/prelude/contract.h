@@ -117,21 +117,35 @@ HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, int64_t depth, const HEDDLE_T
   }
 }
 
-/* The same for less than a panel of columns, where nothing may be read beyond them. */
-HEDDLE_KERNEL HEDDLE_NAME(edge)(int64_t rows, int64_t columns, int64_t depth, const HEDDLE_T *a,
-                                int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t b_step,
-                                HEDDLE_T *restrict tile) {
-  enum { PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
-  for (int64_t r = 0; r < rows; r++, a += a_row, tile += PANEL) {
-    for (int64_t c = 0; c < PANEL; c++) tile[c] = 0;
-    for (int64_t k = 0; k < depth; k++)
-      for (int64_t c = 0; c < columns; c++) tile[c] += a[k * a_step] * b[k * b_step + c];
+/* sum[c] = sum over k of a[k * a_step] * b[k * b_step + c]: one row, any number of columns. Goes through some places of the
+ * depth axis at once from the first column to the last, because memory is read fastest in long runs. */
+HEDDLE_KERNEL HEDDLE_NAME(over)(int64_t columns, int64_t depth, const HEDDLE_T *a, int64_t a_step,
+                                const HEDDLE_T *b, int64_t b_step, HEDDLE_T *restrict sum) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), AT_ONCE = 8 };
+  for (int64_t c = 0; c < columns; c++) sum[c] = 0;
+  int64_t k = 0;
+  for (; k + AT_ONCE <= depth; k += AT_ONCE, b += AT_ONCE * b_step) {
+    HEDDLE_T factor[AT_ONCE];
+#pragma GCC unroll 8
+    for (int i = 0; i < AT_ONCE; i++) factor[i] = a[(k + i) * a_step];
+    int64_t c = 0;
+    for (; c + LANES <= columns; c += LANES) {
+      HEDDLE_NAME(vector) total = *(HEDDLE_NAME(vector) *)(sum + c);
+#pragma GCC unroll 8
+      for (int i = 0; i < AT_ONCE; i++)
+        total += factor[i] * *(const HEDDLE_NAME(vector) *)(b + i * b_step + c);
+      *(HEDDLE_NAME(vector) *)(sum + c) = total;
+    }
+    for (; c < columns; c++)
+      for (int i = 0; i < AT_ONCE; i++) sum[c] += factor[i] * b[i * b_step + c];
   }
+  for (; k < depth; k++, b += b_step)
+    for (int64_t c = 0; c < columns; c++) sum[c] += a[k * a_step] * b[c];
 }
 
-/* The same for columns that lie `b_column` apart and are each contiguous, as those of `a` are: one row. */
+/* The same for columns that lie `b_column` apart and are each contiguous, as `a` is. */
 HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b,
-                                 int64_t b_column, HEDDLE_T *restrict tile) {
+                                 int64_t b_column, HEDDLE_T *restrict out) {
   enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), AT_ONCE = 8 };
   int64_t c = 0;
   for (; c + AT_ONCE <= columns; c += AT_ONCE) {
@@ -154,12 +168,12 @@ HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T 
       for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
       for (int64_t rest = k; rest < depth; rest++) lanes[0] += a[rest] * first[i * b_column + rest];
-      tile[c + i] = lanes[0];
+      out[c + i] = lanes[0];
     }
   }
   for (; c < columns; c++) {
     HEDDLE_T total = 0;
     for (int64_t k = 0; k < depth; k++) total += a[k] * b[c * b_column + k];
-    tile[c] = total;
+    out[c] = total;
   }
 }
