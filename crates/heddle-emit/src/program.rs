@@ -55,6 +55,7 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
             .iter()
             .map(|(_, op)| op.name.clone())
             .collect(),
+        parts: 0,
     };
     let constants = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
         BufferKind::Constant(t) if t.is_empty() => Some(Bytes::from_static(&[0; 64])),
@@ -100,6 +101,8 @@ pub(crate) struct Writer<'p> {
     pub(crate) calls: Calls,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
+    /// Names of parts of expressions so far.
+    parts: usize,
 }
 
 impl Writer<'_> {
@@ -380,6 +383,11 @@ impl Writer<'_> {
     }
 
     pub(crate) fn expr(&mut self, expr: ExprId, site: u32) -> String {
-        Scalars::new(self.program, self.dialect, site, &[expr]).write(&mut self.text, expr)
+        let mut scalars = Scalars::new(self.program, self.dialect, site, &[expr]);
+        // Names of parts are not used again: what is written here may stand side by side.
+        scalars.next = self.parts;
+        let value = scalars.write(&mut self.text, expr);
+        self.parts = scalars.next;
+        value
     }
 }

@@ -23,7 +23,8 @@ pub struct Scalars<'p> {
     uses: HashMap<ExprId, usize>,
     /// Variables that hold expressions.
     known: HashMap<ExprId, String>,
-    next: usize,
+    /// How many names were made.
+    pub next: usize,
     /// How many choices are being written around the present expression.
     choices: usize,
 }

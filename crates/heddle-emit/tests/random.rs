@@ -27,6 +27,7 @@ fn random_programs() {
     };
     let next = AtomicU64::new(seeds.start);
     let refused = Mutex::new(BTreeMap::<String, usize>::new());
+    let failed = Mutex::new(vec![]);
     std::thread::scope(|scope| {
         for _ in 0..BUILDERS {
             scope.spawn(|| {
@@ -35,8 +36,13 @@ fn random_programs() {
                     if seed >= seeds.end {
                         break;
                     }
-                    if let Err(reason) = check(seed) {
-                        *refused.lock().expect("no panic").entry(reason).or_insert(0) += 1;
+                    // The others are of interest, too; each says what is wrong where it happens.
+                    match std::panic::catch_unwind(|| check(seed)) {
+                        Ok(Ok(())) => {}
+                        Ok(Err(reason)) => {
+                            *refused.lock().expect("no panic").entry(reason).or_insert(0) += 1;
+                        }
+                        Err(_) => failed.lock().expect("no panic").push(seed),
                     }
                 }
             });
@@ -45,6 +51,8 @@ fn random_programs() {
     let refused = refused.into_inner().expect("no panic");
     let all = seeds.end - seeds.start;
     let compiled = all - refused.values().sum::<usize>() as u64;
+    let failed = failed.into_inner().expect("no panic");
+    assert!(failed.is_empty(), "HEDDLE_SEED={failed:?}");
     println!("{compiled} of {all} compiled; refused: {refused:#?}");
     assert!(compiled > 0, "no random program is compiled at all");
 }
