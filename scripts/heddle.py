@@ -1,4 +1,5 @@
 """Runs the `heddle` command on arrays, and measures how far outputs are from what is wanted."""
+import json
 import subprocess
 import tempfile
 import time
@@ -35,3 +36,18 @@ def run_heddle(heddle, model, inputs, f64=False):
             raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
         with np.load(target) as arrays:
             return dict(arrays), seconds
+
+
+def bench_heddle(heddle, model, inputs, seconds, compare=("host", "trace")) -> dict:
+    """What `heddle bench --json` says, compared with as much as the model allows of what is asked for; raises
+    with its stderr."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "in.npz")
+        np.savez(source, **inputs)
+        command = [heddle, "bench", model, "--input", source, "--seconds", str(seconds), "--json", "-"]
+        for count in range(len(compare), -1, -1):
+            which = ["--compare", ",".join(compare[:count])] if count else []
+            done = subprocess.run(command + which, capture_output=True, text=True)
+            if done.returncode == 0:
+                return json.loads(done.stdout)
+        raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
