@@ -36,7 +36,10 @@ def onnx_runtime(path):
 
 def milliseconds(times: dict) -> str:
     """A median as `heddle bench` has it, or a dash where it was not measured."""
-    return f"{times['median_ms']:.3g}" if times else "-"
+    if not times:
+        return "-"
+    interpreted = " (interpreted)" if times.get("interpreted") else ""
+    return f"{times['median_ms']:.3g}{interpreted}"
 
 
 def measure_onnx_runtime(session, inputs, seconds) -> dict:
