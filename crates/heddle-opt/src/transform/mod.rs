@@ -11,7 +11,9 @@ mod level_recursion;
 mod loops;
 mod rebuild;
 mod safe;
+mod stack_dots;
 mod tabulate_products;
+mod unroll_loops;
 
 use std::time::Instant;
 
@@ -23,7 +25,9 @@ pub use cost::CostModel;
 pub use distribute_loops::{distribute_loops, distribute_loops_by};
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
+pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
+pub use unroll_loops::unroll_loops;
 
 /// All transformations, in the order in which they run.
 pub const TRANSFORMATIONS: &[Pass] = &[
@@ -36,6 +40,16 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "hoist_invariant",
         run: hoist_invariant,
         about: "compute once what is the same in every iteration of a loop",
+    },
+    Pass {
+        name: "unroll_loops",
+        run: unroll_loops,
+        about: "put the iterations of small loops one after the other",
+    },
+    Pass {
+        name: "stack_dots",
+        run: stack_dots,
+        about: "multiply one operand with several constant matrices at once",
     },
     Pass {
         name: "tabulate_products",

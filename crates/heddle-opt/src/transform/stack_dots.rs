@@ -1,0 +1,104 @@
+//! Horizontal fusion of contractions.
+
+use heddle_ir::{Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
+
+use crate::uses::count_uses;
+use crate::{Patch, Stats};
+
+/// The most elements of matrices that are put together, beyond which each is work enough by itself.
+const MAX_ELEMENTS: usize = 1 << 22;
+
+/// Multiplies one operand with several constant matrices at once: `dot(x, a)`, `dot(x, b)` become slices of `dot(x, [a b])`, as the
+/// gates of a recurrent cell that are stated one by one. The operand is read once, and one operator is dealt out in place of many.
+///
+/// Only matrices of one shape are put together, so that slices at the same place stay where their share is dealt; and only
+/// those that nothing else uses, so that the program does not grow. It does *not* look across regions.
+pub fn stack_dots(module: &mut Module) -> Stats {
+    let ids: Vec<FuncId> = module.functions.keys().collect();
+    let mut stats = Stats::default();
+    for id in ids {
+        let func = &mut module.functions[id];
+        let uses = count_uses(func);
+        let mut regions = vec![func.body];
+        func.for_each_inst(&mut |_, inst| regions.extend(&inst.regions));
+        let mut patch = Patch::new(func);
+        for region in regions {
+            for group in groups(&patch, region, &uses) {
+                stack(&mut patch, &group);
+            }
+        }
+        stats.merge(patch.apply());
+    }
+    stats
+}
+
+/// The contractions of a region that can become one.
+fn groups(patch: &Patch, region: Region, uses: &[u32]) -> Vec<Vec<Inst>> {
+    let func = patch.func();
+    let mut groups: Vec<(Value, Type, Vec<Inst>)> = vec![];
+    for &inst in &func.regions[region].insts {
+        let data = &func.insts[inst];
+        let (Op::Dot, &[x, w]) = (&data.op, &data.args[..]) else {
+            continue;
+        };
+        let Some(matrix) = func.constant(w).filter(|_| uses[w.index()] == 1) else {
+            continue;
+        };
+        let shape = func.ty(data.results[0]).as_tensor();
+        let ranked = shape.is_some_and(|t| t.rank().is_some_and(|r| r >= 2));
+        if !ranked || matrix.shape().len() != 2 {
+            continue;
+        }
+        match groups.iter_mut().find(|g| g.0 == x && g.1 == matrix.ty()) {
+            Some(group) => group.2.push(inst),
+            None => groups.push((x, matrix.ty(), vec![inst])),
+        }
+    }
+    let groups = groups.into_iter().map(|g| g.2);
+    groups.filter(|g| g.len() > 1).collect()
+}
+
+fn stack(patch: &mut Patch, group: &[Inst]) -> Option<()> {
+    let func = patch.func();
+    let first = &func.insts[group[0]];
+    let (x, result) = (first.args[0], func.ty(first.results[0]).clone());
+    let matrices: Vec<&Tensor> = group
+        .iter()
+        .filter_map(|i| func.constant(func.insts[*i].args[1]))
+        .collect();
+    let width = *matrices.first()?.shape().last()?;
+    let elements = matrices[0].len().checked_mul(matrices.len())?;
+    if elements > MAX_ELEMENTS {
+        return None;
+    }
+    let all = heddle_interp::evaluate(&Op::Concat { axis: 1 }, &matrices, 4 * elements as u64)?;
+    let all = all.into_iter().next()?;
+    let Type::Tensor(mut wide) = result.clone() else {
+        return None;
+    };
+    let axis = wide.rank()? - 1;
+    wide.shape.as_mut()?[axis] = (width * group.len()).into();
+    let stacked = constant(patch, group[0], all);
+    let products = patch.insert(group[0], Op::Dot, &[x, stacked], vec![], vec![wide.into()]);
+    let step = constant(patch, group[0], Tensor::vector(&[1i64]));
+    for (k, &inst) in group.iter().enumerate() {
+        let place = |k: usize| Tensor::vector(&[(k * width) as i64]);
+        let start = constant(patch, group[0], place(k));
+        let end = constant(patch, group[0], place(k + 1));
+        let args = [products[0], start, end, step];
+        let op = Op::Slice { axes: vec![axis] };
+        let old = patch.func().insts[inst].results[0];
+        let ty = patch.func().ty(old).clone();
+        let slice = patch.insert(group[0], op, &args, vec![], vec![ty])[0];
+        if patch.replace(old, slice) {
+            patch.remove(inst);
+            patch.because("contractions of one operand");
+        }
+    }
+    Some(())
+}
+
+fn constant(patch: &mut Patch, anchor: Inst, tensor: Tensor) -> Value {
+    let ty = tensor.ty();
+    patch.insert(anchor, Op::Const(tensor), &[], vec![], vec![ty])[0]
+}
