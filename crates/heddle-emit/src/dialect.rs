@@ -9,7 +9,7 @@ pub struct Dialect {
     pub name: &'static str,
     /// Source that goes in front: helpers that emitted code calls.
     pub prelude: &'static str,
-    /// The type of an element.
+    /// The type that an element is computed with.
     pub type_name: fn(DType) -> &'static str,
     /// What stands before a function for internal use.
     pub function: &'static str,
@@ -45,7 +45,11 @@ macro_rules! prelude {
             "\n",
             include_str!("prelude/float.h"),
             "\n",
-            include_str!("prelude/math.h")
+            include_str!("prelude/math.h"),
+            "\n",
+            include_str!("prelude/small.h"),
+            "\n",
+            include_str!("prelude/rows.h")
         )
     };
 }
@@ -91,7 +95,19 @@ fn c_type(dtype: DType) -> &'static str {
         DType::U16 => "uint16_t",
         DType::U32 => "uint32_t",
         DType::U64 => "uint64_t",
-        // What else is stored is bytes or halves; lowering lets none of it through yet.
+        DType::F16 | DType::Bf16 => "float",
+        DType::C64 => "uint64_t",
+        // Codes of elements of 8 bits and fewer.
         _ => "uint8_t",
+    }
+}
+
+impl Dialect {
+    /// The type that an element has in memory.
+    pub fn stored(&self, dtype: DType) -> &'static str {
+        match dtype {
+            DType::F16 | DType::Bf16 => "uint16_t",
+            _ => (self.type_name)(dtype),
+        }
     }
 }

@@ -8,7 +8,7 @@ use heddle_task::program::{Local, Store};
 
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, combine, name};
+use crate::scalar::{Scalars, bare, combine, computed, name};
 use heddle_task::step::{Step, offsets};
 
 /// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of one addition.
@@ -49,6 +49,8 @@ impl Writer<'_> {
         value: ExprId,
         store: Store,
     ) {
+        // Sums and products of 16-bit floats are rounded once, at the end.
+        let dtype = computed(dtype);
         let inner = self.levels(axes, None, &[value], &[]);
         let fold = Fold {
             op: fold_op(kind),
@@ -283,7 +285,8 @@ impl Writer<'_> {
     }
 }
 
-fn fold_op(kind: ReduceOp) -> BinaryOp {
+/// How elements combine.
+pub fn fold_op(kind: ReduceOp) -> BinaryOp {
     match kind {
         ReduceOp::Sum => BinaryOp::Add,
         ReduceOp::Prod => BinaryOp::Mul,
@@ -293,7 +296,7 @@ fn fold_op(kind: ReduceOp) -> BinaryOp {
 }
 
 /// What a reduction starts with.
-fn neutral(kind: ReduceOp, dtype: DType) -> String {
+pub fn neutral(kind: ReduceOp, dtype: DType) -> String {
     let (low, high) = match dtype {
         DType::F32 | DType::F64 => ("(-INFINITY)".into(), "INFINITY".into()),
         DType::Bool => ("0".into(), "1".into()),

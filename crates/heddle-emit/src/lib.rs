@@ -13,6 +13,7 @@ mod host;
 mod map;
 mod nest;
 mod operator;
+mod ordered;
 mod program;
 mod scalar;
 mod text;

@@ -7,7 +7,7 @@ use heddle_task::program::{Body, Buffer, Local, LocalKind, Operator, OperatorId,
 use heddle_task::{Expr, ExprId};
 
 use crate::dialect::Dialect;
-use crate::scalar::{Scalars, bare, name};
+use crate::scalar::{Scalars, bare, name, stored};
 use crate::text::{Text, plain};
 
 /// The arguments of an operator's function besides the environment.
@@ -80,7 +80,7 @@ impl Arguments {
         let written = [Some(body.store().buffer), body.own()];
         let fixed = ["const heddle_env *env", "int32_t worker", "int32_t workers"];
         let buffers = self.buffers.iter().map(|&b| {
-            let ty = (dialect.type_name)(program.buffers[b].dtype);
+            let ty = dialect.stored(program.buffers[b].dtype);
             let qualifier = if written.contains(&Some(b)) {
                 ""
             } else {
@@ -144,6 +144,28 @@ pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operato
             store,
         } => w.arg_fold((*kind, *last), *dtype, *axis, *value, *store),
         Body::Contract(c) => w.contract(c),
+        Body::Update {
+            axes,
+            combine,
+            dtype,
+            value,
+            store,
+        } => w.update(axes, *combine, *dtype, *value, *store),
+        Body::Scan {
+            kind,
+            dtype,
+            axis,
+            exclusive,
+            value,
+            store,
+        } => w.scan((*kind, *exclusive), *dtype, *axis, *value, *store),
+        Body::Call {
+            routine,
+            dtype,
+            source,
+            args,
+            store,
+        } => w.call(*routine, *dtype, *source, args, *store),
     }
     w.text.line("}");
 }
@@ -217,7 +239,7 @@ impl Writer<'_> {
             "b{}[{}] = {};",
             buffer.index(),
             bare(offset),
-            bare(value)
+            stored(self.program.buffers[buffer].dtype, value)
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! Writes a whole program: helpers, operators, the plan of its memory, and the control flow that every unit executes.
 
 use bytes::Bytes;
-use heddle_ir::Entity;
+use heddle_ir::{DType, Entity};
 use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units};
 use heddle_task::{ExprId, UProgram};
 
@@ -131,7 +131,9 @@ impl Writer<'_> {
 
     fn plan(&mut self) {
         self.text.line("HEDDLE_PLAN {");
-        self.text.line("(void)sizes;");
+        // What reports errors is not there yet: the run reports them.
+        self.text.line("const heddle_env *env = 0;");
+        self.text.line("(void)sizes, (void)env;");
         self.sizes("sizes");
         self.text.line("int64_t total = 0, bytes;");
         let ports = self
@@ -175,7 +177,8 @@ impl Writer<'_> {
     }
 
     fn width(&self, buffer: Buffer) -> usize {
-        self.program.buffers[buffer].dtype.bits() / 8
+        // Elements of under 8 bits take a byte each.
+        self.program.buffers[buffer].dtype.bits().div_ceil(8)
     }
 
     fn len(&mut self, buffer: Buffer) -> String {
@@ -184,9 +187,22 @@ impl Writer<'_> {
 
     fn sizes(&mut self, from: &str) {
         for (i, (size, local)) in self.program.sizes.iter().enumerate() {
-            let (v, size) = (name(*local), plain(size));
+            let (v, size) = (name(*local), plain(&size.to_string()));
+            let dtype = self.program.locals[*local].dtype;
+            let ty = (self.dialect.type_name)(dtype);
+            let given = match dtype {
+                DType::F32 => format!("heddle_from_bits((uint32_t){from}[{i}])"),
+                DType::F64 => format!("heddle_from_bits_f64((uint64_t){from}[{i}])"),
+                _ => format!("({ty}){from}[{i}]"),
+            };
             self.text
-                .line(format!("const int64_t {v} = {from}[{i}]; /* {size} */"));
+                .line(format!("const {ty} {v} = {given}; /* {size} */"));
+        }
+        for &(local, expr) in &self.program.derived {
+            let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
+            let value = self.expr(expr, 0);
+            self.text
+                .line(format!("const {ty} {} = {};", name(local), bare(&value)));
         }
     }
 
@@ -213,7 +229,7 @@ impl Writer<'_> {
         let ports = self.program.outputs.len() + self.program.inputs.len();
         let (mut constants, mut scratch) = (0, 0);
         for (id, data) in self.program.buffers.iter() {
-            let ty = (self.dialect.type_name)(data.dtype);
+            let ty = self.dialect.stored(data.dtype);
             let of = |list: &[Port]| list.iter().position(|p| p.buffer == id);
             let (constant, place) = match data.kind {
                 BufferKind::Input => {
@@ -288,7 +304,7 @@ impl Writer<'_> {
                     self.text.line("}");
                 }
                 Stmt::Swap(a, b) => {
-                    let ty = (self.dialect.type_name)(self.program.buffers[*a].dtype);
+                    let ty = self.dialect.stored(self.program.buffers[*a].dtype);
                     let (a, b) = (a.index(), b.index());
                     self.text.line(format!(
                         "{{ {ty} *swap = b{a}; b{a} = b{b}; b{b} = swap; }}"
@@ -327,6 +343,18 @@ impl Writer<'_> {
                     self.text.line("}");
                 }
                 Stmt::Call(id) => self.call(*id, of),
+                Stmt::Check { cond, sizes, name } => {
+                    let site = self.sites.len();
+                    self.sites.push(name.clone());
+                    self.text.line("{");
+                    let [a, b] = sizes.map(|size| self.expr(size, 0));
+                    let cond = self.expr(*cond, 0);
+                    let (a, b) = (bare(&a), bare(&b));
+                    self.text.line(format!(
+                        "if (!{cond}) return heddle_fail(env, HEDDLE_SHAPE, {site}, {a}, {b});"
+                    ));
+                    self.text.line("}");
+                }
                 // A dispatch ends when all units have done their part.
                 Stmt::Sync(_) if self.control == Control::Host => {}
                 Stmt::Sync(sync) => self.sync(*sync),

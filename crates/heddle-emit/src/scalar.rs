@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::DType;
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
 use heddle_task::program::{Body, Buffer, Local, UProgram};
 use heddle_task::{Expr, ExprId};
 
@@ -125,7 +125,8 @@ impl<'p> Scalars<'p> {
             Expr::Num(..) | Expr::Local(_) => unreachable!("leaves are written by `write`"),
             Expr::Load(buffer, offset) => {
                 let offset = self.write(text, offset);
-                format!("b{}[{}]", heddle_ir::Entity::index(buffer), bare(&offset))
+                let place = format!("b{}[{}]", heddle_ir::Entity::index(buffer), bare(&offset));
+                loaded(self.program.buffers[buffer].dtype, place)
             }
             Expr::Unary(op, dtype, a) => {
                 let a = self.write(text, a);
@@ -150,6 +151,20 @@ impl<'p> Scalars<'p> {
                 let a = self.write(text, a);
                 cast(self.dialect, from, to, &a)
             }
+            Expr::Bits(from, to, a) => {
+                let a = self.write(text, a);
+                bits(self.dialect, from, to, &a)
+            }
+            Expr::Narrow(narrow, a) => {
+                let a = self.write(text, a);
+                let round = match narrow.round {
+                    ScaleRounding::Down => 0,
+                    ScaleRounding::Up => 1,
+                    ScaleRounding::Nearest => 2,
+                };
+                let (name, saturate) = (narrow.to.name(), narrow.saturate as u8);
+                format!("heddle_narrow_{name}({}, {saturate}, {round})", bare(&a))
+            }
             Expr::Index(i, size) => {
                 let (i, size) = (self.write(text, i), self.write(text, size));
                 format!(
@@ -167,7 +182,8 @@ impl<'p> Scalars<'p> {
             Expr::Num(d, _) | Expr::Unary(UnaryOp::Neg, d, _) => d,
             Expr::Unary(UnaryOp::IsNan | UnaryOp::IsInf, ..) | Expr::Compare(..) => DType::Bool,
             Expr::Unary(_, d, _) | Expr::Binary(_, d, ..) | Expr::Select(d, ..) => d,
-            Expr::Cast(_, d, _) => d,
+            Expr::Cast(_, d, _) | Expr::Bits(_, d, _) => d,
+            Expr::Narrow(narrow, _) => narrow.to,
             Expr::Load(b, _) => self.program.buffers[b].dtype,
             Expr::Local(l) => self.program.locals[l].dtype,
             Expr::Index(..) => DType::I64,
@@ -258,6 +274,11 @@ pub fn combine(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) 
 /// A number.
 pub fn number(dtype: DType, bits: u64) -> String {
     match dtype {
+        DType::F16 => {
+            let value = half::f16::from_bits(bits as u16).to_f32();
+            number(DType::F32, u64::from(value.to_bits()))
+        }
+        DType::Bf16 => number(DType::F32, bits << 16),
         DType::F32 => float(
             f32::from_bits(bits as u32) as f64,
             "f",
@@ -307,8 +328,66 @@ fn comparison(op: CompareOp) -> &'static str {
     }
 }
 
+/// The type that arithmetic on a type is done in.
+pub fn computed(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::Bf16 => DType::F32,
+        dtype => dtype,
+    }
+}
+
+/// An element as it is computed with.
+pub fn loaded(dtype: DType, place: String) -> String {
+    match dtype {
+        DType::F16 | DType::Bf16 => format!("heddle_load_{}({place})", dtype.name()),
+        _ => place,
+    }
+}
+
+/// A value as it is stored.
+pub fn stored(dtype: DType, value: &str) -> String {
+    match dtype {
+        DType::F16 | DType::Bf16 => format!("heddle_store_{}({})", dtype.name(), bare(value)),
+        _ => bare(value).into(),
+    }
+}
+
+/// What is computed with more bits than the type has, rounded to it.
+fn rounded(dtype: DType, value: String) -> String {
+    match dtype {
+        DType::F16 | DType::Bf16 => format!("heddle_round_{}({})", dtype.name(), bare(&value)),
+        _ => value,
+    }
+}
+
+fn bits(dialect: &Dialect, from: DType, to: DType, a: &str) -> String {
+    // Between integers C's own conversion keeps the bits.
+    let unsigned = |d: DType| match d {
+        DType::F32 => Some(("heddle_bits", "heddle_from_bits", "uint32_t")),
+        DType::F64 => Some(("heddle_bits_f64", "heddle_from_bits_f64", "uint64_t")),
+        DType::F16 => Some(("heddle_store_f16", "heddle_load_f16", "uint16_t")),
+        DType::Bf16 => Some(("heddle_store_bf16", "heddle_load_bf16", "uint16_t")),
+        _ => None,
+    };
+    let a = match unsigned(from) {
+        Some((take, ..)) => format!("{take}({})", bare(a)),
+        None => a.into(),
+    };
+    match unsigned(to) {
+        Some((_, give, ty)) => format!("{give}(({ty}){a})"),
+        None => format!("(({}){a})", (dialect.type_name)(to)),
+    }
+}
+
 fn unary(dialect: &Dialect, op: UnaryOp, dtype: DType, a: &str) -> String {
     use UnaryOp::*;
+    if dtype != computed(dtype) {
+        let value = unary(dialect, op, computed(dtype), a);
+        return match op {
+            Neg | Abs | Sign | Floor | Ceil | Round | Trunc | IsNan | IsInf => value,
+            _ => rounded(dtype, value),
+        };
+    }
     let f = if dtype == DType::F32 { "f" } else { "" };
     let t = dtype.name();
     match op {
@@ -334,6 +413,13 @@ fn unary(dialect: &Dialect, op: UnaryOp, dtype: DType, a: &str) -> String {
 
 fn binary(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> String {
     use BinaryOp::*;
+    if dtype != computed(dtype) {
+        let value = binary(dialect, op, computed(dtype), a, b);
+        return match op {
+            Max | Min => value,
+            _ => rounded(dtype, value),
+        };
+    }
     let t = if dtype == DType::Bool {
         "u8"
     } else {
@@ -367,7 +453,34 @@ fn binary(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> St
 }
 
 fn cast(dialect: &Dialect, from: DType, to: DType, a: &str) -> String {
+    if from.is_small_int() || from.is_small_float() {
+        let wide = if from.is_small_int() {
+            DType::I64
+        } else {
+            DType::F64
+        };
+        let value = format!("heddle_value_{}({})", from.name(), bare(a));
+        return match wide == to {
+            true => value,
+            false => cast(dialect, wide, to, &value),
+        };
+    }
     match to {
+        DType::I4 | DType::U4 | DType::I2 | DType::U2 if from.is_float() => {
+            format!("heddle_clamp_{}({})", to.name(), bare(a))
+        }
+        DType::I4 | DType::U4 | DType::I2 | DType::U2 => {
+            format!("heddle_wrap_{}((int64_t){a})", to.name())
+        }
+        DType::F16 | DType::Bf16 if from == computed(from) && from.is_float() => match from {
+            DType::F64 => rounded(to, format!("heddle_odd({})", bare(a))),
+            _ => rounded(to, a.into()),
+        },
+        DType::F16 | DType::Bf16 if !from.is_float() => {
+            rounded(to, format!("heddle_odd((double){a})"))
+        }
+        DType::F16 | DType::Bf16 => rounded(to, a.into()),
+        DType::F32 if computed(from) == DType::F32 => a.into(),
         DType::Bool => format!("({a} != 0)"),
         _ if from.is_float() && to.is_int() => format!("heddle_to_{}({})", to.name(), bare(a)),
         _ => format!("({}){a}", (dialect.type_name)(to)),

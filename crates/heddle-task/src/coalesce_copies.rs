@@ -126,6 +126,9 @@ impl Touches {
             match stmt {
                 Stmt::Run(id) => touched = buffers_of(program, *id),
                 Stmt::Let(_, expr) => loads(*expr),
+                Stmt::Check { cond, sizes, .. } => {
+                    [*cond, sizes[0], sizes[1]].into_iter().for_each(loads);
+                }
                 Stmt::Swap(a, b) => {
                     touched.extend([*a, *b]);
                     for buffer in [a, b] {
@@ -400,7 +403,10 @@ impl UProgram {
             match &mut self.operators[id].body {
                 Body::Map { store, .. }
                 | Body::Fold { store, .. }
-                | Body::ArgFold { store, .. } => {
+                | Body::ArgFold { store, .. }
+                | Body::Update { store, .. }
+                | Body::Scan { store, .. }
+                | Body::Call { store, .. } => {
                     name(&mut store.buffer);
                 }
                 Body::Contract(c) => {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
 use heddle_ir::{Arena, DType};
 
 use crate::program::{Buffer, Local};
@@ -35,6 +35,10 @@ pub enum Expr {
     Select(DType, ExprId, ExprId, ExprId),
     /// From one type to another, as [`heddle_ir::Op::Cast`].
     Cast(DType, DType, ExprId),
+    /// The same bits as another type of the same width.
+    Bits(DType, DType, ExprId),
+    /// An `f64` as a float of 4 or 8 bits.
+    Narrow(Narrow, ExprId),
     /// An index into an axis of this size: a negative one counts from the end; out of range stops the run.
     Index(ExprId, ExprId),
 }
@@ -44,7 +48,11 @@ impl Expr {
     pub fn operands(self) -> impl Iterator<Item = ExprId> {
         let operands = match self {
             Expr::Num(..) | Expr::Local(_) => [None; 3],
-            Expr::Load(_, a) | Expr::Unary(_, _, a) | Expr::Cast(_, _, a) => [Some(a), None, None],
+            Expr::Load(_, a)
+            | Expr::Unary(_, _, a)
+            | Expr::Cast(_, _, a)
+            | Expr::Bits(_, _, a)
+            | Expr::Narrow(_, a) => [Some(a), None, None],
             Expr::Binary(_, _, a, b) | Expr::Compare(_, _, a, b) | Expr::Index(a, b) => {
                 [Some(a), Some(b), None]
             }
@@ -52,6 +60,17 @@ impl Expr {
         };
         operands.into_iter().flatten()
     }
+}
+
+/// How an `f64` becomes a float of 4 or 8 bits, as [`heddle_ir::Op::Cast`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Narrow {
+    /// The type.
+    pub to: DType,
+    /// Whether what is too large becomes the largest number.
+    pub saturate: bool,
+    /// How a scale is rounded.
+    pub round: ScaleRounding,
 }
 
 /// All expressions of a program.
@@ -161,6 +180,37 @@ impl Pool {
             return self.add(Expr::Num(DType::Bool, (x != 0) as u64));
         }
         self.add(Expr::Cast(from, to, a))
+    }
+
+    /// The same bits as another type of the same width.
+    pub fn bits(&mut self, from: DType, to: DType, a: ExprId) -> ExprId {
+        if from == to {
+            return a;
+        }
+        self.add(Expr::Bits(from, to, a))
+    }
+
+    /// Both of two `bool`.
+    pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        match (self[a], self[b]) {
+            (Expr::Num(_, 1), _) | (_, Expr::Num(_, 0)) => b,
+            (_, Expr::Num(_, 1)) | (Expr::Num(_, 0), _) => a,
+            _ => self.binary(BinaryOp::And, DType::Bool, a, b),
+        }
+    }
+
+    /// Either of two `bool`.
+    pub fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        match (self[a], self[b]) {
+            (Expr::Num(_, 0), _) | (_, Expr::Num(_, 1)) => b,
+            (_, Expr::Num(_, 0)) | (Expr::Num(_, 1), _) => a,
+            _ => self.binary(BinaryOp::Or, DType::Bool, a, b),
+        }
+    }
+
+    /// The difference of two `i64`.
+    pub fn difference(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        self.binary(BinaryOp::Sub, DType::I64, a, b)
     }
 
     /// An index into an axis; checked at run time unless it is known to be inside.

@@ -123,7 +123,9 @@ impl Walk<'_> {
                 live.locals.retain(|l| !results.contains(l));
                 live.used_by(self.program, stmt);
             }
-            Stmt::Run(_) | Stmt::Swap(..) | Stmt::Sync(_) => live.used_by(self.program, stmt),
+            Stmt::Run(_) | Stmt::Swap(..) | Stmt::Check { .. } | Stmt::Sync(_) => {
+                live.used_by(self.program, stmt);
+            }
         }
         live
     }
@@ -175,6 +177,10 @@ impl Names {
                 self.locals.extend(cond);
             }
             Stmt::If { cond, .. } => self.read(program, *cond),
+            Stmt::Check { cond, sizes, .. } => {
+                let exprs = [*cond, sizes[0], sizes[1]];
+                exprs.into_iter().for_each(|e| self.read(program, e));
+            }
             Stmt::Call(id) => {
                 let call = &program.calls[*id];
                 call.lets.iter().for_each(|l| self.read(program, l.1));

@@ -86,6 +86,9 @@ impl Printer<'_> {
             Body::Fold { .. } => "reduce",
             Body::ArgFold { .. } => "arg-reduce",
             Body::Contract(_) => "contract",
+            Body::Update { .. } => "update",
+            Body::Scan { .. } => "scan",
+            Body::Call { routine, .. } => routine.name(),
         };
         let mut text = format!("{:<5} {kind} [{}]", format!("op{id}"), self.axes(&op.axes));
         if !op.body.axes().is_empty() {
@@ -109,7 +112,20 @@ impl Printer<'_> {
         self.line(0, &format!("{text}  {share}  {time}  {}", op.name));
         let store = op.body.store();
         let value = match &op.body {
-            Body::Map { value, .. } => self.expr(*value),
+            Body::Map { value, .. } | Body::Update { value, .. } => self.expr(*value),
+            Body::Scan { kind, value, .. } => {
+                format!("running {}({})", kind.name(), self.expr(*value))
+            }
+            Body::Call {
+                routine,
+                source,
+                args,
+                ..
+            } => {
+                let args = [source].into_iter().chain(args);
+                let args: Vec<_> = args.map(|&e| self.expr(e)).collect();
+                format!("{}({})", routine.name(), args.join(", "))
+            }
             Body::Fold { kind, value, .. } => format!("{}({})", kind.name(), self.expr(*value)),
             Body::ArgFold { kind, value, .. } => {
                 format!("arg{}({})", kind.name(), self.expr(*value))
@@ -141,6 +157,10 @@ impl Printer<'_> {
                 }
                 Stmt::Let(local, expr) => {
                     let text = format!("let   {} = {}", self.local(*local), self.expr(*expr));
+                    self.line(depth, &text);
+                }
+                Stmt::Check { cond, name, .. } => {
+                    let text = format!("check {}  {name}", self.expr(*cond));
                     self.line(depth, &text);
                 }
                 Stmt::Swap(a, b) => {
@@ -249,6 +269,8 @@ impl Printer<'_> {
             Expr::Compare(op, _, a, b) => self.infix(out, compared(op), 1, level, a, b),
             Expr::Select(_, cond, a, b) => list(out, "select", &[cond, a, b]),
             Expr::Cast(_, to, a) => list(out, to.name(), &[a]),
+            Expr::Bits(_, to, a) => list(out, &format!("bits_{}", to.name()), &[a]),
+            Expr::Narrow(narrow, a) => list(out, narrow.to.name(), &[a]),
             Expr::Index(a, size) => list(out, "at", &[a, size]),
         }
     }

@@ -7,6 +7,7 @@
 //!           | loop / if                each unit takes the same path
 //!           | call PROCEDURE           each unit goes there and comes back; recursion is allowed
 //!           | swap BUFFER BUFFER       what two buffers name is exchanged
+//!           | check expr               the run stops unless it holds
 //!           | sync                     units wait for others, see [`Sync`]
 //! ```
 //!
@@ -19,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heddle_ir::op::{Extreme, ReduceOp};
+use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 use heddle_ir::{Arena, DType, Tensor};
 
 use crate::contract::{Access, Contract, Panels};
@@ -61,8 +62,10 @@ pub struct UProgram {
     pub procedures: Arena<ProcedureId, Procedure>,
     /// All calls.
     pub calls: Arena<CallId, Call>,
-    /// The named sizes of a launch, in the order in which they are given.
-    pub sizes: Vec<(String, Local)>,
+    /// What a launch is given besides its inputs, in this order.
+    pub sizes: Vec<(Size, Local)>,
+    /// What a launch computes from those before all else, in this order.
+    pub derived: Vec<(Local, ExprId)>,
     /// The inputs: buffers with their shapes.
     pub inputs: Vec<Port>,
     /// The outputs: buffers with their shapes.
@@ -94,6 +97,37 @@ pub struct Call {
     pub buffers: Vec<(Buffer, Buffer)>,
     /// The model's node.
     pub name: String,
+}
+
+/// What a launch is given besides its inputs, so that memory can be planned before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// The size that a name of the model stands for.
+    Named(String),
+    /// The size of an axis of an input that has no name.
+    Axis {
+        /// The input's place among the inputs.
+        input: usize,
+        /// The axis.
+        axis: usize,
+    },
+    /// An element of an input from which sizes are computed, sign-extended; of a float the bits.
+    Element {
+        /// The input's place among the inputs.
+        input: usize,
+        /// The element's, in row-major order.
+        place: usize,
+    },
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Size::Named(name) => f.write_str(name),
+            Size::Axis { input, axis } => write!(f, "axis {axis} of input {input}"),
+            Size::Element { input, place } => write!(f, "input {input}[{place}]"),
+        }
+    }
 }
 
 /// An input or output.
@@ -164,7 +198,7 @@ pub struct LocalData {
 pub enum LocalKind {
     /// An axis of an iteration space; operators share them, by depth.
     Axis,
-    /// A named size of the launch.
+    /// Given to the launch, or computed from such: the same throughout it.
     Size,
     /// Set by `let` or a loop: another value each time.
     Variable,
@@ -251,6 +285,71 @@ pub enum Body {
     },
     /// `out[offset] = finish(sum over depth of a · b)`.
     Contract(Contract),
+    /// At each point of the axes, which are walked in order: `out[offset] = value`, or that combined with what is there.
+    Update {
+        /// The axes, outermost first, with their sizes.
+        axes: Vec<(Local, ExprId)>,
+        /// How the old and the new element combine; `None`: the new one replaces it.
+        combine: Option<BinaryOp>,
+        /// The elements' type.
+        dtype: DType,
+        /// The new element.
+        value: ExprId,
+        /// Where it goes.
+        store: Store,
+    },
+    /// At each point of the axis, which is walked in order: `out[offset] = reduction of all values up to here`.
+    Scan {
+        /// How elements combine.
+        kind: ReduceOp,
+        /// The elements' type.
+        dtype: DType,
+        /// The axis and its size.
+        axis: (Local, ExprId),
+        /// Whether the value of the point itself is left out.
+        exclusive: bool,
+        /// What is combined.
+        value: ExprId,
+        /// Where a point's result goes.
+        store: Store,
+    },
+    /// A routine of the prelude, which reads and writes rows of elements that lie side by side.
+    Call {
+        /// Which one.
+        routine: Routine,
+        /// The type of the elements that it reads.
+        dtype: DType,
+        /// A load of the first element that it reads.
+        source: ExprId,
+        /// Its other arguments, as [`Routine`] says.
+        args: Vec<ExprId>,
+        /// The first element that it writes, all of which are `i64`.
+        store: Store,
+    },
+}
+
+/// What orders and finds elements, which takes more than an expression for each point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routine {
+    /// `(n, k)`: of `n` elements the indices of the first `k` in order.
+    TopK(Extreme),
+    /// `(n)`: how many of `n` elements are not zero, then their indices in order.
+    NonZero,
+    /// `(n, m, sorted)`: of `n` rows of `m` elements how many are different; then `n` places each for where the different ones
+    /// come first, which one each row is, how often each occurs, and for its own use.
+    Unique,
+}
+
+impl Routine {
+    /// Its name in the prelude, without the type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Routine::TopK(Extreme::Max) => "largest",
+            Routine::TopK(Extreme::Min) => "smallest",
+            Routine::NonZero => "nonzero",
+            Routine::Unique => "unique",
+        }
+    }
 }
 
 /// Where a point's result goes.
@@ -295,6 +394,15 @@ pub enum Stmt {
     },
     /// Each unit goes to a procedure and comes back.
     Call(CallId),
+    /// The run stops with an error of shapes unless this holds.
+    Check {
+        /// A `bool`.
+        cond: ExprId,
+        /// Two sizes that do not fit each other if it does not.
+        sizes: [ExprId; 2],
+        /// The node.
+        name: String,
+    },
     /// Units wait for each other.
     Sync(Sync),
 }
@@ -465,9 +573,12 @@ fn rename_in_block(block: &mut [Stmt], names: &BTreeMap<Buffer, Buffer>) {
 impl Body {
     fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         let store = match self {
-            Body::Map { store, .. } | Body::Fold { store, .. } | Body::ArgFold { store, .. } => {
-                store
-            }
+            Body::Map { store, .. }
+            | Body::Fold { store, .. }
+            | Body::ArgFold { store, .. }
+            | Body::Update { store, .. }
+            | Body::Scan { store, .. }
+            | Body::Call { store, .. } => store,
             Body::Contract(c) => {
                 for operand in [&mut c.a, &mut c.b] {
                     if let Access::Strided { buffer, .. } | Access::Panels { buffer, .. } =
@@ -485,9 +596,12 @@ impl Body {
     /// Where the result goes.
     pub fn store(&self) -> Store {
         match self {
-            Body::Map { store, .. } | Body::Fold { store, .. } | Body::ArgFold { store, .. } => {
-                *store
-            }
+            Body::Map { store, .. }
+            | Body::Fold { store, .. }
+            | Body::ArgFold { store, .. }
+            | Body::Update { store, .. }
+            | Body::Scan { store, .. }
+            | Body::Call { store, .. } => *store,
             Body::Contract(c) => c.store,
         }
     }
@@ -495,9 +609,9 @@ impl Body {
     /// The axes that a point goes through by itself, with their sizes.
     pub fn axes(&self) -> &[(Local, ExprId)] {
         match self {
-            Body::Map { .. } => &[],
-            Body::Fold { axes, .. } => axes,
-            Body::ArgFold { axis, .. } => std::slice::from_ref(axis),
+            Body::Map { .. } | Body::Call { .. } => &[],
+            Body::Fold { axes, .. } | Body::Update { axes, .. } => axes,
+            Body::ArgFold { axis, .. } | Body::Scan { axis, .. } => std::slice::from_ref(axis),
             Body::Contract(c) => std::slice::from_ref(&c.depth),
         }
     }
@@ -516,14 +630,29 @@ impl Body {
             Body::Map { store, value } => vec![*value, store.offset],
             Body::Fold {
                 axes, value, store, ..
+            }
+            | Body::Update {
+                axes, value, store, ..
             } => {
                 let sizes = axes.iter().map(|a| a.1);
                 sizes.chain([*value, store.offset]).collect()
             }
             Body::ArgFold {
                 axis, value, store, ..
+            }
+            | Body::Scan {
+                axis, value, store, ..
             } => vec![axis.1, *value, store.offset],
             Body::Contract(c) => vec![c.depth.1, c.a.value, c.b.value, c.finish, c.store.offset],
+            Body::Call {
+                source,
+                args,
+                store,
+                ..
+            } => {
+                let own = [*source, store.offset];
+                args.iter().copied().chain(own).collect()
+            }
         }
     }
 }

@@ -252,6 +252,11 @@ impl Live<'_> {
                 self.buffers.extend(has_b.then_some(*a));
                 has_a || has_b
             }
+            Stmt::Check { cond, sizes, .. } => {
+                let exprs = [*cond, sizes[0], sizes[1]];
+                exprs.into_iter().for_each(|e| self.read(e));
+                true
+            }
             _ => true,
         }
     }

@@ -5,10 +5,10 @@
 
 use std::rc::Rc;
 
-use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::op::{BinaryOp, CompareOp, PadMode};
 use heddle_ir::{DType, Op};
 
-use crate::expr::{Expr, ExprId, Pool};
+use crate::expr::{Expr, ExprId, Narrow, Pool};
 use crate::program::Buffer;
 
 /// A value of a region that is being lowered.
@@ -23,13 +23,13 @@ pub enum Val {
         /// The size of each axis.
         shape: Vec<ExprId>,
     },
-    /// A few elements that every unit holds or computes for itself, of rank 0 or 1.
+    /// A few elements that every unit holds or computes for itself.
     Scalars {
         /// The element type.
         dtype: DType,
         /// The size of each axis.
         shape: Vec<ExprId>,
-        /// The elements.
+        /// The elements, in row-major order.
         elems: Vec<ExprId>,
     },
     /// An array that is computed where it is read.
@@ -51,6 +51,8 @@ pub struct Lazy {
     pub depth: usize,
     /// Whether reading it looks up an index that is checked, so that it may only be read where it has elements.
     pub checked: bool,
+    /// Whether its elements are computed only from what every unit holds.
+    pub of_scalars: bool,
 }
 
 /// How an element of a [`Lazy`] array is computed.
@@ -72,8 +74,16 @@ pub enum View {
     Concat(usize, Vec<Val>),
     /// The operand after this many elements of each axis, the value elsewhere.
     Pad(Vec<ExprId>, Val, Val),
+    /// The operand after this many elements of each axis, and elements of its own around it.
+    Border(PadMode, Vec<ExprId>, Val),
     /// The operand's axis indexed by an array.
     Gather(usize, Val, Val),
+    /// The operand's axis indexed by an array of its rank, element by element.
+    GatherElements(usize, Val, Val),
+    /// The operand indexed by tuples after this many axes that both share.
+    GatherNd(usize, Val, Val),
+    /// Elements this far apart along each axis, zeros between them.
+    Spread(Vec<ExprId>, Val),
     /// `start + i * step`.
     Range(ExprId, ExprId),
 }
@@ -110,13 +120,25 @@ impl Val {
         matches!(self, Val::Lazy(l) if l.checked)
     }
 
+    /// Whether its elements are computed only from what every unit holds.
+    pub fn is_of_scalars(&self) -> bool {
+        match self {
+            Val::Stored { .. } => false,
+            Val::Scalars { .. } => true,
+            Val::Lazy(l) => l.of_scalars,
+        }
+    }
+
     /// A lazy array.
     pub fn lazy(dtype: DType, shape: Vec<ExprId>, view: View) -> Val {
         let (operands, own): (Vec<&Val>, usize) = match &view {
             View::Map(_, args) => (args.iter().collect(), 1),
             View::Concat(_, args) => (args.iter().collect(), 0),
             View::Pad(_, x, v) => (vec![x, v], 0),
-            View::Gather(_, x, i) => (vec![x, i], 0),
+            View::Gather(_, x, i) | View::GatherElements(_, x, i) | View::GatherNd(_, x, i) => {
+                (vec![x, i], 0)
+            }
+            View::Border(_, _, x) | View::Spread(_, x) => (vec![x], 0),
             View::Range(..) => (vec![], 1),
             View::Transpose(_, x)
             | View::Reshape(x)
@@ -125,8 +147,13 @@ impl Val {
             | View::Slice(_, x) => (vec![x], 0),
         };
         let work = own + operands.iter().map(|v| v.work()).sum::<usize>();
+        let of_scalars = operands.iter().all(|v| v.is_of_scalars());
         let depth = 1 + operands.iter().map(|v| v.depth()).max().unwrap_or(0);
-        let checked = matches!(view, View::Gather(..)) || operands.iter().any(|v| v.is_checked());
+        let looks_up = matches!(
+            view,
+            View::Gather(..) | View::GatherElements(..) | View::GatherNd(..)
+        );
+        let checked = looks_up || operands.iter().any(|v| v.is_checked());
         Val::Lazy(Rc::new(Lazy {
             dtype,
             shape,
@@ -134,6 +161,7 @@ impl Val {
             work,
             depth,
             checked,
+            of_scalars,
         }))
     }
 
@@ -148,7 +176,11 @@ impl Val {
             Val::Scalars { dtype, elems, .. } => match index {
                 [] => elems[0],
                 [i] => pick(pool, *dtype, elems, *i),
-                _ => unreachable!("scalars have at most one axis"),
+                _ => {
+                    let shape = self.shape().to_vec();
+                    let offset = linear(pool, &shape, index);
+                    pick(pool, *dtype, elems, offset)
+                }
             },
             Val::Lazy(l) => l.read(pool, index),
         }
@@ -219,6 +251,50 @@ impl Lazy {
                 let inner = [&index[..*axis], &[i], &index[axis + width..]].concat();
                 x.read(pool, &inner)
             }
+            View::GatherElements(axis, x, indices) => {
+                let i = indices.read(pool, index);
+                let i = pool.cast(indices.dtype(), DType::I64, i);
+                let mut inner = index.to_vec();
+                inner[*axis] = pool.index(i, x.shape()[*axis]);
+                x.read(pool, &inner)
+            }
+            View::GatherNd(batch, x, indices) => {
+                let tuples = indices.shape().len() - 1;
+                let depth = x.shape().len() - (index.len() - tuples) - batch;
+                let mut inner = index[..*batch].to_vec();
+                for k in 0..depth {
+                    let at = pool.int(k as i64);
+                    let i = indices.read(pool, &[&index[..tuples], &[at]].concat());
+                    let i = pool.cast(indices.dtype(), DType::I64, i);
+                    inner.push(pool.index(i, x.shape()[batch + k]));
+                }
+                inner.extend(&index[tuples..]);
+                x.read(pool, &inner)
+            }
+            View::Spread(by, x) => {
+                let (one, none) = (pool.int(1), pool.int(0));
+                let mut hit = pool.add(Expr::Num(DType::Bool, 1));
+                let mut inner = vec![];
+                for (&i, &by) in index.iter().zip(by) {
+                    if by == one {
+                        inner.push(i);
+                        continue;
+                    }
+                    let rest = pool.binary(BinaryOp::Mod, DType::I64, i, by);
+                    let whole = pool.compare(CompareOp::Eq, DType::I64, rest, none);
+                    hit = pool.and(hit, whole);
+                    inner.push(pool.binary(BinaryOp::Div, DType::I64, i, by));
+                }
+                let own = x.read(pool, &inner);
+                let zero = pool.add(Expr::Num(self.dtype, 0));
+                pool.select(self.dtype, hit, own, zero)
+            }
+            View::Border(mode, before, x) => {
+                let inner: Vec<_> = (index.iter().zip(before).zip(x.shape()))
+                    .map(|((&i, &before), &size)| bordered(pool, *mode, i, before, size))
+                    .collect();
+                x.read(pool, &inner)
+            }
             View::Range(start, step) => {
                 let i = pool.cast(DType::I64, self.dtype, index[0]);
                 let by = pool.binary(BinaryOp::Mul, self.dtype, i, *step);
@@ -279,13 +355,34 @@ impl Lazy {
     }
 }
 
+/// Where in an axis of this size the element lies that padding puts at `i`, after `before` elements.
+fn bordered(pool: &mut Pool, mode: PadMode, i: ExprId, before: ExprId, size: ExprId) -> ExprId {
+    let i = pool.difference(i, before);
+    let (zero, one) = (pool.int(0), pool.int(1));
+    let last = pool.difference(size, one);
+    match mode {
+        PadMode::Edge | PadMode::Constant => {
+            let i = pool.binary(BinaryOp::Max, DType::I64, i, zero);
+            pool.binary(BinaryOp::Min, DType::I64, i, last)
+        }
+        PadMode::Wrap => pool.binary(BinaryOp::Mod, DType::I64, i, size),
+        // There and back again; of one element the period is 0, and so is the remainder.
+        PadMode::Reflect => {
+            let period = pool.sum(last, last);
+            let i = pool.binary(BinaryOp::Mod, DType::I64, i, period);
+            let back = pool.difference(period, i);
+            pool.binary(BinaryOp::Min, DType::I64, i, back)
+        }
+    }
+}
+
 /// `cond && 0 <= i && i < size`.
 pub fn within(pool: &mut Pool, cond: ExprId, i: ExprId, size: ExprId) -> ExprId {
     let zero = pool.int(0);
     let low = pool.compare(CompareOp::Ge, DType::I64, i, zero);
     let high = pool.compare(CompareOp::Lt, DType::I64, i, size);
-    let both = and(pool, low, high);
-    and(pool, cond, both)
+    let both = pool.and(low, high);
+    pool.and(cond, both)
 }
 
 /// The index if the condition holds, else 0: what is read is then not used, but memory is there.
@@ -302,14 +399,6 @@ pub fn linear(pool: &mut Pool, shape: &[ExprId], index: &[ExprId]) -> ExprId {
         offset = pool.sum(scaled, i);
     }
     offset
-}
-
-fn and(pool: &mut Pool, a: ExprId, b: ExprId) -> ExprId {
-    match (pool[a], pool[b]) {
-        (Expr::Num(_, 1), _) | (_, Expr::Num(_, 0)) => b,
-        (_, Expr::Num(_, 1)) | (Expr::Num(_, 0), _) => a,
-        _ => pool.binary(BinaryOp::And, DType::Bool, a, b),
-    }
 }
 
 /// The element of an array that is broadcast to a shape, at an index of that.
@@ -359,7 +448,21 @@ fn apply(pool: &mut Pool, op: &Op, types: &[DType], at: &[ExprId]) -> ExprId {
         Op::Binary(kind) => pool.binary(*kind, types[0], at[0], at[1]),
         Op::Compare(kind) => pool.compare(*kind, types[0], at[0], at[1]),
         Op::Select => pool.select(types[1], at[0], at[1], at[2]),
+        Op::Cast {
+            to,
+            saturate,
+            round,
+        } if to.is_small_float() => {
+            let wide = pool.cast(types[0], DType::F64, at[0]);
+            let narrow = Narrow {
+                to: *to,
+                saturate: *saturate,
+                round: *round,
+            };
+            pool.add(Expr::Narrow(narrow, wide))
+        }
         Op::Cast { to, .. } => pool.cast(types[0], *to, at[0]),
+        Op::Bitcast { to } => pool.bits(types[0], *to, at[0]),
         other => unreachable!("{} is not elementwise", other.name()),
     }
 }

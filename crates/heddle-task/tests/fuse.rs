@@ -13,6 +13,7 @@ fn kinds(text: &str) -> Vec<&'static str> {
         Body::Fold { .. } => "fold",
         Body::ArgFold { .. } => "arg_fold",
         Body::Contract(_) => "contract",
+        _ => "other",
     });
     kinds.collect()
 }

@@ -9,9 +9,10 @@ use heddle_runtime::{
     BuildOptions, Constant, Executable, Input, Lent, Pool, Program, RunError, Session,
     SessionOptions, Source,
 };
+use heddle_task::program::Size;
 use heddle_task::{Device, LowerError, UProgram};
 
-use crate::{Error, RunOptions};
+use crate::{Error, RunOptions, border};
 
 /// Lowers a module to uOperators and schedules them for a device, without the [steps](crate::STEPS) of these names.
 pub(crate) fn schedule(
@@ -38,8 +39,8 @@ pub(crate) struct Compiled {
     executable: Executable,
     /// What was emitted.
     program: UProgram,
-    /// Named sizes in the order that the program takes them.
-    sizes: Vec<String>,
+    /// What the program is given besides its inputs, in this order.
+    sizes: Vec<Size>,
     /// The model's nodes by the numbers that errors carry.
     sites: Vec<String>,
 }
@@ -82,7 +83,7 @@ impl Compiled {
                 pool,
                 memory(heddle_interp::Options::default().max_memory),
             ),
-            sizes: program.sizes.iter().map(|(name, _)| name.clone()).collect(),
+            sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             sites: emitted.sites,
             program,
         })
@@ -128,17 +129,22 @@ impl Compiled {
     pub(crate) fn call(&self, sig: &Signature, args: &[Datum]) -> Result<Call, Error> {
         let names = heddle_interp::check_inputs(sig, args, false)
             .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
-        let size = |name: &String| names.get(name.as_str()).copied().unwrap_or(0);
         let tensors = args.iter().filter_map(|d| match d {
-            Datum::Tensor(t) => Some(t.clone()),
+            Datum::Tensor(t) => Some(t),
             _ => None,
         });
-        let with_dims = tensors.map(|t| {
+        let tensors: Vec<&Tensor> = tensors.collect();
+        let size = |size: &Size| match size {
+            Size::Named(name) => names.get(name.as_str()).copied().unwrap_or(0),
+            Size::Axis { input, axis } => tensors[*input].shape()[*axis] as i64,
+            Size::Element { input, place } => border::element(tensors[*input], *place),
+        };
+        let inputs = tensors.iter().map(|t| {
             let dims = t.shape().iter().map(|&d| d as i64).collect();
-            (t, dims)
+            (border::unpacked(t), dims)
         });
         Ok(Call {
-            inputs: with_dims.collect(),
+            inputs: inputs.collect(),
             sizes: self.sizes.iter().map(size).collect(),
         })
     }
@@ -250,8 +256,8 @@ pub(crate) fn data_of(
         let dims: Vec<_> = dims.collect();
         let dtype = ty.as_tensor().map(|t| t.dtype).ok_or("is no tensor")?;
         let count: usize = dims.iter().product();
-        let bytes = &outputs.data(i)[..count * dtype.bits() / 8];
-        let tensor = Tensor::new(dtype, dims, bytes.to_vec().into());
+        let bytes = &outputs.data(i)[..count * dtype.bits().div_ceil(8)];
+        let tensor = Tensor::new(dtype, dims, border::packed(dtype, bytes).into());
         tensor.map(Datum::from).map_err(|_| name.as_str())
     });
     let results: Result<Vec<_>, &str> = results.collect();

@@ -13,6 +13,7 @@
 //! ```
 
 mod baseline;
+mod border;
 pub mod compare;
 mod cpu;
 pub mod draw;

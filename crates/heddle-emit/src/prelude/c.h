@@ -18,7 +18,7 @@ HEDDLE_INLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) {
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {
   int64_t k = i < 0 ? i + size : i;
   if (HEDDLE_LIKELY(k >= 0 && k < size)) return k;
-  heddle_fail(env, HEDDLE_INDEX, site, i, size);
+  if (env) heddle_fail(env, HEDDLE_INDEX, site, i, size);
   return 0;
 }
 

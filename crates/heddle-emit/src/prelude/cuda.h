@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {
   int64_t k = i < 0 ? i + size : i;
   if (k >= 0 && k < size) return k;
-  heddle_fail(env, HEDDLE_INDEX, site, i, size);
+  if (env) heddle_fail(env, HEDDLE_INDEX, site, i, size);
   return 0;
 }
 

@@ -8,6 +8,7 @@ use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
+use heddle_task::program::Size;
 
 /// Programs by hand, in text form.
 pub const PROGRAMS: &[(&str, &str)] = &[
@@ -187,7 +188,15 @@ fn sizes(module: &Module, program: &heddle_task::UProgram, inputs: &[Tensor]) ->
         }
         panic!("{name} is no input's size")
     };
-    program.sizes.iter().map(|(name, _)| find(name)).collect()
+    let given = program.sizes.iter().map(|(size, _)| match size {
+        Size::Named(name) => find(name),
+        Size::Axis { input, axis } => inputs[*input].shape()[*axis] as i64,
+        Size::Element { input, place } => {
+            let elements = inputs[*input].to_i64s().expect("integers");
+            elements[*place]
+        }
+    });
+    given.collect()
 }
 
 /// Floats agree but for how sums are associated; the rest exactly.

@@ -48,6 +48,14 @@ impl Substitution {
                 let a = self.apply(pool, a);
                 pool.cast(from, to, a)
             }
+            Expr::Bits(from, to, a) => {
+                let a = self.apply(pool, a);
+                pool.bits(from, to, a)
+            }
+            Expr::Narrow(narrow, a) => {
+                let a = self.apply(pool, a);
+                pool.add(Expr::Narrow(narrow, a))
+            }
             Expr::Binary(op, dtype, a, b) => {
                 let (a, b) = (self.apply(pool, a), self.apply(pool, b));
                 pool.binary(op, dtype, a, b)
@@ -71,13 +79,16 @@ impl Substitution {
     }
 }
 
-/// The expressions that a body evaluates at each point, but for the operands of a contraction: its kernel reads those
+/// The expressions that a body evaluates at each point, but for the operands of contractions and routines: those read them
 /// where they lie.
 pub fn point_exprs(body: &mut Body) -> Vec<&mut ExprId> {
     match body {
         Body::Map { store, value }
         | Body::Fold { store, value, .. }
-        | Body::ArgFold { store, value, .. } => vec![value, &mut store.offset],
+        | Body::ArgFold { store, value, .. }
+        | Body::Update { store, value, .. }
+        | Body::Scan { store, value, .. } => vec![value, &mut store.offset],
+        Body::Call { store, .. } => vec![&mut store.offset],
         Body::Contract(c) => vec![&mut c.finish, &mut c.store.offset],
     }
 }

@@ -61,6 +61,10 @@ impl Uses {
         match stmt {
             Stmt::Run(id) => self.add(program, *id),
             Stmt::Let(_, expr) | Stmt::If { cond: expr, .. } => self.name(program, *expr),
+            Stmt::Check { cond, sizes, .. } => {
+                let exprs = [*cond, sizes[0], sizes[1]];
+                exprs.into_iter().for_each(|e| self.name(program, e));
+            }
             Stmt::Swap(a, b) => self.named.extend([*a, *b]),
             Stmt::Loop { trip, .. } => trip.iter().for_each(|&t| self.name(program, t)),
             Stmt::Call(id) => {

@@ -6,11 +6,12 @@
 //! few elements are passed in variables of each unit, and arrays by the name of their memory. Results go the same way: arrays
 //! are written where the caller says.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
 
+use super::wanted::size_sources;
 use super::{Lowerer, Result, count_uses};
 use crate::expr::ExprId;
 use crate::program::{Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt};
@@ -64,6 +65,7 @@ struct Caller<'m> {
     places: HashMap<Value, Buffer>,
     procedure: Option<ProcedureId>,
     name: String,
+    wanted: HashSet<Value>,
 }
 
 impl<'m> Lowerer<'m> {
@@ -351,6 +353,7 @@ impl<'m> Lowerer<'m> {
             places: std::mem::take(&mut self.places),
             procedure: self.procedure.replace(id),
             name: std::mem::replace(&mut self.name, f.sig.name.clone()),
+            wanted: std::mem::replace(&mut self.wanted, size_sources(f)),
         }
     }
 
@@ -364,6 +367,7 @@ impl<'m> Lowerer<'m> {
         self.places = caller.places;
         self.procedure = caller.procedure;
         self.name = caller.name;
+        self.wanted = caller.wanted;
         std::mem::replace(&mut self.block, caller.block)
     }
 }

@@ -1,30 +1,171 @@
-//! Whether operands' sizes fit each other in every run.
+//! Whether operands' sizes fit each other.
 //!
-//! The interpreter checks sizes when an op runs. Compiled code indexes without looking, so an op whose sizes could fail
-//! that check has no lowering: it would read outside an array where the interpreter reports an error.
+//! The interpreter checks sizes when an op runs; compiled code indexes without looking. So where inference does not prove that no
+//! run can have operands whose sizes do not fit, the program checks it before the op, and stops with an error of shapes.
 
-use heddle_ir::{Dim, Op, Value};
+use heddle_ir::op::CompareOp;
+use heddle_ir::{DType, Dim, Op, Value};
 
 use super::{Lowerer, Result};
+use crate::expr::ExprId;
+use crate::program::Stmt;
+use crate::value::Val;
 
 impl Lowerer<'_> {
-    /// Fails unless no run can have operands whose sizes do not fit.
-    pub(super) fn sizes_fit(&self, op: &Op, args: &[Value], result: Value) -> Result<()> {
+    /// Adds the checks that an op needs whose result has this shape.
+    pub(super) fn check_sizes(
+        &mut self,
+        op: &Op,
+        values: &[Value],
+        args: &[Val],
+        result: Value,
+    ) -> Result<()> {
         let dims = |v: &Value| {
             let ty = self.f.ty(*v).as_tensor();
             ty.and_then(|t| t.shape.as_deref())
         };
-        let shapes: Option<Vec<&[Dim]>> = args.iter().map(dims).collect();
-        match (shapes, dims(&result)) {
-            (Some(shapes), Some(to)) if !fits(op, &shapes, to) => {
-                self.fail("whether the sizes fit is known only while it runs")
+        let types: Option<Vec<&[Dim]>> = values.iter().map(dims).collect();
+        if let (Some(types), Some(to)) = (types, dims(&result))
+            && fits(op, &types, to)
+        {
+            return Ok(());
+        }
+        let shape = &match op {
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Cast { .. }
+            | Op::Broadcast
+            | Op::Reshape
+            | Op::Concat { .. }
+            | Op::Dot => self.shape_of(&self.f.ty(result).clone())?,
+            _ => vec![],
+        };
+        match op {
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Cast { .. }
+            | Op::Broadcast => {
+                let count = if *op == Op::Broadcast { 1 } else { args.len() };
+                for arg in &args[..count] {
+                    self.check_broadcast(arg.shape(), shape);
+                }
             }
-            // What is no tensor of known rank is not compiled anyway.
-            _ => Ok(()),
+            Op::Reshape => {
+                let pool = &mut self.program.pool;
+                let (a, b) = (pool.product_of(args[0].shape()), pool.product_of(shape));
+                self.check_equal(a, b);
+            }
+            Op::Squeeze { axes } => {
+                for &axis in axes {
+                    let one = self.program.pool.int(1);
+                    self.check_equal(args[0].shape()[axis], one);
+                }
+            }
+            Op::Concat { axis } => {
+                for arg in args {
+                    self.check_same(arg.shape(), shape, Some(*axis));
+                }
+            }
+            Op::Dot => {
+                let (a, b) = (args[0].shape(), args[1].shape());
+                let (m, n) = (a.len() - 2, b.len() - 2);
+                self.check_equal(a[m + 1], b[n]);
+                let outer = &shape[..shape.len() - 2];
+                self.check_broadcast(&a[..m], outer);
+                self.check_broadcast(&b[..n], outer);
+            }
+            Op::Conv { groups, .. } => {
+                let (x, w) = (args[0].shape(), args[1].shape());
+                let pool = &mut self.program.pool;
+                let groups = pool.int(*groups as i64);
+                let inputs = pool.product(w[1], groups);
+                let per = pool.binary(heddle_ir::op::BinaryOp::Div, DType::I64, w[0], groups);
+                let outputs = pool.product(per, groups);
+                self.check_equal(x[1], inputs);
+                self.check_equal(w[0], outputs);
+            }
+            Op::GatherElements { axis } => {
+                self.check_within(args[1].shape(), args[0].shape(), *axis);
+            }
+            Op::ScatterElements { axis, .. } => {
+                self.check_same(args[1].shape(), args[2].shape(), None);
+                self.check_within(args[1].shape(), args[0].shape(), *axis);
+            }
+            Op::GatherNd { batch_dims } => {
+                self.check_same(
+                    &args[1].shape()[..*batch_dims],
+                    &args[0].shape()[..*batch_dims],
+                    None,
+                );
+            }
+            Op::ScatterNd { .. } => {
+                let (x, indices, updates) = (args[0].shape(), args[1].shape(), args[2].shape());
+                let tuples = indices.len() - 1;
+                let slice = updates.len().saturating_sub(tuples);
+                self.check_same(&updates[..tuples], &indices[..tuples], None);
+                let end = x.len().saturating_sub(slice);
+                self.check_same(&updates[tuples..], &x[end..], None);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Stops the run unless this holds.
+    pub(super) fn check(&mut self, cond: ExprId, a: ExprId, b: ExprId) {
+        if !matches!(self.program.pool[cond], crate::Expr::Num(_, 1)) {
+            self.block.push(Stmt::Check {
+                cond,
+                sizes: [a, b],
+                name: self.name.clone(),
+            });
+        }
+    }
+
+    fn check_equal(&mut self, a: ExprId, b: ExprId) {
+        if a != b {
+            let same = self.program.pool.compare(CompareOp::Eq, DType::I64, a, b);
+            self.check(same, a, b);
+        }
+    }
+
+    fn check_same(&mut self, a: &[ExprId], b: &[ExprId], but: Option<usize>) {
+        for (k, (&a, &b)) in a.iter().zip(b).enumerate() {
+            if Some(k) != but {
+                self.check_equal(a, b);
+            }
+        }
+    }
+
+    /// Whether the first is nowhere larger, but along an axis.
+    fn check_within(&mut self, a: &[ExprId], b: &[ExprId], but: usize) {
+        for (k, (&a, &b)) in a.iter().zip(b).enumerate() {
+            if k != but && a != b {
+                let fits = self.program.pool.compare(CompareOp::Le, DType::I64, a, b);
+                self.check(fits, a, b);
+            }
+        }
+    }
+
+    fn check_broadcast(&mut self, from: &[ExprId], to: &[ExprId]) {
+        for (&a, &b) in from.iter().rev().zip(to.iter().rev()) {
+            if a != b {
+                let pool = &mut self.program.pool;
+                let one = pool.int(1);
+                let single = pool.compare(CompareOp::Eq, DType::I64, a, one);
+                let same = pool.compare(CompareOp::Eq, DType::I64, a, b);
+                let fits = pool.or(single, same);
+                self.check(fits, a, b);
+            }
         }
     }
 }
 
+/// Whether no run can have operands of these types that do not fit.
 fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
     match op {
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast { .. } => {
@@ -37,7 +178,6 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
             let mut pairs = a.iter().zip(result).enumerate();
             pairs.all(|(k, (a, r))| k == *axis || a.equals(r))
         }),
-        Op::ArgReduce { axis, .. } => args[0][*axis].as_const().is_none_or(|n| n > 0),
         Op::Dot => {
             let (a, b) = (args[0], args[1]);
             let (m, n) = (a.len() - 2, b.len() - 2);
@@ -50,17 +190,10 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
             let whole = w[0].floor_div(&groups).mul(&groups);
             x[1].equals(&w[1].mul(&groups)) && w[0].equals(&whole)
         }
-        Op::ScatterNd { .. } => {
-            let (x, indices, updates) = (args[0], args[1], args[2]);
-            let Some((depth, tuples)) = indices.split_last() else {
-                return false;
-            };
-            let depth = depth.as_const().and_then(|d| usize::try_from(d).ok());
-            let Some(rest) = depth.and_then(|d| x.get(d..)) else {
-                return false;
-            };
-            same(updates, tuples.iter().chain(rest))
-        }
+        Op::GatherElements { .. }
+        | Op::ScatterElements { .. }
+        | Op::GatherNd { .. }
+        | Op::ScatterNd { .. } => false,
         _ => true,
     }
 }
@@ -69,11 +202,6 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
 fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
     let mut pairs = from.iter().rev().zip(to.iter().rev());
     from.len() <= to.len() && pairs.all(|(f, t)| f.is(1) || f.equals(t))
-}
-
-fn same<'a>(a: &[Dim], b: impl Iterator<Item = &'a Dim>) -> bool {
-    let b: Vec<_> = b.collect();
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b))
 }
 
 fn product(dims: &[Dim]) -> Dim {

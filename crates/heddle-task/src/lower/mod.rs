@@ -6,20 +6,24 @@
 //!
 //! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
 
+mod bound;
 mod call;
 mod contract;
 mod control;
 mod conv;
 mod fits;
+mod infer;
 mod ops;
 mod parts;
+mod scalars;
 mod size;
+mod wanted;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
 
-use crate::expr::{Expr, ExprId};
+use crate::expr::ExprId;
 use crate::fuse::fuse;
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
@@ -40,6 +44,9 @@ pub struct LowerError {
 
 /// Values of at most this many elements are computed by every unit for itself where that takes no reduction.
 const FEW: i64 = 8;
+
+/// Values that are made of such, and what sizes are computed from, may have this many.
+const WIDE: i64 = 64;
 
 /// Expressions of more elementwise ops are stored rather than repeated in a second reader.
 const REPEATED_WORK: usize = 0;
@@ -77,6 +84,10 @@ pub fn lower_unfused(module: &Module) -> Result<UProgram> {
         procedure: None,
         cycles: vec![],
         finished: vec![],
+        wanted: wanted::size_sources(f),
+        inferred: None,
+        derived: HashMap::new(),
+        bounds: HashMap::new(),
     };
     lowerer.entry()?;
     Ok(lowerer.program)
@@ -114,6 +125,14 @@ struct Lowerer<'m> {
     cycles: Vec<Cycle>,
     /// Those that are done.
     finished: Vec<Cycle>,
+    /// Values that sizes are computed from.
+    wanted: HashSet<Value>,
+    /// What the operands say of the present op's result, where its type leaves sizes to the run.
+    inferred: Option<Vec<ExprId>>,
+    /// Variables that hold what a launch computes before all else.
+    derived: HashMap<ExprId, Local>,
+    /// Upper bounds of sizes that are computed while the program runs.
+    bounds: bound::Bounds,
 }
 
 impl Lowerer<'_> {
@@ -128,7 +147,7 @@ impl Lowerer<'_> {
                     self.named_size(sym);
                 }
             }
-            let shape = self.shape_of(ty)?;
+            let shape = self.input_shape(i, t)?;
             let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
             self.program.inputs.push(Port {
                 name: name.clone(),
@@ -136,14 +155,20 @@ impl Lowerer<'_> {
                 shape: shape.clone(),
             });
             let param = f.regions[f.body].params[i];
-            self.values.insert(
-                param,
-                Val::Stored {
-                    buffer,
-                    dtype: t.dtype,
-                    shape,
-                },
-            );
+            let stored = Val::Stored {
+                buffer,
+                dtype: t.dtype,
+                shape: shape.clone(),
+            };
+            let taken_apart = self.wanted.contains(&param)
+                && self.at_most(&stored, WIDE).is_some()
+                && (8..=64).contains(&t.dtype.bits())
+                && !matches!(t.dtype, DType::F16 | DType::Bf16);
+            let val = match taken_apart {
+                true => self.input_elements(i, t.dtype, &shape),
+                false => stored,
+            };
+            self.values.insert(param, val);
         }
         let yields = self.region(f.body)?;
         for ((name, _), value) in f.sig.results.iter().zip(yields) {
@@ -180,9 +205,12 @@ impl Lowerer<'_> {
             Op::If => self.branch(inst)?,
             Op::Loop { trip, cond } => self.repeat(inst, *trip, *cond)?,
             op => {
-                self.sizes_fit(op, &data.args, data.results[0])?;
                 let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
-                self.op(inst, op, &args)?
+                self.inferred = self.open_shape(op, &args, data.results[0])?;
+                self.check_sizes(op, &data.args, &args, data.results[0])?;
+                let results = self.op(inst, op, &args);
+                self.inferred = None;
+                results?
             }
         };
         for (&value, val) in data.results.iter().zip(results) {
@@ -251,45 +279,6 @@ impl Lowerer<'_> {
             Some(buffer) => Ok(buffer),
             None => self.scratch(dtype, shape),
         }
-    }
-
-    /// Every element in a variable of each unit.
-    fn let_elements(&mut self, val: &Val, count: i64) -> Val {
-        if let Val::Scalars { .. } = val {
-            return val.clone();
-        }
-        let (dtype, shape) = (val.dtype(), val.shape().to_vec());
-        let mut elems = vec![];
-        for k in 0..count {
-            let k = self.program.pool.int(k);
-            let index: &[ExprId] = if shape.is_empty() { &[] } else { &[k] };
-            let expr = val.read(&mut self.program.pool, index);
-            elems.push(self.let_expr(dtype, expr));
-        }
-        Val::Scalars {
-            dtype,
-            shape,
-            elems,
-        }
-    }
-
-    /// A scalar as an expression that every unit may evaluate at any time.
-    fn scalar(&mut self, val: &Val) -> Result<ExprId> {
-        let Val::Scalars { elems, .. } = self.let_elements(val, 1) else {
-            return self.fail("a scalar is needed");
-        };
-        Ok(elems[0])
-    }
-
-    /// A variable of each unit; constants and variables stay what they are.
-    fn let_expr(&mut self, dtype: DType, expr: ExprId) -> ExprId {
-        if matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_)) {
-            return expr;
-        }
-        let name = self.name.clone();
-        let local = self.variable(dtype, &name);
-        self.block.push(Stmt::Let(local, expr));
-        self.program.pool.local(local)
     }
 
     /// The number of elements when it is known, small, and the rank at most 1.
@@ -362,8 +351,7 @@ impl Lowerer<'_> {
         kind: BufferKind,
         name: &str,
     ) -> Result<Buffer> {
-        let computable = matches!(dtype, DType::F32 | DType::F64 | DType::Bool) || dtype.is_int();
-        if !computable {
+        if matches!(dtype, DType::Str | DType::C128) {
             return self.fail(&format!("{dtype} is not compiled yet"));
         }
         // A product that overflows would look small; the launch checks what is left, one buffer at a time.
@@ -374,7 +362,14 @@ impl Lowerer<'_> {
         {
             return self.fail("an array of more elements than any memory holds");
         }
-        let len = self.program.pool.product_of(shape);
+        let mut most = vec![];
+        for &size in shape {
+            match self.upper_bound(size) {
+                Some(bound) => most.push(bound),
+                None => return self.fail("a size is known only while it runs, and has no bound"),
+            }
+        }
+        let len = self.program.pool.product_of(&most);
         let procedure = match kind {
             BufferKind::Scratch | BufferKind::Param => self.procedure,
             _ => None,

@@ -1,20 +1,89 @@
 //! Sizes of axes as expressions over the launch's named sizes.
 
 use heddle_ir::dim::Atom;
-use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Dim, DimExpr, Type};
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, Dim, DimExpr, Op, TensorType, Type, Value};
 
 use super::{Lowerer, Result};
 use crate::expr::ExprId;
-use crate::program::{LocalData, LocalKind};
+use crate::program::{Local, LocalData, LocalKind, Size};
+use crate::value::Val;
 
 impl Lowerer<'_> {
     /// The size of each axis of a tensor type.
     pub(super) fn shape_of(&mut self, ty: &Type) -> Result<Vec<ExprId>> {
-        let Some(shape) = ty.as_tensor().and_then(|t| t.shape.as_ref()) else {
-            return self.fail(&format!("{ty} has no known rank"));
+        let shape = ty.as_tensor().and_then(|t| t.shape.as_ref());
+        match (shape, self.inferred.clone()) {
+            (_, Some(inferred)) => Ok(inferred),
+            (Some(shape), None) => shape.iter().map(|d| self.size(d)).collect(),
+            (None, None) => self.fail(&format!("{ty} has no known rank")),
+        }
+    }
+
+    /// The shape of an input; sizes without a name are given to the launch, too.
+    pub(super) fn input_shape(&mut self, input: usize, t: &TensorType) -> Result<Vec<ExprId>> {
+        let Some(shape) = &t.shape else {
+            return self.fail("takes an array of unknown rank");
         };
-        shape.iter().map(|d| self.size(d)).collect()
+        let sizes = shape.iter().enumerate().map(|(axis, dim)| match dim {
+            Dim::Expr(e) => self.size_expr(e),
+            Dim::Unknown(_) => {
+                let local = self.given_size(Size::Axis { input, axis });
+                Ok(self.program.pool.local(local))
+            }
+        });
+        sizes.collect()
+    }
+
+    /// What the operands say of a result's shape, if its type leaves sizes to the run. Sizes that are computed while the program
+    /// runs are held by every unit.
+    pub(super) fn open_shape(
+        &mut self,
+        op: &Op,
+        args: &[Val],
+        result: Value,
+    ) -> Result<Option<Vec<ExprId>>> {
+        let dims = self.f.ty(result).as_tensor().map(|t| t.shape.clone());
+        let Some(dims) = dims else {
+            return Ok(None);
+        };
+        let is_open = |d: &Dim| matches!(d, Dim::Unknown(_));
+        if dims.as_ref().is_some_and(|d| !d.iter().any(is_open)) {
+            return Ok(None);
+        }
+        let Some(mut shape) = self.infer_shape(op, args)? else {
+            return Ok(None);
+        };
+        for (k, size) in shape.iter_mut().enumerate() {
+            match dims.as_ref().and_then(|d| d.get(k)) {
+                Some(Dim::Expr(e)) => *size = self.size_expr(e)?,
+                Some(Dim::Unknown(most)) => *size = self.held_size(*size, *most),
+                None => *size = self.held_size(*size, None),
+            }
+        }
+        Ok(Some(shape))
+    }
+
+    fn held_size(&mut self, size: ExprId, most: Option<u64>) -> ExprId {
+        if self.is_of_launch(size) {
+            return self.settle_expr(DType::I64, size);
+        }
+        if matches!(self.program.pool[size], crate::Expr::Local(_)) {
+            return size;
+        }
+        let bound = match (self.upper_bound(size), most) {
+            (Some(bound), _) => bound,
+            (None, Some(most)) => {
+                let pool = &mut self.program.pool;
+                let bound = pool.int(i64::try_from(most).unwrap_or(i64::MAX));
+                let fits = pool.compare(CompareOp::Le, DType::I64, size, bound);
+                self.check(fits, size, bound);
+                bound
+            }
+            // Whoever needs memory for it will find that there is no bound.
+            (None, None) => return self.let_expr(DType::I64, size),
+        };
+        self.bounded_size(size, bound)
     }
 
     /// A size.
@@ -30,15 +99,20 @@ impl Lowerer<'_> {
         if self.sizes.contains_key(name) {
             return;
         }
+        let local = self.given_size(Size::Named(name.into()));
+        let size = self.program.pool.local(local);
+        self.sizes.insert(name.into(), size);
+    }
+
+    fn given_size(&mut self, size: Size) -> Local {
         let data = LocalData {
             dtype: DType::I64,
             kind: LocalKind::Size,
-            name: name.into(),
+            name: size.to_string(),
         };
         let local = self.program.locals.push(data);
-        let size = self.program.pool.local(local);
-        self.sizes.insert(name.into(), size);
-        self.program.sizes.push((name.into(), local));
+        self.program.sizes.push((size, local));
+        local
     }
 
     fn size_expr(&mut self, e: &DimExpr) -> Result<ExprId> {

@@ -125,7 +125,9 @@ impl Graph {
                         add(Some(*id), buffer, offset, false);
                     }
                 }
-                Stmt::Let(_, expr) | Stmt::If { cond: expr, .. } => {
+                Stmt::Let(_, expr)
+                | Stmt::If { cond: expr, .. }
+                | Stmt::Check { cond: expr, .. } => {
                     for (buffer, offset) in program.loads_of(&[*expr]) {
                         add(None, buffer, offset, false);
                     }

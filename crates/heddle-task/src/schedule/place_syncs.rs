@@ -145,6 +145,10 @@ impl Walk<'_> {
                     self.state = self.known.call(self.program, call, &self.state);
                     out.push(stmt.clone());
                 }
+                Stmt::Check { cond, sizes, .. } => {
+                    self.every_unit_reads(&mut out, &[*cond, sizes[0], sizes[1]]);
+                    out.push(stmt.clone());
+                }
                 Stmt::Sync(sync) => self.sync(&mut out, *sync),
             }
         }

@@ -22,7 +22,7 @@ fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
             Stmt::Run(_) => true,
             Stmt::Let(_, value) => program.loads(*value),
             Stmt::Loop { trip, .. } => trip.is_some_and(|t| program.loads(t)),
-            Stmt::If { cond, .. } => program.loads(*cond),
+            Stmt::If { cond, .. } | Stmt::Check { cond, .. } => program.loads(*cond),
             Stmt::Call(id) => {
                 let lets = &program.calls[*id].lets;
                 lets.iter().any(|(_, value)| program.loads(*value))

@@ -137,6 +137,10 @@ impl Graph {
                 let name = format!("let v{}", local.index());
                 vec![self.add(Kind::Units, name, reads(&[*expr]), from)]
             }
+            Stmt::Check { cond, sizes, name } => {
+                let accesses = reads(&[*cond, sizes[0], sizes[1]]);
+                vec![self.add(Kind::Units, format!("check of {name}"), accesses, from)]
+            }
             Stmt::Swap(a, b) => vec![self.add(Kind::Swap(*a, *b), "swap".into(), vec![], from)],
             Stmt::Sync(sync) => vec![self.add(Kind::Sync(*sync), "sync".into(), vec![], from)],
             Stmt::Call(id) => {

@@ -19,7 +19,7 @@ pub fn shape(stmts: &[Stmt]) -> String {
         Stmt::Sync(Sync::Unit) => "u".into(),
         Stmt::Sync(Sync::Wait { .. }) => "w".into(),
         Stmt::Swap(..) => "x".into(),
-        Stmt::Let(..) => String::new(),
+        Stmt::Let(..) | Stmt::Check { .. } => String::new(),
         Stmt::Call(_) => "c".into(),
         Stmt::Loop { body, .. } => format!("({})", shape(body)),
         Stmt::If {

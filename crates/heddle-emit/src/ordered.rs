@@ -1,0 +1,119 @@
+//! Writes operators whose points go through some elements in order: updates, running reductions, and routines of the
+//! prelude on rows.
+
+use heddle_ir::op::{BinaryOp, ReduceOp};
+use heddle_ir::{DType, Entity};
+use heddle_task::program::{Local, Routine, Store};
+use heddle_task::{Expr, ExprId};
+
+use crate::fold::{fold_op, neutral};
+use crate::nest::Level;
+use crate::operator::Writer;
+use crate::scalar::{Scalars, bare, combine, computed, loaded, name};
+
+impl<'p> Writer<'p> {
+    /// Elements that are written, or combined with what is there, one after the other.
+    pub fn update(
+        &mut self,
+        axes: &[(Local, ExprId)],
+        how: Option<BinaryOp>,
+        dtype: DType,
+        value: ExprId,
+        store: Store,
+    ) {
+        let roots = [value, store.offset];
+        let (levels, mut scalars) = self.each_point(&roots);
+        self.in_order(axes);
+        let value = scalars.write(self.text, value);
+        let offset = scalars.write(self.text, store.offset);
+        let value = match how {
+            None => value,
+            Some(op) => {
+                let at = format!("b{}[{}]", store.buffer.index(), bare(&offset));
+                let old = loaded(dtype, at);
+                combine(self.dialect, op, dtype, &old, &value)
+            }
+        };
+        self.store(store.buffer, &offset, &value);
+        axes.iter().for_each(|_| self.text.line("}"));
+        self.close(&levels);
+    }
+
+    /// A running reduction. Of 16-bit floats the sum is kept in more bits than its elements have.
+    pub fn scan(
+        &mut self,
+        (kind, exclusive): (ReduceOp, bool),
+        dtype: DType,
+        axis: (Local, ExprId),
+        value: ExprId,
+        store: Store,
+    ) {
+        let dtype = computed(dtype);
+        let (levels, mut scalars) = self.each_point(&[value, store.offset]);
+        let ty = (self.dialect.type_name)(dtype);
+        let first = neutral(kind, dtype);
+        self.text.line(format!("{ty} sum = {first};"));
+        self.in_order(&[axis]);
+        let value = scalars.write(self.text, value);
+        let offset = scalars.write(self.text, store.offset);
+        if exclusive {
+            self.store(store.buffer, &offset, "sum");
+        }
+        let sum = combine(self.dialect, fold_op(kind), dtype, "sum", &value);
+        self.text.line(format!("sum = {};", bare(&sum)));
+        if !exclusive {
+            self.store(store.buffer, &offset, "sum");
+        }
+        self.text.line("}");
+        self.close(&levels);
+    }
+
+    /// A routine of the prelude on one row.
+    pub fn call(
+        &mut self,
+        routine: Routine,
+        dtype: DType,
+        source: ExprId,
+        args: &[ExprId],
+        store: Store,
+    ) {
+        let Expr::Load(from, place) = self.program.pool[source] else {
+            return;
+        };
+        let (levels, _) = self.each_point(&[]);
+        let ty = match dtype {
+            DType::Bool => DType::U8.name(),
+            dtype => dtype.name(),
+        };
+        let rows = [(from, place), (store.buffer, store.offset)];
+        let rows = rows.map(|(buffer, place)| {
+            let place = self.size(place);
+            format!("&b{}[{}]", buffer.index(), bare(&place))
+        });
+        let args = args.iter().map(|&arg| self.size(arg));
+        let args: Vec<_> = rows.iter().cloned().chain(args).collect();
+        let args = args.join(", ");
+        self.text
+            .line(format!("heddle_{}_{ty}({args});", routine.name()));
+        self.close(&levels);
+    }
+
+    /// Opens the loops over the parallel axes, each for itself.
+    fn each_point(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
+        let axes = 0..self.op.axes.len();
+        let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
+        self.leave_if_empty();
+        let mut scalars = Scalars::new(self.program, self.dialect, self.site, roots);
+        self.open(&levels, &mut scalars, &[], &[]);
+        (levels, scalars)
+    }
+
+    /// Opens the loops over axes that are walked in order.
+    fn in_order(&mut self, axes: &[(Local, ExprId)]) {
+        for &(local, size) in axes {
+            let (v, size) = (name(local), self.size(size));
+            self.text
+                .line(format!("for (int64_t {v} = 0; {v} < {size}; {v}++) {{"));
+        }
+    }
+}

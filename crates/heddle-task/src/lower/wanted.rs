@@ -1,0 +1,78 @@
+//! Which values sizes are computed from.
+//!
+//! A size that a model computes from the *elements* of an input (the shape of a reshape, the limit of a range) is known when a
+//! run is launched, if its computation is followed: such inputs, and constants that meet them, are taken apart into
+//! elements that every unit holds, and memory is planned from them.
+
+use std::collections::HashSet;
+
+use heddle_ir::{Dim, Function, Op, Region, Value};
+
+/// The values that sizes are computed from, in any number of steps.
+pub fn size_sources(f: &Function) -> HashSet<Value> {
+    let mut wanted = HashSet::new();
+    region(f, f.body, &mut wanted);
+    wanted
+}
+
+/// From the last instruction to the first, so that users come before what they use.
+fn region(f: &Function, region_: Region, wanted: &mut HashSet<Value>) {
+    for &inst in f.regions[region_].insts.iter().rev() {
+        let data = &f.insts[inst];
+        data.regions.iter().for_each(|&r| region(f, r, wanted));
+        let asked = data.results.iter().any(|r| wanted.contains(r));
+        if asked && follows(&data.op) {
+            wanted.extend(&data.args);
+        } else if data.results.iter().any(|&r| is_open(f, r)) {
+            let sizes = size_operands(&data.op);
+            wanted.extend(data.args.iter().skip(sizes.start).take(sizes.len()));
+        }
+    }
+}
+
+/// Whether a type leaves a size to the run.
+fn is_open(f: &Function, value: Value) -> bool {
+    let ty = f.ty(value).as_tensor();
+    ty.is_some_and(|t| match &t.shape {
+        Some(shape) => shape.iter().any(|d| matches!(d, Dim::Unknown(_))),
+        None => true,
+    })
+}
+
+/// The operands that say how large the result is.
+fn size_operands(op: &Op) -> std::ops::Range<usize> {
+    match op {
+        Op::Reshape | Op::Broadcast | Op::Pad { .. } | Op::TopK { .. } | Op::Window { .. } => 1..2,
+        Op::Slice { .. } => 1..4,
+        Op::Range => 0..3,
+        Op::Conv { .. } => 2..3,
+        Op::Random { .. } => 0..1,
+        _ => 0..0,
+    }
+}
+
+/// Ops that every unit can compute for itself on a few elements.
+fn follows(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Cast { .. }
+            | Op::Reshape
+            | Op::Transpose { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Broadcast
+            | Op::Slice { .. }
+            | Op::Concat { .. }
+            | Op::Pad { .. }
+            | Op::Gather { .. }
+            | Op::GatherElements { .. }
+            | Op::GatherNd { .. }
+            | Op::ScatterElements { .. }
+            | Op::Range
+            | Op::Reduce { .. }
+    )
+}
