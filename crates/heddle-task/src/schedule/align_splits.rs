@@ -15,11 +15,10 @@ use crate::contract::panel_width;
 use crate::expr::ExprId;
 use crate::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 use crate::schedule::deal::Deal;
-use crate::schedule::device::{Device, estimate};
-use crate::schedule::place_syncs;
+use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total, trips};
 
-/// Deals out the program's operators for a device. Operators that one unit must run are left as they are.
-pub fn align_splits(program: &mut UProgram, device: &Device) {
+/// Deals out the program's operators. Operators that one unit must run are left as they are.
+pub fn align_splits(program: &mut UProgram, latency: &dyn Latency) {
     let before = program.clone();
     let graph = Graph::new(program);
     for round in 0..MAX_ROUNDS {
@@ -29,38 +28,19 @@ pub fn align_splits(program: &mut UProgram, device: &Device) {
         }
         let mut changed = false;
         for id in order {
-            changed |= graph.improve(program, device, id);
+            changed |= graph.improve(program, latency, id);
         }
         if !changed {
             break;
         }
     }
-    if total(program, device) >= total(&before, device) {
+    if total(program, latency) >= total(&before, latency) {
         *program = before;
     }
 }
 
 /// Sweeps over all operators; they settle after a few.
 const MAX_ROUNDS: usize = 8;
-
-/// How often a loop of unknown length, or a procedure, is taken to run.
-const UNKNOWN_TRIP: f64 = 64.0;
-
-/// The time that a program takes by the cost model, with its synchronisations.
-pub fn total(program: &UProgram, device: &Device) -> f64 {
-    let mut placed = program.clone();
-    place_syncs(&mut placed, device);
-    let mut time = 0.0;
-    visit_all(&placed, &mut |stmt, often| match stmt {
-        Stmt::Run(id) => {
-            let op = &placed.operators[*id];
-            time += often * device.time(&placed, op, op.share);
-        }
-        Stmt::Sync(Sync::Wait { .. }) => time += often * device.sync_ns,
-        _ => {}
-    });
-    time
-}
 
 /// An operator's access to memory.
 struct Access {
@@ -139,14 +119,14 @@ impl Graph {
     }
 
     /// Gives an operator the best share next to those of the others; says whether it is another one.
-    fn improve(&self, program: &mut UProgram, device: &Device, id: OperatorId) -> bool {
+    fn improve(&self, program: &mut UProgram, latency: &dyn Latency, id: OperatorId) -> bool {
         let Share::Dealt(now) = program.operators[id].share else {
             return false;
         };
         let deals = self.deals(program, id);
-        let mut best = (self.cost(program, device, id, &deals, now), now);
+        let mut best = (self.cost(program, latency, id, &deals, now), now);
         for split in self.candidates(program, id, &deals) {
-            let cost = self.cost(program, device, id, &deals, split);
+            let cost = self.cost(program, latency, id, &deals, split);
             if cost < best.0 * (1.0 - 1e-9) {
                 best = (cost, split);
             }
@@ -219,7 +199,7 @@ impl Graph {
     fn cost(
         &self,
         program: &mut UProgram,
-        device: &Device,
+        latency: &dyn Latency,
         id: OperatorId,
         deals: &[Vec<(usize, Option<Deal>)>],
         split: Split,
@@ -227,7 +207,7 @@ impl Graph {
         let before = std::mem::replace(&mut program.operators[id].share, Share::Dealt(split));
         let op = &program.operators[id];
         let often = self.accesses[self.nodes[&id][0].1].often;
-        let mut cost = often * device.time(program, op, op.share);
+        let mut cost = often * latency.operator(program, op, op.share);
         for (&(_, own), others) in self.nodes[&id].iter().zip(deals) {
             let deal = Deal::of(program, op, self.accesses[own].offset);
             for (other, theirs) in others {
@@ -237,7 +217,7 @@ impl Graph {
                     false => theirs.clone(),
                 };
                 if deal.is_none() || deal != theirs {
-                    cost += device.sync_ns * often.min(access.often);
+                    cost += latency.sync(Sync::ALL) * often.min(access.often);
                 }
             }
         }
@@ -260,9 +240,7 @@ fn visit(program: &UProgram, stmts: &[Stmt], often: f64, see: &mut dyn FnMut(&St
         see(stmt, often);
         match stmt {
             Stmt::Loop { trip, body, .. } => {
-                let trip = trip.filter(|&t| program.pool.as_int(t).is_some());
-                let trip = trip.map_or(UNKNOWN_TRIP, |t| estimate(program, t));
-                visit(program, body, often * trip, see);
+                visit(program, body, often * trips(program, *trip), see);
             }
             Stmt::If {
                 then, otherwise, ..

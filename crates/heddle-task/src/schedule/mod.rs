@@ -3,17 +3,23 @@
 //! Architecture invariant: nothing here knows what a unit is; a [`Device`] says how many there are and what things cost.
 
 mod align_splits;
+mod choose_levels;
 mod deal;
 mod device;
+mod latency;
 mod linear;
+mod order_waves;
 mod place_syncs;
 mod plan_memory;
 mod procedures;
 mod spans;
 mod sync_everywhere;
 
-pub use align_splits::{align_splits, total};
+pub use align_splits::align_splits;
+pub use choose_levels::choose_levels;
 pub use device::Device;
+pub use latency::{Latency, total};
+pub use order_waves::order_waves;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 pub use sync_everywhere::sync_everywhere;
@@ -21,26 +27,32 @@ pub use sync_everywhere::sync_everywhere;
 use crate::coalesce_copies;
 use crate::program::UProgram;
 
-/// Schedules a program for a device.
-pub fn schedule(program: &mut UProgram, device: &Device) {
-    schedule_without(program, device, &[]);
+/// Schedules a program for the device of a cost model or profiler.
+pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
+    schedule_without(program, latency, &[]);
 }
 
 /// Schedules a program without the passes of these names. Without [`place_syncs`], units wait for each other before
 /// every operator.
-pub fn schedule_without(program: &mut UProgram, device: &Device, without: &[String]) {
+pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: &[String]) {
     let with = |pass: &str| without.iter().all(|name| name != pass);
     if with("coalesce_copies") {
         coalesce_copies(program);
     }
     if with("align_splits") {
-        align_splits(program, device);
+        align_splits(program, latency);
+    }
+    if with("order_waves") {
+        order_waves(program, latency);
+    }
+    if with("choose_levels") {
+        choose_levels(program, latency);
     }
     if with("plan_memory") {
-        plan_memory(program, device);
+        plan_memory(program, latency);
     }
     match with("place_syncs") {
-        true => place_syncs(program, device),
+        true => place_syncs(program, latency.device()),
         false => sync_everywhere(program),
     }
 }

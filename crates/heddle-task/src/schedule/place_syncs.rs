@@ -86,10 +86,14 @@ struct Walk<'p> {
 impl Walk<'_> {
     fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
         let mut out = vec![];
-        for stmt in stmts {
+        for (k, stmt) in stmts.iter().enumerate() {
             match stmt {
                 Stmt::Run(id) => {
                     let coming = self.operator(*id);
+                    if let Some(sync) = self.needed(&coming) {
+                        let sync = self.shared(sync, &coming, &stmts[k + 1..]);
+                        self.sync(&mut out, sync);
+                    }
                     self.access(&mut out, coming);
                     out.push(stmt.clone());
                 }
@@ -248,6 +252,37 @@ impl Walk<'_> {
         }
     }
 
+    /// A synchronisation that also lets those of the next operators happen that would need another one here and do not
+    /// depend on what is before them: it would be later, and have the work in between waited for.
+    fn shared(&self, sync: Sync, coming: &[Coming], rest: &[Stmt]) -> Sync {
+        let Sync::Wait { mut from, mut to } = sync else {
+            return sync;
+        };
+        let mut between: Vec<Coming> = vec![];
+        let crosses = |a: &Coming, b: &Coming| {
+            let same = a.deal.is_some() && a.deal == b.deal;
+            a.buffer == b.buffer && (a.write || b.write) && !same
+        };
+        for stmt in rest.iter().take(LOOK_AHEAD) {
+            let Stmt::Run(id) = stmt else { break };
+            let next = self.operator(*id);
+            let depends = next
+                .iter()
+                .any(|a| coming.iter().chain(&between).any(|b| crosses(a, b)));
+            if !depends
+                && let Some(Sync::Wait {
+                    from: other_from,
+                    to: other_to,
+                }) = self.needed(&next)
+            {
+                from = if from == other_from { from } else { Units::All };
+                to = if to == other_to { to } else { Units::All };
+            }
+            between.extend(next);
+        }
+        Sync::Wait { from, to }
+    }
+
     /// The weakest synchronisation that lets these accesses happen.
     fn needed(&self, coming: &[Coming]) -> Option<Sync> {
         let nothing = vec![];
@@ -330,6 +365,9 @@ impl Pending {
         }
     }
 }
+
+/// How many operators are looked at for a synchronisation that serves several.
+const LOOK_AHEAD: usize = 16;
 
 /// How many waits for other units there are, each loop's and branch's as often as written.
 fn count_syncs(stmts: &[Stmt]) -> usize {

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
-use super::align_splits::total;
-use super::device::{Device, estimate};
+use super::device::estimate;
+use super::latency::{Latency, total};
 use super::place_syncs;
 use super::spans::{Span, Spans};
 use crate::program::{Buffer, BufferKind, Stmt, UProgram, for_each_stmt};
@@ -23,9 +23,9 @@ use crate::program::{Buffer, BufferKind, Stmt, UProgram, for_each_stmt};
 const MAX_BUFFERS: usize = 4096;
 
 /// Joins buffers. The program has no synchronisations yet.
-pub fn plan_memory(program: &mut UProgram, device: &Device) {
+pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
     let mut placed = program.clone();
-    place_syncs(&mut placed, device);
+    place_syncs(&mut placed, latency.device());
     let spans = Spans::of(&placed);
     let exchanged = exchanged(&placed);
     let mut buffers: Vec<_> = program
@@ -73,7 +73,7 @@ pub fn plan_memory(program: &mut UProgram, device: &Device) {
     }
     let mut planned = program.clone();
     join(&mut planned, &groups);
-    if total(&planned, device) <= total(program, device) {
+    if total(&planned, latency) <= total(program, latency) {
         *program = planned;
     }
 }

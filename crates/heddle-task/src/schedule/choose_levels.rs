@@ -1,0 +1,165 @@
+//! Cocktailer's Algorithm 1 on the levels of a device: chooses which parts of a program one unit runs, and which all units share.
+//!
+//! The levels of a [`Device`](super::Device) are the unit and all units together. Control flow is executed by every unit, so it is at
+//! the level of its body or above, as the paper demands, by construction. A part on the level of the unit
+//! needs no synchronisation inside; on the level of all units each of its operators takes less time.
+//!
+//! Bottom up, each statement is tried alone on the level of the unit, then together with the statements before it that are there
+//! already, and what is faster is kept. Then, in straight-line code, single-unit operators that do not wait for each
+//! other are spread over units, one after the other to where it ends first (Rammer §3.3, the wavefront).
+
+use std::collections::BTreeSet;
+
+use crate::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
+use crate::schedule::latency::{Latency, total};
+
+/// Chooses levels. What one unit must run stays on one unit.
+pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
+    let bodies: Vec<Vec<Stmt>> = std::iter::once(program.body.clone())
+        .chain(program.procedures.iter().map(|(_, p)| p.body.clone()))
+        .collect();
+    let best = total(program, latency);
+    let mut search = Search {
+        program,
+        latency,
+        best,
+        trials: MAX_TRIALS,
+    };
+    bodies.iter().for_each(|body| search.schedule_block(body));
+    bodies.iter().for_each(|body| search.spread_block(body));
+}
+
+/// How many changes are tried at most: compile time stays bounded.
+const MAX_TRIALS: usize = 256;
+
+/// So many synchronisations may a part save per operator: before it, after it, and across a back edge.
+const SAVED_SYNCS: f64 = 3.0;
+
+/// Single-unit operators are spread over so many units at most.
+const MAX_SPREAD: usize = 8;
+
+struct Search<'a> {
+    program: &'a mut UProgram,
+    latency: &'a dyn Latency,
+    best: f64,
+    trials: usize,
+}
+
+impl Search<'_> {
+    /// Schedules what the statements contain, then the statements and merges of neighbours.
+    fn schedule_block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            self.schedule_control_flow(stmt);
+        }
+        let mut previous: Vec<OperatorId> = vec![];
+        for stmt in stmts {
+            let own = operators_of(std::slice::from_ref(stmt));
+            if own.is_empty() {
+                continue;
+            }
+            let alone = self.schedule_on_unit(&own);
+            let merged = [previous.as_slice(), &own].concat();
+            previous = if self.schedule_on_unit(&merged) {
+                merged
+            } else if alone {
+                own
+            } else {
+                vec![]
+            };
+        }
+    }
+
+    fn schedule_control_flow(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Loop { body, .. } => self.schedule_block(body),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                self.schedule_block(then);
+                self.schedule_block(otherwise);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts operators on one unit if that is faster; says whether they are.
+    fn schedule_on_unit(&mut self, ops: &[OperatorId]) -> bool {
+        let is_dealt = |&&id: &&OperatorId| self.program.operators[id].share != Share::One(0);
+        let dealt: Vec<_> = ops.iter().filter(is_dealt).copied().collect();
+        dealt.is_empty() || self.may_pay(&dealt) && self.set_resource(&dealt, Share::One(0))
+    }
+
+    /// Whether what these operators would take longer could be less than the synchronisations that they might save.
+    fn may_pay(&self, ops: &[OperatorId]) -> bool {
+        let sync = self.latency.device().sync_ns;
+        let longer = ops.iter().map(|&id| {
+            let op = &self.program.operators[id];
+            let time = |share| self.latency.operator(self.program, op, share);
+            time(Share::One(0)) - time(op.share) - SAVED_SYNCS * sync
+        });
+        longer.sum::<f64>() < 0.0
+    }
+
+    /// Gives operators other units if the program is faster then; says whether it is.
+    fn set_resource(&mut self, ops: &[OperatorId], share: Share) -> bool {
+        if self.trials == 0 {
+            return false;
+        }
+        self.trials -= 1;
+        let set = |program: &mut UProgram, share_of: &dyn Fn(usize) -> Share| {
+            for (k, &id) in ops.iter().enumerate() {
+                program.operators[id].share = share_of(k);
+            }
+        };
+        let before: Vec<_> = ops
+            .iter()
+            .map(|&id| self.program.operators[id].share)
+            .collect();
+        set(self.program, &|_| share);
+        let time = total(self.program, self.latency);
+        if time < self.best * (1.0 - 1e-6) {
+            self.best = time;
+            return true;
+        }
+        set(self.program, &|k| before[k]);
+        false
+    }
+
+    /// Spreads single-unit operators of straight-line code.
+    fn spread_block(&mut self, stmts: &[Stmt]) {
+        let units = self.latency.device().units.min(MAX_SPREAD);
+        for stmt in stmts {
+            match stmt {
+                Stmt::Loop { body, .. } => self.spread_block(body),
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    self.spread_block(then);
+                    self.spread_block(otherwise);
+                }
+                Stmt::Run(id) if matches!(self.program.operators[*id].share, Share::One(_)) => {
+                    // What takes less time than to wait for it is best where it is.
+                    let op = &self.program.operators[*id];
+                    let time = self.latency.operator(self.program, op, op.share);
+                    if time > self.latency.device().sync_ns {
+                        (1..units as u32).for_each(|unit| {
+                            self.set_resource(&[*id], Share::One(unit));
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The operators that statements run, each once.
+fn operators_of(stmts: &[Stmt]) -> Vec<OperatorId> {
+    let mut ops = BTreeSet::new();
+    for_each_stmt(stmts, &mut |stmt| {
+        if let Stmt::Run(id) = stmt {
+            ops.insert(*id);
+        }
+    });
+    ops.into_iter().collect()
+}

@@ -1,0 +1,139 @@
+//! How long programs take.
+
+use crate::expr::ExprId;
+use crate::program::{Operator, Share, Stmt, Sync, UProgram, Units};
+use crate::schedule::device::{Device, estimate};
+use crate::schedule::place_syncs;
+
+/// What the scheduler asks about time; the cost model of a [`Device`] answers from its figures, a profiler from runs.
+/// All times are in nanoseconds.
+pub trait Latency {
+    /// The device that is scheduled for.
+    fn device(&self) -> &Device;
+
+    /// The time of an operator that is shared like this: that of the unit with the largest share.
+    fn operator(&self, program: &UProgram, op: &Operator, share: Share) -> f64;
+
+    /// What a synchronisation costs those who wait, beyond what they wait for.
+    fn sync(&self, sync: Sync) -> f64;
+}
+
+impl Latency for Device {
+    fn device(&self) -> &Device {
+        self
+    }
+
+    fn operator(&self, program: &UProgram, op: &Operator, share: Share) -> f64 {
+        self.time(program, op, share)
+    }
+
+    fn sync(&self, sync: Sync) -> f64 {
+        match sync {
+            Sync::Unit => self.start_ns,
+            Sync::ALL => self.sync_ns,
+            // One counter is read by its waiters only.
+            Sync::Wait { .. } => self.sync_ns / 2.0,
+        }
+    }
+}
+
+/// How often a loop of unknown length, or a procedure, is taken to run.
+pub(super) const UNKNOWN_TRIP: f64 = 64.0;
+
+/// The time that a program takes with the synchronisations that it needs.
+///
+/// Each unit has a clock. Loops are walked twice: what the second iteration adds, each further one adds. Of the arms of a
+/// branch each is taken half the time.
+pub fn total(program: &UProgram, latency: &dyn Latency) -> f64 {
+    let mut placed = program.clone();
+    place_syncs(&mut placed, latency.device());
+    let walk = Walk {
+        program: &placed,
+        latency,
+    };
+    let procedures = placed.procedures.iter();
+    let procedures = procedures.map(|(_, procedure)| UNKNOWN_TRIP * walk.time(&procedure.body));
+    walk.time(&placed.body) + procedures.sum::<f64>()
+}
+
+/// How often a loop runs, as far as one can say.
+pub(super) fn trips(program: &UProgram, trip: Option<ExprId>) -> f64 {
+    let known = trip.filter(|&t| program.pool.as_int(t).is_some());
+    known.map_or(UNKNOWN_TRIP, |t| estimate(program, t))
+}
+
+struct Walk<'p> {
+    program: &'p UProgram,
+    latency: &'p dyn Latency,
+}
+
+impl Walk<'_> {
+    fn time(&self, stmts: &[Stmt]) -> f64 {
+        let mut clocks = vec![0.0; self.latency.device().units];
+        self.block(stmts, &mut clocks);
+        latest(&clocks)
+    }
+
+    fn block(&self, stmts: &[Stmt], clocks: &mut Vec<f64>) {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Run(id) => {
+                    let op = &self.program.operators[*id];
+                    let time = self.latency.operator(self.program, op, op.share);
+                    match op.share {
+                        Share::One(unit) => *clock(clocks, unit) += time,
+                        Share::Dealt(_) => clocks.iter_mut().for_each(|c| *c += time),
+                    }
+                }
+                Stmt::Sync(sync) => self.sync(*sync, clocks),
+                Stmt::Loop { trip, body, .. } => {
+                    let count = trips(self.program, *trip);
+                    if count < 1.0 {
+                        continue;
+                    }
+                    self.block(body, clocks);
+                    let first = latest(clocks);
+                    self.block(body, clocks);
+                    let each = latest(clocks) - first;
+                    clocks.iter_mut().for_each(|c| *c += (count - 2.0) * each);
+                }
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    let mut other = clocks.clone();
+                    self.block(then, clocks);
+                    self.block(otherwise, &mut other);
+                    let both = clocks.iter_mut().zip(other);
+                    both.for_each(|(a, b)| *a = (*a + b) / 2.0);
+                }
+                Stmt::Let(..) | Stmt::Swap(..) | Stmt::Call(_) => {}
+            }
+        }
+    }
+
+    fn sync(&self, sync: Sync, clocks: &mut [f64]) {
+        let cost = self.latency.sync(sync);
+        let Sync::Wait { from, to } = sync else {
+            clocks.iter_mut().for_each(|c| *c += cost);
+            return;
+        };
+        let told = match from {
+            Units::All => latest(clocks),
+            Units::One(unit) => *clock(clocks, unit),
+        };
+        let wait = |c: &mut f64| *c = c.max(told) + cost;
+        match to {
+            Units::All => clocks.iter_mut().for_each(wait),
+            Units::One(unit) => wait(clock(clocks, unit)),
+        }
+    }
+}
+
+fn clock(clocks: &mut [f64], unit: u32) -> &mut f64 {
+    let count = clocks.len();
+    &mut clocks[unit as usize % count]
+}
+
+fn latest(clocks: &[f64]) -> f64 {
+    clocks.iter().copied().fold(0.0, f64::max)
+}

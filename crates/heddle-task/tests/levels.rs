@@ -1,0 +1,95 @@
+//! Which parts of a program one unit runs, and which all units share.
+
+mod common;
+
+use common::{lowered, shape};
+use heddle_task::program::Share;
+use heddle_task::{Device, UProgram, align_splits, choose_levels, order_waves, place_syncs};
+
+fn scheduled(text: &str, units: usize) -> UProgram {
+    let mut program = lowered(text);
+    let device = Device::cpu(units);
+    align_splits(&mut program, &device);
+    order_waves(&mut program, &device);
+    choose_levels(&mut program, &device);
+    place_syncs(&mut program, &device);
+    program
+}
+
+/// The units of the operators that one unit runs; how many are dealt out.
+fn units(program: &UProgram) -> (Vec<u32>, usize) {
+    let shares = program.operators.iter().map(|(_, op)| op.share);
+    let (mut single, mut dealt) = (vec![], 0);
+    for share in shares {
+        match share {
+            Share::One(unit) => single.push(unit),
+            Share::Dealt(_) => dealt += 1,
+        }
+    }
+    (single, dealt)
+}
+
+/// A loop whose state all units read; `n` times `n` products in each iteration.
+fn recurrent(n: usize) -> String {
+    format!(
+        "fn @main(%h: f32[1,{n}], %w: f32[{n},{n}], %k: i64[]) -> (%y: f32[1,{n}]) {{
+           %y = loop trip %k carry (%c: f32[1,{n}] = %h) {{
+             continue carry tanh(dot(%c, %w))
+           }}
+           return %y
+         }}"
+    )
+}
+
+#[test]
+fn a_small_loop_stays_on_one_unit() {
+    let program = scheduled(&recurrent(16), 2);
+    let text = shape(&program.body);
+    assert!(!text.contains(['s', 'w']), "{text}");
+    assert!(units(&program).0.len() > 1, "{text}");
+}
+
+#[test]
+fn a_large_one_is_shared() {
+    let program = scheduled(&recurrent(1024), 2);
+    assert_eq!(units(&program).0, [0u32; 0]);
+    assert_eq!(shape(&program.body).matches('s').count(), 1);
+}
+
+#[test]
+fn operators_that_one_unit_must_run_are_spread() {
+    // Updates that may meet are in order; those of one array do not wait for those of the other.
+    let text = "fn @main(%x: f32[64,512], %z: f32[64,512], %i: i64[90,1], %u: f32[90,512]) -> (%a: f32[64,512], %b: f32[64,512]) {
+           %a = scatter_nd(%x, %i, exp(%u))
+           %b = scatter_nd(%z, %i, tanh(%u))
+           return %a, %b
+         }";
+    let (mut single, _) = units(&scheduled(text, 2));
+    single.sort_unstable();
+    assert_eq!(single, [0, 1]);
+    let (single, _) = units(&scheduled(text, 1));
+    assert_eq!(single.iter().max(), Some(&0));
+}
+
+#[test]
+fn chains_that_do_not_depend_on_each_other_share_their_synchronisations() {
+    let text =
+        "fn @main(%x: f32[256,256], %z: f32[256,256]) -> (%a: f32[256,256], %b: f32[256,256]) {
+           %a = dot(%x, dot(%x, dot(%x, %x)))
+           %b = dot(%z, dot(%z, dot(%z, %z)))
+           return %a, %b
+         }";
+    let device = Device::cpu(2);
+    let (mut plain, mut ordered) = (lowered(text), lowered(text));
+    order_waves(&mut ordered, &device);
+    place_syncs(&mut plain, &device);
+    place_syncs(&mut ordered, &device);
+    let count = |p: &UProgram| shape(&p.body).matches('s').count();
+    assert_eq!(
+        (count(&plain), count(&ordered)),
+        (3, 2),
+        "{} {}",
+        shape(&plain.body),
+        shape(&ordered.body)
+    );
+}
