@@ -40,6 +40,14 @@ const SCHEDULING: &[Step] = &[
         about: "deal operators out so that data stays on its worker",
     },
     Step {
+        name: "order_waves",
+        about: "order straight-line code so that independent parts share their synchronisations",
+    },
+    Step {
+        name: "choose_levels",
+        about: "leave to one worker what would take longer to share",
+    },
+    Step {
         name: "plan_memory",
         about: "let what is not needed at the same time lie in the same memory",
     },
