@@ -106,7 +106,7 @@ impl Walk<'_> {
                     let both = clocks.iter_mut().zip(other);
                     both.for_each(|(a, b)| *a = (*a + b) / 2.0);
                 }
-                Stmt::Let(..) | Stmt::Swap(..) | Stmt::Call(_) => {}
+                Stmt::Let(..) | Stmt::Check { .. } | Stmt::Swap(..) | Stmt::Call(_) => {}
             }
         }
     }
