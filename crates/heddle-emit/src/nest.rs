@@ -118,6 +118,7 @@ impl Writer<'_> {
         roots: &[ExprId],
         inner: &[Local],
     ) {
+        let polled = self.polled(levels);
         for (k, &level) in levels.iter().enumerate() {
             let axes = levels[k..].iter().flat_map(|l| l.first..=l.last);
             let own = axes.map(|axis| self.op.axes[axis].0);
@@ -132,6 +133,48 @@ impl Writer<'_> {
                 }
                 _ => format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"),
             });
+            if let Some((_, rarely)) = polled.filter(|p| p.0 == k) {
+                match rarely {
+                    1 => self.poll(),
+                    _ => {
+                        self.text.line(format!("if ({v} % {rarely} == 0) {{"));
+                        self.poll();
+                        self.text.line("}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The innermost loop with other loops in it, and how rarely it has to look whether the run is to stop so that this costs
+    /// nothing.
+    fn polled(&self, levels: &[Level]) -> Option<(usize, i64)> {
+        /// Points; fewer take less time than anybody waits.
+        const MANY: i64 = 2048;
+        /// What sizes are taken to be that only the launch knows.
+        const UNKNOWN: i64 = 64;
+        let size = |&(_, size): &(Local, ExprId)| {
+            let known = self.program.pool.as_int(size);
+            known.unwrap_or(UNKNOWN).clamp(1, MANY)
+        };
+        let product = |axes: &[(Local, ExprId)]| {
+            let sizes = axes.iter().map(size);
+            sizes.fold(1, |p, n| (p * n).min(MANY))
+        };
+        let mut inside = product(self.op.body.axes());
+        (0..levels.len()).rev().find_map(|k| {
+            let now = inside;
+            inside = (now * product(&self.op.axes[levels[k].first..=levels[k].last])).min(MANY);
+            (now >= UNKNOWN).then_some((k, MANY / now))
+        })
+    }
+
+    /// Leaves the function when the run is to stop, so that a limit of time is kept within long operators, too. Lanes must
+    /// stay together.
+    pub fn poll(&mut self) {
+        if self.dialect.lanes.is_none() {
+            self.text
+                .line("if (HEDDLE_UNLIKELY(heddle_poll(env))) return;");
         }
     }
 

@@ -75,7 +75,7 @@ pub enum Error {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The compiled program stopped.
-    #[error("{}{error}", site.as_ref().map(|s| format!("{s}: ")).unwrap_or_default())]
+    #[error("{}", compiled_message(site.as_deref(), error))]
     Compiled {
         /// The model's node, if one is to blame.
         site: Option<String>,
@@ -150,6 +150,7 @@ impl Error {
             }
             Error::Import(error) => error.hint(),
             Error::Run(error) => error.hint().map(str::to_string),
+            Error::Compiled { error, .. } => compiled_hint(error).map(str::to_string),
             Error::Text { error, .. } => error.hint.clone(),
             Error::Schedule(_) | Error::Internal(_) => {
                 Some("this is a bug in Heddle; please report it".into())
@@ -174,6 +175,32 @@ fn located(path: &Path, error: &ParseError) -> String {
         ..error.clone()
     };
     format!("{}: {plain}", path.display())
+}
+
+/// With the model's node in place of the program's number for it.
+fn compiled_message(site: Option<&str>, error: &heddle_runtime::RunError) -> String {
+    match (site, error) {
+        (Some(site), heddle_runtime::RunError::Program { fault, .. }) => format!("{site}: {fault}"),
+        _ => error.to_string(),
+    }
+}
+
+/// What to do about it, in terms of the command line's options.
+fn compiled_hint(error: &heddle_runtime::RunError) -> Option<&'static str> {
+    use heddle_runtime::{Fault, RunError};
+    Some(match error {
+        RunError::Program { fault, .. } => match fault {
+            Fault::Depth { .. } => "raise the limit with --max-depth",
+            Fault::Iterations { .. } => "raise the limit with --max-iterations",
+            _ => return None,
+        },
+        RunError::Timeout(_) => "raise the limit with --timeout",
+        RunError::MemoryLimit { .. } => "raise the limit with --max-memory",
+        RunError::Plan { .. } => {
+            "frames of recursion are planned by --max-depth: a lower one takes less"
+        }
+        _ => return None,
+    })
 }
 
 fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {

@@ -1,0 +1,127 @@
+//! Limits are noticed soon, also within one long operator, and recursion stops at its own with the depth that it reached.
+
+mod harness;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use harness::Case;
+use heddle_ir::{Datum, Tensor};
+use heddle_runtime::{
+    BuildOptions, Fault, Pool, Program, RunError, RunOptions, Session, SessionOptions,
+};
+
+/// Emits a program from inputs on which the interpreter ends at once; what runs it gets others.
+fn session(name: &str, text: &str, inputs: &[Datum]) -> (Session, Case) {
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let case = Case::new(name, module, inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let built = Program::build(&case.source, &BuildOptions::default());
+    let built = built.unwrap_or_else(|e| panic!("{name}: {e}"));
+    let pool = Pool::shared(2).expect("threads");
+    let session = Session::new(Arc::new(built), pool, SessionOptions::default());
+    (session, case)
+}
+
+#[test]
+fn a_timeout_ends_a_long_operator() {
+    let programs = [
+        (
+            "reduction",
+            "fn @main(%x: f32[n], %y: f32[m]) -> (%z: f32[n]) {
+               %rows = unsqueeze(%x, axes=[1])
+               %columns = unsqueeze(%y, axes=[0])
+               %z = reduce(sin(mul(%rows, %columns)), kind=sum, axes=[1], keep=false)
+               return %z
+             }",
+        ),
+        (
+            "contraction",
+            "fn @main(%x: f32[n], %y: f32[m]) -> (%z: f32[n,n]) {
+               %rows = unsqueeze(%x, axes=[1])
+               %columns = unsqueeze(%y, axes=[0])
+               %a = mul(%rows, %columns)
+               %z = dot(%a, transpose(%a, perm=[1,0]))
+               return %z
+             }",
+        ),
+    ];
+    for (name, text) in programs {
+        let few = Datum::from(Tensor::from_slice(vec![1], &[0.5f32]));
+        let (mut session, _) = session(name, text, &[few.clone(), few]);
+        let data = Tensor::from_slice(vec![200_000], &vec![1.0f32; 200_000]);
+        let bytes: &[u8] = data.bytes();
+        let (n, m) = match name {
+            "reduction" => (100_000, 200_000),
+            _ => (8_000, 8_000),
+        };
+        let inputs = [
+            heddle_runtime::Input {
+                data: &bytes[..4 * n as usize],
+                dims: &[n],
+            },
+            heddle_runtime::Input {
+                data: &bytes[..4 * m as usize],
+                dims: &[m],
+            },
+        ];
+        let limits = RunOptions {
+            timeout: Some(Duration::from_millis(300)),
+            ..Default::default()
+        };
+        let start = Instant::now();
+        let result = session.run(&inputs, &[n, m], &limits);
+        assert!(matches!(result, Err(RunError::Timeout(_))), "{name}");
+        drop(result);
+        let late = start.elapsed();
+        assert!(late < Duration::from_secs(3), "{name}: {late:?}");
+    }
+}
+
+#[test]
+fn recursion_stops_at_its_limit() {
+    let text = "fn @main(%n: i64[]) -> (%y: i64[]) {
+           %y = call @down(%n)
+           return %y
+         }
+         fn @down(%n: i64[]) -> (%y: i64[]) {
+           %stop = le(%n, 0)
+           %y = if %stop { yield %n } else {
+             %z = call @down(sub(%n, 1))
+             yield add(%z, 1)
+           }
+           return %y
+         }";
+    let few = Datum::from(Tensor::from_slice(vec![], &[3i64]));
+    let (mut session, _) = session("down", text, &[few]);
+    for (n, limit) in [
+        (98i64, 100),
+        (99, 100),
+        (100, 100),
+        (100, 102),
+        (1 << 40, 5000),
+    ] {
+        let limits = RunOptions {
+            max_depth: limit,
+            ..Default::default()
+        };
+        let data = n.to_le_bytes();
+        let inputs = [heddle_runtime::Input {
+            data: &data,
+            dims: &[],
+        }];
+        // The entry function and the call with 0 count, too.
+        let enough = n + 2 <= limit;
+        match session.run(&inputs, &[], &limits) {
+            Ok(outputs) => {
+                assert!(enough, "{n} {limit}");
+                assert_eq!(outputs.data(0)[..8], n.to_le_bytes());
+            }
+            Err(RunError::Program { fault, .. }) => {
+                assert!(!enough, "{n} {limit}");
+                let depth = limit + 1;
+                assert_eq!(fault, Fault::Depth { depth, limit });
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
