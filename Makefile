@@ -1,6 +1,7 @@
 # make demo           three models with control flow, run and checked
 # make test           everything that is tested, within 20 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
+# make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
 # make bench-import   time and memory to import 3 GB of weights
 # make test STAGES="corpus-dump corpus"   some stages of the test only
 
@@ -11,7 +12,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: build setup demo test zoo bench-import clean
+.PHONY: build setup demo test zoo bench-zoo bench-import clean
 
 build: setup
 	cargo build --release
@@ -32,6 +33,10 @@ zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO)
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO) --f64
+
+bench-zoo: build
+	@test -n "$(ZOO)" || { echo "usage: make bench-zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
+	$(VENV)/bin/python scripts/bench_zoo.py $(ZOO)
 
 bench-import: build
 	$(VENV)/bin/python scripts/big_model.py target/big --heddle $(HEDDLE)

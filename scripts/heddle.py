@@ -38,13 +38,14 @@ def run_heddle(heddle, model, inputs, f64=False):
             return dict(arrays), seconds
 
 
-def bench_heddle(heddle, model, inputs, seconds, compare=("host", "trace")) -> dict:
-    """What `heddle bench --json` says, compared with as much as the model allows of what is asked for; raises
-    with its stderr."""
+def bench_heddle(heddle, model, inputs, seconds, compare=("host", "trace"), threads=None, more=()):
+    """What `heddle bench --json` says, compared with as much as the model allows of what is asked
+    for; raises with its stderr."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.npz")
         np.savez(source, **inputs)
-        command = [heddle, "bench", model, "--input", source, "--seconds", str(seconds), "--json", "-"]
+        command = [heddle, "bench", model, "--input", source, "--seconds", str(seconds), *more]
+        command += ["--json", "-"] + ["--threads", str(threads)] * bool(threads)
         for count in range(len(compare), -1, -1):
             which = ["--compare", ",".join(compare[:count])] if count else []
             done = subprocess.run(command + which, capture_output=True, text=True)
