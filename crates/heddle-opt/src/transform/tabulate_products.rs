@@ -40,8 +40,7 @@ fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
     if rows * 2.0 > *depth as f64 {
         return None;
     }
-    let operands = [&found.table, &found.matrix];
-    let products = heddle_interp::evaluate(&Op::Dot, &operands, MAX_WORK as u64)?.pop()?;
+    let products = product(&found.table, &found.matrix)?;
     let (indices, dtype) = (found.indices, products.dtype());
     let (result, ty) = (found.result, found.result_type);
     let shape = [
@@ -74,6 +73,33 @@ fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
         patch.because("product of a table");
     }
     Some(())
+}
+
+/// The product of two matrices, in the interpreter's arithmetic; threads take rows in turns.
+fn product(table: &Tensor, matrix: &Tensor) -> Option<Tensor> {
+    let &[count, depth] = table.shape() else {
+        return None;
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let rows = count.div_ceil(threads).max(1);
+    let row_bytes = depth.checked_mul(table.dtype().bits())? / 8;
+    let part = |first: usize| {
+        let last = (first + rows).min(count);
+        let bytes = table.bytes().slice(first * row_bytes..last * row_bytes);
+        let part = Tensor::new(table.dtype(), vec![last - first, depth], bytes).ok()?;
+        heddle_interp::evaluate(&Op::Dot, &[&part, matrix], MAX_WORK as u64)?.pop()
+    };
+    let parts: Option<Vec<Tensor>> = std::thread::scope(|scope| {
+        let firsts = (0..count).step_by(rows);
+        let running: Vec<_> = firsts.map(|k| scope.spawn(move || part(k))).collect();
+        let done = running.into_iter().map(|thread| thread.join().ok()?);
+        done.collect()
+    });
+    let parts = parts?;
+    let bytes: Vec<&[u8]> = parts.iter().map(|p| &p.bytes()[..]).collect();
+    let bytes = bytes.concat();
+    let shape = vec![count, *matrix.shape().last()?];
+    Tensor::new(table.dtype(), shape, bytes.into()).ok()
 }
 
 fn insert(patch: &mut Patch, anchor: Inst, op: Op, args: &[Value], ty: Type) -> [Value; 1] {

@@ -1,0 +1,72 @@
+//! Distributed loops, compiled, give what the interpreter gives: of constant, named and computed trip counts, with chunks of
+//! several sizes.
+
+mod harness;
+
+use harness::{Outcome, check, drawn};
+use heddle_opt::{CostModel, distribute_loops_by, optimize};
+
+const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "constant",
+        "fn @main(%x: f32[13,2,3], %w: f32[3,5], %u: f32[5,5], %h: f32[2,5]) -> (%a: f32[2,5], %b: f32[2,5], %all: f32[13,2,5]) {
+           %a, %b, %all = loop %t trip 13 carry (%r: f32[2,5] = %h, %s: f32[2,5] = %h) {
+             %e = gather(%x, %t, axis=0)
+             %m = tanh(add(dot(%e, %w), dot(%r, %u)))
+             %l = tanh(add(dot(%m, %u), dot(%s, %u)))
+             continue carry %m, %l stack dot(%l, %u)
+           }
+           return %a, %b, %all
+         }",
+    ),
+    (
+        "named",
+        "fn @main(%x: f32[n,2,3], %w: f32[3,5], %u: f32[5,5], %h: f32[2,5]) -> (%a: f32[2,5], %b: f32[2,5], %all: f32[n,2,5]) {
+           %n = gather(shape(%x), 0, axis=0)
+           %a, %b, %all = loop %t trip %n carry (%r: f32[2,5] = %h, %s: f32[2,5] = %h) {
+             %e = gather(%x, %t, axis=0)
+             %m = tanh(add(dot(%e, %w), dot(%r, %u)))
+             %l = tanh(add(dot(%m, %u), dot(%s, %u)))
+             continue carry %m, %l stack dot(%l, %u)
+           }
+           return %a, %b, %all
+         }",
+    ),
+    (
+        "computed",
+        "fn @main(%x: f32[40,2,3], %w: f32[3,5], %u: f32[5,5], %h: f32[2,5], %k: i64[]) -> (%a: f32[2,5], %b: f32[2,5]) {
+           %n = mod(%k, 40)
+           %a, %b = loop %t trip %n carry (%r: f32[2,5] = %h, %s: f32[2,5] = %h) {
+             %e = gather(%x, %t, axis=0)
+             %m = tanh(add(dot(%e, %w), dot(%r, %u)))
+             %l = tanh(add(dot(%m, %u), dot(%s, %u)))
+             continue carry %m, %l
+           }
+           return %a, %b
+         }",
+    ),
+];
+
+#[test]
+fn distributed_loops() {
+    for (name, text) in PROGRAMS {
+        for (seed, chunk) in [(1, 1e9), (2, 500.0), (3, 1.0)] {
+            for size in [1, 3, 37] {
+                let (mut module, inputs) = drawn(name, text, size, seed);
+                optimize(&mut module);
+                let costs = CostModel {
+                    arrays: f64::INFINITY,
+                    step: 0.0,
+                    chunk,
+                    ..CostModel::default()
+                };
+                let stats = distribute_loops_by(&mut module, &costs);
+                assert_eq!(stats.count("loop distributed"), 1, "{name}");
+                match check(name, module, &inputs, 2) {
+                    Outcome::Equal => {}
+                    Outcome::Refused(why) => panic!("{name} is not compiled: {why}"),
+                }
+            }
+        }
+    }
+}
