@@ -183,7 +183,7 @@ fn scheduled(
         Target::Cuda => heddle_task::Device::gpu(),
     };
     let (module, mut passes) = optimized(model, options)?;
-    let transformed = transformed(&module, options, &mut passes)?;
+    let (transformed, _) = transformed(&module, options, &mut passes)?;
     let program =
         on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without))?;
     Ok((program, device))
@@ -195,10 +195,16 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
     let (module, mut passes) = optimized(model, options)?;
     let (mut compiled, mut interpreted) = (None, None);
     if options.device == Device::Cpu {
-        let transformed = transformed(&module, options, &mut passes)?;
-        match on_large_stack(|| {
-            Compiled::new(&transformed, options.threads, &options.transform.without)
-        })? {
+        let (transformed, changed) = transformed(&module, options, &mut passes)?;
+        let build = |module: &Module| {
+            on_large_stack(|| Compiled::new(module, options.threads, &options.transform.without))
+        };
+        let mut built = build(&transformed)?;
+        if changed && built.is_err() {
+            // What a transformation made may have no compiled form where the program as it was has one.
+            built = build(&module)?;
+        }
+        match built {
             Ok(program) => compiled = Some(Arc::new(program)),
             Err(error) => {
                 interpreted = Some(Interpreted {
@@ -236,22 +242,24 @@ fn optimized(model: &Model, options: &CompileOptions) -> Result<(Module, PassTim
     Ok((module, passes))
 }
 
-/// The program as devices that compile take it.
+/// The program as devices that compile take it, and whether it is another one.
 fn transformed(
     module: &Module,
     options: &CompileOptions,
     passes: &mut PassTimes,
-) -> Result<Module, Error> {
+) -> Result<(Module, bool), Error> {
     let mut module = module.clone();
+    let mut changed = false;
     if options.optimize {
         let done = on_large_stack(|| {
             let report = heddle_opt::transform(&mut module, &options.transform);
             passes.extend(report.times());
+            changed = report.total().total() > 0;
             heddle_ir::verify(&module)
         });
         done.map_err(|errors| Error::invalid("a transformation", &errors))?;
     }
-    Ok(module)
+    Ok((module, changed))
 }
 
 impl Executable {
