@@ -26,8 +26,8 @@
 /* Steps of the depth axis with sums of their own: enough sums to hide the latency of an addition. */
 #define HEDDLE_STEPS(rows) ((rows) * HEDDLE_SLICE(rows) < 4 ? 4 : (rows) * HEDDLE_SLICE(rows) < 8 ? 2 : 1)
 
-/* Panels that are gone through for all rows before the next ones: 256 KiB of them, which stay in a core's L2. */
-HEDDLE_INLINE int64_t heddle_block(int64_t depth) { return depth < 2048 ? 2048 / (depth + 1) : 1; }
+/* Panels that are gone through for all rows before the next ones: 512 KiB of them, which stay in a core's L2. */
+HEDDLE_INLINE int64_t heddle_block(int64_t depth) { return depth < 4096 ? 4096 / (depth + 1) : 1; }
 #endif
 
 typedef HEDDLE_T HEDDLE_NAME(vector)

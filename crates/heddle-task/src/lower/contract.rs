@@ -56,13 +56,14 @@ impl Lowerer<'_> {
     }
 
     /// The operands and the result's shape with leading axes that the second operand lacks made rows: many rows of one
-    /// product are faster than many products of few rows.
+    /// product are faster than many products of few rows. Where each has many rows, axes stay as those have them who read it.
     fn with_rows(&mut self, a: Val, b: Val, shape: &[ExprId]) -> (Val, Val, Vec<ExprId>) {
         let (dtype, rank) = (a.dtype(), shape.len());
         let pool = &mut self.program.pool;
         let same = a.shape()[..a.shape().len() - 1] == shape[..rank - 1];
         let outer = &b.shape()[..b.shape().len() - 2];
-        if rank == 2 || !same || outer.iter().any(|&s| pool.as_int(s) != Some(1)) {
+        let many = pool.as_int(shape[rank - 2]) >= Some(MANY_ROWS);
+        if rank == 2 || many || !same || outer.iter().any(|&s| pool.as_int(s) != Some(1)) {
             return (a, b, shape.to_vec());
         }
         let rows = pool.product_of(&shape[..rank - 1]);
@@ -374,8 +375,11 @@ impl Lowerer<'_> {
 /// Rows for which packing an operand into panels costs more than it gains.
 const FEW_ROWS: i64 = 4;
 
-/// Panels of this depth together are a block of 256 KiB: `heddle_block` in the emitter's kernels.
-const BLOCK_DEPTH: i64 = 2048;
+/// Rows from which on more rows are not faster.
+const MANY_ROWS: i64 = 32;
+
+/// Panels of this depth together are a block of 512 KiB: `heddle_block` in the emitter's kernels.
+const BLOCK_DEPTH: i64 = 4096;
 
 /// Whether emitters have kernels for elements of this type.
 pub(super) fn has_kernels(dtype: DType) -> bool {
