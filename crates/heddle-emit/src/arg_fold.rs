@@ -22,10 +22,10 @@ impl Writer<'_> {
         store: Store,
     ) {
         let levels = self.levels(&self.op.axes, self.dealt(), &[value, size], &[store.offset]);
-        self.leave_if_empty();
+        let early: &[ExprId] = if self.has_points() { &[value] } else { &[] };
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
         // There is at least one place, so nothing is computed that is not needed.
-        self.open(&levels, &mut scalars, &[value], &[axis]);
+        self.open(&levels, &mut scalars, early, &[axis]);
         scalars.hoist(self.text, &[value], &[axis], &self.op.body);
 
         let side = if self.dialect.lanes.is_some() {

@@ -70,13 +70,13 @@ impl Writer<'_> {
             Shape::Columns(_) => levels.pop(),
             _ => None,
         };
-        self.leave_if_empty();
+        let points = self.has_points();
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
         let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
         let varying = [varying.as_slice(), &self.locals(columns)].concat();
         // What a reduction over nothing would not compute may be an index that is outside.
         let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
-        let early = if some { vec![value] } else { vec![] };
+        let early = if some && points { vec![value] } else { vec![] };
         self.open(&levels, &mut scalars, &early, &varying);
         match (shape, columns) {
             (Shape::Columns(width), Some(level)) => {

@@ -6,6 +6,7 @@
 
 mod arg_fold;
 mod calls;
+mod chain;
 mod contract;
 mod dialect;
 mod fold;

@@ -12,9 +12,9 @@ impl Writer<'_> {
         let roots = [value, store.offset];
         let axes = &self.op.axes;
         let levels = self.levels(axes, self.dealt(), &[value], &[store.offset]);
-        self.leave_if_empty();
+        let early: &[ExprId] = if self.has_points() { &roots } else { &[] };
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &roots);
-        self.open(&levels, &mut scalars, &roots, &[]);
+        self.open(&levels, &mut scalars, early, &[]);
         let value = scalars.write(self.text, value);
         let offset = scalars.write(self.text, store.offset);
         self.store(store.buffer, &offset, &value);

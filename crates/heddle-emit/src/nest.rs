@@ -70,17 +70,23 @@ impl Writer<'_> {
         levels
     }
 
-    /// Leaves the function if there is no point, so that what is computed before loops may rely on there being one.
-    pub fn leave_if_empty(&mut self) {
+    /// Makes sure that there is a point, so that loops may have parts computed before them: leaves the function if there
+    /// is none. False where that cannot be, and there may be none.
+    pub fn has_points(&mut self) -> bool {
+        let empty = |w: &Self, size| w.program.pool.as_int(size).is_none_or(|n| n <= 0);
+        if self.in_chain {
+            return !self.op.axes.iter().any(|a| empty(self, a.1));
+        }
         if let Share::Dealt(_) = self.op.share {
             self.text.line("if (from >= to) return;");
         }
         for &(_, size) in &self.op.axes {
-            if self.program.pool.as_int(size).is_none_or(|n| n <= 0) {
+            if empty(self, size) {
                 let size = self.size(size);
                 self.text.line(format!("if ({} <= 0) return;", bare(&size)));
             }
         }
+        true
     }
 
     /// The operator's axis that is dealt out.
@@ -128,7 +134,9 @@ impl Writer<'_> {
             let v = name(self.op.axes[level.last].0);
             self.text.line(match &self.dialect.lanes {
                 // Lanes share the innermost loop.
-                Some(Lanes { index, count }) if level.last + 1 == self.op.axes.len() => {
+                Some(Lanes { index, count })
+                    if level.last + 1 == self.op.axes.len() && !self.in_chain =>
+                {
                     format!("for (int64_t {v} = {from} + {index}; {v} < {to}; {v} += {count}) {{")
                 }
                 _ => format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"),

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use heddle_ir::Entity;
-use heddle_task::program::{Body, Buffer, Local, LocalKind, Operator, OperatorId, Share, UProgram};
+use heddle_task::program::{
+    Body, Buffer, BufferKind, Local, LocalKind, Operator, OperatorId, Share, UProgram,
+};
 use heddle_task::{Expr, ExprId};
 
 use crate::dialect::Dialect;
@@ -32,6 +34,7 @@ impl Arguments {
             .chain(op.axes.iter().map(|a| a.1));
         for expr in exprs {
             program.pool.walk(expr, &mut |_, e| match e {
+                Expr::Load(b, _) if matches!(program.buffers[b].kind, BufferKind::Row) => {}
                 Expr::Load(b, _) => drop(args.buffers.insert(b)),
                 Expr::Local(l)
                     if !matches!(program.locals[l].kind, LocalKind::Axis | LocalKind::Sum) =>
@@ -123,50 +126,10 @@ pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operato
         dialect,
         op,
         site: id.index() as u32,
+        in_chain: false,
     };
     w.share();
-    match &op.body {
-        Body::Map { store, value } => w.map(*store, *value),
-        Body::Fold {
-            kind,
-            dtype,
-            axes,
-            value,
-            store,
-            ..
-        } => w.fold(*kind, *dtype, axes, *value, *store),
-        Body::ArgFold {
-            kind,
-            last,
-            axis,
-            value,
-            dtype,
-            store,
-        } => w.arg_fold((*kind, *last), *dtype, *axis, *value, *store),
-        Body::Contract(c) => w.contract(c),
-        Body::Update {
-            axes,
-            combine,
-            dtype,
-            value,
-            store,
-        } => w.update(axes, *combine, *dtype, *value, *store),
-        Body::Scan {
-            kind,
-            dtype,
-            axis,
-            exclusive,
-            value,
-            store,
-        } => w.scan((*kind, *exclusive), *dtype, *axis, *value, *store),
-        Body::Call {
-            routine,
-            dtype,
-            source,
-            args,
-            store,
-        } => w.call(*routine, *dtype, *source, args, *store),
-    }
+    w.body();
     w.text.line("}");
 }
 
@@ -177,9 +140,58 @@ pub struct Writer<'a> {
     pub dialect: &'a Dialect,
     pub op: &'a Operator,
     pub site: u32,
+    /// Whether this is a step of a chain, at one point of the operator.
+    pub in_chain: bool,
 }
 
 impl Writer<'_> {
+    /// The loops and what they do.
+    pub fn body(&mut self) {
+        match &self.op.body {
+            Body::Map { store, value } => self.map(*store, *value),
+            Body::Fold {
+                kind,
+                dtype,
+                axes,
+                value,
+                store,
+                ..
+            } => self.fold(*kind, *dtype, axes, *value, *store),
+            Body::ArgFold {
+                kind,
+                last,
+                axis,
+                value,
+                dtype,
+                store,
+            } => self.arg_fold((*kind, *last), *dtype, *axis, *value, *store),
+            Body::Contract(c) => self.contract(c),
+            Body::Update {
+                axes,
+                combine,
+                dtype,
+                value,
+                store,
+            } => self.update(axes, *combine, *dtype, *value, *store),
+            Body::Scan {
+                kind,
+                dtype,
+                axis,
+                exclusive,
+                value,
+                store,
+            } => self.scan((*kind, *exclusive), *dtype, *axis, *value, *store),
+            Body::Call {
+                routine,
+                dtype,
+                source,
+                args,
+                store,
+            } => self.call(*routine, *dtype, *source, args, *store),
+            Body::Chain(c) => self.chain(c),
+        }
+    }
+
     /// The bounds of this unit's part of the split axis.
     fn share(&mut self) {
         match self.op.share {

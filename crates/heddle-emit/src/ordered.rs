@@ -102,7 +102,7 @@ impl<'p> Writer<'p> {
     fn each_point(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
         let axes = 0..self.op.axes.len();
         let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
-        self.leave_if_empty();
+        self.has_points();
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, roots);
         self.open(&levels, &mut scalars, &[], &[]);
         (levels, scalars)

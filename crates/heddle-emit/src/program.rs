@@ -244,6 +244,7 @@ impl Writer<'_> {
                     constants += 1;
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }
+                BufferKind::Row => continue,
                 BufferKind::Param => ("", "0".into()),
                 BufferKind::Scratch if data.procedure.is_some() => {
                     scratch += 1;

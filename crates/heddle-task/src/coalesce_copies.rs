@@ -1,6 +1,6 @@
 //! Removes copies of whole buffers by giving both buffers one name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::contract::Access;
 use crate::expr::Expr;
@@ -398,29 +398,10 @@ impl UProgram {
                 *b = new;
             }
         };
+        let names = BTreeMap::from([(old, new)]);
         let operators: Vec<_> = self.operators.keys().collect();
         for id in operators {
-            match &mut self.operators[id].body {
-                Body::Map { store, .. }
-                | Body::Fold { store, .. }
-                | Body::ArgFold { store, .. }
-                | Body::Update { store, .. }
-                | Body::Scan { store, .. }
-                | Body::Call { store, .. } => {
-                    name(&mut store.buffer);
-                }
-                Body::Contract(c) => {
-                    name(&mut c.store.buffer);
-                    for operand in [&mut c.a, &mut c.b] {
-                        match &mut operand.access {
-                            Access::Strided { buffer, .. } | Access::Panels { buffer, .. } => {
-                                name(buffer)
-                            }
-                            Access::Computed => {}
-                        }
-                    }
-                }
-            }
+            self.operators[id].body.rename_buffers(&names);
         }
         let calls: Vec<_> = self.calls.keys().collect();
         for id in calls {

@@ -69,6 +69,7 @@ impl Printer<'_> {
                 BufferKind::Packed(_) => "packed",
                 BufferKind::Scratch => "scratch",
                 BufferKind::Own => "own",
+                BufferKind::Row => "row",
                 BufferKind::Param => "param",
             };
             let (len, dtype) = (self.expr(data.len), data.dtype.name());
@@ -89,6 +90,7 @@ impl Printer<'_> {
             Body::Update { .. } => "update",
             Body::Scan { .. } => "scan",
             Body::Call { routine, .. } => routine.name(),
+            Body::Chain(_) => "chain",
         };
         let mut text = format!("{:<5} {kind} [{}]", format!("op{id}"), self.axes(&op.axes));
         if !op.body.axes().is_empty() {
@@ -110,8 +112,12 @@ impl Printer<'_> {
         };
         let time = micros(device.time(self.program, op, op.share));
         self.line(0, &format!("{text}  {share}  {time}  {}", op.name));
-        let store = op.body.store();
-        let value = match &op.body {
+        self.body(&op.body);
+    }
+
+    fn body(&mut self, body: &Body) {
+        let store = body.store();
+        let value = match body {
             Body::Map { value, .. } | Body::Update { value, .. } => self.expr(*value),
             Body::Scan { kind, value, .. } => {
                 format!("running {}({})", kind.name(), self.expr(*value))
@@ -137,6 +143,7 @@ impl Printer<'_> {
                     _ => format!("{} of sum({a} * {b})", self.expr(c.finish)),
                 }
             }
+            Body::Chain(c) => return c.steps.iter().for_each(|s| self.body(&s.body)),
         };
         let (buffer, offset) = (store.buffer.index(), self.expr(store.offset));
         self.line(3, &format!("b{buffer}[{offset}] = {value}"));

@@ -169,6 +169,8 @@ pub enum BufferKind {
     Packed(Panels),
     /// Working memory that each unit has for itself, of which nothing is left after an operator.
     Own,
+    /// Working memory of a point of a [`Chain`], of which nothing is left after it.
+    Row,
     /// Working memory of a launch, or of an activation of a procedure.
     Scratch,
     /// Whatever memory the caller of a procedure says.
@@ -326,6 +328,8 @@ pub enum Body {
         /// The first element that it writes, all of which are `i64`.
         store: Store,
     },
+    /// Steps one after another, with memory of the point's own between them.
+    Chain(Chain),
 }
 
 /// What orders and finds elements, which takes more than an expression for each point.
@@ -350,6 +354,27 @@ impl Routine {
             Routine::Unique => "unique",
         }
     }
+}
+
+/// What a point does in several steps, of which later ones read what earlier ones stored ([`BufferKind::Row`]). Only the
+/// last one stores what outlives the point.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// At least one; none is a chain or a contraction.
+    pub steps: Vec<ChainStep>,
+    /// The axes that steps go through, each once.
+    pub axes: Vec<(Local, ExprId)>,
+}
+
+/// A step of a chain.
+#[derive(Clone, Debug)]
+pub struct ChainStep {
+    /// The axes that the step goes through at a point of the operator. Any order gives the same result.
+    pub axes: Vec<(Local, ExprId)>,
+    /// What it does at each of their points.
+    pub body: Body,
+    /// The model's node.
+    pub name: String,
 }
 
 /// Where a point's result goes.
@@ -571,7 +596,8 @@ fn rename_in_block(block: &mut [Stmt], names: &BTreeMap<Buffer, Buffer>) {
 }
 
 impl Body {
-    fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
+    /// Gives buffers other names, but for those in expressions.
+    pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         let store = match self {
             Body::Map { store, .. }
             | Body::Fold { store, .. }
@@ -589,6 +615,12 @@ impl Body {
                 }
                 &mut c.store
             }
+            Body::Chain(c) => {
+                c.steps
+                    .iter_mut()
+                    .for_each(|s| s.body.rename_buffers(names));
+                return;
+            }
         };
         rename(&mut store.buffer, names);
     }
@@ -603,6 +635,7 @@ impl Body {
             | Body::Scan { store, .. }
             | Body::Call { store, .. } => *store,
             Body::Contract(c) => c.store,
+            Body::Chain(c) => c.steps[c.steps.len() - 1].body.store(),
         }
     }
 
@@ -613,6 +646,7 @@ impl Body {
             Body::Fold { axes, .. } | Body::Update { axes, .. } => axes,
             Body::ArgFold { axis, .. } | Body::Scan { axis, .. } => std::slice::from_ref(axis),
             Body::Contract(c) => std::slice::from_ref(&c.depth),
+            Body::Chain(c) => &c.axes,
         }
     }
 
@@ -652,6 +686,12 @@ impl Body {
             } => {
                 let own = [*source, store.offset];
                 args.iter().copied().chain(own).collect()
+            }
+            Body::Chain(c) => {
+                let sizes = c.axes.iter().map(|a| a.1);
+                sizes
+                    .chain(c.steps.iter().flat_map(|s| s.body.exprs()))
+                    .collect()
             }
         }
     }

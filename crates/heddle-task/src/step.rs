@@ -59,6 +59,11 @@ impl Step {
         }
     }
 
+    /// The number, if it is known.
+    pub fn as_int(&self) -> Option<i64> {
+        self.sizes.is_empty().then_some(self.constant)
+    }
+
     /// The product.
     pub fn times(&self, other: &Step) -> Option<Step> {
         let constant = self.constant.checked_mul(other.constant)?;

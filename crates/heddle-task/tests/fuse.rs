@@ -13,6 +13,7 @@ fn kinds(text: &str) -> Vec<&'static str> {
         Body::Fold { .. } => "fold",
         Body::ArgFold { .. } => "arg_fold",
         Body::Contract(_) => "contract",
+        Body::Chain(_) => "chain",
         _ => "other",
     });
     kinds.collect()
@@ -86,4 +87,40 @@ fn little_arithmetic_is_repeated_and_much_is_not() {
     // The two other maps copy the results.
     assert_eq!(folds(&text("mul(%x, 2.0)")), 2);
     assert_eq!(folds(&text("exp(%x)")), 3);
+}
+
+fn softmax(shape: &str, axis: usize) -> String {
+    format!(
+        "fn @main(%x: f32[{shape}]) -> (%y: f32[{shape}]) {{
+            %s = exp(sub(%x, reduce(%x, kind=max, axes=[{axis}], keep=true)))
+            %y = div(%s, reduce(%s, kind=sum, axes=[{axis}], keep=true))
+            return %y
+        }}"
+    )
+}
+
+#[test]
+fn a_softmax_is_done_row_by_row() {
+    assert_eq!(kinds(&softmax("12,64", 1)), ["chain"]);
+    assert_eq!(kinds(&softmax("n,64", 1)), ["chain"]);
+    assert_eq!(kinds(&softmax("1,64", 1)), ["chain"]);
+}
+
+#[test]
+fn a_normalisation_is_done_row_by_row() {
+    let text = "fn @main(%x: f32[n,256], %g: f32[256]) -> (%y: f32[n,256]) {
+        %m = div(reduce(%x, kind=sum, axes=[1], keep=true), 256.0)
+        %d = sub(%x, %m)
+        %v = div(reduce(mul(%d, %d), kind=sum, axes=[1], keep=true), 256.0)
+        %y = mul(div(%d, sqrt(add(%v, 0.00001))), %g)
+        return %y
+    }";
+    assert_eq!(kinds(text), ["chain"]);
+}
+
+#[test]
+fn rows_that_no_vector_fills_or_that_units_share_stay_apart() {
+    for (shape, axis) in [("n,5", 1), ("64,n", 0), ("64,64", 0), ("1,100000", 1)] {
+        assert!(!kinds(&softmax(shape, axis)).contains(&"chain"), "{shape}");
+    }
 }

@@ -3,11 +3,13 @@
 //! All of it happens before operators are dealt out to units, and each step leaves a program that means the same.
 
 mod fuse_epilogues;
+mod fuse_rows;
 mod inline_maps;
 mod substitute;
 mod uses;
 
 pub use fuse_epilogues::fuse_epilogues;
+pub use fuse_rows::fuse_rows;
 pub use inline_maps::inline_maps;
 
 use crate::program::{OperatorId, Stmt, UProgram};
@@ -17,6 +19,7 @@ use uses::Uses;
 pub fn fuse(program: &mut UProgram) {
     inline_maps(program);
     fuse_epilogues(program);
+    fuse_rows(program);
 }
 
 /// Calls `rewrite` with every block, inner ones before those around them, and with who uses what.

@@ -90,5 +90,9 @@ pub fn point_exprs(body: &mut Body) -> Vec<&mut ExprId> {
         | Body::Scan { store, value, .. } => vec![value, &mut store.offset],
         Body::Call { store, .. } => vec![&mut store.offset],
         Body::Contract(c) => vec![&mut c.finish, &mut c.store.offset],
+        Body::Chain(c) => {
+            let bodies = c.steps.iter_mut().map(|s| &mut s.body);
+            bodies.flat_map(point_exprs).collect()
+        }
     }
 }

@@ -349,6 +349,7 @@ fn memory(program: &UProgram, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
                             | BufferKind::Constant(_)
                             | BufferKind::Packed(_)
                             | BufferKind::Own
+                            | BufferKind::Row
                     )
                 };
                 if !read_only(&program.buffers[buffer].kind) {
