@@ -159,6 +159,8 @@ impl Writer<'_> {
             }
         }
         self.plan_calls();
+        // An element may be loaded, and not used, where a buffer has none.
+        self.text.line("heddle_reserve(&total, 1, 64);");
         self.text.line("return total;");
         self.text.line("}");
     }

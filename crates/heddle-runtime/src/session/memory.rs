@@ -11,6 +11,9 @@ use crate::session::Input;
 /// Inputs may have any element type, and the largest takes 8 bytes.
 const INPUT_ALIGNMENT: usize = 8;
 
+/// Stands for inputs without elements: a program may load an element whose value it does not use.
+static NOTHING: [u64; 8] = [0; 8];
+
 #[derive(Debug)]
 pub(super) struct Memory {
     /// Named sizes, workers, depth limit.
@@ -136,7 +139,9 @@ impl Memory {
             }
             dims.copy_from_slice(input.dims);
             raw.rank = input.dims.len() as i32;
-            raw.data = if (input.data.as_ptr() as usize).is_multiple_of(INPUT_ALIGNMENT) {
+            raw.data = if input.data.is_empty() {
+                NOTHING.as_ptr().cast_mut().cast::<c_void>()
+            } else if (input.data.as_ptr() as usize).is_multiple_of(INPUT_ALIGNMENT) {
                 input.data.as_ptr().cast_mut().cast::<c_void>()
             } else {
                 let copy = &mut self.staging[position];

@@ -13,11 +13,14 @@ use crate::program::{Local, LocalKind, Stmt};
 pub type Bounds = HashMap<Local, ExprId>;
 
 impl Lowerer<'_> {
-    /// A variable of each unit that holds a computed size of at most `bound`, which is known at launch.
+    /// A variable of each unit that holds a computed size of at most `bound`.
     pub(super) fn bounded_size(&mut self, size: ExprId, bound: ExprId) -> ExprId {
         let local = self.variable(DType::I64, "size");
         self.block.push(Stmt::Let(local, size));
-        self.bounds.insert(local, bound);
+        // What is bounded by a computed size is bounded by that one's bound.
+        if let Some(bound) = self.upper_bound(bound) {
+            self.bounds.insert(local, bound);
+        }
         self.program.pool.local(local)
     }
 
