@@ -111,6 +111,15 @@ fn zeros(b: &mut FuncBuilder, store: &Store, count: Value) -> Result<Value> {
     Ok(b.op1(Op::Broadcast, &[zero, shape])?)
 }
 
+/// Places in the order.
+#[derive(Clone, Copy)]
+enum Places {
+    /// So many from the batch's first on.
+    Range(usize),
+    /// These.
+    All(Value),
+}
+
 /// What a batch is evaluated from.
 struct Chunk<'a, 'm> {
     recursion: &'a Recursion<'m>,
@@ -184,24 +193,26 @@ impl Chunk<'_, '_> {
         let member = &self.recursion.members[kind.member];
         let types = |ty: &Type| member.ty(ty);
         let count = b.i64(size as i64);
-        let offsets: Vec<i64> = (0..size as i64).collect();
-        let offsets = b.i64s(&offsets);
-        let mut places = b.binary(BinaryOp::Add, self.place, offsets)?;
         let mut taken = count;
-        if !kind.heavy {
-            // Too many rows cost little: the last one is repeated.
-            let one = b.i64(1);
-            let last = b.binary(BinaryOp::Sub, self.end, one)?;
-            places = b.binary(BinaryOp::Min, places, last)?;
-            taken = b.binary(BinaryOp::Min, self.rest, count)?;
-        }
+        let places = match kind.heavy {
+            true => Places::Range(size),
+            false => {
+                // Too many rows cost little: the last one is repeated.
+                let offsets: Vec<i64> = (0..size as i64).collect();
+                let (offsets, one) = (b.i64s(&offsets), b.i64(1));
+                let all = b.binary(BinaryOp::Add, self.place, offsets)?;
+                let last = b.binary(BinaryOp::Sub, self.end, one)?;
+                taken = b.binary(BinaryOp::Min, self.rest, count)?;
+                Places::All(b.binary(BinaryOp::Min, all, last)?)
+            }
+        };
         let mut batch = Batch::new(member.func, count, Dim::from(size), &types);
         let own = &member.func.regions[member.func.body].params;
         for (param, fixed) in own.iter().zip(&member.fixed) {
             let lane = match fixed {
                 Some(i) => Lane::Same(self.params[*i]),
                 None => {
-                    let states = b.gather(self.walk.order, places)?;
+                    let states = self.at(b, self.walk.order, places)?;
                     let first =
                         b.binary(BinaryOp::Add, self.walk.first[kind.member], self.walk.shift)?;
                     let nodes = b.binary(BinaryOp::Sub, states, first)?;
@@ -230,9 +241,11 @@ impl Chunk<'_, '_> {
             let value = match own {
                 // What follows is written again by later batches.
                 Some(_) if size < most => {
-                    let missing = b.i64((most - size) as i64);
-                    let rest = zeros(b, store, missing)?;
-                    b.op1(Op::Concat { axis: 0 }, &[value, rest])?
+                    let most = b.i64(most as i64);
+                    let blank = zeros(b, store, most)?;
+                    let rank = b.rank(blank).unwrap_or(1);
+                    let starts = b.i64s(&vec![0; rank]);
+                    b.op1(Op::UpdateSlice, &[blank, value, starts])?
                 }
                 _ => value,
             };
@@ -248,6 +261,21 @@ impl Chunk<'_, '_> {
         Ok(rows)
     }
 
+    /// Elements of one of the walk's arrays.
+    fn at(&self, b: &mut FuncBuilder, array: Value, places: Places) -> Result<Value> {
+        let size = match places {
+            Places::All(places) => return Ok(b.gather(array, places)?),
+            Places::Range(size) => size,
+        };
+        let (count, step) = (b.i64(size as i64), b.i64s(&[1]));
+        let end = b.binary(BinaryOp::Add, self.place, count)?;
+        let (start, end) = (b.vector_of(self.place)?, b.vector_of(end)?);
+        let part = b.op1(Op::Slice { axes: vec![0] }, &[array, start, end, step])?;
+        // The arrays go on for the largest batch behind the last state.
+        b.refine_type(part, Type::fixed(DType::I64, &[size]))?;
+        Ok(part)
+    }
+
     /// A kind's way through a region.
     fn way(
         &self,
@@ -255,7 +283,7 @@ impl Chunk<'_, '_> {
         batch: &mut Batch,
         region: Region,
         kind: &Kind,
-        places: Value,
+        places: Places,
     ) -> Result<Vec<Lane>> {
         let func = batch.source;
         for &inst in &func.regions[region].insts {
@@ -264,7 +292,7 @@ impl Chunk<'_, '_> {
                 b.set_loc(data.loc.clone());
                 let callee = self.recursion.callee(kind.member, inst);
                 let callee = callee.ok_or_else(|| Refusal("a call".into()))?;
-                let from = b.gather(self.walk.calls[j], places)?;
+                let from = self.at(b, self.walk.calls[j], places)?;
                 for (&result, &k) in data.results.iter().zip(&self.of[callee]) {
                     let rows = b.gather(self.arrays[k], from)?;
                     batch.lanes.insert(result, Lane::Rows(rows));
