@@ -140,6 +140,7 @@ impl Writer<'_> {
         self.text
             .line("for (int64_t row = first_row; row < last_row; row++) {");
         self.poll();
+        self.poll();
         self.text
             .line(format!("{ty} tile[{SOME}] __attribute__((aligned(64)));"));
         let a = format!("a + row * {a_row}");
@@ -196,6 +197,7 @@ impl Writer<'_> {
         self.text.line(format!(
             "for (int64_t row = first_row; row < last_row; row += {at_once}) {{"
         ));
+        self.poll();
         self.poll();
         if c.rows.is_some() {
             self.text.line("const int64_t left = last_row - row;");
