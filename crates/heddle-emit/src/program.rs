@@ -193,6 +193,9 @@ impl Writer<'_> {
             let dtype = self.program.locals[*local].dtype;
             let ty = (self.dialect.type_name)(dtype);
             let given = match dtype {
+                DType::F16 | DType::Bf16 => {
+                    format!("heddle_load_{}((uint16_t){from}[{i}])", dtype.name())
+                }
                 DType::F32 => format!("heddle_from_bits((uint32_t){from}[{i}])"),
                 DType::F64 => format!("heddle_from_bits_f64((uint64_t){from}[{i}])"),
                 _ => format!("({ty}){from}[{i}]"),

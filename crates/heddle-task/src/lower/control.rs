@@ -12,7 +12,7 @@ use crate::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
 use crate::value::{Val, linear};
 
 /// The place of a carried value in the body, or of a branch's result.
-enum Carried {
+pub(super) enum Carried {
     /// Variables of each unit, for each element.
     Few(Vec<Local>),
     /// A buffer.
@@ -29,15 +29,20 @@ impl Lowerer<'_> {
         let name = self.name.clone();
         let mut results = vec![];
         for &value in &data.results {
-            results.push(self.arm_result(value)?);
+            results.push(match self.is_open(value) {
+                true => self.open_result(value)?,
+                false => self.arm_result(value)?,
+            });
         }
-        let mut arms = vec![];
+        let (mut arms, mut shapes) = (vec![], vec![]);
         for &region in &data.regions {
             let outside = std::mem::take(&mut self.block);
-            for (&value, result) in self.f.regions[region].yields.iter().zip(&results) {
+            let slots = results.iter().zip(&data.results);
+            for (&value, (result, &of)) in self.f.regions[region].yields.iter().zip(slots) {
                 // Only what the arm itself makes can be made in place.
                 let made = |inst| self.f.regions[region].insts.contains(&inst);
                 if let Carried::Cell(buffer) = result.0
+                    && !self.is_open(of)
                     && self.f.def_inst(value).is_some_and(made)
                 {
                     self.places.insert(value, buffer);
@@ -52,6 +57,18 @@ impl Lowerer<'_> {
                 }
             }
             arms.push(std::mem::replace(&mut self.block, outside));
+            shapes.push(
+                yields
+                    .iter()
+                    .map(|y| y.shape().to_vec())
+                    .collect::<Vec<_>>(),
+            );
+        }
+        for (k, &value) in data.results.iter().enumerate() {
+            if self.is_open(value) {
+                let sides = [shapes[0][k].clone(), shapes[1][k].clone()];
+                results[k].1 = self.joined(value, &results[k].1, cond, sides, &mut arms)?;
+            }
         }
         let otherwise = arms.pop().unwrap_or_default();
         let then = arms.pop().unwrap_or_default();

@@ -13,6 +13,7 @@ mod control;
 mod conv;
 mod fits;
 mod infer;
+mod join;
 mod ops;
 mod parts;
 mod scalars;
@@ -163,7 +164,7 @@ impl Lowerer<'_> {
             let taken_apart = self.wanted.contains(&param)
                 && self.at_most(&stored, WIDE).is_some()
                 && (8..=64).contains(&t.dtype.bits())
-                && !matches!(t.dtype, DType::F16 | DType::Bf16);
+                && t.dtype != DType::C64;
             let val = match taken_apart {
                 true => self.input_elements(i, t.dtype, &shape),
                 false => stored,

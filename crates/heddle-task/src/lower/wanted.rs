@@ -31,7 +31,7 @@ fn region(f: &Function, region_: Region, wanted: &mut HashSet<Value>) {
 }
 
 /// Whether a type leaves a size to the run.
-fn is_open(f: &Function, value: Value) -> bool {
+pub fn is_open(f: &Function, value: Value) -> bool {
     let ty = f.ty(value).as_tensor();
     ty.is_some_and(|t| match &t.shape {
         Some(shape) => shape.iter().any(|d| matches!(d, Dim::Unknown(_))),
