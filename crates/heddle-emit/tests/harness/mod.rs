@@ -38,6 +38,8 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("branches", include_str!("../programs/branches.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),
     ("recursion", include_str!("../programs/recursion.heddle")),
+    ("indexing", include_str!("../programs/indexing.heddle")),
+    ("order", include_str!("../programs/order.heddle")),
 ];
 
 /// What came of compiling.
