@@ -59,7 +59,7 @@ fn a_large_one_is_shared() {
 #[test]
 fn operators_that_one_unit_must_run_are_spread() {
     // Updates that may meet are in order; those of one array do not wait for those of the other.
-    let text = "fn @main(%x: f32[64,512], %z: f32[64,512], %i: i64[90,1], %u: f32[90,512]) -> (%a: f32[64,512], %b: f32[64,512]) {
+    let text = "fn @main(%x: f32[4096], %z: f32[4096], %i: i64[90000,1], %u: f32[90000]) -> (%a: f32[4096], %b: f32[4096]) {
            %a = scatter_nd(%x, %i, exp(%u))
            %b = scatter_nd(%z, %i, tanh(%u))
            return %a, %b
