@@ -3,7 +3,7 @@
 //! Expressions are hash-consed in one [`Pool`] a program, so that equal ones have equal ids; building one simplifies it.
 //! They are pure but for [`Expr::Load`], whose value is that of the buffer when the task runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
 use heddle_ir::{Arena, DType};
@@ -78,6 +78,28 @@ pub struct Narrow {
 pub struct Pool {
     exprs: Arena<ExprId, Expr>,
     ids: HashMap<Expr, ExprId>,
+}
+
+/// Expressions that a walk has met. Most walks meet few, and the scheduler does very many of them.
+#[derive(Default)]
+struct Seen {
+    few: Vec<ExprId>,
+    more: HashSet<ExprId>,
+}
+
+impl Seen {
+    /// Notes one; whether it is new.
+    fn insert(&mut self, id: ExprId) -> bool {
+        const FEW: usize = 48;
+        if self.few.contains(&id) {
+            return false;
+        }
+        if self.few.len() < FEW {
+            self.few.push(id);
+            return true;
+        }
+        self.more.insert(id)
+    }
 }
 
 impl std::ops::Index<ExprId> for Pool {
@@ -239,7 +261,7 @@ impl Pool {
 
     /// Calls `visit` with the expression and all that it is made of; each once.
     pub fn walk(&self, root: ExprId, visit: &mut dyn FnMut(ExprId, Expr)) {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = Seen::default();
         let mut open = vec![root];
         while let Some(id) = open.pop() {
             if !seen.insert(id) {

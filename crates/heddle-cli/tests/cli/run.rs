@@ -151,8 +151,14 @@ fn limits_are_kept() {
         .fails(5, &["time"]);
     let deep = "fn @main(%x: f32[]) -> (%y: f32[]) {\n  return call @main(%x)\n}\n";
     s.write("deep.heddle", deep);
-    s.heddle("run deep.heddle --random 0 --max-depth 50")
-        .fails(5, &["@main", "hint: raise the limit with --max-depth"]);
+    s.heddle("run deep.heddle --random 0 --max-depth 50").fails(
+        5,
+        &[
+            "line 2",
+            "depth 51",
+            "hint: raise the limit with --max-depth",
+        ],
+    );
     s.npz(
         "big.npz",
         &[
