@@ -187,6 +187,9 @@ pub struct Exec {
     /// What to run on.
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,
+    /// Schedule by times measured on this machine, not by the cost model. They are cached.
+    #[arg(long, value_enum, default_value_t = TuneArg::Off)]
+    pub tune: TuneArg,
     /// Worker threads of the cpu device; default: one for each core.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
@@ -280,6 +283,15 @@ pub struct CompileArgs {
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
+}
+
+/// Where the scheduler's times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TuneArg {
+    /// The cost model: compiling is quick, and always gives the same.
+    Off,
+    /// Runs of the program's operators.
+    On,
 }
 
 /// The targets of source text.

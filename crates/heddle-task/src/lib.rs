@@ -26,8 +26,8 @@ pub use lower::{LowerError, lower, lower_unfused};
 pub use print::print;
 pub use program::UProgram;
 pub use schedule::{
-    Device, Latency, align_splits, choose_levels, order_waves, place_syncs, plan_memory, schedule,
-    schedule_without, sync_everywhere,
+    Device, Latency, align_splits, benchmark, choices, choose_levels, order_waves, place_syncs,
+    plan_memory, schedule, schedule_without, sync_everywhere,
 };
 pub use trace::{TraceError, record_decisions, replay};
 pub use verify::{ScheduleError, verify_schedule};

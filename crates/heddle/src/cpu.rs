@@ -10,21 +10,28 @@ use heddle_runtime::{
     SessionOptions, Source,
 };
 use heddle_task::program::Size;
-use heddle_task::{Device, LowerError, UProgram};
+use heddle_task::{Device, Latency, LowerError, UProgram};
 
-use crate::{Error, RunOptions, border};
+use crate::profile::Profiler;
+use crate::{Error, RunOptions, Tune, border};
 
 /// Lowers a module to uOperators and schedules them for a device, without the [steps](crate::STEPS) of these names.
 pub(crate) fn schedule(
     module: &Module,
     device: &Device,
     without: &[String],
+    tune: Tune,
 ) -> Result<UProgram, LowerError> {
     let mut program = heddle_task::lower_unfused(module)?;
     if without.iter().all(|name| name != "fuse") {
         heddle_task::fuse(&mut program);
     }
-    heddle_task::schedule_without(&mut program, device, without);
+    let profiler = match tune {
+        Tune::Off => None,
+        Tune::On => Profiler::new(&mut program, device),
+    };
+    let latency: &dyn Latency = profiler.as_ref().map_or(device, |p| p);
+    heddle_task::schedule_without(&mut program, latency, without);
     Ok(program)
 }
 
@@ -51,9 +58,10 @@ impl Compiled {
         module: &Module,
         threads: Option<usize>,
         without: &[String],
+        tune: Tune,
     ) -> Result<Result<Self, LowerError>, Error> {
         let threads = threads.unwrap_or_else(default_threads);
-        let program = match schedule(module, &Device::cpu(threads), without) {
+        let program = match schedule(module, &Device::cpu(threads), without, tune) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };

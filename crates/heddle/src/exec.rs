@@ -52,6 +52,18 @@ pub struct CompileOptions {
     pub transform: heddle_opt::TransformOptions,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
+    /// Whether the scheduler measures.
+    pub tune: Tune,
+}
+
+/// Where the scheduler's times come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tune {
+    /// A cost model: the same program always compiles to the same schedule.
+    #[default]
+    Off,
+    /// Runs of the program's operators on this machine. Times are cached by content and processor.
+    On,
 }
 
 impl Default for CompileOptions {
@@ -61,6 +73,7 @@ impl Default for CompileOptions {
             optimize: true,
             transform: heddle_opt::TransformOptions::default(),
             threads: None,
+            tune: Tune::default(),
         }
     }
 }
@@ -184,8 +197,12 @@ fn scheduled(
     };
     let (module, mut passes) = optimized(model, options)?;
     let (transformed, _) = transformed(&module, options, &mut passes)?;
+    let tune = match target {
+        Target::Cpu => options.tune,
+        Target::Cuda => Tune::Off,
+    };
     let program =
-        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without))?;
+        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))?;
     Ok((program, device))
 }
 
@@ -197,7 +214,8 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
     if options.device == Device::Cpu {
         let (transformed, changed) = transformed(&module, options, &mut passes)?;
         let build = |module: &Module| {
-            on_large_stack(|| Compiled::new(module, options.threads, &options.transform.without))
+            let without = &options.transform.without;
+            on_large_stack(|| Compiled::new(module, options.threads, without, options.tune))
         };
         let mut built = build(&transformed)?;
         if changed && built.is_err() {

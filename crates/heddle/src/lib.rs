@@ -21,6 +21,7 @@ mod error;
 mod exec;
 mod inputs;
 mod model;
+mod profile;
 mod repeat;
 mod stack;
 mod steps;
@@ -30,7 +31,7 @@ pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use error::{Error, ErrorKind};
 pub use exec::{
     CompileOptions, Device, Executable, Inputs, Interpreted, Outputs, PassTimes, Report, Run,
-    RunOptions, Target, compile, schedule, source,
+    RunOptions, Target, Tune, compile, schedule, source,
 };
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};

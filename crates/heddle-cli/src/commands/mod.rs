@@ -12,9 +12,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use heddle::opt::TransformOptions;
-use heddle::{CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions};
+use heddle::{
+    CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions, Tune,
+};
 
-use crate::args::{DeviceArg, Exec, Source};
+use crate::args::{DeviceArg, Exec, Source, TuneArg};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 
@@ -31,6 +33,10 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
+        tune: match exec.tune {
+            TuneArg::Off => Tune::Off,
+            TuneArg::On => Tune::On,
+        },
         transform: TransformOptions {
             without: exec.without.clone(),
         },

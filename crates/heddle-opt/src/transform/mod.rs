@@ -11,6 +11,7 @@ mod level_recursion;
 mod loops;
 mod rebuild;
 mod safe;
+mod slice_updates;
 mod stack_dots;
 mod tabulate_products;
 mod unroll_loops;
@@ -25,6 +26,7 @@ pub use cost::CostModel;
 pub use distribute_loops::{distribute_loops, distribute_loops_by};
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
+pub use slice_updates::slice_updates;
 pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
 pub use unroll_loops::unroll_loops;
@@ -35,6 +37,11 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "level_recursion",
         run: |module| level_recursion(module, &LevelOptions::default()),
         about: "evaluate the calls of a recursion over a tree or graph in batches, level by level",
+    },
+    Pass {
+        name: "slice_updates",
+        run: slice_updates,
+        about: "write an update in one piece where its indices are those of a box",
     },
     Pass {
         name: "hoist_invariant",

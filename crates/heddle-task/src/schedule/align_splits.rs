@@ -207,7 +207,7 @@ impl Graph {
         let before = std::mem::replace(&mut program.operators[id].share, Share::Dealt(split));
         let op = &program.operators[id];
         let often = self.accesses[self.nodes[&id][0].1].often;
-        let mut cost = often * latency.operator(program, op, op.share);
+        let mut cost = often * latency.operator(program, id, op.share);
         for (&(_, own), others) in self.nodes[&id].iter().zip(deals) {
             let deal = Deal::of(program, op, self.accesses[own].offset);
             for (other, theirs) in others {

@@ -93,9 +93,8 @@ impl Search<'_> {
     fn may_pay(&self, ops: &[OperatorId]) -> bool {
         let sync = self.latency.device().sync_ns;
         let longer = ops.iter().map(|&id| {
-            let op = &self.program.operators[id];
-            let time = |share| self.latency.operator(self.program, op, share);
-            time(Share::One(0)) - time(op.share) - SAVED_SYNCS * sync
+            let time = |share| self.latency.operator(self.program, id, share);
+            time(Share::One(0)) - time(self.program.operators[id].share) - SAVED_SYNCS * sync
         });
         longer.sum::<f64>() < 0.0
     }
@@ -139,8 +138,8 @@ impl Search<'_> {
                 }
                 Stmt::Run(id) if matches!(self.program.operators[*id].share, Share::One(_)) => {
                     // What takes less time than to wait for it is best where it is.
-                    let op = &self.program.operators[*id];
-                    let time = self.latency.operator(self.program, op, op.share);
+                    let share = self.program.operators[*id].share;
+                    let time = self.latency.operator(self.program, *id, share);
                     if time > self.latency.device().sync_ns {
                         (1..units as u32).for_each(|unit| {
                             self.set_resource(&[*id], Share::One(unit));

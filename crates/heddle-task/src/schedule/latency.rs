@@ -1,7 +1,7 @@
 //! How long programs take.
 
 use crate::expr::ExprId;
-use crate::program::{Operator, Share, Stmt, Sync, UProgram, Units};
+use crate::program::{OperatorId, Share, Stmt, Sync, UProgram, Units};
 use crate::schedule::device::{Device, estimate};
 use crate::schedule::place_syncs;
 
@@ -12,7 +12,7 @@ pub trait Latency {
     fn device(&self) -> &Device;
 
     /// The time of an operator that is shared like this: that of the unit with the largest share.
-    fn operator(&self, program: &UProgram, op: &Operator, share: Share) -> f64;
+    fn operator(&self, program: &UProgram, id: OperatorId, share: Share) -> f64;
 
     /// What a synchronisation costs those who wait, beyond what they wait for.
     fn sync(&self, sync: Sync) -> f64;
@@ -23,8 +23,8 @@ impl Latency for Device {
         self
     }
 
-    fn operator(&self, program: &UProgram, op: &Operator, share: Share) -> f64 {
-        self.time(program, op, share)
+    fn operator(&self, program: &UProgram, id: OperatorId, share: Share) -> f64 {
+        self.time(program, &program.operators[id], share)
     }
 
     fn sync(&self, sync: Sync) -> f64 {
@@ -78,9 +78,9 @@ impl Walk<'_> {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) => {
-                    let op = &self.program.operators[*id];
-                    let time = self.latency.operator(self.program, op, op.share);
-                    match op.share {
+                    let share = self.program.operators[*id].share;
+                    let time = self.latency.operator(self.program, *id, share);
+                    match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
                         Share::Dealt(_) => clocks.iter_mut().for_each(|c| *c += time),
                     }

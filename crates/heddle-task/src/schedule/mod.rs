@@ -3,6 +3,7 @@
 //! Architecture invariant: nothing here knows what a unit is; a [`Device`] says how many there are and what things cost.
 
 mod align_splits;
+mod benchmark;
 mod choose_levels;
 mod deal;
 mod device;
@@ -16,6 +17,7 @@ mod spans;
 mod sync_everywhere;
 
 pub use align_splits::align_splits;
+pub use benchmark::{benchmark, choices};
 pub use choose_levels::choose_levels;
 pub use device::Device;
 pub use latency::{Latency, total};
