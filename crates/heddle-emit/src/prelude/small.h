@@ -122,12 +122,12 @@ HEDDLE_SMALL_FLOAT(f8e5m2fnuz, 2, 16, 8, 0x7f, 0x80, 0x80, 1)
 /* Powers of two. Rounds up if `round` is 1, down if 0, to nearest if 2; what is below the smallest one becomes that one if
  * saturating, else NaN. */
 HEDDLE_INLINE double heddle_value_f8e8m0(uint8_t code) {
-  return code == 255 ? (double)NAN : ldexp(1, code - 127);
+  return code == 255 ? (double)NAN : ldexp(1.0, code - 127);
 }
 HEDDLE_INLINE uint8_t heddle_narrow_f8e8m0(double value, int saturate, int round) {
   double magnitude = fabs(value);
   if (value != value) return 255;
-  if (magnitude < ldexp(1, -127)) return saturate ? 0 : 255;
+  if (magnitude < ldexp(1.0, -127)) return saturate ? 0 : 255;
   uint64_t bits = heddle_bits_f64(magnitude), fraction = bits & ((UINT64_C(1) << 52) - 1);
   int64_t code = (int64_t)(bits >> 52) - 1023 + 127;
   code += round == 1 ? fraction > 0 : round == 2 ? fraction >= UINT64_C(1) << 51 : 0;
