@@ -40,6 +40,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("recursion", include_str!("../programs/recursion.heddle")),
     ("indexing", include_str!("../programs/indexing.heddle")),
     ("order", include_str!("../programs/order.heddle")),
+    ("stacks", include_str!("../programs/stacks.heddle")),
 ];
 
 /// What came of compiling.

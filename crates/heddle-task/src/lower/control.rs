@@ -4,7 +4,8 @@
 //! and take the same path. A larger carried value is a buffer; the next value is written to another one, and the end of an
 //! iteration exchanges the two. An update in place (scatter, update-slice) writes the carried buffer itself when nobody reads the old value.
 
-use heddle_ir::{DType, Entity, Inst, Type};
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Dim, Entity, Inst, Type};
 
 use super::{Lowerer, Result};
 use crate::expr::ExprId;
@@ -133,10 +134,12 @@ impl Lowerer<'_> {
             .iter()
             .map(|v| self.values[v].clone())
             .collect::<Vec<_>>();
+        let mut most = None;
         let trip = match has_trip {
             true => {
                 // Looked at before every iteration, and kept over calls: a variable.
                 let trip = self.scalar(&args.remove(0))?;
+                most = Some(trip);
                 Some(self.let_expr(DType::I64, trip))
             }
             false => None,
@@ -151,13 +154,18 @@ impl Lowerer<'_> {
             false => None,
         };
         let stacked = &data.results[args.len()..];
-        if has_cond && !stacked.is_empty() {
-            return self.fail("stacks results of a loop that a condition ends");
-        }
+        let is_open = |v: &heddle_ir::Value| {
+            let shape = self.f.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());
+            matches!(shape.and_then(|s| s.first()), Some(Dim::Unknown(_)))
+        };
+        let count = match !stacked.is_empty() && (has_cond || stacked.iter().any(is_open)) {
+            true => Some(self.iterations(most)?),
+            false => None,
+        };
         let iteration = self.variable(DType::I64, "iteration");
         let stacks = stacked
             .iter()
-            .map(|&v| self.stack(v))
+            .map(|&v| self.stack(v, count))
             .collect::<Result<Vec<_>>>()?;
 
         let index = self.program.pool.local(iteration);
@@ -192,6 +200,11 @@ impl Lowerer<'_> {
         }
         for ((buffer, shape), val) in stacks.iter().zip(&yields[carried.len()..]) {
             self.push(val, *buffer, shape, index);
+        }
+        if let Some(count) = count {
+            let one = self.program.pool.int(1);
+            let done = self.program.pool.sum(index, one);
+            self.block.push(Stmt::Let(count, done));
         }
         self.advance(&carried, &yields[..carried.len()], first_inner)?;
 
@@ -312,11 +325,42 @@ impl Lowerer<'_> {
         matches!(self.program.buffers[buffer].kind, BufferKind::Scratch)
     }
 
-    fn stack(&mut self, value: heddle_ir::Value) -> Result<(Buffer, Vec<ExprId>)> {
+    /// A variable that counts the iterations of a loop, which only the run knows; the trip count bounds it.
+    fn iterations(&mut self, trip: Option<ExprId>) -> Result<Local> {
+        let Some(trip) = trip else {
+            return self.fail("stacks results of a loop that only a condition ends");
+        };
+        let zero = self.program.pool.int(0);
+        let most = self
+            .program
+            .pool
+            .binary(BinaryOp::Max, DType::I64, trip, zero);
+        let Some(bound) = self.upper_bound(most) else {
+            return self.fail("stacks results of a loop whose trip count is computed from data");
+        };
+        let count = self.variable(DType::I64, "iterations");
+        self.block.push(Stmt::Let(count, zero));
+        self.bounds.insert(count, bound);
+        Ok(count)
+    }
+
+    fn stack(
+        &mut self,
+        value: heddle_ir::Value,
+        count: Option<Local>,
+    ) -> Result<(Buffer, Vec<ExprId>)> {
         let ty = self.f.ty(value).clone();
-        let shape = self.shape_of(&ty)?;
         let Type::Tensor(t) = &ty else {
             return self.fail("stacks sequences");
+        };
+        let shape = match (count, &t.shape) {
+            (Some(count), Some(dims)) => {
+                let first = self.program.pool.local(count);
+                let rest = dims.iter().skip(1).map(|d| self.size(d));
+                let rest = rest.collect::<Result<Vec<_>>>()?;
+                [&[first], rest.as_slice()].concat()
+            }
+            _ => self.shape_of(&ty)?,
         };
         Ok((self.scratch(t.dtype, &shape)?, shape))
     }

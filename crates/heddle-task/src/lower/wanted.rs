@@ -46,7 +46,7 @@ fn size_operands(op: &Op) -> std::ops::Range<usize> {
         Op::Slice { .. } => 1..4,
         Op::Range => 0..3,
         Op::Conv { .. } => 2..3,
-        Op::Random { .. } => 0..1,
+        Op::Random { .. } | Op::Loop { trip: true, .. } => 0..1,
         _ => 0..0,
     }
 }
