@@ -32,7 +32,7 @@ STAGES = {
     "corpus-to-text": f"{PYTHON} tests/corpus/to_text.py {CORPUS}/cases {CORPUS}/text",
     "corpus-text": f"{HEDDLE} test {CORPUS}/text",
     "models-dump": f"{PYTHON} tests/models/make_models.py {MODELS}",
-    "models": f"{HEDDLE} test {MODELS}",
+    "models": f"{HEDDLE} test {MODELS} --device interp",
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu",
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS}",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",

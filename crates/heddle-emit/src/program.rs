@@ -29,7 +29,7 @@ pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
 }
 
 /// Writes a program whose control flow the host runs, with a dispatch to all units for each operator, for comparison:
-/// operators and memory are those of [`write`], and synchronisations are not needed.
+/// operators and memory are those of [`write`](fn@write), and synchronisations are not needed.
 pub fn write_hosted(program: &UProgram, dialect: &Dialect) -> Emitted {
     write_as(program, dialect, Control::Host)
 }

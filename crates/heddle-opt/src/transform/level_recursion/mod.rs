@@ -39,7 +39,7 @@ impl Default for LevelOptions {
 /// It applies where one integer parameter, an index into an array, says what a call is about, all others are handed on
 /// unchanged, and which calls follow does not depend on results of calls: trees and graphs of any shape, by one function or several that
 /// call each other. Nodes that several others call are evaluated once. The calls from outside become calls of a
-/// new function, which walks the nodes ([`walk`]), then evaluates batch after batch ([`evaluate`]). Where a run finds that the
+/// new function, which walks the nodes (`walk`), then evaluates batch after batch (`evaluate`). Where a run finds that the
 /// walk does not end, is too deep for it, or leaves the array, that function makes the original calls, so errors are as they were.
 ///
 /// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
