@@ -128,6 +128,20 @@ impl Compiled {
         self.executable.program().report().key.to_string()
     }
 
+    /// Whether a run ended because of memory that is planned by numbers among the inputs, such as a bound on
+    /// the iterations of a loop that may end early.
+    pub(crate) fn plans_too_much(&self, error: &Error) -> bool {
+        let Error::Compiled { error, .. } = error else {
+            return false;
+        };
+        let memory = matches!(
+            **error,
+            RunError::Plan { .. } | RunError::MemoryLimit { .. }
+        );
+        let by_element = |size: &Size| matches!(size, Size::Element { .. });
+        memory && self.sizes.iter().any(by_element)
+    }
+
     /// How many workers run it.
     pub(crate) fn threads(&self) -> usize {
         self.executable.pool().threads()

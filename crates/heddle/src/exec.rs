@@ -312,7 +312,17 @@ impl Executable {
         let results = match &self.compiled {
             Some(program) if !options.f64 => {
                 let call = program.call(self.signature(), &args)?;
-                program.run(self.signature(), &call, options)?
+                match program.run(self.signature(), &call, options) {
+                    // Memory is planned by what sizes may become; the interpreter takes what they do become.
+                    Err(error) if program.plans_too_much(&error) => {
+                        interpreted = Some(Interpreted {
+                            node: None,
+                            reason: error.to_string(),
+                        });
+                        on_large_stack(|| self.interpret(&args, options))?
+                    }
+                    results => results?,
+                }
             }
             compiled => {
                 if compiled.is_some() {
