@@ -19,7 +19,7 @@ STAGES = {
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
     "rustdoc": "cargo doc --workspace --no-deps",
     "cargo-test": "cargo test --workspace --no-fail-fast",
-    "random": "HEDDLE_PROGRAMS=2000 cargo test -p heddle-emit --test random",
+    "random": "env HEDDLE_PROGRAMS=2000 cargo test -p heddle-emit --test random",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
@@ -46,7 +46,7 @@ def run(name: str, command: str) -> tuple[int, int]:
     """Runs one stage with its output passed on; (passed, failed)."""
     print(f"\n=== {name}: {command.replace(PYTHON, 'python')}", flush=True)
     environment = os.environ | {"RUSTDOCFLAGS": "-D warnings", "PYTHONUNBUFFERED": "1"}
-    cargo_test, passed, failed = command.startswith("cargo test"), 0, 0
+    cargo_test, passed, failed = "cargo test" in command, 0, 0
     try:
         child = subprocess.Popen(shlex.split(command), cwd=ROOT, env=environment, text=True,
                                  errors="replace", stdout=subprocess.PIPE,
