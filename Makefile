@@ -1,5 +1,5 @@
 # make demo           three models with control flow, run and checked
-# make test           everything that is tested, within 20 minutes on 2 cores
+# make test           everything that is tested, within 30 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
 # make bench-import   time and memory to import 3 GB of weights

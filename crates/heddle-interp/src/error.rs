@@ -197,6 +197,11 @@ pub enum Fault {
 }
 
 impl RunError {
+    /// Whether the time was up.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, RunError::At { fault, .. } if matches!(fault, Fault::Timeout { .. }))
+    }
+
     /// What to do about it, in terms of the command line's options.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -103,6 +103,22 @@ pub enum ErrorKind {
 }
 
 impl Error {
+    /// Whether compiled code found an index or size that does not fit, or needs more memory than allowed.
+    pub(crate) fn is_of_compiled_code(&self) -> bool {
+        use heddle_runtime::{Fault, RunError as Stop};
+        let Error::Compiled { error, .. } = self else {
+            return false;
+        };
+        matches!(
+            **error,
+            Stop::Program {
+                fault: Fault::Index { .. } | Fault::Shape { .. } | Fault::Bound { .. },
+                ..
+            } | Stop::Plan { .. }
+                | Stop::MemoryLimit { .. }
+        )
+    }
+
     /// What kind of error it is.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -280,6 +280,9 @@ fn transformed(
     Ok((module, changed))
 }
 
+/// How long the interpreter may look for the node that is to blame.
+const NAMING: Duration = Duration::from_secs(3);
+
 impl Executable {
     /// Names and types of the inputs and outputs.
     pub fn signature(&self) -> &Signature {
@@ -320,6 +323,9 @@ impl Executable {
                             reason: error.to_string(),
                         });
                         on_large_stack(|| self.interpret(&args, options))?
+                    }
+                    Err(error) if error.is_of_compiled_code() => {
+                        return Err(self.named(error, &args, options));
                     }
                     results => results?,
                 }
@@ -375,6 +381,19 @@ impl Executable {
     /// The workers that run the compiled form; 1 on the interpreter.
     pub fn threads(&self) -> usize {
         self.compiled.as_ref().map_or(1, |c| c.threads())
+    }
+
+    /// The interpreter's error in place of a compiled program's, which knows the fused operator and not the node in it;
+    /// where the interpreter takes long to come to it, the error as it is.
+    fn named(&self, error: Error, args: &[Datum], options: &RunOptions) -> Error {
+        let options = RunOptions {
+            timeout: Some(options.timeout.unwrap_or(NAMING).min(NAMING)),
+            ..options.clone()
+        };
+        match on_large_stack(|| self.interpret(args, &options)) {
+            Err(Error::Run(named)) if !named.is_timeout() => Error::Run(named),
+            _ => error,
+        }
     }
 
     pub(crate) fn interpret(
