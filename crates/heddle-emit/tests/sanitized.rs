@@ -3,11 +3,8 @@
 
 mod harness;
 
-use harness::{Case, PROGRAMS, drawn};
-use heddle_runtime::cache::CacheChoice;
-use heddle_runtime::{
-    BuildError, BuildOptions, RunOptions, Sanitizer, Standalone, StandaloneError,
-};
+use harness::{Case, PROGRAMS, drawn, sanitized};
+use heddle_runtime::{Sanitizer, Standalone, StandaloneError};
 
 const SYNC: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
 
@@ -15,18 +12,8 @@ const SYNC: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
 fn no_program_has_a_race() {
     for (name, text) in PROGRAMS {
         let case = case(name, text);
-        let Some(program) = build(&case) else { return };
-        for workers in [2, 5] {
-            let outputs = run(&program, &case, workers);
-            let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{}", case.source.text));
-            for (i, output) in outputs.iter().enumerate() {
-                case.compare(
-                    i,
-                    &output.dims,
-                    &output.data,
-                    &format!("{name}, output {i}"),
-                );
-            }
+        if !sanitized::check(name, &case, Sanitizer::Thread, &[2, 5], 20) {
+            return;
         }
     }
 }
@@ -42,7 +29,9 @@ fn every_synchronisation_is_needed() {
         for (place, _) in whole.match_indices(SYNC) {
             let (before, after) = whole.split_at(place);
             case.source.text = format!("{before}{}", &after[SYNC.len()..]);
-            let Some(program) = build(&case) else { return };
+            let Some(program) = sanitized::build(&case.source, Sanitizer::Thread) else {
+                return;
+            };
             assert!(
                 races(&program, &case, name),
                 "{name} has no race without this:\n{}",
@@ -55,7 +44,7 @@ fn every_synchronisation_is_needed() {
 /// Whether a race is found. On few cores a worker that comes late has seen the next synchronisation of the others already, and
 /// is in order by luck; not every time, though.
 fn races(program: &Standalone, case: &Case, name: &str) -> bool {
-    (0..40).any(|_| match run(program, case, 3) {
+    (0..40).any(|_| match sanitized::run(program, case, 3, 20) {
         Err(StandaloneError::Stopped { report, .. }) => {
             assert!(report.contains("data race"), "{name}: {report}");
             true
@@ -68,36 +57,4 @@ fn races(program: &Standalone, case: &Case, name: &str) -> bool {
 fn case(name: &str, text: &str) -> Case {
     let (module, inputs) = drawn(name, text, 70, 1);
     Case::new(name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"))
-}
-
-fn run(
-    program: &Standalone,
-    case: &Case,
-    workers: usize,
-) -> Result<Vec<heddle_runtime::OwnedOutput>, StandaloneError> {
-    program.run(
-        &case.inputs(),
-        &case.sizes,
-        workers,
-        20,
-        &RunOptions::default(),
-    )
-}
-
-/// `None` where the compiler has no sanitizers.
-fn build(case: &Case) -> Option<Standalone> {
-    let options = BuildOptions {
-        cache: CacheChoice::Off,
-        sanitize: Some(Sanitizer::Thread),
-        optimize: 1,
-        ..Default::default()
-    };
-    match Standalone::build(&case.source, &options) {
-        Ok(program) => Some(program),
-        Err(BuildError::Compile { stderr, .. }) => {
-            eprintln!("skipped, no sanitizer: {stderr}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
 }

@@ -10,6 +10,9 @@ use heddle_runtime::{
 };
 use heddle_task::program::Size;
 
+pub mod random;
+pub mod sanitized;
+
 /// Arrays as compiled programs hold them.
 #[path = "../../../heddle/src/border.rs"]
 mod border;
