@@ -261,6 +261,10 @@ impl Pool {
 
     /// Calls `visit` with the expression and all that it is made of; each once.
     pub fn walk(&self, root: ExprId, visit: &mut dyn FnMut(ExprId, Expr)) {
+        // Most roots are a number or a variable.
+        if self[root].operands().next().is_none() {
+            return visit(root, self[root]);
+        }
         let mut seen = Seen::default();
         let mut open = vec![root];
         while let Some(id) = open.pop() {

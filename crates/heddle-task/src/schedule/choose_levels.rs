@@ -11,17 +11,20 @@
 use std::collections::BTreeSet;
 
 use crate::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
-use crate::schedule::latency::{Latency, total};
+use crate::schedule::latency::{Latency, total_with};
+use crate::schedule::memo::Memo;
 
 /// Chooses levels. What one unit must run stays on one unit.
 pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
     let bodies: Vec<Vec<Stmt>> = std::iter::once(program.body.clone())
         .chain(program.procedures.iter().map(|(_, p)| p.body.clone()))
         .collect();
-    let best = total(program, latency);
+    let memo = Memo::default();
+    let best = total_with(program, latency, &memo);
     let mut search = Search {
         program,
         latency,
+        memo,
         best,
         trials: MAX_TRIALS,
     };
@@ -41,6 +44,7 @@ const MAX_SPREAD: usize = 8;
 struct Search<'a> {
     program: &'a mut UProgram,
     latency: &'a dyn Latency,
+    memo: Memo,
     best: f64,
     trials: usize,
 }
@@ -59,7 +63,7 @@ impl Search<'_> {
             }
             let alone = self.schedule_on_unit(&own);
             let merged = [previous.as_slice(), &own].concat();
-            previous = if self.schedule_on_unit(&merged) {
+            previous = if !previous.is_empty() && self.schedule_on_unit(&merged) {
                 merged
             } else if alone {
                 own
@@ -93,10 +97,14 @@ impl Search<'_> {
     fn may_pay(&self, ops: &[OperatorId]) -> bool {
         let sync = self.latency.device().sync_ns;
         let longer = ops.iter().map(|&id| {
-            let time = |share| self.latency.operator(self.program, id, share);
+            let time = |share| self.time(id, share);
             time(Share::One(0)) - time(self.program.operators[id].share) - SAVED_SYNCS * sync
         });
         longer.sum::<f64>() < 0.0
+    }
+
+    fn time(&self, id: OperatorId, share: Share) -> f64 {
+        self.memo.time(self.program, self.latency, id, share)
     }
 
     /// Gives operators other units if the program is faster then; says whether it is.
@@ -115,7 +123,7 @@ impl Search<'_> {
             .map(|&id| self.program.operators[id].share)
             .collect();
         set(self.program, &|_| share);
-        let time = total(self.program, self.latency);
+        let time = total_with(self.program, self.latency, &self.memo);
         if time < self.best * (1.0 - 1e-6) {
             self.best = time;
             return true;
@@ -139,7 +147,7 @@ impl Search<'_> {
                 Stmt::Run(id) if matches!(self.program.operators[*id].share, Share::One(_)) => {
                     // What takes less time than to wait for it is best where it is.
                     let share = self.program.operators[*id].share;
-                    let time = self.latency.operator(self.program, *id, share);
+                    let time = self.time(*id, share);
                     if time > self.latency.device().sync_ns {
                         (1..units as u32).for_each(|unit| {
                             self.set_resource(&[*id], Share::One(unit));

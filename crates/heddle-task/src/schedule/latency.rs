@@ -3,7 +3,8 @@
 use crate::expr::ExprId;
 use crate::program::{OperatorId, Share, Stmt, Sync, UProgram, Units};
 use crate::schedule::device::{Device, estimate};
-use crate::schedule::place_syncs;
+use crate::schedule::memo::Memo;
+use crate::schedule::place_syncs::Placed;
 
 /// What the scheduler asks about time; the cost model of a [`Device`] answers from its figures, a profiler from runs.
 /// All times are in nanoseconds.
@@ -45,14 +46,19 @@ pub(super) const UNKNOWN_TRIP: f64 = 64.0;
 /// Each unit has a clock. Loops are walked twice: what the second iteration adds, each further one adds. Of the arms of a
 /// branch each is taken half the time.
 pub fn total(program: &UProgram, latency: &dyn Latency) -> f64 {
-    let mut placed = program.clone();
-    place_syncs(&mut placed, latency.device());
+    total_with(program, latency, &Memo::default())
+}
+
+/// The same with what is remembered of the program.
+pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo) -> f64 {
+    let placed = Placed::new(program, latency.device(), memo);
     let walk = Walk {
-        program: &placed,
+        program,
         latency,
+        memo,
     };
     let procedures = placed.procedures.iter();
-    let procedures = procedures.map(|(_, procedure)| UNKNOWN_TRIP * walk.time(&procedure.body));
+    let procedures = procedures.map(|(_, body)| UNKNOWN_TRIP * walk.time(body));
     walk.time(&placed.body) + procedures.sum::<f64>()
 }
 
@@ -65,6 +71,7 @@ pub(super) fn trips(program: &UProgram, trip: Option<ExprId>) -> f64 {
 struct Walk<'p> {
     program: &'p UProgram,
     latency: &'p dyn Latency,
+    memo: &'p Memo,
 }
 
 impl Walk<'_> {
@@ -79,7 +86,7 @@ impl Walk<'_> {
             match stmt {
                 Stmt::Run(id) => {
                     let share = self.program.operators[*id].share;
-                    let time = self.latency.operator(self.program, *id, share);
+                    let time = self.memo.time(self.program, self.latency, *id, share);
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
                         Share::Dealt(_) => clocks.iter_mut().for_each(|c| *c += time),

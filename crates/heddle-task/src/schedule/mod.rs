@@ -9,6 +9,7 @@ mod deal;
 mod device;
 mod latency;
 mod linear;
+mod memo;
 mod order_waves;
 mod place_syncs;
 mod plan_memory;

@@ -7,43 +7,49 @@
 //! head covers its back edge; procedures are walked until what is known where each begins covers all its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, OperatorId, Stmt, Sync, UProgram, Units};
+use crate::program::{Buffer, OperatorId, ProcedureId, Stmt, Sync, UProgram, Units};
 use crate::schedule::deal::Deal;
 use crate::schedule::device::Device;
+use crate::schedule::memo::{Coming, Memo};
 use crate::schedule::procedures::Known;
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram, device: &Device) {
-    let mut known = Known::new(program);
-    loop {
-        let mut walk = Walk {
-            program,
-            lanes: device.lanes > 1,
-            known: known.clone(),
-            state: State::default(),
-        };
-        let body = walk.block(&program.body);
-        let mut bodies = vec![];
-        for (id, procedure) in program.procedures.iter() {
-            let Some(start) = walk.known.starts.get(&id) else {
-                continue;
+    let placed = Placed::new(program, device, &Memo::default());
+    program.body = placed.body;
+    for (id, body) in placed.procedures {
+        program.procedures[id].body = body;
+    }
+}
+
+/// What a program's statements are with its synchronisations.
+pub(super) struct Placed {
+    pub(super) body: Vec<Stmt>,
+    /// Procedures that no call reaches are left out.
+    pub(super) procedures: Vec<(ProcedureId, Vec<Stmt>)>,
+}
+
+impl Placed {
+    pub(super) fn new(program: &UProgram, device: &Device, memo: &Memo) -> Self {
+        let mut known = Known::new(program);
+        loop {
+            let mut walk = Walk {
+                program,
+                memo,
+                lanes: device.lanes > 1,
+                known: known.clone(),
+                state: State::default(),
             };
-            walk.state = start.clone();
-            bodies.push((id, walk.block(&procedure.body)));
-            let end = walk.state.clone();
-            walk.known.ends.insert(id, end);
-        }
-        let next = walk.known.with_ends_of(&known);
-        if next == known {
-            program.body = body;
-            for (id, body) in bodies {
-                program.procedures[id].body = body;
+            let placed = walk.program();
+            let next = walk.known.with_ends_of(&known);
+            if next == known {
+                return placed;
             }
-            return;
+            known = next;
         }
-        known = next;
     }
 }
 
@@ -51,19 +57,12 @@ pub fn place_syncs(program: &mut UProgram, device: &Device) {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
     /// Which unit touched what; `None`: nobody can say.
-    deal: Option<Deal>,
+    deal: Option<Rc<Deal>>,
     write: bool,
     /// Units that know of it: what they do comes after it.
     known: BTreeSet<u32>,
     /// Whether lanes of the same unit may not know of it.
     lanes: bool,
-}
-
-/// An access that is about to happen.
-struct Coming {
-    buffer: Buffer,
-    deal: Option<Deal>,
-    write: bool,
 }
 
 /// What is known at a place.
@@ -78,12 +77,28 @@ pub(super) struct State {
 
 struct Walk<'p> {
     program: &'p UProgram,
+    memo: &'p Memo,
     lanes: bool,
     known: Known,
     state: State,
 }
 
 impl Walk<'_> {
+    fn program(&mut self) -> Placed {
+        let body = self.block(&self.program.body);
+        let mut procedures = vec![];
+        for (id, procedure) in self.program.procedures.iter() {
+            let Some(start) = self.known.starts.get(&id) else {
+                continue;
+            };
+            self.state = start.clone();
+            procedures.push((id, self.block(&procedure.body)));
+            let end = self.state.clone();
+            self.known.ends.insert(id, end);
+        }
+        Placed { body, procedures }
+    }
+
     fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
         let mut out = vec![];
         for (k, stmt) in stmts.iter().enumerate() {
@@ -94,7 +109,7 @@ impl Walk<'_> {
                         let sync = self.shared(sync, &coming, &stmts[k + 1..]);
                         self.sync(&mut out, sync);
                     }
-                    self.access(&mut out, coming);
+                    self.access(&mut out, &coming);
                     out.push(stmt.clone());
                 }
                 Stmt::Let(_, expr) => {
@@ -203,37 +218,19 @@ impl Walk<'_> {
         }
     }
 
-    fn operator(&self, id: OperatorId) -> Vec<Coming> {
-        let op = &self.program.operators[id];
-        if op.is_empty(&self.program.pool) {
-            return vec![];
-        }
-        let store = op.body.store();
-        let coming = |buffer, offset, write| Coming {
-            buffer,
-            deal: Deal::of(self.program, op, offset),
-            write,
-        };
-        let reads = self.program.loads_of(&op.body.exprs()).into_iter();
-        let reads = reads.map(|(buffer, offset)| coming(buffer, offset, false));
-        reads
-            .chain([coming(store.buffer, store.offset, true)])
-            .collect()
+    fn operator(&self, id: OperatorId) -> Rc<[Coming]> {
+        self.memo.operator(self.program, id)
     }
 
     fn every_unit_reads(&mut self, out: &mut Vec<Stmt>, exprs: &[ExprId]) {
-        let reads = self.program.loads_of(exprs).into_iter();
-        let reads = reads.map(|(buffer, _)| Coming {
-            buffer,
-            deal: None,
-            write: false,
-        });
-        self.access(out, reads.collect());
+        let reads = |&expr: &ExprId| self.memo.every_unit_reads(self.program, expr).to_vec();
+        let coming: Vec<_> = exprs.iter().flat_map(reads).collect();
+        self.access(out, &coming);
     }
 
     /// Adds a synchronisation if these accesses need one, then notes them.
-    fn access(&mut self, out: &mut Vec<Stmt>, coming: Vec<Coming>) {
-        if let Some(sync) = self.needed(&coming) {
+    fn access(&mut self, out: &mut Vec<Stmt>, coming: &[Coming]) {
+        if let Some(sync) = self.needed(coming) {
             self.sync(out, sync);
         }
         for Coming {
@@ -243,12 +240,12 @@ impl Walk<'_> {
         } in coming
         {
             let pending = Pending {
-                deal,
-                write,
+                deal: deal.clone(),
+                write: *write,
                 known: BTreeSet::new(),
                 lanes: self.lanes,
             };
-            add(self.state.buffers.entry(buffer).or_default(), pending);
+            add(self.state.buffers.entry(*buffer).or_default(), pending);
         }
     }
 
@@ -258,7 +255,7 @@ impl Walk<'_> {
         let Sync::Wait { mut from, mut to } = sync else {
             return sync;
         };
-        let mut between: Vec<Coming> = vec![];
+        let mut between: Vec<Rc<[Coming]>> = vec![];
         let crosses = |a: &Coming, b: &Coming| {
             let same = a.deal.is_some() && a.deal == b.deal;
             a.buffer == b.buffer && (a.write || b.write) && !same
@@ -266,9 +263,8 @@ impl Walk<'_> {
         for stmt in rest.iter().take(LOOK_AHEAD) {
             let Stmt::Run(id) = stmt else { break };
             let next = self.operator(*id);
-            let depends = next
-                .iter()
-                .any(|a| coming.iter().chain(&between).any(|b| crosses(a, b)));
+            let before = || coming.iter().chain(between.iter().flat_map(|c| c.iter()));
+            let depends = next.iter().any(|a| before().any(|b| crosses(a, b)));
             if !depends
                 && let Some(Sync::Wait {
                     from: other_from,
@@ -278,23 +274,21 @@ impl Walk<'_> {
                 from = if from == other_from { from } else { Units::All };
                 to = if to == other_to { to } else { Units::All };
             }
-            between.extend(next);
+            between.push(next);
         }
         Sync::Wait { from, to }
     }
 
     /// The weakest synchronisation that lets these accesses happen.
     fn needed(&self, coming: &[Coming]) -> Option<Sync> {
-        let nothing = vec![];
-        let pairs = coming.iter().flat_map(|new| {
-            let olds = self.state.buffers.get(&new.buffer).unwrap_or(&nothing);
-            olds.iter().map(move |old| (old, new))
-        });
-        let pairs: Vec<_> = pairs.filter(|(old, new)| old.write || new.write).collect();
         let (mut crossing, mut local) = (vec![], false);
-        for (old, new) in pairs {
-            match new.deal {
-                Some(Deal::One(unit)) if old.known.contains(&unit) => {}
+        let pairs = coming.iter().flat_map(|new| {
+            let olds = self.state.buffers.get(&new.buffer).into_iter().flatten();
+            olds.map(move |old| (old, new))
+        });
+        for (old, new) in pairs.filter(|(old, new)| old.write || new.write) {
+            match new.deal.as_deref() {
+                Some(Deal::One(unit)) if old.known.contains(unit) => {}
                 _ if old.deal.is_some() && old.deal == new.deal => local |= old.lanes,
                 _ => crossing.push((old, new)),
             }
@@ -304,10 +298,7 @@ impl Walk<'_> {
         }
         // Whoever knows of all that crosses can tell the others.
         let mut tellers = crossing.iter().map(|(old, _)| {
-            let own = match old.deal {
-                Some(Deal::One(unit)) => Some(unit),
-                _ => None,
-            };
+            let own = one_unit(&old.deal);
             old.known
                 .iter()
                 .copied()
@@ -317,10 +308,7 @@ impl Walk<'_> {
         let first = tellers.next().unwrap_or_default();
         let common = tellers.fold(first, |a, b| &a & &b);
         let from = common.first().map_or(Units::All, |&unit| Units::One(unit));
-        let mut listeners = crossing.iter().map(|(_, new)| match new.deal {
-            Some(Deal::One(unit)) => Some(unit),
-            _ => None,
-        });
+        let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.deal));
         let one = listeners.next().flatten();
         let to = match one {
             Some(unit) if listeners.all(|u| u == one) => Units::One(unit),
@@ -352,7 +340,7 @@ impl Pending {
         }
         let told = match from {
             Units::All => true,
-            Units::One(unit) => self.deal == Some(Deal::One(unit)) || self.known.contains(&unit),
+            Units::One(unit) => one_unit(&self.deal) == Some(unit) || self.known.contains(&unit),
         };
         match to {
             Units::All => !told,
@@ -363,6 +351,14 @@ impl Pending {
                 true
             }
         }
+    }
+}
+
+/// The unit that touches it all, if one does.
+fn one_unit(deal: &Option<Rc<Deal>>) -> Option<u32> {
+    match deal.as_deref() {
+        Some(Deal::One(unit)) => Some(*unit),
+        _ => None,
     }
 }
 
@@ -421,7 +417,7 @@ impl State {
     /// Adds accesses to a frame that is gone: what lies there next is something else.
     pub(super) fn leave(&mut self, pending: &[Pending]) {
         for p in pending {
-            let deal = p.deal.clone().filter(|d| matches!(d, Deal::One(_)));
+            let deal = p.deal.clone().filter(|d| matches!(**d, Deal::One(_)));
             add(&mut self.gone, Pending { deal, ..p.clone() });
         }
     }
