@@ -6,11 +6,18 @@ use heddle_task::UProgram;
 use heddle_task::program::OperatorId;
 
 use crate::dialect::Dialect;
+use crate::functions::Functions;
 use crate::operator::Arguments;
 use crate::text::Text;
 
 /// The operator's arguments as a structure, and the task that takes them from there.
-pub fn task(text: &mut Text, program: &UProgram, dialect: &Dialect, id: OperatorId) {
+pub fn task(
+    text: &mut Text,
+    program: &UProgram,
+    dialect: &Dialect,
+    functions: &Functions,
+    id: OperatorId,
+) {
     let op = &program.operators[id];
     let args = Arguments::of(program, op);
     let types = args.types(program, dialect, op.body.store().buffer);
@@ -24,7 +31,7 @@ pub fn task(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operator
         "static int32_t op{k}_task(const heddle_env *env, int32_t worker, int32_t workers) {{"
     ));
     text.line(format!("const op{k}_arguments *a = env->arguments;"));
-    text.line(format!("op{k}({});", args.call_with("a->")));
+    text.line(functions.call(id, "a->"));
     text.line("return heddle_poll(env);");
     text.line("}");
 }

@@ -10,6 +10,7 @@ mod chain;
 mod contract;
 mod dialect;
 mod fold;
+mod functions;
 mod host;
 mod map;
 mod nest;

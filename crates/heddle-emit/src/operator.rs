@@ -1,4 +1,4 @@
-//! Writes uOperators: a function each, which runs one unit's share.
+//! Writes uOperators: functions that run one unit's share.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use heddle_task::{Expr, ExprId};
 
 use crate::dialect::Dialect;
 use crate::scalar::{Scalars, bare, name, stored};
-use crate::text::{Text, plain};
+use crate::text::Text;
 
 /// The arguments of an operator's function besides the environment.
 pub struct Arguments {
@@ -47,19 +47,7 @@ impl Arguments {
         args
     }
 
-    /// What a call passes.
-    pub fn call(&self) -> String {
-        self.call_with("")
-    }
-
-    /// What a call passes, when buffers and variables have this before their names.
-    pub fn call_with(&self, prefix: &str) -> String {
-        let fixed = ["env", "worker", "workers"].map(str::to_string);
-        let own = self.names().into_iter().map(|n| format!("{prefix}{n}"));
-        fixed.into_iter().chain(own).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The names of the buffers and variables, in the order of a call.
+    /// The names of the buffers and variables, in order.
     pub fn names(&self) -> Vec<String> {
         let buffers = self.buffers.iter().map(|b| format!("b{}", b.index()));
         buffers
@@ -79,49 +67,48 @@ impl Arguments {
         buffers.chain(locals).collect()
     }
 
-    fn declare(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> String {
+    fn parameters(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> Vec<Parameter> {
         let written = [Some(body.store().buffer), body.own()];
-        let fixed = ["const heddle_env *env", "int32_t worker", "int32_t workers"];
         let buffers = self.buffers.iter().map(|&b| {
             let ty = dialect.stored(program.buffers[b].dtype);
-            let qualifier = if written.contains(&Some(b)) {
-                ""
-            } else {
-                "const "
+            let qualifier = match written.contains(&Some(b)) {
+                true => "",
+                false => "const ",
             };
-            format!("{qualifier}{ty} *{} b{}", dialect.restrict, b.index())
+            Parameter {
+                ty: format!("{qualifier}{ty} *{}", dialect.restrict),
+                name: format!("b{}", b.index()),
+            }
         });
-        let locals = self.locals.iter().map(|&l| {
-            format!(
-                "const {} {}",
-                (dialect.type_name)(program.locals[l].dtype),
-                name(l)
-            )
+        let locals = self.locals.iter().map(|&l| Parameter {
+            ty: format!("const {}", (dialect.type_name)(program.locals[l].dtype)),
+            name: name(l),
         });
-        fixed
-            .map(str::to_string)
-            .into_iter()
-            .chain(buffers)
-            .chain(locals)
-            .collect::<Vec<_>>()
-            .join(", ")
+        buffers.chain(locals).collect()
     }
 }
 
-/// Writes an operator's function.
-pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: OperatorId) {
+/// A parameter of an operator's function besides the environment.
+pub struct Parameter {
+    pub ty: String,
+    pub name: String,
+}
+
+/// An operator's function, and its parameters.
+pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> (Vec<Parameter>, String) {
     let op = &program.operators[id];
-    let args = Arguments::of(program, op);
-    text.line(format!("/* {} */", plain(&op.name)));
-    let declared = args.declare(program, dialect, &op.body);
+    let parameters = Arguments::of(program, op).parameters(program, dialect, &op.body);
+    let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
+    let own: String = own.collect();
+    let mut text = Text::default();
     text.line(format!(
-        "{} op{}({declared}) {{",
+        "{} op{}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{",
         dialect.function,
         id.index()
     ));
     text.line("(void)env, (void)worker, (void)workers;");
     let mut w = Writer {
-        text,
+        text: &mut text,
         program,
         dialect,
         op,
@@ -131,6 +118,7 @@ pub fn write(text: &mut Text, program: &UProgram, dialect: &Dialect, id: Operato
     w.share();
     w.body();
     w.text.line("}");
+    (parameters, text.finish())
 }
 
 /// Writes one operator.

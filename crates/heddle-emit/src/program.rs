@@ -8,8 +8,8 @@ use heddle_task::{ExprId, UProgram};
 use crate::calls::Calls;
 use crate::contract;
 use crate::dialect::Dialect;
+use crate::functions::Functions;
 use crate::host;
-use crate::operator::{self, Arguments};
 use crate::scalar::{Scalars, bare, name};
 use crate::text::{Text, plain};
 
@@ -48,6 +48,7 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
         program,
         dialect,
         calls: Calls::new(program),
+        functions: Functions::new(program, dialect),
         control,
         text: Text::default(),
         sites: program
@@ -75,11 +76,11 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
         program.sizes.len()
     ));
     contract::write_kernels(&mut w.text, program, dialect);
-    for id in program.running() {
-        w.text.line("");
-        operator::write(&mut w.text, program, dialect, id);
-        if control == Control::Host {
-            host::task(&mut w.text, program, dialect, id);
+    w.functions.write(&mut w.text);
+    if control == Control::Host {
+        for id in program.running() {
+            w.text.line("");
+            host::task(&mut w.text, program, dialect, &w.functions, id);
         }
     }
     w.text.line("");
@@ -99,6 +100,7 @@ pub(crate) struct Writer<'p> {
     pub(crate) dialect: &'p Dialect,
     control: Control,
     pub(crate) calls: Calls,
+    functions: Functions,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
     /// Names of parts of expressions so far.
@@ -297,9 +299,7 @@ impl Writer<'_> {
                     host::dispatch(&mut self.text, self.program, *id);
                 }
                 Stmt::Run(id) => {
-                    let args = Arguments::of(self.program, &self.program.operators[*id]);
-                    self.text
-                        .line(format!("op{}({});", id.index(), args.call()));
+                    self.text.line(self.functions.call(*id, ""));
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.site(&self.program.locals[*local].name);

@@ -22,6 +22,11 @@ impl Text {
         }
     }
 
+    /// Lines that were written elsewhere, at the depth they have there.
+    pub fn append(&mut self, lines: &str) {
+        self.out.push_str(lines);
+    }
+
     /// All of it.
     pub fn finish(self) -> String {
         self.out

@@ -37,6 +37,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "convolutions",
         include_str!("../programs/convolutions.heddle"),
     ),
+    ("layers", include_str!("../programs/layers.heddle")),
     ("loops", include_str!("../programs/loops.heddle")),
     ("branches", include_str!("../programs/branches.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),

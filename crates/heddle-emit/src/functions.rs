@@ -1,0 +1,144 @@
+//! The functions of operators. Operators that are alike share one: their text is the same but for the names of buffers and
+//! variables, which are arguments. The layers of a deep network and the steps of an unrolled loop are such operators, and
+//! the C compiler's time is in their number.
+
+use std::collections::{BTreeMap, HashMap};
+
+use heddle_ir::Entity;
+use heddle_task::UProgram;
+use heddle_task::program::OperatorId;
+
+use crate::dialect::Dialect;
+use crate::operator::{self, Parameter};
+use crate::text::{Text, plain};
+
+/// The functions of a program's operators.
+pub struct Functions {
+    functions: Vec<Function>,
+    /// Which function runs an operator, and with what.
+    calls: BTreeMap<OperatorId, Call>,
+}
+
+struct Function {
+    /// The operator whose number and names it has.
+    id: OperatorId,
+    text: String,
+    /// The parameters by their places among all names in the order of the text.
+    places: Vec<usize>,
+    /// The model's nodes.
+    nodes: Vec<String>,
+}
+
+struct Call {
+    function: usize,
+    args: Vec<String>,
+}
+
+/// So many nodes are named where a function begins.
+const MAX_NODES: usize = 4;
+
+impl Functions {
+    /// Writes the function of each operator that runs.
+    pub fn new(program: &UProgram, dialect: &Dialect) -> Self {
+        let mut all = Self {
+            functions: vec![],
+            calls: BTreeMap::new(),
+        };
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for id in program.running() {
+            let (parameters, text) = operator::function(program, dialect, id);
+            let (key, places) = nameless(&text, &parameters);
+            let function = *known.entry(key).or_insert_with(|| {
+                all.functions.push(Function {
+                    id,
+                    text,
+                    places: places.clone(),
+                    nodes: vec![],
+                });
+                all.functions.len() - 1
+            });
+            let shared = &mut all.functions[function];
+            let node = &program.operators[id].name;
+            if !shared.nodes.contains(node) {
+                shared.nodes.push(node.clone());
+            }
+            let own = |place: &usize| {
+                let k = places.iter().position(|p| p == place);
+                k.map_or(String::new(), |k| parameters[k].name.clone())
+            };
+            let args = shared.places.iter().map(own).collect();
+            all.calls.insert(id, Call { function, args });
+        }
+        all
+    }
+
+    /// Writes them all.
+    pub fn write(&self, text: &mut Text) {
+        for function in &self.functions {
+            text.line("");
+            let named = function.nodes.iter().take(MAX_NODES).map(|n| plain(n));
+            let mut nodes = named.collect::<Vec<_>>().join(", ");
+            if function.nodes.len() > MAX_NODES {
+                nodes += &format!(" and {} more", function.nodes.len() - MAX_NODES);
+            }
+            text.line(format!("/* {nodes} */"));
+            text.append(&function.text);
+        }
+    }
+
+    /// A call that runs this unit's share of an operator. Arguments have this before their names.
+    pub fn call(&self, id: OperatorId, prefix: &str) -> String {
+        let call = &self.calls[&id];
+        let function = self.functions[call.function].id.index();
+        let args = call.args.iter().map(|name| format!(", {prefix}{name}"));
+        let args: String = args.collect();
+        format!("op{function}(env, worker, workers{args});")
+    }
+}
+
+/// The text without what operators that are alike differ in: the function's own name, and those of buffers and variables, which become
+/// their places in the order in which the text first has them. Also the place of each parameter.
+fn nameless(text: &str, parameters: &[Parameter]) -> (String, Vec<usize>) {
+    let body = text.split_once('\n').map_or("", |(_, body)| body);
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut key = String::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(c) = rest.chars().next() {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let end = match word(c) {
+            true => rest.find(|c| !word(c)).unwrap_or(rest.len()),
+            false => c.len_utf8(),
+        };
+        let (token, after) = rest.split_at(end);
+        match is_name(token) {
+            true => {
+                let next = names.len();
+                let place = *names.entry(token).or_insert(next);
+                key += &format!("{}#{place}", &token[..1]);
+            }
+            false => key += token,
+        }
+        rest = after;
+    }
+    let places = parameters.iter().map(|p| {
+        let next = names.len();
+        *names.entry(&p.name).or_insert(next)
+    });
+    let places: Vec<usize> = places.collect();
+    let mut types: Vec<_> = places
+        .iter()
+        .zip(parameters)
+        .map(|(k, p)| (k, &p.ty))
+        .collect();
+    types.sort();
+    types
+        .iter()
+        .for_each(|(k, ty)| key += &format!("\n{k} {ty}"));
+    (key, places)
+}
+
+/// Whether a word of the text names a buffer or variable.
+fn is_name(word: &str) -> bool {
+    let number = word.strip_prefix(['b', 'v']);
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
