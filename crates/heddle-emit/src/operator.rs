@@ -185,7 +185,15 @@ impl Writer<'_> {
         match self.op.share {
             Share::Dealt(split) => {
                 let (count, grain) = (self.size(split.period), split.grain);
-                for (bound, unit) in [("from", "worker"), ("to", "worker + 1")] {
+                let mut unit = "worker";
+                if split.first != 0 {
+                    unit = "turn";
+                    self.text.line(format!(
+                        "const int32_t turn = (worker + workers - {} % workers) % workers;",
+                        split.first
+                    ));
+                }
+                for (bound, unit) in [("from", unit.into()), ("to", format!("{unit} + 1"))] {
                     self.text.line(format!(
                         "const int64_t {bound} = heddle_share({}, {grain}, {unit}, workers);",
                         bare(&count)

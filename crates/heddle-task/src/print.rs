@@ -17,7 +17,8 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Body, BufferKind, Local, LocalKind, Operator, Share, Stmt, Sync, UProgram, Units,
+    Body, BufferKind, Candidate, Local, LocalKind, Operator, OperatorId, Share, Stmt, Sync,
+    UProgram, Units,
 };
 use crate::schedule::{Device, total};
 
@@ -35,8 +36,8 @@ pub fn print(program: &UProgram, device: &Device) -> String {
     p.line(0, "");
     p.buffers();
     p.line(0, "");
-    for (id, op) in program.operators.iter() {
-        p.operator(id.index(), op, device);
+    for id in program.running() {
+        p.operator(id, &program.operators[id], device);
     }
     p.line(0, "");
     p.block(&program.body, 0);
@@ -81,7 +82,7 @@ impl Printer<'_> {
         }
     }
 
-    fn operator(&mut self, id: usize, op: &Operator, device: &Device) {
+    fn operator(&mut self, id: OperatorId, op: &Operator, device: &Device) {
         let kind = match &op.body {
             Body::Map { .. } => "map",
             Body::Fold { .. } => "reduce",
@@ -92,11 +93,29 @@ impl Printer<'_> {
             Body::Call { routine, .. } => routine.name(),
             Body::Chain(_) => "chain",
         };
-        let mut text = format!("{:<5} {kind} [{}]", format!("op{id}"), self.axes(&op.axes));
+        let name = format!("op{}", id.index());
+        let mut text = format!("{name:<5} {kind} [{}]", self.axes(&op.axes));
         if !op.body.axes().is_empty() {
             let _ = write!(text, " over [{}]", self.axes(op.body.axes()));
         }
-        let share = match op.share {
+        let share = self.share(op, op.share);
+        let candidates = self.program.candidates.get(&id).map_or(&[][..], |c| c);
+        let is_chosen = |c: &&Candidate| c.share == op.share.from_unit(0);
+        let time = match candidates.iter().find(is_chosen) {
+            Some(chosen) => cost(chosen),
+            None => micros(device.time(self.program, op, op.share)),
+        };
+        self.line(0, &format!("{text}  {share}  {time}  {}", op.name));
+        self.body(&op.body);
+        for other in candidates.iter().filter(|c| !is_chosen(c)) {
+            let share = self.share(op, other.share);
+            self.line(3, &format!("or {share}  {}", cost(other)));
+        }
+    }
+
+    /// Which units run an operator.
+    fn share(&self, op: &Operator, share: Share) -> String {
+        match share {
             Share::One(unit) => format!("on unit {unit}"),
             Share::Dealt(split) => {
                 let (axis, size) = op.axes[split.axis];
@@ -107,12 +126,12 @@ impl Printer<'_> {
                 if split.grain != 1 {
                     let _ = write!(share, ", grain {}", split.grain);
                 }
+                if split.first != 0 {
+                    let _ = write!(share, ", from unit {}", split.first);
+                }
                 share
             }
-        };
-        let time = micros(device.time(self.program, op, op.share));
-        self.line(0, &format!("{text}  {share}  {time}  {}", op.name));
-        self.body(&op.body);
+        }
     }
 
     fn body(&mut self, body: &Body) {
@@ -345,6 +364,12 @@ fn number(dtype: heddle_ir::DType, bits: u64) -> String {
         Bool => format!("{}", bits != 0),
         _ => format!("{bits}"),
     }
+}
+
+/// Time, tasks, and their product.
+fn cost(candidate: &Candidate) -> String {
+    let (time, work) = (micros(candidate.time), micros(candidate.work()));
+    format!("{time} x {} = {work}", candidate.tasks)
 }
 
 fn micros(ns: f64) -> String {

@@ -72,6 +72,8 @@ pub struct UProgram {
     pub outputs: Vec<Port>,
     /// What is executed.
     pub body: Vec<Stmt>,
+    /// The ways to run contractions that the scheduler chose from, with what they take.
+    pub candidates: BTreeMap<OperatorId, Vec<Candidate>>,
 }
 
 /// Statements that are called. Its buffers and variables are its own: no other procedure names them but those that
@@ -230,6 +232,35 @@ pub enum Share {
     Dealt(Split),
 }
 
+impl Share {
+    /// The same share, beginning with another unit.
+    #[must_use]
+    pub fn from_unit(self, first: u32) -> Self {
+        match self {
+            Share::One(_) => Share::One(first),
+            Share::Dealt(split) => Share::Dealt(Split { first, ..split }),
+        }
+    }
+}
+
+/// A way to run an operator (Rammer §3.3: an rKernel).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// How it is dealt out; it begins with unit 0.
+    pub share: Share,
+    /// How many units have a uTask.
+    pub tasks: usize,
+    /// How long the longest uTask takes, in nanoseconds.
+    pub time: f64,
+}
+
+impl Candidate {
+    /// Time × tasks, in nanoseconds: what the units have to do together. The most efficient candidate has the least.
+    pub fn work(&self) -> f64 {
+        self.time * self.tasks as f64
+    }
+}
+
 /// How an axis is dealt out. It consists of blocks of `period` places, which are all dealt out alike: what lies at a place of a
 /// block is run by the unit that `heddle_share` says, in contiguous shares that are multiples of `grain` (but for the last).
 ///
@@ -242,6 +273,21 @@ pub struct Split {
     pub period: ExprId,
     /// Of what shares are multiples; at least 1.
     pub grain: i64,
+    /// Which unit runs the first share, modulo how many there are; the others follow. Operators with fewer shares than there
+    /// are units leave units to others that begin elsewhere.
+    pub first: u32,
+}
+
+impl Split {
+    /// An axis that is dealt out whole, place by place, beginning with unit 0.
+    pub fn whole(axis: usize, period: ExprId) -> Self {
+        Self {
+            axis,
+            period,
+            grain: 1,
+            first: 0,
+        }
+    }
 }
 
 /// What a point of an iteration space does.

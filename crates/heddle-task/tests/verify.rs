@@ -163,29 +163,36 @@ fn replace(stmts: &mut Vec<Stmt>, n: &mut usize, by: Option<Sync>) -> bool {
 
 #[test]
 fn an_operator_on_other_units_is_noticed() {
-    // Each operator in turn is run by another unit, or dealt out in other grains; who touches its memory does not know.
+    // Each operator in turn is run by another unit, or dealt out in other grains, or from another unit on; who touches its memory does not know.
     for (name, text) in PROGRAMS.iter().filter(|p| p.0 != "order") {
         let mut program = lowered(text);
         schedule(&mut program, &Device::cpu(2));
-        let mut noticed = 0;
         let ids: Vec<OperatorId> = program.running().into_iter().collect();
-        for &id in &ids {
-            let mut broken = program.clone();
-            let share = &mut broken.operators[id].share;
-            *share = match *share {
-                Share::One(unit) => Share::One(unit + 1),
-                Share::Dealt(split) => Share::Dealt(Split {
-                    grain: split.grain * 3,
-                    ..split
-                }),
-            };
-            noticed += verify_schedule(&broken, &Device::cpu(2)).is_err() as usize;
+        let grains = |split: Split| Split {
+            grain: split.grain * 3,
+            ..split
+        };
+        let turned = |split: Split| Split {
+            first: split.first + 1,
+            ..split
+        };
+        for other in [grains as fn(Split) -> Split, turned] {
+            let mut noticed = 0;
+            for &id in &ids {
+                let mut broken = program.clone();
+                let share = &mut broken.operators[id].share;
+                *share = match *share {
+                    Share::One(unit) => Share::One(unit + 1),
+                    Share::Dealt(split) => Share::Dealt(other(split)),
+                };
+                noticed += verify_schedule(&broken, &Device::cpu(2)).is_err() as usize;
+            }
+            assert!(
+                noticed * 4 > ids.len(),
+                "{name}: {noticed} of {}",
+                ids.len()
+            );
         }
-        assert!(
-            noticed * 4 > ids.len(),
-            "{name}: {noticed} of {}",
-            ids.len()
-        );
     }
 }
 
@@ -195,11 +202,7 @@ fn an_operator_that_is_not_dealt_out_whole_is_noticed() {
     place_syncs(&mut program, &Device::cpu(2));
     let id = program.operators.keys().next().expect("an operator");
     let seven = program.pool.int(7);
-    program.operators[id].share = Share::Dealt(Split {
-        axis: 0,
-        period: seven,
-        grain: 1,
-    });
+    program.operators[id].share = Share::Dealt(Split::whole(0, seven));
     let error = verify_schedule(&program, &Device::cpu(2)).expect_err("256 is no multiple of 7");
     assert!(error.to_string().contains("not dealt out whole"), "{error}");
 }

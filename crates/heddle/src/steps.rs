@@ -44,6 +44,10 @@ const SCHEDULING: &[Step] = &[
         about: "order straight-line code so that independent parts share their synchronisations",
     },
     Step {
+        name: "choose_kernels",
+        about: "choose between kernels that are fastest alone and those that leave workers to others",
+    },
+    Step {
         name: "choose_levels",
         about: "leave to one worker what would take longer to share",
     },

@@ -32,6 +32,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "contractions",
         include_str!("../programs/contractions.heddle"),
     ),
+    ("kernels", include_str!("../programs/kernels.heddle")),
     ("matrices", include_str!("../programs/matrices.heddle")),
     (
         "convolutions",

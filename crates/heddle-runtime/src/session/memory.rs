@@ -153,10 +153,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Fills what the program must not rely on with bytes that make no sense: NaN as floats, -1 as integers.
-    pub(super) fn poison(&mut self) {
-        self.scratch.fill(0xff);
-        self.outputs.iter_mut().for_each(|b| b.fill(0xff));
+    /// Fills what the program must not rely on.
+    pub(super) fn fill(&mut self, byte: u8) {
+        self.scratch.fill(byte);
+        self.outputs.iter_mut().for_each(|b| b.fill(byte));
     }
 
     /// Checks what the program wrote about its outputs.

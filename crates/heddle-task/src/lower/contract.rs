@@ -339,11 +339,7 @@ impl Lowerer<'_> {
             && op.axes.iter().all(single)
         {
             let period = op.axes[axis].1;
-            op.share = Share::Dealt(Split {
-                axis,
-                period,
-                grain: 1,
-            });
+            op.share = Share::Dealt(Split::whole(axis, period));
         }
     }
 

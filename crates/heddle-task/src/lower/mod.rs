@@ -324,11 +324,7 @@ impl Lowerer<'_> {
 
     fn run(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
         let share = axes.first().map_or(Share::One(0), |&(_, period)| {
-            Share::Dealt(Split {
-                axis: 0,
-                period,
-                grain: 1,
-            })
+            Share::Dealt(Split::whole(0, period))
         });
         let op = Operator {
             axes,

@@ -163,20 +163,15 @@ impl Graph {
         let op = program.operators[id].clone();
         let axes = op.axes.iter().enumerate();
         let mut candidates: Vec<_> = axes
-            .map(|(axis, &(_, period))| Split {
-                axis,
-                period,
-                grain: 1,
-            })
+            .map(|(axis, &(_, period))| Split::whole(axis, period))
             .collect();
         if let Body::Contract(c) = &op.body
             && let Some(axis) = op.axes.iter().position(|a| a.0 == c.columns)
         {
             // Whole panels: what two units share of one, both compute.
             candidates.push(Split {
-                axis,
-                period: op.axes[axis].1,
                 grain: panel_width(c.dtype),
+                ..Split::whole(axis, op.axes[axis].1)
             });
         }
         for ((_, own), others) in self.nodes[&id].iter().zip(deals) {
@@ -227,7 +222,7 @@ impl Graph {
 }
 
 /// Calls `see` with each statement of the program and its procedures, and how often it runs.
-fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
+pub(super) fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
     visit(program, &program.body, 1.0, see);
     for (_, procedure) in program.procedures.iter() {
         visit(program, &procedure.body, UNKNOWN_TRIP, see);

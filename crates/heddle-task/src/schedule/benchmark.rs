@@ -3,53 +3,12 @@
 use heddle_ir::op::CompareOp;
 use heddle_ir::{Arena, DType};
 
-use crate::program::{
-    BufferKind, Local, LocalData, LocalKind, OperatorId, Share, Size, Split, Stmt, Sync, UProgram,
-};
-use crate::schedule::{Device, align_splits};
-
-/// At most so many operators are measured, those that take longest by the cost model.
-const MAX_OPERATORS: usize = 96;
-
-/// Ways in which the operators of a program may be shared: as they are, as the cost model would, by each axis, and not at
-/// all. Operators that one unit must run, and those without an effect on the whole, are left out.
-pub fn choices(program: &mut UProgram, device: &Device) -> Vec<(OperatorId, Share)> {
-    let mut aligned = program.clone();
-    align_splits(&mut aligned, device);
-    // Sizes of blocks are expressions that were not there before.
-    program.pool.clone_from(&aligned.pool);
-    let mut ops: Vec<_> = program.operators.iter().collect();
-    ops.retain(|(_, op)| matches!(op.share, Share::Dealt(_)) && !op.is_empty(&program.pool));
-    ops.sort_by(|a, b| {
-        let time = |op| device.time(program, op, Share::One(0));
-        time(b.1).total_cmp(&time(a.1)).then(a.0.cmp(&b.0))
-    });
-    ops.truncate(MAX_OPERATORS);
-    let mut choices = vec![];
-    for (id, op) in ops {
-        let whole = op.axes.iter().enumerate().map(|(axis, &(_, period))| {
-            Share::Dealt(Split {
-                axis,
-                period,
-                grain: 1,
-            })
-        });
-        let mut shares = vec![Share::One(0), op.share, aligned.operators[id].share];
-        shares.extend(whole);
-        let mut distinct: Vec<Share> = vec![];
-        for share in shares {
-            if !distinct.contains(&share) {
-                distinct.push(share);
-            }
-        }
-        choices.extend(distinct.into_iter().map(|share| (id, share)));
-    }
-    choices
-}
+use crate::program::{BufferKind, Local, LocalData, LocalKind, Size, Stmt, Sync, UProgram};
+use crate::schedule::Choice;
 
 /// A program that repeats one of the choices, or behind the last of them a synchronisation of all units. A launch gives it
 /// the sizes of the program that is measured, then which choice, then how often. Memory holds whatever it holds.
-pub fn benchmark(program: &UProgram, choices: &[(OperatorId, Share)]) -> UProgram {
+pub fn benchmark(program: &UProgram, choices: &[Choice]) -> UProgram {
     let mut bench = UProgram {
         pool: program.pool.clone(),
         buffers: program.buffers.clone(),
@@ -59,8 +18,8 @@ pub fn benchmark(program: &UProgram, choices: &[(OperatorId, Share)]) -> UProgra
         ..UProgram::default()
     };
     let used = |b| {
-        choices.iter().any(|&(id, _)| {
-            let body = &program.operators[id].body;
+        choices.iter().any(|choice| {
+            let body = &program.operators[choice.op].body;
             let loads = body.exprs().into_iter().any(|e| {
                 let mut reads = false;
                 let see = &mut |_, e| reads |= matches!(e, crate::Expr::Load(x, _) if x == b);
@@ -103,9 +62,9 @@ pub fn benchmark(program: &UProgram, choices: &[(OperatorId, Share)]) -> UProgra
             otherwise: vec![],
         });
     };
-    for (k, &(id, share)) in choices.iter().enumerate() {
-        let mut op = program.operators[id].clone();
-        op.share = share;
+    for (k, choice) in choices.iter().enumerate() {
+        let mut op = program.operators[choice.op].clone();
+        op.share = choice.share;
         let id = bench.operators.push(op);
         repeated(&mut bench, k, Stmt::Run(id));
     }

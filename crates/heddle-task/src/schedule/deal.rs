@@ -18,6 +18,8 @@ pub enum Deal {
         count: Monomial,
         /// Of what shares are multiples.
         grain: i64,
+        /// Which unit has the first share.
+        first: u32,
     },
 }
 
@@ -42,6 +44,7 @@ impl Deal {
             inner,
             count,
             grain,
+            first,
         } = self
         else {
             return None;
@@ -74,6 +77,7 @@ impl Deal {
             axis,
             period,
             grain: grain.checked_mul(each)?,
+            first: *first,
         };
         (places(program, op, offset, split).as_ref() == Some(self)).then_some(split)
     }
@@ -129,11 +133,13 @@ fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Op
             inner,
             count,
             grain: 1,
+            first: split.first,
         },
         _ => Deal::Places {
             inner,
             count,
             grain: split.grain,
+            first: split.first,
         },
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::expr::ExprId;
 use crate::program::{OperatorId, Share, Stmt, Sync, UProgram, Units};
+use crate::schedule::candidates::loads;
 use crate::schedule::device::{Device, estimate};
 use crate::schedule::memo::Memo;
 use crate::schedule::place_syncs::Placed;
@@ -89,7 +90,11 @@ impl Walk<'_> {
                     let time = self.memo.time(self.program, self.latency, *id, share);
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
-                        Share::Dealt(_) => clocks.iter_mut().for_each(|c| *c += time),
+                        Share::Dealt(_) => {
+                            let loads = loads(self.program, share, clocks.len());
+                            let both = clocks.iter_mut().zip(loads);
+                            both.for_each(|(clock, load)| *clock += load * time);
+                        }
                     }
                 }
                 Stmt::Sync(sync) => self.sync(*sync, clocks),

@@ -4,6 +4,9 @@
 
 mod align_splits;
 mod benchmark;
+mod candidates;
+mod choices;
+mod choose_kernels;
 mod choose_levels;
 mod deal;
 mod device;
@@ -18,7 +21,10 @@ mod spans;
 mod sync_everywhere;
 
 pub use align_splits::align_splits;
-pub use benchmark::{benchmark, choices};
+pub use benchmark::benchmark;
+pub use candidates::candidates;
+pub use choices::{Choice, Choices, choices};
+pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
 pub use device::Device;
 pub use latency::{Latency, total};
@@ -47,6 +53,9 @@ pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: 
     }
     if with("order_waves") {
         order_waves(program, latency);
+    }
+    if with("choose_kernels") {
+        choose_kernels(program, latency);
     }
     if with("choose_levels") {
         choose_levels(program, latency);

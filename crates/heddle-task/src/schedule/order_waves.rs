@@ -24,7 +24,7 @@ pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
 }
 
 /// Longer stretches are ordered in parts: comparing all with all takes the square of their length.
-const MAX_STRETCH: usize = 512;
+pub(super) const MAX_STRETCH: usize = 512;
 
 fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
     let (mut out, mut stretch) = (vec![], vec![]);
@@ -73,6 +73,14 @@ struct Touched {
 }
 
 fn ordered(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let waves = waves(program, &stmts);
+    let mut order: Vec<usize> = (0..stmts.len()).collect();
+    order.sort_by_key(|&k| waves[k]);
+    order.into_iter().map(|k| stmts[k].clone()).collect()
+}
+
+/// The wave of each statement of straight-line code.
+pub(super) fn waves(program: &UProgram, stmts: &[Stmt]) -> Vec<usize> {
     let touched: Vec<_> = stmts
         .iter()
         .map(|stmt| Touched::by(program, stmt))
@@ -84,9 +92,7 @@ fn ordered(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let wave = after.max().unwrap_or(0);
         waves.push(wave);
     }
-    let mut order: Vec<usize> = (0..stmts.len()).collect();
-    order.sort_by_key(|&k| waves[k]);
-    order.into_iter().map(|k| stmts[k].clone()).collect()
+    waves
 }
 
 impl Touched {

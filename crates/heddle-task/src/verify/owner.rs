@@ -17,7 +17,7 @@ pub enum Owner {
     Any,
     /// This one.
     One(u32),
-    /// The one that owns place `offset / inner % count` of `count`, in shares of `grain`.
+    /// The one that owns place `offset / inner % count` of `count`, in shares of `grain`, of which unit `first` has the first.
     Place {
         /// Elements from one place to the next.
         inner: Polynomial,
@@ -25,6 +25,8 @@ pub enum Owner {
         count: Polynomial,
         /// Of what shares are multiples.
         grain: i64,
+        /// Who has the first share.
+        first: u32,
         /// Whether all offsets are below `inner * count`.
         single: bool,
     },
@@ -48,17 +50,20 @@ impl Owner {
                     inner,
                     count,
                     grain,
+                    first,
                     ..
                 },
                 Owner::Place {
                     inner: other_inner,
                     count: other_count,
                     grain: other_grain,
+                    first: other_first,
                     ..
                 },
             ) => {
                 let alike = (inner, count, grain) == (other_inner, other_count, other_grain);
-                alike || self.grains().is_some() && self.grains() == other.grains()
+                let grains = self.grains();
+                first == other_first && (alike || grains.is_some() && grains == other.grains())
             }
             _ => false,
         }
@@ -72,6 +77,7 @@ impl Owner {
             count,
             grain,
             single,
+            ..
         } = self
         else {
             return None;
@@ -161,6 +167,7 @@ fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Opt
         inner,
         count,
         grain: split.grain,
+        first: split.first,
         single,
     })
 }
