@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use heddle::Tune;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -280,6 +281,9 @@ pub struct CompileArgs {
     /// Write it to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Schedule for the cpu by times measured on this machine, not by the cost model.
+    #[arg(long, value_enum, default_value_t = TuneArg::Off)]
+    pub tune: TuneArg,
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
@@ -292,6 +296,15 @@ pub enum TuneArg {
     Off,
     /// Runs of the program's operators.
     On,
+}
+
+impl From<TuneArg> for Tune {
+    fn from(arg: TuneArg) -> Tune {
+        match arg {
+            TuneArg::Off => Tune::Off,
+            TuneArg::On => Tune::On,
+        }
+    }
 }
 
 /// The targets of source text.

@@ -17,6 +17,7 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let options = CompileOptions {
         device: Device::Interp,
         optimize: !args.no_opt,
+        tune: args.tune.into(),
         ..Default::default()
     };
     let target = match args.target {

@@ -12,11 +12,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use heddle::opt::TransformOptions;
-use heddle::{
-    CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions, Tune,
-};
+use heddle::{CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions};
 
-use crate::args::{DeviceArg, Exec, Source, TuneArg};
+use crate::args::{DeviceArg, Exec, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 
@@ -33,10 +31,7 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
-        tune: match exec.tune {
-            TuneArg::Off => Tune::Off,
-            TuneArg::On => Tune::On,
-        },
+        tune: exec.tune.into(),
         transform: TransformOptions {
             without: exec.without.clone(),
         },
