@@ -233,6 +233,7 @@ fn same_results_without_calls() {
                 &LevelOptions {
                     sizes,
                     always: true,
+                    width: 0.0,
                 },
             );
             assert!(stats.total() > 0, "{name} was not changed");
@@ -315,4 +316,34 @@ fn same_outcome_on_any_numbers() {
         }
         assert!(good > 50 && bad > 50, "{name}: {good} {bad}");
     }
+}
+
+/// Whether the levels of these nodes are evaluated as batches: then no call is made inside of another one.
+fn in_levels(module: &Module, left: &[i64], right: &[i64], root: i64) -> bool {
+    let inputs = inputs(left, right, root, &mut Random(3));
+    let options = |max_depth| Options {
+        max_depth,
+        ..options()
+    };
+    run(module, &inputs, &options(300)).expect("deep enough");
+    run(module, &inputs, &options(2)).is_ok()
+}
+
+/// A chain is a tree of levels of one node: batches gain nothing there. But a graph of such levels may have many ways through it.
+#[test]
+fn narrow_trees_are_left_to_calls() {
+    let program = format!("{MAIN}{}", PROGRAMS[0].1);
+    let (before, after, _) = leveled(&program, &LevelOptions::default());
+    let mut random = Random(1);
+    let (left, right, root) = children(64, 0, false, &mut random);
+    assert!(in_levels(&after, &left, &right, root), "a complete tree");
+    // Leaves 0 to 8, and inner nodes that each call the one before and a leaf of their own.
+    let left = [vec![-1; 9], (8..16).collect()].concat();
+    let own = [vec![-1; 9], (0..8).collect()].concat();
+    assert!(!in_levels(&after, &left, &own, 16), "a chain");
+    assert!(in_levels(&after, &left, &left, 16), "a graph");
+    let inputs = inputs(&left, &own, 16, &mut random);
+    let expected = run(&before, &inputs, &options()).expect("a chain");
+    let found = run(&after, &inputs, &options()).expect("a chain");
+    assert_same(&expected, &found, "a chain");
 }

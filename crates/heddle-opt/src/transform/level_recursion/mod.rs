@@ -22,6 +22,8 @@ pub struct LevelOptions {
     pub sizes: Vec<usize>,
     /// Also where no contraction gains by it.
     pub always: bool,
+    /// How many contractions levels must have in the mean; a run that finds fewer makes the calls one by one.
+    pub width: f64,
 }
 
 impl Default for LevelOptions {
@@ -29,6 +31,7 @@ impl Default for LevelOptions {
         Self {
             sizes: vec![8, 4, 2, 1],
             always: false,
+            width: 1.5,
         }
     }
 }
@@ -40,7 +43,8 @@ impl Default for LevelOptions {
 /// unchanged, and which calls follow does not depend on results of calls: trees and graphs of any shape, by one function or several that
 /// call each other. Nodes that several others call are evaluated once. The calls from outside become calls of a
 /// new function, which walks the nodes (`walk`), then evaluates batch after batch (`evaluate`). Where a run finds that the
-/// walk does not end, is too deep for it, or leaves the array, that function makes the original calls, so errors are as they were.
+/// walk does not end, is too deep for it, or leaves the array, that function makes the original calls, so errors are as they were;
+/// it does so, too, where the walk finds a narrow tree, such as a chain, whose levels are no batches.
 ///
 /// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
 /// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
@@ -102,7 +106,7 @@ fn build(module: &Module, recursion: &Recursion, options: &LevelOptions) -> Resu
         known: HashMap::new(),
     };
     let extent = named.size(&mut b, &recursion.extent)?;
-    let walk = walk::walk(&mut b, recursion, extent, options.sizes[0])?;
+    let walk = walk::walk(&mut b, recursion, extent, options)?;
     b.begin_region(&[]);
     let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
     let levels = evaluate::evaluate(&mut b, recursion, &walk, options, &mut sizes)?;

@@ -7,6 +7,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
 
+use super::LevelOptions;
 use super::analyze::{Member, Recursion, definition};
 use crate::batch::{Batch, Lane, Refusal, Result};
 use crate::shorthand::Shorthand;
@@ -16,6 +17,9 @@ const MAX_WORK: i64 = 1 << 22;
 
 /// The levels that the walk always follows.
 const MIN_LEVELS: i64 = 64;
+
+/// The most levels of a narrow tree that is left to calls.
+const MAX_CALLS: i64 = 256;
 
 /// What the walk finds out. A node of a member is a *state*; states of all members are numbered one after the other.
 pub struct Walk {
@@ -56,12 +60,12 @@ struct States {
     each: Value,
 }
 
-/// Appends the walk; `spare` more elements than there are states follow in the arrays.
+/// Appends the walk. In the arrays follow as many elements behind the states as the largest batch has.
 pub fn walk(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     extent: Value,
-    spare: usize,
+    options: &LevelOptions,
 ) -> Result<Walk> {
     let params = b.params().to_vec();
     let states = states(b, recursion, extent, &params)?;
@@ -69,21 +73,22 @@ pub fn walk(
     let inside = inside(b, extent, root)?;
     let root = number(b, recursion, extent, states.shift, root)?;
     let root = b.select(inside, root, states.count)?;
-    let reached = reach(b, &states, root)?;
+    let (reached, depth) = reach(b, &states, root)?;
     let one = b.i64(1);
     let is_reached = b.compare(CompareOp::Eq, reached, one)?;
     let wrong = b.binary(BinaryOp::And, is_reached, states.bad)?;
     let wrong = b.any(wrong)?;
     let fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
     let fine = b.binary(BinaryOp::And, fine, inside)?;
-    let (place, end, count) = levels(b, recursion, &states, is_reached, root)?;
+    let wide = wide(b, recursion, &states, reached, depth, options.width)?;
+    let (place, end, count) = levels(b, recursion, &states, is_reached, root, wide)?;
     let zero = b.i64(0);
     let at = b.gather(place, root)?;
     let done = b.compare(CompareOp::Ge, at, zero)?;
     let ok = b.binary(BinaryOp::And, fine, done)?;
 
     // From places by state to states by place. What has no place goes to the last element.
-    let spare = b.i64(spare as i64 + 1);
+    let spare = b.i64(options.sizes[0] as i64 + 1);
     let len = b.binary(BinaryOp::Add, states.count, spare)?;
     let last = b.binary(BinaryOp::Sub, len, one)?;
     let placed = b.compare(CompareOp::Ge, place, zero)?;
@@ -420,17 +425,19 @@ fn is_scalar_work(op: &Op) -> bool {
     )
 }
 
-/// `i64[states + 1]`: 1 for the states that the root's calls reach.
-fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<Value> {
-    let one = b.i64(1);
+/// `i64[states + 1]`: 1 for the states that the root's calls reach; and how many levels of calls there are.
+fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Value)> {
+    let (zero, one) = (b.i64(0), b.i64(1));
     let all = b.binary(BinaryOp::Add, states.count, one)?;
     let own = b.iota(all)?;
     let is_root = b.compare(CompareOp::Eq, own, root)?;
     let first = b.cast(DType::I64, is_root)?;
     let limit = limit(b, all)?;
     let go = b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0));
-    let types = [Type::scalar(DType::I64), b.ty(first).clone()];
+    let number = Type::scalar(DType::I64);
+    let types = [number.clone(), b.ty(first).clone(), number];
     let (_, inner) = b.begin_region(&types);
+    let depth = b.binary(BinaryOp::Add, inner[0], one)?;
     let mut next = inner[1];
     for &call in &states.calls {
         let max = Op::ScatterElements {
@@ -441,8 +448,56 @@ fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<Value> {
     }
     let changed = b.compare(CompareOp::Ne, next, inner[1])?;
     let more = b.any(changed)?;
-    let body = b.end_region(&[more, next]);
-    Ok(b.loop_(Some(limit), Some(go), &[first], body)?[0])
+    let body = b.end_region(&[more, next, depth]);
+    let results = b.loop_(Some(limit), Some(go), &[first, zero], body)?;
+    Ok((results[0], results[1]))
+}
+
+/// Whether it pays to go on: not where levels have fewer than `width` contractions in the mean, as those of a chain, if the calls make
+/// a tree. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
+fn wide(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    states: &States,
+    reached: Value,
+    depth: Value,
+    width: f64,
+) -> Result<Value> {
+    let (zero, one) = (b.i64(0), b.i64(1));
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let all = b.vector_of(all)?;
+    let mut callers = b.op1(Op::Broadcast, &[zero, all])?;
+    for &call in &states.calls {
+        let add = Op::ScatterElements {
+            axis: 0,
+            reduce: ScatterReduce::Add,
+        };
+        callers = b.op1(add, &[callers, call, reached])?;
+    }
+    // The state that stands for none is called by many.
+    let (first, last, step) = (b.i64s(&[0]), b.vector_of(states.count)?, b.i64s(&[1]));
+    let callers = b.op1(Op::Slice { axes: vec![0] }, &[callers, first, last, step])?;
+    let shared = b.compare(CompareOp::Gt, callers, one)?;
+    let shared = b.any(shared)?;
+
+    let mut heavy = b.constant(false_());
+    for (k, _) in recursion.kinds.iter().enumerate().filter(|(_, k)| k.heavy) {
+        let k = b.i64(k as i64);
+        let own = b.compare(CompareOp::Eq, states.kind, k)?;
+        heavy = b.binary(BinaryOp::Or, heavy, own)?;
+    }
+    let heavy = b.cast(DType::I64, heavy)?;
+    let heavy = b.binary(BinaryOp::Mul, heavy, reached)?;
+    let (kind, axes, keep) = (ReduceOp::Sum, vec![0], false);
+    let heavy = b.op1(Op::Reduce { kind, axes, keep }, &[heavy])?;
+    let (parts, width) = (b.i64(16), b.i64((16.0 * width).round() as i64));
+    let heavy = b.binary(BinaryOp::Mul, heavy, parts)?;
+    let wanted = b.binary(BinaryOp::Mul, depth, width)?;
+    let wide = b.compare(CompareOp::Ge, heavy, wanted)?;
+    let most = b.i64(MAX_CALLS);
+    let deep = b.compare(CompareOp::Gt, depth, most)?;
+    let wide = b.binary(BinaryOp::Or, wide, shared)?;
+    Ok(b.binary(BinaryOp::Or, wide, deep)?)
 }
 
 /// The levels that the walk follows.
@@ -452,13 +507,15 @@ fn limit(b: &mut FuncBuilder, states: Value) -> Result<Value> {
     Ok(b.binary(BinaryOp::Max, limit, least)?)
 }
 
-/// For each state its place in the order (-1: none) and where its group ends; and how many have a place.
+/// For each state its place in the order (-1: none) and where its group ends; and how many have a place. `go`: whether to follow
+/// any levels.
 fn levels(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     states: &States,
     reached: Value,
     root: Value,
+    go: Value,
 ) -> Result<(Value, Value, Value)> {
     let (zero, one) = (b.i64(0), b.i64(1));
     let all = b.binary(BinaryOp::Add, states.count, one)?;
@@ -471,7 +528,6 @@ fn levels(
     let end = b.op1(Op::Broadcast, &[zero, all_vector])?;
     let reached = b.binary(BinaryOp::And, reached, real)?;
     let limit = limit(b, all)?;
-    let go = b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0));
     let types = [
         Type::scalar(DType::I64),
         b.ty(place).clone(),
