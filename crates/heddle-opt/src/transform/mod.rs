@@ -6,6 +6,7 @@
 
 mod cost;
 mod distribute_loops;
+mod drop_zeros;
 mod hoist_invariant;
 mod level_recursion;
 mod loops;
@@ -24,6 +25,7 @@ use crate::pipeline::{Pass, Report};
 
 pub use cost::CostModel;
 pub use distribute_loops::{distribute_loops, distribute_loops_by};
+pub use drop_zeros::drop_zeros;
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
 pub use slice_updates::slice_updates;
@@ -67,6 +69,11 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "distribute_loops",
         run: distribute_loops,
         about: "split loops so that contractions run for all iterations at once",
+    },
+    Pass {
+        name: "drop_zeros",
+        run: drop_zeros,
+        about: "leave out products with zeros, also those of a loop's first iteration",
     },
 ];
 
