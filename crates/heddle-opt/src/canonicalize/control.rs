@@ -1,19 +1,17 @@
-//! Rules for branches and loops.
+//! Rules for loops, and the walk over all control flow.
 
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value, ValueDef};
 
+use super::branches;
 use super::rewriter::Rewriter;
 use crate::literal::truth;
 
 /// The names of the rules below.
 pub const NAMES: &[&str] = &[
-    "branches that agree",
-    "branches that yield the condition",
     "carried value that counts iterations",
     "carried value that is another one",
     "carried value that stays the same",
-    "condition inside its branch",
     "condition that counts iterations",
     "condition that is always true",
     "loop of one iteration",
@@ -28,7 +26,7 @@ pub fn rewrite(cx: &mut Rewriter, region: Region) {
             rewrite(cx, inner);
         }
         match cx.patch.func().insts[inst].op {
-            Op::If => rewrite_if(cx, inst),
+            Op::If => branches::rewrite(cx, inst, &data(cx, inst)),
             Op::Loop { .. } => rewrite_loop(cx, inst),
             _ => {}
         }
@@ -43,76 +41,8 @@ fn data(cx: &Rewriter, inst: Inst) -> InstData {
 }
 
 /// What a constant condition is.
-fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
+pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
     cx.constant(value).and_then(truth)
-}
-
-fn rewrite_if(cx: &mut Rewriter, inst: Inst) {
-    let d = data(cx, inst);
-    let (cond, [then, other]) = (d.args[0], [d.regions[0], d.regions[1]]);
-    cx.begin(inst);
-    same_yields(cx, &d, then, other);
-    known_condition(cx, cond, [then, other]);
-}
-
-/// A result that both branches take from outside, or that is the condition itself, needs no branch.
-fn same_yields(cx: &mut Rewriter, d: &InstData, then: Region, other: Region) {
-    let yields = [cx.patch.yields(then), cx.patch.yields(other)];
-    for (i, &result) in d.results.iter().enumerate() {
-        if cx.uses(result) == 0 || cx.patch.resolve(result) != result {
-            continue;
-        }
-        let (a, b) = (yields[0][i], yields[1][i]);
-        if a == b {
-            if cx.patch.replace(result, a) {
-                cx.patch.because("branches that agree");
-            }
-            continue;
-        }
-        let new = match (truth_of(cx, a), truth_of(cx, b)) {
-            (Some(true), Some(false)) => Some(d.args[0]),
-            (Some(false), Some(true)) => cx.op(Op::Unary(UnaryOp::Not), &[d.args[0]]),
-            _ => None,
-        };
-        if new.is_some_and(|new| cx.patch.replace(result, new)) {
-            cx.patch.because("branches that yield the condition");
-        }
-    }
-}
-
-/// Inside a branch the condition is known.
-fn known_condition(cx: &mut Rewriter, cond: Value, branches: [Region; 2]) {
-    if cx.constant(cond).is_some() {
-        return;
-    }
-    for (branch, value) in branches.into_iter().zip([true, false]) {
-        if !is_used_in(cx, cond, branch) {
-            continue;
-        }
-        let constant = Tensor::splat(DType::Bool, vec![], value as u8 as f64);
-        let Some(constant) = cx.constant_value(constant) else {
-            return;
-        };
-        if *cx.ty(cond) == *cx.ty(constant) {
-            cx.patch.replace_within(branch, cond, constant);
-            cx.patch.because("condition inside its branch");
-        }
-    }
-}
-
-fn is_used_in(cx: &Rewriter, value: Value, region: Region) -> bool {
-    let func = cx.patch.func();
-    if cx.patch.yields(region).contains(&value) {
-        return true;
-    }
-    func.regions[region].insts.iter().any(|&inst| {
-        let live = !cx.patch.is_removed(inst);
-        live && (cx.patch.args(inst).contains(&value)
-            || func.insts[inst]
-                .regions
-                .iter()
-                .any(|r| is_used_in(cx, value, *r)))
-    })
 }
 
 /// A loop taken apart.

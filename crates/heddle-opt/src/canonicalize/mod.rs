@@ -1,6 +1,7 @@
 //! Canonicalisation by rules.
 
 mod algebra;
+mod branches;
 mod control;
 mod pattern;
 mod rewriter;
@@ -16,7 +17,7 @@ use rewriter::Rewriter;
 pub use pattern::commutes;
 
 /// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops (file `algebra.rs`), what moves
-/// elements (`views.rs`), sequences and optionals (`sequences.rs`), branches and loops (`control.rs`). Every edit is
+/// elements (`views.rs`), sequences and optionals (`sequences.rs`), branches (`branches.rs`) and loops (`control.rs`). Every edit is
 /// counted under its rule's name.
 ///
 /// All rules are exact bit for bit. It does *not* evaluate constants (that is `fold_constants`), nor remove what becomes
@@ -47,6 +48,7 @@ pub fn canonicalize(module: &mut Module) -> Stats {
 pub fn rule_names() -> Vec<&'static str> {
     let tables = views::RULES.iter().chain(sequences::RULES).map(|r| r.name);
     let mut names: Vec<_> = algebra::names().chain(tables).collect();
+    names.extend(branches::NAMES);
     names.extend(control::NAMES);
     names.sort();
     names.dedup();

@@ -10,6 +10,7 @@ mod drop_zeros;
 mod hoist_invariant;
 mod level_recursion;
 mod loops;
+mod merge_branches;
 mod rebuild;
 mod safe;
 mod slice_updates;
@@ -28,6 +29,7 @@ pub use distribute_loops::{distribute_loops, distribute_loops_by};
 pub use drop_zeros::drop_zeros;
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
+pub use merge_branches::merge_branches;
 pub use slice_updates::slice_updates;
 pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
@@ -39,6 +41,11 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "level_recursion",
         run: |module| level_recursion(module, &LevelOptions::default()),
         about: "evaluate the calls of a recursion over a tree or graph in batches, level by level",
+    },
+    Pass {
+        name: "merge_branches",
+        run: merge_branches,
+        about: "compute once, before a branch, what both of its arms compute",
     },
     Pass {
         name: "slice_updates",
