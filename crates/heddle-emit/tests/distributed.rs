@@ -45,6 +45,31 @@ const PROGRAMS: &[(&str, &str)] = &[
            return %a, %b
          }",
     ),
+    (
+        "until",
+        "fn @main(%x: f32[37,2,3], %w: f32[3,5], %u: f32[5,5], %h: f32[2,5], %go: bool[]) -> (%a: f32[2,5], %b: f32[2,5], %all: f32[?<=37,2,5]) {
+           %a, %b, %all = loop %t trip 37 while %go carry (%r: f32[2,5] = %h, %s: f32[2,5] = %h) {
+             %e = gather(%x, %t, axis=0)
+             %m = tanh(add(dot(%e, %w), %r))
+             %l = tanh(add(dot(%m, %u), dot(%s, %u)))
+             %sum = reduce(%m, kind=sum, axes=[0,1], keep=false)
+             continue while lt(abs(%sum), 8.0) carry %m, %l stack dot(%l, %u)
+           }
+           return %a, %b, %all
+         }",
+    ),
+    (
+        "while",
+        "fn @main(%w: f32[5,5], %u: f32[5,7], %v: f32[7,7], %h: f32[2,5], %g: f32[2,7]) -> (%a: f32[2,5], %b: f32[2,7]) {
+           %a, %b = loop %t while true carry (%r: f32[2,5] = %h, %s: f32[2,7] = %g) {
+             %m = tanh(add(dot(%r, %w), 0.25))
+             %l = tanh(add(dot(%m, %u), dot(%s, %v)))
+             %sum = reduce(%m, kind=sum, axes=[0,1], keep=false)
+             continue while and(lt(%t, 40), lt(abs(%sum), 8.0)) carry %m, %l
+           }
+           return %a, %b
+         }",
+    ),
 ];
 
 #[test]

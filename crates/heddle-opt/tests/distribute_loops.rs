@@ -184,3 +184,51 @@ fn what_stays() {
     let stats = distribute_loops_by(&mut module, &CostModel::default());
     assert_eq!(stats.total(), 0);
 }
+
+/// What decides runs first: an output layer that is not fed back, and a layer above the one that decides, follow for as many
+/// iterations as there were.
+#[test]
+fn loops_that_a_condition_ends() {
+    let ends = "lt(reduce(%m, kind=sum, axes=[0,1], keep=false), 1.5)";
+    let (module, stats) = distributed(&format!(
+        "fn @main(%x: f32[21,1,3], %w: f32[3,2], %o: f32[2,4], %h: f32[1,2], %go: bool[], %q: f32[1,4]) -> (%y: f32[1,2], %last: f32[1,4], %all: f32[?<=21,1,4], %ts: i64[?<=21]) {{
+           %y, %last, %all, %ts = loop %t trip 21 while %go carry (%s: f32[1,2] = %h, %l: f32[1,4] = %q) {{
+             %e = gather(%x, %t, axis=0)
+             %m = tanh(add(dot(%e, %w), %s))
+             %p = dot(%m, %o)
+             continue while {ends} carry %m, %p stack %p, %t
+           }}
+           return %y, %last, %all, %ts
+         }}"
+    ));
+    assert_eq!(stats.count("loop with a condition in chunks"), 1);
+    assert_eq!(stats.count("contraction over all iterations"), 1);
+    // The deciding loop and the one that carries the last output, in a loop over chunks.
+    assert_eq!(loops(&module), 3);
+    for trip in ["", "trip %k"] {
+        let (_, stats) = distributed(&format!(
+            "fn @main(%w: f32[2,2], %u: f32[2,3], %v: f32[3,3], %h: f32[1,2], %g: f32[1,3], %k: i64[]) -> (%a: f32[1,2], %b: f32[1,3]) {{
+               %a, %b = loop %t {trip} while true carry (%r: f32[1,2] = %h, %s: f32[1,3] = %g) {{
+                 %m = tanh(add(dot(%r, %w), 0.5))
+                 %n = tanh(add(dot(%m, %u), dot(%s, %v)))
+                 %small = {ends}
+                 continue while and(%small, lt(%t, 40)) carry %m, %n
+               }}
+               return %a, %b
+             }}"
+        ));
+        assert_eq!(stats.count("loop with a condition in chunks"), 1);
+        assert_eq!(stats.count("contraction over all iterations"), 1);
+    }
+    // All of it decides.
+    let (_, stats) = distributed(&format!(
+        "fn @main(%x: f32[21,1,3], %w: f32[3,2], %h: f32[1,2], %go: bool[]) -> (%y: f32[1,2]) {{
+           %y = loop %t trip 21 while %go carry (%s: f32[1,2] = %h) {{
+             %m = tanh(add(dot(gather(%x, %t, axis=0), %w), %s))
+             continue while {ends} carry %m
+           }}
+           return %y
+         }}"
+    ));
+    assert_eq!(stats.total(), 0);
+}

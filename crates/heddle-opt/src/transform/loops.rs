@@ -7,6 +7,8 @@ pub struct Loop {
     pub trip: Option<Value>,
     /// The condition before the first iteration.
     pub cond: Option<Value>,
+    /// The condition after an iteration.
+    pub next_cond: Option<Value>,
     /// What the carried values start as.
     pub inits: Vec<Value>,
     pub body: Region,
@@ -32,6 +34,7 @@ impl Loop {
         Some(Self {
             trip: trip.then(|| data.args[0]),
             cond: cond.then(|| data.args[trip as usize]),
+            next_cond: cond.then(|| region.yields[0]),
             inits: data.args[control..].to_vec(),
             body,
             iteration: region.params[0],

@@ -10,10 +10,10 @@ use crate::shorthand::Shorthand;
 use crate::transform::rebuild::{Rebuild, Result};
 
 /// The most iterations in a chunk where only the run knows how many there are: those behind the last one are in vain.
-const PADDED: i64 = 16;
+pub const PADDED: i64 = 16;
 
 /// What a loop carries after some iterations, and its stacked results for them.
-type Results = std::result::Result<(Vec<Value>, Vec<Value>), Stop>;
+pub type Results = std::result::Result<(Vec<Value>, Vec<Value>), Stop>;
 
 impl Distribution<'_> {
     /// How many iterations a chunk has, if the loops go by chunks.
@@ -64,8 +64,10 @@ impl Distribution<'_> {
             chunks,
             done,
         };
-        let (next, stacked) = span.build(self, rebuild, &inside, &views, &params[1..])?;
-        let region = rebuild.b.end_region(&[next, stacked].concat());
+        let built = span.build(self, rebuild, &inside, &views, &params[1..])?;
+        let region = rebuild
+            .b
+            .end_region(&[built.carried, built.stacked].concat());
         let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
         let (last, stacked) = results.split_at(first.len());
         let mut joined = vec![];
@@ -86,11 +88,11 @@ impl Distribution<'_> {
             end: whole.count,
         };
         let views = span.views(rebuild, &place)?;
-        let (last, rest) = span.build(self, rebuild, &place, &views, last)?;
-        for (all, &rest) in joined.iter_mut().zip(&rest) {
+        let built = span.build(self, rebuild, &place, &views, last)?;
+        for (all, &rest) in joined.iter_mut().zip(&built.stacked) {
             *all = rebuild.b.op1(Op::Concat { axis: 0 }, &[*all, rest])?;
         }
-        Ok((last, joined))
+        Ok((built.carried, joined))
     }
 
     /// A loop over chunks of a number of iterations that only the run knows.
@@ -122,8 +124,10 @@ impl Distribution<'_> {
         };
         let place = Place::Padded { base, steps, last };
         let views = Default::default();
-        let (next, stacked) = span.build(self, rebuild, &place, &views, &params[1..])?;
-        let region = rebuild.b.end_region(&[next, stacked].concat());
+        let built = span.build(self, rebuild, &place, &views, &params[1..])?;
+        let region = rebuild
+            .b
+            .end_region(&[built.carried, built.stacked].concat());
         let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
         let (carried, stacked) = results.split_at(first.len());
         let number = whole.dim.add(&Dim::constant(size - 1)).floor_div(&span.dim);

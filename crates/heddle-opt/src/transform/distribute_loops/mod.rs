@@ -3,6 +3,7 @@
 mod chunks;
 mod plan;
 mod span;
+mod until;
 
 use std::collections::HashSet;
 
@@ -27,8 +28,11 @@ use crate::shorthand::Shorthand;
 /// trip count, the loops run over a chunk of the iterations at a time. Of a trip count that only the run knows the last
 /// chunk may be partly in vain: arrays have the chunk's size, and repeat the last iteration behind it.
 ///
-/// It does *not* distribute loops with a condition (how many iterations there are is known only at their end), nor loops that
-/// draw random numbers, nor those that stack results of which no name says how many. Sums of contractions keep their order.
+/// Of a loop that a condition ends, the stage that the condition follows from runs first, for a chunk of iterations at most, and the others
+/// follow for as many as there were: a decoder's output layer, for one, if words are not fed back.
+///
+/// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
+/// most. Sums of contractions keep their order.
 pub fn distribute_loops(module: &mut Module) -> Stats {
     distribute_loops_by(module, &CostModel::default())
 }
@@ -92,16 +96,18 @@ impl Distribution<'_> {
         let Some(parts) = Loop::of(func, inst) else {
             return Ok(false);
         };
-        let Some(trip) = parts.trip.filter(|_| parts.cond.is_none()) else {
+        if parts.trip.is_none() && parts.cond.is_none() {
             return Ok(false);
-        };
+        }
         let mut draws = false;
         func.for_each_inst_in(parts.body, &mut |_, data| draws |= self.effects.draws(data));
         if draws || !stated_sizes(func, &parts) {
             return Ok(false);
         }
-        let trips = func.constant(trip).and_then(|t| t.to_i64s()).map(|t| t[0]);
-        let begins = trips.is_some_and(|n| n > 0);
+        let trip = parts.trip.and_then(|t| func.constant(t)?.to_i64s());
+        let trips = trip.map(|t| t[0]);
+        let begins = trips.is_some_and(|n| n > 0) && parts.cond.is_none();
+        let trips = trips.filter(|_| parts.cond.is_none());
         let about = trips.map_or(self.costs.unknown, |n| n as f64);
         let body = Body::of(func, inst, parts);
         let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
@@ -138,6 +144,11 @@ impl Distribution<'_> {
     ) -> std::result::Result<(), Stop> {
         let parts = &body.parts;
         let first = rebuild.all(&parts.inits);
+        if parts.cond.is_some() {
+            let results = self.until(rebuild, body, plan, &first)?;
+            finish(rebuild, body, results);
+            return Ok(());
+        }
         let trip = parts.trip.map(|v| rebuild.values[&v]);
         let trip = trip.ok_or(Stop::Impossible)?;
         let count = self.count(rebuild, trip)?;
@@ -147,18 +158,16 @@ impl Distribution<'_> {
             count: count.0,
             dim: count.1.clone(),
         };
-        let (last, stacked) = match (count.1.as_const(), self.chunk(plan, &count.1)) {
+        let results = match (count.1.as_const(), self.chunk(plan, &count.1)) {
             (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;
-                whole.build(self, rebuild, &Place::Whole, &views, &first)?
+                let built = whole.build(self, rebuild, &Place::Whole, &views, &first)?;
+                (built.carried, built.stacked)
             }
             (Some(_), Some(size)) => self.chunks(rebuild, &whole, size, &first)?,
             (None, Some(size)) => self.padded_chunks(rebuild, &whole, size, &first)?,
         };
-        let results = &body.func.insts[body.inst].results;
-        for (&old, &new) in results.iter().zip(last.iter().chain(&stacked)) {
-            rebuild.stands_for(old, new);
-        }
+        finish(rebuild, body, results);
         Ok(())
     }
 
@@ -178,6 +187,14 @@ impl Distribution<'_> {
                 Ok((count, dim.unwrap_or(Dim::UNKNOWN)))
             }
         }
+    }
+}
+
+/// What the loops carry at last, and the stacked results, stand for the results of the loop that they were.
+fn finish(rebuild: &mut Rebuild, body: &Body, (last, stacked): (Vec<Value>, Vec<Value>)) {
+    let results = &body.func.insts[body.inst].results;
+    for (&old, &new) in results.iter().zip(last.iter().chain(&stacked)) {
+        rebuild.stands_for(old, new);
     }
 }
 

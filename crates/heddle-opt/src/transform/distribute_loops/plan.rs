@@ -110,7 +110,8 @@ fn used_in(func: &Function, region: Region, all: &mut Vec<Value>) {
     }
 }
 
-/// Distributes a body over stages, if that pays. `refused` are instructions that cannot be evaluated for all iterations at
+/// Distributes a body over stages, if that pays. What a condition follows from is the first stage, and everything else comes after
+/// it, when the number of iterations is known. `refused` are instructions that cannot be evaluated for all iterations at
 /// once; `begins`: there is at least one iteration; `trips`: how many there are, about.
 pub fn plan(
     body: &Body,
@@ -128,8 +129,11 @@ pub fn plan(
         modes: vec![Mode::Free; body.insts.len()],
         carried: vec![0; body.parts.params.len()],
         roots: vec![],
+        deciding: HashSet::new(),
     };
-    planner.stage();
+    let edges = planner.edges();
+    planner.decide(&edges);
+    planner.stage(&edges);
     planner.prune();
     planner.finish()
 }
@@ -144,16 +148,43 @@ struct Planner<'a> {
     carried: Vec<usize>,
     /// Contractions for all iterations at once, and what each saves in an iteration.
     roots: Vec<(usize, f64)>,
+    /// What the loop's condition follows from.
+    deciding: HashSet<usize>,
 }
 
 impl Planner<'_> {
-    /// Goes through the components of the dependence graph and gives each its stage.
-    fn stage(&mut self) {
+    /// What each node depends on, also through the iteration before.
+    fn edges(&self) -> Vec<Vec<usize>> {
         let count = self.body.insts.len();
         let mut edges: Vec<Vec<usize>> = (0..count).map(|i| self.body.nodes(i).collect()).collect();
         let next = self.body.parts.next.iter();
         edges.extend(next.map(|v| self.body.node.get(v).copied().into_iter().collect()));
-        for component in strongly_connected(&edges) {
+        edges
+    }
+
+    /// Finds what the condition follows from.
+    fn decide(&mut self, edges: &[Vec<usize>]) {
+        let cond = self.body.parts.next_cond;
+        let mut open: Vec<usize> = cond
+            .and_then(|v| self.body.node.get(&v).copied())
+            .into_iter()
+            .collect();
+        while let Some(node) = open.pop() {
+            if self.deciding.insert(node) {
+                open.extend(&edges[node]);
+            }
+        }
+    }
+
+    /// The first stage that a node may be of.
+    fn earliest(&self, node: usize) -> usize {
+        (self.body.parts.cond.is_some() && !self.deciding.contains(&node)) as usize
+    }
+
+    /// Goes through the components of the dependence graph and gives each its stage.
+    fn stage(&mut self, edges: &[Vec<usize>]) {
+        let count = self.body.insts.len();
+        for component in strongly_connected(edges) {
             let cyclic = component.len() > 1 || component[0] >= count;
             if !cyclic {
                 let i = component[0];
@@ -163,7 +194,9 @@ impl Planner<'_> {
             let inside: HashSet<usize> = component.iter().copied().collect();
             let from = component.iter().flat_map(|n| &edges[*n]);
             let from = from.filter(|n| !inside.contains(n));
+            let earliest = self.earliest(component[0]);
             let stage = from.map(|n| self.stage_of(*n)).max().unwrap_or(0);
+            let stage = stage.max(earliest);
             for n in component {
                 match n.checked_sub(count) {
                     Some(j) => self.carried[j] = stage,
@@ -190,16 +223,15 @@ impl Planner<'_> {
     /// Where an instruction goes that is in no cycle.
     fn mode(&mut self, i: usize) -> Mode {
         let modes: Vec<Mode> = self.body.nodes(i).map(|n| self.mode_of(n)).collect();
-        let stage = self
-            .body
-            .nodes(i)
-            .map(|n| self.stage_of(n))
-            .max()
-            .unwrap_or(0);
+        let stages = self.body.nodes(i).map(|n| self.stage_of(n));
+        let earliest = self.earliest(i);
+        let stage = stages.max().unwrap_or(0).max(earliest);
+        // How many iterations there are is not known before the condition is.
+        let decides = self.deciding.contains(&i);
         let batches = self.may_batch(i);
         let light = is_light(&self.body.data(i).op);
         let saved = self.saved(i);
-        if batches && saved > 0.0 {
+        if batches && saved > 0.0 && !decides {
             self.roots.push((i, saved));
             // What the loop of a stage computes is there for all iterations when the next stage begins.
             let after = |m: &Mode| match m {
@@ -207,13 +239,14 @@ impl Planner<'_> {
                 Mode::Step(s) => s + 1,
                 Mode::Batch(s) => *s,
             };
-            return Mode::Batch(modes.iter().map(after).max().unwrap_or(0));
+            let first = modes.iter().map(after).max().unwrap_or(0);
+            return Mode::Batch(first.max(earliest));
         }
         if light && batches {
             if modes.iter().all(|m| *m == Mode::Free) {
                 return Mode::Free;
             }
-            if !modes.contains(&Mode::Step(stage)) {
+            if !decides && !modes.contains(&Mode::Step(stage)) {
                 return Mode::Batch(stage);
             }
         }

@@ -54,6 +54,32 @@ pub enum Place {
         /// The number of the last one of the loop.
         last: Value,
     },
+    /// As many of a chunk as a condition holds for: the first stage finds out.
+    Until {
+        /// The number of the first one.
+        base: Value,
+        /// How many there may be, at least 1.
+        limit: Value,
+    },
+}
+
+/// What the stages leave.
+pub struct Built {
+    /// What the loop carries after the iterations.
+    pub carried: Vec<Value>,
+    /// Its stacked results for them.
+    pub stacked: Vec<Value>,
+    /// How a condition ended them.
+    pub end: Option<End>,
+}
+
+/// How a condition ended iterations.
+#[derive(Clone, Copy)]
+pub struct End {
+    /// `i64[]`: how many there were.
+    pub steps: Value,
+    /// `bool[]`: whether more follow.
+    pub more: Value,
 }
 
 impl<'a> Span<'_, 'a> {
@@ -116,7 +142,7 @@ impl<'a> Span<'_, 'a> {
             Place::Whole => (None, self.count),
             Place::Chunk { done, .. } => (None, *done),
             Place::Rest { done, end } => (Some(*done), *end),
-            Place::Padded { .. } => return Ok(None),
+            Place::Padded { .. } | Place::Until { .. } => return Ok(None),
         };
         let rows = match (place, size.as_const()) {
             (Place::Whole, _) if size.equals(&self.dim) => x,
@@ -141,8 +167,7 @@ impl<'a> Span<'_, 'a> {
         Ok(Some(b.op1(Op::Reshape, &[rows, shape])?))
     }
 
-    /// Builds all stages in the region that is open. `first` is what the loop carries before these iterations. Gives
-    /// what it carries after them, and its stacked results for them.
+    /// Builds all stages in the region that is open. `first` is what the loop carries before these iterations.
     pub fn build(
         &self,
         distribution: &mut Distribution,
@@ -150,29 +175,41 @@ impl<'a> Span<'_, 'a> {
         place: &Place,
         views: &HashMap<Inst, Value>,
         first: &[Value],
-    ) -> Result<(Vec<Value>, Vec<Value>)> {
+    ) -> Result<Built> {
         let types = |ty: &Type| ty.clone();
         rebuild.b.set_loc(self.loc());
         let base = self.base(rebuild, place)?;
-        let iota = rebuild.b.iota(self.count)?;
-        rows_are(rebuild, iota, &self.dim);
-        let mut iterations = match base {
-            Some(base) => rebuild.b.binary(BinaryOp::Add, base, iota)?,
-            None => iota,
-        };
-        if let Place::Padded { last, .. } = place {
-            iterations = rebuild.b.binary(BinaryOp::Min, iterations, *last)?;
-        }
         let mut batch = Batch::new(self.body.func, self.count, self.dim.clone(), &types);
-        let iteration = self.body.parts.iteration;
-        batch.lanes.insert(iteration, Lane::Rows(iterations));
         let mut carried = first.to_vec();
         let needed = self.needed_by_batches();
-        for stage in 0..self.plan.stages {
+        let mut end = None;
+        let (decides, limit) = match place {
+            Place::Until { limit, .. } => (true, Some(*limit)),
+            Place::Padded { steps, .. } => (false, Some(*steps)),
+            _ => (false, None),
+        };
+        // Before it has been decided how many iterations there are, there is nothing to evaluate for all of them.
+        let known = decides as usize;
+        for stage in 0..self.plan.stages.max(known + 1) {
+            if stage == known {
+                let last = match (place, end) {
+                    (Place::Padded { last, .. }, _) => Some(*last),
+                    (Place::Until { base, .. }, Some(End { steps, .. })) => {
+                        let b = &mut rebuild.b;
+                        let one = b.i64(1);
+                        let after = b.binary(BinaryOp::Add, *base, steps)?;
+                        Some(b.binary(BinaryOp::Sub, after, one)?)
+                    }
+                    _ => None,
+                };
+                let iterations = self.iterations(rebuild, base, last)?;
+                let iteration = self.body.parts.iteration;
+                batch.lanes.insert(iteration, Lane::Rows(iterations));
+            }
             for (i, &inst) in self.body.insts.iter().enumerate() {
                 let mode = self.plan.modes[i];
                 let now = mode == Mode::Batch(stage);
-                if now || mode == Mode::Free && stage == 0 && needed.contains(&i) {
+                if now || mode == Mode::Free && stage == known && needed.contains(&i) {
                     self.batch(&mut batch, rebuild, place, views, inst)?;
                 }
             }
@@ -180,12 +217,14 @@ impl<'a> Span<'_, 'a> {
                 span: self,
                 stage,
                 base,
-                padded: match place {
-                    Place::Padded { steps, .. } => Some(*steps),
-                    _ => None,
+                padded: match (end, limit) {
+                    (Some(End { steps, .. }), _) => Some(steps),
+                    (None, limit) => limit,
                 },
+                decides: decides && stage == 0,
             };
-            step.build(distribution, &mut batch, rebuild, &mut carried)?;
+            let ended = step.build(distribution, &mut batch, rebuild, &mut carried)?;
+            end = end.or(ended);
         }
         rebuild.b.set_loc(self.loc());
         let mut stacked = vec![];
@@ -194,7 +233,29 @@ impl<'a> Span<'_, 'a> {
             let lane = lane.or_else(|| rebuild.values.get(&value).map(|v| Lane::Same(*v)));
             stacked.push(batch.spread(&mut rebuild.b, lane.ok_or(Stop::Impossible)?)?);
         }
-        Ok((carried, stacked))
+        Ok(Built {
+            carried,
+            stacked,
+            end,
+        })
+    }
+
+    /// The numbers of the iterations; `last` is repeated behind it.
+    fn iterations(
+        &self,
+        rebuild: &mut Rebuild<'a>,
+        base: Option<Value>,
+        last: Option<Value>,
+    ) -> Result<Value> {
+        let mut iterations = rebuild.b.iota(self.count)?;
+        rows_are(rebuild, iterations, &self.dim);
+        if let Some(base) = base {
+            iterations = rebuild.b.binary(BinaryOp::Add, base, iterations)?;
+        }
+        if let Some(last) = last {
+            iterations = rebuild.b.binary(BinaryOp::Min, iterations, last)?;
+        }
+        Ok(iterations)
     }
 
     /// Where the loop comes from.
@@ -211,7 +272,7 @@ impl<'a> Span<'_, 'a> {
                 Some(rebuild.b.binary(BinaryOp::Mul, index, self.count)?)
             }
             Place::Rest { done, .. } => Some(*done),
-            Place::Padded { base, .. } => Some(*base),
+            Place::Padded { base, .. } | Place::Until { base, .. } => Some(*base),
         })
     }
 
@@ -277,6 +338,8 @@ struct Step<'s, 'p, 'a> {
     /// How many iterations there are, if fewer than in the arrays: what they leave to others is then carried, as an array
     /// that is updated in each.
     padded: Option<Value>,
+    /// Whether the loop's condition ends it.
+    decides: bool,
 }
 
 impl<'a> Step<'_, '_, 'a> {
@@ -286,7 +349,7 @@ impl<'a> Step<'_, '_, 'a> {
         batch: &mut Batch,
         rebuild: &mut Rebuild<'a>,
         carried: &mut [Value],
-    ) -> Result<()> {
+    ) -> Result<Option<End>> {
         let (body, plan) = (self.span.body, self.span.plan);
         let (func, parts) = (body.func, &body.parts);
         let own: Vec<usize> = (0..carried.len())
@@ -294,12 +357,15 @@ impl<'a> Step<'_, '_, 'a> {
             .collect();
         let steps = |i: &usize| plan.modes[*i] == Mode::Step(self.stage);
         let insts: BTreeSet<usize> = (0..body.insts.len()).filter(steps).collect();
-        if own.is_empty() && insts.is_empty() {
-            return Ok(());
+        if own.is_empty() && insts.is_empty() && !self.decides {
+            return Ok(None);
         }
+        let next_cond = parts.next_cond.filter(|_| self.decides);
         let left = self.left_to_others(&own, &insts);
         let used = insts.iter().flat_map(|i| body.uses[*i].iter().copied());
-        let used = used.chain(own.iter().map(|j| parts.next[*j]));
+        let used = used
+            .chain(own.iter().map(|j| parts.next[*j]))
+            .chain(next_cond);
         let used: Vec<Value> = used.collect();
         let free = self.span.free(used.clone());
         let evaluated: BTreeSet<usize> = insts
@@ -318,6 +384,11 @@ impl<'a> Step<'_, '_, 'a> {
                 types.push(rebuild.b.ty(empty).clone());
                 inits.push(empty);
             }
+        }
+        let yes = rebuild.b.scalar(DType::Bool, 1.0);
+        if self.decides {
+            types.extend([DType::I64, DType::Bool].map(Type::scalar));
+            inits.extend([rebuild.b.i64(0), yes]);
         }
         let (_, params) = rebuild.b.begin_region(&types);
         let outside = rebuild.values.clone();
@@ -355,16 +426,24 @@ impl<'a> Step<'_, '_, 'a> {
         let next = own.iter().map(|j| parts.next[*j]);
         let yields: Vec<Value> = next.chain(left.iter().copied()).collect();
         let mut yields = rebuild.all(&yields);
+        let more = next_cond.map(|v| rebuild.values[&v]);
         rebuild.b.set_loc(self.span.loc());
         if self.padded.is_some() {
             for (row, &all) in yields[own.len()..].iter_mut().zip(&params[1 + own.len()..]) {
                 *row = updated(rebuild, all, *row, params[0])?;
             }
         }
+        if let Some(more) = more {
+            let one = rebuild.b.i64(1);
+            let steps = rebuild.b.binary(BinaryOp::Add, params[0], one)?;
+            yields.extend([steps, more]);
+            yields.insert(0, more);
+        }
         let region = rebuild.b.end_region(&yields);
         rebuild.values = outside;
         let trip = self.padded.unwrap_or(self.span.count);
-        let results = rebuild.b.loop_(Some(trip), None, &inits, region)?;
+        let go = self.decides.then_some(yes);
+        let results = rebuild.b.loop_(Some(trip), go, &inits, region)?;
         for (&j, &result) in own.iter().zip(&results) {
             carried[j] = result;
         }
@@ -372,7 +451,10 @@ impl<'a> Step<'_, '_, 'a> {
             rows_are(rebuild, stack, &self.span.dim);
             batch.lanes.insert(value, Lane::Rows(stack));
         }
-        Ok(())
+        Ok(match results[own.len() + left.len()..] {
+            [steps, more] if self.decides => Some(End { steps, more }),
+            _ => None,
+        })
     }
 
     /// An array of rows for a value, filled with zeros.
