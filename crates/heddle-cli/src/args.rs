@@ -194,6 +194,10 @@ pub struct Exec {
     /// Worker threads of the cpu device; default: one for each core.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
+    /// Also compile for the sizes of these inputs alone, and take that program if it is measurably faster. The
+    /// answer is cached for each size.
+    #[arg(long)]
+    pub fix_sizes: bool,
     /// Compute all floats in double precision, without graph passes; outputs are then float64.
     #[arg(long)]
     pub f64: bool,

@@ -195,7 +195,7 @@ fn scheduled(
         Target::Cpu => heddle_task::Device::cpu(threads),
         Target::Cuda => heddle_task::Device::gpu(),
     };
-    let (module, mut passes) = optimized(model, options)?;
+    let (module, mut passes) = optimized(model.module.clone(), options)?;
     let (transformed, _) = transformed(&module, options, &mut passes)?;
     let tune = match target {
         Target::Cpu => options.tune,
@@ -208,8 +208,17 @@ fn scheduled(
 
 /// Compiles a model: optimises the graph and prepares it for the device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
+    compile_module(model.module.clone(), model.load_time(), options)
+}
+
+/// Compiles a program that took so long to load.
+pub(crate) fn compile_module(
+    module: Module,
+    load: Duration,
+    options: &CompileOptions,
+) -> Result<Executable, Error> {
     let start = Instant::now();
-    let (module, mut passes) = optimized(model, options)?;
+    let (module, mut passes) = optimized(module, options)?;
     let (mut compiled, mut interpreted) = (None, None);
     if options.device == Device::Cpu {
         let (transformed, changed) = transformed(&module, options, &mut passes)?;
@@ -233,7 +242,7 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
         }
     }
     let report = Report {
-        load: model.load_time(),
+        load,
         compile: start.elapsed(),
         passes,
         run: Duration::ZERO,
@@ -247,8 +256,7 @@ pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Er
 }
 
 /// The model's program after the graph passes, if they are to run, and the time that each took.
-fn optimized(model: &Model, options: &CompileOptions) -> Result<(Module, PassTimes), Error> {
-    let mut module = model.module.clone();
+fn optimized(mut module: Module, options: &CompileOptions) -> Result<(Module, PassTimes), Error> {
     let mut passes = vec![];
     if options.optimize {
         let optimized = on_large_stack(|| {

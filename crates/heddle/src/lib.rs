@@ -23,6 +23,7 @@ mod inputs;
 mod model;
 mod profile;
 mod repeat;
+mod specialise;
 mod stack;
 mod steps;
 
@@ -36,6 +37,7 @@ pub use exec::{
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};
 pub use repeat::Repeat;
+pub use specialise::{Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
 

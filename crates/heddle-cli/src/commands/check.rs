@@ -4,7 +4,7 @@ use heddle::{Closeness, Mismatch, Tolerance, compare};
 use serde_json::{Value, json};
 
 use crate::args::CheckArgs;
-use crate::commands;
+use crate::commands::{self, Prepared};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::out::{self, GREEN, RED, styled};
@@ -12,8 +12,11 @@ use crate::show;
 
 /// Runs a model and compares its outputs with expected ones; fails unless all agree.
 pub fn check(args: CheckArgs) -> Result<(), Failure> {
-    let program = commands::prepare(&args.model, &args.exec)?;
-    let inputs = commands::inputs(&program, &args.source, &args.exec)?;
+    let Prepared {
+        program,
+        inputs,
+        options,
+    } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     let results = &program.signature().results;
     let expected = npz::read(&args.expect, results, Floats::Any)?;
     let missing: Vec<_> = results
@@ -26,7 +29,6 @@ pub fn check(args: CheckArgs) -> Result<(), Failure> {
         let text = format!("{} lacks the outputs {list}", args.expect.display());
         return Err(Failure::new(Exit::Invalid, text));
     }
-    let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
     let run = program.run(inputs, &options)?;
     let tolerance = Tolerance {
         rtol: args.rtol,

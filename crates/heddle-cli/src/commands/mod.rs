@@ -18,8 +18,50 @@ use crate::args::{DeviceArg, Exec, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 
+/// A program with what it is to run on.
+pub struct Prepared {
+    pub program: Executable,
+    pub inputs: Inputs,
+    pub options: RunOptions,
+}
+
+/// Reads and compiles a model, and reads or draws its inputs.
+pub fn prepare_run(path: &Path, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
+    let (model, options) = load(path, exec)?;
+    let program = heddle::compile(&model, &options)?;
+    let inputs = inputs(&program, source, exec)?;
+    let mut prepared = Prepared {
+        program,
+        inputs,
+        options: run_options(exec, source.random.unwrap_or(0)),
+    };
+    if exec.fix_sizes {
+        let Prepared {
+            program,
+            inputs,
+            options: run,
+        } = &prepared;
+        match heddle::specialise(&model, &options, program, inputs, run)? {
+            Some(fixed) => {
+                let sizes = fixed.sizes.iter().map(|(name, n)| format!("{name}={n}"));
+                let sizes = sizes.collect::<Vec<_>>().join(", ");
+                let times = fixed.speedup;
+                eprintln!("note: compiled for {sizes}, which is {times:.2} times as fast");
+                prepared.program = fixed.program;
+            }
+            None => eprintln!("note: the program for any size stays: fixing sizes does not pay"),
+        }
+    }
+    Ok(prepared)
+}
+
 /// Reads and compiles a model.
 pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
+    let (model, options) = load(path, exec)?;
+    heddle::compile(&model, &options)
+}
+
+fn load(path: &Path, exec: &Exec) -> Result<(Model, CompileOptions), heddle::Error> {
     // In double precision nothing is computed ahead of the run, where it would be rounded to the
     // stated types.
     let fold = if exec.f64 { Fold::Exact } else { Fold::All };
@@ -36,7 +78,7 @@ pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
             without: exec.without.clone(),
         },
     };
-    heddle::compile(&model, &options)
+    Ok((model, options))
 }
 
 /// What the command line says about running.
@@ -52,7 +94,7 @@ pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
 }
 
 /// The inputs that the command line gives, and random ones for the rest if it says so.
-pub fn inputs(program: &Executable, source: &Source, exec: &Exec) -> Result<Inputs, Failure> {
+fn inputs(program: &Executable, source: &Source, exec: &Exec) -> Result<Inputs, Failure> {
     let sig = program.signature();
     let floats = if exec.f64 {
         Floats::OrF64

@@ -5,16 +5,19 @@ use heddle::{Outputs, Report};
 use serde_json::{Value, json};
 
 use crate::args::RunArgs;
+use crate::commands::{self, Prepared};
 use crate::fail::Failure;
+use crate::npz;
 use crate::out::{self, DIM, styled};
 use crate::show::{self, Summary};
-use crate::{commands, npz};
 
 /// Runs a model; writes the outputs to a file or prints a summary of them.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    let program = commands::prepare(&args.model, &args.exec)?;
-    let inputs = commands::inputs(&program, &args.source, &args.exec)?;
-    let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
+    let Prepared {
+        program,
+        inputs,
+        options,
+    } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     let run = program.run(inputs, &options)?;
     if let Some(reason) = &run.report.interpreted {
         eprintln!("note: this ran on the interpreter: {reason}");

@@ -83,6 +83,18 @@ fn turns_refuse_what_is_no_number() {
 }
 
 #[test]
+fn fixing_sizes_says_what_came_of_it() {
+    let s = doubler();
+    let text = s.heddle("run m.heddle -i in.npz --fix-sizes").ok();
+    assert!(text.contains("run"), "{text}");
+    let printed = s.heddle("bench m.heddle -i in.npz --seconds 0.01 --fix-sizes");
+    let noted = ["times as fast", "does not pay"]
+        .iter()
+        .any(|note| printed.err.contains(note));
+    assert!(noted, "{}", printed.err);
+}
+
+#[test]
 fn the_interpreter_can_be_measured() {
     let s = doubler();
     let bench = "bench m.heddle -i in.npz --seconds 0.01 --device interp --json -";

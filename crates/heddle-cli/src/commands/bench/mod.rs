@@ -15,15 +15,18 @@ use serde_json::{Value, json};
 use self::measure::{Subject, measure};
 use self::times::Times;
 use crate::args::{BenchArgs, Compare};
+use crate::commands::{self, Prepared};
 use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, styled};
-use crate::{commands, files, show};
+use crate::{files, show};
 
 /// Measures a model.
 pub fn bench(args: BenchArgs) -> Result<(), Failure> {
-    let program = commands::prepare(&args.model, &args.exec)?;
-    let inputs = commands::inputs(&program, &args.source, &args.exec)?;
-    let options = commands::run_options(&args.exec, args.source.random.unwrap_or(0));
+    let Prepared {
+        program,
+        inputs,
+        options,
+    } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     if let Some(reason) = &program.report().interpreted {
         eprintln!("note: this runs on the interpreter: {reason}");
     }

@@ -1,0 +1,177 @@
+//! Programs for fixed sizes, where they are measured to pay.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use heddle_runtime::BuildOptions;
+use heddle_runtime::cache::{Cache, CacheChoice, Key};
+
+use crate::exec::compile_module;
+use crate::{CompileOptions, Error, Executable, Inputs, Model, Repeat, RunOptions, inputs};
+
+/// A program for the sizes of certain inputs.
+#[derive(Clone, Debug)]
+pub struct Specialised {
+    /// The program. It takes inputs of these sizes only.
+    pub program: Executable,
+    /// The named sizes, and what they are.
+    pub sizes: BTreeMap<String, i64>,
+    /// How many times as fast it is as the program for any size.
+    pub speedup: f64,
+}
+
+/// A program that is not at least so many times as fast is not worth its memory.
+const PAYS: f64 = 1.05;
+
+/// Each of the two programs is run so long at least, and so often.
+const MEASURED: Duration = Duration::from_millis(200);
+const RUNS: usize = 3;
+
+/// Compiles a model for the sizes of these inputs and keeps that if it is measurably faster than `program`, which takes any
+/// sizes. What was measured is cached by program, sizes and processor.
+///
+/// `None` if there is no size to fix, if the interpreter runs the model, or if it does not pay.
+///
+/// # Errors
+///
+/// Those of compiling and of running.
+pub fn specialise(
+    model: &Model,
+    options: &CompileOptions,
+    program: &Executable,
+    inputs: &Inputs,
+    run: &RunOptions,
+) -> Result<Option<Specialised>, Error> {
+    let args = inputs::in_order(program.signature(), inputs.clone())?;
+    let sizes = heddle_interp::check_inputs(program.signature(), &args, run.f64)
+        .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
+    let sizes: BTreeMap<String, i64> = sizes.iter().map(|(k, v)| (k.to_string(), *v)).collect();
+    let (Some(open), false) = (program.key(), sizes.is_empty() || run.f64) else {
+        return Ok(None);
+    };
+    let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
+    let named = format!("{sizes:?} {}", program.threads());
+    let hardware = heddle_runtime::cpu::identity();
+    let key = Key::new(&[open.as_bytes(), named.as_bytes(), hardware.as_bytes()]);
+    let known = cache.get("speedup", key);
+    let known = known.and_then(|bytes| bytes.try_into().ok().map(f64::from_le_bytes));
+    if known.is_some_and(|speedup| speedup < PAYS) {
+        return Ok(None);
+    }
+    let mut module = model.module.clone();
+    heddle_opt::bind_sizes(&mut module, &sizes);
+    let fixed = compile_module(module, model.load_time(), options)?;
+    let speedup = match known {
+        Some(speedup) => speedup,
+        None => {
+            let speedup = compared(program, &fixed, inputs, run)?;
+            // A cache that takes nothing costs time, not results.
+            let _ = cache.put("speedup", key, &speedup.to_le_bytes());
+            speedup
+        }
+    };
+    Ok((speedup >= PAYS).then_some(Specialised {
+        program: fixed,
+        sizes,
+        speedup,
+    }))
+}
+
+/// How many times as fast one program is as another: by medians of runs in turns.
+fn compared(
+    open: &Executable,
+    fixed: &Executable,
+    inputs: &Inputs,
+    options: &RunOptions,
+) -> Result<f64, Error> {
+    let mut repeats: [Repeat; 2] = [
+        open.repeat(inputs.clone(), options)?,
+        fixed.repeat(inputs.clone(), options)?,
+    ];
+    let mut times: [Vec<Duration>; 2] = Default::default();
+    // The first runs find cold caches and memory that is not there yet.
+    for repeat in &mut repeats {
+        repeat.run()?;
+    }
+    let start = Instant::now();
+    while times[0].len() < RUNS || start.elapsed() < 2 * MEASURED {
+        for (repeat, times) in repeats.iter_mut().zip(&mut times) {
+            times.push(repeat.run()?);
+        }
+    }
+    let [open, fixed] = times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2].as_secs_f64()
+    });
+    Ok(open / fixed.max(f64::MIN_POSITIVE))
+}
+
+#[cfg(test)]
+mod tests {
+    use heddle_ir::Tensor;
+
+    use super::*;
+    use crate::{Device, compile};
+
+    /// A product of matrices whose inner size is open has no kernel for it.
+    const PRODUCT: &str = "fn @main(%x: f32[n,k], %w: f32[k,m]) -> (%y: f32[n,m]) {
+  %y = tanh(dot(%x, %w))
+  return %y
+}
+";
+
+    fn prepared(text: &str, shape: [usize; 2]) -> (Model, CompileOptions, Inputs) {
+        let model = Model::parse("m", text).unwrap();
+        let options = CompileOptions {
+            device: Device::Cpu,
+            threads: Some(2),
+            ..Default::default()
+        };
+        let values = (0..shape[0] * shape[1]).map(|i| (i % 7) as f32 * 0.25 - 0.5);
+        let x = Tensor::vector(&values.collect::<Vec<_>>());
+        let x = x.reshaped(shape.to_vec()).unwrap();
+        let params = model.signature().params.iter();
+        let inputs = params.map(|(name, _)| (name.clone(), x.clone().into()));
+        let inputs = inputs.collect();
+        (model, options, inputs)
+    }
+
+    #[test]
+    fn a_specialised_program_gives_the_same_and_takes_its_sizes_only() {
+        let (model, options, inputs) = prepared(PRODUCT, [17, 17]);
+        let program = compile(&model, &options).unwrap();
+        let run = RunOptions::default();
+        let sizes = BTreeMap::from(["k", "m", "n"].map(|name| (name.to_string(), 17)));
+        let mut module = model.module.clone();
+        heddle_opt::bind_sizes(&mut module, &sizes);
+        let fixed = compile_module(module, Duration::ZERO, &options).unwrap();
+        let [want, got] = [&program, &fixed].map(|p| p.run(inputs.clone(), &run).unwrap());
+        let closeness = crate::compare(
+            &got.outputs["y"],
+            &want.outputs["y"],
+            &crate::Tolerance::ONNX,
+        );
+        closeness.unwrap();
+        let (_, _, other) = prepared(PRODUCT, [3, 3]);
+        assert!(fixed.run(other, &run).is_err());
+        // Whether it pays is measured; what is kept is for these sizes.
+        if let Some(kept) = specialise(&model, &options, &program, &inputs, &run).unwrap() {
+            assert_eq!(kept.sizes, sizes);
+            assert!(kept.speedup >= PAYS);
+        }
+    }
+
+    #[test]
+    fn without_named_sizes_there_is_nothing_to_fix() {
+        let text = "fn @main(%x: f32[2,2], %w: f32[2,2]) -> (%y: f32[2,2]) {
+  %y = dot(%x, %w)
+  return %y
+}
+";
+        let (model, options, inputs) = prepared(text, [2, 2]);
+        let program = compile(&model, &options).unwrap();
+        let run = RunOptions::default();
+        let kept = specialise(&model, &options, &program, &inputs, &run).unwrap();
+        assert!(kept.is_none());
+    }
+}
