@@ -8,14 +8,21 @@ use common::{same_outcome, variable};
 use heddle_gen::{Config, generate};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
-    CostModel, TRANSFORMATIONS, TransformOptions, distribute_loops_by, optimize, transform,
+    CostModel, Stats, TRANSFORMATIONS, TransformOptions, distribute_loops_by, optimize, transform,
 };
 
 #[test]
 fn transformations_keep_results() {
     let first = variable("HEDDLE_SEED", 500_000);
     let count = variable("HEDDLE_PROGRAMS", 2_000);
-    let work = move || (first..first + count).for_each(try_seed);
+    let work = move || {
+        let mut all = Stats::default();
+        (first..first + count).for_each(|seed| all.merge(try_seed(seed)));
+        // How much the programs show of the transformations.
+        all.reasons
+            .iter()
+            .for_each(|(reason, n)| println!("{n:6} {reason}"));
+    };
     let builder = std::thread::Builder::new().stack_size(64 << 20);
     let thread = builder.spawn(work).expect("a thread");
     if let Err(panic) = thread.join() {
@@ -23,7 +30,9 @@ fn transformations_keep_results() {
     }
 }
 
-fn try_seed(seed: u64) {
+/// Transforms a program; gives what was done.
+fn try_seed(seed: u64) -> Stats {
+    let mut all = Stats::default();
     let (program, inputs) = generate(seed, &Config::default());
     let check = |module: &Module, after: &str, rejected: &[String]| {
         assert!(rejected.is_empty(), "seed {seed}, {after}: {rejected:?}");
@@ -42,6 +51,7 @@ fn try_seed(seed: u64) {
             let mut module = before.clone();
             let stats = (pass.run)(&mut module);
             check(&module, pass.name, &stats.rejected);
+            all.merge(stats);
         }
     }
     for chunk in [64.0, 1e9] {
@@ -55,8 +65,10 @@ fn try_seed(seed: u64) {
         let mut module = optimized.clone();
         let stats = distribute_loops_by(&mut module, &costs);
         check(&module, "distribute_loops_by", &stats.rejected);
+        all.merge(stats);
     }
     let mut module = optimized;
     let report = transform(&mut module, &TransformOptions::default());
     check(&module, "all", &report.total().rejected);
+    all
 }

@@ -22,12 +22,16 @@ const LEAST_SHARE: f64 = 0.02;
 /// The other operand must be a constant without infinities and NaNs, whose products with zero would not be zero, or of integers. It
 /// does *not* peel loops around others, whose body is much code, nor loops with a condition or an unknown trip count.
 pub fn drop_zeros(module: &mut Module) -> Stats {
-    let costs = CostModel::default();
+    drop_zeros_by(module, &CostModel::default())
+}
+
+/// [`drop_zeros`] where it pays by these costs.
+pub fn drop_zeros_by(module: &mut Module, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut all = Stats::default();
     for id in ids {
         let mut zeros = Zeros {
-            costs: &costs,
+            costs,
             known: HashSet::new(),
             stats: Stats::default(),
         };

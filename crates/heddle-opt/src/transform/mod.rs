@@ -26,7 +26,7 @@ use crate::pipeline::{Pass, Report};
 
 pub use cost::CostModel;
 pub use distribute_loops::{distribute_loops, distribute_loops_by};
-pub use drop_zeros::drop_zeros;
+pub use drop_zeros::{drop_zeros, drop_zeros_by};
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
 pub use merge_branches::merge_branches;
