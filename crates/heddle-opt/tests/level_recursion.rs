@@ -4,8 +4,8 @@ mod common;
 
 use common::{Random, same};
 use heddle_interp::{Options, run};
-use heddle_ir::{Datum, Module, Tensor, text, verify::verify};
-use heddle_opt::{LevelOptions, Stats, level_recursion, optimize};
+use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
+use heddle_opt::{LevelOptions, Stats, TransformOptions, level_recursion, optimize, transform};
 
 /// Programs on `l, r: i64[n]` (children, -1: none), `x: f32[n,3]`, `w: f32[6,3]` and a root.
 const MAIN: &str = "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %root: i64[]) -> ";
@@ -346,4 +346,53 @@ fn narrow_trees_are_left_to_calls() {
     let expected = run(&before, &inputs, &options()).expect("a chain");
     let found = run(&after, &inputs, &options()).expect("a chain");
     assert_same(&expected, &found, "a chain");
+}
+
+/// Of the four ways through this function, the one of leaves, whose two operands are zeros, has no product.
+#[test]
+fn leaves_multiply_no_zeros() {
+    let source = "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %root: i64[]) -> (%h: f32[3]) {
+  %w = const splat 0.25: f32[6,3]
+  %h: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %h
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32[3]) {
+  %zero = const splat 0: f32[3]
+  %a = gather(%l, %n, axis=0)
+  %b = gather(%r, %n, axis=0)
+  %p: f32[3] = if lt(%a, 0) {
+    yield %zero
+  } else {
+    %h1: f32[3] = call @f(%l, %r, %x, %w, %a)
+    yield %h1
+  }
+  %q: f32[3] = if lt(%b, 0) {
+    yield %zero
+  } else {
+    %h2: f32[3] = call @f(%l, %r, %x, %w, %b)
+    yield %h2
+  }
+  %u = squeeze(dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w), axes=[0])
+  return tanh(add(%u, gather(%x, %n, axis=0)))
+}";
+    let before = text::parse(source).expect("a program");
+    let mut after = before.clone();
+    optimize(&mut after);
+    let report = transform(&mut after, &TransformOptions::default());
+    assert!(report.total().rejected.is_empty(), "{:?}", report.total());
+    let mut products = 0;
+    for (_, f) in after.functions.iter() {
+        f.for_each_inst(&mut |_, inst| products += matches!(inst.op, Op::Dot) as usize);
+    }
+    // Three ways in batches of four sizes, and the function that is left for narrow trees.
+    assert_eq!(products, 3 * 4 + 1, "{}", text::print(&after));
+    let mut random = Random(5);
+    for (n, shape) in [(1, 0), (9, 0), (9, 1), (33, 2)] {
+        let (left, right, root) = children(n, shape, false, &mut random);
+        let mut inputs = inputs(&left, &right, root, &mut random);
+        inputs.remove(3);
+        let expected = run(&before, &inputs, &options()).expect("a tree");
+        let found = run(&after, &inputs, &options()).expect("a tree");
+        assert_same(&expected, &found, "a tree");
+    }
 }
