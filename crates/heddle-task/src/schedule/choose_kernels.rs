@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 use crate::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
 use crate::schedule::candidates::{candidates, loads};
-use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total, trips};
+use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total_with, trips};
+use crate::schedule::memo::Memo;
 use crate::schedule::order_waves::{MAX_STRETCH, waves};
 
 /// Chooses candidates, and notes those of every contraction in the program.
@@ -37,10 +38,11 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
     proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     proposals.truncate(MAX_TRIALS);
     if !proposals.is_empty() {
-        let mut best = total(program, latency);
+        let memo = Memo::default();
+        let mut best = total_with(program, latency, &memo);
         for proposal in proposals {
             let before = set(program, &proposal.shares);
-            let time = total(program, latency);
+            let time = total_with(program, latency, &memo);
             if time < best * (1.0 - 1e-6) {
                 best = time;
             } else {
