@@ -185,6 +185,22 @@ fn what_stays() {
     assert_eq!(stats.total(), 0);
 }
 
+/// A batch whose size only the run knows may be one row, for which reading the weights in each iteration is all the time.
+#[test]
+fn an_open_batch_may_be_one_row() {
+    let text = "fn @main(%x: f32[64,n,128], %w: f32[128,512], %u: f32[512,512], %h: f32[n,512]) -> (%y: f32[n,512]) {
+           %y = loop %t trip 64 carry (%s: f32[n,512] = %h) {
+             continue carry tanh(add(dot(gather(%x, %t, axis=0), %w), dot(%s, %u)))
+           }
+           return %y
+         }";
+    for (batch, times) in [("n", 1), ("1", 1), ("4096", 0)] {
+        let mut module = text::parse(&text.replace("n,", &format!("{batch},"))).expect("a program");
+        let stats = distribute_loops_by(&mut module, &CostModel::default());
+        assert_eq!(stats.count("loop distributed"), times, "batch {batch}");
+    }
+}
+
 /// What decides runs first: an output layer that is not fed back, and a layer above the one that decides, follow for as many
 /// iterations as there were.
 #[test]

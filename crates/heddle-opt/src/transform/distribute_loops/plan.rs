@@ -264,26 +264,39 @@ impl Planner<'_> {
         light && safe && !self.refused.contains(&inst)
     }
 
-    /// What evaluating a contraction with a weight for all iterations at once saves in an iteration, in nanoseconds.
+    /// What evaluating a contraction with a weight for all iterations at once saves in an iteration, in nanoseconds. A size
+    /// that only the run knows may well be 1, where weights are all that is read: that case and the usual guess count alike, each
+    /// by the share of its time that it saves.
     fn saved(&self, i: usize) -> f64 {
         let data = self.body.data(i);
-        let (func, costs) = (self.body.func, self.costs);
-        let flops = costs.contraction(func, data);
         let outside =
             |v: &Value| *v != self.body.parts.iteration && !self.body.node.contains_key(v);
         let [x, w] = [data.args.first(), data.args.get(1)];
-        let (Some(x), Some(w)) = (x, w) else {
+        let (Some(&x), Some(&w)) = (x, w) else {
             return 0.0;
         };
-        if flops == 0.0 || outside(x) || !outside(w) {
+        if self.costs.contraction(self.body.func, data) == 0.0 || outside(&x) || !outside(&w) {
             return 0.0;
         }
-        let work = flops / costs.flops;
-        let weight = costs.bytes(func.ty(*w)) / costs.weights;
-        let arrays = costs.bytes(func.ty(*x)) + costs.bytes(func.ty(data.results[0]));
+        let few = CostModel {
+            unknown: 1.0,
+            ..*self.costs
+        };
+        let (alone, together) = self.iteration(data, [x, w], &few);
+        let usual = self.iteration(data, [x, w], self.costs);
+        let shares = [(alone, together), usual].map(|(alone, together)| 1.0 - together / alone);
+        alone * (shares[0] + shares[1]) / 2.0
+    }
+
+    /// How long a contraction takes in an iteration, alone and as a part of one for all iterations.
+    fn iteration(&self, data: &InstData, [x, w]: [Value; 2], costs: &CostModel) -> (f64, f64) {
+        let func = self.body.func;
+        let work = costs.contraction(func, data) / costs.flops;
+        let weight = costs.bytes(func.ty(w)) / costs.weights;
+        let arrays = costs.bytes(func.ty(x)) + costs.bytes(func.ty(data.results[0]));
         let alone = work.max(weight);
         let together = work.max(weight / self.trips) + 2.0 * arrays / costs.arrays;
-        alone - together
+        (alone, together)
     }
 
     /// Takes back from the batches what no batch needs and what the loops compute as well.
