@@ -26,9 +26,9 @@ pub use lower::{LowerError, lower, lower_unfused};
 pub use print::print;
 pub use program::UProgram;
 pub use schedule::{
-    Choice, Choices, Device, Latency, align_splits, benchmark, candidates, choices, choose_kernels,
-    choose_levels, order_waves, place_syncs, plan_memory, schedule, schedule_without,
-    sync_everywhere,
+    Choice, Choices, Device, Latency, align_splits, are_alike, benchmark, candidates, choices,
+    choose_kernels, choose_levels, order_waves, place_syncs, plan_memory, schedule,
+    schedule_without, sync_everywhere,
 };
 pub use trace::{TraceError, record_decisions, replay};
 pub use verify::{ScheduleError, verify_schedule};

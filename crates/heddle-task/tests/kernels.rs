@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use common::lowered;
 use heddle_task::program::{Body, Candidate, Share};
 use heddle_task::{
-    Device, UProgram, align_splits, choose_kernels, order_waves, place_syncs, verify_schedule,
+    Device, UProgram, align_splits, are_alike, choose_kernels, order_waves, place_syncs,
+    verify_schedule,
 };
 
 /// A program of products that do not depend on each other.
@@ -122,6 +123,20 @@ fn uneven_shares_begin_with_different_units() {
         Share::One(unit) => panic!("on unit {unit}"),
     });
     assert_eq!(first.collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
+}
+
+#[test]
+fn what_is_the_same_is_measured_once() {
+    // 64 rows for two units: one by one, or in grains of 32.
+    let device = Device::cpu(2);
+    let mut program = lowered(&products(2, 64, 512, 64));
+    let list = heddle_task::choices(&mut program, &device).list;
+    for (k, a) in list.iter().enumerate() {
+        let alike = |b: &&heddle_task::Choice| are_alike(&program, a.share, b.share, 2);
+        assert_eq!(list[k + 1..].iter().filter(alike).count(), 0, "{list:?}");
+    }
+    // Both products are alike: the choices are of one.
+    assert!(list.len() > 2 && list.iter().all(|c| c.op == list[0].op));
 }
 
 #[test]

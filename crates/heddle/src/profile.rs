@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
 use heddle_runtime::{BuildOptions, Pool, Program, RunOptions, Session, SessionOptions, Source};
 use heddle_task::program::{OperatorId, Share, Sync};
-use heddle_task::{Choice, Device, Latency, UProgram, benchmark, choices};
+use heddle_task::{Choice, Device, Latency, UProgram, are_alike, benchmark, choices};
 
 /// Times of operators as measured; of what was not, the cost model's in proportion.
 pub(crate) struct Profiler {
@@ -104,9 +104,8 @@ impl Latency for Profiler {
         let Some(times) = self.times.get(measured) else {
             return model(share);
         };
-        // Whichever unit begins, it takes as long.
-        let share = share.from_unit(0);
-        if let Some(&(_, time)) = times.iter().find(|t| t.0 == share) {
+        let same = |t: &&(Share, f64)| are_alike(program, t.0, share, self.device.units);
+        if let Some(&(_, time)) = times.iter().find(same) {
             return time;
         }
         // The operator may have other axes than when it was measured.

@@ -59,6 +59,26 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
     distinct
 }
 
+/// Whether shares give each of so many units the same, whichever unit begins: by different grains, say.
+pub fn are_alike(program: &UProgram, a: Share, b: Share, units: usize) -> bool {
+    let (a, b) = (a.from_unit(0), b.from_unit(0));
+    if a == b {
+        return true;
+    }
+    let (Share::Dealt(a), Share::Dealt(b)) = (a, b) else {
+        return false;
+    };
+    let Some(count) = program.pool.as_int(a.period) else {
+        return false;
+    };
+    let begin = |split: Split, unit: i64| {
+        let grains = (count + split.grain - 1) / split.grain;
+        (grains * unit / units as i64 * split.grain).min(count)
+    };
+    let same = |unit| begin(a, unit) == begin(b, unit);
+    (a.axis, a.period) == (b.axis, b.period) && (0..units as i64).all(same)
+}
+
 /// How many units have something of an operator to do.
 pub(super) fn tasks(program: &UProgram, share: Share, units: usize) -> usize {
     let busy = loads(program, share, units).into_iter();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use super::align_splits::visit_all;
-use super::candidates::shares;
+use super::candidates::{are_alike, shares};
 use super::{Device, align_splits};
 use crate::contract::Access;
 use crate::expr::{Expr, ExprId};
@@ -71,7 +71,9 @@ pub fn choices(program: &mut UProgram, device: &Device) -> Choices {
             let found = shares(program, now, device.units).into_iter();
             let found = found.chain(shares(program, then, device.units));
             for share in found.chain(whole) {
-                if !distinct.contains(&share) {
+                // What is the same would seem to take different times.
+                let same = |&other: &Share| are_alike(program, other, share, device.units);
+                if !distinct.iter().any(same) {
                     distinct.push(share);
                 }
             }

@@ -22,7 +22,7 @@ mod sync_everywhere;
 
 pub use align_splits::align_splits;
 pub use benchmark::benchmark;
-pub use candidates::candidates;
+pub use candidates::{are_alike, candidates};
 pub use choices::{Choice, Choices, choices};
 pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
