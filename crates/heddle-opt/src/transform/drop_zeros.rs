@@ -25,7 +25,7 @@ pub fn drop_zeros(module: &mut Module) -> Stats {
     drop_zeros_by(module, &CostModel::default())
 }
 
-/// [`drop_zeros`] where it pays by these costs.
+/// The pass `drop_zeros` where it pays by these costs.
 pub fn drop_zeros_by(module: &mut Module, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut all = Stats::default();
