@@ -73,7 +73,7 @@ def main(heddle: str, out: str, models) -> int:
         text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
         try:
             subprocess.run([heddle, "compile", model, "--target", "cuda", "--emit", "source",
-                            "-o", text], check=True, capture_output=True, text=True)
+                            "--verify", "-o", text], check=True, capture_output=True, text=True)
             source = text.read_bytes()
             cubin.write_bytes(nvrtc.compile(source, text.name))
             print(f"pass {name}: {len(source.splitlines())} lines, "

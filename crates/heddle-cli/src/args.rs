@@ -204,6 +204,10 @@ pub struct Exec {
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
+    /// Prove each scheduled program sound before it is built: no thread touches what another one may still be at. The interpreter
+    /// has no schedule.
+    #[arg(long)]
+    pub verify: bool,
     /// Leave out steps of compiling, by name (see `bench --ablate`).
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step)]
     pub without: Vec<String>,
@@ -291,6 +295,9 @@ pub struct CompileArgs {
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
+    /// Prove the schedule for the target sound first, whatever is written.
+    #[arg(long)]
+    pub verify: bool,
 }
 
 /// Where the scheduler's times come from.

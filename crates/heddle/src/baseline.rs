@@ -74,6 +74,7 @@ fn @main(%x: f32[n,8], %w: f32[8,8], %k: i64[]) -> (%h: f32[n,8], %i: i64[]) {
         let options = CompileOptions {
             device,
             threads: Some(threads),
+            verify: true,
             ..Default::default()
         };
         compile(&Model::parse("m", TEXT).unwrap(), &options).unwrap()

@@ -50,6 +50,8 @@ pub(crate) struct Compiled {
     sizes: Vec<Size>,
     /// The model's nodes by the numbers that errors carry.
     sites: Vec<String>,
+    /// Whether each program that is made of this one is proven sound before it is built.
+    verify: bool,
 }
 
 impl Compiled {
@@ -59,6 +61,7 @@ impl Compiled {
         threads: Option<usize>,
         without: &[String],
         tune: Tune,
+        verify: bool,
     ) -> Result<Result<Self, LowerError>, Error> {
         let threads = threads.unwrap_or_else(default_threads);
         let program = match schedule(module, &Device::cpu(threads), without, tune) {
@@ -66,7 +69,8 @@ impl Compiled {
             Err(reason) => return Ok(Err(reason)),
         };
         let name = &module.entry().sig.name;
-        Self::build(name, program, threads, heddle_emit::write).map(Ok)
+        prove(verify, "the program", &program, threads)?;
+        Self::build(name, program, threads, verify, heddle_emit::write).map(Ok)
     }
 
     /// Builds a scheduled program as it is written.
@@ -74,6 +78,7 @@ impl Compiled {
         name: &str,
         program: UProgram,
         threads: usize,
+        verify: bool,
         write: fn(&UProgram, &Dialect) -> Emitted,
     ) -> Result<Self, Error> {
         let emitted = write(&program, &heddle_emit::C);
@@ -94,15 +99,28 @@ impl Compiled {
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             sites: emitted.sites,
             program,
+            verify,
         })
     }
 
     /// The same operators, with control flow that the calling thread runs: it dispatches one operator after the other to
     /// all workers.
     pub(crate) fn on_host(&self) -> Result<Self, Error> {
-        let name = self.executable.program().name();
+        let (name, threads) = (self.executable.program().name(), self.threads());
+        if self.verify {
+            // A dispatch begins when all units have done the one before.
+            let mut dispatched = self.program.clone();
+            heddle_task::sync_everywhere(&mut dispatched);
+            prove(true, "the program that the host runs", &dispatched, threads)?;
+        }
         let program = self.program.clone();
-        Self::build(name, program, self.threads(), heddle_emit::write_hosted)
+        Self::build(
+            name,
+            program,
+            threads,
+            self.verify,
+            heddle_emit::write_hosted,
+        )
     }
 
     /// The same operators without control flow: in the order in which a run of this call executes them.
@@ -113,14 +131,16 @@ impl Compiled {
         let own = recording.outputs.len();
         heddle_task::record_decisions(&mut recording);
         heddle_task::place_syncs(&mut recording, &device);
-        let recording = Self::build(name, recording, threads, heddle_emit::write)?;
+        prove(self.verify, "the program that records", &recording, threads)?;
+        let recording = Self::build(name, recording, threads, self.verify, heddle_emit::write)?;
         let mut session = recording.lend(options);
         let outputs = recording.run_in(&mut session, call, options)?;
         let count = outputs.data(own + 1).first_chunk().copied();
         let count = count.map_or(0, i64::from_le_bytes);
         let mut traced = heddle_task::replay(&self.program, outputs.data(own), count)?;
         heddle_task::place_syncs(&mut traced, &device);
-        Self::build(name, traced, threads, heddle_emit::write)
+        prove(self.verify, "the traced program", &traced, threads)?;
+        Self::build(name, traced, threads, self.verify, heddle_emit::write)
     }
 
     /// What the program was built from: programs of the same key are the same.
@@ -233,6 +253,20 @@ impl Compiled {
     }
 }
 
+/// Has the verifier prove a scheduled program sound, if that is wanted.
+fn prove(
+    wanted: bool,
+    what: &'static str,
+    program: &UProgram,
+    threads: usize,
+) -> Result<(), Error> {
+    if !wanted {
+        return Ok(());
+    }
+    heddle_task::verify_schedule(program, &Device::cpu(threads))
+        .map_err(|error| Error::Schedule { what, error })
+}
+
 /// Inputs that were found to fit, and the sizes that follow from them.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -300,5 +334,48 @@ fn data(tensor: &Tensor) -> &[u8] {
     match tensor.is_empty() {
         true => &bytemuck::cast_slice(&NOTHING)[..0],
         false => tensor.bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heddle_task::program::Stmt;
+
+    use super::*;
+    use crate::{ErrorKind, Model};
+
+    /// Each element of the second product needs a row and a column of the first one, so other units'.
+    const TEXT: &str = "\
+fn @main(%x: f32[64,64]) -> (%y: f32[64,64]) {
+  %h = dot(%x, %x)
+  %y = dot(%h, %h)
+  return %y
+}
+";
+
+    #[test]
+    fn a_broken_schedule_is_refused() {
+        let model = Model::parse("m", TEXT).unwrap();
+        // Synchronising costs nothing here, so that both products are dealt out.
+        let device = Device {
+            sync_ns: 0.0,
+            ..Device::cpu(3)
+        };
+        let mut program = schedule(&model.module, &device, &[], Tune::Off).unwrap();
+        prove(true, "the program", &program, 3).unwrap();
+        let whole = program.body.len();
+        program.body.retain(|stmt| !matches!(stmt, Stmt::Sync(_)));
+        assert!(program.body.len() < whole, "nothing was removed");
+        prove(false, "the program", &program, 3).unwrap();
+        let error = prove(true, "the program", &program, 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        let (text, hint) = (error.to_string(), error.hint().unwrap());
+        for part in ["the schedule of the program", "op0 (", "op1 (", "b1 of "] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(
+            hint.contains("report") && hint.contains("--device interp"),
+            "{hint}"
+        );
     }
 }

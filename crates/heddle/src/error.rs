@@ -63,8 +63,13 @@ pub enum Error {
     #[error("there is no source: {0}")]
     Lower(#[from] LowerError),
     /// The verifier found a fault in a schedule.
-    #[error("the schedule is not sound: {0}")]
-    Schedule(#[from] ScheduleError),
+    #[error("the schedule of {what} is not sound: {error}")]
+    Schedule {
+        /// Which program it is.
+        what: &'static str,
+        /// What is wrong.
+        error: ScheduleError,
+    },
     /// What only a compiled program has was asked of one that is interpreted.
     #[error("it is not compiled: {0}")]
     NotCompiled(Interpreted),
@@ -147,7 +152,7 @@ impl Error {
             },
             Error::Build(_) => ErrorKind::Io,
             Error::Compiled { error, .. } => compiled_kind(error),
-            Error::Schedule(_) | Error::Internal(_) => ErrorKind::Internal,
+            Error::Schedule { .. } | Error::Internal(_) => ErrorKind::Internal,
         }
     }
 
@@ -168,9 +173,10 @@ impl Error {
             Error::Run(error) => error.hint().map(str::to_string),
             Error::Compiled { error, .. } => compiled_hint(error).map(str::to_string),
             Error::Text { error, .. } => error.hint.clone(),
-            Error::Schedule(_) | Error::Internal(_) => {
-                Some("this is a bug in Heddle; please report it".into())
-            }
+            Error::Schedule { .. } => Some(
+                "this is a bug in Heddle; please report it. --device interp runs the model without a schedule".into(),
+            ),
+            Error::Internal(_) => Some("this is a bug in Heddle; please report it".into()),
             _ => None,
         }
     }

@@ -54,6 +54,8 @@ pub struct CompileOptions {
     pub threads: Option<usize>,
     /// Whether the scheduler measures.
     pub tune: Tune,
+    /// Whether each scheduled program is proven sound before it is built: that no unit touches what another one may still be at.
+    pub verify: bool,
 }
 
 /// Where the scheduler's times come from.
@@ -74,6 +76,7 @@ impl Default for CompileOptions {
             transform: heddle_opt::TransformOptions::default(),
             threads: None,
             tune: Tune::default(),
+            verify: false,
         }
     }
 }
@@ -118,6 +121,8 @@ pub struct Report {
     pub passes: PassTimes,
     /// Running it.
     pub run: Duration,
+    /// Whether its schedule was proven sound.
+    pub verified: bool,
     /// Why the interpreter runs it although a device that compiles was asked for.
     pub interpreted: Option<Interpreted>,
 }
@@ -163,7 +168,7 @@ pub enum Target {
 ///
 /// # Errors
 ///
-/// [`Error::Lower`] names the node that has no compiled form.
+/// [`Error::Lower`] names the node that has no compiled form, [`Error::Schedule`] what the verifier found if it was asked.
 pub fn source(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
     let (program, _) = scheduled(model, options, target)?;
     let dialect = match target {
@@ -179,8 +184,11 @@ pub fn source(model: &Model, options: &CompileOptions, target: Target) -> Result
 ///
 /// [`Error::Lower`] names the node that has no compiled form, [`Error::Schedule`] what the verifier found.
 pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
-    let (program, device) = scheduled(model, options, target)?;
-    heddle_task::verify_schedule(&program, &device)?;
+    let options = CompileOptions {
+        verify: true,
+        ..options.clone()
+    };
+    let (program, device) = scheduled(model, &options, target)?;
     Ok(heddle_task::print(&program, &device))
 }
 
@@ -203,6 +211,11 @@ fn scheduled(
     };
     let program =
         on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))?;
+    if options.verify {
+        let what = "the program";
+        on_large_stack(|| heddle_task::verify_schedule(&program, &device))
+            .map_err(|error| Error::Schedule { what, error })?;
+    }
     Ok((program, device))
 }
 
@@ -223,8 +236,9 @@ pub(crate) fn compile_module(
     if options.device == Device::Cpu {
         let (transformed, changed) = transformed(&module, options, &mut passes)?;
         let build = |module: &Module| {
-            let without = &options.transform.without;
-            on_large_stack(|| Compiled::new(module, options.threads, without, options.tune))
+            let (threads, without) = (options.threads, &options.transform.without);
+            let (tune, verify) = (options.tune, options.verify);
+            on_large_stack(|| Compiled::new(module, threads, without, tune, verify))
         };
         let mut built = build(&transformed)?;
         if changed && built.is_err() {
@@ -246,6 +260,7 @@ pub(crate) fn compile_module(
         compile: start.elapsed(),
         passes,
         run: Duration::ZERO,
+        verified: options.verify && compiled.is_some(),
         interpreted,
     };
     Ok(Executable {

@@ -18,6 +18,7 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         device: Device::Interp,
         optimize: !args.no_opt,
         tune: args.tune.into(),
+        verify: args.verify,
         ..Default::default()
     };
     let target = match args.target {
@@ -26,6 +27,9 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     };
     match args.emit {
         Emit::Ir => {
+            if args.verify {
+                heddle::schedule(&model, &options, target)?;
+            }
             let program = heddle::compile(&model, &options)?;
             write_ir(program.module(), args.output.as_deref())
         }

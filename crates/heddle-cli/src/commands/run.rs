@@ -73,6 +73,7 @@ fn document(outputs: &Outputs, report: &Report) -> Value {
             value["name"] = json!(name);
             value
         }).collect::<Vec<_>>(),
+        "verified": report.verified,
         "interpreted": report.interpreted.as_ref().map(ToString::to_string),
         "seconds": {
             "load": seconds(report.load),

@@ -148,3 +148,22 @@ fn steps_can_be_left_out() {
     s.heddle("run m.heddle -i in.npz --without haste")
         .fails(2, &["the steps are", "place_syncs"]);
 }
+
+#[test]
+fn schedules_are_proven_on_request() {
+    let s = doubler();
+    let verified = |flag: &str| {
+        let document = s
+            .heddle(&format!("run m.heddle -i in.npz --json {flag}"))
+            .json();
+        document["verified"] == true
+    };
+    assert!(verified("--verify") && !verified("") && !verified("--verify --device interp"));
+    let compare = "bench m.heddle -i in.npz --seconds 0.01 --compare host,trace --verify";
+    assert!(s.heddle(compare).ok().contains("trace"));
+    for emit in ["ir", "schedule", "source", "source --target cuda"] {
+        let compile = format!("compile m.heddle --emit {emit}");
+        let proven = s.heddle(&format!("{compile} --verify")).ok();
+        assert_eq!(proven, s.heddle(&compile).ok());
+    }
+}

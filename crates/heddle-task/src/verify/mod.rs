@@ -23,14 +23,18 @@ mod owner;
 mod paths;
 mod polynomial;
 
-use crate::program::UProgram;
+use heddle_ir::Entity;
+
+use crate::program::{Buffer, OperatorId, UProgram};
 use crate::schedule::Device;
 
 /// What is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// Units may be at both at the same time.
-    #[error("{first} and {second} are not ordered on `{buffer}`")]
+    #[error(
+        "{first} and {second} are not ordered on {buffer}: a unit may be at the one while another is at the other"
+    )]
     Unordered {
         /// The access that comes first.
         first: String,
@@ -40,7 +44,7 @@ pub enum ScheduleError {
         buffer: String,
     },
     /// Units write what others read in the same operator.
-    #[error("{operator} reads on other units what it writes to `{buffer}`")]
+    #[error("{operator} reads on other units what it writes to {buffer}")]
     Inside {
         /// The operator.
         operator: String,
@@ -59,4 +63,14 @@ pub enum ScheduleError {
 pub fn verify_schedule(program: &UProgram, device: &Device) -> Result<(), ScheduleError> {
     owner::verify_shares(program)?;
     paths::verify_paths(program, device.lanes > 1)
+}
+
+/// An operator as messages name it: by its number in the printed schedule, and the model's node.
+fn operator_name(program: &UProgram, id: OperatorId) -> String {
+    format!("op{} ({})", id.index(), program.operators[id].name)
+}
+
+/// A buffer as messages name it.
+fn buffer_name(program: &UProgram, id: Buffer) -> String {
+    format!("b{} of {}", id.index(), program.buffers[id].name)
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
-use super::ScheduleError;
 use super::polynomial::Polynomial;
+use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
 use crate::program::{Operator, Share, Split, UProgram};
 
@@ -96,7 +96,7 @@ impl Owner {
 
 /// Checks that each operator is dealt out whole.
 pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
-    for (_, op) in program.operators.iter() {
+    for (id, op) in program.operators.iter() {
         let Share::Dealt(split) = op.share else {
             continue;
         };
@@ -109,7 +109,7 @@ pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
         });
         if !whole || split.grain < 1 {
             return Err(ScheduleError::Share {
-                operator: op.name.clone(),
+                operator: operator_name(program, id),
             });
         }
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use heddle_ir::Entity;
 
-use super::ScheduleError;
 use super::frames::{Frames, Place};
 use super::owner::Owner;
+use super::{ScheduleError, buffer_name, operator_name};
 use crate::expr::ExprId;
 use crate::program::{Buffer, BufferKind, CallId, ProcedureId, Stmt, Sync, UProgram, Units};
 
@@ -130,11 +130,11 @@ impl Graph {
                 // Sizes are read by all.
                 let sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
                 accesses.extend(reads(&sizes));
-                let name = format!("op{} ({})", id.index(), op.name);
-                vec![self.add(Kind::Operator, name, accesses, from)]
+                vec![self.add(Kind::Operator, operator_name(program, *id), accesses, from)]
             }
             Stmt::Let(local, expr) => {
-                let name = format!("let v{}", local.index());
+                let name = &program.locals[*local].name;
+                let name = format!("let {name}{}", local.index());
                 vec![self.add(Kind::Units, name, reads(&[*expr]), from)]
             }
             Stmt::Check { cond, sizes, name } => {
@@ -224,7 +224,7 @@ impl Graph {
                 return Err(ScheduleError::Unordered {
                     first: self.nodes[start].name.clone(),
                     second: node.name.clone(),
-                    buffer: program.buffers[access.buffer].name.clone(),
+                    buffer: buffer_name(program, access.buffer),
                 });
             }
             for next in self.step(program, trace) {
@@ -328,7 +328,7 @@ impl Node {
             if self.accesses.iter().any(|read| clash(&read)) {
                 return Err(ScheduleError::Inside {
                     operator: self.name.clone(),
-                    buffer: program.buffers[write.buffer].name.clone(),
+                    buffer: buffer_name(program, write.buffer),
                 });
             }
         }
