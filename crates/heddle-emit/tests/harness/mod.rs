@@ -46,6 +46,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("indexing", include_str!("../programs/indexing.heddle")),
     ("order", include_str!("../programs/order.heddle")),
     ("stacks", include_str!("../programs/stacks.heddle")),
+    ("axes", include_str!("../programs/axes.heddle")),
 ];
 
 /// What came of compiling.
@@ -157,6 +158,22 @@ impl Case {
                 let what = format!("{name}, {threads} threads, output {i}\n{text}");
                 self.compare(i, outputs.dims(i), outputs.data(i), &what);
             }
+        }
+    }
+
+    /// That a program gives the same: the one that this was made of.
+    pub fn expects(&self, original: &Module, inputs: &[Datum]) {
+        let results = heddle_interp::run(original, inputs, &Default::default());
+        for (want, result) in self
+            .expected
+            .iter()
+            .zip(results.expect("the interpreter runs it"))
+        {
+            let (Datum::Tensor(want), Datum::Tensor(result)) = (want, &result) else {
+                panic!("only tensors come out")
+            };
+            assert_eq!(want.shape(), result.shape());
+            same(want, result, "the program that it was made of");
         }
     }
 

@@ -11,6 +11,7 @@ mod hoist_invariant;
 mod level_recursion;
 mod loops;
 mod merge_branches;
+mod open_sequences;
 mod rebuild;
 mod safe;
 mod slice_updates;
@@ -30,6 +31,7 @@ pub use drop_zeros::{drop_zeros, drop_zeros_by};
 pub use hoist_invariant::hoist_invariant;
 pub use level_recursion::{LevelOptions, level_recursion};
 pub use merge_branches::merge_branches;
+pub use open_sequences::open_sequences;
 pub use slice_updates::slice_updates;
 pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
@@ -37,6 +39,11 @@ pub use unroll_loops::unroll_loops;
 
 /// All transformations, in the order in which they run.
 pub const TRANSFORMATIONS: &[Pass] = &[
+    Pass {
+        name: "open_sequences",
+        run: open_sequences,
+        about: "replace sequences of known length by their elements",
+    },
     Pass {
         name: "level_recursion",
         run: |module| level_recursion(module, &LevelOptions::default()),

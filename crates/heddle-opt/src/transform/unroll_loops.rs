@@ -1,15 +1,26 @@
 //! Loop unrolling.
 
-use heddle_ir::{FuncId, Function, Inst, Module, Op, Value};
+use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
 
 use super::loops::Loop;
 use super::rebuild::{Rebuild, Result};
 use crate::Stats;
 
-/// The most iterations of a loop that is unrolled.
-const MAX_TRIPS: i64 = 4;
-/// The most instructions that unrolled iterations have together.
-const MAX_INSTS: usize = 64;
+/// What is unrolled.
+pub struct Limits {
+    /// The most iterations.
+    pub trips: i64,
+    /// The most instructions that the iterations have together.
+    pub insts: usize,
+    /// Whether there may be loops and calls within.
+    pub nested: bool,
+}
+
+const SMALL: Limits = Limits {
+    trips: 4,
+    insts: 64,
+    nested: false,
+};
 
 /// Puts the iterations of a loop one after the other where there are few and they are small: then what they look up by the iteration
 /// is at known places, and independent parts of them need not wait for each other.
@@ -22,7 +33,7 @@ pub fn unroll_loops(module: &mut Module) -> Stats {
         let mut unrolled = 0;
         let rebuild = Rebuild::new(module, &module.functions[id]);
         let built = rebuild.function(&mut |rebuild, inst| {
-            let done = unroll(rebuild, inst)?;
+            let done = unroll(rebuild, inst, &SMALL)?;
             unrolled += done as usize;
             Ok(done)
         });
@@ -38,13 +49,13 @@ pub fn unroll_loops(module: &mut Module) -> Stats {
     stats
 }
 
-/// Builds the iterations of a loop in its place, if it is one to unroll.
-fn unroll(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
+/// Builds the iterations of a loop in its place, if they are within the limits and there is no condition.
+pub fn unroll(rebuild: &mut Rebuild, inst: Inst, limits: &Limits) -> Result<bool> {
     let func = rebuild.source;
     let Some(parts) = Loop::of(func, inst) else {
         return Ok(false);
     };
-    let Some(trips) = trips(func, &parts) else {
+    let Some(trips) = trips(func, &parts, limits) else {
         return Ok(false);
     };
     let mut carried = rebuild.all(&parts.inits);
@@ -74,7 +85,7 @@ fn unroll(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
 }
 
 /// The number of iterations of a loop to unroll.
-fn trips(func: &Function, parts: &Loop) -> Option<i64> {
+fn trips(func: &Function, parts: &Loop, limits: &Limits) -> Option<i64> {
     if parts.cond.is_some() {
         return None;
     }
@@ -84,11 +95,13 @@ fn trips(func: &Function, parts: &Loop) -> Option<i64> {
         count += 1;
         inner |= matches!(data.op, Op::Loop { .. } | Op::Call(_));
     });
-    // What is carried keeps its type only while it is the type of all iterations.
-    let same = parts.params.iter().zip(parts.inits.iter().zip(&parts.next));
-    let same = same
-        .clone()
-        .all(|(p, (a, b))| func.ty(*p) == func.ty(*a) && func.ty(*p) == func.ty(*b));
-    let small = count * trips.max(0) as usize <= MAX_INSTS;
-    ((1..=MAX_TRIPS).contains(&trips) && small && !inner && same).then_some(trips)
+    // What is carried keeps its type only while it is the type of all iterations; a sequence has a type of its own in each.
+    let mut carried = parts.params.iter().zip(parts.inits.iter().zip(&parts.next));
+    let same = carried.all(|(p, (a, b))| {
+        let ty = func.ty(*p);
+        matches!(ty, Type::Seq(_)) || ty == func.ty(*a) && ty == func.ty(*b)
+    });
+    let small = count * trips.max(0) as usize <= limits.insts;
+    let nests = inner && !limits.nested;
+    ((1..=limits.trips).contains(&trips) && small && !nests && same).then_some(trips)
 }

@@ -84,7 +84,7 @@ impl Lowerer<'_> {
     }
 
     /// Whether it is surely not negative.
-    fn is_size(&self, expr: ExprId) -> bool {
+    pub(super) fn is_size(&self, expr: ExprId) -> bool {
         match self.program.pool[expr] {
             Expr::Num(DType::I64, bits) => bits as i64 >= 0,
             Expr::Local(l) => {

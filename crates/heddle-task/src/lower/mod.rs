@@ -49,6 +49,9 @@ const FEW: i64 = 8;
 /// Values that are made of such, and what sizes are computed from, may have this many.
 const WIDE: i64 = 64;
 
+/// Of arrays of at most this many elements, units look up for themselves which are set: more axes than any array has.
+const MASK: usize = 16;
+
 /// Expressions of more elementwise ops are stored rather than repeated in a second reader.
 const REPEATED_WORK: usize = 0;
 

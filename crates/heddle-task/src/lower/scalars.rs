@@ -43,6 +43,13 @@ impl Lowerer<'_> {
         }
         let local = self.variable(dtype, "x");
         self.block.push(Stmt::Let(local, expr));
+        // A size that was chosen among others is at most the largest.
+        if matches!(self.program.pool[expr], Expr::Select(DType::I64, ..))
+            && self.is_size(expr)
+            && let Some(bound) = self.upper_bound(expr)
+        {
+            self.bounds.insert(local, bound);
+        }
         self.program.pool.local(local)
     }
 

@@ -6,7 +6,9 @@
 
 use std::collections::HashSet;
 
-use heddle_ir::{Dim, Function, Op, Region, Value};
+use heddle_ir::{Dim, Function, Inst, Op, Region, Value};
+
+use super::MASK;
 
 /// The values that sizes are computed from, in any number of steps.
 pub fn size_sources(f: &Function) -> HashSet<Value> {
@@ -21,7 +23,7 @@ fn region(f: &Function, region_: Region, wanted: &mut HashSet<Value>) {
         let data = &f.insts[inst];
         data.regions.iter().for_each(|&r| region(f, r, wanted));
         let asked = data.results.iter().any(|r| wanted.contains(r));
-        if asked && follows(&data.op) {
+        if asked && (follows(&data.op) || is_mask_of_axes(f, inst)) {
             wanted.extend(&data.args);
         } else if data.results.iter().any(|&r| is_open(f, r)) {
             let sizes = size_operands(&data.op);
@@ -49,6 +51,22 @@ fn size_operands(op: &Op) -> std::ops::Range<usize> {
         Op::Random { .. } | Op::Loop { trip: true, .. } => 0..1,
         _ => 0..0,
     }
+}
+
+/// Whether it looks for what is set among so few elements that every unit can: which axes of an array are kept.
+fn is_mask_of_axes(f: &Function, inst: Inst) -> bool {
+    let data = &f.insts[inst];
+    let count = |v: Value| {
+        f.ty(v)
+            .as_tensor()?
+            .static_shape()
+            .map(|s| s.iter().product())
+    };
+    data.op == Op::NonZero
+        && data
+            .args
+            .first()
+            .is_some_and(|&x| count(x).is_some_and(|n: usize| n <= MASK))
 }
 
 /// Ops that every unit can compute for itself on a few elements.

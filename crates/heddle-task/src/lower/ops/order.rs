@@ -3,7 +3,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme};
 use heddle_ir::{DType, Op};
 
-use super::super::{Lowerer, Result};
+use super::super::{Lowerer, MASK, Result};
 use crate::expr::{Expr, ExprId};
 use crate::program::{Body, Buffer, Routine, Store};
 use crate::value::{Val, View, linear};
@@ -86,6 +86,9 @@ impl Lowerer<'_> {
                 Val::lazy(DType::Bool, x.shape().to_vec(), view)
             }
         };
+        if let Some(few) = self.nonzero_few(&set) {
+            return Ok(few);
+        }
         let shape = x.shape().to_vec();
         let n = self.program.pool.product_of(&shape);
         let found = self.routine(Routine::NonZero, &set, vec![n], n)?;
@@ -118,6 +121,47 @@ impl Lowerer<'_> {
             DType::I64,
             vec![rank, count],
             View::Concat(0, rows),
+        ))
+    }
+
+    /// Of a few elements that the launch knows: every unit looks for itself, and the number of those found is a size of the launch.
+    fn nonzero_few(&mut self, set: &Val) -> Option<Val> {
+        let few = self
+            .at_most(set, MASK as i64)
+            .filter(|_| set.is_of_scalars());
+        let (Some(n), [_]) = (few, set.shape()) else {
+            return None;
+        };
+        let pool = &mut self.program.pool;
+        let places: Vec<_> = (0..n).map(|k| pool.int(k)).collect();
+        let set: Vec<_> = places.iter().map(|&k| set.read(pool, &[k])).collect();
+        let zero = pool.int(0);
+        let (mut found, mut count) = (vec![zero; n as usize], zero);
+        for (&k, &is_set) in places.iter().zip(&set) {
+            // The next free place takes it.
+            for (&place, slot) in places.iter().zip(&mut found) {
+                let next = pool.compare(CompareOp::Eq, DType::I64, count, place);
+                let takes = pool.and(is_set, next);
+                *slot = pool.select(DType::I64, takes, k, *slot);
+            }
+            let one = pool.cast(DType::Bool, DType::I64, is_set);
+            count = pool.sum(count, one);
+        }
+        if !self.is_of_launch(count) {
+            return None;
+        }
+        let count = self.settle_expr(DType::I64, count);
+        let (one, size) = (self.program.pool.int(1), self.program.pool.int(n));
+        let found = found.into_iter().map(|e| self.settle_expr(DType::I64, e));
+        let flat = Val::Scalars {
+            dtype: DType::I64,
+            elems: found.collect(),
+            shape: vec![size],
+        };
+        Some(Val::lazy(
+            DType::I64,
+            vec![one, count],
+            View::Axes(vec![Some(1)], flat),
         ))
     }
 

@@ -1,0 +1,219 @@
+//! Sequences of known length.
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
+
+use super::loops::Loop;
+use super::rebuild::{Rebuild, Result};
+use super::unroll_loops::{Limits, unroll};
+use crate::Stats;
+use crate::shorthand::Shorthand;
+
+/// Sequences of more elements stay sequences.
+const MAX_LEN: i64 = 64;
+
+/// Loops that carry sequences are unrolled up to these: the alternative is the interpreter.
+const LIMITS: Limits = Limits {
+    trips: MAX_LEN,
+    insts: 2048,
+    nested: true,
+};
+
+/// What one round makes known, the next one uses; so many times.
+const MAX_ROUNDS: usize = 8;
+
+/// Replaces sequences of known length by their elements, which devices can hold: splits by a known number of lengths, branches
+/// that give sequences of one length, loops that carry sequences for a known number of iterations, and elements looked up
+/// at a computed position. [`canonicalize`](crate::canonicalize) does the rest: lengths, insertions and elements at constant positions.
+///
+/// It does *not* open what enters or leaves the program, nor calls, nor sequences whose length only a run knows.
+pub fn open_sequences(module: &mut Module) -> Stats {
+    let mut stats = Stats::default();
+    for _ in 0..MAX_ROUNDS {
+        let round = open_once(module);
+        let done = round.total() == 0;
+        stats.merge(round);
+        if done {
+            break;
+        }
+        // Lengths become constants, and with them positions and trip counts.
+        stats.merge(crate::optimize(module).total());
+    }
+    stats
+}
+
+fn open_once(module: &mut Module) -> Stats {
+    let mut stats = Stats::default();
+    let has_sequences = |f: &Function| f.values.iter().any(|(_, v)| is_sequence(&v.ty));
+    let ids = module.functions.iter().filter(|(_, f)| has_sequences(f));
+    let ids: Vec<FuncId> = ids.map(|(id, _)| id).collect();
+    for id in ids {
+        let mut opened = vec![];
+        let rebuild = Rebuild::new(module, &module.functions[id]);
+        let built = rebuild.function(&mut |rebuild, inst| {
+            let reason = open(rebuild, inst)?;
+            opened.extend(reason);
+            Ok(reason.is_some())
+        });
+        match built {
+            Ok(function) if !opened.is_empty() => {
+                module.functions[id] = function;
+                opened.into_iter().for_each(|reason| stats.record(reason));
+            }
+            Ok(_) => {}
+            Err(error) => stats.rejected.push(error.to_string()),
+        }
+    }
+    stats
+}
+
+/// Builds an instruction on sequences in another way, if there is one; says which.
+fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<&'static str>> {
+    let func = rebuild.source;
+    let (done, reason) = match func.insts[inst].op {
+        Op::SeqSplit { axis, squeeze } => {
+            let done = split(rebuild, inst, axis, squeeze)?;
+            (done, "split into a known number of parts")
+        }
+        Op::SeqAt => (at(rebuild, inst)?, "element of equal ones looked up"),
+        Op::If => (branch(rebuild, inst)?, "branch that gives known sequences"),
+        Op::Loop { .. } => {
+            let carries = |l: &Loop| l.params.iter().any(|p| is_sequence(func.ty(*p)));
+            let sequences = Loop::of(func, inst).is_some_and(|l| carries(&l));
+            let done = sequences && unroll(rebuild, inst, &LIMITS)?;
+            (done, "loop over sequences unrolled")
+        }
+        _ => return Ok(None),
+    };
+    Ok(done.then_some(reason))
+}
+
+/// A sequence of slices. Reshaping them to their lengths finds lengths that do not divide the axis.
+fn split(rebuild: &mut Rebuild, inst: Inst, axis: usize, squeeze: bool) -> Result<bool> {
+    let func = rebuild.source;
+    let data = &func.insts[inst];
+    let (x, lengths) = (data.args[0], data.args[1]);
+    let shape = |v: Value| func.ty(v).as_tensor().and_then(|t| t.shape.as_deref());
+    let count = shape(lengths).and_then(|s| s.first()?.as_const());
+    let (Some(count @ 0..=MAX_LEN), Some(dims)) = (count, shape(x)) else {
+        return Ok(false);
+    };
+    let Type::Seq(elem) = func.ty(data.results[0]) else {
+        return Ok(false);
+    };
+    let (x, lengths) = (rebuild.values[&x], rebuild.values[&lengths]);
+    let b = &mut rebuild.b;
+    let (zero, one, all) = (b.i64s(&[0]), b.i64s(&[1]), b.i64s(&[i64::MAX]));
+    // A negative size would stand for what is left.
+    let lengths = b.binary(BinaryOp::Max, lengths, zero)?;
+    let (before, after) = (b.sizes(x, 0..axis)?, b.sizes(x, axis + 1..dims.len())?);
+    let (mut start, mut parts) = (zero, vec![]);
+    for k in 0..count {
+        let b = &mut rebuild.b;
+        let place = b.i64s(&[k]);
+        let length = b.gather(lengths, place)?;
+        let next = b.binary(BinaryOp::Add, start, length)?;
+        let end = if k + 1 == count { all } else { next };
+        let slice = b.op1(Op::Slice { axes: vec![axis] }, &[x, start, end, one])?;
+        let shape = match squeeze {
+            true => b.join(&[before, after])?,
+            false => b.join(&[before, length, after])?,
+        };
+        let part = b.op1(Op::Reshape, &[slice, shape])?;
+        rebuild.state(part, elem);
+        parts.push(part);
+        start = next;
+    }
+    let elem = (**elem).clone();
+    let sequence = rebuild.b.op1(Op::SeqNew { elem }, &parts)?;
+    rebuild.stands_for(data.results[0], sequence);
+    Ok(true)
+}
+
+/// Elements of one shape as rows of an array, of which the position chooses one.
+fn at(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
+    let func = rebuild.source;
+    let data = &func.insts[inst];
+    let (sequence, position) = (data.args[0], data.args[1]);
+    let Some([first, rest @ ..]) = elements(func, sequence) else {
+        return Ok(false);
+    };
+    let is_like = |a: &Value, b: &Value| {
+        let (a, b) = (func.ty(*a).as_tensor(), func.ty(*b).as_tensor());
+        let Some((a, b)) = a.zip(b).filter(|(a, b)| a.dtype == b.dtype) else {
+            return false;
+        };
+        let shapes = a.shape.as_ref().zip(b.shape.as_ref());
+        shapes.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)))
+    };
+    let constant = func.constant(position).is_some();
+    if constant || !is_like(first, first) || !rest.iter().all(|e| is_like(first, e)) {
+        return Ok(false);
+    }
+    let mut rows = vec![];
+    for element in [first].into_iter().chain(rest) {
+        let element = rebuild.values[element];
+        let row = rebuild.b.op1(Op::Unsqueeze { axes: vec![0] }, &[element])?;
+        rows.push(row);
+    }
+    let position = rebuild.values[&position];
+    let rows = rebuild.b.op1(Op::Concat { axis: 0 }, &rows)?;
+    let element = rebuild.b.gather(rows, position)?;
+    rebuild.stands_for(data.results[0], element);
+    Ok(true)
+}
+
+/// A branch that gives the elements, where both arms give sequences of one length.
+fn branch(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
+    let func = rebuild.source;
+    let data = &func.insts[inst];
+    let arms = [data.regions[0], data.regions[1]];
+    let yields = arms.map(|arm| &func.regions[arm].yields);
+    let length = |i: usize| {
+        let [a, b] = yields.map(|all| elements(func, all[i]).map(<[_]>::len));
+        a.filter(|_| a == b)
+    };
+    let lengths: Vec<_> = (0..data.results.len()).map(length).collect();
+    if lengths.iter().all(Option::is_none) {
+        return Ok(false);
+    }
+    let mut regions = vec![];
+    for (arm, values) in arms.into_iter().zip(yields) {
+        rebuild.b.begin_region(&[]);
+        rebuild.insts(arm, &mut |_, _| Ok(false))?;
+        let mut given = vec![];
+        for (value, length) in values.iter().zip(&lengths) {
+            match length.and_then(|_| elements(func, *value)) {
+                Some(all) => given.extend(rebuild.all(all)),
+                None => given.push(rebuild.values[value]),
+            }
+        }
+        regions.push(rebuild.b.end_region(&given));
+    }
+    rebuild.b.set_loc(data.loc.clone());
+    let cond = rebuild.values[&data.args[0]];
+    let mut given = rebuild.b.if_(cond, regions[0], regions[1])?.into_iter();
+    for (&old, length) in data.results.iter().zip(lengths) {
+        let parts: Vec<_> = given.by_ref().take(length.unwrap_or(1)).collect();
+        let new = match (length, func.ty(old)) {
+            (Some(_), Type::Seq(elem)) => {
+                let elem = (**elem).clone();
+                parts.iter().for_each(|&part| rebuild.state(part, &elem));
+                rebuild.b.op1(Op::SeqNew { elem }, &parts)?
+            }
+            _ => parts[0],
+        };
+        rebuild.stands_for(old, new);
+    }
+    Ok(true)
+}
+
+/// The elements of a sequence that is made of values.
+fn elements(func: &Function, sequence: Value) -> Option<&[Value]> {
+    let data = &func.insts[func.def_inst(sequence)?];
+    matches!(data.op, Op::SeqNew { .. }).then_some(&data.args[..])
+}
+
+fn is_sequence(ty: &Type) -> bool {
+    matches!(ty, Type::Seq(_))
+}
