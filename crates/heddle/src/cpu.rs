@@ -13,6 +13,7 @@ use heddle_task::program::Size;
 use heddle_task::{Device, Latency, LowerError, UProgram};
 
 use crate::profile::Profiler;
+use crate::results::Results;
 use crate::{Error, RunOptions, Tune, border};
 
 /// Lowers a module to uOperators and schedules them for a device, without the [steps](crate::STEPS) of these names.
@@ -50,6 +51,8 @@ pub(crate) struct Compiled {
     sizes: Vec<Size>,
     /// The model's nodes by the numbers that errors carry.
     sites: Vec<String>,
+    /// How what it gives makes the model's results.
+    results: Results,
     /// Whether each program that is made of this one is proven sound before it is built.
     verify: bool,
 }
@@ -64,19 +67,22 @@ impl Compiled {
         verify: bool,
     ) -> Result<Result<Self, LowerError>, Error> {
         let threads = threads.unwrap_or_else(default_threads);
-        let program = match schedule(module, &Device::cpu(threads), without, tune) {
+        let mut module = module.clone();
+        let results = Results::open(&mut module);
+        let program = match schedule(&module, &Device::cpu(threads), without, tune) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
         let name = &module.entry().sig.name;
         prove(verify, "the program", &program, threads)?;
-        Self::build(name, program, threads, verify, heddle_emit::write).map(Ok)
+        Self::build(name, program, results, threads, verify, heddle_emit::write).map(Ok)
     }
 
     /// Builds a scheduled program as it is written.
     fn build(
         name: &str,
         program: UProgram,
+        results: Results,
         threads: usize,
         verify: bool,
         write: fn(&UProgram, &Dialect) -> Emitted,
@@ -99,6 +105,7 @@ impl Compiled {
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             sites: emitted.sites,
             program,
+            results,
             verify,
         })
     }
@@ -113,10 +120,11 @@ impl Compiled {
             heddle_task::sync_everywhere(&mut dispatched);
             prove(true, "the program that the host runs", &dispatched, threads)?;
         }
-        let program = self.program.clone();
+        let (program, results) = (self.program.clone(), self.results.clone());
         Self::build(
             name,
             program,
+            results,
             threads,
             self.verify,
             heddle_emit::write_hosted,
@@ -132,7 +140,11 @@ impl Compiled {
         heddle_task::record_decisions(&mut recording);
         heddle_task::place_syncs(&mut recording, &device);
         prove(self.verify, "the program that records", &recording, threads)?;
-        let recording = Self::build(name, recording, threads, self.verify, heddle_emit::write)?;
+        let build = |program: UProgram| {
+            let (results, write) = (self.results.clone(), heddle_emit::write);
+            Self::build(name, program, results, threads, self.verify, write)
+        };
+        let recording = build(recording)?;
         let mut session = recording.lend(options);
         let outputs = recording.run_in(&mut session, call, options)?;
         let count = outputs.data(own + 1).first_chunk().copied();
@@ -140,7 +152,7 @@ impl Compiled {
         let mut traced = heddle_task::replay(&self.program, outputs.data(own), count)?;
         heddle_task::place_syncs(&mut traced, &device);
         prove(self.verify, "the traced program", &traced, threads)?;
-        Self::build(name, traced, threads, self.verify, heddle_emit::write)
+        build(traced)
     }
 
     /// What the program was built from: programs of the same key are the same.
@@ -192,15 +204,30 @@ impl Compiled {
     }
 
     /// Runs a call.
-    pub(crate) fn run(
-        &self,
-        sig: &Signature,
-        call: &Call,
-        options: &RunOptions,
-    ) -> Result<Vec<Datum>, Error> {
+    pub(crate) fn run(&self, call: &Call, options: &RunOptions) -> Result<Vec<Datum>, Error> {
         let mut session = self.lend(options);
         let outputs = self.run_in(&mut session, call, options)?;
-        data_of(sig, &outputs)
+        self.data_of(&outputs)
+    }
+
+    /// What a run left in its session, copied.
+    pub(crate) fn data_of(
+        &self,
+        outputs: &heddle_runtime::Outputs<'_>,
+    ) -> Result<Vec<Datum>, Error> {
+        let ports = self.program.outputs.iter().enumerate();
+        let arrays = ports.map(|(i, port)| {
+            let dims = outputs.dims(i).iter().map(|&d| d as usize);
+            let dims: Vec<_> = dims.collect();
+            let dtype = self.program.buffers[port.buffer].dtype;
+            let count: usize = dims.iter().product();
+            let bytes = &outputs.data(i)[..count * dtype.bits().div_ceil(8)];
+            let tensor = Tensor::new(dtype, dims, border::packed(dtype, bytes).into());
+            let wrong = |_| Error::Internal(format!("output `{}` came out wrong", port.name));
+            tensor.map_err(wrong)
+        });
+        let arrays: Result<Vec<Tensor>, Error> = arrays.collect();
+        Ok(self.results.group(arrays?))
     }
 
     /// A session whose memory is limited as the options say.
@@ -300,24 +327,6 @@ impl DerefMut for AnySession<'_> {
             AnySession::Own(session) => session,
         }
     }
-}
-
-/// What a run left in its session, copied.
-pub(crate) fn data_of(
-    sig: &Signature,
-    outputs: &heddle_runtime::Outputs<'_>,
-) -> Result<Vec<Datum>, Error> {
-    let results = sig.results.iter().enumerate().map(|(i, (name, ty))| {
-        let dims = outputs.dims(i).iter().map(|&d| d as usize);
-        let dims: Vec<_> = dims.collect();
-        let dtype = ty.as_tensor().map(|t| t.dtype).ok_or("is no tensor")?;
-        let count: usize = dims.iter().product();
-        let bytes = &outputs.data(i)[..count * dtype.bits().div_ceil(8)];
-        let tensor = Tensor::new(dtype, dims, border::packed(dtype, bytes).into());
-        tensor.map(Datum::from).map_err(|_| name.as_str())
-    });
-    let results: Result<Vec<_>, &str> = results.collect();
-    results.map_err(|name| Error::Internal(format!("output `{name}` came out wrong")))
 }
 
 /// The limit on scratch memory and outputs.

@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use crate::cpu::{self, Compiled};
 use crate::inputs;
+use crate::results::Results;
 use crate::stack::on_large_stack;
 use crate::{Error, Model};
 
@@ -204,7 +205,8 @@ fn scheduled(
         Target::Cuda => heddle_task::Device::gpu(),
     };
     let (module, mut passes) = optimized(model.module.clone(), options)?;
-    let (transformed, _) = transformed(&module, options, &mut passes)?;
+    let (mut transformed, _) = transformed(&module, options, &mut passes)?;
+    Results::open(&mut transformed);
     let tune = match target {
         Target::Cpu => options.tune,
         Target::Cuda => Tune::Off,
@@ -338,7 +340,7 @@ impl Executable {
         let results = match &self.compiled {
             Some(program) if !options.f64 => {
                 let call = program.call(self.signature(), &args)?;
-                match program.run(self.signature(), &call, options) {
+                match program.run(&call, options) {
                     // Memory is planned by what sizes may become; the interpreter takes what they do become.
                     Err(error) if program.plans_too_much(&error) => {
                         interpreted = Some(Interpreted {

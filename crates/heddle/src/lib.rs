@@ -23,6 +23,7 @@ mod inputs;
 mod model;
 mod profile;
 mod repeat;
+mod results;
 mod specialise;
 mod stack;
 mod steps;

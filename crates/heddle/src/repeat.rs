@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use heddle_ir::Datum;
 
-use crate::cpu::{self, AnySession, Call, Compiled};
+use crate::cpu::{AnySession, Call, Compiled};
 use crate::stack::on_large_stack;
 use crate::{Error, Executable, Inputs, Outputs, RunOptions, inputs};
 
@@ -74,7 +74,7 @@ impl Repeat<'_> {
                 compiled,
                 session,
                 call,
-            } => cpu::data_of(sig, &compiled.run_in(session, call, &self.options)?)?,
+            } => compiled.data_of(&compiled.run_in(session, call, &self.options)?)?,
             How::Interpreted(args) => {
                 on_large_stack(|| self.program.interpret(args, &self.options))?
             }
