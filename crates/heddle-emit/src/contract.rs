@@ -110,11 +110,11 @@ impl Writer<'_> {
         self.text
             .line("if (first < last && first_row < last_row) {");
         let [a, b] = self.operands(c, ty);
-        match c.b.access {
-            Access::Strided { .. } => self.by_rows(c, a, b, ty, t),
-            Access::Panels { .. } | Access::Computed => {
+        match (c.b.access, c.own) {
+            (Access::Strided { .. }, None) => self.by_rows(c, a, b, ty, t),
+            _ => {
                 let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
-                self.by_panels(c, a, &all, ty, t);
+                self.by_panels(c, a, b, &all, ty, t);
             }
         }
         (0..batch.len() + self.has_blocks() as usize + 1).for_each(|_| self.text.line("}"));
@@ -140,7 +140,6 @@ impl Writer<'_> {
         self.text
             .line("for (int64_t row = first_row; row < last_row; row++) {");
         self.poll();
-        self.poll();
         self.text
             .line(format!("{ty} tile[{SOME}] __attribute__((aligned(64)));"));
         let a = format!("a + row * {a_row}");
@@ -163,57 +162,70 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// By panels of columns. The innermost loops go over some panels, which stay in the cache, for all rows.
+    /// By panels of columns, some at a time, which all rows of a block go by before the next ones come. What the kernel packs
+    /// itself is packed in parts, and all rows go by each of them.
     fn by_panels(
         &mut self,
         c: &Contract,
         (a_row, a_step): (String, String),
+        b: (String, String),
         all: &str,
         ty: &str,
         t: &str,
     ) {
         let width = panel_width(c.dtype);
-        self.text.line("const int64_t some = heddle_block(depth);");
         self.text.line(format!(
             "const int64_t end = (last + {}) / {width};",
             width - 1
         ));
-        self.text.line(format!(
-            "for (int64_t next = first / {width}; next < end; next += some) {{"
-        ));
-        self.text
-            .line("const int64_t until = next + some < end ? next + some : end;");
         let panels = match c.own {
             Some(own) => {
-                self.pack(c, own.index(), width, all);
+                self.text.line("const int64_t some = heddle_block(depth);");
+                self.text.line(format!(
+                    "for (int64_t next = first / {width}; next < end; next += some) {{"
+                ));
+                self.text
+                    .line("const int64_t until = next + some < end ? next + some : end;");
+                match c.b.access {
+                    Access::Strided { .. } => self.pack_strided(own.index(), b, width, all, t),
+                    _ => self.pack_computed(c, own.index(), width, all),
+                }
                 format!("b{} + (panel - next)", own.index())
             }
-            None => "b + panel".into(),
+            None => {
+                self.text.line(format!(
+                    "const int64_t next = first / {width}, until = end;"
+                ));
+                "b + panel".into()
+            }
         };
-        let (at_once, count) = match c.rows {
-            Some(_) => ("HEDDLE_ROWS", "rows"),
-            None => ("1", "1"),
+        let (most, at_most) = match c.rows {
+            Some(_) => (
+                format!("heddle_block_rows(last_row - first_row, depth * sizeof({ty}))"),
+                "HEDDLE_BLOCK_ROWS",
+            ),
+            None => ("1".into(), "1"),
         };
-        self.text.line(format!(
-            "for (int64_t row = first_row; row < last_row; row += {at_once}) {{"
-        ));
-        self.poll();
-        self.poll();
-        if c.rows.is_some() {
-            self.text.line("const int64_t left = last_row - row;");
-            self.text
-                .line("const int64_t rows = left < HEDDLE_ROWS ? left : HEDDLE_ROWS;");
-        }
+        self.text.line(format!("const int64_t most = {most};"));
         self.text
-            .line("for (int64_t panel = next; panel < until; panel++) {");
+            .line("for (int64_t row = first_row; row < last_row; row += most) {");
+        self.text
+            .line("const int64_t rows = last_row - row < most ? last_row - row : most;");
+        self.text
+            .line("for (int64_t panel = next; panel < until; panel += HEDDLE_PANELS) {");
+        self.poll();
+        self.text.line(
+            "const int64_t panels = until - panel < HEDDLE_PANELS ? until - panel : HEDDLE_PANELS;",
+        );
         self.text.line(format!(
-            "{ty} tile[{at_once} * {width}] __attribute__((aligned(64)));"
+            "{ty} tile[{at_most} * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
         ));
         self.text.line(format!(
-            "heddle_tile_{t}({count}, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * depth, {width}, tile);"
+            "heddle_block_{t}(rows, panels, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * depth, tile);"
         ));
-        self.finish(c, count, width, ty);
-        (0..3).for_each(|_| self.text.line("}"));
+        self.finish(c, width, ty);
+        let loops = if c.own.is_some() { 3 } else { 2 };
+        (0..loops).for_each(|_| self.text.line("}"));
     }
 
     /// Declares a pointer to each operand's first element; how far apart their rows or columns and their places of the depth
@@ -240,18 +252,40 @@ impl Writer<'_> {
         })
     }
 
-    /// Packs some panels of the operand that kernels cannot read where it lies. What only depends on the column and takes a
-    /// division is computed once for each panel.
-    fn pack(&mut self, c: &Contract, own: usize, width: i64, all: &str) {
+    /// Packs some panels of an operand that has strides.
+    fn pack_strided(
+        &mut self,
+        own: usize,
+        (b_column, b_step): (String, String),
+        width: i64,
+        all: &str,
+        t: &str,
+    ) {
+        self.text.line(format!(
+            "const int64_t columns = until * {width} < {all} ? until * {width} : {all};"
+        ));
+        self.text.line(format!(
+            "heddle_pack_{t}(columns - next * {width}, depth, b + next * {width} * {b_column}, {b_column}, {b_step}, b{own});"
+        ));
+    }
+
+    /// Packs some panels of an operand that only its expression says. What only depends on the column and takes a division is
+    /// computed once for several panels, and so is what only depends on the place of the depth axis.
+    fn pack_computed(&mut self, c: &Contract, own: usize, width: i64, all: &str) {
         self.text
-            .line("for (int64_t panel = next; panel < until; panel++) {");
+            .line("for (int64_t panel = next; panel < until; panel += HEDDLE_PANELS) {");
+        self.text.line(
+            "const int64_t panels = until - panel < HEDDLE_PANELS ? until - panel : HEDDLE_PANELS;",
+        );
         let (k, j) = (name(c.depth.0), name(c.columns));
         let mut s = Scalars::new(self.program, self.dialect, self.site, &[c.b.value]);
         let divided = self.divided_columns(c);
         for (i, &id) in divided.iter().enumerate() {
-            self.text.line(format!("int64_t place{i}[{width}];"));
             self.text
-                .line(format!("for (int64_t c = 0; c < {width}; c++) {{"));
+                .line(format!("int64_t place{i}[HEDDLE_PANELS * {width}];"));
+            self.text.line(format!(
+                "for (int64_t c = 0; c < HEDDLE_PANELS * {width}; c++) {{"
+            ));
             let column = format!("panel * {width} + c");
             self.text.line(format!(
                 "const int64_t {j} = {column} < {all} ? {column} : {all} - 1;"
@@ -259,32 +293,32 @@ impl Writer<'_> {
             let value = s.clone().write(self.text, id);
             self.text.line(format!("place{i}[c] = {};", bare(&value)));
             self.text.line("}");
-            s.know(id, format!("place{i}[c]"));
+            s.know(id, format!("place{i}[p * {width} + c]"));
         }
         for full in [true, false] {
             self.text.line(match full {
-                true => format!("if ({all} - panel * {width} >= {width}) {{"),
+                true => format!("if ({all} - panel * {width} >= panels * {width}) {{"),
                 false => "} else {".into(),
             });
             self.text
                 .line(format!("for (int64_t {k} = 0; {k} < depth; {k}++) {{"));
             let mut s = s.clone();
             s.hoist(self.text, &[c.b.value], &[c.columns], &self.op.body);
+            self.text.line("for (int64_t p = 0; p < panels; p++) {");
             self.text
                 .line(format!("for (int64_t c = 0; c < {width}; c++) {{"));
             // Columns beyond the last one repeat it: their sums are not used.
-            let column = format!("panel * {width} + c");
+            let column = format!("(panel + p) * {width} + c");
             self.text.line(match full {
                 true => format!("const int64_t {j} = {column};"),
                 false => format!("const int64_t {j} = {column} < {all} ? {column} : {all} - 1;"),
             });
             let value = s.write(self.text, c.b.value);
             self.text.line(format!(
-                "b{own}[((panel - next) * depth + {k}) * {width} + c] = {};",
+                "b{own}[((panel - next + p) * depth + {k}) * {width} + c] = {};",
                 bare(&value)
             ));
-            self.text.line("}");
-            self.text.line("}");
+            (0..3).for_each(|_| self.text.line("}"));
         }
         self.text.line("}");
         self.text.line("}");
@@ -304,30 +338,22 @@ impl Writer<'_> {
         found
     }
 
-    /// What becomes of the sums of a tile.
-    fn finish(&mut self, c: &Contract, count: &str, width: i64, ty: &str) {
-        self.text
-            .line(format!("const int64_t start = panel * {width};"));
-        self.text
-            .line(format!("for (int64_t r = 0; r < {count}; r++) {{"));
+    /// What becomes of the sums of a block.
+    fn finish(&mut self, c: &Contract, width: i64, ty: &str) {
+        for line in [
+            format!("const int64_t start = panel * {width}, ahead = last - start;"),
+            "const int64_t low = first > start ? first - start : 0;".into(),
+            format!("const int64_t high = ahead < panels * {width} ? ahead : panels * {width};"),
+            "for (int64_t r = 0; r < rows; r++) {".into(),
+        ] {
+            self.text.line(line);
+        }
         if let Some(rows) = c.rows {
             self.text
                 .line(format!("const int64_t {} = row + r;", name(rows)));
         }
-        for full in [true, false] {
-            self.text.line(match full {
-                true => format!("if (first <= start && start + {width} <= last) {{"),
-                false => "} else {".into(),
-            });
-            self.text.line(match full {
-                true => format!("for (int64_t c = 0; c < {width}; c++) {{"),
-                false => format!(
-                    "for (int64_t c = first > start ? first - start : 0; c < {width} && start + c < last; c++) {{"
-                ),
-            });
-            self.finished(c, ty, &format!("r * {width} + c"));
-            self.text.line("}");
-        }
+        self.text.line("for (int64_t c = low; c < high; c++) {");
+        self.finished(c, ty, &format!("r * HEDDLE_PANELS * {width} + c"));
         self.text.line("}");
         self.text.line("}");
     }

@@ -35,7 +35,7 @@ pub struct Contract {
     pub finish: ExprId,
     /// Where it goes.
     pub store: Store,
-    /// Memory of each unit's own for a part of `b` in panels, if the kernel needs some.
+    /// Memory of each unit's own for a part of `b` in panels, if the kernel packs it.
     pub own: Option<Buffer>,
 }
 
@@ -52,7 +52,7 @@ pub struct Operand {
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     /// Element `base + i * outer + k * depth` of a buffer of the contraction's type, for row or column `i`. None of the
-    /// three depends on rows, columns or depth.
+    /// three depends on rows, columns or depth. A second operand is packed from there if the contraction has memory for that.
     Strided {
         /// Where it lies.
         buffer: Buffer,

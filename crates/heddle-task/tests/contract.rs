@@ -18,11 +18,12 @@ fn contractions(program: &UProgram) -> Vec<&Contract> {
 }
 
 /// How the second operand of each contraction is read: packed when compiled, where it lies with columns or with places of the
-/// depth axis side by side, or packed by the kernel.
+/// depth axis side by side, packed by the kernel, or computed by it element by element.
 fn reads(text: &str) -> String {
     let program = lowered(text);
     let one = |e| program.pool.as_int(e) == Some(1);
     let read = |c: &&Contract| match c.b.access {
+        Access::Strided { .. } if c.own.is_some() => "packed ",
         Access::Panels { buffer, .. } => {
             let kind = &program.buffers[buffer].kind;
             assert!(matches!(kind, BufferKind::Packed(_)), "panels are packed");
@@ -31,7 +32,7 @@ fn reads(text: &str) -> String {
         Access::Strided { outer, .. } if one(outer) => "rows ",
         Access::Strided { depth, .. } if one(depth) => "columns ",
         Access::Strided { .. } => "scattered ",
-        Access::Computed => "packed ",
+        Access::Computed => "put together ",
     };
     contractions(&program).iter().map(read).collect()
 }
@@ -54,8 +55,8 @@ fn weights_are_packed_once() {
     });
     let packed: Vec<_> = packed.collect();
     assert_eq!(packed.len(), 1, "both read the same panels");
-    // Six rows of one panel of 32 columns.
-    assert_eq!(packed[0].len(), 6 * 32 * 4);
+    // Six rows of one panel of 16 columns.
+    assert_eq!(packed[0].len(), 6 * 16 * 4);
 }
 
 #[test]
@@ -121,8 +122,8 @@ fn convolutions_of_several_channels_are_products() {
              }}"
         ))
     };
-    assert_eq!(conv(16, 1), "packed ");
-    assert_eq!(conv(16, 2), "packed ");
+    assert_eq!(conv(16, 1), "put together ");
+    assert_eq!(conv(16, 2), "put together ");
     // One channel for each group: nothing to share a window with.
     assert_eq!(conv(8, 8), "");
 }

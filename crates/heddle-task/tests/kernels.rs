@@ -79,7 +79,7 @@ fn a_lone_product_takes_the_fastest() {
 fn many_small_products_take_the_most_efficient() {
     // A product of one panel is done by one unit in less time × tasks than by two, which both compute all of its columns.
     let device = Device::cpu(2);
-    let (program, before) = chosen(&products(8, 1, 256, 32), &device);
+    let (program, before) = chosen(&products(8, 1, 256, 16), &device);
     for (own, candidates) in contractions(&program, &program) {
         assert_eq!(own.tasks, 1);
         assert_eq!(own.work(), least(candidates, Candidate::work));
@@ -117,7 +117,7 @@ fn many_products_share_the_blocks_of_a_gpu() {
 fn uneven_shares_begin_with_different_units() {
     // Three panels of columns: one unit has two of them, of the next product the other one.
     let device = Device::cpu(2);
-    let (program, _) = chosen(&products(3, 1, 512, 96), &device);
+    let (program, _) = chosen(&products(3, 1, 512, 48), &device);
     let first = shares(&program).into_iter().map(|share| match share {
         Share::Dealt(split) => split.first,
         Share::One(unit) => panic!("on unit {unit}"),
@@ -142,7 +142,7 @@ fn what_is_the_same_is_measured_once() {
 #[test]
 fn what_is_chosen_is_shown() {
     let device = Device::cpu(2);
-    let (program, _) = chosen(&products(8, 1, 256, 32), &device);
+    let (program, _) = chosen(&products(8, 1, 256, 16), &device);
     let text = heddle_task::print::print(&program, &device);
     let line = text.lines().find(|l| l.contains("contract")).expect("one");
     assert!(line.contains("on unit"), "{line}");

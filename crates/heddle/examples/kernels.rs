@@ -1,7 +1,8 @@
 //! How fast contractions are, against peaks measured on the same cores: `cargo run --release -p heddle --example kernels`.
 //!
 //! Each contraction is a program of its own that computes it in a loop, so that starting a run does not count. Nothing
-//! else is in the loop, and no unit waits for another one before its end.
+//! else is in the loop, and no unit waits for another one before its end. A contraction and its peak are measured in turns,
+//! because a processor's frequency changes with what it does and with what its other cores do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,39 +15,41 @@ use heddle_task::Device;
 
 type Error = Box<dyn std::error::Error>;
 
-/// How long each figure is measured.
-const SPAN: Duration = Duration::from_millis(60);
+/// How long each contraction and its peak are measured.
+const SPAN: Duration = Duration::from_millis(150);
 
 fn main() -> Result<(), Error> {
     let most = std::thread::available_parallelism()?.get().min(2);
     for threads in 1..=most {
         let pool = Pool::shared(threads)?;
-        let flops = peak_flops(&pool)?;
-        println!("\n{threads} threads: {flops:.0} GFLOP/s of fused multiply-adds");
+        println!("\n{threads} threads");
         println!(
-            "{:44} {:>10} {:>9} {:>7}",
+            "{:44} {:>10} {:>9} {:>14}",
             "f32 product", "time", "GFLOP/s", "of peak"
         );
+        let mut peak = Subject::new(&pool, &multiply_adds(), &[], vec![])?;
         for case in products() {
-            let time = measure(&pool, &case)?;
+            let (time, least) = in_turns(&mut case.subject(&pool)?, &mut peak)?;
             let rate = case.flops() / time / 1e9;
+            let flops = MULTIPLY_ADDS * threads as f64 / least / 1e9;
             println!(
-                "{:44} {:>7.1} µs {rate:>9.1} {:>6.0}%",
+                "{:44} {:>7.1} µs {rate:>9.1} {:>6.0}% of {flops:.0}",
                 case.to_string(),
                 time * 1e6,
                 100.0 * rate / flops
             );
         }
         println!(
-            "{:44} {:>10} {:>9} {:>7}",
+            "{:44} {:>10} {:>9} {:>14}",
             "vector · matrix", "time", "GB/s", "of read"
         );
         for case in vectors() {
-            let bandwidth = read_bandwidth(&pool, case.weight_bytes())?;
-            let time = measure(&pool, &case)?;
-            let rate = case.weight_bytes() as f64 / time / 1e9;
+            let bytes = case.weight_bytes();
+            let mut read = Subject::new(&pool, &reads(), &[bytes as i64], vec![])?;
+            let (time, least) = in_turns(&mut case.subject(&pool)?, &mut read)?;
+            let [rate, bandwidth] = [time, least].map(|t| bytes as f64 / t / 1e9);
             println!(
-                "{:44} {:>7.2} µs {rate:>9.1} {:>6.0}%",
+                "{:44} {:>7.2} µs {rate:>9.1} {:>6.0}% of {bandwidth:.0}",
                 case.to_string(),
                 time * 1e6,
                 100.0 * rate / bandwidth
@@ -206,42 +209,42 @@ fn vectors() -> Vec<Case> {
     ]
 }
 
-/// Seconds that one product takes.
-fn measure(pool: &Arc<Pool>, case: &Case) -> Result<f64, Error> {
-    let module = heddle_ir::text::parse(&case.text())?;
-    let mut program = heddle_task::lower(&module)?;
-    heddle_task::schedule(&mut program, &Device::cpu(pool.threads()));
-    let emitted = heddle_emit::write(&program, &heddle_emit::C);
-    let source = Source {
-        name: "product".into(),
-        text: emitted.source,
-        constants: emitted.constants.into_iter().map(Constant::from).collect(),
-    };
-    let ones = |shape: Vec<usize>| {
-        let count = shape.iter().product();
-        Tensor::from_slice(shape, &vec![0.5f32; count])
-    };
-    let x = ones(vec![case.batch, case.m, case.k]);
-    let w = match case.transposed {
-        false => ones(vec![case.batch, case.k, case.n]),
-        true => ones(vec![case.batch, case.n, case.k]),
-    };
-    let dims = |t: &Tensor| t.shape().iter().map(|&d| d as i64).collect::<Vec<_>>();
-    let (x_dims, w_dims) = (dims(&x), dims(&w));
-    best(pool, &source, &[], |times| {
-        let mut inputs = vec![
-            (times.to_vec(), vec![]),
-            (x.bytes().to_vec(), x_dims.clone()),
-        ];
-        if !case.constant {
-            inputs.push((w.bytes().to_vec(), w_dims.clone()));
+impl Case {
+    /// The program, ready to run.
+    fn subject<'a>(&self, pool: &Arc<Pool>) -> Result<Subject<'a>, Error> {
+        let module = heddle_ir::text::parse(&self.text())?;
+        let mut program = heddle_task::lower(&module)?;
+        heddle_task::schedule(&mut program, &Device::cpu(pool.threads()));
+        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        let source = Source {
+            name: "product".into(),
+            text: emitted.source,
+            constants: emitted.constants.into_iter().map(Constant::from).collect(),
+        };
+        let ones = |shape: Vec<usize>| {
+            let count = shape.iter().product();
+            Tensor::from_slice(shape, &vec![0.5f32; count])
+        };
+        let x = ones(vec![self.batch, self.m, self.k]);
+        let w = match self.transposed {
+            false => ones(vec![self.batch, self.k, self.n]),
+            true => ones(vec![self.batch, self.n, self.k]),
+        };
+        let dims = |t: &Tensor| t.shape().iter().map(|&d| d as i64).collect::<Vec<_>>();
+        let (x_dims, w_dims) = (dims(&x), dims(&w));
+        let mut others = vec![(x.bytes().to_vec(), x_dims)];
+        if !self.constant {
+            others.push((w.bytes().to_vec(), w_dims));
         }
-        inputs
-    })
+        Subject::new(pool, &source, &[], others)
+    }
 }
 
-/// GFLOP/s of sums of products in registers.
-fn peak_flops(pool: &Arc<Pool>) -> Result<f64, Error> {
+/// Operations of each thread of `multiply_adds`, each of the times.
+const MULTIPLY_ADDS: f64 = 1024.0 * 12.0 * 2.0;
+
+/// Sums of products in registers.
+fn multiply_adds() -> Source {
     let text = r#"
 HEDDLE_PROGRAM(1, 1, 0, 0, 2);
 HEDDLE_PLAN { (void)sizes; table[0] = 4096; table[1] = 8; return 0; }
@@ -269,33 +272,40 @@ HEDDLE_MAIN {
   return 0;
 }
 "#;
-    let source = Source {
+    Source {
         name: "peak".into(),
         text: text.into(),
         constants: vec![],
-    };
-    let time = best(pool, &source, &[], |times| vec![(times.to_vec(), vec![])])?;
-    Ok(pool.threads() as f64 * 1024.0 * 12.0 * 2.0 / time / 1e9)
+    }
 }
 
-/// GB/s of reading this many bytes over and over, each thread its part.
-fn read_bandwidth(pool: &Arc<Pool>, bytes: usize) -> Result<f64, Error> {
+/// Reads as many bytes as the launch's size says over and over, each thread its part.
+fn reads() -> Source {
     let text = r#"
 HEDDLE_PROGRAM(1, 1, 0, 1, 2);
 HEDDLE_PLAN { table[0] = 4096; table[1] = 8; return sizes[0]; }
-typedef float vector __attribute__((vector_size(64), aligned(4), may_alias));
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+/* Eight sums, which fit the registers. */
+enum { PART = 8 * LANES };
+typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 HEDDLE_MAIN {
   float *out = (float *)env->outputs[0].data + 16 * worker;
-  int64_t times = *(const int64_t *)env->inputs[0].data, lines = env->sizes[0] / 512;
-  int64_t from = lines * worker / workers, to = lines * (worker + 1) / workers;
+  int64_t times = *(const int64_t *)env->inputs[0].data, parts = env->sizes[0] / (4 * PART);
+  int64_t from = parts * worker / workers, to = parts * (worker + 1) / workers;
   vector sum[8] = {0};
-  for (int64_t i = from * 128; i < to * 128; i++) ((float *)env->scratch)[i] = 1;
+  for (int64_t i = from * PART; i < to * PART; i++) ((float *)env->scratch)[i] = 1;
   for (int64_t t = 0; t < times; t++) {
-    const float *line = (const float *)env->scratch + from * 128;
-    __asm__ volatile("" : "+r"(line) : : "memory");
-    for (int64_t i = from; i < to; i++, line += 128) {
+    const float *place = (const float *)env->scratch + from * PART;
+    __asm__ volatile("" : "+r"(place) : : "memory");
+    for (int64_t i = from; i < to; i++, place += PART) {
 #pragma GCC unroll 8
-      for (int k = 0; k < 8; k++) sum[k] += *(const vector *)(line + 16 * k);
+      for (int k = 0; k < 8; k++) sum[k] += *(const vector *)(place + LANES * k);
     }
   }
   vector total = sum[0];
@@ -305,41 +315,61 @@ HEDDLE_MAIN {
   return 0;
 }
 "#;
-    let source = Source {
+    Source {
         name: "read".into(),
         text: text.into(),
         constants: vec![],
-    };
-    let time = best(pool, &source, &[bytes as i64], |times| {
-        vec![(times.to_vec(), vec![])]
-    })?;
-    Ok(bytes as f64 / time / 1e9)
+    }
 }
 
-/// Seconds that one of the times takes that the first input says: the least of many runs.
-fn best(
-    pool: &Arc<Pool>,
-    source: &Source,
-    sizes: &[i64],
-    inputs: impl Fn(&[u8]) -> Vec<(Vec<u8>, Vec<i64>)>,
-) -> Result<f64, Error> {
-    let program = Arc::new(Program::build(source, &BuildOptions::default())?);
-    let mut session = Session::new(program, pool.clone(), SessionOptions::default());
-    let mut run = |times: i64| -> Result<Duration, Error> {
-        let given = inputs(&times.to_le_bytes());
-        let list = given.iter().map(|(data, dims)| Input { data, dims });
-        let list: Vec<_> = list.collect();
-        let outputs = session.run(&list, sizes, &RunOptions::default())?;
-        Ok(outputs.elapsed())
-    };
-    // As many that a run takes a twelfth of the span.
-    let mut times = 1;
-    while run(times)? < SPAN / 24 {
-        times *= 2;
+/// Something whose time is measured.
+struct Subject<'a> {
+    run: Box<dyn FnMut(i64) -> Result<Duration, Error> + 'a>,
+    /// As many times that a run takes about a millisecond.
+    times: i64,
+}
+
+impl<'a> Subject<'a> {
+    /// A program that does something as often as its first input says, and has these others.
+    fn new(
+        pool: &Arc<Pool>,
+        source: &Source,
+        sizes: &[i64],
+        others: Vec<(Vec<u8>, Vec<i64>)>,
+    ) -> Result<Self, Error> {
+        let program = Arc::new(Program::build(source, &BuildOptions::default())?);
+        let mut session = Session::new(program, pool.clone(), SessionOptions::default());
+        let sizes = sizes.to_vec();
+        let mut run = move |times: i64| -> Result<Duration, Error> {
+            let times = times.to_le_bytes();
+            let times = Input {
+                data: &times,
+                dims: &[],
+            };
+            let others = others.iter().map(|(data, dims)| Input { data, dims });
+            let list: Vec<_> = [times].into_iter().chain(others).collect();
+            let outputs = session.run(&list, &sizes, &RunOptions::default())?;
+            Ok(outputs.elapsed())
+        };
+        let mut times = 1;
+        while run(times)? < Duration::from_millis(1) {
+            times *= 2;
+        }
+        let run = Box::new(run);
+        Ok(Self { run, times })
     }
-    let (start, mut least) = (Instant::now(), Duration::MAX);
+
+    /// Seconds that it takes once.
+    fn measure(&mut self) -> Result<f64, Error> {
+        Ok((self.run)(self.times)?.as_secs_f64() / self.times as f64)
+    }
+}
+
+/// The least that each of two takes.
+fn in_turns(one: &mut Subject, other: &mut Subject) -> Result<(f64, f64), Error> {
+    let (start, mut least) = (Instant::now(), (f64::MAX, f64::MAX));
     while start.elapsed() < SPAN {
-        least = least.min(run(times)?);
+        least = (least.0.min(one.measure()?), least.1.min(other.measure()?));
     }
-    Ok(least.as_secs_f64() / times as f64)
+    Ok(least)
 }

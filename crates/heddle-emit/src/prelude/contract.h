@@ -1,10 +1,12 @@
 /* Kernels of contractions, for elements of type HEDDLE_T. The emitter puts this text in once for each type that a program
  * contracts, with HEDDLE_T and HEDDLE_NAME defined.
  *
- * A tile is up to HEDDLE_ROWS rows by the columns of a panel, HEDDLE_PANEL. Its sums stay in vector registers while the
- * depth axis goes by: each step loads a row of the panel and multiplies it with one element of each row of `a`, which is
- * read where it lies. Columns of one panel never meet those of another, so what lies beyond the last column (zeros)
- * does no harm. */
+ * A panel is 64 bytes of columns, stored place by place of the depth axis. A tile is up to HEDDLE_ROWS rows by the columns of
+ * HEDDLE_SLICE vectors. Its sums stay in registers while the depth axis goes by: each step loads some vectors of panels and
+ * multiplies them with one element of each row of `a`, which is read where it lies. Columns of one panel never meet those of
+ * another, so what lies beyond the last column does no harm.
+ *
+ * A block of rows goes by some panels before the next panels come: so these come from far away only once for each block. */
 
 #ifndef HEDDLE_VECTOR
 #if defined(__AVX512F__)
@@ -17,43 +19,80 @@
 #define HEDDLE_VECTOR 16
 #define HEDDLE_ROWS 6
 #endif
-#define HEDDLE_PANEL_BYTES 128
+#define HEDDLE_PANEL_BYTES 64
 #define HEDDLE_KERNEL static __attribute__((noinline, unused)) void
 #define HEDDLE_TEMPLATE static inline __attribute__((always_inline)) void
-/* Vectors of a panel that a tile of so many rows sums at once, so that sums, operands and a factor fit the registers. */
-#define HEDDLE_SLICE(rows)                                                                         \
-  (HEDDLE_VECTOR == 64 || (rows) > 3 ? 2 : HEDDLE_VECTOR == 32 || (rows) > 1 ? 4 : 8)
+/* Panels whose sums are put together before something is made of them; columns of the tile that holds these. */
+#define HEDDLE_PANELS 4
+/* Vectors that a tile sums at once: two, so that sums, operands and a factor fit the registers. */
+#define HEDDLE_SLICE 2
 /* Steps of the depth axis with sums of their own: enough sums to hide the latency of an addition. */
-#define HEDDLE_STEPS(rows) ((rows) * HEDDLE_SLICE(rows) < 4 ? 4 : (rows) * HEDDLE_SLICE(rows) < 8 ? 2 : 1)
+#define HEDDLE_STEPS(rows) ((rows) < 2 ? 4 : (rows) < 4 ? 2 : 1)
+/* Rows of a block at most. */
+#define HEDDLE_BLOCK_ROWS 96
+/* Bytes of a row that a part of the depth axis has at most. */
+#define HEDDLE_PART_BYTES 2048
 
-/* Panels that are gone through for all rows before the next ones: 512 KiB of them, which stay in a core's L2. */
-HEDDLE_INLINE int64_t heddle_block(int64_t depth) { return depth < 4096 ? 4096 / (depth + 1) : 1; }
+/* Panels that a kernel packs for itself before all rows go by: 256 KiB of them, at least one. */
+HEDDLE_INLINE int64_t heddle_block(int64_t depth) {
+  const int64_t panels = 4096 / (depth + 1);
+  return panels >= HEDDLE_PANELS ? panels / HEDDLE_PANELS * HEDDLE_PANELS : panels > 0 ? panels : 1;
+}
+
+/* The rows of a block when there are so many of so many bytes: 96 KiB of them, in whole tiles, blocks about alike. Where rows are
+ * longer than 4 KiB, panels come from further away than rows do: then as many rows as possible use each. */
+HEDDLE_INLINE int64_t heddle_block_rows(int64_t rows, int64_t bytes) {
+  const int64_t fit = bytes > 4096 ? HEDDLE_BLOCK_ROWS : 98304 / (bytes + 1);
+  const int64_t most = fit < HEDDLE_BLOCK_ROWS ? fit : HEDDLE_BLOCK_ROWS;
+  const int64_t blocks = (rows + most - 1) / most, each = (rows + blocks - 1) / blocks;
+  return (each + HEDDLE_ROWS - 1) / HEDDLE_ROWS * HEDDLE_ROWS;
+}
+
+/* Vectors of sixteen bytes, for moving elements of four and of eight bytes about. */
+typedef int32_t heddle_words __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_alias));
+#if defined(__clang__)
+#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (heddle_##type){__VA_ARGS__})
+#endif
 #endif
 
 typedef HEDDLE_T HEDDLE_NAME(vector)
     __attribute__((vector_size(HEDDLE_VECTOR), aligned(sizeof(HEDDLE_T)), may_alias));
 
-/* tile[r][c] = sum over k of a[r * a_row + k * a_step] * b[k * b_step + c], for `vectors` vectors of columns. */
-HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const int vectors, const int steps, int64_t depth,
-                                   const HEDDLE_T *a, int64_t a_row, int64_t a_step,
-                                   const HEDDLE_T *b, int64_t b_step, HEDDLE_T *tile) {
-  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
-  HEDDLE_NAME(vector) sum[32];
+/* tile[r][c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of HEDDLE_SLICE vectors; where vectors are
+ * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. */
+HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, int64_t depth, const HEDDLE_T *a, int64_t a_row,
+                                   int64_t a_step, const HEDDLE_T *b, int64_t next, bool more,
+                                   HEDDLE_T *tile) {
+  enum {
+    LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T),
+    PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
+    WIDTH = HEDDLE_PANELS * PANEL,
+    STEPS = 4
+  };
+  const int steps = HEDDLE_STEPS(rows);
+  const HEDDLE_T *from[HEDDLE_SLICE];
+  HEDDLE_NAME(vector) sum[STEPS * HEDDLE_ROWS * HEDDLE_SLICE];
+#pragma GCC unroll 2
+  for (int v = 0; v < HEDDLE_SLICE; v++) from[v] = b + (LANES < PANEL ? v * LANES : v * next);
 #pragma GCC unroll 32
-  for (int i = 0; i < steps * rows * vectors; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  for (int i = 0; i < steps * rows * HEDDLE_SLICE; i++) sum[i] = (HEDDLE_NAME(vector)){0};
   int64_t k = 0;
   for (; k + steps <= depth; k += steps) {
 #pragma GCC unroll 4
     for (int s = 0; s < steps; s++) {
-      HEDDLE_NAME(vector) x[8];
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++)
-        x[v] = *(const HEDDLE_NAME(vector) *)(b + (k + s) * b_step + v * LANES);
+      HEDDLE_NAME(vector) x[HEDDLE_SLICE];
+#pragma GCC unroll 2
+      for (int v = 0; v < HEDDLE_SLICE; v++)
+        x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) {
         const HEDDLE_T factor = a[r * a_row + (k + s) * a_step];
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; v++) sum[(s * rows + r) * vectors + v] += factor * x[v];
+#pragma GCC unroll 2
+        for (int v = 0; v < HEDDLE_SLICE; v++)
+          sum[(s * rows + r) * HEDDLE_SLICE + v] += factor * x[v];
       }
     }
   }
@@ -61,30 +100,31 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const int vectors, const int 
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
       const HEDDLE_T factor = a[r * a_row + k * a_step];
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++)
-        sum[r * vectors + v] += factor * *(const HEDDLE_NAME(vector) *)(b + k * b_step + v * LANES);
+#pragma GCC unroll 2
+      for (int v = 0; v < HEDDLE_SLICE; v++)
+        sum[r * HEDDLE_SLICE + v] += factor * *(const HEDDLE_NAME(vector) *)(from[v] + k * PANEL);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) {
-      HEDDLE_NAME(vector) total = sum[r * vectors + v];
+#pragma GCC unroll 2
+    for (int v = 0; v < HEDDLE_SLICE; v++) {
+      HEDDLE_NAME(vector) total = sum[r * HEDDLE_SLICE + v];
 #pragma GCC unroll 4
-      for (int s = 1; s < steps; s++) total += sum[(s * rows + r) * vectors + v];
-      *(HEDDLE_NAME(vector) *)(tile + r * PANEL + v * LANES) = total;
+      for (int s = 1; s < steps; s++) total += sum[(s * rows + r) * HEDDLE_SLICE + v];
+      HEDDLE_NAME(vector) *const to = (HEDDLE_NAME(vector) *)(tile + r * WIDTH + v * LANES);
+      if (more) total += *to;
+      *to = total;
     }
 }
 
 #define HEDDLE_TILE(rows)                                                                          \
   HEDDLE_KERNEL HEDDLE_NAME(tile##rows)(int64_t depth, const HEDDLE_T *a, int64_t a_row,           \
-                                        int64_t a_step, const HEDDLE_T *b, int64_t b_step,         \
-                                        HEDDLE_T *tile) {                                          \
-    const int lanes = HEDDLE_VECTOR / sizeof(HEDDLE_T) * HEDDLE_SLICE(rows);                       \
-    for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += lanes)                    \
-      HEDDLE_NAME(slice)(rows, HEDDLE_SLICE(rows), HEDDLE_STEPS(rows), depth, a, a_row, a_step,    \
-                         b + c, b_step, tile + c);                                                 \
+                                        int64_t a_step, const HEDDLE_T *b, int64_t next,           \
+                                        bool more, HEDDLE_T *tile) {                               \
+    const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T);                      \
+    for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns)                  \
+      HEDDLE_NAME(slice)(rows, depth, a, a_row, a_step, b + c, next, more, tile + c);              \
   }
 
 HEDDLE_TILE(1)
@@ -101,35 +141,161 @@ HEDDLE_TILE(8)
 
 /* A tile of up to HEDDLE_ROWS rows. */
 HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, int64_t depth, const HEDDLE_T *a, int64_t a_row,
-                                     int64_t a_step, const HEDDLE_T *b, int64_t b_step,
+                                     int64_t a_step, const HEDDLE_T *b, int64_t next, bool more,
                                      HEDDLE_T *tile) {
   switch (rows) {
 #if HEDDLE_ROWS > 6
-  case 8: HEDDLE_NAME(tile8)(depth, a, a_row, a_step, b, b_step, tile); break;
-  case 7: HEDDLE_NAME(tile7)(depth, a, a_row, a_step, b, b_step, tile); break;
+  case 8: HEDDLE_NAME(tile8)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 7: HEDDLE_NAME(tile7)(depth, a, a_row, a_step, b, next, more, tile); break;
 #endif
-  case 6: HEDDLE_NAME(tile6)(depth, a, a_row, a_step, b, b_step, tile); break;
-  case 5: HEDDLE_NAME(tile5)(depth, a, a_row, a_step, b, b_step, tile); break;
-  case 4: HEDDLE_NAME(tile4)(depth, a, a_row, a_step, b, b_step, tile); break;
-  case 3: HEDDLE_NAME(tile3)(depth, a, a_row, a_step, b, b_step, tile); break;
-  case 2: HEDDLE_NAME(tile2)(depth, a, a_row, a_step, b, b_step, tile); break;
-  default: HEDDLE_NAME(tile1)(depth, a, a_row, a_step, b, b_step, tile); break;
+  case 6: HEDDLE_NAME(tile6)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 5: HEDDLE_NAME(tile5)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 4: HEDDLE_NAME(tile4)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 3: HEDDLE_NAME(tile3)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 2: HEDDLE_NAME(tile2)(depth, a, a_row, a_step, b, next, more, tile); break;
+  default: HEDDLE_NAME(tile1)(depth, a, a_row, a_step, b, next, more, tile); break;
   }
 }
 
-/* sum[c] = sum over k of a[k * a_step] * b[k * b_step + c]: one row, any number of columns. Goes through some places of the
- * depth axis at once from the first column to the last, because memory is read fastest in long runs. */
+/* A block: the sums of some rows and of up to HEDDLE_PANELS panels. What several tiles read is cut into parts of the depth axis
+ * that stay in the L1. */
+HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a,
+                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, HEDDLE_T *tile) {
+  enum {
+    PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
+    AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
+    MOST = HEDDLE_PART_BYTES / sizeof(HEDDLE_T)
+  };
+  const int64_t parts = rows > HEDDLE_ROWS && depth > MOST ? (depth + MOST - 1) / MOST : 1;
+  for (int64_t part = 0, k = 0; part < parts; part++) {
+    const int64_t count = (depth - k) / (parts - part);
+    for (int64_t p = 0; p < panels; p += AT_ONCE) {
+      /* A last panel without a neighbour is its own. */
+      const int64_t next = p + 1 < panels ? PANEL * depth : 0;
+      const HEDDLE_T *const panel = b + (p * depth + k) * PANEL;
+      for (int64_t row = 0, some; row < rows; row += some) {
+        /* The last two tiles have the same number of rows: one with few of them would be slow. */
+        const int64_t left = rows - row;
+        some = left <= HEDDLE_ROWS ? left : left < 2 * HEDDLE_ROWS ? (left + 1) / 2 : HEDDLE_ROWS;
+        HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next, part > 0,
+                          tile + (row * HEDDLE_PANELS + p) * PANEL);
+      }
+    }
+    k += count;
+  }
+}
+
+/* Sixteen bytes of neighbours, and as many such vectors as each has elements: a square that can be turned. */
+typedef HEDDLE_T HEDDLE_NAME(quarter)
+    __attribute__((vector_size(16), aligned(sizeof(HEDDLE_T)), may_alias));
+
+/* Exchanges rows and columns of a square. */
+HEDDLE_TEMPLATE HEDDLE_NAME(turn)(HEDDLE_NAME(quarter) *x) {
+  if (sizeof(HEDDLE_T) == 4) {
+    heddle_words *w = (heddle_words *)x;
+    const heddle_words a = HEDDLE_SHUFFLE(words, w[0], w[1], 0, 4, 1, 5);
+    const heddle_words b = HEDDLE_SHUFFLE(words, w[0], w[1], 2, 6, 3, 7);
+    const heddle_words c = HEDDLE_SHUFFLE(words, w[2], w[3], 0, 4, 1, 5);
+    const heddle_words d = HEDDLE_SHUFFLE(words, w[2], w[3], 2, 6, 3, 7);
+    w[0] = HEDDLE_SHUFFLE(words, a, c, 0, 1, 4, 5);
+    w[1] = HEDDLE_SHUFFLE(words, a, c, 2, 3, 6, 7);
+    w[2] = HEDDLE_SHUFFLE(words, b, d, 0, 1, 4, 5);
+    w[3] = HEDDLE_SHUFFLE(words, b, d, 2, 3, 6, 7);
+  } else {
+    heddle_pairs *p = (heddle_pairs *)x;
+    const heddle_pairs a = HEDDLE_SHUFFLE(pairs, p[0], p[1], 0, 2);
+    p[1] = HEDDLE_SHUFFLE(pairs, p[0], p[1], 1, 3);
+    p[0] = a;
+  }
+}
+
+/* Packs columns, `b_column` apart, into panels; what lies beyond the last one repeats one. */
+HEDDLE_KERNEL HEDDLE_NAME(pack)(int64_t columns, int64_t depth, const HEDDLE_T *b, int64_t b_column,
+                                int64_t b_step, HEDDLE_T *restrict panel) {
+  enum { PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T), SQUARE = 16 / sizeof(HEDDLE_T) };
+  for (; columns > 0; columns -= PANEL, b += PANEL * b_column, panel += PANEL * depth) {
+    const int64_t count = columns < PANEL ? columns : PANEL;
+    int64_t k = 0;
+    if (count == PANEL && b_column == 1) {
+      for (; k < depth; k++) __builtin_memcpy(panel + k * PANEL, b + k * b_step, HEDDLE_PANEL_BYTES);
+    } else if (count == PANEL && b_step == 1) {
+      /* A whole cache line of some columns before the next ones: many of them may not fit one set of the L1. */
+      for (; k + PANEL <= depth; k += PANEL)
+        for (int c = 0; c < PANEL; c += SQUARE)
+          for (int i = 0; i < PANEL; i += SQUARE) {
+            HEDDLE_NAME(quarter) x[SQUARE];
+#pragma GCC unroll 4
+            for (int j = 0; j < SQUARE; j++)
+              x[j] = *(const HEDDLE_NAME(quarter) *)(b + (c + j) * b_column + k + i);
+            HEDDLE_NAME(turn)(x);
+#pragma GCC unroll 4
+            for (int j = 0; j < SQUARE; j++)
+              *(HEDDLE_NAME(quarter) *)(panel + (k + i + j) * PANEL + c) = x[j];
+          }
+    }
+    for (; k < depth; k++)
+      for (int64_t c = 0; c < PANEL; c++)
+        panel[k * PANEL + c] = b[(c < count ? c : 0) * b_column + k * b_step];
+  }
+}
+
+/* sum[c] = sum over k of a[k * a_step] * b[k * b_step + c] for the columns of so many vectors, which stay in registers. */
+HEDDLE_TEMPLATE HEDDLE_NAME(strip)(const int vectors, int64_t depth, const HEDDLE_T *a,
+                                   int64_t a_step, const HEDDLE_T *b, int64_t b_step,
+                                   HEDDLE_T *restrict sum) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), SUMS = 8 };
+  const int steps = SUMS / vectors;
+  HEDDLE_NAME(vector) total[SUMS];
+#pragma GCC unroll 8
+  for (int i = 0; i < SUMS; i++) total[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  for (; k + steps <= depth; k += steps, b += steps * b_step)
+#pragma GCC unroll 8
+    for (int s = 0; s < steps; s++) {
+      const HEDDLE_T factor = a[(k + s) * a_step];
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; v++)
+        total[s * vectors + v] += factor * *(const HEDDLE_NAME(vector) *)(b + s * b_step + v * LANES);
+    }
+  for (; k < depth; k++, b += b_step) {
+    const HEDDLE_T factor = a[k * a_step];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+      total[v] += factor * *(const HEDDLE_NAME(vector) *)(b + v * LANES);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < vectors; v++) {
+#pragma GCC unroll 8
+    for (int s = 1; s < steps; s++) total[v] += total[s * vectors + v];
+    *(HEDDLE_NAME(vector) *)(sum + v * LANES) = total[v];
+  }
+}
+
+/* The same for any number of columns. Where there are many, goes through some places of the depth axis at once from the first
+ * column to the last, because memory is read fastest in long runs. */
 HEDDLE_KERNEL HEDDLE_NAME(over)(int64_t columns, int64_t depth, const HEDDLE_T *a, int64_t a_step,
                                 const HEDDLE_T *b, int64_t b_step, HEDDLE_T *restrict sum) {
-  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), AT_ONCE = 8 };
-  for (int64_t c = 0; c < columns; c++) sum[c] = 0;
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), AT_ONCE = 4 };
+  int64_t c = 0;
+  if (columns <= 8 * LANES) {
+    for (; c + 8 * LANES <= columns; c += 8 * LANES)
+      HEDDLE_NAME(strip)(8, depth, a, a_step, b + c, b_step, sum + c);
+    for (; c + 4 * LANES <= columns; c += 4 * LANES)
+      HEDDLE_NAME(strip)(4, depth, a, a_step, b + c, b_step, sum + c);
+    for (; c + LANES <= columns; c += LANES)
+      HEDDLE_NAME(strip)(1, depth, a, a_step, b + c, b_step, sum + c);
+    for (int64_t rest = c; rest < columns; rest++) sum[rest] = 0;
+    for (int64_t k = 0; k < depth; k++)
+      for (int64_t rest = c; rest < columns; rest++) sum[rest] += a[k * a_step] * b[k * b_step + rest];
+    return;
+  }
+  for (c = 0; c < columns; c++) sum[c] = 0;
   int64_t k = 0;
   for (; k + AT_ONCE <= depth; k += AT_ONCE, b += AT_ONCE * b_step) {
     HEDDLE_T factor[AT_ONCE];
 #pragma GCC unroll 8
     for (int i = 0; i < AT_ONCE; i++) factor[i] = a[(k + i) * a_step];
-    int64_t c = 0;
-    for (; c + LANES <= columns; c += LANES) {
+    for (c = 0; c + LANES <= columns; c += LANES) {
       HEDDLE_NAME(vector) total = *(HEDDLE_NAME(vector) *)(sum + c);
 #pragma GCC unroll 8
       for (int i = 0; i < AT_ONCE; i++)
@@ -140,40 +306,71 @@ HEDDLE_KERNEL HEDDLE_NAME(over)(int64_t columns, int64_t depth, const HEDDLE_T *
       for (int i = 0; i < AT_ONCE; i++) sum[c] += factor[i] * b[i * b_step + c];
   }
   for (; k < depth; k++, b += b_step)
-    for (int64_t c = 0; c < columns; c++) sum[c] += a[k * a_step] * b[c];
+    for (c = 0; c < columns; c++) sum[c] += a[k * a_step] * b[c];
 }
 
-/* The same for columns that lie `b_column` apart and are each contiguous, as `a` is. */
+/* out[c] = sum over k of a[k] * b[c * b_column + k] for eight columns. */
+HEDDLE_TEMPLATE HEDDLE_NAME(dots)(int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b, int64_t b_column,
+                                  HEDDLE_T *restrict out) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), SQUARE = 16 / sizeof(HEDDLE_T), COLUMNS = 8 };
+  HEDDLE_NAME(vector) sum[COLUMNS];
+#pragma GCC unroll 8
+  for (int i = 0; i < COLUMNS; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  for (; k + LANES <= depth; k += LANES) {
+    const HEDDLE_NAME(vector) x = *(const HEDDLE_NAME(vector) *)(a + k);
+#pragma GCC unroll 8
+    for (int i = 0; i < COLUMNS; i++)
+      sum[i] += x * *(const HEDDLE_NAME(vector) *)(b + i * b_column + k);
+  }
+  /* The lanes of each sum become one quarter; the rows of squares of quarters, turned, are added. */
+  HEDDLE_T lanes[COLUMNS * LANES] __attribute__((aligned(64)));
+#pragma GCC unroll 8
+  for (int i = 0; i < COLUMNS; i++) *(HEDDLE_NAME(vector) *)(lanes + i * LANES) = sum[i];
+#pragma GCC unroll 4
+  for (int i = 0; i < COLUMNS; i += SQUARE) {
+    HEDDLE_NAME(quarter) x[SQUARE];
+#pragma GCC unroll 4
+    for (int j = 0; j < SQUARE; j++) {
+      x[j] = *(const HEDDLE_NAME(quarter) *)(lanes + (i + j) * LANES);
+#pragma GCC unroll 4
+      for (int l = SQUARE; l < LANES; l += SQUARE)
+        x[j] += *(const HEDDLE_NAME(quarter) *)(lanes + (i + j) * LANES + l);
+    }
+    HEDDLE_NAME(turn)(x);
+#pragma GCC unroll 4
+    for (int j = 1; j < SQUARE; j++) x[0] += x[j];
+    *(HEDDLE_NAME(quarter) *)(out + i) = x[0];
+  }
+  for (; k < depth; k++)
+    for (int i = 0; i < COLUMNS; i++) out[i] += a[k] * b[i * b_column + k];
+}
+
+/* The same for one column. */
+HEDDLE_TEMPLATE HEDDLE_NAME(single)(int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b,
+                                    HEDDLE_T *restrict out) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), SUMS = 4 };
+  HEDDLE_NAME(vector) sum[SUMS];
+#pragma GCC unroll 4
+  for (int i = 0; i < SUMS; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  for (; k + SUMS * LANES <= depth; k += SUMS * LANES)
+#pragma GCC unroll 4
+    for (int i = 0; i < SUMS; i++)
+      sum[i] += *(const HEDDLE_NAME(vector) *)(a + k + i * LANES) *
+                *(const HEDDLE_NAME(vector) *)(b + k + i * LANES);
+  HEDDLE_T lanes[LANES] __attribute__((aligned(64))), total = 0;
+  *(HEDDLE_NAME(vector) *)lanes = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  for (int l = 0; l < LANES; l++) total += lanes[l];
+  for (; k < depth; k++) total += a[k] * b[k];
+  *out = total;
+}
+
+/* The same as `over` for columns that lie `b_column` apart and are each contiguous, as `a` is. */
 HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b,
                                  int64_t b_column, HEDDLE_T *restrict out) {
-  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), AT_ONCE = 8 };
   int64_t c = 0;
-  for (; c + AT_ONCE <= columns; c += AT_ONCE) {
-    const HEDDLE_T *first = b + c * b_column;
-    HEDDLE_NAME(vector) sum[AT_ONCE];
-#pragma GCC unroll 8
-    for (int i = 0; i < AT_ONCE; i++) sum[i] = (HEDDLE_NAME(vector)){0};
-    int64_t k = 0;
-    for (; k + LANES <= depth; k += LANES) {
-      const HEDDLE_NAME(vector) x = *(const HEDDLE_NAME(vector) *)(a + k);
-#pragma GCC unroll 8
-      for (int i = 0; i < AT_ONCE; i++)
-        sum[i] += x * *(const HEDDLE_NAME(vector) *)(first + i * b_column + k);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < AT_ONCE; i++) {
-      HEDDLE_T lanes[LANES] __attribute__((aligned(HEDDLE_VECTOR)));
-      *(HEDDLE_NAME(vector) *)lanes = sum[i];
-#pragma GCC unroll 8
-      for (int half = LANES / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
-      for (int64_t rest = k; rest < depth; rest++) lanes[0] += a[rest] * first[i * b_column + rest];
-      out[c + i] = lanes[0];
-    }
-  }
-  for (; c < columns; c++) {
-    HEDDLE_T total = 0;
-    for (int64_t k = 0; k < depth; k++) total += a[k] * b[c * b_column + k];
-    out[c] = total;
-  }
+  for (; c + 8 <= columns; c += 8)
+    HEDDLE_NAME(dots)(depth, a, b + c * b_column, b_column, out + c);
+  for (; c < columns; c++) HEDDLE_NAME(single)(depth, a, b + c * b_column, out + c);
 }

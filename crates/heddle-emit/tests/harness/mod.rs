@@ -70,9 +70,19 @@ pub fn run_text(name: &str, text: &str, threads: usize, seed: u64) {
 
 /// A program in text form with inputs whose named sizes are all this.
 pub fn drawn(name: &str, text: &str, size: i64, seed: u64) -> (Module, Vec<Datum>) {
+    drawn_with(name, text, &|_| size, seed)
+}
+
+/// A program in text form with inputs whose named sizes are these.
+pub fn drawn_with(
+    name: &str,
+    text: &str,
+    sizes: &dyn Fn(&str) -> i64,
+    seed: u64,
+) -> (Module, Vec<Datum>) {
     let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
     let params = module.entry().sig.params.iter();
-    let inputs = params.map(|(_, ty)| draw(ty, size, seed)).collect();
+    let inputs = params.map(|(_, ty)| draw(ty, sizes, seed)).collect();
     (module, inputs)
 }
 
@@ -259,14 +269,14 @@ fn same(got: &Tensor, want: &Tensor, what: &str) {
     }
 }
 
-/// A tensor of a type with all named sizes the same; a small generator keeps it reproducible.
-fn draw(ty: &heddle_ir::Type, size: i64, seed: u64) -> Datum {
+/// A tensor of a type with named sizes as given; a small generator keeps it reproducible.
+fn draw(ty: &heddle_ir::Type, sizes: &dyn Fn(&str) -> i64, seed: u64) -> Datum {
     let t = ty.as_tensor().expect("a tensor");
     let dims = t.shape.as_ref().expect("a rank").iter();
     let shape: Vec<usize> = dims
         .map(|d| {
             d.as_expr()
-                .and_then(|e| e.eval(&|_| Some(size)))
+                .and_then(|e| e.eval(&|name| Some(sizes(name))))
                 .expect("a size") as usize
         })
         .collect();
@@ -285,8 +295,22 @@ fn draw(ty: &heddle_ir::Type, size: i64, seed: u64) -> Datum {
                 .collect();
             Tensor::from_slice(shape, &v).into()
         }
+        DType::F64 => {
+            let v: Vec<f64> = (0..count)
+                .map(|_| next() as f64 / 8388608.0 - 1.0)
+                .collect();
+            Tensor::from_slice(shape, &v).into()
+        }
         DType::I64 => {
             let v: Vec<i64> = (0..count).map(|_| (next() % 7) as i64).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::U64 => {
+            let v: Vec<u64> = (0..count).map(|_| next() % 7).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::U32 => {
+            let v: Vec<u32> = (0..count).map(|_| (next() % 15) as u32).collect();
             Tensor::from_slice(shape, &v).into()
         }
         DType::I32 => {

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use heddle_ir::{DType, Tensor};
 
-/// Bytes of a panel's row: two cache lines, a whole number of vectors on every processor.
-const ROW_BYTES: usize = 128;
+/// Bytes of a panel's row: a cache line, a whole number of vectors on every processor.
+const ROW_BYTES: usize = 64;
 
 /// The columns of a panel of this type.
 pub fn panel_width(dtype: DType) -> i64 {
@@ -107,10 +107,10 @@ mod tests {
         };
         let packed = panels.pack();
         let at = |i: usize| f32::from_le_bytes(packed[4 * i..][..4].try_into().unwrap());
-        assert_eq!(packed.len(), 4 * 2 * 2 * 3 * 32);
-        // Matrix 1, depth 2, column 5 and column 32, which begins the second panel.
-        assert_eq!(at(192 + 2 * 32 + 5), (99 + 5 * 3 + 2) as f32);
-        assert_eq!(at(192 + 96 + 2 * 32), (99 + 32 * 3 + 2) as f32);
-        assert_eq!(at(192 + 96 + 2 * 32 + 1), 0.0);
+        assert_eq!(packed.len(), 4 * 2 * 3 * 3 * 16);
+        // Matrix 1, depth 2, column 5 and column 32, which begins the third panel.
+        assert_eq!(at(144 + 2 * 16 + 5), (99 + 5 * 3 + 2) as f32);
+        assert_eq!(at(144 + 2 * 48 + 2 * 16), (99 + 32 * 3 + 2) as f32);
+        assert_eq!(at(144 + 2 * 48 + 2 * 16 + 1), 0.0);
     }
 }

@@ -207,8 +207,8 @@ impl Lowerer<'_> {
                 }
                 _ => false,
             };
+            c.b.access = access;
             if contiguous && c.has_at_most_rows(pool, axes, FEW_ROWS) {
-                c.b.access = access;
                 return Ok(());
             }
         }
@@ -374,7 +374,7 @@ const FEW_ROWS: i64 = 4;
 /// Rows from which on more rows are not faster.
 const MANY_ROWS: i64 = 32;
 
-/// Panels of this depth together are a block of 512 KiB: `heddle_block` in the emitter's kernels.
+/// Panels of this depth together are 256 KiB: `heddle_block` in the emitter's kernels.
 const BLOCK_DEPTH: i64 = 4096;
 
 /// Whether emitters have kernels for elements of this type.

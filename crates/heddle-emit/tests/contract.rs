@@ -1,0 +1,93 @@
+//! Contractions of every type and of sizes that fit no tile give what the interpreter gives.
+
+mod harness;
+
+use harness::{Case, drawn_with};
+use heddle_runtime::BuildOptions;
+
+const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
+
+/// Rows, columns and depth: none, one, primes, more than a block has, deep enough for several parts.
+const SIZES: [[i64; 3]; 12] = [
+    [0, 5, 3],
+    [5, 0, 3],
+    [5, 3, 0],
+    [1, 1, 1],
+    [2, 3, 5],
+    [7, 17, 13],
+    [13, 67, 31],
+    [97, 129, 11],
+    [8, 64, 64],
+    [11, 37, 1031],
+    [1, 300, 257],
+    [101, 1, 67],
+];
+
+fn check(name: &str, text: &str, [m, n, k]: [i64; 3]) {
+    let sizes = |size: &str| match size {
+        "m" => m,
+        "n" => n,
+        _ => k,
+    };
+    let (module, inputs) = drawn_with(name, text, &sizes, 1);
+    let name = format!("{name} [{m},{k}] · [{k},{n}]");
+    let case = Case::new(&name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+    case.check(&name, &BuildOptions::default(), &[1, 2]);
+}
+
+#[test]
+fn operands_that_the_kernel_packs() {
+    for ty in TYPES {
+        let text = format!(
+            "fn @main(%x: {ty}[m,k], %y: {ty}[k,n], %z: {ty}[n,k], %b: {ty}[3,m,k], %c: {ty}[3,k,n], %d: {ty}[3,n,k], %t: {ty}[k,m]) -> (%p: {ty}[m,n], %q: {ty}[m,n], %r: {ty}[3,m,n], %s: {ty}[3,m,n], %u: {ty}[m,n]) {{
+               %p = dot(%x, %y)
+               %q = dot(%x, transpose(%z, perm=[1,0]))
+               %r = dot(%b, %c)
+               %s = dot(%b, transpose(%d, perm=[0,2,1]))
+               %u = dot(transpose(%t, perm=[1,0]), %y)
+               return %p, %q, %r, %s, %u
+             }}"
+        );
+        SIZES.iter().for_each(|&sizes| check(ty, &text, sizes));
+    }
+}
+
+#[test]
+fn operands_that_are_read_where_they_lie() {
+    for ty in TYPES {
+        let text = format!(
+            "fn @main(%x: {ty}[1,k], %y: {ty}[k,n], %z: {ty}[n,k], %b: {ty}[3,4,k], %c: {ty}[3,k,n], %d: {ty}[3,n,k]) -> (%p: {ty}[1,n], %q: {ty}[1,n], %r: {ty}[3,4,n], %s: {ty}[3,4,n]) {{
+               %p = dot(%x, %y)
+               %q = dot(%x, transpose(%z, perm=[1,0]))
+               %r = dot(%b, %c)
+               %s = dot(%b, transpose(%d, perm=[0,2,1]))
+               return %p, %q, %r, %s
+             }}"
+        );
+        SIZES.iter().for_each(|&sizes| check(ty, &text, sizes));
+    }
+}
+
+#[test]
+fn weights() {
+    for ty in TYPES {
+        for (k, n) in [(1, 1), (3, 17), (67, 131), (1031, 33)] {
+            let row = |i: usize| {
+                let one = |j: usize| ((i * 7 + j * 3) % 11).to_string();
+                format!("[{}]", (0..n).map(one).collect::<Vec<_>>().join(", "))
+            };
+            let rows = (0..k).map(row).collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "fn @main(%x: {ty}[m,{k}], %v: {ty}[1,{k}]) -> (%p: {ty}[m,{n}], %q: {ty}[1,{n}]) {{
+                   %w = const [{rows}]: {ty}[{k},{n}]
+                   %p = dot(%x, %w)
+                   %q = dot(%v, %w)
+                   return %p, %q
+                 }}"
+            );
+            for m in [0, 1, 2, 3, 5, 13, 97] {
+                check(ty, &text, [m, n as i64, k as i64]);
+            }
+        }
+    }
+}
