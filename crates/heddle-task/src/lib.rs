@@ -12,6 +12,7 @@ pub mod live;
 pub mod lower;
 pub mod print;
 pub mod program;
+pub mod renamed;
 pub mod schedule;
 pub mod step;
 pub mod trace;

@@ -4,17 +4,23 @@
 //! are the scheduled program's own, each as often as the run executed it; what is gone is loops, branches and whatever
 //! only they need. Values stay computed: a traced program is right for other inputs that decide alike.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use heddle_ir::DType;
+use heddle_ir::{Arena, DType};
 
 use crate::expr::{Expr, ExprId};
+use crate::live::{Names, kept_over_calls};
 use crate::program::{
-    Body, Buffer, BufferData, BufferKind, Local, Operator, Port, Share, Stmt, Store, UProgram,
+    Body, Buffer, BufferData, BufferKind, CallId, Local, LocalData, LocalKind, Operator,
+    OperatorId, Port, Share, Stmt, Store, UProgram,
 };
+use crate::renamed::BufferNames;
 
 /// More decisions than a trace is made of: its text would be too much for any compiler.
 const MOST_DECISIONS: i64 = 1 << 20;
+
+/// Calls that a trace may nest.
+const MOST_NESTED: usize = 1024;
 
 /// Why a program could not be traced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,9 +31,11 @@ pub enum TraceError {
     /// The record is another program's.
     #[error("the record of decisions does not fit the program")]
     Mismatch,
-    /// Activations of procedures are not traced yet.
-    #[error("a program that recurs cannot be traced yet")]
-    Recursion,
+    /// The run recurs too deep.
+    #[error(
+        "the run nests more than {MOST_NESTED} calls, and a trace has memory of its own for each"
+    )]
+    TooDeep,
 }
 
 /// Adds two outputs to a program, after its own: the decisions of a run in order, a byte each, and how many there were. A loop
@@ -60,6 +68,11 @@ pub fn record_decisions(program: &mut UProgram) {
         decided,
         program,
     };
+    let procedures: Vec<_> = recorder.program.procedures.keys().collect();
+    for id in procedures {
+        let body = std::mem::take(&mut recorder.program.procedures[id].body);
+        recorder.program.procedures[id].body = recorder.block(body);
+    }
     let body = std::mem::take(&mut recorder.program.body);
     let zero = recorder.program.pool.int(0);
     let mut out = vec![recorder.store(decided, zero, zero)];
@@ -151,6 +164,11 @@ pub fn replay(program: &UProgram, decisions: &[u8], count: i64) -> Result<UProgr
         program: &mut traced,
         decisions: decisions.ok_or(TraceError::Mismatch)?.iter(),
         out: vec![],
+        kept: kept_over_calls(program),
+        names: BufferNames::new(),
+        depth: 0,
+        frames: BTreeMap::new(),
+        copies: BTreeMap::new(),
     };
     replay.block(&program.body)?;
     if replay.decisions.next().is_some() {
@@ -158,6 +176,8 @@ pub fn replay(program: &UProgram, decisions: &[u8], count: i64) -> Result<UProgr
     }
     let body = std::mem::take(&mut replay.out);
     traced.body = needed(&traced, body);
+    traced.procedures = Arena::default();
+    traced.calls = Arena::default();
     Ok(traced)
 }
 
@@ -165,6 +185,16 @@ struct Replay<'p, 'd> {
     program: &'p mut UProgram,
     decisions: std::slice::Iter<'d, u8>,
     out: Vec<Stmt>,
+    /// What callers look at after a call that may change it.
+    kept: BTreeMap<CallId, Names>,
+    /// What names of buffers mean in the activation at hand.
+    names: BufferNames,
+    /// How many calls it is in.
+    depth: usize,
+    /// The buffers of frames at each depth.
+    frames: BTreeMap<(usize, Buffer), Buffer>,
+    /// Copies of operators, by what names meant.
+    copies: BTreeMap<(OperatorId, BufferNames), OperatorId>,
 }
 
 impl Replay<'_, '_> {
@@ -189,11 +219,121 @@ impl Replay<'_, '_> {
                     false => self.block(otherwise)?,
                 },
                 Stmt::Sync(_) => {}
-                Stmt::Call(_) => return Err(TraceError::Recursion),
+                Stmt::Call(id) => self.call(*id)?,
+                Stmt::Run(id) if self.depth > 0 => {
+                    let copy = self.copy(*id);
+                    self.out.push(Stmt::Run(copy));
+                }
+                Stmt::Let(local, expr) => {
+                    let value = self.program.pool.renamed(*expr, &self.names);
+                    self.out.push(Stmt::Let(*local, value));
+                }
+                Stmt::Check { cond, sizes, name } => {
+                    let [cond, a, b] = [*cond, sizes[0], sizes[1]]
+                        .map(|e| self.program.pool.renamed(e, &self.names));
+                    self.out.push(Stmt::Check {
+                        cond,
+                        sizes: [a, b],
+                        name: name.clone(),
+                    });
+                }
+                // In a copy names already say which memory they mean.
+                Stmt::Swap(a, b) if self.depth > 0 => {
+                    let (to_a, to_b) = (self.meant(*b), self.meant(*a));
+                    self.names.extend([(*a, to_a), (*b, to_b)]);
+                }
                 stmt => self.out.push(stmt.clone()),
             }
         }
         Ok(())
+    }
+
+    /// An activation of a procedure.
+    fn call(&mut self, id: CallId) -> Result<(), TraceError> {
+        if self.depth == MOST_NESTED {
+            return Err(TraceError::TooDeep);
+        }
+        let call = self.program.calls[id].clone();
+        let body = self.program.procedures[call.procedure].body.clone();
+        let kept = self.kept.get(&id).cloned().unwrap_or_default().locals;
+        let kept: Vec<_> = kept.into_iter().map(|l| (l, self.held(l))).collect();
+        // All arguments are evaluated before any parameter is set.
+        let args = call.lets.iter().map(|&(local, expr)| {
+            let value = self.program.pool.renamed(expr, &self.names);
+            let copy = self.variable(local);
+            self.out.push(Stmt::Let(copy, value));
+            (local, copy)
+        });
+        let args: Vec<_> = args.collect();
+        self.set(&args);
+
+        let mut names = self.names.clone();
+        let frame: Vec<_> = self.program.frame(call.procedure).collect();
+        for buffer in frame {
+            let own = self.own(buffer);
+            names.insert(buffer, own);
+        }
+        let params = call.buffers.iter();
+        names.extend(params.map(|&(param, arg)| (param, self.meant(arg))));
+        let before = std::mem::replace(&mut self.names, names);
+        self.depth += 1;
+        self.block(&body)?;
+        self.depth -= 1;
+        self.names = before;
+        self.set(&kept);
+        Ok(())
+    }
+
+    /// Sets variables to what others hold.
+    fn set(&mut self, pairs: &[(Local, Local)]) {
+        for &(local, from) in pairs {
+            let value = self.program.pool.local(from);
+            self.out.push(Stmt::Let(local, value));
+        }
+    }
+
+    /// A new variable that holds what this one does now.
+    fn held(&mut self, local: Local) -> Local {
+        let copy = self.variable(local);
+        self.set(&[(copy, local)]);
+        copy
+    }
+
+    /// A new variable of another's type.
+    fn variable(&mut self, like: Local) -> Local {
+        let data = LocalData {
+            kind: LocalKind::Variable,
+            ..self.program.locals[like].clone()
+        };
+        self.program.locals.push(data)
+    }
+
+    fn meant(&self, buffer: Buffer) -> Buffer {
+        self.names.get(&buffer).copied().unwrap_or(buffer)
+    }
+
+    /// A buffer of a frame at the depth of the activation that begins: one activation after the other has it.
+    fn own(&mut self, buffer: Buffer) -> Buffer {
+        let program = &mut *self.program;
+        let frame = self.frames.entry((self.depth, buffer));
+        *frame.or_insert_with(|| {
+            let data = BufferData {
+                procedure: None,
+                ..program.buffers[buffer].clone()
+            };
+            program.buffers.push(data)
+        })
+    }
+
+    /// The operator as the activation at hand runs it.
+    fn copy(&mut self, id: OperatorId) -> OperatorId {
+        let program = &mut *self.program;
+        let copy = self.copies.entry((id, self.names.clone()));
+        *copy.or_insert_with(|| {
+            let op = program.operators[id].clone();
+            let op = program.renamed(&op, &self.names);
+            program.operators.push(op)
+        })
     }
 
     fn next(&mut self) -> Result<bool, TraceError> {

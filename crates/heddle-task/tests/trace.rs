@@ -76,3 +76,30 @@ fn a_record_that_does_not_fit_is_refused() {
     let error = replay(&program, &[0], 1 << 40).unwrap_err();
     assert_eq!(error, TraceError::TooLong(1 << 40));
 }
+
+/// Counts down by recursion.
+const DOWN: &str = "fn @main(%n: i64[]) -> (%y: i64[]) {
+   %y = call @down(%n)
+   return %y
+ }
+ fn @down(%n: i64[]) -> (%y: i64[]) {
+   %y = if le(%n, 0) { yield %n } else { yield add(call @down(sub(%n, 1)), %n) }
+   return %y
+ }";
+
+#[test]
+fn calls_are_replayed() {
+    let program = lowered(DOWN);
+    assert_eq!(program.procedures.len(), 1);
+    let traced = replay(&program, &[0, 0, 1], 3).unwrap();
+    assert!(traced.procedures.is_empty() && traced.calls.is_empty());
+    let text = shape(&traced.body);
+    assert!(!text.contains(['c', '(', '[']), "{text}");
+    assert!(!program.body.is_empty());
+}
+
+#[test]
+fn calls_nest_so_deep() {
+    let error = replay(&lowered(DOWN), &[0; 5000], 5000).unwrap_err();
+    assert_eq!(error, TraceError::TooDeep);
+}

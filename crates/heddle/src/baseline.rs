@@ -109,6 +109,66 @@ fn @main(%x: f32[n,8], %w: f32[8,8], %k: i64[]) -> (%h: f32[n,8], %i: i64[]) {
         }
     }
 
+    /// A tree in order, with arrays and a number kept over calls.
+    const TREE: &str = "\
+fn @main(%x: f32[7,n], %w: f32[2*n,n], %root: i64[]) -> (%y: f32[n], %count: i64[]) {
+  %left = const [1, 3, 5, -1, -1, -1, -1]
+  %right = const [2, 4, 6, -1, -1, -1, -1]
+  %y, %count = call @tree(%left, %right, %x, %w, %root)
+  return %y, %count
+}
+
+fn @tree(%l: i64[7], %r: i64[7], %v: f32[7,n], %w: f32[2*n,n], %node: i64[]) -> (%y: f32[n], %count: i64[]) {
+  %a = gather(%l, %node, axis=0)
+  %y, %count = if lt(%a, 0) {
+    yield gather(%v, %node, axis=0), 1
+  } else {
+    %before = exp(gather(%v, %node, axis=0))
+    %p, %m = call @tree(%l, %r, %v, %w, %a)
+    %q, %k = call @tree(%l, %r, %v, %w, gather(%r, %node, axis=0))
+    %h = loop trip 2 carry (%c = concat(%p, %q, axis=0)) {
+      continue carry tanh(%c)
+    }
+    %d = squeeze(dot(unsqueeze(%h, axes=[0]), %w), axes=[0])
+    yield tanh(add(%d, %before)), add(add(%m, %k), %node)
+  }
+  return %y, %count
+}
+";
+
+    #[test]
+    fn recursion_has_baselines() {
+        let x: Vec<f32> = (0..35).map(|i| (i % 9) as f32 / 9.0 - 0.4).collect();
+        let w: Vec<f32> = (0..50).map(|i| (i % 7) as f32 / 7.0 - 0.5).collect();
+        let inputs = |root: i64| -> Inputs {
+            let values = [
+                ("x", Tensor::from_slice(vec![7, 5], &x)),
+                ("w", Tensor::from_slice(vec![10, 5], &w)),
+                ("root", Tensor::scalar(root)),
+            ];
+            values.map(|(name, t)| (name.to_string(), t.into())).into()
+        };
+        let run = RunOptions::default();
+        for threads in [1, 3] {
+            let mut options = CompileOptions {
+                device: Device::Cpu,
+                threads: Some(threads),
+                verify: true,
+                ..Default::default()
+            };
+            options.transform.without = vec!["level_recursion".into()];
+            let program = compile(&Model::parse("tree", TREE).unwrap(), &options).unwrap();
+            for root in [0, 1, 6] {
+                let want = program.run(inputs(root), &run).unwrap().outputs;
+                for kind in [Baseline::Host, Baseline::Trace] {
+                    let other = program.baseline(kind, inputs(root), &run).unwrap();
+                    let got = other.run(inputs(root), &run).unwrap().outputs;
+                    assert_eq!(got, want, "{kind:?}, {threads} threads, from {root}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_interpreter_has_none() {
         let program = compiled(Device::Interp, 1);

@@ -137,10 +137,8 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
-            Error::Lower(_) | Error::NotCompiled(_) | Error::Trace(TraceError::Recursion) => {
-                ErrorKind::Unsupported
-            }
-            Error::Trace(TraceError::TooLong(_)) => ErrorKind::Limit,
+            Error::Lower(_) | Error::NotCompiled(_) => ErrorKind::Unsupported,
+            Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Input(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
