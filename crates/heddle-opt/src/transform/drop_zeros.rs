@@ -7,7 +7,7 @@ use heddle_ir::{FuncId, Function, Inst, InstData, Module, Op, Region, Tensor, Ty
 
 use super::cost::CostModel;
 use super::loops::Loop;
-use super::rebuild::{Rebuild, Result};
+use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
 use crate::shorthand::Shorthand;
 
@@ -28,26 +28,16 @@ pub fn drop_zeros(module: &mut Module) -> Stats {
 /// The pass `drop_zeros` where it pays by these costs.
 pub fn drop_zeros_by(module: &mut Module, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
-    let mut all = Stats::default();
-    for id in ids {
+    rebuild_functions(module, &ids, |rebuild, stats| {
         let mut zeros = Zeros {
             costs,
             known: HashSet::new(),
             stats: Stats::default(),
         };
-        let rebuild = Rebuild::new(module, &module.functions[id]);
         let built = rebuild.function(&mut |rebuild, inst| zeros.instead(rebuild, inst));
-        let stats = zeros.stats;
-        match built {
-            Ok(function) if stats.total() > 0 => {
-                module.functions[id] = function;
-                all.merge(stats);
-            }
-            Ok(_) => {}
-            Err(error) => all.rejected.push(error.to_string()),
-        }
-    }
-    all
+        *stats = zeros.stats;
+        built
+    })
 }
 
 struct Zeros<'a> {
@@ -252,8 +242,8 @@ fn is_all_zero(tensor: &Tensor) -> bool {
     };
     let mut elements = tensor.bytes().chunks(dtype.bits().div_ceil(8));
     elements.all(|e| {
-        let (last, rest) = e.split_last().expect("an element has bytes");
-        last & !sign == 0 && rest.iter().all(|byte| *byte == 0)
+        e.split_last()
+            .is_some_and(|(last, rest)| last & !sign == 0 && rest.iter().all(|byte| *byte == 0))
     })
 }
 

@@ -4,7 +4,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
 
 use super::loops::Loop;
-use super::rebuild::{Rebuild, Result};
+use super::rebuild::{Rebuild, Result, rebuild_functions};
 use super::unroll_loops::{Limits, unroll};
 use crate::Stats;
 use crate::shorthand::Shorthand;
@@ -43,28 +43,16 @@ pub fn open_sequences(module: &mut Module) -> Stats {
 }
 
 fn open_once(module: &mut Module) -> Stats {
-    let mut stats = Stats::default();
     let has_sequences = |f: &Function| f.values.iter().any(|(_, v)| is_sequence(&v.ty));
     let ids = module.functions.iter().filter(|(_, f)| has_sequences(f));
     let ids: Vec<FuncId> = ids.map(|(id, _)| id).collect();
-    for id in ids {
-        let mut opened = vec![];
-        let rebuild = Rebuild::new(module, &module.functions[id]);
-        let built = rebuild.function(&mut |rebuild, inst| {
+    rebuild_functions(module, &ids, |rebuild, stats| {
+        rebuild.function(&mut |rebuild, inst| {
             let reason = open(rebuild, inst)?;
-            opened.extend(reason);
+            reason.into_iter().for_each(|reason| stats.record(reason));
             Ok(reason.is_some())
-        });
-        match built {
-            Ok(function) if !opened.is_empty() => {
-                module.functions[id] = function;
-                opened.into_iter().for_each(|reason| stats.record(reason));
-            }
-            Ok(_) => {}
-            Err(error) => stats.rejected.push(error.to_string()),
-        }
-    }
-    stats
+        })
+    })
 }
 
 /// Builds an instruction on sequences in another way, if there is one; says which.

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{Dim, FuncBuilder, Function, Inst, Module, Op, Region, Type, TypeError, Value};
+use heddle_ir::{
+    Dim, FuncBuilder, FuncId, Function, Inst, Module, Op, Region, Type, TypeError, Value,
+};
 
+use crate::Stats;
 use crate::shorthand::Shorthand;
 
 /// A copy of a function in the making.
@@ -20,6 +23,27 @@ pub type Result<T> = std::result::Result<T, TypeError>;
 
 /// Builds an instruction in another way than copying it, and says so by `true`.
 pub type Instead<'i, 'a> = &'i mut dyn FnMut(&mut Rebuild<'a>, Inst) -> Result<bool>;
+
+/// Builds these functions anew, and keeps what `build` has counted a change in.
+pub fn rebuild_functions(
+    module: &mut Module,
+    ids: &[FuncId],
+    mut build: impl FnMut(Rebuild<'_>, &mut Stats) -> Result<Function>,
+) -> Stats {
+    let mut all = Stats::default();
+    for &id in ids {
+        let mut stats = Stats::default();
+        match build(Rebuild::new(module, &module.functions[id]), &mut stats) {
+            Ok(function) if stats.total() > 0 => {
+                module.functions[id] = function;
+                all.merge(stats);
+            }
+            Ok(_) => {}
+            Err(error) => all.rejected.push(error.to_string()),
+        }
+    }
+    all
+}
 
 impl<'a> Rebuild<'a> {
     /// Begins a copy.

@@ -3,7 +3,7 @@
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
 
 use super::loops::Loop;
-use super::rebuild::{Rebuild, Result};
+use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
 
 /// What is unrolled.
@@ -28,25 +28,15 @@ const SMALL: Limits = Limits {
 /// It does *not* unroll loops with a condition, nor loops around others, whose iterations are work enough.
 pub fn unroll_loops(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
-    let mut stats = Stats::default();
-    for id in ids {
-        let mut unrolled = 0;
-        let rebuild = Rebuild::new(module, &module.functions[id]);
-        let built = rebuild.function(&mut |rebuild, inst| {
+    rebuild_functions(module, &ids, |rebuild, stats| {
+        rebuild.function(&mut |rebuild, inst| {
             let done = unroll(rebuild, inst, &SMALL)?;
-            unrolled += done as usize;
-            Ok(done)
-        });
-        match built {
-            Ok(function) if unrolled > 0 => {
-                module.functions[id] = function;
-                (0..unrolled).for_each(|_| stats.record("loop unrolled"));
+            if done {
+                stats.record("loop unrolled");
             }
-            Ok(_) => {}
-            Err(error) => stats.rejected.push(error.to_string()),
-        }
-    }
-    stats
+            Ok(done)
+        })
+    })
 }
 
 /// Builds the iterations of a loop in its place, if they are within the limits and there is no condition.

@@ -123,12 +123,12 @@ impl Search<'_> {
         });
         let all: Vec<_> = all.collect();
         let pick = |key: &dyn Fn(&Candidate) -> (f64, f64)| -> Vec<(OperatorId, Candidate)> {
-            let best = all.iter().map(|(id, candidates)| {
+            let best = all.iter().filter_map(|(id, candidates)| {
                 let less = |a: &&Candidate, b: &&Candidate| key(a).partial_cmp(&key(b));
                 let best = candidates
                     .iter()
                     .min_by(|a, b| less(a, b).unwrap_or(std::cmp::Ordering::Equal));
-                (*id, *best.expect("an operator can be run as it is"))
+                best.map(|best| (*id, *best))
             });
             best.collect()
         };

@@ -14,7 +14,7 @@ use self::plan::{Body, Plan, plan};
 use self::span::{Place, Span};
 use super::cost::CostModel;
 use super::loops::Loop;
-use super::rebuild::{Rebuild, Result};
+use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
 use crate::batch::Refusal;
 use crate::effects::Effects;
@@ -41,26 +41,16 @@ pub fn distribute_loops(module: &mut Module) -> Stats {
 pub fn distribute_loops_by(module: &mut Module, costs: &CostModel) -> Stats {
     let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
-    let mut all = Stats::default();
-    for id in ids {
+    rebuild_functions(module, &ids, |rebuild, stats| {
         let mut distribution = Distribution {
             effects: &effects,
             costs,
             stats: Stats::default(),
         };
-        let rebuild = Rebuild::new(module, &module.functions[id]);
         let built = rebuild.function(&mut |rebuild, inst| distribution.instead(rebuild, inst));
-        let stats = distribution.stats;
-        match built {
-            Ok(function) if stats.total() > 0 => {
-                module.functions[id] = function;
-                all.merge(stats);
-            }
-            Ok(_) => {}
-            Err(error) => all.rejected.push(error.to_string()),
-        }
-    }
-    all
+        *stats = distribution.stats;
+        built
+    })
 }
 
 /// Why a loop is not distributed as planned.
