@@ -180,6 +180,10 @@ pub struct Source {
     /// The value of a named size for --random (may be repeated); default 2.
     #[arg(long, value_name = "NAME=N", value_parser = size)]
     pub size: Vec<(String, u64)>,
+    /// Also compile for the sizes of these inputs alone, and take that program if it is measurably faster. The
+    /// answer is cached for each size.
+    #[arg(long)]
+    pub fix_sizes: bool,
 }
 
 /// How programs run, and what they may use.
@@ -194,10 +198,6 @@ pub struct Exec {
     /// Worker threads of the cpu device; default: one for each core.
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
-    /// Also compile for the sizes of these inputs alone, and take that program if it is measurably faster. The
-    /// answer is cached for each size.
-    #[arg(long)]
-    pub fix_sizes: bool,
     /// Compute all floats in double precision, without graph passes; outputs are then float64.
     #[arg(long)]
     pub f64: bool,
@@ -364,7 +364,7 @@ pub struct BenchArgs {
     pub compare: Vec<Compare>,
     /// Show what each step of compiling brings: the operators dispatched one by one by the host, then the control flow in the
     /// program, then one step after the other.
-    #[arg(long, conflicts_with_all = ["turns", "compare"])]
+    #[arg(long, conflicts_with_all = ["turns", "compare", "fix_sizes"])]
     pub ablate: bool,
     /// Answer each line K on standard input with the times of K runs.
     #[arg(long, conflicts_with = "json")]

@@ -38,7 +38,7 @@ pub use exec::{
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};
 pub use repeat::Repeat;
-pub use specialise::{Specialised, specialise};
+pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
 

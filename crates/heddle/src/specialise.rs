@@ -20,6 +20,17 @@ pub struct Specialised {
     pub speedup: f64,
 }
 
+/// What came of fixing sizes.
+#[derive(Clone, Debug)]
+pub enum Specialisation {
+    /// It pays.
+    Pays(Box<Specialised>),
+    /// The program for fixed sizes is so many times as fast as the other one, which is too little.
+    DoesNotPay(f64),
+    /// No input has a named size, or the interpreter runs the model.
+    NothingToFix,
+}
+
 /// A program that is not at least so many times as fast is not worth its memory.
 const PAYS: f64 = 1.05;
 
@@ -30,8 +41,6 @@ const RUNS: usize = 3;
 /// Compiles a model for the sizes of these inputs and keeps that if it is measurably faster than `program`, which takes any
 /// sizes. What was measured is cached by program, sizes and processor.
 ///
-/// `None` if there is no size to fix, if the interpreter runs the model, or if it does not pay.
-///
 /// # Errors
 ///
 /// Those of compiling and of running.
@@ -41,13 +50,13 @@ pub fn specialise(
     program: &Executable,
     inputs: &Inputs,
     run: &RunOptions,
-) -> Result<Option<Specialised>, Error> {
+) -> Result<Specialisation, Error> {
     let args = inputs::in_order(program.signature(), inputs.clone())?;
     let sizes = heddle_interp::check_inputs(program.signature(), &args, run.f64)
         .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
     let sizes: BTreeMap<String, i64> = sizes.iter().map(|(k, v)| (k.to_string(), *v)).collect();
     let (Some(open), false) = (program.key(), sizes.is_empty() || run.f64) else {
-        return Ok(None);
+        return Ok(Specialisation::NothingToFix);
     };
     let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
     let named = format!("{sizes:?} {}", program.threads());
@@ -55,8 +64,8 @@ pub fn specialise(
     let key = Key::new(&[open.as_bytes(), named.as_bytes(), hardware.as_bytes()]);
     let known = cache.get("speedup", key);
     let known = known.and_then(|bytes| bytes.try_into().ok().map(f64::from_le_bytes));
-    if known.is_some_and(|speedup| speedup < PAYS) {
-        return Ok(None);
+    if let Some(speedup) = known.filter(|speedup| *speedup < PAYS) {
+        return Ok(Specialisation::DoesNotPay(speedup));
     }
     let mut module = model.module.clone();
     heddle_opt::bind_sizes(&mut module, &sizes);
@@ -70,11 +79,14 @@ pub fn specialise(
             speedup
         }
     };
-    Ok((speedup >= PAYS).then_some(Specialised {
-        program: fixed,
-        sizes,
-        speedup,
-    }))
+    Ok(match speedup >= PAYS {
+        true => Specialisation::Pays(Box::new(Specialised {
+            program: fixed,
+            sizes,
+            speedup,
+        })),
+        false => Specialisation::DoesNotPay(speedup),
+    })
 }
 
 /// How many times as fast one program is as another: by medians of runs in turns.
@@ -155,9 +167,13 @@ mod tests {
         let (_, _, other) = prepared(PRODUCT, [3, 3]);
         assert!(fixed.run(other, &run).is_err());
         // Whether it pays is measured; what is kept is for these sizes.
-        if let Some(kept) = specialise(&model, &options, &program, &inputs, &run).unwrap() {
-            assert_eq!(kept.sizes, sizes);
-            assert!(kept.speedup >= PAYS);
+        match specialise(&model, &options, &program, &inputs, &run).unwrap() {
+            Specialisation::Pays(kept) => {
+                assert_eq!(kept.sizes, sizes);
+                assert!(kept.speedup >= PAYS);
+            }
+            Specialisation::DoesNotPay(speedup) => assert!(speedup < PAYS),
+            Specialisation::NothingToFix => panic!("there are three sizes"),
         }
     }
 
@@ -171,7 +187,7 @@ mod tests {
         let (model, options, inputs) = prepared(text, [2, 2]);
         let program = compile(&model, &options).unwrap();
         let run = RunOptions::default();
-        let kept = specialise(&model, &options, &program, &inputs, &run).unwrap();
-        assert!(kept.is_none());
+        let outcome = specialise(&model, &options, &program, &inputs, &run).unwrap();
+        assert!(matches!(outcome, Specialisation::NothingToFix));
     }
 }

@@ -12,7 +12,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use heddle::opt::TransformOptions;
-use heddle::{CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions};
+use heddle::{
+    CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions,
+    Specialisation,
+};
 
 use crate::args::{DeviceArg, Exec, Source};
 use crate::fail::{Exit, Failure};
@@ -35,21 +38,26 @@ pub fn prepare_run(path: &Path, exec: &Exec, source: &Source) -> Result<Prepared
         inputs,
         options: run_options(exec, source.random.unwrap_or(0)),
     };
-    if exec.fix_sizes {
+    if source.fix_sizes {
         let Prepared {
             program,
             inputs,
             options: run,
         } = &prepared;
         match heddle::specialise(&model, &options, program, inputs, run)? {
-            Some(fixed) => {
+            Specialisation::Pays(fixed) => {
                 let sizes = fixed.sizes.iter().map(|(name, n)| format!("{name}={n}"));
                 let sizes = sizes.collect::<Vec<_>>().join(", ");
                 let times = fixed.speedup;
                 eprintln!("note: compiled for {sizes}, which is {times:.2} times as fast");
                 prepared.program = fixed.program;
             }
-            None => eprintln!("note: the program for any size stays: fixing sizes does not pay"),
+            Specialisation::DoesNotPay(times) => {
+                eprintln!("note: sizes stay open: fixed, it is {times:.2} times as fast");
+            }
+            Specialisation::NothingToFix => {
+                eprintln!("note: --fix-sizes has no named size of a compiled program to fix");
+            }
         }
     }
     Ok(prepared)

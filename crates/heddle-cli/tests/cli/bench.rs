@@ -88,10 +88,11 @@ fn fixing_sizes_says_what_came_of_it() {
     let text = s.heddle("run m.heddle -i in.npz --fix-sizes").ok();
     assert!(text.contains("run"), "{text}");
     let printed = s.heddle("bench m.heddle -i in.npz --seconds 0.01 --fix-sizes");
-    let noted = ["times as fast", "does not pay"]
-        .iter()
-        .any(|note| printed.err.contains(note));
-    assert!(noted, "{}", printed.err);
+    assert!(printed.err.contains("times as fast"), "{}", printed.err);
+    let none = s.heddle("run m.heddle -i in.npz --fix-sizes --device interp");
+    assert!(none.err.contains("no named size"), "{}", none.err);
+    s.heddle("bench m.heddle -i in.npz --fix-sizes --ablate")
+        .fails(2, &["--fix-sizes"]);
 }
 
 #[test]
