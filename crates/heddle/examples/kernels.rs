@@ -240,6 +240,18 @@ impl Case {
     }
 }
 
+/// A vector as wide as the processor's.
+const VECTOR: &str = "
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+";
+
 /// Operations of each thread of `multiply_adds`, each of the times.
 const MULTIPLY_ADDS: f64 = 1024.0 * 12.0 * 2.0;
 
@@ -248,14 +260,6 @@ fn multiply_adds() -> Source {
     let text = r#"
 HEDDLE_PROGRAM(1, 1, 0, 0, 2);
 HEDDLE_PLAN { (void)sizes; table[0] = 4096; table[1] = 8; return 0; }
-#if defined(__AVX512F__)
-enum { LANES = 16 };
-#elif defined(__AVX__)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
-typedef float vector __attribute__((vector_size(4 * LANES), aligned(4)));
 HEDDLE_MAIN {
   float *out = (float *)env->outputs[0].data + 16 * worker;
   int64_t times = *(const int64_t *)env->inputs[0].data * (1024 / LANES);
@@ -274,7 +278,7 @@ HEDDLE_MAIN {
 "#;
     Source {
         name: "peak".into(),
-        text: text.into(),
+        text: [VECTOR, text].concat(),
         constants: vec![],
     }
 }
@@ -284,16 +288,8 @@ fn reads() -> Source {
     let text = r#"
 HEDDLE_PROGRAM(1, 1, 0, 1, 2);
 HEDDLE_PLAN { table[0] = 4096; table[1] = 8; return sizes[0]; }
-#if defined(__AVX512F__)
-enum { LANES = 16 };
-#elif defined(__AVX__)
-enum { LANES = 8 };
-#else
-enum { LANES = 4 };
-#endif
 /* Eight sums, which fit the registers. */
 enum { PART = 8 * LANES };
-typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 HEDDLE_MAIN {
   float *out = (float *)env->outputs[0].data + 16 * worker;
   int64_t times = *(const int64_t *)env->inputs[0].data, parts = env->sizes[0] / (4 * PART);
@@ -317,7 +313,7 @@ HEDDLE_MAIN {
 "#;
     Source {
         name: "read".into(),
-        text: text.into(),
+        text: [VECTOR, text].concat(),
         constants: vec![],
     }
 }
