@@ -90,6 +90,53 @@ fn layers_one_after_the_other() {
 }
 
 #[test]
+fn chunks_have_room_for_what_is_needed_at_once() {
+    let layers = |count: usize| {
+        let rows = |form: &dyn Fn(usize) -> String, by: &str| {
+            let rows: Vec<_> = (1..=count).map(form).collect();
+            rows.join(by)
+        };
+        format!(
+            "fn @main(%n0: f32[2,4], %w: f32[4,4], %u: f32[4,4], %h: f32[2,4]) -> ({}) {{
+               {} = loop %t trip 6 carry ({}) {{
+                 {}
+                 continue carry {}
+               }}
+               return {}
+             }}",
+            rows(&|i| format!("%y{i}: f32[2,4]"), ", "),
+            rows(&|i| format!("%y{i}"), ", "),
+            rows(&|i| format!("%h{i}: f32[2,4] = %h"), ", "),
+            rows(
+                &|i| {
+                    let x = if i == 1 {
+                        "add(%n0, cast(%t, to=f32))".into()
+                    } else {
+                        format!("%n{}", i - 1)
+                    };
+                    format!("%n{i} = tanh(add(dot({x}, %w), dot(%h{i}, %u)))")
+                },
+                "\n"
+            ),
+            rows(&|i| format!("%n{i}"), ", "),
+            rows(&|i| format!("%y{i}"), ", "),
+        )
+    };
+    // A layer needs what the one before left, the product of that, and room for its own: 32 bytes each an iteration.
+    let chunked = |count: usize, chunk: f64| {
+        let mut module = text::parse(&layers(count)).expect("a program");
+        let stats = distribute_loops_by(&mut module, &free(chunk));
+        assert_eq!(stats.count("loop distributed"), 1);
+        stats.count("loop in chunks")
+    };
+    for count in [3, 6] {
+        distributed(&layers(count));
+        assert_eq!(chunked(count, 6.0 * 96.0), 0, "{count} layers");
+        assert_eq!(chunked(count, 5.0 * 96.0), 1, "{count} layers");
+    }
+}
+
+#[test]
 fn trip_counts_of_the_run() {
     for (count, trip) in [("n", "%n"), ("8", "%k")] {
         let (_, stats) = distributed(&format!(

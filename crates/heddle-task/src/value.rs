@@ -207,19 +207,8 @@ impl Lazy {
                 x.read(pool, &inner)
             }
             View::Reshape(x) => {
-                let inner = reshaped(pool, &self.shape, index, x.shape());
-                match (inner, x) {
-                    (Some(inner), x) => x.read(pool, &inner),
-                    (None, Val::Stored { buffer, .. }) => {
-                        let offset = linear(pool, &self.shape, index);
-                        pool.add(Expr::Load(*buffer, offset))
-                    }
-                    (None, x) => {
-                        let offset = linear(pool, &self.shape, index);
-                        let inner = split(pool, offset, x.shape());
-                        x.read(pool, &inner)
-                    }
-                }
+                let inner = regrouped(pool, &self.shape, index, x.shape());
+                x.read(pool, &inner)
             }
             View::Axes(axes, x) => {
                 let zero = pool.int(0);
@@ -395,10 +384,30 @@ pub fn clamped(pool: &mut Pool, inside: ExprId, index: ExprId) -> ExprId {
 pub fn linear(pool: &mut Pool, shape: &[ExprId], index: &[ExprId]) -> ExprId {
     let mut offset = pool.int(0);
     for (&size, &i) in shape.iter().zip(index) {
-        let scaled = pool.product(offset, size);
-        offset = pool.sum(scaled, i);
+        offset = joined(pool, offset, size, i);
     }
     offset
+}
+
+/// `high * size + low`, of indices, which are not negative. A quotient and its rest become again what was divided: one reshape undoes
+/// another.
+fn joined(pool: &mut Pool, high: ExprId, size: ExprId, low: ExprId) -> ExprId {
+    if let Expr::Binary(BinaryOp::Mod, DType::I64, whole, by) = pool[low]
+        && by == size
+    {
+        let quotient = pool.binary(BinaryOp::Div, DType::I64, whole, size);
+        if high == quotient {
+            return whole;
+        }
+        if let Expr::Binary(BinaryOp::Add, DType::I64, rest, last) = pool[high]
+            && last == quotient
+        {
+            let scaled = pool.product(rest, size);
+            return pool.sum(scaled, whole);
+        }
+    }
+    let scaled = pool.product(high, size);
+    pool.sum(scaled, low)
 }
 
 /// The element of an array that is broadcast to a shape, at an index of that.
@@ -467,38 +476,39 @@ fn apply(pool: &mut Pool, op: &Op, types: &[DType], at: &[ExprId]) -> ExprId {
     }
 }
 
-/// The index into `inner` of the element at `index` of `outer`, where runs of axes have equal products; `None` when
-/// that takes divisions.
-fn reshaped(
-    pool: &mut Pool,
-    outer: &[ExprId],
-    index: &[ExprId],
-    inner: &[ExprId],
-) -> Option<Vec<ExprId>> {
+/// The index into `inner` of the element at `index` of `outer`: run by run of axes whose products are equal, so that no more is divided
+/// than has to be.
+fn regrouped(pool: &mut Pool, outer: &[ExprId], index: &[ExprId], inner: &[ExprId]) -> Vec<ExprId> {
     let (one, zero) = (pool.int(1), pool.int(0));
-    let mut axes = (0..outer.len()).filter(|&k| outer[k] != one);
+    let axes = outer.iter().copied().zip(index.iter().copied());
+    let (outer, index): (Vec<_>, Vec<_>) = axes.filter(|a| a.0 != one).unzip();
     let mut result = vec![];
-    for &size in inner {
-        if size == one {
+    let (mut from, mut to) = (0, 0);
+    while to < inner.len() {
+        if inner[to] == one {
             result.push(zero);
+            to += 1;
             continue;
         }
-        // Axes of the outer shape that together make this one.
-        let (mut product, mut i) = (one, zero);
-        while product != size {
-            let k = axes.next()?;
-            product = pool.product(product, outer[k]);
-            let scaled = pool.product(i, outer[k]);
-            i = pool.sum(scaled, index[k]);
-            if let (Some(p), Some(s)) = (pool.as_int(product), pool.as_int(size))
-                && p > s
-            {
-                return None;
+        let (first, start) = (from, to);
+        let (mut have, mut want) = (one, inner[to]);
+        to += 1;
+        // Sizes that cannot be told to be equal take all axes that are left.
+        while have != want && (from < outer.len() || to < inner.len()) {
+            let more =
+                matches!((pool.as_int(have), pool.as_int(want)), (Some(h), Some(w)) if h > w);
+            if from == outer.len() || more && to < inner.len() {
+                want = pool.product(want, inner[to]);
+                to += 1;
+            } else {
+                have = pool.product(have, outer[from]);
+                from += 1;
             }
         }
-        result.push(i);
+        let offset = linear(pool, &outer[first..from], &index[first..from]);
+        result.extend(split(pool, offset, &inner[start..to]));
     }
-    axes.next().is_none().then_some(result)
+    result
 }
 
 /// The index of the element at an offset of a row-major array.

@@ -3,6 +3,8 @@
 mod common;
 
 use common::{lowered, shape};
+use heddle_ir::op::BinaryOp;
+use heddle_task::Expr;
 use heddle_task::program::Body;
 
 fn kinds(text: &str) -> Vec<&'static str> {
@@ -123,4 +125,50 @@ fn rows_that_no_vector_fills_or_that_units_share_stay_apart() {
     for (shape, axis) in [("n,5", 1), ("64,n", 0), ("64,64", 0), ("1,100000", 1)] {
         assert!(!kinds(&softmax(shape, axis)).contains(&"chain"), "{shape}");
     }
+}
+
+/// The quotients and rests in a program's expressions.
+fn divisions(text: &str) -> usize {
+    let program = lowered(text);
+    let mut found = std::collections::BTreeSet::new();
+    for id in program.running() {
+        for root in program.operators[id].body.exprs() {
+            program.pool.walk(root, &mut |e, expr| {
+                if let Expr::Binary(BinaryOp::Div | BinaryOp::Mod, ..) = expr {
+                    found.insert(e);
+                }
+            });
+        }
+    }
+    found.len()
+}
+
+#[test]
+fn a_reshape_undoes_another() {
+    for (from, to, back) in [
+        ("8,4,256", "32,256", "8,4,256"),
+        ("6,5", "30", "6,5"),
+        ("2,3,1,4", "6,4", "2,1,3,4"),
+        ("12,5", "3,4,5", "12,5"),
+    ] {
+        let count = divisions(&format!(
+            "fn @main(%x: f32[{from}], %y: f32[{back}]) -> (%z: f32[{back}]) {{
+               %z = add(reshape(exp(reshape(%x, [{to}])), [{back}]), %y)
+               return %z
+             }}"
+        ));
+        assert_eq!(count, 0, "{from} as {to} as {back}");
+    }
+}
+
+#[test]
+fn a_reshape_divides_no_more_than_it_has_to() {
+    // The last axis is the same in both: only the first is split.
+    let count = divisions(
+        "fn @main(%x: f32[4,8,5], %y: f32[32,5]) -> (%z: f32[32,5]) {
+           %z = add(reshape(transpose(%x, perm=[1,0,2]), [32,5]), %y)
+           return %z
+         }",
+    );
+    assert_eq!(count, 2);
 }

@@ -13,7 +13,7 @@ pub struct CostModel {
     pub arrays: f64,
     /// Nanoseconds that a step of a loop costs besides its work.
     pub step: f64,
-    /// Bytes that arrays between the loops which one loop becomes may take together before they are made in chunks.
+    /// Bytes that arrays between the loops which one loop becomes may take at any one time before they are made in chunks.
     pub chunk: f64,
     /// What a size that only the run knows is taken to be.
     pub unknown: f64,

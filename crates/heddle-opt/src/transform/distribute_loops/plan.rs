@@ -1,6 +1,6 @@
 //! Decides which loops one loop becomes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heddle_ir::{Function, Inst, InstData, Op, Region, Value};
 
@@ -288,14 +288,15 @@ impl Planner<'_> {
         alone * (shares[0] + shares[1]) / 2.0
     }
 
-    /// How long a contraction takes in an iteration, alone and as a part of one for all iterations.
+    /// How long a contraction takes in an iteration, alone and as a part of one for all iterations. Weights that come from far away
+    /// add to the time of the arithmetic, as far as it was measured; they do not hide behind it.
     fn iteration(&self, data: &InstData, [x, w]: [Value; 2], costs: &CostModel) -> (f64, f64) {
         let func = self.body.func;
         let work = costs.contraction(func, data) / costs.flops;
         let weight = costs.bytes(func.ty(w)) / costs.weights;
         let arrays = costs.bytes(func.ty(x)) + costs.bytes(func.ty(data.results[0]));
-        let alone = work.max(weight);
-        let together = work.max(weight / self.trips) + 2.0 * arrays / costs.arrays;
+        let alone = work + weight;
+        let together = work + weight / self.trips + 2.0 * arrays / costs.arrays;
         (alone, together)
     }
 
@@ -367,27 +368,37 @@ impl Planner<'_> {
         })
     }
 
-    /// Bytes that an iteration adds to what one stage leaves to another.
+    /// Bytes that an iteration adds to what stages leave to others: the most that is needed at any one stage, because what no later
+    /// stage reads makes room.
     fn row(&self) -> f64 {
-        let mut crossing: HashSet<Value> = HashSet::new();
-        let mut read = |value: &Value, reader: Mode| {
+        let mut last_reads: HashMap<Value, usize> = HashMap::new();
+        let mut read = |value: &Value, reader: Mode, stage: usize| {
             let Some(&maker) = self.body.node.get(value) else {
                 return;
             };
             match (self.mode_of(maker), reader) {
                 (Mode::Free, _) | (Mode::Batch(_), Mode::Batch(_) | Mode::Free) => {}
                 (maker, reader) if maker == reader => {}
-                _ => drop(crossing.insert(*value)),
+                _ => {
+                    let last = last_reads.entry(*value).or_default();
+                    *last = stage.max(*last);
+                }
             }
         };
         for (i, &mode) in self.modes.iter().enumerate() {
-            self.body.uses[i].iter().for_each(|v| read(v, mode));
+            let uses = self.body.uses[i].iter();
+            uses.for_each(|v| read(v, mode, self.stage_of(i)));
         }
         for (value, &stage) in self.body.parts.next.iter().zip(&self.carried) {
-            read(value, Mode::Step(stage));
+            read(value, Mode::Step(stage), stage);
         }
-        let bytes = |v: &Value| self.costs.bytes(self.body.func.ty(*v));
-        crossing.iter().map(bytes).sum()
+        let mut needed: BTreeMap<usize, f64> = BTreeMap::new();
+        for (value, last) in last_reads {
+            for stage in self.stage_of(self.body.node[&value])..=last {
+                *needed.entry(stage).or_default() += self.costs.bytes(self.body.func.ty(value));
+            }
+        }
+        needed.into_values().fold(0.0, f64::max)
     }
 }
 
