@@ -6,6 +6,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_task::contract::{Access, Contract, panel_width};
 use heddle_task::program::{Body, Local};
+use heddle_task::step::Step;
 use heddle_task::{Expr, ExprId, UProgram};
 
 use crate::dialect::Dialect;
@@ -206,6 +207,7 @@ impl Writer<'_> {
             ),
             None => ("1".into(), "1"),
         };
+        let out = self.straight(c);
         self.text.line(format!("const int64_t most = {most};"));
         self.text
             .line("for (int64_t row = first_row; row < last_row; row += most) {");
@@ -218,14 +220,57 @@ impl Writer<'_> {
             "const int64_t panels = until - panel < HEDDLE_PANELS ? until - panel : HEDDLE_PANELS;",
         );
         self.text.line(format!(
+            "const int64_t start = panel * {width}, ahead = last - start;"
+        ));
+        let block = format!(
+            "heddle_block_{t}(rows, panels, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * depth"
+        );
+        if let Some(out) = &out {
+            self.text.line(format!(
+                "if (panels == HEDDLE_PANELS && first <= start && HEDDLE_PANELS * {width} <= ahead) {{"
+            ));
+            self.text
+                .line(format!("{block}, {out} + row * out_row + start, out_row);"));
+            self.text.line("continue;");
+            self.text.line("}");
+        }
+        self.text.line(format!(
             "{ty} tile[{at_most} * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
         ));
-        self.text.line(format!(
-            "heddle_block_{t}(rows, panels, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * depth, tile);"
-        ));
+        self.text
+            .line(format!("{block}, tile, HEDDLE_PANELS * {width});"));
         self.finish(c, width, ty);
         let loops = if c.own.is_some() { 3 } else { 2 };
         (0..loops).for_each(|_| self.text.line("}"));
+    }
+
+    /// The place of row and column 0, where sums are stored as they are and columns next to each other; declares how far apart rows are.
+    fn straight(&mut self, c: &Contract) -> Option<String> {
+        let step = |local| Step::of(self.program, c.store.offset, local);
+        let rows = c.rows.map(step);
+        let affine = rows != Some(None) && step(c.columns) == Some(Step::by(1));
+        if self.program.pool[c.finish] != Expr::Local(c.sum) || !affine {
+            return None;
+        }
+        let locals = [c.rows, Some(c.columns)];
+        for (what, row) in [("out_first", 0), ("out_second", 1)] {
+            self.text.line(format!("int64_t {what};"));
+            self.text.line("{");
+            for (local, value) in locals.into_iter().zip([row, 0]) {
+                if let Some(local) = local {
+                    self.text
+                        .line(format!("const int64_t {} = {value};", name(local)));
+                }
+            }
+            let roots = [c.store.offset];
+            let mut s = Scalars::new(self.program, self.dialect, self.site, &roots);
+            let offset = s.write(self.text, c.store.offset);
+            self.text.line(format!("{what} = {};", bare(&offset)));
+            self.text.line("}");
+        }
+        self.text
+            .line("const int64_t out_row = out_second - out_first;");
+        Some(format!("b{} + out_first", c.store.buffer.index()))
     }
 
     /// Declares a pointer to each operand's first element; how far apart their rows or columns and their places of the depth
@@ -341,7 +386,6 @@ impl Writer<'_> {
     /// What becomes of the sums of a block.
     fn finish(&mut self, c: &Contract, width: i64, ty: &str) {
         for line in [
-            format!("const int64_t start = panel * {width}, ahead = last - start;"),
             "const int64_t low = first > start ? first - start : 0;".into(),
             format!("const int64_t high = ahead < panels * {width} ? ahead : panels * {width};"),
             "for (int64_t r = 0; r < rows; r++) {".into(),

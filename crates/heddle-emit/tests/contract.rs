@@ -3,7 +3,10 @@
 mod harness;
 
 use harness::{Case, drawn_with};
+use heddle_emit::{C, write};
+use heddle_ir::text::parse;
 use heddle_runtime::BuildOptions;
+use heddle_task::{Device, lower, schedule};
 
 const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
@@ -90,4 +93,24 @@ fn weights() {
             }
         }
     }
+}
+
+#[test]
+fn sums_that_stay_as_they_are_go_straight_to_their_place() {
+    let straight = |result: &str| {
+        let text = format!(
+            "fn @main(%x: f32[m,64], %y: f32[64,80]) -> (%p: f32[m,80]) {{
+               %p = {result}
+               return %p
+             }}"
+        );
+        let module = parse(&text).expect("a program");
+        let mut program = lower(&module).expect("a program of uOperators");
+        schedule(&mut program, &Device::cpu(2));
+        write(&program, &C)
+            .source
+            .contains(" + row * out_row + start, out_row);")
+    };
+    assert!(straight("dot(%x, %y)"));
+    assert!(!straight("neg(dot(%x, %y))"));
 }

@@ -1,8 +1,9 @@
 //! How fast contractions are, against peaks measured on the same cores: `cargo run --release -p heddle --example kernels`.
 //!
 //! Each contraction is a program of its own that computes it in a loop, so that starting a run does not count. Nothing
-//! else is in the loop, and no unit waits for another one before its end. A contraction and its peak are measured in turns,
-//! because a processor's frequency changes with what it does and with what its other cores do.
+//! else is in the loop, and no unit waits for another one before its end. A contraction and its peak are measured in turns
+//! of about the same length, because a processor's frequency changes with what it does and with what its other cores do, and because the
+//! fastest of many short turns meets fewer disturbances than that of a few long ones.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,8 +16,11 @@ use heddle_task::Device;
 
 type Error = Box<dyn std::error::Error>;
 
-/// How long each contraction and its peak are measured.
+/// How long each contraction and its peak are measured at least.
 const SPAN: Duration = Duration::from_millis(150);
+
+/// How many turns each of them has at least.
+const TURNS: usize = 20;
 
 fn main() -> Result<(), Error> {
     let most = std::thread::available_parallelism()?.get().min(2);
@@ -355,6 +359,13 @@ impl<'a> Subject<'a> {
         Ok(Self { run, times })
     }
 
+    /// Runs as often that a turn takes about as long as one of another.
+    fn last_as_long_as(&mut self, other: &mut Subject) -> Result<(), Error> {
+        let span = other.measure()? * other.times as f64;
+        self.times = ((span / self.measure()?) as i64).max(1);
+        Ok(())
+    }
+
     /// Seconds that it takes once.
     fn measure(&mut self) -> Result<f64, Error> {
         Ok((self.run)(self.times)?.as_secs_f64() / self.times as f64)
@@ -363,8 +374,10 @@ impl<'a> Subject<'a> {
 
 /// The least that each of two takes.
 fn in_turns(one: &mut Subject, other: &mut Subject) -> Result<(f64, f64), Error> {
-    let (start, mut least) = (Instant::now(), (f64::MAX, f64::MAX));
-    while start.elapsed() < SPAN {
+    other.last_as_long_as(one)?;
+    let (start, mut turns, mut least) = (Instant::now(), 0, (f64::MAX, f64::MAX));
+    while start.elapsed() < SPAN || turns < TURNS {
+        turns += 1;
         least = (least.0.min(one.measure()?), least.1.min(other.measure()?));
     }
     Ok(least)

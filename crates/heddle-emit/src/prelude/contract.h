@@ -26,8 +26,16 @@
 #define HEDDLE_PANELS 4
 /* Vectors that a tile sums at once: two, so that sums, operands and a factor fit the registers. */
 #define HEDDLE_SLICE 2
-/* Steps of the depth axis with sums of their own: enough sums to hide the latency of an addition. */
-#define HEDDLE_STEPS(rows) ((rows) < 2 ? 4 : (rows) < 4 ? 2 : 1)
+/* Steps of the depth axis that a tile takes at a time. */
+#define HEDDLE_STEPS 4
+/* How many of these have sums of their own: enough to hide the latency of an addition. */
+#define HEDDLE_SETS(rows) ((rows) < 2 ? 4 : (rows) < 4 ? 2 : 1)
+/* What a tile is computed from and where it goes: see `slice`. */
+#define HEDDLE_TILE_PARAMETERS                                                                      \
+  int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t next, \
+      uintptr_t ahead, int64_t ahead_step, bool more, HEDDLE_T *out, int64_t out_row
+#define HEDDLE_TILE_ARGUMENTS \
+  depth, a, a_row, a_step, b, next, ahead, ahead_step, more, out, out_row
 /* Rows of a block at most. */
 #define HEDDLE_BLOCK_ROWS 96
 /* Bytes of a row that a part of the depth axis has at most. */
@@ -61,29 +69,31 @@ typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_ali
 typedef HEDDLE_T HEDDLE_NAME(vector)
     __attribute__((vector_size(HEDDLE_VECTOR), aligned(sizeof(HEDDLE_T)), may_alias));
 
-/* tile[r][c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of HEDDLE_SLICE vectors; where vectors are
- * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. */
-HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, int64_t depth, const HEDDLE_T *a, int64_t a_row,
-                                   int64_t a_step, const HEDDLE_T *b, int64_t next, bool more,
-                                   HEDDLE_T *tile) {
-  enum {
-    LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T),
-    PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
-    WIDTH = HEDDLE_PANELS * PANEL,
-    STEPS = 4
-  };
-  const int steps = HEDDLE_STEPS(rows);
+/* out[r * out_row + c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of HEDDLE_SLICE vectors; where vectors are
+ * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. Where enough is
+ * computed meanwhile, each step also asks for `ahead_step` of the bytes at `ahead`: what is needed next comes from far away. */
+HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
+  const int sets = HEDDLE_SETS(rows);
   const HEDDLE_T *from[HEDDLE_SLICE];
-  HEDDLE_NAME(vector) sum[STEPS * HEDDLE_ROWS * HEDDLE_SLICE];
+  HEDDLE_NAME(vector) sum[HEDDLE_STEPS * HEDDLE_ROWS * HEDDLE_SLICE];
 #pragma GCC unroll 2
   for (int v = 0; v < HEDDLE_SLICE; v++) from[v] = b + (LANES < PANEL ? v * LANES : v * next);
 #pragma GCC unroll 32
-  for (int i = 0; i < steps * rows * HEDDLE_SLICE; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  for (int i = 0; i < sets * rows * HEDDLE_SLICE; i++) sum[i] = (HEDDLE_NAME(vector)){0};
   int64_t k = 0;
-  for (; k + steps <= depth; k += steps) {
+  for (; k + HEDDLE_STEPS <= depth; k += HEDDLE_STEPS) {
 #pragma GCC unroll 4
-    for (int s = 0; s < steps; s++) {
+    for (int s = 0; s < HEDDLE_STEPS; s++) {
       HEDDLE_NAME(vector) x[HEDDLE_SLICE];
+      /* One step after the other: sums of several do not fit the registers. */
+      if (sets == 1) __asm__ volatile("" : : : "memory");
+      /* Cache lines come in pairs, so that every other step is enough. */
+      if (sets == 1 && s % 2 == 0) {
+        __builtin_prefetch((const void *)(ahead + s * ahead_step), 0, 2);
+        if (LANES == PANEL)
+          __builtin_prefetch((const void *)(ahead + next * sizeof(HEDDLE_T) + s * ahead_step), 0, 2);
+      }
 #pragma GCC unroll 2
       for (int v = 0; v < HEDDLE_SLICE; v++)
         x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
@@ -92,9 +102,10 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, int64_t depth, const HEDDLE_T
         const HEDDLE_T factor = a[r * a_row + (k + s) * a_step];
 #pragma GCC unroll 2
         for (int v = 0; v < HEDDLE_SLICE; v++)
-          sum[(s * rows + r) * HEDDLE_SLICE + v] += factor * x[v];
+          sum[(s % sets * rows + r) * HEDDLE_SLICE + v] += factor * x[v];
       }
     }
+    ahead += HEDDLE_STEPS * ahead_step;
   }
   for (; k < depth; k++) {
 #pragma GCC unroll 8
@@ -111,20 +122,18 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, int64_t depth, const HEDDLE_T
     for (int v = 0; v < HEDDLE_SLICE; v++) {
       HEDDLE_NAME(vector) total = sum[r * HEDDLE_SLICE + v];
 #pragma GCC unroll 4
-      for (int s = 1; s < steps; s++) total += sum[(s * rows + r) * HEDDLE_SLICE + v];
-      HEDDLE_NAME(vector) *const to = (HEDDLE_NAME(vector) *)(tile + r * WIDTH + v * LANES);
+      for (int s = 1; s < sets; s++) total += sum[(s * rows + r) * HEDDLE_SLICE + v];
+      HEDDLE_NAME(vector) *const to = (HEDDLE_NAME(vector) *)(out + r * out_row + v * LANES);
       if (more) total += *to;
       *to = total;
     }
 }
 
 #define HEDDLE_TILE(rows)                                                                          \
-  HEDDLE_KERNEL HEDDLE_NAME(tile##rows)(int64_t depth, const HEDDLE_T *a, int64_t a_row,           \
-                                        int64_t a_step, const HEDDLE_T *b, int64_t next,           \
-                                        bool more, HEDDLE_T *tile) {                               \
+  HEDDLE_KERNEL HEDDLE_NAME(tile##rows)(HEDDLE_TILE_PARAMETERS) {                                  \
     const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T);                      \
-    for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns)                  \
-      HEDDLE_NAME(slice)(rows, depth, a, a_row, a_step, b + c, next, more, tile + c);              \
+    for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns, b += columns, out += columns) \
+      HEDDLE_NAME(slice)(rows, HEDDLE_TILE_ARGUMENTS);                                             \
   }
 
 HEDDLE_TILE(1)
@@ -140,32 +149,34 @@ HEDDLE_TILE(8)
 #undef HEDDLE_TILE
 
 /* A tile of up to HEDDLE_ROWS rows. */
-HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, int64_t depth, const HEDDLE_T *a, int64_t a_row,
-                                     int64_t a_step, const HEDDLE_T *b, int64_t next, bool more,
-                                     HEDDLE_T *tile) {
+HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, HEDDLE_TILE_PARAMETERS) {
   switch (rows) {
 #if HEDDLE_ROWS > 6
-  case 8: HEDDLE_NAME(tile8)(depth, a, a_row, a_step, b, next, more, tile); break;
-  case 7: HEDDLE_NAME(tile7)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 8: HEDDLE_NAME(tile8)(HEDDLE_TILE_ARGUMENTS); break;
+  case 7: HEDDLE_NAME(tile7)(HEDDLE_TILE_ARGUMENTS); break;
 #endif
-  case 6: HEDDLE_NAME(tile6)(depth, a, a_row, a_step, b, next, more, tile); break;
-  case 5: HEDDLE_NAME(tile5)(depth, a, a_row, a_step, b, next, more, tile); break;
-  case 4: HEDDLE_NAME(tile4)(depth, a, a_row, a_step, b, next, more, tile); break;
-  case 3: HEDDLE_NAME(tile3)(depth, a, a_row, a_step, b, next, more, tile); break;
-  case 2: HEDDLE_NAME(tile2)(depth, a, a_row, a_step, b, next, more, tile); break;
-  default: HEDDLE_NAME(tile1)(depth, a, a_row, a_step, b, next, more, tile); break;
+  case 6: HEDDLE_NAME(tile6)(HEDDLE_TILE_ARGUMENTS); break;
+  case 5: HEDDLE_NAME(tile5)(HEDDLE_TILE_ARGUMENTS); break;
+  case 4: HEDDLE_NAME(tile4)(HEDDLE_TILE_ARGUMENTS); break;
+  case 3: HEDDLE_NAME(tile3)(HEDDLE_TILE_ARGUMENTS); break;
+  case 2: HEDDLE_NAME(tile2)(HEDDLE_TILE_ARGUMENTS); break;
+  default: HEDDLE_NAME(tile1)(HEDDLE_TILE_ARGUMENTS); break;
   }
 }
 
-/* A block: the sums of some rows and of up to HEDDLE_PANELS panels. What several tiles read is cut into parts of the depth axis
+/* A block: the sums of some rows and of up to HEDDLE_PANELS panels; where their number is odd, `out` may be written up to the
+ * next even one. What several tiles read is cut into parts of the depth axis
  * that stay in the L1. */
 HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a,
-                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, HEDDLE_T *tile) {
+                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, HEDDLE_T *out,
+                                 int64_t out_row) {
   enum {
     PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
     AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
     MOST = HEDDLE_PART_BYTES / sizeof(HEDDLE_T)
   };
+  /* Tiles have about the same number of rows: one with few of them would be slow. */
+  const int64_t tiles = (rows + HEDDLE_ROWS - 1) / HEDDLE_ROWS;
   const int64_t parts = rows > HEDDLE_ROWS && depth > MOST ? (depth + MOST - 1) / MOST : 1;
   for (int64_t part = 0, k = 0; part < parts; part++) {
     const int64_t count = (depth - k) / (parts - part);
@@ -173,12 +184,14 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
       /* A last panel without a neighbour is its own. */
       const int64_t next = p + 1 < panels ? PANEL * depth : 0;
       const HEDDLE_T *const panel = b + (p * depth + k) * PANEL;
-      for (int64_t row = 0, some; row < rows; row += some) {
-        /* The last two tiles have the same number of rows: one with few of them would be slow. */
-        const int64_t left = rows - row;
-        some = left <= HEDDLE_ROWS ? left : left < 2 * HEDDLE_ROWS ? (left + 1) / 2 : HEDDLE_ROWS;
-        HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next, part > 0,
-                          tile + (row * HEDDLE_PANELS + p) * PANEL);
+      /* Each tile asks for its part of what comes behind this panel, but for what they share by rounding. */
+      const int64_t ahead_step = (HEDDLE_PANEL_BYTES + tiles - 1) / tiles;
+      const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * depth * HEDDLE_PANEL_BYTES;
+      for (int64_t t = 0; t < tiles; t++) {
+        const int64_t row = rows * t / tiles, some = rows * (t + 1) / tiles - row;
+        HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
+                          ahead + t * count * ahead_step, ahead_step, part > 0,
+                          out + row * out_row + p * PANEL, out_row);
       }
     }
     k += count;
