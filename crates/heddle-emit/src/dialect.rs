@@ -59,7 +59,7 @@ pub const C: Dialect = Dialect {
     name: "cpu",
     prelude: prelude!("prelude/c.h"),
     type_name: c_type,
-    function: "static void",
+    function: "HEDDLE_OUTLINE void",
     restrict: "restrict",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     unit_sync: "",

@@ -7,6 +7,7 @@
 mod arg_fold;
 mod calls;
 mod chain;
+mod constants;
 mod contract;
 mod dialect;
 mod fold;
@@ -20,5 +21,6 @@ mod program;
 mod scalar;
 mod text;
 
+pub use constants::Constants;
 pub use dialect::{C, CUDA, Dialect};
 pub use program::{Emitted, write, write_hosted};

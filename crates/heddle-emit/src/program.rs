@@ -1,11 +1,11 @@
 //! Writes a whole program: helpers, operators, the plan of its memory, and the control flow that every unit executes.
 
-use bytes::Bytes;
 use heddle_ir::{DType, Entity};
 use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units};
 use heddle_task::{ExprId, UProgram};
 
 use crate::calls::Calls;
+use crate::constants::is_constant;
 use crate::contract;
 use crate::dialect::Dialect;
 use crate::functions::Functions;
@@ -15,10 +15,8 @@ use crate::text::{Text, plain};
 
 /// A program as text.
 pub struct Emitted {
-    /// The source.
+    /// The source. [`Constants`](crate::Constants) says what it is given.
     pub source: String,
-    /// What `env->constants` must point to. None is empty: a load whose value is not used may still be done.
-    pub constants: Vec<Bytes>,
     /// For each site that an error may name: the model's node.
     pub sites: Vec<String>,
 }
@@ -58,21 +56,15 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
             .collect(),
         parts: 0,
     };
-    let constants = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
-        BufferKind::Constant(t) if t.is_empty() => Some(Bytes::from_static(&[0; 64])),
-        BufferKind::Constant(t) => Some(t.bytes().clone()),
-        BufferKind::Packed(panels) if panels.is_empty() => Some(Bytes::from_static(&[0; 64])),
-        BufferKind::Packed(panels) => Some(panels.pack()),
-        _ => None,
-    });
-    let constants: Vec<_> = constants.collect();
+    let kinds = program.buffers.iter().map(|(_, b)| &b.kind);
+    let constants = kinds.filter(|kind| is_constant(kind)).count();
     w.text.line(dialect.prelude.trim_end());
     w.text.line("");
     let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
     let table = w.table_len();
     w.text.line(format!(
         "HEDDLE_PROGRAM({inputs}, {outputs}, {}, {}, {table});",
-        constants.len(),
+        constants,
         program.sizes.len()
     ));
     contract::write_kernels(&mut w.text, program, dialect);
@@ -90,7 +82,6 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
     w.main();
     Emitted {
         source: w.text.finish(),
-        constants,
         sites: w.sites,
     }
 }

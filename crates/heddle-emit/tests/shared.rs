@@ -38,6 +38,6 @@ fn source(name: &str) -> String {
 fn defined(source: &str) -> usize {
     source
         .lines()
-        .filter(|l| l.starts_with("static void op"))
+        .filter(|l| l.starts_with("HEDDLE_OUTLINE void op"))
         .count()
 }

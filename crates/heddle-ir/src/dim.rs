@@ -271,6 +271,9 @@ impl Dim {
 
     /// The sum.
     pub fn add(&self, other: &Dim) -> Dim {
+        if let (Some(a), Some(b)) = (self.as_const(), other.as_const()) {
+            return a.checked_add(b).map_or(Dim::UNKNOWN, Dim::constant);
+        }
         self.combine(other, DimExpr::checked_add)
     }
 
@@ -283,6 +286,9 @@ impl Dim {
     pub fn mul(&self, other: &Dim) -> Dim {
         if self.is(0) || other.is(0) {
             return Dim::from(0);
+        }
+        if let (Some(a), Some(b)) = (self.as_const(), other.as_const()) {
+            return a.checked_mul(b).map_or(Dim::UNKNOWN, Dim::constant);
         }
         self.combine(other, DimExpr::checked_mul)
     }
@@ -382,6 +388,12 @@ impl Dim {
     }
 
     fn difference(a: &DimExpr, b: &DimExpr) -> Option<i64> {
+        if a == b {
+            return Some(0);
+        }
+        if let (Some(a), Some(b)) = (a.as_const(), b.as_const()) {
+            return a.checked_sub(b);
+        }
         Dim::Expr(a.clone()).sub(&Dim::Expr(b.clone())).as_const()
     }
 
@@ -469,6 +481,11 @@ mod tests {
         assert_eq!(two_n.floor_div(&Dim::from(2)), n);
         assert_eq!(two_n.sub(&n).sub(&n), Dim::from(0));
         assert!(n.add(&Dim::from(1)).differs(&n));
+        let most = Dim::constant(i64::MAX);
+        assert_eq!(most.add(&Dim::from(1)), Dim::UNKNOWN);
+        assert_eq!(most.mul(&Dim::from(2)), Dim::UNKNOWN);
+        assert_eq!(Dim::from(2).sub(&Dim::from(2)), Dim::from(0));
+        assert_eq!(Dim::from(0), n.sub(&n));
         assert!(!n.differs(&two_n));
         assert_eq!(n.max(&n.add(&Dim::from(3))).to_string(), "n+3");
         assert_eq!(Dim::from(7).ceil_div(&Dim::from(2)), Dim::from(4));

@@ -143,6 +143,8 @@ HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table);
 HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);
 
 #define HEDDLE_INLINE static inline __attribute__((unused))
+/* Called from many places of a long function, which takes the compiler longest. */
+#define HEDDLE_OUTLINE static __attribute__((unused, noinline))
 #define HEDDLE_COLD static __attribute__((unused, noinline, cold))
 #define HEDDLE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HEDDLE_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -244,7 +246,7 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
 }
 
 /* Waits until all workers have come here. What any of them wrote before is seen by all after. */
-HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
+HEDDLE_OUTLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
   heddle_sync *sync = env->sync;
   uint64_t target = ++env->lanes[worker].round * (uint64_t)workers;
@@ -258,7 +260,7 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
 
 /* Lets others go on who wait for this worker to reach `epoch`. Epochs of one worker only grow during a
  * dispatch and start above 0. What it wrote before is seen by those after their wait. */
-HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
+HEDDLE_OUTLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
   heddle_lane *lane = &env->lanes[worker];
   __atomic_exchange_n(&lane->signalled, epoch, __ATOMIC_SEQ_CST);
   if (HEDDLE_UNLIKELY(__atomic_load_n(&lane->sleepers, __ATOMIC_SEQ_CST)))
@@ -266,7 +268,7 @@ HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t
 }
 
 /* Waits until worker `other` has signalled `epoch` or a later one. */
-HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
+HEDDLE_OUTLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
   heddle_lane *lane = &env->lanes[other];
   if (__atomic_load_n(&lane->signalled, __ATOMIC_ACQUIRE) >= epoch) return heddle_poll(env);
   return heddle_await(env, &lane->signalled, &lane->sleepers, epoch);

@@ -35,8 +35,8 @@ impl Constant {
         }
     }
 
-    /// The same blob at an aligned address: itself, or a copy.
-    pub(crate) fn aligned(self) -> Result<Constant, MemoryError> {
+    /// The same blob at an aligned address: itself, or a copy. A program makes what it is given so when it is loaded.
+    pub fn aligned(self) -> Result<Constant, MemoryError> {
         if (self.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
             return Ok(self);
         }

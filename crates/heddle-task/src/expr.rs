@@ -277,6 +277,22 @@ impl Pool {
         }
     }
 
+    /// Whether this is true of the expression or of anything that it is made of. Stops where it is.
+    pub fn any(&self, root: ExprId, is: &dyn Fn(Expr) -> bool) -> bool {
+        let mut seen = Seen::default();
+        let (mut open, mut next) = (vec![], Some(root));
+        while let Some(id) = next {
+            if seen.insert(id) {
+                if is(self[id]) {
+                    return true;
+                }
+                open.extend(self[id].operands());
+            }
+            next = open.pop();
+        }
+        false
+    }
+
     /// Gives buffers other names wherever elements are loaded.
     pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         let ids: Vec<_> = self.exprs.keys().collect();

@@ -587,10 +587,7 @@ impl UProgram {
 
     /// Whether an expression reads memory.
     pub fn loads(&self, expr: ExprId) -> bool {
-        let mut loads = false;
-        self.pool
-            .walk(expr, &mut |_, e| loads |= matches!(e, Expr::Load(..)));
-        loads
+        self.pool.any(expr, &|e| matches!(e, Expr::Load(..)))
     }
 }
 

@@ -223,7 +223,10 @@ impl Case {
         let source = Source {
             name: "product".into(),
             text: emitted.source,
-            constants: emitted.constants.into_iter().map(Constant::from).collect(),
+            constants: heddle_emit::Constants::of(&program)
+                .packed()
+                .map(Constant::from)
+                .collect(),
         };
         let ones = |shape: Vec<usize>| {
             let count = shape.iter().product();

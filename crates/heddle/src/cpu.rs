@@ -2,12 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::{panic, thread};
 
-use heddle_emit::{Dialect, Emitted};
+use heddle_emit::{Constants, Dialect, Emitted};
 use heddle_ir::{Datum, Module, Signature, Tensor};
 use heddle_runtime::{
-    BuildOptions, Constant, Executable, Input, Lent, Pool, Program, RunError, Session,
-    SessionOptions, Source,
+    BuildError, BuildOptions, Constant, Executable, Input, Lent, MemoryError, Pool, Program,
+    RunError, Session, SessionOptions, Source,
 };
 use heddle_task::program::Size;
 use heddle_task::{Device, Latency, LowerError, UProgram};
@@ -23,17 +24,33 @@ pub(crate) fn schedule(
     without: &[String],
     tune: Tune,
 ) -> Result<UProgram, LowerError> {
+    let mut program = lower(module, without)?;
+    schedule_lowered(&mut program, device, without, tune);
+    Ok(program)
+}
+
+fn lower(module: &Module, without: &[String]) -> Result<UProgram, LowerError> {
     let mut program = heddle_task::lower_unfused(module)?;
     if without.iter().all(|name| name != "fuse") {
         heddle_task::fuse(&mut program);
     }
+    Ok(program)
+}
+
+fn schedule_lowered(program: &mut UProgram, device: &Device, without: &[String], tune: Tune) {
     let profiler = match tune {
         Tune::Off => None,
-        Tune::On => Profiler::new(&mut program, device),
+        Tune::On => Profiler::new(program, device),
     };
     let latency: &dyn Latency = profiler.as_ref().map_or(device, |p| p);
-    heddle_task::schedule_without(&mut program, latency, without);
-    Ok(program)
+    heddle_task::schedule_without(program, latency, without);
+}
+
+/// Constants as a program reads them, at aligned addresses. Those that are so in the model's file are not copied.
+fn load(constants: &Constants) -> Result<Vec<Constant>, Error> {
+    let aligned = constants.packed().map(|c| Constant::from(c).aligned());
+    let aligned: Result<Vec<_>, MemoryError> = aligned.collect();
+    Ok(aligned.map_err(BuildError::from)?)
 }
 
 /// The number of threads that is taken where none is asked for.
@@ -69,17 +86,26 @@ impl Compiled {
         let threads = threads.unwrap_or_else(default_threads);
         let mut module = module.clone();
         let results = Results::open(&mut module);
-        let program = match schedule(&module, &Device::cpu(threads), without, tune) {
+        let mut program = match lower(&module, without) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
         let name = &module.entry().sig.name;
-        prove(verify, "the program", &program, threads)?;
-        Self::build(name, program, results, threads, verify, heddle_emit::write).map(Ok)
+        let constants = Constants::of(&program);
+        thread::scope(|scope| {
+            // Large weights take as long to copy and pack as all else that a program from the cache needs.
+            let loading = scope.spawn(|| load(&constants));
+            schedule_lowered(&mut program, &Device::cpu(threads), without, tune);
+            prove(verify, "the program", &program, threads)?;
+            let emitted = heddle_emit::write(&program, &heddle_emit::C);
+            let constants = loading.join();
+            let constants = constants.unwrap_or_else(|payload| panic::resume_unwind(payload))?;
+            Self::build(name, program, results, threads, verify, emitted, constants).map(Ok)
+        })
     }
 
-    /// Builds a scheduled program as it is written.
-    fn build(
+    /// Writes a scheduled program and builds it.
+    fn write(
         name: &str,
         program: UProgram,
         results: Results,
@@ -88,10 +114,24 @@ impl Compiled {
         write: fn(&UProgram, &Dialect) -> Emitted,
     ) -> Result<Self, Error> {
         let emitted = write(&program, &heddle_emit::C);
+        let constants = load(&Constants::of(&program))?;
+        Self::build(name, program, results, threads, verify, emitted, constants)
+    }
+
+    /// Builds a program as it was written.
+    fn build(
+        name: &str,
+        program: UProgram,
+        results: Results,
+        threads: usize,
+        verify: bool,
+        emitted: Emitted,
+        constants: Vec<Constant>,
+    ) -> Result<Self, Error> {
         let source = Source {
             name: name.into(),
             text: emitted.source,
-            constants: emitted.constants.into_iter().map(Constant::from).collect(),
+            constants,
         };
         let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
         let pool =
@@ -121,7 +161,7 @@ impl Compiled {
             prove(true, "the program that the host runs", &dispatched, threads)?;
         }
         let (program, results) = (self.program.clone(), self.results.clone());
-        Self::build(
+        Self::write(
             name,
             program,
             results,
@@ -142,7 +182,7 @@ impl Compiled {
         prove(self.verify, "the program that records", &recording, threads)?;
         let build = |program: UProgram| {
             let (results, write) = (self.results.clone(), heddle_emit::write);
-            Self::build(name, program, results, threads, self.verify, write)
+            Self::write(name, program, results, threads, self.verify, write)
         };
         let recording = build(recording)?;
         let mut session = recording.lend(options);

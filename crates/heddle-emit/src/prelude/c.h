@@ -7,7 +7,7 @@
 #define HEDDLE_ALIGN(bytes) (((bytes) + 63) & ~(int64_t)63)
 
 /* Adds count * size, rounded up to 64, to *total; keeps it negative once it has overflowed. */
-HEDDLE_INLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) {
+HEDDLE_OUTLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) {
   int64_t bytes;
   if (*total < 0 || count < 0 || __builtin_mul_overflow(count, size, &bytes) ||
       bytes > INT64_MAX - 128 || __builtin_add_overflow(*total, HEDDLE_ALIGN(bytes), total))

@@ -123,7 +123,8 @@ impl Case {
         heddle_task::schedule(&mut program, &device);
         heddle_task::verify_schedule(&program, &device).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
-        let constants = emitted.constants.into_iter().map(Constant::from).collect();
+        let constants = heddle_emit::Constants::of(&program);
+        let constants = constants.packed().map(Constant::from).collect();
         let tensors = inputs.iter().map(|d| match d {
             Datum::Tensor(t) => border::unpacked(t),
             _ => panic!("lowering lets only tensors in"),

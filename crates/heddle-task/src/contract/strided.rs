@@ -36,7 +36,7 @@ pub fn strided(
 pub fn stride(pool: &mut Pool, expr: ExprId, local: Local) -> Option<(ExprId, ExprId)> {
     let zero = pool.int(0);
     let is_local = |e: Expr| e == Expr::Local(local);
-    if !depends_on(pool, expr, &is_local) {
+    if !pool.any(expr, &is_local) {
         return Some((zero, expr));
     }
     match pool[expr] {
@@ -47,9 +47,9 @@ pub fn stride(pool: &mut Pool, expr: ExprId, local: Local) -> Option<(ExprId, Ex
             Some((join(a.0, b.0), join(a.1, b.1)))
         }
         Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
-            let (a, factor) = match depends_on(pool, b, &is_local) {
+            let (a, factor) = match pool.any(b, &is_local) {
                 false => (a, b),
-                true if !depends_on(pool, a, &is_local) => (b, a),
+                true if !pool.any(a, &is_local) => (b, a),
                 true => return None,
             };
             let (by, rest) = stride(pool, a, local)?;
@@ -57,10 +57,4 @@ pub fn stride(pool: &mut Pool, expr: ExprId, local: Local) -> Option<(ExprId, Ex
         }
         _ => None,
     }
-}
-
-fn depends_on(pool: &Pool, expr: ExprId, on: &dyn Fn(Expr) -> bool) -> bool {
-    let mut found = false;
-    pool.walk(expr, &mut |_, e| found |= on(e));
-    found
 }

@@ -130,11 +130,7 @@ fn may_move(program: &UProgram, after: &[Stmt], readers: &[OperatorId], value: E
 
 /// Whether it looks up an index that is checked, which may only be done where the map has a point.
 fn is_checked(program: &UProgram, value: ExprId) -> bool {
-    let mut checked = false;
-    program
-        .pool
-        .walk(value, &mut |_, e| checked |= matches!(e, Expr::Index(..)));
-    checked
+    program.pool.any(value, &|e| matches!(e, Expr::Index(..)))
 }
 
 /// What computing an element takes, in arithmetic operations.

@@ -9,13 +9,16 @@
 //! It is a descent: it may end in a choice that changing two operators at once would improve. The result is kept if
 //! it takes less time, synchronisations as placed included, than what was there before.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::contract::panel_width;
 use crate::expr::ExprId;
 use crate::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 use crate::schedule::deal::Deal;
 use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total, trips};
+use crate::schedule::memo::{ByShare, Memo};
 
 /// Deals out the program's operators. Operators that one unit must run are left as they are.
 pub fn align_splits(program: &mut UProgram, latency: &dyn Latency) {
@@ -58,6 +61,9 @@ struct Graph {
     accesses: Vec<Access>,
     /// Accesses to each class of buffers.
     classes: BTreeMap<Buffer, Vec<usize>>,
+    /// How accesses deal out what they touch, and how long operators take: each is asked for over and over.
+    dealt: RefCell<ByShare<Option<Rc<Deal>>>>,
+    memo: Memo,
 }
 
 impl Graph {
@@ -80,6 +86,8 @@ impl Graph {
             nodes: BTreeMap::new(),
             accesses: vec![],
             classes: BTreeMap::new(),
+            dealt: RefCell::default(),
+            memo: Memo::default(),
         };
         visit_all(program, &mut |stmt, often| {
             let mut add = |op, buffer, offset, write| {
@@ -136,7 +144,7 @@ impl Graph {
     }
 
     /// How the others deal out what this operator touches: for each of its accesses those that must agree with it.
-    fn deals(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<(usize, Option<Deal>)>> {
+    fn deals(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<(usize, Option<Rc<Deal>>)>> {
         let others = |&(class, own): &(Buffer, usize)| {
             let touching = self.classes[&class].iter().copied();
             let touching = touching.filter(|&other| {
@@ -144,13 +152,20 @@ impl Graph {
                 other != own && (a.write || b.write)
             });
             let deal = |other: usize| {
-                let access = &self.accesses[other];
-                let op = access.op.filter(|&op| op != id)?;
-                Deal::of(program, &program.operators[op], access.offset)
+                self.accesses[other].op.filter(|&op| op != id)?;
+                self.deal(program, other)
             };
             touching.map(|other| (other, deal(other))).collect()
         };
         self.nodes[&id].iter().map(others).collect()
+    }
+
+    /// How an access deals out what it touches, as its operator is shared now.
+    fn deal(&self, program: &UProgram, access: usize) -> Option<Rc<Deal>> {
+        let Access { op, offset, .. } = self.accesses[access];
+        let op = &program.operators[op?];
+        let deal = || Deal::of(program, op, offset).map(Rc::new);
+        self.dealt.borrow_mut().get(access, op.share, deal)
     }
 
     /// Each axis, and what the others' choices suggest.
@@ -158,7 +173,7 @@ impl Graph {
         &self,
         program: &mut UProgram,
         id: OperatorId,
-        deals: &[Vec<(usize, Option<Deal>)>],
+        deals: &[Vec<(usize, Option<Rc<Deal>>)>],
     ) -> Vec<Split> {
         let op = program.operators[id].clone();
         let axes = op.axes.iter().enumerate();
@@ -176,7 +191,7 @@ impl Graph {
         }
         for ((_, own), others) in self.nodes[&id].iter().zip(deals) {
             let mut seen: Vec<&Deal> = vec![];
-            for deal in others.iter().filter_map(|o| o.1.as_ref()) {
+            for deal in others.iter().filter_map(|o| o.1.as_deref()) {
                 if seen.contains(&deal) {
                     continue;
                 }
@@ -196,19 +211,19 @@ impl Graph {
         program: &mut UProgram,
         latency: &dyn Latency,
         id: OperatorId,
-        deals: &[Vec<(usize, Option<Deal>)>],
+        deals: &[Vec<(usize, Option<Rc<Deal>>)>],
         split: Split,
     ) -> f64 {
         let before = std::mem::replace(&mut program.operators[id].share, Share::Dealt(split));
-        let op = &program.operators[id];
+        let share = program.operators[id].share;
         let often = self.accesses[self.nodes[&id][0].1].often;
-        let mut cost = often * latency.operator(program, id, op.share);
+        let mut cost = often * self.memo.time(program, latency, id, share);
         for (&(_, own), others) in self.nodes[&id].iter().zip(deals) {
-            let deal = Deal::of(program, op, self.accesses[own].offset);
+            let deal = self.deal(program, own);
             for (other, theirs) in others {
                 let access = &self.accesses[*other];
                 let theirs = match access.op == Some(id) {
-                    true => Deal::of(program, op, access.offset),
+                    true => self.deal(program, *other),
                     false => theirs.clone(),
                 };
                 if deal.is_none() || deal != theirs {

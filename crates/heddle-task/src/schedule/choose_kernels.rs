@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use crate::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
 use crate::schedule::candidates::{candidates, loads};
-use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total_with, trips};
-use crate::schedule::memo::Memo;
+use crate::schedule::latency::{Latency, UNKNOWN_TRIP, trips};
 use crate::schedule::order_waves::{MAX_STRETCH, waves};
+use crate::schedule::trials::Trials;
 
 /// Chooses candidates, and notes those of every contraction in the program.
 pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
@@ -38,16 +38,9 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
     proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     proposals.truncate(MAX_TRIALS);
     if !proposals.is_empty() {
-        let memo = Memo::default();
-        let mut best = total_with(program, latency, &memo);
+        let mut trials = Trials::new(program, latency);
         for proposal in proposals {
-            let before = set(program, &proposal.shares);
-            let time = total_with(program, latency, &memo);
-            if time < best * (1.0 - 1e-6) {
-                best = time;
-            } else {
-                set(program, &before);
-            }
+            trials.set(program, &proposal.shares);
         }
     }
     program.candidates = noted;
@@ -206,15 +199,6 @@ impl Search<'_> {
         }
         placed
     }
-}
-
-/// Gives operators shares; says which they had.
-fn set(program: &mut UProgram, shares: &[(OperatorId, Share)]) -> Vec<(OperatorId, Share)> {
-    let given = shares.iter().map(|&(id, share)| {
-        let before = std::mem::replace(&mut program.operators[id].share, share);
-        (id, before)
-    });
-    given.collect()
 }
 
 /// What units have to do if another one begins.

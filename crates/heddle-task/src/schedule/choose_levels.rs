@@ -11,22 +11,20 @@
 use std::collections::BTreeSet;
 
 use crate::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
-use crate::schedule::latency::{Latency, total_with};
-use crate::schedule::memo::Memo;
+use crate::schedule::latency::Latency;
+use crate::schedule::trials::Trials;
 
 /// Chooses levels. What one unit must run stays on one unit.
 pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
     let bodies: Vec<Vec<Stmt>> = std::iter::once(program.body.clone())
         .chain(program.procedures.iter().map(|(_, p)| p.body.clone()))
         .collect();
-    let memo = Memo::default();
-    let best = total_with(program, latency, &memo);
+    let trials = Trials::new(program, latency);
     let mut search = Search {
         program,
         latency,
-        memo,
-        best,
-        trials: MAX_TRIALS,
+        trials,
+        left: MAX_TRIALS,
     };
     bodies.iter().for_each(|body| search.schedule_block(body));
     bodies.iter().for_each(|body| search.spread_block(body));
@@ -44,9 +42,9 @@ const MAX_SPREAD: usize = 8;
 struct Search<'a> {
     program: &'a mut UProgram,
     latency: &'a dyn Latency,
-    memo: Memo,
-    best: f64,
-    trials: usize,
+    trials: Trials<'a>,
+    /// How many more may be tried.
+    left: usize,
 }
 
 impl Search<'_> {
@@ -104,32 +102,17 @@ impl Search<'_> {
     }
 
     fn time(&self, id: OperatorId, share: Share) -> f64 {
-        self.memo.time(self.program, self.latency, id, share)
+        self.trials.time(self.program, id, share)
     }
 
     /// Gives operators other units if the program is faster then; says whether it is.
     fn set_resource(&mut self, ops: &[OperatorId], share: Share) -> bool {
-        if self.trials == 0 {
+        if self.left == 0 {
             return false;
         }
-        self.trials -= 1;
-        let set = |program: &mut UProgram, share_of: &dyn Fn(usize) -> Share| {
-            for (k, &id) in ops.iter().enumerate() {
-                program.operators[id].share = share_of(k);
-            }
-        };
-        let before: Vec<_> = ops
-            .iter()
-            .map(|&id| self.program.operators[id].share)
-            .collect();
-        set(self.program, &|_| share);
-        let time = total_with(self.program, self.latency, &self.memo);
-        if time < self.best * (1.0 - 1e-6) {
-            self.best = time;
-            return true;
-        }
-        set(self.program, &|k| before[k]);
-        false
+        self.left -= 1;
+        let shares: Vec<_> = ops.iter().map(|&id| (id, share)).collect();
+        self.trials.set(self.program, &shares)
     }
 
     /// Spreads single-unit operators of straight-line code.

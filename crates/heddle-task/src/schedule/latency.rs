@@ -53,11 +53,7 @@ pub fn total(program: &UProgram, latency: &dyn Latency) -> f64 {
 /// The same with what is remembered of the program.
 pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo) -> f64 {
     let placed = Placed::new(program, latency.device(), memo);
-    let walk = Walk {
-        program,
-        latency,
-        memo,
-    };
+    let walk = Walk::new(program, latency, memo);
     let procedures = placed.procedures.iter();
     let procedures = procedures.map(|(_, body)| UNKNOWN_TRIP * walk.time(body));
     walk.time(&placed.body) + procedures.sum::<f64>()
@@ -69,20 +65,29 @@ pub(super) fn trips(program: &UProgram, trip: Option<ExprId>) -> f64 {
     known.map_or(UNKNOWN_TRIP, |t| estimate(program, t))
 }
 
-struct Walk<'p> {
+/// Lets the units' clocks run over statements.
+pub(super) struct Walk<'p> {
     program: &'p UProgram,
     latency: &'p dyn Latency,
     memo: &'p Memo,
 }
 
-impl Walk<'_> {
+impl<'p> Walk<'p> {
+    pub(super) fn new(program: &'p UProgram, latency: &'p dyn Latency, memo: &'p Memo) -> Self {
+        Self {
+            program,
+            latency,
+            memo,
+        }
+    }
+
     fn time(&self, stmts: &[Stmt]) -> f64 {
         let mut clocks = vec![0.0; self.latency.device().units];
         self.block(stmts, &mut clocks);
         latest(&clocks)
     }
 
-    fn block(&self, stmts: &[Stmt], clocks: &mut Vec<f64>) {
+    pub(super) fn block(&self, stmts: &[Stmt], clocks: &mut Vec<f64>) {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) => {
@@ -146,6 +151,6 @@ fn clock(clocks: &mut [f64], unit: u32) -> &mut f64 {
     &mut clocks[unit as usize % count]
 }
 
-fn latest(clocks: &[f64]) -> f64 {
+pub(super) fn latest(clocks: &[f64]) -> f64 {
     clocks.iter().copied().fold(0.0, f64::max)
 }

@@ -171,11 +171,10 @@ fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
 
 /// Whether a size is the same throughout a launch.
 fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
-    let mut fixed = true;
-    program.pool.walk(expr, &mut |_, e| match e {
-        Expr::Load(..) | Expr::Index(..) => fixed = false,
-        Expr::Local(l) => fixed &= program.locals[l].kind == LocalKind::Size,
-        _ => {}
-    });
-    fixed
+    let varies = |e| match e {
+        Expr::Load(..) | Expr::Index(..) => true,
+        Expr::Local(l) => program.locals[l].kind != LocalKind::Size,
+        _ => false,
+    };
+    !program.pool.any(expr, &varies)
 }

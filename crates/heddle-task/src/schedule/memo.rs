@@ -29,8 +29,8 @@ pub(super) struct Memo {
     times: RefCell<ByShare<f64>>,
 }
 
-/// Answers by operator and share. An operator is tried with a few shares, which are faster to look through than to hash.
-struct ByShare<T>(Vec<Vec<(Share, T)>>);
+/// Answers by number and share. An operator is tried with a few shares, which are faster to look through than to hash.
+pub(super) struct ByShare<T>(Vec<Vec<(Share, T)>>);
 
 impl<T> Default for ByShare<T> {
     fn default() -> Self {
@@ -39,11 +39,11 @@ impl<T> Default for ByShare<T> {
 }
 
 impl<T: Clone> ByShare<T> {
-    fn get(&mut self, id: OperatorId, share: Share, answer: impl FnOnce() -> T) -> T {
-        if self.0.len() <= id.index() {
-            self.0.resize_with(id.index() + 1, Vec::new);
+    pub(super) fn get(&mut self, number: usize, share: Share, answer: impl FnOnce() -> T) -> T {
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, Vec::new);
         }
-        let known = &mut self.0[id.index()];
+        let known = &mut self.0[number];
         match known.iter().find(|(s, _)| *s == share) {
             Some((_, answer)) => answer.clone(),
             None => {
@@ -59,7 +59,7 @@ impl Memo {
     /// What an operator touches, shared as it is now.
     pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Coming]> {
         let op = &program.operators[id];
-        self.accesses.borrow_mut().get(id, op.share, || {
+        self.accesses.borrow_mut().get(id.index(), op.share, || {
             if op.is_empty(&program.pool) {
                 return Rc::new([]);
             }
@@ -102,6 +102,6 @@ impl Memo {
         share: Share,
     ) -> f64 {
         let answer = || latency.operator(program, id, share);
-        self.times.borrow_mut().get(id, share, answer)
+        self.times.borrow_mut().get(id.index(), share, answer)
     }
 }

@@ -19,6 +19,7 @@ mod plan_memory;
 mod procedures;
 mod spans;
 mod sync_everywhere;
+mod trials;
 
 pub use align_splits::align_splits;
 pub use benchmark::benchmark;

@@ -53,6 +53,39 @@ impl Placed {
     }
 }
 
+/// Places the synchronisations of a program without procedures, statement by statement.
+pub(super) struct Placer<'p>(Walk<'p>);
+
+impl<'p> Placer<'p> {
+    /// Goes on from a place where this is known.
+    pub(super) fn new(
+        program: &'p UProgram,
+        device: &Device,
+        memo: &'p Memo,
+        state: State,
+    ) -> Self {
+        Self(Walk {
+            program,
+            memo,
+            lanes: device.lanes > 1,
+            known: Known::new(program),
+            state,
+        })
+    }
+
+    /// What is known here.
+    pub(super) fn state(&self) -> &State {
+        &self.0.state
+    }
+
+    /// What a statement of the program's body is with its synchronisations.
+    pub(super) fn place(&mut self, body: &[Stmt], k: usize) -> Vec<Stmt> {
+        let mut out = vec![];
+        self.0.stmt(&mut out, body, k);
+        out
+    }
+}
+
 /// An access that not all units know of.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pending {
@@ -101,77 +134,83 @@ impl Walk<'_> {
 
     fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
         let mut out = vec![];
-        for (k, stmt) in stmts.iter().enumerate() {
-            match stmt {
-                Stmt::Run(id) => {
-                    let coming = self.operator(*id);
-                    if let Some(sync) = self.needed(&coming) {
-                        let sync = self.shared(sync, &coming, &stmts[k + 1..]);
-                        self.sync(&mut out, sync);
-                    }
-                    self.access(&mut out, &coming);
-                    out.push(stmt.clone());
+        for k in 0..stmts.len() {
+            self.stmt(&mut out, stmts, k);
+        }
+        out
+    }
+
+    /// Places the synchronisations of a statement among others.
+    fn stmt(&mut self, out: &mut Vec<Stmt>, stmts: &[Stmt], k: usize) {
+        let stmt = &stmts[k];
+        match stmt {
+            Stmt::Run(id) => {
+                let coming = self.operator(*id);
+                if let Some(sync) = self.needed(&coming) {
+                    let sync = self.shared(sync, &coming, &stmts[k + 1..]);
+                    self.sync(out, sync);
                 }
-                Stmt::Let(_, expr) => {
-                    self.every_unit_reads(&mut out, &[*expr]);
-                    out.push(stmt.clone());
-                }
-                Stmt::Swap(a, b) => {
-                    let (x, y) = (self.state.buffers.remove(a), self.state.buffers.remove(b));
-                    let moved = x.map(|x| (*b, x)).into_iter().chain(y.map(|y| (*a, y)));
-                    self.state.buffers.extend(moved);
-                    out.push(stmt.clone());
-                }
-                Stmt::Loop {
+                self.access(out, &coming);
+                out.push(stmt.clone());
+            }
+            Stmt::Let(_, expr) => {
+                self.every_unit_reads(out, &[*expr]);
+                out.push(stmt.clone());
+            }
+            Stmt::Swap(a, b) => {
+                let (x, y) = (self.state.buffers.remove(a), self.state.buffers.remove(b));
+                let moved = x.map(|x| (*b, x)).into_iter().chain(y.map(|y| (*a, y)));
+                self.state.buffers.extend(moved);
+                out.push(stmt.clone());
+            }
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                body,
+                name,
+            } => {
+                self.every_unit_reads(out, trip.as_slice());
+                let body = self.repeated(out, body);
+                let (iteration, trip, cond) = (*iteration, *trip, *cond);
+                out.push(Stmt::Loop {
                     iteration,
                     trip,
                     cond,
                     body,
-                    name,
-                } => {
-                    self.every_unit_reads(&mut out, trip.as_slice());
-                    let body = self.repeated(&mut out, body);
-                    let (iteration, trip, cond) = (*iteration, *trip, *cond);
-                    out.push(Stmt::Loop {
-                        iteration,
-                        trip,
-                        cond,
-                        body,
-                        name: name.clone(),
-                    });
-                }
-                Stmt::If {
-                    cond,
+                    name: name.clone(),
+                });
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                self.every_unit_reads(out, &[*cond]);
+                let before = self.state.clone();
+                let then = self.block(then);
+                let after = std::mem::replace(&mut self.state, before);
+                let otherwise = self.block(otherwise);
+                self.state = self.state.join(&after);
+                out.push(Stmt::If {
+                    cond: *cond,
                     then,
                     otherwise,
-                } => {
-                    self.every_unit_reads(&mut out, &[*cond]);
-                    let before = self.state.clone();
-                    let then = self.block(then);
-                    let after = std::mem::replace(&mut self.state, before);
-                    let otherwise = self.block(otherwise);
-                    self.state = self.state.join(&after);
-                    out.push(Stmt::If {
-                        cond: *cond,
-                        then,
-                        otherwise,
-                    });
-                }
-                Stmt::Call(id) => {
-                    let call = &self.program.calls[*id];
-                    let exprs: Vec<_> = call.lets.iter().map(|l| l.1).collect();
-                    self.every_unit_reads(&mut out, &exprs);
-                    self.state = self.known.call(self.program, call, &self.state);
-                    out.push(stmt.clone());
-                }
-                Stmt::Check { cond, sizes, .. } => {
-                    self.every_unit_reads(&mut out, &[*cond, sizes[0], sizes[1]]);
-                    out.push(stmt.clone());
-                }
-                Stmt::Sync(sync) => self.sync(&mut out, *sync),
+                });
             }
+            Stmt::Call(id) => {
+                let call = &self.program.calls[*id];
+                let exprs: Vec<_> = call.lets.iter().map(|l| l.1).collect();
+                self.every_unit_reads(out, &exprs);
+                self.state = self.known.call(self.program, call, &self.state);
+                out.push(stmt.clone());
+            }
+            Stmt::Check { cond, sizes, .. } => {
+                self.every_unit_reads(out, &[*cond, sizes[0], sizes[1]]);
+                out.push(stmt.clone());
+            }
+            Stmt::Sync(sync) => self.sync(out, *sync),
         }
-        out
     }
 
     /// The body of a loop. What only the first iteration waits for is waited for before the loop.
@@ -363,7 +402,7 @@ fn one_unit(deal: &Option<Rc<Deal>>) -> Option<u32> {
 }
 
 /// How many operators are looked at for a synchronisation that serves several.
-const LOOK_AHEAD: usize = 16;
+pub(super) const LOOK_AHEAD: usize = 16;
 
 /// How many waits for other units there are, each loop's and branch's as often as written.
 fn count_syncs(stmts: &[Stmt]) -> usize {
