@@ -54,6 +54,9 @@ struct Access {
     often: f64,
 }
 
+/// An access that must agree with another one, and how it deals out what it touches.
+type Other = (usize, Option<Rc<Deal>>);
+
 /// What operators do to memory. Buffers whose names are exchanged, or that a call passes, are one.
 struct Graph {
     /// Each operator's accesses, by class of buffers.
@@ -144,7 +147,7 @@ impl Graph {
     }
 
     /// How the others deal out what this operator touches: for each of its accesses those that must agree with it.
-    fn deals(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<(usize, Option<Rc<Deal>>)>> {
+    fn deals(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<Other>> {
         let others = |&(class, own): &(Buffer, usize)| {
             let touching = self.classes[&class].iter().copied();
             let touching = touching.filter(|&other| {
@@ -173,7 +176,7 @@ impl Graph {
         &self,
         program: &mut UProgram,
         id: OperatorId,
-        deals: &[Vec<(usize, Option<Rc<Deal>>)>],
+        deals: &[Vec<Other>],
     ) -> Vec<Split> {
         let op = program.operators[id].clone();
         let axes = op.axes.iter().enumerate();
@@ -211,7 +214,7 @@ impl Graph {
         program: &mut UProgram,
         latency: &dyn Latency,
         id: OperatorId,
-        deals: &[Vec<(usize, Option<Rc<Deal>>)>],
+        deals: &[Vec<Other>],
         split: Split,
     ) -> f64 {
         let before = std::mem::replace(&mut program.operators[id].share, Share::Dealt(split));
