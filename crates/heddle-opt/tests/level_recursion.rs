@@ -234,6 +234,7 @@ fn same_results_without_calls() {
                     sizes,
                     always: true,
                     width: 0.0,
+                    ..Default::default()
                 },
             );
             assert!(stats.total() > 0, "{name} was not changed");
@@ -273,49 +274,53 @@ fn same_results_without_calls() {
     }
 }
 
-/// Any numbers for children and root: most of them end in errors, which must stay errors, and nothing else may become one.
+/// Any numbers for children and root: most of them end in errors, which must stay errors, and nothing else may become one; whether calls
+/// are walked first or, as by default on weights this small, only looked at.
 #[test]
 fn same_outcome_on_any_numbers() {
-    for (name, program) in PROGRAMS {
-        let (before, after, _) = leveled(
-            &format!("{MAIN}{program}"),
-            &LevelOptions {
-                always: true,
-                ..Default::default()
-            },
-        );
-        let mut random = Random(7);
-        let (mut good, mut bad) = (0, 0);
-        for _ in 0..400 {
-            let n = 1 + random.below(5) as usize;
-            let spread = 2 + random.below(n as u64 + 3);
-            let mut number =
-                || random.below(spread) as i64 - 1 - (spread as i64 > n as i64 + 2) as i64;
-            let left: Vec<i64> = (0..n).map(|_| number()).collect();
-            let right: Vec<i64> = (0..n).map(|_| number()).collect();
-            let root = number();
-            let inputs = inputs(&left, &right, root, &mut random);
-            let what = format!("{name}, {left:?} {right:?} {root}");
-            let options = Options {
-                max_depth: 20,
-                max_iterations: 5_000,
-                ..options()
-            };
-            match (
-                run(&before, &inputs, &options),
-                run(&after, &inputs, &options),
-            ) {
-                (Ok(expected), Ok(found)) => {
-                    good += 1;
-                    assert_same(&expected, &found, &what);
-                }
-                (Err(_), Err(_)) => bad += 1,
-                (Ok(_), Err(e)) => panic!("{what}: now fails: {e}"),
-                (Err(e), Ok(_)) => panic!("{what}: no longer fails: {e}"),
-            }
-        }
-        assert!(good > 50 && bad > 50, "{name}: {good} {bad}");
+    let walked = LevelOptions {
+        always: true,
+        ..Default::default()
+    };
+    for options in [walked, LevelOptions::default()] {
+        PROGRAMS
+            .iter()
+            .for_each(|(name, program)| same_outcomes(name, program, &options));
     }
+}
+
+fn same_outcomes(name: &str, program: &str, level_options: &LevelOptions) {
+    let (before, after, _) = leveled(&format!("{MAIN}{program}"), level_options);
+    let mut random = Random(7);
+    let (mut good, mut bad) = (0, 0);
+    for _ in 0..400 {
+        let n = 1 + random.below(5) as usize;
+        let spread = 2 + random.below(n as u64 + 3);
+        let mut number = || random.below(spread) as i64 - 1 - (spread as i64 > n as i64 + 2) as i64;
+        let left: Vec<i64> = (0..n).map(|_| number()).collect();
+        let right: Vec<i64> = (0..n).map(|_| number()).collect();
+        let root = number();
+        let inputs = inputs(&left, &right, root, &mut random);
+        let what = format!("{name}, {left:?} {right:?} {root}");
+        let options = Options {
+            max_depth: 20,
+            max_iterations: 5_000,
+            ..options()
+        };
+        match (
+            run(&before, &inputs, &options),
+            run(&after, &inputs, &options),
+        ) {
+            (Ok(expected), Ok(found)) => {
+                good += 1;
+                assert_same(&expected, &found, &what);
+            }
+            (Err(_), Err(_)) => bad += 1,
+            (Ok(_), Err(e)) => panic!("{what}: now fails: {e}"),
+            (Err(e), Ok(_)) => panic!("{what}: no longer fails: {e}"),
+        }
+    }
+    assert!(good > 50 && bad > 50, "{name}: {good} {bad}");
 }
 
 /// Whether the levels of these nodes are evaluated as batches: then no call is made inside of another one.
@@ -333,7 +338,13 @@ fn in_levels(module: &Module, left: &[i64], right: &[i64], root: i64) -> bool {
 #[test]
 fn narrow_trees_are_left_to_calls() {
     let program = format!("{MAIN}{}", PROGRAMS[0].1);
-    let (before, after, _) = leveled(&program, &LevelOptions::default());
+    // As if batches cost nothing, which are not worth it on weights this small.
+    let cheap = LevelOptions {
+        call: 0.0,
+        level: 0.0,
+        ..Default::default()
+    };
+    let (before, after, _) = leveled(&program, &cheap);
     let mut random = Random(1);
     let (left, right, root) = children(64, 0, false, &mut random);
     assert!(in_levels(&after, &left, &right, root), "a complete tree");
@@ -346,6 +357,52 @@ fn narrow_trees_are_left_to_calls() {
     let expected = run(&before, &inputs, &options()).expect("a chain");
     let found = run(&after, &inputs, &options()).expect("a chain");
     assert_same(&expected, &found, "a chain");
+}
+
+/// Batches of small products save less than they cost: trees are left to calls without a walk, but not graphs, in which calls would be
+/// repeated, nor trees that are too deep for calls.
+#[test]
+fn trees_of_small_products_are_left_to_calls() {
+    let program = format!("{MAIN}{}", PROGRAMS[0].1);
+    let (before, after, _) = leveled(&program, &LevelOptions::default());
+    let mut random = Random(2);
+    for (n, shape, shared, levels) in [
+        (3, 0, false, false),
+        (64, 0, false, false),
+        (64, 2, false, false),
+        (256, 1, false, false),
+        (257, 1, false, false),
+        (400, 0, false, false),
+        (520, 1, false, true),
+        (64, 0, true, true),
+    ] {
+        let (left, right, root) = match shape {
+            1 => chain(n),
+            _ => children(n, shape, shared, &mut random),
+        };
+        let what = format!("{n} nodes, shape {shape}");
+        assert_eq!(in_levels(&after, &left, &right, root), levels, "{what}");
+        if !levels {
+            let inputs = inputs(&left, &right, root, &mut random);
+            let expected = run(&before, &inputs, &options()).expect("a tree");
+            let found = run(&after, &inputs, &options()).expect("a tree");
+            assert_same(&expected, &found, &what);
+        }
+    }
+}
+
+/// A little more than half of the nodes are leaves; each other node calls the one before it and a leaf of its own.
+fn chain(n: usize) -> (Vec<i64>, Vec<i64>, i64) {
+    let leaves = n / 2 + 1;
+    let none = vec![-1; leaves];
+    let left = (leaves..n).map(|k| k as i64 - 1);
+    let right = (0..n - leaves).map(|k| k as i64);
+    let (left, right) = (left.collect(), right.collect());
+    (
+        [none.clone(), left].concat(),
+        [none, right].concat(),
+        n as i64 - 1,
+    )
 }
 
 /// Of the four ways through this function, the one of leaves, whose two operands are zeros, has no product.

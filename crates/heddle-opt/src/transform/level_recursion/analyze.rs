@@ -41,6 +41,8 @@ pub struct Member<'m> {
     pub names: HashMap<String, Option<Dim>>,
     /// The branches around each instruction, outermost first.
     pub around: HashMap<Inst, Vec<(Inst, bool)>>,
+    /// What each value follows from.
+    pub origins: HashMap<Value, Origin>,
 }
 
 /// A way through a function.
@@ -57,7 +59,7 @@ pub struct Kind {
 
 /// What a value follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Origin {
+pub enum Origin {
     /// Unchanged parameters and constants.
     Fixed,
     /// The node, too.
@@ -115,8 +117,7 @@ impl<'m> Recursion<'m> {
 
     fn find_kinds(&mut self, ids: &[FuncId]) -> Option<()> {
         for (m, member) in self.members.iter().enumerate() {
-            let origins = origins(member, ids)?;
-            let func = member.func;
+            let (func, origins) = (member.func, &member.origins);
             let split = |inst: Inst| {
                 let data = &func.insts[inst];
                 matches!(data.op, Op::If)
@@ -274,6 +275,7 @@ fn member<'m>(
         plain && shape.is_some_and(|s| s.iter().all(is_computable))
     };
     func.sig.results.iter().all(sized).then_some(())?;
+    let origins = origins(func, &fixed, ids)?;
     Some(Member {
         id,
         func,
@@ -281,6 +283,7 @@ fn member<'m>(
         node,
         names,
         around,
+        origins,
     })
 }
 
@@ -301,11 +304,14 @@ fn surround(
 }
 
 /// What each value follows from; `None` if results of calls decide about calls, or loops hold calls.
-fn origins(member: &Member, ids: &[FuncId]) -> Option<HashMap<Value, Origin>> {
-    let func = member.func;
+fn origins(
+    func: &Function,
+    fixed: &[Option<usize>],
+    ids: &[FuncId],
+) -> Option<HashMap<Value, Origin>> {
     let mut origins = HashMap::new();
     for (i, &param) in func.regions[func.body].params.iter().enumerate() {
-        let fixed = member.fixed[i].is_some();
+        let fixed = fixed[i].is_some();
         origins.insert(param, if fixed { Origin::Fixed } else { Origin::Node });
     }
     trace(func, func.body, ids, &mut origins)?;

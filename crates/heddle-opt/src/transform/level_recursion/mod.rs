@@ -2,18 +2,22 @@
 
 mod analyze;
 mod evaluate;
+mod tree;
 mod walk;
+mod worth;
 
 use std::collections::HashMap;
 
 use heddle_ir::dim::Atom;
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Signature, Value, ValueDef};
+use heddle_ir::{
+    Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Signature, Value, ValueDef,
+};
 
 use self::analyze::{Recursion, beginnings};
 use crate::batch::{Refusal, Result};
 use crate::shorthand::Shorthand;
-use crate::{Patch, Stats};
+use crate::{CostModel, Patch, Stats};
 
 /// How recursion is run level by level.
 #[derive(Clone, Debug)]
@@ -22,8 +26,18 @@ pub struct LevelOptions {
     pub sizes: Vec<usize>,
     /// Also where no contraction gains by it.
     pub always: bool,
-    /// How many contractions levels must have in the mean; a run that finds fewer makes the calls one by one.
+    /// How many contractions levels must have in the mean at least; a run that finds fewer makes the calls one by one.
     pub width: f64,
+    /// Nanoseconds that a call in a batch takes more than one by itself, besides its contractions.
+    pub call: f64,
+    /// Nanoseconds that a level takes besides its calls.
+    pub level: f64,
+    /// Bytes of weights that stay in the units' own caches from call to call.
+    pub near: f64,
+    /// Bytes in a nanosecond from there.
+    pub near_rate: f64,
+    /// What all else costs.
+    pub model: CostModel,
 }
 
 impl Default for LevelOptions {
@@ -32,6 +46,11 @@ impl Default for LevelOptions {
             sizes: vec![8, 4, 2, 1],
             always: false,
             width: 1.5,
+            call: 450.0,
+            level: 1200.0,
+            near: (1 << 20) as f64,
+            near_rate: 180.0,
+            model: CostModel::default(),
         }
     }
 }
@@ -44,7 +63,8 @@ impl Default for LevelOptions {
 /// call each other. Nodes that several others call are evaluated once. The calls from outside become calls of a
 /// new function, which walks the nodes (`walk`), then evaluates batch after batch (`evaluate`). Where a run finds that the
 /// walk does not end, is too deep for it, or leaves the array, that function makes the original calls, so errors are as they were;
-/// it does so, too, where the walk finds a narrow tree, such as a chain, whose levels are no batches.
+/// it does so, too, where the walk finds a narrow tree, such as a chain, whose levels are no batches. Where weights are so small that batches
+/// save less than they cost (`worth`), small trees are not walked at all (`tree`), but graphs are, in which calls would be repeated.
 ///
 /// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
 /// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
@@ -106,20 +126,60 @@ fn build(module: &Module, recursion: &Recursion, options: &LevelOptions) -> Resu
         known: HashMap::new(),
     };
     let extent = named.size(&mut b, &recursion.extent)?;
-    let walk = walk::walk(&mut b, recursion, extent, options)?;
-    b.begin_region(&[]);
-    let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
-    let levels = evaluate::evaluate(&mut b, recursion, &walk, options, &mut sizes)?;
-    let then = b.end_region(&levels);
-    b.begin_region(&[]);
-    let calls = b.call(first.id, &first.func.sig, &params)?;
-    let otherwise = b.end_region(&calls);
-    let values = b.if_(walk.ok, then, otherwise)?;
-    for (&value, (_, ty)) in values.iter().zip(&results) {
-        b.refine_type(value, ty.clone())?;
-    }
+    let width = match options.always {
+        true => Some(options.width),
+        false => worth::least_width(recursion, options),
+    };
+    let values = match width {
+        Some(_) => walked(&mut b, recursion, extent, options, width, &mut named)?,
+        None => {
+            let tree = tree::is_small_tree(&mut b, recursion, extent)?;
+            b.begin_region(&[]);
+            let calls = b.call(first.id, &first.func.sig, &params)?;
+            let then = b.end_region(&calls);
+            b.begin_region(&[]);
+            let values = walked(&mut b, recursion, extent, options, width, &mut named)?;
+            let otherwise = b.end_region(&values);
+            choice(&mut b, tree, [then, otherwise], recursion)?
+        }
+    };
     let results: Vec<_> = results.into_iter().map(|r| r.0).zip(values).collect();
     Ok(b.finish(&results))
+}
+
+/// The walk, and what it finds to be better: levels or calls.
+fn walked(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    extent: Value,
+    options: &LevelOptions,
+    width: Option<f64>,
+    named: &mut Named,
+) -> Result<Vec<Value>> {
+    let first = &recursion.members[0];
+    let walk = walk::walk(b, recursion, extent, options, width)?;
+    b.begin_region(&[]);
+    let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
+    let levels = evaluate::evaluate(b, recursion, &walk, options, &mut sizes)?;
+    let then = b.end_region(&levels);
+    b.begin_region(&[]);
+    let calls = b.call(first.id, &first.func.sig, &named.params)?;
+    let otherwise = b.end_region(&calls);
+    choice(b, walk.ok, [then, otherwise], recursion)
+}
+
+/// Results of the recursion, from one of two regions.
+fn choice(
+    b: &mut FuncBuilder,
+    cond: Value,
+    [then, otherwise]: [Region; 2],
+    recursion: &Recursion,
+) -> Result<Vec<Value>> {
+    let values = b.if_(cond, then, otherwise)?;
+    for (&value, (_, ty)) in values.iter().zip(&recursion.members[0].func.sig.results) {
+        b.refine_type(value, ty.clone())?;
+    }
+    Ok(values)
 }
 
 fn fresh_name(module: &Module, name: &str) -> String {

@@ -19,7 +19,7 @@ const MAX_WORK: i64 = 1 << 22;
 const MIN_LEVELS: i64 = 64;
 
 /// The most levels of a narrow tree that is left to calls.
-const MAX_CALLS: i64 = 256;
+pub const MAX_CALLS: i64 = 256;
 
 /// What the walk finds out. A node of a member is a *state*; states of all members are numbered one after the other.
 pub struct Walk {
@@ -46,15 +46,15 @@ pub struct Walk {
 }
 
 /// What each state calls.
-struct States {
+pub struct States {
     /// `i64[]`: how many there are; that number stands for none.
-    count: Value,
+    pub count: Value,
     /// `i64[states + 1]`.
     kind: Value,
     /// `bool[states + 1]`: evaluating it looks up an index that is out of range, or calls what is no state.
     bad: Value,
     /// `i64[states + 1]` for each call.
-    calls: Vec<Value>,
+    pub calls: Vec<Value>,
     first: Vec<Value>,
     shift: Value,
     each: Value,
@@ -66,6 +66,7 @@ pub fn walk(
     recursion: &Recursion,
     extent: Value,
     options: &LevelOptions,
+    width: Option<f64>,
 ) -> Result<Walk> {
     let params = b.params().to_vec();
     let states = states(b, recursion, extent, &params)?;
@@ -80,7 +81,7 @@ pub fn walk(
     let wrong = b.any(wrong)?;
     let fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
     let fine = b.binary(BinaryOp::And, fine, inside)?;
-    let wide = wide(b, recursion, &states, reached, depth, options.width)?;
+    let wide = wide(b, recursion, &states, reached, depth, width)?;
     let (place, end, count) = levels(b, recursion, &states, is_reached, root, wide)?;
     let zero = b.i64(0);
     let at = b.gather(place, root)?;
@@ -149,7 +150,8 @@ fn number(
     Ok(b.select(negative, from_end, node)?)
 }
 
-fn states(
+/// What each state would call.
+pub fn states(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     extent: Value,
@@ -211,7 +213,8 @@ fn states(
     Ok(states)
 }
 
-fn false_() -> heddle_ir::Tensor {
+/// No.
+pub fn false_() -> heddle_ir::Tensor {
     heddle_ir::Tensor::splat(DType::Bool, vec![], 0.0)
 }
 
@@ -453,33 +456,23 @@ fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Va
     Ok((results[0], results[1]))
 }
 
-/// Whether it pays to go on: not where levels have fewer than `width` contractions in the mean, as those of a chain, if the calls make
-/// a tree. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
+/// Whether it pays to go on: not where levels have fewer than `width` contractions in the mean, as those of a chain, or it never does, if
+/// the calls make a tree. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
 fn wide(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     states: &States,
     reached: Value,
     depth: Value,
-    width: f64,
+    width: Option<f64>,
 ) -> Result<Value> {
-    let (zero, one) = (b.i64(0), b.i64(1));
-    let all = b.binary(BinaryOp::Add, states.count, one)?;
-    let all = b.vector_of(all)?;
-    let mut callers = b.op1(Op::Broadcast, &[zero, all])?;
-    for &call in &states.calls {
-        let add = Op::ScatterElements {
-            axis: 0,
-            reduce: ScatterReduce::Add,
-        };
-        callers = b.op1(add, &[callers, call, reached])?;
-    }
-    // The state that stands for none is called by many.
-    let (first, last, step) = (b.i64s(&[0]), b.vector_of(states.count)?, b.i64s(&[1]));
-    let callers = b.op1(Op::Slice { axes: vec![0] }, &[callers, first, last, step])?;
-    let shared = b.compare(CompareOp::Gt, callers, one)?;
-    let shared = b.any(shared)?;
-
+    let shared = is_shared(b, states, reached)?;
+    let most = b.i64(MAX_CALLS);
+    let deep = b.compare(CompareOp::Gt, depth, most)?;
+    let needed = b.binary(BinaryOp::Or, shared, deep)?;
+    let Some(width) = width else {
+        return Ok(needed);
+    };
     let mut heavy = b.constant(false_());
     for (k, _) in recursion.kinds.iter().enumerate().filter(|(_, k)| k.heavy) {
         let k = b.i64(k as i64);
@@ -494,10 +487,27 @@ fn wide(
     let heavy = b.binary(BinaryOp::Mul, heavy, parts)?;
     let wanted = b.binary(BinaryOp::Mul, depth, width)?;
     let wide = b.compare(CompareOp::Ge, heavy, wanted)?;
-    let most = b.i64(MAX_CALLS);
-    let deep = b.compare(CompareOp::Gt, depth, most)?;
-    let wide = b.binary(BinaryOp::Or, wide, shared)?;
-    Ok(b.binary(BinaryOp::Or, wide, deep)?)
+    Ok(b.binary(BinaryOp::Or, wide, needed)?)
+}
+
+/// `bool[]`: some state is called by more than one of those that are marked by 1.
+pub fn is_shared(b: &mut FuncBuilder, states: &States, marked: Value) -> Result<Value> {
+    let (zero, one) = (b.i64(0), b.i64(1));
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let all = b.vector_of(all)?;
+    let mut callers = b.op1(Op::Broadcast, &[zero, all])?;
+    for &call in &states.calls {
+        let add = Op::ScatterElements {
+            axis: 0,
+            reduce: ScatterReduce::Add,
+        };
+        callers = b.op1(add, &[callers, call, marked])?;
+    }
+    // The state that stands for none is called by many.
+    let (first, last, step) = (b.i64s(&[0]), b.vector_of(states.count)?, b.i64s(&[1]));
+    let callers = b.op1(Op::Slice { axes: vec![0] }, &[callers, first, last, step])?;
+    let shared = b.compare(CompareOp::Gt, callers, one)?;
+    Ok(b.any(shared)?)
 }
 
 /// The levels that the walk follows.

@@ -1,0 +1,32 @@
+//! Whether nodes form a tree that calls one by one go through as well: found out by one pass over the nodes, without the walk.
+
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{FuncBuilder, Op, Value};
+
+use super::analyze::Recursion;
+use super::walk::{self, MAX_CALLS};
+use crate::batch::Result;
+use crate::shorthand::Shorthand;
+
+/// `bool[]`: no node is called by two, so that calls are no more than nodes; and nodes are so few that no call is too deep. Calls that do
+/// not end are left to end with an error, as they were. Of more nodes it says no.
+pub fn is_small_tree(b: &mut FuncBuilder, recursion: &Recursion, extent: Value) -> Result<Value> {
+    let each = b.i64(recursion.members.len() as i64 * (2 - recursion.wraps as i64));
+    let (count, most) = (b.binary(BinaryOp::Mul, extent, each)?, b.i64(MAX_CALLS));
+    let few = b.compare(CompareOp::Le, count, most)?;
+    // In a region of its own, so that nothing of it is kept for the walk: it fuses into a few operators of one unit.
+    b.begin_region(&[]);
+    let params = b.params().to_vec();
+    let states = walk::states(b, recursion, extent, &params)?;
+    let one = b.i64(1);
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let all = b.vector_of(all)?;
+    let each = b.op1(Op::Broadcast, &[one, all])?;
+    let shared = walk::is_shared(b, &states, each)?;
+    let tree = b.op1(Op::Unary(UnaryOp::Not), &[shared])?;
+    let then = b.end_region(&[tree]);
+    b.begin_region(&[]);
+    let no = b.constant(walk::false_());
+    let otherwise = b.end_region(&[no]);
+    Ok(b.if_(few, then, otherwise)?[0])
+}

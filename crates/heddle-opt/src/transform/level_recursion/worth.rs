@@ -1,0 +1,64 @@
+//! Whether levels pay.
+//!
+//! A batch reads the weights of a product once for all of its rows, and that is all that it saves. Against that stand the walk and the
+//! copies between the results' array and a batch for each call, and for each level the synchronisations and whatever does not
+//! fill a batch. Small weights are near in any case: there, calls one after the other are faster, however wide a tree is.
+
+use heddle_ir::{Inst, Op, Region};
+
+use super::LevelOptions;
+use super::analyze::{Kind, Member, Origin, Recursion};
+
+/// How many contractions levels must have in the mean; none if batches save less than they cost.
+pub fn least_width(recursion: &Recursion, options: &LevelOptions) -> Option<f64> {
+    let saved = recursion.kinds.iter().map(|k| saved(recursion, k, options));
+    let gain = saved.fold(0.0, f64::max) - options.call;
+    (gain > 0.0).then(|| options.width.max(options.level / gain))
+}
+
+/// Nanoseconds that a call of this kind takes less in a batch.
+fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
+    let member = &recursion.members[kind.member];
+    let mut products = vec![];
+    on_the_way(member, member.func.body, kind, &mut |inst| {
+        products.push(inst)
+    });
+    let (mut bytes, mut flops) = (0.0, 0.0);
+    for inst in products {
+        let data = &member.func.insts[inst];
+        let fixed = data
+            .args
+            .iter()
+            .filter(|v| member.origins[v] == Origin::Fixed);
+        let weights = fixed.map(|v| options.model.bytes(&member.ty(member.func.ty(*v))));
+        let weights: f64 = weights.sum();
+        if weights > 0.0 {
+            bytes += weights;
+            flops += options.model.contraction(member.func, data);
+        }
+    }
+    let rate = match bytes <= options.near {
+        true => options.near_rate,
+        false => options.model.weights,
+    };
+    // What the arithmetic takes, a row takes in a batch as well.
+    let reading = bytes / rate - flops / options.model.flops;
+    reading.max(0.0) * (1.0 - 1.0 / options.sizes[0] as f64)
+}
+
+/// The contractions that a kind runs; those in loops and branches of its own count once.
+fn on_the_way(member: &Member, region: Region, kind: &Kind, found: &mut dyn FnMut(Inst)) {
+    let func = member.func;
+    for &inst in &func.regions[region].insts {
+        let data = &func.insts[inst];
+        if matches!(data.op, Op::Dot | Op::Conv { .. }) {
+            found(inst);
+        }
+        let decided = kind.decisions.iter().find(|(i, _)| *i == inst);
+        for (k, &inner) in data.regions.iter().enumerate() {
+            if decided.is_none_or(|(_, arm)| *arm == (k == 0)) {
+                on_the_way(member, inner, kind, found);
+            }
+        }
+    }
+}

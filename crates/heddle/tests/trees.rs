@@ -1,0 +1,99 @@
+//! Recursion over trees and graphs, compiled, gives what the interpreter gives: where levels pay and where they do not.
+
+use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
+use heddle_ir::Tensor;
+
+const TREE: &str = "\
+fn @main(%l: i64[n], %r: i64[n], %x: f32[n,h], %w: f32[2*h,h], %root: i64[]) -> (%y: f32[h]) {
+  %y: f32[h] = call @f(%l, %r, %x, %w, %root)
+  return %y
+}
+
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,h], %w: f32[2*h,h], %n: i64[]) -> (%y: f32[h]) {
+  %a = gather(%l, %n, axis=0)
+  %y: f32[h] = if lt(%a, 0) {
+    yield gather(%x, %n, axis=0)
+  } else {
+    %p: f32[h] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[h] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %z = dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w)
+    yield tanh(squeeze(%z, axes=[0]))
+  }
+  return %y
+}
+";
+
+/// The children of each of `n` nodes; the last one is the root.
+fn children(n: usize, shape: &str) -> (Vec<i64>, Vec<i64>) {
+    let leaves = n / 2 + 1;
+    let pair = |k: usize| match shape {
+        _ if k < leaves => (-1, -1),
+        "chain" => (k as i64 - 1, (k - leaves) as i64),
+        "balanced" => (2 * (k - leaves) as i64, 2 * (k - leaves) as i64 + 1),
+        _ => (k as i64 - 1, k as i64 - 1 - (k - leaves).min(1) as i64),
+    };
+    (0..n).map(pair).unzip()
+}
+
+#[test]
+fn trees_and_graphs_as_interpreted() {
+    for hidden in [8usize, 320] {
+        // With sizes in the text it is known what a product costs.
+        let text = TREE.replace("2*h", &(2 * hidden).to_string());
+        let text = text.replace("h]", &format!("{hidden}]"));
+        let model = Model::parse("tree", &text).unwrap();
+        let program = |device, threads| {
+            let options = CompileOptions {
+                device,
+                threads: Some(threads),
+                verify: true,
+                ..Default::default()
+            };
+            compile(&model, &options).unwrap()
+        };
+        let oracle = program(Device::Interp, 1);
+        for threads in [1, 2, 5] {
+            let compiled = program(Device::Cpu, threads);
+            for (n, shape) in [
+                (1, "chain"),
+                (3, "balanced"),
+                (31, "chain"),
+                (31, "balanced"),
+                (19, "graph"),
+                (301, "chain"),
+                (301, "balanced"),
+            ] {
+                let (left, right) = children(n, shape);
+                let x: Vec<f32> = (0..n * hidden)
+                    .map(|i| (i % 11) as f32 / 5.0 - 1.0)
+                    .collect();
+                let scale = 1.0 / hidden as f32;
+                let w = (0..2 * hidden * hidden).map(|i| ((i % 7) as f32 - 3.0) * scale);
+                let w: Vec<f32> = w.collect();
+                let inputs = || -> Inputs {
+                    let values = [
+                        ("l", Tensor::vector(&left)),
+                        ("r", Tensor::vector(&right)),
+                        ("x", Tensor::from_slice(vec![n, hidden], &x)),
+                        ("w", Tensor::from_slice(vec![2 * hidden, hidden], &w)),
+                        ("root", Tensor::scalar(n as i64 - 1)),
+                    ];
+                    values.map(|(name, t)| (name.to_string(), t.into())).into()
+                };
+                let output = |program: &heddle::Executable| -> Vec<f32> {
+                    let run = program.run(inputs(), &RunOptions::default()).unwrap();
+                    let heddle_ir::Datum::Tensor(y) = &run.outputs[0] else {
+                        panic!("no tensor")
+                    };
+                    y.to_vec().unwrap()
+                };
+                let (want, found) = (output(&oracle), output(&compiled));
+                let close = want.iter().zip(&found).all(|(a, b)| (a - b).abs() < 1e-5);
+                assert!(
+                    close,
+                    "{hidden}, {threads} threads, {n} nodes, {shape}: {want:?} {found:?}"
+                );
+            }
+        }
+    }
+}
