@@ -43,7 +43,7 @@
 
 /* Panels that a kernel packs for itself before all rows go by: 256 KiB of them, at least one. */
 HEDDLE_INLINE int64_t heddle_block(int64_t depth) {
-  const int64_t panels = 4096 / (depth + 1);
+  const int64_t panels = 4096 / (depth > 0 ? depth : 1);
   return panels >= HEDDLE_PANELS ? panels / HEDDLE_PANELS * HEDDLE_PANELS : panels > 0 ? panels : 1;
 }
 
@@ -226,6 +226,12 @@ HEDDLE_TEMPLATE HEDDLE_NAME(turn)(HEDDLE_NAME(quarter) *x) {
 HEDDLE_KERNEL HEDDLE_NAME(pack)(int64_t columns, int64_t depth, const HEDDLE_T *b, int64_t b_column,
                                 int64_t b_step, HEDDLE_T *restrict panel) {
   enum { PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T), SQUARE = 16 / sizeof(HEDDLE_T) };
+  /* Several panels at once: places of the depth axis may lie a page apart. */
+  const int64_t several = HEDDLE_PANELS * PANEL;
+  for (; b_column == 1 && columns >= several; columns -= several, b += several, panel += several * depth)
+    for (int64_t k = 0; k < depth; k++)
+      for (int p = 0; p < HEDDLE_PANELS; p++)
+        __builtin_memcpy(panel + (p * depth + k) * PANEL, b + k * b_step + p * PANEL, HEDDLE_PANEL_BYTES);
   for (; columns > 0; columns -= PANEL, b += PANEL * b_column, panel += PANEL * depth) {
     const int64_t count = columns < PANEL ? columns : PANEL;
     int64_t k = 0;
