@@ -20,23 +20,37 @@ HEDDLE_INLINE float heddle_reduce_exp(float x, int32_t *n) {
   return x - whole * 0x1.62e4p-1f - whole * 0x1.7f7d1cp-20f;
 }
 
-HEDDLE_INLINE float heddle_exp_f32(float x) {
-  float low = -104 > x ? -104 : x;
-  float in = 89 < low ? 89 : low;
-  int32_t n;
-  float r = heddle_reduce_exp(in, &n);
+/* exp(r) for |r| <= ln 2 / 2. */
+HEDDLE_INLINE float heddle_exp_near(float r) {
   float q = 0x1.6a234ap-10f;
   q = q * r + 0x1.123a6cp-7f;
   q = q * r + 0x1.5558f4p-5f;
   q = q * r + 0x1.555490p-3f;
   q = q * r + 0x1.fffffcp-2f;
-  /* The power is applied in two halves: it may itself be out of range. */
-  int32_t half = n >> 1;
-  return (r * r * q + r + 1) * heddle_power_of_two(half) * heddle_power_of_two(n - half);
+  return r * r * q + r + 1;
 }
 
-/* exp(x) - 1 for -40 <= x <= 89. */
-HEDDLE_INLINE float heddle_expm1_within(float x) {
+HEDDLE_INLINE float heddle_exp_f32(float x) {
+  float low = -104 > x ? -104 : x;
+  float in = 89 < low ? 89 : low;
+  int32_t n;
+  float p = heddle_exp_near(heddle_reduce_exp(in, &n));
+  /* The power is applied in two halves: it may itself be out of range. */
+  int32_t half = n >> 1;
+  return p * heddle_power_of_two(half) * heddle_power_of_two(n - half);
+}
+
+/* exp(x) for x <= 0. The exponent stays in range until the last step, which may round to a subnormal number; the bits of NaN do not
+ * survive, so that it is added. */
+HEDDLE_INLINE float heddle_exp_below(float x) {
+  int32_t n;
+  float r = heddle_reduce_exp(-104 > x ? -104 : x, &n);
+  uint32_t bits = heddle_bits(heddle_exp_near(r)) + ((uint32_t)(n + 24) << 23);
+  return heddle_from_bits(bits) * 0x1p-24f + 0 * r;
+}
+
+/* (exp(x) - 1) / 2 for -40 <= x <= 89. */
+HEDDLE_INLINE float heddle_half_expm1(float x) {
   int32_t n;
   float r = heddle_reduce_exp(x, &n);
   float q = 0x1.a2a44ep-13f;
@@ -48,24 +62,24 @@ HEDDLE_INLINE float heddle_expm1_within(float x) {
   float p = r * r * q + r;
   /* 2^n (p + 1) - 1, by half of the power: 2^128 is no number. */
   float scale = heddle_power_of_two(n - 1);
-  return (p * scale + (scale - 0.5f)) * 2;
+  return p * scale + (scale - 0.5f);
 }
 
 HEDDLE_INLINE float heddle_expm1_f32(float x) {
   float low = -40 > x ? -40 : x;
-  return heddle_expm1_within(89 < low ? 89 : low);
+  return 2 * heddle_half_expm1(89 < low ? 89 : low);
 }
 
 /* 1 / (1 + exp(-x)), without overflow. */
 HEDDLE_INLINE float heddle_sigmoid_f32(float x) {
-  float e = heddle_exp_f32(x < 0 ? x : -x);
+  float e = heddle_exp_below(-__builtin_fabsf(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 
 HEDDLE_INLINE float heddle_tanh_f32(float x) {
   float a = __builtin_fabsf(x);
-  float e = heddle_expm1_within(2 * (10 < a ? 10 : a));
-  return __builtin_copysignf(e / (e + 2), x);
+  float e = heddle_half_expm1(2 * (10 < a ? 10 : a));
+  return __builtin_copysignf(e / (e + 1), x);
 }
 
 /* log(x) = n ln 2 + log(1 + t) for the n that puts 1 + t nearest to 1. */
