@@ -94,12 +94,15 @@ impl Compiled {
         let constants = Constants::of(&program);
         thread::scope(|scope| {
             // Large weights take as long to copy and pack as all else that a program from the cache needs.
-            let loading = scope.spawn(|| load(&constants));
+            let loading = thread::Builder::new().spawn_scoped(scope, || load(&constants));
             schedule_lowered(&mut program, &Device::cpu(threads), without, tune);
             prove(verify, "the program", &program, threads)?;
             let emitted = heddle_emit::write(&program, &heddle_emit::C);
-            let constants = loading.join();
-            let constants = constants.unwrap_or_else(|payload| panic::resume_unwind(payload))?;
+            let constants = match loading {
+                Ok(loading) => (loading.join()).unwrap_or_else(|p| panic::resume_unwind(p)),
+                // The system has no thread left for it.
+                Err(_) => load(&constants),
+            }?;
             Self::build(name, program, results, threads, verify, emitted, constants).map(Ok)
         })
     }
