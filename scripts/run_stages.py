@@ -19,7 +19,7 @@ STAGES = {
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
     "rustdoc": "cargo doc --workspace --no-deps",
     "cargo-test": "cargo test --workspace --no-fail-fast",
-    "random": "env HEDDLE_PROGRAMS=2000 cargo test -p heddle-emit --test random",
+    "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test random",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
