@@ -13,7 +13,7 @@ use crate::program::{
 use crate::renamed::BufferNames;
 
 /// The program without control flow that does what it did when it decided like this: the elements of the first of the
-/// outputs that [`record_decisions`] adds, as many as the second says. Synchronisations are to be placed.
+/// outputs that [`record_decisions`](super::record_decisions) adds, as many as the second says. Synchronisations are to be placed.
 pub fn replay(program: &UProgram, decisions: &[u8], count: i64) -> Result<UProgram, TraceError> {
     if count > MOST_DECISIONS {
         return Err(TraceError::TooLong(count));
