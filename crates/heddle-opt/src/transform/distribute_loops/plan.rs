@@ -289,7 +289,7 @@ impl Planner<'_> {
     }
 
     /// How long a contraction takes in an iteration, alone and as a part of one for all iterations. Weights that come from far away
-    /// add to the time of the arithmetic, as far as it was measured; they do not hide behind it.
+    /// never hide behind the arithmetic whole, so they add to its time.
     fn iteration(&self, data: &InstData, [x, w]: [Value; 2], costs: &CostModel) -> (f64, f64) {
         let func = self.body.func;
         let work = costs.contraction(func, data) / costs.flops;

@@ -29,7 +29,7 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
         let fixed = data
             .args
             .iter()
-            .filter(|v| member.origins[v] == Origin::Fixed);
+            .filter(|v| member.origins.get(v) == Some(&Origin::Fixed));
         let weights = fixed.map(|v| options.model.bytes(&member.ty(member.func.ty(*v))));
         let weights: f64 = weights.sum();
         if weights > 0.0 {
