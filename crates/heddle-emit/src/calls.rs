@@ -3,10 +3,13 @@
 //! A call saves what the caller looks at afterwards in the unit's own stack, sets the parameters, notes where to come back to and
 //! goes to the procedure's label. Buffers of an activation lie in its frame: all units' frame pointers move alike.
 //!
-//! The table has, after the offsets of buffers, the bytes of each procedure's frame, and the offsets of the frames,
-//! of the units' stacks, and the bytes of one unit's stack.
+//! At a fork each unit goes to the call of its part of the team. The first part goes on where the frames of all were; the others
+//! have theirs in memory of their first units.
+//!
+//! The table has, after the offsets of buffers, the bytes of each procedure's frame, the offset of the frames, the bytes of
+//! one team's frames, the offset of the units' stacks, and the bytes of one unit's stack.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::Entity;
 use heddle_task::UProgram;
@@ -22,24 +25,41 @@ pub(crate) struct Calls {
     kept: BTreeMap<CallId, Names>,
     /// Calls by procedure that they are of.
     to: BTreeMap<ProcedureId, Vec<CallId>>,
+    /// Calls that stand in forks.
+    parts: BTreeSet<CallId>,
+    /// Whether units part anywhere.
+    pub(crate) has_forks: bool,
+}
+
+/// One of the calls of a fork.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) number: usize,
+    pub(crate) of_all: usize,
 }
 
 impl Calls {
     pub(crate) fn new(program: &UProgram) -> Calls {
         let mut to: BTreeMap<ProcedureId, Vec<CallId>> = BTreeMap::new();
+        let mut parts = BTreeSet::new();
         let bodies = program.procedures.iter().map(|(_, p)| &p.body);
         for body in bodies.chain([&program.body]) {
             for_each_stmt(body, &mut |stmt| {
-                if let Stmt::Call(id) = stmt {
+                for id in stmt.calls() {
                     to.entry(program.calls[*id].procedure)
                         .or_default()
                         .push(*id);
+                    if matches!(stmt, Stmt::Fork(_)) {
+                        parts.insert(*id);
+                    }
                 }
             });
         }
         Calls {
             kept: heddle_task::kept_over_calls(program),
             to,
+            has_forks: !parts.is_empty(),
+            parts,
         }
     }
 
@@ -47,10 +67,13 @@ impl Calls {
     pub(crate) fn words(&self, program: &UProgram) -> usize {
         match program.procedures.is_empty() {
             true => 0,
-            false => program.procedures.len() + 3,
+            false => program.procedures.len() + 4,
         }
     }
 }
+
+/// What says where a team is.
+const TEAM: [&str; 4] = ["first", "worker", "workers", "frame"];
 
 impl Writer<'_> {
     /// The types of what units save.
@@ -64,6 +87,10 @@ impl Writer<'_> {
         for id in ids {
             self.text.line("struct {");
             self.text.line("int32_t back;");
+            if self.calls.parts.contains(&id) {
+                self.text.line("int32_t first, worker, workers;");
+                self.text.line("uint8_t *frame;");
+            }
             let kept = self.calls.kept.get(&id).cloned().unwrap_or_default();
             for local in kept.locals {
                 let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
@@ -86,7 +113,8 @@ impl Writer<'_> {
         }
         let first = self.call_words();
         let count = self.program.procedures.len();
-        self.text.line("int64_t largest = 0, stack = 0;");
+        self.text
+            .line("int64_t largest = 0, frames = 0, stack = 0;");
         for id in self.program.procedures.keys() {
             let title = plain(&self.program.procedures[id].name);
             self.text.line(format!("bytes = 0; /* frame of {title} */"));
@@ -107,13 +135,21 @@ impl Writer<'_> {
         let word = first + count;
         self.text.line(format!("table[{word}] = total;"));
         self.text
-            .line(format!("heddle_reserve(&total, {depth}, largest);"));
+            .line(format!("heddle_reserve(&frames, {depth}, largest);"));
+        self.text.line("if (frames < 0) return -1;");
+        let teams = match self.calls.has_forks {
+            true => &workers,
+            false => "1",
+        };
+        self.text
+            .line(format!("heddle_reserve(&total, {teams}, frames);"));
+        self.text.line(format!("table[{}] = frames;", word + 1));
         self.text.line(format!(
             "heddle_reserve(&stack, {depth}, sizeof(union heddle_kept));"
         ));
         self.text.line("if (stack < 0) return -1;");
-        self.text.line(format!("table[{}] = total;", word + 1));
-        self.text.line(format!("table[{}] = stack;", word + 2));
+        self.text.line(format!("table[{}] = total;", word + 2));
+        self.text.line(format!("table[{}] = stack;", word + 3));
         self.text
             .line(format!("heddle_reserve(&total, {workers}, stack);"));
     }
@@ -131,13 +167,18 @@ impl Writer<'_> {
         ));
         self.text.line(format!(
             "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{}] + worker * env->table[{}]);",
-            word + 1,
-            word + 2
+            word + 2,
+            word + 3
         ));
+        if self.calls.has_forks {
+            self.text
+                .line("int32_t first = 0; /* unit of the team, whose numbers begin there */");
+            self.text.line("(void)first;");
+        }
     }
 
-    /// A call of a procedure from another one, or from the program.
-    pub(crate) fn call(&mut self, id: CallId, from: Option<ProcedureId>) {
+    /// A call of a procedure from another one, or from the program; which part of a fork it is, if it is.
+    pub(crate) fn call(&mut self, id: CallId, from: Option<ProcedureId>, part: Option<Part>) {
         let call = &self.program.calls[id];
         let site = self.site(&call.name);
         let k = id.index();
@@ -150,6 +191,12 @@ impl Writer<'_> {
             .collect();
         let frame = from.map(|p| format!("env->table[{}]", self.call_words() + p.index()));
         self.text.line(format!("/* {} */", plain(&call.name)));
+        let part = part.map(|p| format!("{}, {}", p.number, p.of_all));
+        if let Some(part) = &part {
+            self.text.line(format!(
+                "if (heddle_takes_part(worker, workers, {part})) {{"
+            ));
+        }
         self.text
             .line(format!("HEDDLE_TRY(heddle_depth(env, {site}, depth + 1));"));
         self.text.line("{");
@@ -170,6 +217,11 @@ impl Writer<'_> {
         for name in &names {
             self.text.line(format!("top->c{k}.{name} = {name};"));
         }
+        if part.is_some() {
+            for name in TEAM {
+                self.text.line(format!("top->c{k}.{name} = {name};"));
+            }
+        }
         for (i, (local, _)) in call.lets.iter().enumerate() {
             self.text.line(format!("{} = a{i};", name(*local)));
         }
@@ -179,18 +231,34 @@ impl Writer<'_> {
         if let Some(frame) = &frame {
             self.text.line(format!("frame += {frame};"));
         }
+        if let Some(part) = &part {
+            self.text
+                .line(format!("heddle_part(&first, &worker, &workers, {part});"));
+            let word = self.call_words() + self.program.procedures.len();
+            self.text.line(format!(
+                "if (first != top->c{k}.first) frame = env->scratch + env->table[{word}] + first * env->table[{}];",
+                word + 1
+            ));
+        }
         self.text.line(format!("top++, depth++, back = {k};"));
         self.text
             .line(format!("goto proc{};", call.procedure.index()));
         self.text.line("}");
         self.text.line(format!("back{k}:;"));
         self.text.line("top--, depth--;");
-        if let Some(frame) = &frame {
+        if part.is_some() {
+            for name in TEAM {
+                self.text.line(format!("{name} = top->c{k}.{name};"));
+            }
+        } else if let Some(frame) = &frame {
             self.text.line(format!("frame -= {frame};"));
         }
         self.text.line(format!("back = top->c{k}.back;"));
         for name in &names {
             self.text.line(format!("{name} = top->c{k}.{name};"));
+        }
+        if part.is_some() {
+            self.text.line("}");
         }
     }
 

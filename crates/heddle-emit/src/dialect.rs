@@ -17,6 +17,8 @@ pub struct Dialect {
     pub restrict: &'static str,
     /// A statement: no unit goes on before all are here.
     pub sync: &'static str,
+    /// A statement: no unit of this team goes on before all are here.
+    pub team_sync: &'static str,
     /// A statement: no lane of this unit goes on before all are here; empty where a unit is one thread.
     pub unit_sync: &'static str,
     /// How a unit's lanes share its points; `None` where a unit is one thread.
@@ -62,6 +64,7 @@ pub const C: Dialect = Dialect {
     function: "HEDDLE_OUTLINE void",
     restrict: "restrict",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
+    team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "",
     lanes: None,
     contract: Some(include_str!("prelude/contract.h")),
@@ -75,6 +78,7 @@ pub const CUDA: Dialect = Dialect {
     function: "static __device__ __noinline__ void",
     restrict: "__restrict__",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
+    team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     lanes: Some(Lanes {
         index: "heddle_lane",

@@ -4,7 +4,7 @@ use heddle_ir::{DType, Entity};
 use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units};
 use heddle_task::{ExprId, UProgram};
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Part};
 use crate::constants::is_constant;
 use crate::contract;
 use crate::dialect::Dialect;
@@ -339,7 +339,17 @@ impl Writer<'_> {
                     self.block(otherwise, of);
                     self.text.line("}");
                 }
-                Stmt::Call(id) => self.call(*id, of),
+                Stmt::Call(id) => self.call(*id, of, None),
+                // The host makes one call after the other.
+                Stmt::Fork(ids) if self.control == Control::Host => {
+                    ids.iter().for_each(|id| self.call(*id, of, None));
+                }
+                Stmt::Fork(ids) => {
+                    for (number, id) in ids.iter().enumerate() {
+                        let of_all = ids.len();
+                        self.call(*id, of, Some(Part { number, of_all }));
+                    }
+                }
                 Stmt::Check { cond, sizes, name } => {
                     let site = self.sites.len();
                     self.sites.push(name.clone());
@@ -354,14 +364,17 @@ impl Writer<'_> {
                 }
                 // A dispatch ends when all units have done their part.
                 Stmt::Sync(_) if self.control == Control::Host => {}
-                Stmt::Sync(sync) => self.sync(*sync),
+                Stmt::Sync(sync) => self.sync(*sync, of),
             }
         }
     }
 
-    /// Who is waited for says so by its counter; who waits reads that. All units count alike.
-    fn sync(&mut self, sync: Sync) {
+    /// Who is waited for says so by its counter; who waits reads that. All units count alike, which units that have
+    /// parted do not: a team has a barrier only.
+    fn sync(&mut self, sync: Sync, of: Option<ProcedureId>) {
+        let is_team = of.is_some() && self.calls.has_forks;
         let (from, to) = match sync {
+            Sync::Wait { .. } if is_team => return self.text.line(self.dialect.team_sync),
             Sync::ALL => return self.text.line(self.dialect.sync),
             Sync::Unit if self.dialect.unit_sync.is_empty() => return,
             Sync::Unit => return self.text.line(self.dialect.unit_sync),

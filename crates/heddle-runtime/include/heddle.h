@@ -76,11 +76,15 @@ typedef struct heddle_error {
   int64_t values[2];
 } heddle_error;
 
-/* One worker's counter, which others wait on, and on a line of its own what only it uses. */
+/* One worker's counter, which others wait on, on a line of its own what only it uses, and the barrier of a
+ * team (see heddle_meet). */
 typedef struct heddle_lane {
   _Alignas(128) uint64_t signalled;
   uint32_t sleepers;
   _Alignas(64) uint64_t round; /* barriers passed by this worker in this dispatch */
+  _Alignas(128) uint64_t met;  /* how often the team has met */
+  uint64_t come;               /* how many are here this time */
+  uint32_t asleep;             /* workers asleep on `met` */
 } heddle_lane;
 
 /* The barrier of all workers. */
@@ -272,6 +276,50 @@ HEDDLE_OUTLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_
   heddle_lane *lane = &env->lanes[other];
   if (__atomic_load_n(&lane->signalled, __ATOMIC_ACQUIRE) >= epoch) return heddle_poll(env);
   return heddle_await(env, &lane->signalled, &lane->sleepers, epoch);
+}
+
+/* Which part of a team goes to call number `part` of `parts` that run at the same time. The team is `*workers`
+ * workers from number `*first` on, and this is number `*worker` of them. Team and calls are halved until there is one
+ * worker or one call; several calls that are left to one worker it makes one after the other. Returns
+ * whether this worker goes there; then the three say what its team is there. */
+HEDDLE_INLINE int32_t heddle_part(int32_t *first, int32_t *worker, int32_t *workers, int32_t part,
+                                  int32_t parts) {
+  while (*workers > 1 && parts > 1) {
+    int32_t half = *workers / 2, calls = parts / 2;
+    if ((part < calls) != (*worker < half)) return 0;
+    if (part < calls) {
+      *workers = half, parts = calls;
+    } else {
+      *first += half, *worker -= half, *workers -= half;
+      part -= calls, parts -= calls;
+    }
+  }
+  return 1;
+}
+
+/* Whether this worker of a team goes to that call. */
+HEDDLE_INLINE int32_t heddle_takes_part(int32_t worker, int32_t workers, int32_t part,
+                                        int32_t parts) {
+  int32_t first = 0;
+  return heddle_part(&first, &worker, &workers, part, parts);
+}
+
+/* Waits until all of a team have come here. What any of them wrote before is seen by all after.
+ *
+ * The barrier is that of the worker in the team's middle, where heddle_part cuts it: no other team that exists at the same time
+ * has the same one, as a team's parts end or begin there. Who comes last lets the others go; they wait for another number than
+ * they saw before they came, so that a team may meet again, or another one here, while some have not left yet. */
+HEDDLE_OUTLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
+  if (workers == 1) return heddle_poll(env);
+  heddle_lane *lane = &env->lanes[first + workers / 2];
+  uint64_t met = __atomic_load_n(&lane->met, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(&lane->come, 1, __ATOMIC_SEQ_CST) == (uint64_t)workers) {
+    __atomic_store_n(&lane->come, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&lane->met, 1, __ATOMIC_SEQ_CST);
+    if (HEDDLE_UNLIKELY(__atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST))) heddle_wake(&lane->met);
+    return heddle_poll(env);
+  }
+  return heddle_await(env, &lane->met, &lane->asleep, met + 1);
 }
 
 /* Before iteration number `done` (from 0) of a loop: stops at the limit, or when the run is to stop. */

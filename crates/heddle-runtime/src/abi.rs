@@ -90,6 +90,20 @@ pub struct Lane {
     pub sleepers: AtomicU32,
     /// What only its own worker uses.
     pub private: LanePrivate,
+    /// The barrier of a team whose middle this worker is.
+    pub meeting: Line<Meeting>,
+}
+
+/// The line of a [`Lane`] that is the barrier of a team of workers.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Meeting {
+    /// How often the team has met.
+    pub met: AtomicU64,
+    /// How many have come this time.
+    pub come: AtomicU64,
+    /// Workers asleep on `met`.
+    pub asleep: AtomicU32,
 }
 
 /// The line of a [`Lane`] that only its own worker uses.

@@ -6,7 +6,8 @@ use std::mem::{offset_of, size_of};
 
 use common::{ADD, build};
 use heddle_runtime::abi::{
-    ABI, About, Env, ErrorCell, HEADER, Host, Lane, LanePrivate, MAX_RANK, RawTensor, Sync, code,
+    ABI, About, Env, ErrorCell, HEADER, Host, Lane, LanePrivate, MAX_RANK, Meeting, RawTensor,
+    Sync, code,
 };
 
 #[test]
@@ -57,6 +58,15 @@ fn header_and_rust_agree() {
     fields!(Host, "heddle_host", dispatch);
     let round = offset_of!(Lane, private) + offset_of!(LanePrivate, round);
     equal("offsetof(heddle_lane, round)".to_owned(), round);
+    let meeting = [
+        ("met", offset_of!(Meeting, met)),
+        ("come", offset_of!(Meeting, come)),
+        ("asleep", offset_of!(Meeting, asleep)),
+    ];
+    for (field, offset) in meeting {
+        let offset = offset_of!(Lane, meeting) + offset;
+        equal(format!("offsetof(heddle_lane, {field})"), offset);
+    }
     equal(
         "offsetof(heddle_host, self)".to_owned(),
         offset_of!(Host, state),

@@ -148,10 +148,11 @@ impl Touches {
                     self.add(program, then);
                     self.add(program, otherwise);
                 }
-                Stmt::Call(call) => {
-                    let call = &program.calls[*call];
-                    call.lets.iter().for_each(|(_, e)| loads(*e));
-                    touched.extend(call.buffers.iter().flat_map(|(a, b)| [*a, *b]));
+                Stmt::Call(_) | Stmt::Fork(_) => {
+                    let calls = || stmt.calls().iter().map(|id| &program.calls[*id]);
+                    let lets = calls().flat_map(|c| &c.lets);
+                    lets.for_each(|(_, e)| loads(*e));
+                    touched.extend(calls().flat_map(|c| &c.buffers).flat_map(|(a, b)| [*a, *b]));
                 }
                 Stmt::Sync(_) => {}
             }

@@ -28,7 +28,7 @@ pub use print::print;
 pub use program::UProgram;
 pub use schedule::{
     Choice, Choices, Device, Latency, align_splits, are_alike, benchmark, candidates, choices,
-    choose_kernels, choose_levels, order_waves, place_syncs, plan_memory, schedule,
+    choose_kernels, choose_levels, fork_calls, order_waves, place_syncs, plan_memory, schedule,
     schedule_without, sync_everywhere,
 };
 pub use trace::{TraceError, record_decisions, replay};

@@ -108,25 +108,33 @@ impl Walk<'_> {
                 live.locals.remove(local);
                 live.read(self.program, *value);
             }
-            Stmt::Call(id) => {
-                let call = &self.program.calls[*id];
-                if self.cycle.contains(&call.procedure) {
-                    self.keep(*id, &live);
-                } else {
-                    // A procedure that does not call back names what is its caller's.
-                    let inner = self.callees[&call.procedure].iter();
-                    for &id in inner.chain([&call.procedure]) {
-                        live.mention(self.program, &self.program.procedures[id].body);
-                    }
+            // One unit may go to all of them, one after the other.
+            Stmt::Call(_) | Stmt::Fork(_) => {
+                for id in stmt.calls().iter().rev() {
+                    live = self.call(*id, live);
                 }
-                let results = &self.program.procedures[call.procedure].results;
-                live.locals.retain(|l| !results.contains(l));
-                live.used_by(self.program, stmt);
             }
             Stmt::Run(_) | Stmt::Swap(..) | Stmt::Check { .. } | Stmt::Sync(_) => {
                 live.used_by(self.program, stmt);
             }
         }
+        live
+    }
+
+    fn call(&mut self, id: CallId, mut live: Names) -> Names {
+        let call = &self.program.calls[id];
+        if self.cycle.contains(&call.procedure) {
+            self.keep(id, &live);
+        } else {
+            // A procedure that does not call back names what is its caller's.
+            let inner = self.callees[&call.procedure].iter();
+            for &id in inner.chain([&call.procedure]) {
+                live.mention(self.program, &self.program.procedures[id].body);
+            }
+        }
+        let results = &self.program.procedures[call.procedure].results;
+        live.locals.retain(|l| !results.contains(l));
+        live.used_by(self.program, &Stmt::Call(id));
         live
     }
 
@@ -181,10 +189,12 @@ impl Names {
                 let exprs = [*cond, sizes[0], sizes[1]];
                 exprs.into_iter().for_each(|e| self.read(program, e));
             }
-            Stmt::Call(id) => {
-                let call = &program.calls[*id];
-                call.lets.iter().for_each(|l| self.read(program, l.1));
-                self.buffers.extend(call.buffers.iter().map(|b| b.1));
+            Stmt::Call(_) | Stmt::Fork(_) => {
+                for id in stmt.calls() {
+                    let call = &program.calls[*id];
+                    call.lets.iter().for_each(|l| self.read(program, l.1));
+                    self.buffers.extend(call.buffers.iter().map(|b| b.1));
+                }
             }
             Stmt::Sync(_) => {}
         }
@@ -201,7 +211,11 @@ fn assigned(program: &UProgram, block: &[Stmt], set: &mut BTreeSet<Local>) {
     for_each_stmt(block, &mut |stmt| match stmt {
         Stmt::Let(local, _) => drop(set.insert(*local)),
         Stmt::Loop { iteration, .. } => drop(set.insert(*iteration)),
-        Stmt::Call(id) => set.extend(program.calls[*id].lets.iter().map(|l| l.0)),
+        Stmt::Call(_) | Stmt::Fork(_) => {
+            for id in stmt.calls() {
+                set.extend(program.calls[*id].lets.iter().map(|l| l.0));
+            }
+        }
         _ => {}
     });
 }

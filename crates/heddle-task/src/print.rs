@@ -17,7 +17,7 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Body, BufferKind, Candidate, Local, LocalKind, Operator, OperatorId, Share, Stmt, Sync,
+    Body, BufferKind, CallId, Candidate, Local, LocalKind, Operator, OperatorId, Share, Stmt, Sync,
     UProgram, Units,
 };
 use crate::schedule::{Device, total};
@@ -219,16 +219,10 @@ impl Printer<'_> {
                         self.block(otherwise, depth + 1);
                     }
                 }
-                Stmt::Call(id) => {
-                    let call = &self.program.calls[*id];
-                    let name = &self.program.procedures[call.procedure].name;
-                    let lets = call.lets.iter();
-                    let lets = lets.map(|&(l, e)| format!("{} = {}", self.local(l), self.expr(e)));
-                    let passed = call.buffers.iter();
-                    let passed = passed.map(|(p, b)| format!("b{} = b{}", p.index(), b.index()));
-                    let args: Vec<_> = lets.chain(passed).collect();
-                    let text = format!("call  {name}({})  {}", args.join(", "), call.name);
-                    self.line(depth, &text);
+                Stmt::Call(id) => self.call(*id, depth),
+                Stmt::Fork(ids) => {
+                    self.line(depth, "fork");
+                    ids.iter().for_each(|id| self.call(*id, depth + 1));
                 }
                 Stmt::Sync(sync) => {
                     let text = match sync {
@@ -241,6 +235,18 @@ impl Printer<'_> {
                 }
             }
         }
+    }
+
+    fn call(&mut self, id: CallId, depth: usize) {
+        let call = &self.program.calls[id];
+        let name = &self.program.procedures[call.procedure].name;
+        let lets = call.lets.iter();
+        let lets = lets.map(|&(l, e)| format!("{} = {}", self.local(l), self.expr(e)));
+        let passed = call.buffers.iter();
+        let passed = passed.map(|(p, b)| format!("b{} = b{}", p.index(), b.index()));
+        let args: Vec<_> = lets.chain(passed).collect();
+        let text = format!("call  {name}({})  {}", args.join(", "), call.name);
+        self.line(depth, &text);
     }
 
     fn local(&self, local: Local) -> String {

@@ -6,6 +6,7 @@
 //!           | let LOCAL = expr         each unit computes it for itself
 //!           | loop / if                each unit takes the same path
 //!           | call PROCEDURE           each unit goes there and comes back; recursion is allowed
+//!           | fork call*               each unit goes to one of several calls that run at the same time
 //!           | swap BUFFER BUFFER       what two buffers name is exchanged
 //!           | check expr               the run stops unless it holds
 //!           | sync                     units wait for others, see [`Sync`]
@@ -17,6 +18,10 @@
 //! A procedure may call itself and others in any cycle. What it names is then of its latest activation: each has a frame
 //! of its own for the buffers that belong to the procedure, and every unit keeps its variables, and what it knows
 //! by the names of buffers, over a call (Cocktailer §4.3: recursion on a simulated stack).
+//!
+//! A fork is where units part: each call is given some of them, its *team*, for which all that is said here of units
+//! holds inside the call. Units are numbered within their team, "all units" are all of the team, and
+//! a team of one has nobody to wait for. Afterwards the teams are one again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -465,6 +470,9 @@ pub enum Stmt {
     },
     /// Each unit goes to a procedure and comes back.
     Call(CallId),
+    /// The units part: each goes to one of these calls, or, where there are more calls than units, to several one after the
+    /// other. The calls are of procedures without results in variables, and none touches what another one writes.
+    Fork(Vec<CallId>),
     /// The run stops with an error of shapes unless this holds.
     Check {
         /// A `bool`.
@@ -574,13 +582,23 @@ impl UProgram {
         let mut open = vec![of];
         while let Some(id) = open.pop() {
             for_each_stmt(&self.procedures[id].body, &mut |stmt| {
-                if let Stmt::Call(call) = stmt {
+                for call in stmt.calls() {
                     let callee = self.calls[*call].procedure;
                     if found.insert(callee) {
                         open.push(callee);
                     }
                 }
             });
+        }
+        found
+    }
+
+    /// Whether units part anywhere.
+    pub fn has_forks(&self) -> bool {
+        let mut found = false;
+        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
+        for body in procedures.chain([&self.body]) {
+            for_each_stmt(body, &mut |stmt| found |= matches!(stmt, Stmt::Fork(_)));
         }
         found
     }
@@ -595,6 +613,17 @@ impl Operator {
     /// Whether it is known to have no points.
     pub fn is_empty(&self, pool: &Pool) -> bool {
         self.axes.iter().any(|a| pool.as_int(a.1) == Some(0))
+    }
+}
+
+impl Stmt {
+    /// The calls that it makes itself.
+    pub fn calls(&self) -> &[CallId] {
+        match self {
+            Stmt::Call(id) => std::slice::from_ref(id),
+            Stmt::Fork(ids) => ids,
+            _ => &[],
+        }
     }
 }
 

@@ -14,6 +14,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tree", include_str!("programs/columns.heddle")),
     ("order", include_str!("programs/order.heddle")),
     ("recursion", include_str!("programs/recursion.heddle")),
+    ("forks", include_str!("programs/forks.heddle")),
 ];
 
 /// A processor, one on which synchronising costs nothing, so that everything is dealt out, and a device whose units have

@@ -52,6 +52,10 @@ const SCHEDULING: &[Step] = &[
         about: "leave to one worker what would take longer to share",
     },
     Step {
+        name: "fork_calls",
+        about: "run calls that are independent on workers of their own",
+    },
+    Step {
         name: "plan_memory",
         about: "let what is not needed at the same time lie in the same memory",
     },

@@ -1,4 +1,5 @@
-//! Recursion over trees and graphs, compiled, gives what the interpreter gives: where levels pay and where they do not.
+//! Recursion over trees and graphs, compiled, gives what the interpreter gives: where levels pay, where they do not, and where subtrees
+//! run at the same time.
 
 use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
 use heddle_ir::Tensor;
@@ -37,7 +38,7 @@ fn children(n: usize, shape: &str) -> (Vec<i64>, Vec<i64>) {
 
 #[test]
 fn trees_and_graphs_as_interpreted() {
-    for hidden in [8usize, 320] {
+    for hidden in [8usize, 64, 320] {
         // With sizes in the text it is known what a product costs.
         let text = TREE.replace("2*h", &(2 * hidden).to_string());
         let text = text.replace("h]", &format!("{hidden}]"));
@@ -52,7 +53,7 @@ fn trees_and_graphs_as_interpreted() {
             compile(&model, &options).unwrap()
         };
         let oracle = program(Device::Interp, 1);
-        for threads in [1, 2, 5] {
+        for threads in [1, 2, 3, 8] {
             let compiled = program(Device::Cpu, threads);
             for (n, shape) in [
                 (1, "chain"),

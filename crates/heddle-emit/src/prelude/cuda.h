@@ -70,10 +70,13 @@ struct heddle_error {
   int64_t values[2];
 };
 
-/* A block's counter, which others wait on, and on a line of its own the barriers that it has passed. */
+/* A block's counter, which others wait on, on a line of its own the barriers that it has passed, and the barrier
+ * of a team. */
 struct heddle_lane_state {
   __align__(128) uint64_t signalled;
   __align__(128) uint64_t round;
+  __align__(128) uint64_t met; /* how often the team has met whose middle this block is */
+  uint64_t come;               /* how many of it are here this time */
 };
 
 struct heddle_env {
@@ -177,6 +180,52 @@ HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t
   int32_t code = 0;
   if (threadIdx.x == 0) {
     code = heddle_await(env, &env->lanes[other].signalled, epoch);
+    __threadfence();
+  }
+  return __syncthreads_or(code);
+}
+
+/* Which part of a team of blocks goes to call number `part` of `parts` that run at the same time: team and calls are
+ * halved until there is one block or one call. Returns whether this block goes there; then the three say what its team
+ * is there. */
+HEDDLE_INLINE int32_t heddle_part(int32_t *first, int32_t *worker, int32_t *workers, int32_t part,
+                                  int32_t parts) {
+  while (*workers > 1 && parts > 1) {
+    int32_t half = *workers / 2, calls = parts / 2;
+    if ((part < calls) != (*worker < half)) return 0;
+    if (part < calls) {
+      *workers = half, parts = calls;
+    } else {
+      *first += half, *worker -= half, *workers -= half;
+      part -= calls, parts -= calls;
+    }
+  }
+  return 1;
+}
+
+/* Whether this block of a team goes to that call. */
+HEDDLE_INLINE int32_t heddle_takes_part(int32_t worker, int32_t workers, int32_t part,
+                                        int32_t parts) {
+  int32_t first = 0;
+  return heddle_part(&first, &worker, &workers, part, parts);
+}
+
+/* Waits until all blocks of a team have come here; the barrier is that of its middle, where it is cut into parts. */
+HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
+  if (workers == 1) return heddle_poll(env);
+  int32_t code = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    heddle_lane_state *lane = &env->lanes[first + workers / 2];
+    uint64_t met = heddle_load(&lane->met);
+    __threadfence();
+    if (atomicAdd((unsigned long long *)&lane->come, 1ull) + 1 == (unsigned long long)workers) {
+      heddle_store(&lane->come, 0);
+      heddle_store(&lane->met, met + 1);
+      code = heddle_look(env);
+    } else {
+      code = heddle_await(env, &lane->met, met + 1);
+    }
     __threadfence();
   }
   return __syncthreads_or(code);

@@ -43,6 +43,10 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("branches", include_str!("../programs/branches.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),
     ("recursion", include_str!("../programs/recursion.heddle")),
+    (
+        "forks",
+        include_str!("../../../heddle-task/tests/programs/forks.heddle"),
+    ),
     ("indexing", include_str!("../programs/indexing.heddle")),
     ("order", include_str!("../programs/order.heddle")),
     ("stacks", include_str!("../programs/stacks.heddle")),

@@ -261,6 +261,8 @@ impl<'s> Staged<'s, '_> {
         for lane in self.lanes {
             lane.signalled.store(0, Ordering::Relaxed);
             lane.private.round.store(0, Ordering::Relaxed);
+            // A run that failed may have left some of a team waiting.
+            lane.meeting.0.come.store(0, Ordering::Relaxed);
         }
     }
 

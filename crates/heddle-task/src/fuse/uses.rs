@@ -67,11 +67,13 @@ impl Uses {
             }
             Stmt::Swap(a, b) => self.named.extend([*a, *b]),
             Stmt::Loop { trip, .. } => trip.iter().for_each(|&t| self.name(program, t)),
-            Stmt::Call(id) => {
-                let call = &program.calls[*id];
-                call.lets.iter().for_each(|l| self.name(program, l.1));
-                self.named
-                    .extend(call.buffers.iter().flat_map(|b| [b.0, b.1]));
+            Stmt::Call(_) | Stmt::Fork(_) => {
+                for id in stmt.calls() {
+                    let call = &program.calls[*id];
+                    call.lets.iter().for_each(|l| self.name(program, l.1));
+                    self.named
+                        .extend(call.buffers.iter().flat_map(|b| [b.0, b.1]));
+                }
             }
             Stmt::Sync(_) => {}
         }

@@ -75,8 +75,12 @@ impl Graph {
         visit_all(program, &mut |stmt, _| {
             let pairs = match stmt {
                 Stmt::Swap(a, b) => vec![(*a, *b)],
-                Stmt::Call(id) => program.calls[*id].buffers.clone(),
-                _ => vec![],
+                stmt => {
+                    let calls = stmt.calls().iter();
+                    calls
+                        .flat_map(|c| program.calls[*c].buffers.clone())
+                        .collect()
+                }
             };
             for (a, b) in pairs {
                 let (a, b) = (root(&parents, a), root(&parents, b));

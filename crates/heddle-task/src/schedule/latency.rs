@@ -1,7 +1,7 @@
 //! How long programs take.
 
 use crate::expr::ExprId;
-use crate::program::{OperatorId, Share, Stmt, Sync, UProgram, Units};
+use crate::program::{OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units};
 use crate::schedule::candidates::loads;
 use crate::schedule::device::{Device, estimate};
 use crate::schedule::memo::Memo;
@@ -57,6 +57,20 @@ pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo)
     let procedures = placed.procedures.iter();
     let procedures = procedures.map(|(_, body)| UNKNOWN_TRIP * walk.time(body));
     walk.time(&placed.body) + procedures.sum::<f64>()
+}
+
+/// What an activation of each procedure that is called takes with its synchronisations, without the calls in it.
+pub(super) fn procedure_times(
+    program: &UProgram,
+    latency: &dyn Latency,
+) -> Vec<(ProcedureId, f64)> {
+    let memo = Memo::default();
+    let placed = Placed::new(program, latency.device(), &memo);
+    let walk = Walk::new(program, latency, &memo);
+    let procedures = placed.procedures.iter();
+    procedures
+        .map(|(id, body)| (*id, walk.time(body)))
+        .collect()
 }
 
 /// How often a loop runs, as far as one can say.
@@ -123,7 +137,11 @@ impl<'p> Walk<'p> {
                     let both = clocks.iter_mut().zip(other);
                     both.for_each(|(a, b)| *a = (*a + b) / 2.0);
                 }
-                Stmt::Let(..) | Stmt::Check { .. } | Stmt::Swap(..) | Stmt::Call(_) => {}
+                Stmt::Let(..)
+                | Stmt::Check { .. }
+                | Stmt::Swap(..)
+                | Stmt::Call(_)
+                | Stmt::Fork(_) => {}
             }
         }
     }

@@ -10,6 +10,8 @@ mod choose_kernels;
 mod choose_levels;
 mod deal;
 mod device;
+mod effects;
+mod fork_calls;
 mod latency;
 mod linear;
 mod memo;
@@ -28,6 +30,7 @@ pub use choices::{Choice, Choices, choices};
 pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
 pub use device::Device;
+pub use fork_calls::fork_calls;
 pub use latency::{Latency, total};
 pub use order_waves::order_waves;
 pub use place_syncs::place_syncs;
@@ -60,6 +63,9 @@ pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: 
     }
     if with("choose_levels") {
         choose_levels(program, latency);
+    }
+    if with("fork_calls") {
+        fork_calls(program, latency);
     }
     if with("plan_memory") {
         plan_memory(program, latency);

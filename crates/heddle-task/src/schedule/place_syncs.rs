@@ -13,6 +13,7 @@ use crate::expr::ExprId;
 use crate::program::{Buffer, OperatorId, ProcedureId, Stmt, Sync, UProgram, Units};
 use crate::schedule::deal::Deal;
 use crate::schedule::device::Device;
+use crate::schedule::effects::Touched;
 use crate::schedule::memo::{Coming, Memo};
 use crate::schedule::procedures::Known;
 
@@ -205,6 +206,17 @@ impl Walk<'_> {
                 self.state = self.known.call(self.program, call, &self.state);
                 out.push(stmt.clone());
             }
+            Stmt::Fork(ids) => {
+                // Units have other numbers in the calls: what is not known to all would be known to none.
+                if let Some(sync) = self.telling_all() {
+                    self.sync(out, sync);
+                }
+                let calls: Vec<_> = ids.iter().map(|id| &self.program.calls[*id]).collect();
+                let exprs = calls.iter().flat_map(|c| c.lets.iter().map(|l| l.1));
+                self.every_unit_reads(out, &exprs.collect::<Vec<_>>());
+                self.state = self.known.fork(self.program, &calls, &self.state);
+                out.push(stmt.clone());
+            }
             Stmt::Check { cond, sizes, .. } => {
                 self.every_unit_reads(out, &[*cond, sizes[0], sizes[1]]);
                 out.push(stmt.clone());
@@ -335,18 +347,7 @@ impl Walk<'_> {
         if crossing.is_empty() {
             return local.then_some(Sync::Unit);
         }
-        // Whoever knows of all that crosses can tell the others.
-        let mut tellers = crossing.iter().map(|(old, _)| {
-            let own = one_unit(&old.deal);
-            old.known
-                .iter()
-                .copied()
-                .chain(own)
-                .collect::<BTreeSet<_>>()
-        });
-        let first = tellers.next().unwrap_or_default();
-        let common = tellers.fold(first, |a, b| &a & &b);
-        let from = common.first().map_or(Units::All, |&unit| Units::One(unit));
+        let from = tellers(crossing.iter().map(|(old, _)| *old));
         let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.deal));
         let one = listeners.next().flatten();
         let to = match one {
@@ -354,6 +355,22 @@ impl Walk<'_> {
             _ => Units::All,
         };
         Some(Sync::Wait { from, to })
+    }
+
+    /// The weakest synchronisation after which all units know of everything, if they do not yet.
+    fn telling_all(&self) -> Option<Sync> {
+        let pending = || {
+            self.state
+                .buffers
+                .values()
+                .flatten()
+                .chain(&self.state.gone)
+        };
+        pending().next()?;
+        Some(Sync::Wait {
+            from: tellers(pending()),
+            to: Units::All,
+        })
     }
 
     fn sync(&mut self, out: &mut Vec<Stmt>, sync: Sync) {
@@ -391,6 +408,21 @@ impl Pending {
             }
         }
     }
+}
+
+/// Who knows of all these and can tell others.
+fn tellers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
+    let mut tellers = pending.map(|old| {
+        let own = one_unit(&old.deal);
+        old.known
+            .iter()
+            .copied()
+            .chain(own)
+            .collect::<BTreeSet<_>>()
+    });
+    let first = tellers.next().unwrap_or_default();
+    let common = tellers.fold(first, |a, b| &a & &b);
+    common.first().map_or(Units::All, |&unit| Units::One(unit))
 }
 
 /// The unit that touches it all, if one does.
@@ -450,6 +482,22 @@ impl State {
         if !pending.is_empty() {
             let list = self.buffers.entry(buffer).or_default();
             pending.iter().for_each(|p| add(list, p.clone()));
+        }
+    }
+
+    /// Adds what a call touched that ran beside others: where they come together units have other numbers than in it.
+    pub(super) fn come_together(&mut self, touched: &Touched, has_frames: bool) {
+        let apart = |write| Pending {
+            deal: None,
+            write,
+            known: BTreeSet::new(),
+            lanes: true,
+        };
+        for (&buffer, &write) in touched {
+            self.note(buffer, &[apart(write)]);
+        }
+        if has_frames {
+            add(&mut self.gone, apart(true));
         }
     }
 

@@ -5,8 +5,10 @@
 //! and its parameters are what the caller says. What all other names mean stays the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::program::{Buffer, BufferKind, Call, ProcedureId, UProgram};
+use crate::schedule::effects::Effects;
 use crate::schedule::place_syncs::State;
 
 /// What is known of procedures so far; it grows until it covers all calls.
@@ -18,6 +20,8 @@ pub(super) struct Known {
     pub(super) ends: BTreeMap<ProcedureId, State>,
     /// For each the procedures that it calls and that call it back, and itself.
     cycles: BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
+    /// What calls touch, of a program with forks.
+    effects: Rc<Effects>,
 }
 
 impl Known {
@@ -37,6 +41,10 @@ impl Known {
             starts: BTreeMap::new(),
             ends: BTreeMap::new(),
             cycles: callees.keys().map(|&id| (id, cycle(id))).collect(),
+            effects: match program.has_forks() {
+                true => Rc::new(Effects::new(program)),
+                false => Rc::default(),
+            },
         }
     }
 
@@ -98,6 +106,33 @@ impl Known {
             }
         }
         after
+    }
+
+    /// Goes through calls that run at the same time. Who waits for whom inside is nothing to those outside. All know what was before,
+    /// but for who read the arguments.
+    pub(super) fn fork(&mut self, program: &UProgram, calls: &[&Call], before: &State) -> State {
+        let mut after = State {
+            synced: before.synced,
+            ..State::default()
+        };
+        let mut returns = true;
+        for call in calls {
+            returns &= self.ends.contains_key(&call.procedure);
+            self.call(program, call, before);
+            let touched = self.effects.of(program, call);
+            after.come_together(&touched, self.effects.has_frames(call));
+        }
+        // Each team read its own arguments.
+        for (&buffer, pending) in &before.buffers {
+            after.note(buffer, pending);
+        }
+        match returns {
+            true => after,
+            false => State {
+                synced: true,
+                ..State::default()
+            },
+        }
     }
 
     /// With what was known of ends before: a procedure that synchronises more than before would otherwise be taken back

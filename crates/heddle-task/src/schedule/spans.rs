@@ -151,7 +151,7 @@ impl Walk<'_> {
             self.next += 1;
             let mut names = Names::default();
             names.used_by(self.program, stmt);
-            if let Stmt::Call(id) = stmt {
+            for id in stmt.calls() {
                 let callee = self.program.calls[*id].procedure;
                 names.buffers.extend(&self.captured[&callee]);
             }

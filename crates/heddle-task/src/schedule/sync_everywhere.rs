@@ -27,6 +27,7 @@ fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
                 let lets = &program.calls[*id].lets;
                 lets.iter().any(|(_, value)| program.loads(*value))
             }
+            Stmt::Fork(_) => true,
             Stmt::Swap(..) => false,
             Stmt::Sync(_) => continue,
         };

@@ -87,6 +87,8 @@ impl Recorder<'_> {
                     then: self.decided(true, then),
                     otherwise: self.decided(false, otherwise),
                 }),
+                // Decisions are written down one after the other.
+                Stmt::Fork(calls) => out.extend(calls.into_iter().map(Stmt::Call)),
                 Stmt::Sync(_) => {}
                 stmt => out.push(stmt),
             }

@@ -79,7 +79,11 @@ impl Replay<'_, '_> {
                     false => self.block(otherwise)?,
                 },
                 Stmt::Sync(_) => {}
-                Stmt::Call(id) => self.call(*id)?,
+                Stmt::Call(_) | Stmt::Fork(_) => {
+                    for id in stmt.calls() {
+                        self.call(*id)?;
+                    }
+                }
                 Stmt::Run(id) if self.depth > 0 => {
                     let copy = self.copy(*id);
                     self.out.push(Stmt::Run(copy));

@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// The cycles of procedures, and those in which all units wait for all on every way.
+/// The cycles of procedures, and those in which all units (of the team that is there) wait for all on every way.
 #[derive(Default)]
 pub struct Frames {
     cycles: BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
@@ -104,11 +104,16 @@ impl Frames {
         passed.chain(same).collect()
     }
 
-    /// What a place of the caller's frame is called after the call, if nothing in the procedure tells all units.
-    pub fn around(&self, program: &UProgram, call: CallId, place: Place) -> Option<Place> {
+    /// What a place of the caller's frame is called after the call, which does not touch it but by other names.
+    pub fn kept(&self, program: &UProgram, call: CallId, place: Place) -> Option<Place> {
         let callee = program.calls[call].procedure;
-        let kept = self.is_of(program, place.buffer()?, callee) && !self.synced.contains(&callee);
-        kept.then_some(place)
+        self.is_of(program, place.buffer()?, callee)
+            .then_some(place)
+    }
+
+    /// Whether all units wait for all on every way through the procedure that is called.
+    pub fn tells_all(&self, program: &UProgram, call: CallId) -> bool {
+        self.synced.contains(&program.calls[call].procedure)
     }
 
     /// What a place is called when its procedure has ended.

@@ -10,14 +10,19 @@
 //!    both touch an element on the same unit, or synchronisations on the path tell the units of the second that
 //!    those of the first have done it.
 //! 3. Within one operator no unit writes an element that another one reads.
-//! 4. Where units have lanes, a synchronisation of the lanes lies between accesses on the same unit.
+//! 4. Of calls that run at the same time none writes what another one touches, and none has results in variables. What was done
+//!    before they begin is known to all units, whose numbers are others inside; what was done inside is known to
+//!    nobody outside.
+//! 5. Where units have lanes, a synchronisation of the lanes lies between accesses on the same unit.
 //!
 //! No schedule can deadlock, by its form: all units execute the same statements in the same order, because conditions
 //! and trip counts are computed alike from the same values (their reads of memory are accesses of all units, see 2), and
-//! whoever is waited for tells so before it waits itself. So of the units that wait, those at the earliest statement can go on.
+//! whoever is waited for tells so before it waits itself. Where units
+//! part, each goes to the calls of its team and waits for its team only, which does the same. So of the units that wait, those at the earliest statement can go on.
 //!
 //! Taken for granted of lowering: what an operator writes it writes once per element, and offsets lie inside their buffers.
 
+mod forks;
 mod frames;
 mod owner;
 mod paths;
@@ -51,6 +56,22 @@ pub enum ScheduleError {
         /// What it touches.
         buffer: String,
     },
+    /// Calls that run at the same time touch the same memory, and one of them writes it.
+    #[error("{first} and {second} run at the same time and are not independent on {buffer}")]
+    Beside {
+        /// The one call.
+        first: String,
+        /// The other.
+        second: String,
+        /// What both touch.
+        buffer: String,
+    },
+    /// A call that runs beside others gives results that only the units have that were in it.
+    #[error("{call} runs beside other calls and gives results in variables")]
+    Variables {
+        /// The call.
+        call: String,
+    },
     /// Not all of an operator is run, or some of it twice.
     #[error("{operator} is not dealt out whole")]
     Share {
@@ -62,6 +83,7 @@ pub enum ScheduleError {
 /// Proves that a scheduled program is sound on a device, or says what is not.
 pub fn verify_schedule(program: &UProgram, device: &Device) -> Result<(), ScheduleError> {
     owner::verify_shares(program)?;
+    forks::verify_forks(program)?;
     paths::verify_paths(program, device.lanes > 1)
 }
 

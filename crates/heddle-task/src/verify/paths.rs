@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use heddle_ir::Entity;
 
+use super::forks;
 use super::frames::{Frames, Place};
 use super::owner::Owner;
 use super::{ScheduleError, buffer_name, operator_name};
@@ -31,6 +32,8 @@ struct Node {
     name: String,
     accesses: Vec<Access>,
     next: Vec<usize>,
+    /// Whether a team may be here beside others.
+    in_team: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -47,6 +50,10 @@ enum Kind {
     End(ProcedureId),
     /// Where a call comes back.
     Back(CallId),
+    /// Where units part: the step after they have come together.
+    Fork(usize),
+    /// Where a team comes back to the others.
+    Join,
 }
 
 struct Access {
@@ -61,6 +68,8 @@ struct Graph {
     nodes: Vec<Node>,
     /// Where each procedure begins and ends.
     procedures: BTreeMap<ProcedureId, (usize, usize)>,
+    /// Procedures that may be run by a team beside others.
+    teams: BTreeSet<ProcedureId>,
     frames: Frames,
 }
 
@@ -71,12 +80,17 @@ struct Trace {
     place: Place,
     known: BTreeSet<u32>,
     lanes: bool,
+    /// Whether all units of the team know of it that is there, so that it matters only after the team has come back to others.
+    told: bool,
+    /// Whether units have other numbers now than those that touched it.
+    apart: bool,
 }
 
 impl Graph {
     fn new(program: &UProgram) -> Graph {
         let mut graph = Graph {
             frames: Frames::new(program),
+            teams: forks::teams(program),
             ..Graph::default()
         };
         for (id, procedure) in program.procedures.iter() {
@@ -88,8 +102,13 @@ impl Graph {
         graph.block(program, &program.body, vec![]);
         for (id, procedure) in program.procedures.iter() {
             let (begin, end) = graph.procedures[&id];
+            let first = graph.nodes.len();
             let last = graph.block(program, &procedure.body, vec![begin]);
             last.into_iter().for_each(|n| graph.nodes[n].next.push(end));
+            if graph.teams.contains(&id) {
+                let own = (first..graph.nodes.len()).chain([begin, end]);
+                own.for_each(|n| graph.nodes[n].in_team = true);
+            }
         }
         graph
     }
@@ -155,6 +174,27 @@ impl Graph {
                 let back = self.add(Kind::Back(*id), name("return"), vec![], vec![end]);
                 vec![self.add(Kind::Units, name("after"), vec![], vec![back])]
             }
+            Stmt::Fork(ids) => {
+                let calls = || ids.iter().map(|id| &program.calls[*id]);
+                let exprs: Vec<_> = calls().flat_map(|c| &c.lets).map(|l| l.1).collect();
+                let names: Vec<_> = calls().map(|c| c.name.as_str()).collect();
+                let name = format!("fork of {}", names.join(", "));
+                let fork = self.nodes.len();
+                let kind = Kind::Fork(fork + 2);
+                self.add(kind, name.clone(), reads(&exprs), from);
+                // Who read the arguments comes back as well.
+                let join = self.add(Kind::Join, name.clone(), vec![], vec![fork]);
+                let after = self.add(Kind::Units, name, vec![], vec![join]);
+                for (id, call) in ids.iter().zip(calls()) {
+                    let name = format!("call {}", call.name);
+                    let (begin, end) = self.procedures[&call.procedure];
+                    let go = self.add(Kind::Call(*id, join), name, vec![], vec![fork]);
+                    self.nodes[go].next.push(begin);
+                    let back = self.add(Kind::Back(*id), "return".into(), vec![], vec![end]);
+                    self.nodes[back].next.push(join);
+                }
+                vec![after]
+            }
             Stmt::Loop {
                 trip, body, name, ..
             } => {
@@ -188,6 +228,7 @@ impl Graph {
             name,
             accesses,
             next: vec![],
+            in_team: false,
         });
         from.into_iter().for_each(|n| self.nodes[n].next.push(id));
         id
@@ -210,17 +251,22 @@ impl Graph {
             place: Place::Named(access.buffer),
             known: known.clone(),
             lanes,
+            told: false,
+            apart: false,
         };
         let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
         let mut seen: HashSet<Trace> = open.iter().cloned().collect();
         while let Some(trace) = open.pop() {
             let node = &self.nodes[trace.node];
+            // In the calls nobody knows what only some units knew of before.
+            let parts = matches!(node.kind, Kind::Fork(_)) && !trace.told;
             let meets = |later: &&Access| {
                 trace.place.is(later.buffer)
                     && (later.write || access.write)
+                    && !trace.told
                     && !trace.orders(access, later)
             };
-            if node.accesses.iter().any(|later| meets(&later)) {
+            if parts || node.accesses.iter().any(|later| meets(&later)) {
                 return Err(ScheduleError::Unordered {
                     first: self.nodes[start].name.clone(),
                     second: node.name.clone(),
@@ -241,9 +287,30 @@ impl Graph {
         let node = &self.nodes[trace.node];
         let places = match node.kind {
             Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],
-            Kind::Sync(sync) if trace.is_told(sync) => vec![],
+            Kind::Sync(sync) if trace.is_told(sync) => {
+                trace.told = true;
+                match node.in_team {
+                    true => vec![trace.place],
+                    false => vec![],
+                }
+            }
+            // Only what all know comes here: they still know it when they have come together again.
+            Kind::Fork(after) if trace.told => {
+                return vec![Trace {
+                    node: after,
+                    ..trace
+                }];
+            }
+            Kind::Join => {
+                trace.told = false;
+                trace.apart = true;
+                trace.known.clear();
+                vec![trace.place]
+            }
             Kind::Call(id, after) => {
-                let around = self.frames.around(program, id, trace.place);
+                let kept = self.frames.kept(program, id, trace.place);
+                let stays = trace.told || !self.frames.tells_all(program, id);
+                let around = kept.filter(|_| stays);
                 let mut next = self.frames.entered(program, id, trace.place);
                 next.retain(|place| Some(*place) != around);
                 let inside = next.into_iter().map(|place| Trace {
@@ -280,6 +347,8 @@ impl Trace {
     /// Whether the later access comes after the one that is followed, on whatever unit.
     fn orders(&self, access: &Access, later: &Access) -> bool {
         match later.owner {
+            Owner::One(unit) if self.apart => self.known.contains(&unit),
+            _ if self.apart => false,
             Owner::One(unit) if self.known.contains(&unit) => {
                 !self.lanes || access.owner != later.owner
             }
@@ -337,7 +406,7 @@ impl Node {
 }
 
 /// What expressions read of memory that the program writes.
-fn memory(program: &UProgram, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
+pub fn memory(program: &UProgram, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
     let mut loads = vec![];
     for &root in exprs {
         program.pool.walk(root, &mut |_, e| {

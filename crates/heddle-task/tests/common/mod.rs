@@ -21,6 +21,7 @@ pub fn shape(stmts: &[Stmt]) -> String {
         Stmt::Swap(..) => "x".into(),
         Stmt::Let(..) | Stmt::Check { .. } => String::new(),
         Stmt::Call(_) => "c".into(),
+        Stmt::Fork(calls) => format!("f{}", calls.len()),
         Stmt::Loop { body, .. } => format!("({})", shape(body)),
         Stmt::If {
             then, otherwise, ..

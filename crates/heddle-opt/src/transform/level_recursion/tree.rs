@@ -4,15 +4,18 @@ use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{FuncBuilder, Op, Value};
 
 use super::analyze::Recursion;
-use super::walk::{self, MAX_CALLS};
+use super::walk;
 use crate::batch::Result;
 use crate::shorthand::Shorthand;
+
+/// A tree of so many nodes cannot be deeper than calls may nest, unless that is limited to less than by default.
+const MAX_NODES: i64 = 960;
 
 /// `bool[]`: no node is called by two, so that calls are no more than nodes; and nodes are so few that no call is too deep. Calls that do
 /// not end are left to end with an error, as they were. Of more nodes it says no.
 pub fn is_small_tree(b: &mut FuncBuilder, recursion: &Recursion, extent: Value) -> Result<Value> {
     let each = b.i64(recursion.members.len() as i64 * (2 - recursion.wraps as i64));
-    let (count, most) = (b.binary(BinaryOp::Mul, extent, each)?, b.i64(MAX_CALLS));
+    let (count, most) = (b.binary(BinaryOp::Mul, extent, each)?, b.i64(MAX_NODES));
     let few = b.compare(CompareOp::Le, count, most)?;
     // In a region of its own, so that nothing of it is kept for the walk: it fuses into a few operators of one unit.
     b.begin_region(&[]);

@@ -19,7 +19,7 @@ const MAX_WORK: i64 = 1 << 22;
 const MIN_LEVELS: i64 = 64;
 
 /// The most levels of a narrow tree that is left to calls.
-pub const MAX_CALLS: i64 = 256;
+const MAX_CALLS: i64 = 256;
 
 /// What the walk finds out. A node of a member is a *state*; states of all members are numbered one after the other.
 pub struct Walk {
