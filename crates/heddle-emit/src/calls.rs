@@ -6,8 +6,9 @@
 //! At a fork each unit goes to the call of its part of the team. The first part goes on where the frames of all were; the others
 //! have theirs in memory of their first units.
 //!
-//! The table has, after the offsets of buffers, the bytes of each procedure's frame, the offset of the frames, the bytes of
-//! one team's frames, the offset of the units' stacks, and the bytes of one unit's stack.
+//! The table has, after the offsets of buffers, the bytes of each procedure's frame, the offset of the frames, the offset of those
+//! of teams that do not begin with unit 0, the bytes of one team's, the offset of the units' stacks, and the bytes of
+//! one unit's stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +28,8 @@ pub(crate) struct Calls {
     to: BTreeMap<ProcedureId, Vec<CallId>>,
     /// Calls that stand in forks.
     parts: BTreeSet<CallId>,
-    /// Whether units part anywhere.
-    pub(crate) has_forks: bool,
+    /// Procedures that teams may be in.
+    pub(crate) in_teams: BTreeSet<ProcedureId>,
 }
 
 /// One of the calls of a fork.
@@ -58,7 +59,7 @@ impl Calls {
         Calls {
             kept: heddle_task::kept_over_calls(program),
             to,
-            has_forks: !parts.is_empty(),
+            in_teams: in_teams(program, &parts),
             parts,
         }
     }
@@ -67,9 +68,17 @@ impl Calls {
     pub(crate) fn words(&self, program: &UProgram) -> usize {
         match program.procedures.is_empty() {
             true => 0,
-            false => program.procedures.len() + 4,
+            false => program.procedures.len() + 5,
         }
     }
+}
+
+/// The procedures that these calls are of, and all that those call.
+fn in_teams(program: &UProgram, parts: &BTreeSet<CallId>) -> BTreeSet<ProcedureId> {
+    let called = parts.iter().map(|id| program.calls[*id].procedure);
+    let called: BTreeSet<_> = called.collect();
+    let inner = called.iter().flat_map(|id| program.callees(*id));
+    inner.chain(called.iter().copied()).collect()
 }
 
 /// What says where a team is.
@@ -114,7 +123,7 @@ impl Writer<'_> {
         let first = self.call_words();
         let count = self.program.procedures.len();
         self.text
-            .line("int64_t largest = 0, frames = 0, stack = 0;");
+            .line("int64_t largest = 0, team_largest = 0, team = 0, stack = 0;");
         for id in self.program.procedures.keys() {
             let title = plain(&self.program.procedures[id].name);
             self.text.line(format!("bytes = 0; /* frame of {title} */"));
@@ -127,29 +136,34 @@ impl Writer<'_> {
             self.text.line("if (bytes < 0) return -1;");
             let word = first + id.index();
             self.text.line(format!("table[{word}] = bytes;"));
-            self.text
-                .line("largest = bytes > largest ? bytes : largest;");
+            let mut maxima = vec!["largest"];
+            if self.calls.in_teams.contains(&id) {
+                maxima.push("team_largest");
+            }
+            for max in maxima {
+                self.text
+                    .line(format!("{max} = bytes > {max} ? bytes : {max};"));
+            }
         }
         let sizes = self.program.sizes.len();
         let (workers, depth) = (format!("sizes[{sizes}]"), format!("sizes[{}]", sizes + 1));
         let word = first + count;
         self.text.line(format!("table[{word}] = total;"));
         self.text
-            .line(format!("heddle_reserve(&frames, {depth}, largest);"));
-        self.text.line("if (frames < 0) return -1;");
-        let teams = match self.calls.has_forks {
-            true => &workers,
-            false => "1",
-        };
+            .line(format!("heddle_reserve(&total, {depth}, largest);"));
         self.text
-            .line(format!("heddle_reserve(&total, {teams}, frames);"));
-        self.text.line(format!("table[{}] = frames;", word + 1));
+            .line(format!("heddle_reserve(&team, {depth}, team_largest);"));
+        self.text.line("if (team < 0) return -1;");
+        self.text.line(format!("table[{}] = total;", word + 1));
+        self.text.line(format!("table[{}] = team;", word + 2));
+        self.text
+            .line(format!("heddle_reserve(&total, {workers} - 1, team);"));
         self.text.line(format!(
             "heddle_reserve(&stack, {depth}, sizeof(union heddle_kept));"
         ));
         self.text.line("if (stack < 0) return -1;");
-        self.text.line(format!("table[{}] = total;", word + 2));
-        self.text.line(format!("table[{}] = stack;", word + 3));
+        self.text.line(format!("table[{}] = total;", word + 3));
+        self.text.line(format!("table[{}] = stack;", word + 4));
         self.text
             .line(format!("heddle_reserve(&total, {workers}, stack);"));
     }
@@ -167,10 +181,10 @@ impl Writer<'_> {
         ));
         self.text.line(format!(
             "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{}] + worker * env->table[{}]);",
-            word + 2,
-            word + 3
+            word + 3,
+            word + 4
         ));
-        if self.calls.has_forks {
+        if !self.calls.parts.is_empty() {
             self.text
                 .line("int32_t first = 0; /* unit of the team, whose numbers begin there */");
             self.text.line("(void)first;");
@@ -236,8 +250,9 @@ impl Writer<'_> {
                 .line(format!("heddle_part(&first, &worker, &workers, {part});"));
             let word = self.call_words() + self.program.procedures.len();
             self.text.line(format!(
-                "if (first != top->c{k}.first) frame = env->scratch + env->table[{word}] + first * env->table[{}];",
-                word + 1
+                "if (first != top->c{k}.first) frame = env->scratch + env->table[{}] + (first - 1) * env->table[{}];",
+                word + 1,
+                word + 2
             ));
         }
         self.text.line(format!("top++, depth++, back = {k};"));

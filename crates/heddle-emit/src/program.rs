@@ -347,6 +347,10 @@ impl Writer<'_> {
                 Stmt::Fork(ids) => {
                     for (number, id) in ids.iter().enumerate() {
                         let of_all = ids.len();
+                        // One unit may come to several of them, whose frames lie in the same place.
+                        if number > 0 {
+                            self.sync(Sync::Unit, of);
+                        }
                         self.call(*id, of, Some(Part { number, of_all }));
                     }
                 }
@@ -372,7 +376,7 @@ impl Writer<'_> {
     /// Who is waited for says so by its counter; who waits reads that. All units count alike, which units that have
     /// parted do not: a team has a barrier only.
     fn sync(&mut self, sync: Sync, of: Option<ProcedureId>) {
-        let is_team = of.is_some() && self.calls.has_forks;
+        let is_team = of.is_some_and(|p| self.calls.in_teams.contains(&p));
         let (from, to) = match sync {
             Sync::Wait { .. } if is_team => return self.text.line(self.dialect.team_sync),
             Sync::ALL => return self.text.line(self.dialect.sync),

@@ -373,9 +373,9 @@ fn trees_of_small_products_are_left_to_calls() {
         (256, 1, false, false),
         (257, 1, false, false),
         (400, 0, false, false),
-        (520, 1, false, false),
+        (512, 1, false, false),
+        (520, 1, false, true),
         (1100, 0, false, false),
-        (1100, 1, false, true),
         (64, 0, true, true),
     ] {
         let (left, right, root) = match shape {

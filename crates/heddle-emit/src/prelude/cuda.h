@@ -71,7 +71,7 @@ struct heddle_error {
 };
 
 /* A block's counter, which others wait on, on a line of its own the barriers that it has passed, and the barrier
- * of a team. */
+ * of a team. All are 0 before a launch. */
 struct heddle_lane_state {
   __align__(128) uint64_t signalled;
   __align__(128) uint64_t round;
@@ -220,6 +220,7 @@ HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t 
     uint64_t met = heddle_load(&lane->met);
     __threadfence();
     if (atomicAdd((unsigned long long *)&lane->come, 1ull) + 1 == (unsigned long long)workers) {
+      __threadfence(); /* what the others wrote before they came is let go with `met` */
       heddle_store(&lane->come, 0);
       heddle_store(&lane->met, met + 1);
       code = heddle_look(env);

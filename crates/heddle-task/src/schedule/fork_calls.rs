@@ -22,13 +22,26 @@ pub fn fork_calls(program: &mut UProgram, latency: &dyn Latency) {
     let ids: Vec<_> = program.procedures.keys().collect();
     for id in ids {
         if let Some(mut alone) = on_unit_0(program, id, latency) {
+            let mut shared = program.clone();
+            fork_all(&mut shared, latency);
             fork_all(&mut alone, latency);
-            if alone.has_forks() {
+            if forks(&alone) > forks(&shared) {
                 *program = alone;
             }
         }
     }
     fork_all(program, latency);
+}
+
+fn forks(program: &UProgram) -> usize {
+    let mut count = 0;
+    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+    for body in procedures.chain([&program.body]) {
+        for_each_stmt(body, &mut |stmt| {
+            count += matches!(stmt, Stmt::Fork(_)) as usize
+        });
+    }
+    count
 }
 
 /// The program with all operators of a procedure that recurs, and of those that it calls, on one unit; none if they are, or if it

@@ -48,8 +48,12 @@ enum Kind {
     Call(CallId, usize),
     /// Where a procedure ends.
     End(ProcedureId),
+    /// Where a team goes to a call: otherwise the same.
+    Part(CallId, usize),
     /// Where a call comes back.
     Back(CallId),
+    /// Where a team's call comes back.
+    PartBack(CallId),
     /// Where units part: the step after they have come together.
     Fork(usize),
     /// Where a team comes back to the others.
@@ -84,6 +88,8 @@ struct Trace {
     told: bool,
     /// Whether units have other numbers now than those that touched it.
     apart: bool,
+    /// Whether it is in a procedure that it has been followed into by a call of all units of a team.
+    inside: bool,
 }
 
 impl Graph {
@@ -188,9 +194,9 @@ impl Graph {
                 for (id, call) in ids.iter().zip(calls()) {
                     let name = format!("call {}", call.name);
                     let (begin, end) = self.procedures[&call.procedure];
-                    let go = self.add(Kind::Call(*id, join), name, vec![], vec![fork]);
+                    let go = self.add(Kind::Part(*id, join), name, vec![], vec![fork]);
                     self.nodes[go].next.push(begin);
-                    let back = self.add(Kind::Back(*id), "return".into(), vec![], vec![end]);
+                    let back = self.add(Kind::PartBack(*id), "return".into(), vec![], vec![end]);
                     self.nodes[back].next.push(join);
                 }
                 vec![after]
@@ -253,6 +259,7 @@ impl Graph {
             lanes,
             told: false,
             apart: false,
+            inside: false,
         };
         let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
         let mut seen: HashSet<Trace> = open.iter().cloned().collect();
@@ -273,7 +280,7 @@ impl Graph {
                     buffer: buffer_name(program, access.buffer),
                 });
             }
-            for next in self.step(program, trace) {
+            for next in self.step(program, trace, self.nodes[start].in_team) {
                 if seen.insert(next.clone()) {
                     open.push(next);
                 }
@@ -282,14 +289,16 @@ impl Graph {
         Ok(())
     }
 
-    /// Where a trace goes on.
-    fn step(&self, program: &UProgram, mut trace: Trace) -> Vec<Trace> {
+    /// Where a trace goes on; whether it began where a team may be. What was touched elsewhere and is told, is told to all units: only
+    /// what all know gets into a fork, but for the reads of arguments, which come out of it by a step of their own.
+    fn step(&self, program: &UProgram, mut trace: Trace, began_in_team: bool) -> Vec<Trace> {
         let node = &self.nodes[trace.node];
+        let only_team = node.in_team && began_in_team;
         let places = match node.kind {
             Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],
             Kind::Sync(sync) if trace.is_told(sync) => {
                 trace.told = true;
-                match node.in_team {
+                match only_team {
                     true => vec![trace.place],
                     false => vec![],
                 }
@@ -307,26 +316,35 @@ impl Graph {
                 trace.known.clear();
                 vec![trace.place]
             }
-            Kind::Call(id, after) => {
+            // Who went there together comes back together.
+            Kind::PartBack(_) if trace.inside => vec![],
+            Kind::Call(id, after) | Kind::Part(id, after) => {
                 let kept = self.frames.kept(program, id, trace.place);
-                let stays = trace.told || !self.frames.tells_all(program, id);
-                let around = kept.filter(|_| stays);
+                let told = trace.told || self.frames.tells_all(program, id);
+                let around = kept.filter(|_| !told || only_team);
                 let mut next = self.frames.entered(program, id, trace.place);
                 next.retain(|place| Some(*place) != around);
+                let together = matches!(node.kind, Kind::Call(..));
                 let inside = next.into_iter().map(|place| Trace {
                     node: node.next[0],
                     place,
+                    inside: trace.inside || together,
                     ..trace.clone()
                 });
                 let around = around.map(|place| Trace {
                     node: after,
                     place,
+                    told,
                     ..trace.clone()
                 });
                 return inside.chain(around).collect();
             }
             Kind::End(id) => vec![self.frames.out_of(program, id, trace.place)],
-            Kind::Back(id) => self.frames.back(program, id, trace.place),
+            Kind::Back(id) | Kind::PartBack(id) => {
+                // It may have been followed into more than one.
+                trace.inside = false;
+                self.frames.back(program, id, trace.place)
+            }
             _ => vec![trace.place],
         };
         let nexts = node

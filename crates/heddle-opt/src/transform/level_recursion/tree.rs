@@ -8,8 +8,8 @@ use super::walk;
 use crate::batch::Result;
 use crate::shorthand::Shorthand;
 
-/// A tree of so many nodes cannot be deeper than calls may nest, unless that is limited to less than by default.
-const MAX_NODES: i64 = 960;
+/// A tree of so many nodes is at most half as deep as calls may nest by default.
+const MAX_NODES: i64 = 512;
 
 /// `bool[]`: no node is called by two, so that calls are no more than nodes; and nodes are so few that no call is too deep. Calls that do
 /// not end are left to end with an error, as they were. Of more nodes it says no.
