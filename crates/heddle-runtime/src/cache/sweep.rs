@@ -30,7 +30,8 @@ pub(super) fn sweep(root: &Path, limit: u64, newest: &Path) {
     }
     let mut entries = list(&root.join(ENTRIES));
     let mut total: u64 = entries.iter().map(|(_, m)| m.len()).sum();
-    entries.sort_by_key(|(_, meta)| std::cmp::Reverse(age(meta)));
+    // Not by age, which grows while they are compared.
+    entries.sort_by_key(|(_, meta)| modified(meta));
     for (path, meta) in entries {
         if total <= limit {
             break;
@@ -49,8 +50,11 @@ fn list(folder: &Path) -> Vec<(PathBuf, Metadata)> {
 }
 
 fn age(meta: &Metadata) -> Duration {
-    let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
     SystemTime::now()
-        .duration_since(modified)
+        .duration_since(modified(meta))
         .unwrap_or_default()
+}
+
+fn modified(meta: &Metadata) -> SystemTime {
+    meta.modified().unwrap_or(SystemTime::UNIX_EPOCH)
 }
