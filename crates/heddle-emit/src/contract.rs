@@ -52,7 +52,7 @@ impl Writer<'_> {
         let levels = 0..self.op.axes.len();
         let levels: Vec<_> = levels.map(|k| Level { first: k, last: k }).collect();
         let (ty, sum) = ((self.dialect.type_name)(c.dtype), name(c.sum));
-        let (k, depth) = (name(c.depth.0), self.size(c.depth.1));
+        let k = name(c.depth.0);
         let mut s = Scalars::new(
             self.program,
             self.dialect,
@@ -60,6 +60,8 @@ impl Writer<'_> {
             &[c.a.value, c.b.value],
         );
         self.open(&levels, &mut s, &[], &[]);
+        // A part of the depth axis may be smaller than others.
+        let depth = self.size(c.depth.1);
         self.text.line(format!("{ty} {sum} = 0;"));
         self.text
             .line(format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"));
@@ -179,6 +181,11 @@ impl Writer<'_> {
             "const int64_t end = (last + {}) / {width};",
             width - 1
         ));
+        // Of packed panels only a part of the depth axis may be summed.
+        let whole = match c.b.access {
+            Access::Panels { depth, .. } if depth != c.depth.1 => self.size(depth),
+            _ => "depth".into(),
+        };
         let panels = match c.own {
             Some(own) => {
                 self.text.line("const int64_t some = heddle_block(depth);");
@@ -223,7 +230,7 @@ impl Writer<'_> {
             "const int64_t start = panel * {width}, ahead = last - start;"
         ));
         let block = format!(
-            "heddle_block_{t}(rows, panels, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * depth"
+            "heddle_block_{t}(rows, panels, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * {whole}, {whole}"
         );
         if let Some(out) = &out {
             self.text.line(format!(
@@ -285,7 +292,7 @@ impl Writer<'_> {
                     outer,
                     depth,
                 } => (buffer, base, [Some(outer), Some(depth)]),
-                Access::Panels { buffer, base } => (buffer, base, [None; 2]),
+                Access::Panels { buffer, base, .. } => (buffer, base, [None; 2]),
                 Access::Computed => return Default::default(),
             };
             let base = s.write(self.text, base);

@@ -69,6 +69,8 @@ pub enum Access {
         buffer: Buffer,
         /// The first element.
         base: ExprId,
+        /// How many places of the depth axis a panel holds.
+        depth: ExprId,
     },
     /// Only its expression says it: a kernel evaluates that into panels of its own.
     Computed,

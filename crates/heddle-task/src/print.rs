@@ -108,7 +108,13 @@ impl Printer<'_> {
         self.line(0, &format!("{text}  {share}  {time}  {}", op.name));
         self.body(&op.body);
         for other in candidates.iter().filter(|c| !is_chosen(c)) {
-            let share = self.share(op, other.share);
+            let share = match (op.body.axes(), other.parts) {
+                ([depth, ..], 2..) => {
+                    let depth = self.local(depth.0);
+                    format!("in {} parts of {depth}, added up behind", other.parts)
+                }
+                _ => self.share(op, other.share),
+            };
             self.line(3, &format!("or {share}  {}", cost(other)));
         }
     }

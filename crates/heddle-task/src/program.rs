@@ -253,6 +253,9 @@ impl Share {
 pub struct Candidate {
     /// How it is dealt out; it begins with unit 0.
     pub share: Share,
+    /// In how many parts its depth axis is summed, which are added up behind; 1: it is summed whole. Parts are dealt out, and
+    /// the share is that of the operator that sums them, whose first axis they are.
+    pub parts: i64,
     /// How many units have a uTask.
     pub tasks: usize,
     /// How long the longest uTask takes, in nanoseconds.

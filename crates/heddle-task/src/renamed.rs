@@ -54,7 +54,7 @@ impl Pool {
 
 impl Body {
     /// Lets `change` replace each expression of it.
-    fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
+    pub(crate) fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
         match self {
             Body::Map { store, value } => {
                 change(value);
@@ -88,7 +88,9 @@ impl Body {
                         Access::Strided {
                             base, outer, depth, ..
                         } => [base, outer, depth].into_iter().for_each(&mut *change),
-                        Access::Panels { base, .. } => change(base),
+                        Access::Panels { base, depth, .. } => {
+                            [base, depth].into_iter().for_each(&mut *change)
+                        }
                         Access::Computed => {}
                     }
                 }

@@ -117,7 +117,15 @@ fn many_products_share_the_blocks_of_a_gpu() {
 fn uneven_shares_begin_with_different_units() {
     // Three panels of columns: one unit has two of them, of the next product the other one.
     let device = Device::cpu(2);
-    let (program, _) = chosen(&products(3, 1, 512, 48), &device);
+    let weights = (0..3).map(|k| format!("%w{k} = const splat {k}.5: f32[512,48]\n"));
+    let products = (0..3).map(|k| format!("%y{k} = dot(%x, %w{k})\n"));
+    let lines: String = weights.chain(products).collect();
+    let text = format!(
+        "fn @main(%x: f32[1,512]) -> (%y0: f32[1,48], %y1: f32[1,48], %y2: f32[1,48]) {{
+           {lines}return %y0, %y1, %y2
+         }}"
+    );
+    let (program, _) = chosen(&text, &device);
     let first = shares(&program).into_iter().map(|share| match share {
         Share::Dealt(split) => split.first,
         Share::One(unit) => panic!("on unit {unit}"),

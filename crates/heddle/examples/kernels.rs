@@ -1,4 +1,5 @@
-//! How fast contractions are, against peaks measured on the same cores: `cargo run --release -p heddle --example kernels`.
+//! How fast contractions are, against peaks measured on the same cores: `cargo run --release -p heddle --example kernels`, all of
+//! them, or with words behind `--` those whose names have one of these, such as `'[1,'` or `'as it is'`.
 //!
 //! Each contraction is a program of its own that computes it in a loop, so that starting a run does not count. Nothing
 //! else is in the loop, and no unit waits for another one before its end. A contraction and its peak are measured in turns
@@ -24,6 +25,11 @@ const TURNS: usize = 20;
 
 fn main() -> Result<(), Error> {
     let most = std::thread::available_parallelism()?.get().min(2);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |case: &Case| {
+        let name = case.to_string();
+        words.is_empty() || words.iter().any(|word| name.contains(word))
+    };
     for threads in 1..=most {
         let pool = Pool::shared(threads)?;
         println!("\n{threads} threads");
@@ -32,7 +38,7 @@ fn main() -> Result<(), Error> {
             "f32 product", "time", "GFLOP/s", "of peak"
         );
         let mut peak = Subject::new(&pool, &multiply_adds(), &[], vec![])?;
-        for case in products() {
+        for case in products().into_iter().filter(wanted) {
             let (time, least) = in_turns(&mut case.subject(&pool)?, &mut peak)?;
             let rate = case.flops() / time / 1e9;
             let flops = MULTIPLY_ADDS * threads as f64 / least / 1e9;
@@ -47,7 +53,7 @@ fn main() -> Result<(), Error> {
             "{:44} {:>10} {:>9} {:>14}",
             "vector · matrix", "time", "GB/s", "of read"
         );
-        for case in vectors() {
+        for case in vectors().into_iter().filter(wanted) {
             let bytes = case.weight_bytes();
             let mut read = Subject::new(&pool, &reads(), &[bytes as i64], vec![])?;
             let (time, least) = in_turns(&mut case.subject(&pool)?, &mut read)?;
@@ -192,6 +198,7 @@ fn vectors() -> Vec<Case> {
         case(1024, 512),
         case(1024, 4096),
         case(2048, 2048),
+        case(4096, 16),
         unpacked(case(256, 1024)),
         turned(case(256, 1024)),
         unpacked(Case {

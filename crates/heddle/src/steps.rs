@@ -44,6 +44,10 @@ const SCHEDULING: &[Step] = &[
         about: "order straight-line code so that independent parts share their synchronisations",
     },
     Step {
+        name: "split_depths",
+        about: "share out the depth of products that have too few results to share",
+    },
+    Step {
         name: "choose_kernels",
         about: "choose between kernels that are fastest alone and those that leave workers to others",
     },

@@ -164,12 +164,12 @@ HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, HEDDLE_TILE_PARAMETERS) {
   }
 }
 
-/* A block: the sums of some rows and of up to HEDDLE_PANELS panels; where their number is odd, `out` may be written up to the
- * next even one. What several tiles read is cut into parts of the depth axis
+/* A block: the sums of some rows and of up to HEDDLE_PANELS panels, which hold `whole` places of the depth axis, of which `depth` are
+ * summed; where their number is odd, `out` may be written up to the next even one. What several tiles read is cut into parts of the depth axis
  * that stay in the L1. */
 HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a,
-                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, HEDDLE_T *out,
-                                 int64_t out_row) {
+                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t whole,
+                                 HEDDLE_T *out, int64_t out_row) {
   enum {
     PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
     AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
@@ -182,11 +182,11 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
     const int64_t count = (depth - k) / (parts - part);
     for (int64_t p = 0; p < panels; p += AT_ONCE) {
       /* A last panel without a neighbour is its own. */
-      const int64_t next = p + 1 < panels ? PANEL * depth : 0;
-      const HEDDLE_T *const panel = b + (p * depth + k) * PANEL;
+      const int64_t next = p + 1 < panels ? PANEL * whole : 0;
+      const HEDDLE_T *const panel = b + (p * whole + k) * PANEL;
       /* Each tile asks for its part of what comes behind this panel, but for what they share by rounding. */
       const int64_t ahead_step = (HEDDLE_PANEL_BYTES + tiles - 1) / tiles;
-      const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * depth * HEDDLE_PANEL_BYTES;
+      const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * whole * HEDDLE_PANEL_BYTES;
       for (int64_t t = 0; t < tiles; t++) {
         const int64_t row = rows * t / tiles, some = rows * (t + 1) / tiles - row;
         HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
@@ -290,11 +290,37 @@ HEDDLE_TEMPLATE HEDDLE_NAME(strip)(const int vectors, int64_t depth, const HEDDL
   }
 }
 
-/* The same for any number of columns. Where there are many, goes through some places of the depth axis at once from the first
- * column to the last, because memory is read fastest in long runs. */
+/* sum[c] += sum over k of a[k * a_step] * b[k * b_step + c] for so many places of the depth axis, from the first column to the last. Both
+ * vectors of a cache line are read one after the other: rows that are whole pages apart share a set of the L1, which holds
+ * few of them at once. */
+HEDDLE_TEMPLATE HEDDLE_NAME(rows)(const int places, int64_t columns, const HEDDLE_T *a, int64_t a_step,
+                                  const HEDDLE_T *b, int64_t b_step, HEDDLE_T *restrict sum) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), VECTORS = 2, MOST = 6 };
+  HEDDLE_T factor[MOST];
+  int64_t c = 0;
+#pragma GCC unroll 6
+  for (int i = 0; i < places; i++) factor[i] = a[i * a_step];
+  for (; c + VECTORS * LANES <= columns; c += VECTORS * LANES) {
+    HEDDLE_NAME(vector) total[VECTORS];
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) total[v] = *(HEDDLE_NAME(vector) *)(sum + c + v * LANES);
+#pragma GCC unroll 6
+    for (int i = 0; i < places; i++)
+#pragma GCC unroll 2
+      for (int v = 0; v < VECTORS; v++)
+        total[v] += factor[i] * *(const HEDDLE_NAME(vector) *)(b + i * b_step + c + v * LANES);
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) *(HEDDLE_NAME(vector) *)(sum + c + v * LANES) = total[v];
+  }
+  for (; c < columns; c++)
+    for (int i = 0; i < places; i++) sum[c] += factor[i] * b[i * b_step + c];
+}
+
+/* The same as `strip` for any number of columns. Where there are many, goes through some places of the depth axis at once from the
+ * first column to the last, because memory is read fastest in long runs. */
 HEDDLE_KERNEL HEDDLE_NAME(over)(int64_t columns, int64_t depth, const HEDDLE_T *a, int64_t a_step,
                                 const HEDDLE_T *b, int64_t b_step, HEDDLE_T *restrict sum) {
-  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), AT_ONCE = 4 };
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T) };
   int64_t c = 0;
   if (columns <= 8 * LANES) {
     for (; c + 8 * LANES <= columns; c += 8 * LANES)
@@ -310,22 +336,12 @@ HEDDLE_KERNEL HEDDLE_NAME(over)(int64_t columns, int64_t depth, const HEDDLE_T *
   }
   for (c = 0; c < columns; c++) sum[c] = 0;
   int64_t k = 0;
-  for (; k + AT_ONCE <= depth; k += AT_ONCE, b += AT_ONCE * b_step) {
-    HEDDLE_T factor[AT_ONCE];
-#pragma GCC unroll 8
-    for (int i = 0; i < AT_ONCE; i++) factor[i] = a[(k + i) * a_step];
-    for (c = 0; c + LANES <= columns; c += LANES) {
-      HEDDLE_NAME(vector) total = *(HEDDLE_NAME(vector) *)(sum + c);
-#pragma GCC unroll 8
-      for (int i = 0; i < AT_ONCE; i++)
-        total += factor[i] * *(const HEDDLE_NAME(vector) *)(b + i * b_step + c);
-      *(HEDDLE_NAME(vector) *)(sum + c) = total;
-    }
-    for (; c < columns; c++)
-      for (int i = 0; i < AT_ONCE; i++) sum[c] += factor[i] * b[i * b_step + c];
-  }
-  for (; k < depth; k++, b += b_step)
-    for (c = 0; c < columns; c++) sum[c] += a[k * a_step] * b[c];
+  for (; k + 6 <= depth; k += 6)
+    HEDDLE_NAME(rows)(6, columns, a + k * a_step, a_step, b + k * b_step, b_step, sum);
+  for (; k + 2 <= depth; k += 2)
+    HEDDLE_NAME(rows)(2, columns, a + k * a_step, a_step, b + k * b_step, b_step, sum);
+  for (; k < depth; k++)
+    HEDDLE_NAME(rows)(1, columns, a + k * a_step, a_step, b + k * b_step, b_step, sum);
 }
 
 /* out[c] = sum over k of a[k] * b[c * b_column + k] for eight columns. */

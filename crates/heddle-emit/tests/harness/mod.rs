@@ -8,6 +8,7 @@ use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
+use heddle_task::Device;
 use heddle_task::program::Size;
 
 pub mod random;
@@ -114,18 +115,28 @@ pub struct Case {
 
 impl Case {
     /// Runs the interpreter and emits the program; an error says what has no compiled form.
-    pub fn new(name: &str, mut module: Module, inputs: &[Datum]) -> Result<Case, String> {
+    pub fn new(name: &str, module: Module, inputs: &[Datum]) -> Result<Case, String> {
+        // Small programs would stay on one unit if synchronising cost anything.
+        let device = Device {
+            sync_ns: 0.0,
+            ..Device::cpu(2)
+        };
+        Self::scheduled(name, module, inputs, &device)
+    }
+
+    /// The same with the program scheduled for this device.
+    pub fn scheduled(
+        name: &str,
+        mut module: Module,
+        inputs: &[Datum],
+        device: &Device,
+    ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
         let mut program = heddle_task::lower(&module).map_err(|e| e.reason)?;
-        // Small programs would stay on one unit if synchronising cost anything.
-        let device = heddle_task::Device {
-            sync_ns: 0.0,
-            ..heddle_task::Device::cpu(2)
-        };
-        heddle_task::schedule(&mut program, &device);
-        heddle_task::verify_schedule(&program, &device).expect("a sound schedule");
+        heddle_task::schedule(&mut program, device);
+        heddle_task::verify_schedule(&program, device).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.packed().map(Constant::from).collect();

@@ -5,7 +5,7 @@
 mod fuse_epilogues;
 mod fuse_rows;
 mod inline_maps;
-mod substitute;
+pub(crate) mod substitute;
 mod uses;
 
 pub use fuse_epilogues::fuse_epilogues;

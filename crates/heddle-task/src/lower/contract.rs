@@ -294,6 +294,7 @@ impl Lowerer<'_> {
             access: Access::Panels {
                 buffer: packed,
                 base,
+                depth: c.depth.1,
             },
         })
     }

@@ -9,12 +9,24 @@ use crate::schedule::latency::Latency;
 pub fn candidates(program: &UProgram, latency: &dyn Latency, id: OperatorId) -> Vec<Candidate> {
     let (op, units) = (&program.operators[id], latency.device().units);
     let shares = shares(program, op, units).into_iter();
-    let candidate = |share| Candidate {
-        share,
-        tasks: tasks(program, share, units),
-        time: latency.operator(program, id, share),
-    };
+    let candidate = |share| candidate(program, latency, id, share);
     shares.map(candidate).collect()
+}
+
+/// An operator that is shared like this.
+pub(super) fn candidate(
+    program: &UProgram,
+    latency: &dyn Latency,
+    id: OperatorId,
+    share: Share,
+) -> Candidate {
+    let share = share.from_unit(0);
+    Candidate {
+        share,
+        parts: 1,
+        tasks: tasks(program, share, latency.device().units),
+        time: latency.operator(program, id, share),
+    }
 }
 
 /// The shares that candidates have. All begin with unit 0.

@@ -12,17 +12,22 @@
 use std::collections::BTreeMap;
 
 use crate::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
-use crate::schedule::candidates::{candidates, loads};
+use crate::schedule::candidates::{candidate, candidates, loads};
 use crate::schedule::latency::{Latency, UNKNOWN_TRIP, trips};
 use crate::schedule::order_waves::{MAX_STRETCH, waves};
+use crate::schedule::split_depths::in_parts;
 use crate::schedule::trials::Trials;
 
 /// Chooses candidates, and notes those of every contraction in the program.
 pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
-    let is_contract = |id: &_| matches!(program.operators[*id].body, Body::Contract(_));
-    let contractions = program.running().into_iter().filter(is_contract);
+    // Parts of a depth axis stay as they are.
+    let split = std::mem::take(&mut program.candidates);
+    let is_whole = |id: &_| {
+        matches!(program.operators[*id].body, Body::Contract(_)) && !split.contains_key(id)
+    };
+    let contractions = program.running().into_iter().filter(is_whole);
     let noted = contractions.map(|id| (id, candidates(program, latency, id)));
-    let noted: BTreeMap<_, _> = noted.collect();
+    let mut noted: BTreeMap<_, _> = noted.collect();
     let mut search = Search {
         program,
         latency,
@@ -43,6 +48,10 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
             trials.set(program, &proposal.shares);
         }
     }
+    for (&id, all) in &mut noted {
+        all.extend(in_parts(program, latency, id));
+    }
+    noted.extend(split);
     program.candidates = noted;
 }
 
@@ -111,7 +120,9 @@ impl Search<'_> {
         let units = self.latency.device().units;
         let all = ops.iter().map(|&id| {
             let noted = self.noted.get(&id).cloned();
-            let noted = noted.unwrap_or_else(|| candidates(self.program, self.latency, id));
+            let share = self.program.operators[id].share;
+            let own = || candidate(self.program, self.latency, id, share);
+            let noted = noted.unwrap_or_else(|| vec![own()]);
             (id, noted)
         });
         let all: Vec<_> = all.collect();

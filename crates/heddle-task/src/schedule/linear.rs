@@ -170,7 +170,7 @@ fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
 }
 
 /// Whether a size is the same throughout a launch.
-fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
+pub(super) fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
     let varies = |e| match e {
         Expr::Load(..) | Expr::Index(..) => true,
         Expr::Local(l) => program.locals[l].kind != LocalKind::Size,

@@ -20,6 +20,7 @@ mod place_syncs;
 mod plan_memory;
 mod procedures;
 mod spans;
+mod split_depths;
 mod sync_everywhere;
 mod trials;
 
@@ -35,6 +36,7 @@ pub use latency::{Latency, total};
 pub use order_waves::order_waves;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
+pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
 
 use crate::coalesce_copies;
@@ -57,6 +59,9 @@ pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: 
     }
     if with("order_waves") {
         order_waves(program, latency);
+    }
+    if with("split_depths") {
+        split_depths(program, latency);
     }
     if with("choose_kernels") {
         choose_kernels(program, latency);
