@@ -343,3 +343,19 @@ fn random_numbers_are_repeatable_and_in_range() {
     let mean = d.iter().sum::<f64>() / d.len() as f64;
     assert!((mean - 2.0).abs() < 0.2, "{mean}");
 }
+
+/// Empty arrays with sizes whose products no memory holds.
+#[test]
+fn empty_arrays_of_many_rows() {
+    let text = "fn @main(%x: f32[1099511627776,0]) -> (%n: i64[2]) {
+        %v, %i = top_k(%x, 0, axis=1, kind=max)
+        %n = shape(%v)
+        return %n }";
+    let x = Tensor::new(heddle_ir::DType::F32, vec![1 << 40, 0], Default::default()).unwrap();
+    let found = common::execute(text, &[x.into()]).unwrap();
+    assert_eq!(found[0], Tensor::vector(&[1i64 << 40, 0]).into());
+    for shape in [vec![usize::MAX, 0], vec![1 << 32, 1 << 32, 0]] {
+        assert!(Tensor::new(heddle_ir::DType::F32, shape.clone(), Default::default()).is_err());
+        assert!(Tensor::strings(shape, vec![]).is_err());
+    }
+}

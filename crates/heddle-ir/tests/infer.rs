@@ -236,3 +236,25 @@ fn rollback_restores_the_builder() {
     let f = b.finish(&[("y".into(), v[0])]);
     assert!(f.regions[f.body].insts.is_empty());
 }
+
+/// Sizes at the ends of what 64 bits hold.
+#[test]
+fn extreme_sizes_are_followed() {
+    let (mut b, v) = builder(&[&[Dim::constant(-5)]]);
+    assert!(slice(&mut b, v[0], [0, 3, 1]).is_ok());
+    assert!(slice(&mut b, v[0], [-1, i64::MIN, -1]).is_ok());
+    let one = Dim::from(1);
+    let (mut b, v) = builder(&[
+        &[one.clone(), one.clone(), Dim::constant(i64::MAX)],
+        &[one.clone(), one, Dim::from(0)],
+    ]);
+    let conv = Op::Conv {
+        strides: vec![1],
+        dilations: vec![1],
+        input_dilations: vec![1],
+        groups: 1,
+    };
+    let pads = b.i64s(&[0, 0]);
+    let y = b.op1(conv, &[v[0], v[1], pads]).unwrap();
+    assert_eq!(text(&b, y), "f32[1,1,?]");
+}

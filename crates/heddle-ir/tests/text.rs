@@ -216,3 +216,26 @@ fn types_are_bounded() {
         "the program's types are too large"
     );
 }
+
+/// Programs that a type rule or the parser must refuse.
+#[test]
+fn odd_programs_are_refused() {
+    for (params, body, message) in [
+        (
+            "%a: f32[..], %b: f32[2], %c: f32[..]",
+            "%y = concat(%a, %b, %c, axis=5)",
+            "axis 5 of 1",
+        ),
+        ("", "%y: str[1] = const [1]", "written in quotes"),
+        ("", "%y = const [true, false]: str[2]", "written in quotes"),
+    ] {
+        let text = format!("fn @main({params}) -> () {{ {body} return }}");
+        let error = parse(&text).expect_err(&text);
+        assert!(error.message.contains(message), "{error}");
+    }
+    // A negative size is the verifier's to refuse; until then the rules stand it.
+    let negative = "fn @main(%x: f32[-5]) -> () { %y = slice(%x, [0], [3], [1], axes=[0]) return }";
+    assert!(verify(&parse(negative).unwrap()).is_err());
+    let empty = "fn @main() -> () { %y: str[0] = const [] return }";
+    assert!(parse(empty).is_ok());
+}

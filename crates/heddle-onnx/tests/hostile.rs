@@ -257,3 +257,72 @@ fn absurd_types_are_refused() {
     m.graph.as_mut().unwrap().input.push(deep);
     assert!(import(&m).is_err());
 }
+
+/// The message with which a model of one graph is refused.
+fn refusal(input: Vec<ValueInfoProto>, node: Vec<NodeProto>, opset: i64) -> String {
+    let mut m = model(graph("main", input, names(&["y"]), node), vec![]);
+    m.opset_import[0].version = Some(opset);
+    import(&m).expect_err("no sound model").to_string()
+}
+
+#[test]
+fn heads_without_four_axes_are_refused() {
+    for (q, k, v) in [
+        (&[8][..], &[8][..], &[8][..]),
+        (&[4, 8], &[1, 4, 3, 8], &[1, 4, 3, 8]),
+        (&[1, 4, 3, 8], &[1, 4, 3, 8], &[4, 8]),
+    ] {
+        let input = vec![
+            info("q", FLOAT, q),
+            info("k", FLOAT, k),
+            info("v", FLOAT, v),
+        ];
+        let attention = NodeProto {
+            domain: Some("com.microsoft".into()),
+            ..named("heads", "MultiHeadAttention", &["q", "k", "v"], &["y"]).int("num_heads", 2)
+        };
+        let message = refusal(input, vec![attention], 17);
+        assert!(
+            message.contains("heads") && message.contains("not 4"),
+            "{message}"
+        );
+    }
+}
+
+/// What is not supported may be found inside an open region, which must not stay open.
+#[test]
+fn unsupported_parts_of_loops_leave_nothing_behind() {
+    let body = graph(
+        "body",
+        names(&["e"]),
+        names(&["d"]),
+        vec![node("Identity", &["e"], &["d"])],
+    );
+    let scan = named("scan", "Scan", &["lengths", "x"], &["unused"])
+        .graph("body", body)
+        .int("num_scan_inputs", 1);
+    let text = tensor_proto::DataType::String as i32;
+    let input = vec![
+        info("lengths", INT64, &[1]),
+        info("x", text, &[1, 2]),
+        info("w", FLOAT, &[1]),
+    ];
+    let nodes = vec![scan, node("Abs", &["w"], &["y"])];
+    let message = refusal(input, nodes, 8);
+    assert!(
+        message.contains("scan") && message.contains("of type str"),
+        "{message}"
+    );
+}
+
+#[test]
+fn negative_sizes_are_refused() {
+    let mut shape = node("Constant", &[], &["shape"]).tensor("value", ints("", &[1], &[-3]));
+    shape.name = Some("three".into());
+    let crop = named("crop", "CenterCropPad", &["x", "shape"], &["y"]);
+    let message = refusal(vec![info("x", FLOAT, &[-1])], vec![shape, crop], 18);
+    assert!(
+        message.contains("crop") && message.contains("-3"),
+        "{message}"
+    );
+}

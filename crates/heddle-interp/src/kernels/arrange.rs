@@ -223,9 +223,9 @@ fn constant<T: Elem>(
     let (from_steps, to_steps) = (strides(&x.shape), strides(&shape));
     let (mut kept, mut at) = (vec![], [0isize; 2]);
     for (i, &b) in before.iter().enumerate() {
-        let first = (-b).clamp(0, x.shape[i] as i64);
+        let first = b.saturating_neg().clamp(0, x.shape[i] as i64);
         let start = b.max(0);
-        let room = (shape[i] as i64 - start).max(0);
+        let room = (shape[i] as i64).saturating_sub(start).max(0);
         kept.push((x.shape[i] as i64 - first).min(room) as usize);
         // Where there is nothing to copy, the products may wrap.
         let places = [(start, &to_steps), (first, &from_steps)];

@@ -125,7 +125,9 @@ pub fn tuple_places<'a>(
         };
         for d in 0..depth {
             let i = resolve(values[t * depth + d], batch + d, x[batch + d])?;
-            place += i * steps[batch + d] as usize;
+            // Of an empty array nothing is read, so that the sum may wrap.
+            let step = i.wrapping_mul(steps[batch + d] as usize);
+            place = place.wrapping_add(step);
         }
         places.push(place);
     }

@@ -147,7 +147,9 @@ fn split(
     for &len in lengths {
         let mut shape = x.shape.clone();
         shape[axis] = len as usize;
-        let mut piece = strided(cx, x, first * steps[axis], shape, &steps)?;
+        // Of an empty array nothing is read, so that the product may wrap.
+        let from = isize::wrapping_mul(first, steps[axis]);
+        let mut piece = strided(cx, x, from, shape, &steps)?;
         if squeeze {
             piece.shape.remove(axis);
         }

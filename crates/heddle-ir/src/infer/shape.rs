@@ -268,8 +268,10 @@ pub fn slice_count(size: i64, start: i64, end: i64, step: i64) -> i64 {
     }
 }
 
-/// Start and end made non-negative and clamped (an end before the first element is -1).
+/// Start and end made non-negative and clamped (an end before the first element is -1). An axis of negative size has
+/// no elements.
 pub fn slice_bounds(size: i64, start: i64, end: i64, step: i64) -> (i64, i64) {
+    let size = size.max(0);
     let wrap = |v: i64| if v < 0 { v.saturating_add(size) } else { v };
     if step > 0 {
         (wrap(start).clamp(0, size), wrap(end).clamp(0, size))
@@ -290,9 +292,13 @@ pub(super) fn concat(args: &[Arg], axis: usize) -> Result<TensorType> {
     for i in 1..args.len() {
         let (_, t) = same_dtype(args, 0, i)?;
         let (Some(r), Some(shape)) = (&mut result, &t.shape) else {
-            result = result.or_else(|| t.shape.clone().map(|s| vec![Dim::UNKNOWN; s.len()]));
-            if let (Some(r), None) = (&mut result, &t.shape) {
-                r[axis] = Dim::UNKNOWN;
+            match (&mut result, &t.shape) {
+                (Some(r), None) => r[axis] = Dim::UNKNOWN,
+                (None, Some(shape)) => {
+                    check_axis(axis, shape.len())?;
+                    result = Some(vec![Dim::UNKNOWN; shape.len()]);
+                }
+                _ => {}
             }
             continue;
         };
@@ -499,7 +505,8 @@ pub(super) fn window(
     for i in 0..n {
         let span = (window[i] - 1)
             .checked_mul(dilations[i])
-            .map_or(Dim::UNKNOWN, |s| Dim::from(s + 1));
+            .and_then(|s| s.checked_add(1))
+            .map_or(Dim::UNKNOWN, Dim::from);
         dims[first + i] = window_count(&shape[first + i], args[1].known, i, n, &span, strides[i])?;
     }
     Ok(TensorType::new(x.dtype, dims))
@@ -539,7 +546,9 @@ fn window_count(
     let room = size.add(&pads[i]).add(&pads[i + n]).sub(span);
     Ok(match room.as_const() {
         Some(r) if r < 0 => Dim::from(0),
-        Some(r) => Dim::constant(r / stride as i64 + 1),
+        Some(r) => (r / stride as i64)
+            .checked_add(1)
+            .map_or(Dim::UNKNOWN, Dim::constant),
         None => {
             let count = room.floor_div(&Dim::from(stride)).add(&Dim::from(1));
             if is_non_negative(&count) {

@@ -115,6 +115,8 @@ impl<'m> Importer<'m> {
             version: version.unwrap_or(1),
             loc,
         };
+        let before = f.b.checkpoint();
+        let (scopes, regions) = (f.scopes.len(), f.regions);
         f.path.push(node as *const _ as usize);
         let result = self.dispatch(f, &at, version.is_some());
         f.path.pop();
@@ -122,6 +124,10 @@ impl<'m> Importer<'m> {
             Ok(outputs) => outputs,
             Err(Fail::Inner(e)) => return Err(e),
             Err(Fail::Op(OpError::Unsupported(reason))) => {
+                // What was built of it goes, with the regions that it left open.
+                f.b.rollback(&before);
+                f.scopes.truncate(scopes);
+                f.regions = regions;
                 self.unsupported.add(node, at.version, &name, &reason);
                 self.note_missing(f, scope, node);
                 vec![Binding::Poison; node.output.len()]

@@ -151,6 +151,8 @@ pub(super) fn weighted_values(cx: &mut NodeCx, weights: Value, v: Value) -> Resu
 
 /// `a[b, h, m, k] b[b, g, k, n]`, where each of `g` heads is shared by `h / g` consecutive ones.
 fn grouped_dot(cx: &mut NodeCx, a: Value, b: Value) -> Result<Value> {
+    four_axes(cx, a)?;
+    four_axes(cx, b)?;
     let (x, y) = (cx.sizes(a)?, cx.sizes(b)?);
     if cx.shape(a)?[1].equals(&cx.shape(b)?[1]) {
         return cx.op(Op::Dot, &[a, b]);
@@ -408,7 +410,7 @@ pub(crate) fn flex_values(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-fn four_axes(cx: &NodeCx, x: Value) -> Result<()> {
+pub(super) fn four_axes(cx: &NodeCx, x: Value) -> Result<()> {
     match cx.rank(x)? {
         4 => Ok(()),
         rank => Err(OpError::Invalid(format!("an input has {rank} axes, not 4"))),

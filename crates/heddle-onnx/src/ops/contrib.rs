@@ -4,7 +4,9 @@
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
-use super::attention::{join_heads, rotate, scaled_scores, split_heads, weighted_values};
+use super::attention::{
+    four_axes, join_heads, rotate, scaled_scores, split_heads, weighted_values,
+};
 use super::cx::{NodeCx, Result};
 use super::norm::{affine, deviation, moments};
 use super::sizes::Int;
@@ -228,8 +230,9 @@ fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
         }
     }
     for part in &mut parts {
-        if cx.rank(*part)? == 3 {
-            *part = split_heads(cx, *part, Some(heads))?;
+        match cx.rank(*part)? {
+            3 => *part = split_heads(cx, *part, Some(heads))?,
+            _ => four_axes(cx, *part)?,
         }
     }
     let [q, mut k, mut v] = [parts[0], parts[1], parts[2]];

@@ -296,6 +296,11 @@ fn center_crop_pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut pads = vec![Int::Const(0); 2 * rank];
     let mut shape = cx.shape(x)?;
     for (&axis, &size) in axes.iter().zip(&target) {
+        if let Some(size) = size.as_const().filter(|size| *size < 0) {
+            return Err(OpError::Invalid(format!(
+                "a size of {size} for axis {axis}"
+            )));
+        }
         let difference = cx.int_sub(size, sizes[axis])?;
         pads[axis] = cx.int_div(difference, 2)?;
         pads[rank + axis] = cx.int_sub(difference, pads[axis])?;

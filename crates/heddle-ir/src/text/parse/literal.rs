@@ -221,6 +221,9 @@ impl<'a> Parser<'a, '_> {
         }
         let mut source = literal.lexer;
         if dtype == DType::Str {
+            if literal.count > 0 && literal.looks_like != DType::Str {
+                return Err(self.error(place, "elements of type str are written in quotes"));
+            }
             let mut strings = vec![];
             while strings.len() < literal.count {
                 if let Token::Str(raw) = source.next()?.token {
