@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::lowered;
+use common::{lowered, shape};
 use heddle_task::program::{BufferKind, UProgram};
 use heddle_task::{Device, place_syncs, plan_memory, verify_schedule};
 
@@ -81,4 +81,34 @@ fn what_is_carried_is_needed_all_the_time() {
     // Two values that are exchanged take four; nothing else may lie there.
     assert_eq!(carried, 4);
     assert!(after >= 4 && after <= before, "{before} {after}");
+}
+
+/// Products of a batch that both units have a half of, with no synchronisation between them.
+#[test]
+fn what_is_dealt_out_alike_needs_no_wait_to_share() {
+    let (before, after, program) = planned(
+        "fn @main(%x: f32[8,64,64]) -> (%y: f32[8,64,64]) {
+           %a = dot(%x, %x)
+           %b = dot(%a, %a)
+           %c = dot(%b, %b)
+           %d = dot(%c, %c)
+           return %d
+         }",
+    );
+    assert_eq!(shape(&program.body), "rrrr");
+    assert_eq!((before, after), (3, 2));
+}
+
+/// The same, but the batch becomes rows on the way, which units have parts of.
+#[test]
+fn what_is_dealt_out_otherwise_waits() {
+    let (_, _, program) = planned(
+        "fn @main(%x: f32[8,8,64]) -> (%y: f32[8,8,8]) {
+           %a = dot(%x, transpose(%x, perm=[0,2,1]))
+           %b = dot(%a, transpose(%a, perm=[1,0,2]))
+           %c = dot(%b, transpose(%b, perm=[1,0,2]))
+           return %c
+         }",
+    );
+    assert_eq!(shape(&program.body), "rsrsr");
 }

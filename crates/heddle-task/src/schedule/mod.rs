@@ -8,6 +8,7 @@ mod candidates;
 mod choices;
 mod choose_kernels;
 mod choose_levels;
+mod common_deals;
 mod deal;
 mod device;
 mod effects;

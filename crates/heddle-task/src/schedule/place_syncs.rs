@@ -19,7 +19,12 @@ use crate::schedule::procedures::Known;
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram, device: &Device) {
-    let placed = Placed::new(program, device, &Memo::default());
+    place_syncs_with(program, device, &Memo::default());
+}
+
+/// The same with what is remembered of the program.
+pub(super) fn place_syncs_with(program: &mut UProgram, device: &Device, memo: &Memo) {
+    let placed = Placed::new(program, device, memo);
     program.body = placed.body;
     for (id, body) in placed.procedures {
         program.procedures[id].body = body;
