@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_task::contract::{Access, Contract, panel_width};
-use heddle_task::program::{Body, Local};
+use heddle_task::program::{Body, Buffer, Local};
 use heddle_task::step::Step;
 use heddle_task::{Expr, ExprId, UProgram};
 
@@ -215,6 +215,10 @@ impl Writer<'_> {
             None => ("1".into(), "1"),
         };
         let out = self.straight(c);
+        let beside = match self.beside(c) {
+            Some(first) => format!("{first} + row * beside_row + start, beside_row"),
+            None => "0, 0".into(),
+        };
         self.text.line(format!("const int64_t most = {most};"));
         self.text
             .line("for (int64_t row = first_row; row < last_row; row += most) {");
@@ -236,32 +240,58 @@ impl Writer<'_> {
             self.text.line(format!(
                 "if (panels == HEDDLE_PANELS && first <= start && HEDDLE_PANELS * {width} <= ahead) {{"
             ));
-            self.text
-                .line(format!("{block}, {out} + row * out_row + start, out_row);"));
+            self.text.line(format!(
+                "{block}, {out} + row * out_row + start, out_row, 0, 0);"
+            ));
             self.text.line("continue;");
             self.text.line("}");
         }
         self.text.line(format!(
             "{ty} tile[{at_most} * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
         ));
-        self.text
-            .line(format!("{block}, tile, HEDDLE_PANELS * {width});"));
+        self.text.line(format!(
+            "{block}, tile, HEDDLE_PANELS * {width}, {beside});"
+        ));
         self.finish(c, width, ty);
         let loops = if c.own.is_some() { 3 } else { 2 };
         (0..loops).for_each(|_| self.text.line("}"));
     }
 
-    /// The place of row and column 0, where sums are stored as they are and columns next to each other; declares how far apart rows are.
+    /// Where row and column 0 go, where sums are stored as they are and columns next to each other; declares how far apart rows are.
     fn straight(&mut self, c: &Contract) -> Option<String> {
-        let step = |local| Step::of(self.program, c.store.offset, local);
+        if self.program.pool[c.finish] != Expr::Local(c.sum) {
+            return None;
+        }
+        self.rows_at(c, c.store.buffer, c.store.offset, "out")
+    }
+
+    /// Where the array begins that sums meet at their end, if one has rows and columns as they have: it is as large as the result
+    /// and may have to come from far away. Declares how far apart its rows are.
+    fn beside(&mut self, c: &Contract) -> Option<String> {
+        let program = self.program;
+        let mut loads = vec![];
+        program.pool.walk(c.finish, &mut |_, e| {
+            if let Expr::Load(buffer, offset) = e {
+                loads.push((buffer, offset));
+            }
+        });
+        loads.into_iter().find_map(|(buffer, offset)| {
+            let alike = program.buffers[buffer].dtype.bits() == c.dtype.bits();
+            let moves = Step::of(program, offset, c.rows?) != Some(Step::STILL);
+            (alike && moves).then(|| self.rows_at(c, buffer, offset, "beside"))?
+        })
+    }
+
+    /// The place of row and column 0 in an array whose columns lie next to each other; declares how far apart its rows are.
+    fn rows_at(&mut self, c: &Contract, buffer: Buffer, at: ExprId, what: &str) -> Option<String> {
+        let step = |local| Step::of(self.program, at, local);
         let rows = c.rows.map(step);
-        let affine = rows != Some(None) && step(c.columns) == Some(Step::by(1));
-        if self.program.pool[c.finish] != Expr::Local(c.sum) || !affine {
+        if rows == Some(None) || step(c.columns) != Some(Step::by(1)) {
             return None;
         }
         let locals = [c.rows, Some(c.columns)];
-        for (what, row) in [("out_first", 0), ("out_second", 1)] {
-            self.text.line(format!("int64_t {what};"));
+        for (place, row) in [("first", 0), ("second", 1)] {
+            self.text.line(format!("int64_t {what}_{place};"));
             self.text.line("{");
             for (local, value) in locals.into_iter().zip([row, 0]) {
                 if let Some(local) = local {
@@ -269,15 +299,16 @@ impl Writer<'_> {
                         .line(format!("const int64_t {} = {value};", name(local)));
                 }
             }
-            let roots = [c.store.offset];
-            let mut s = Scalars::new(self.program, self.dialect, self.site, &roots);
-            let offset = s.write(self.text, c.store.offset);
-            self.text.line(format!("{what} = {};", bare(&offset)));
+            let mut s = Scalars::new(self.program, self.dialect, self.site, &[at]);
+            let offset = s.write(self.text, at);
+            self.text
+                .line(format!("{what}_{place} = {};", bare(&offset)));
             self.text.line("}");
         }
-        self.text
-            .line("const int64_t out_row = out_second - out_first;");
-        Some(format!("b{} + out_first", c.store.buffer.index()))
+        self.text.line(format!(
+            "const int64_t {what}_row = {what}_second - {what}_first;"
+        ));
+        Some(format!("b{} + {what}_first", buffer.index()))
     }
 
     /// Declares a pointer to each operand's first element; how far apart their rows or columns and their places of the depth

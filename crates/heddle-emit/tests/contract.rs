@@ -109,8 +109,54 @@ fn sums_that_stay_as_they_are_go_straight_to_their_place() {
         schedule(&mut program, &Device::cpu(2));
         write(&program, &C)
             .source
-            .contains(" + row * out_row + start, out_row);")
+            .contains(" + row * out_row + start, out_row, 0, 0);")
     };
     assert!(straight("dot(%x, %y)"));
     assert!(!straight("neg(dot(%x, %y))"));
+}
+
+/// Sums that others are added to: a whole array of them, a row, a column, rows in turn.
+#[test]
+fn what_sums_meet_is_asked_for() {
+    let text = |result: &str| {
+        format!(
+            "fn @main(%x: f32[m,k], %y: f32[k,n], %z: f32[m,n], %b: f32[n], %c: f32[m,1], %t: f32[n,m], %s: f32[3,m,n]) -> (%p: f32[m,n]) {{
+               %d = dot(%x, %y)
+               %p = {result}
+               return %p
+             }}"
+        )
+    };
+    let asked = |result: &str| {
+        let module = parse(&text(result)).expect("a program");
+        let mut program = lower(&module).expect("a program of uOperators");
+        schedule(&mut program, &Device::cpu(2));
+        let source = write(&program, &C).source;
+        source.contains(" + row * beside_row + start, beside_row);")
+    };
+    let near = [
+        "add(%z, %d)",
+        "add(mul(%d, %b), %z)",
+        "add(gather(%s, 1, axis=0), %d)",
+    ];
+    let far = [
+        "add(%d, %b)",
+        "add(%d, %c)",
+        "add(%d, transpose(%t, perm=[1,0]))",
+        "neg(%d)",
+    ];
+    for (results, there) in [(&near[..], true), (&far[..], false)] {
+        for result in results {
+            assert_eq!(asked(result), there, "{result}");
+            for sizes in [
+                [0, 3, 5],
+                [1, 1, 1],
+                [7, 17, 13],
+                [97, 129, 11],
+                [11, 37, 1031],
+            ] {
+                check(result, &text(result), sizes);
+            }
+        }
+    }
 }

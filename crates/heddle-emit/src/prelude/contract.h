@@ -166,10 +166,11 @@ HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, HEDDLE_TILE_PARAMETERS) {
 
 /* A block: the sums of some rows and of up to HEDDLE_PANELS panels, which hold `whole` places of the depth axis, of which `depth` are
  * summed; where their number is odd, `out` may be written up to the next even one. What several tiles read is cut into parts of the depth axis
- * that stay in the L1. */
+ * that stay in the L1. Each tile also asks for its part of what the sums will meet, unless `beside` is null. */
 HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a,
                                  int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t whole,
-                                 HEDDLE_T *out, int64_t out_row) {
+                                 HEDDLE_T *out, int64_t out_row, const void *beside,
+                                 int64_t beside_row) {
   enum {
     PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
     AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
@@ -189,6 +190,10 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
       const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * whole * HEDDLE_PANEL_BYTES;
       for (int64_t t = 0; t < tiles; t++) {
         const int64_t row = rows * t / tiles, some = rows * (t + 1) / tiles - row;
+        if (beside && part + 1 == parts)
+          for (int64_t r = row * AT_ONCE; r < (row + some) * AT_ONCE; r++)
+            __builtin_prefetch((const HEDDLE_T *)beside + r / AT_ONCE * beside_row +
+                               (p + r % AT_ONCE) * PANEL);
         HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
                           ahead + t * count * ahead_step, ahead_step, part > 0,
                           out + row * out_row + p * PANEL, out_row);
