@@ -106,10 +106,11 @@ impl Header {
     /// Reads the elements that follow as type `dtype`, where the file's type can hold it.
     pub fn read_elements(&self, source: &mut impl Read, dtype: DType) -> Result<Tensor, NpyError> {
         let (kind, size) = self.kind_and_size().ok_or_else(|| self.mismatch(dtype))?;
+        let bits = size.checked_mul(8);
         let fits = match kind {
-            'V' => size * 8 == stored_bits(dtype) && dtype != DType::Str,
+            'V' => bits == Some(stored_bits(dtype)) && dtype != DType::Str,
             // The bits of a type that NumPy lacks may also come as an unsigned integer.
-            'u' => self.plain() == Some(dtype) || (raw(dtype) && size * 8 == stored_bits(dtype)),
+            'u' => self.plain() == Some(dtype) || (raw(dtype) && bits == Some(stored_bits(dtype))),
             'i' => self.plain() == Some(dtype) || (dtype.is_small_int() && size == 1),
             _ => self.plain() == Some(dtype),
         };
@@ -229,12 +230,19 @@ pub fn write(sink: &mut impl Write, tensor: &Tensor) -> io::Result<()> {
     let shape = sizes.join(" ");
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
-    // Elements begin at a multiple of 64 bytes, as NumPy has it; rank is small, so version 1 does.
-    let padded = (10 + header.len() + 1).next_multiple_of(64) - 10;
+    // Elements begin at a multiple of 64 bytes, as NumPy has it.
+    // Version 2 differs in that the header may be longer than 16 bits can say.
+    let (start, version) = match header.len() + 128 <= u16::MAX as usize {
+        true => (10, 1),
+        false => (12, 2),
+    };
+    let padded = (start + header.len() + 1).next_multiple_of(64) - start;
     header.push_str(&" ".repeat(padded - header.len() - 1));
     header.push('\n');
-    sink.write_all(b"\x93NUMPY\x01\x00")?;
-    sink.write_all(&(header.len() as u16).to_le_bytes())?;
+    let length = u32::try_from(header.len()).map_err(io::Error::other)?;
+    sink.write_all(b"\x93NUMPY")?;
+    sink.write_all(&[version, 0])?;
+    sink.write_all(&length.to_le_bytes()[..start - 8])?;
     sink.write_all(header.as_bytes())?;
     match tensor.dtype() {
         DType::Str => tensor.strs().iter().try_for_each(|s| {
@@ -271,6 +279,10 @@ fn read_exactly(source: &mut impl Read, total: usize) -> Result<Vec<u8>, NpyErro
 
 /// Elements of `width` bytes, first index fastest, put into row-major order.
 fn to_row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
+    // The strides of an empty array need not fit.
+    if bytes.is_empty() {
+        return vec![];
+    }
     let mut strides = Vec::with_capacity(shape.len());
     let mut step = width;
     for &size in shape {
@@ -440,6 +452,32 @@ mod tests {
         );
         let error = read("<f4", "False", &[0; 15], DType::F32).unwrap_err();
         assert!(error.to_string().contains("truncated"), "{error}");
+    }
+
+    #[test]
+    fn many_axes_take_a_longer_header() {
+        round_trip(&Tensor::new(DType::U8, vec![1; 30_000], vec![7].into()).unwrap());
+    }
+
+    #[test]
+    fn empty_arrays_of_any_sizes() {
+        let read = |order: &str, shape: &str, descr: &str| {
+            let text =
+                format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}}}");
+            let mut file = b"\x93NUMPY\x01\x00".to_vec();
+            file.extend((text.len() as u16).to_le_bytes());
+            file.extend(text.as_bytes());
+            let mut source = file.as_slice();
+            Header::read(&mut source)?.read_elements(&mut source, DType::F32)
+        };
+        for order in ["True", "False"] {
+            let error = read(order, "(18446744073709551615, 0)", "<f4").unwrap_err();
+            assert!(error.to_string().contains("too large"), "{error}");
+            assert!(read(order, "(4294967296, 4294967296, 0)", "<f4").is_ok());
+        }
+        for descr in ["V4611686018427387904", "<u4611686018427387904"] {
+            assert!(read("False", "(0,)", descr).is_err());
+        }
     }
 
     #[test]

@@ -354,8 +354,7 @@ fn empty_arrays_of_many_rows() {
     let x = Tensor::new(heddle_ir::DType::F32, vec![1 << 40, 0], Default::default()).unwrap();
     let found = common::execute(text, &[x.into()]).unwrap();
     assert_eq!(found[0], Tensor::vector(&[1i64 << 40, 0]).into());
-    for shape in [vec![usize::MAX, 0], vec![1 << 32, 1 << 32, 0]] {
-        assert!(Tensor::new(heddle_ir::DType::F32, shape.clone(), Default::default()).is_err());
-        assert!(Tensor::strings(shape, vec![]).is_err());
-    }
+    let shape = vec![usize::MAX, 0];
+    assert!(Tensor::new(heddle_ir::DType::F32, shape.clone(), Default::default()).is_err());
+    assert!(Tensor::strings(shape, vec![]).is_err());
 }

@@ -61,18 +61,16 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
 }
 
-/// Whether the strides of a shape fit 64 bits, which those of an empty array may not.
-pub fn strides_fit(shape: &[usize]) -> bool {
-    let mut sizes = shape.iter().filter(|size| **size > 0);
-    let product = sizes.try_fold(1i64, |n, &size| n.checked_mul(size.try_into().ok()?));
-    product.is_some()
+/// Whether sizes are those of a type, which are signed.
+fn sizes_fit(shape: &[usize]) -> bool {
+    shape.iter().all(|&size| i64::try_from(size).is_ok())
 }
 
 impl Tensor {
     /// A tensor over bytes laid out as described at [`Tensor::bytes`].
     pub fn new(dtype: DType, shape: Vec<usize>, data: Bytes) -> Result<Self, TensorError> {
         let expected = element_count(&shape).and_then(|n| byte_size(dtype, n));
-        match expected.filter(|_| strides_fit(&shape)) {
+        match expected.filter(|_| sizes_fit(&shape)) {
             None => Err(TensorError::TooLarge { dtype, shape }),
             Some(expected) if expected != data.len() || dtype == DType::Str => {
                 Err(TensorError::Length {
@@ -92,7 +90,7 @@ impl Tensor {
 
     /// A tensor of strings.
     pub fn strings(shape: Vec<usize>, data: Vec<Box<str>>) -> Result<Self, TensorError> {
-        if !strides_fit(&shape) {
+        if !sizes_fit(&shape) {
             let dtype = DType::Str;
             return Err(TensorError::TooLarge { dtype, shape });
         }
@@ -211,7 +209,7 @@ impl Tensor {
 
     /// The same elements in another shape of as many elements.
     pub fn reshaped(&self, shape: Vec<usize>) -> Option<Tensor> {
-        (element_count(&shape) == Some(self.len()) && strides_fit(&shape)).then(|| Tensor {
+        (element_count(&shape) == Some(self.len()) && sizes_fit(&shape)).then(|| Tensor {
             dtype: self.dtype,
             shape,
             data: self.data.clone(),

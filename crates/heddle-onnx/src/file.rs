@@ -13,9 +13,12 @@ use crate::scan::{self, Kind};
 /// Stack for decoding and importing: both recurse over nested graphs, to a bounded depth.
 const STACK: usize = 256 << 20;
 
-/// Runs `work` on a stack that is large enough for the deepest model that is accepted.
+/// What a caller that has made such a stack itself may have used of it.
+const USED: usize = 1 << 20;
+
+/// Runs `work` on a stack that is large enough for the deepest model that is accepted: the present one, if it is.
 pub fn with_stack<T>(work: impl FnOnce() -> T) -> T {
-    stacker::grow(STACK, work)
+    stacker::maybe_grow(STACK - USED, STACK, work)
 }
 
 /// Maps a file.

@@ -2,7 +2,7 @@
 //!
 //! The decoder recurses over nested messages and makes a struct of each, so a small hostile file could
 //! exhaust the stack or the memory. This scan walks the wire format with a stack of its own and
-//! refuses such files. It copies nothing and never looks into tensor data.
+//! refuses such files. It copies nothing, and of tensor data it looks only into numbers of varying length.
 
 use heddle_ir::MAX_NESTING;
 
@@ -58,30 +58,35 @@ pub fn check(bytes: &[u8], kind: Kind) -> Result<(), String> {
         let key = reader.varint(end)?;
         let field = (key >> 3) as u32;
         match key & 7 {
-            0 => drop(reader.varint(end)?),
+            // A number of a list that is not packed.
+            0 => {
+                reader.varint(end)?;
+                decoded += size_of::<i64>();
+            }
             1 => reader.skip(8, end)?,
             5 => reader.skip(4, end)?,
             2 => {
                 let length = reader.varint(end)?;
                 let from = reader.at;
                 reader.skip(length, end)?;
-                let Some(child) = kind.child(field) else {
-                    decoded += kind.text_size(field);
-                    continue;
-                };
-                decoded += child.size();
-                if decoded > MAX_DECODED {
-                    return Err("it has too many parts".into());
+                match kind.child(field) {
+                    Some(child) => {
+                        decoded += child.size();
+                        // A graph takes three levels: the graph, the node, the attribute.
+                        graphs += (child == Kind::Graph) as usize;
+                        if graphs > MAX_NESTING || open.len() > 4 * MAX_NESTING {
+                            return Err(format!("it nests deeper than {MAX_NESTING} levels"));
+                        }
+                        open.push((child, reader.at));
+                        reader.at = from;
+                    }
+                    None => decoded += kind.growth(field, &bytes[from..reader.at]),
                 }
-                // A graph takes three levels: the graph, the node, the attribute.
-                graphs += (child == Kind::Graph) as usize;
-                if graphs > MAX_NESTING || open.len() > 4 * MAX_NESTING {
-                    return Err(format!("it nests deeper than {MAX_NESTING} levels"));
-                }
-                open.push((child, reader.at));
-                reader.at = from;
             }
             other => return Err(format!("byte {}: wire type {other}", reader.at)),
+        }
+        if decoded > MAX_DECODED {
+            return Err("it has too many parts".into());
         }
     }
     Ok(())
@@ -135,10 +140,17 @@ impl Kind {
         })
     }
 
-    /// Bytes that a text or bytes field takes beside its contents.
-    fn text_size(self, field: u32) -> usize {
-        let packed = self == Kind::Tensor && matches!(field, 1 | 4 | 5 | 7 | 9..=11);
-        if packed { 0 } else { size_of::<String>() }
+    /// Bytes that a text, bytes or packed field takes beside its contents.
+    fn growth(self, field: u32, contents: &[u8]) -> usize {
+        let width = match (self, field) {
+            (Kind::Tensor, 4 | 9 | 10) => return 0,
+            (Kind::Tensor, 5) => size_of::<i32>(),
+            (Kind::Tensor, 1 | 7 | 11) | (Kind::Attribute, 8) => size_of::<i64>(),
+            _ => return size_of::<String>(),
+        };
+        // A packed number ends with its first byte below 128.
+        let numbers = contents.iter().filter(|byte| **byte < 0x80).count();
+        (numbers * width).saturating_sub(contents.len())
     }
 
     /// Bytes that the decoded struct takes.
@@ -250,5 +262,19 @@ mod tests {
                 .unwrap_err()
                 .contains("too many")
         );
+    }
+
+    #[test]
+    fn decoded_leaves_count_too() {
+        // A node's inputs without a name, and numbers of one byte each.
+        let names: Vec<u8> = [0x0a, 0].repeat(24 << 20);
+        let numbers = wrap(7, &vec![0; 80 << 20]);
+        let lone: Vec<u8> = [7 << 3, 0].repeat(70 << 20);
+        for graph in [wrap(1, &names), wrap(5, &numbers), wrap(5, &lone)] {
+            let error = check(&wrap(7, &graph), Kind::Model).unwrap_err();
+            assert!(error.contains("too many"), "{error}");
+        }
+        let numbers = wrap(7, &vec![0; 8 << 20]);
+        assert_eq!(check(&wrap(7, &wrap(5, &numbers)), Kind::Model), Ok(()));
     }
 }

@@ -326,3 +326,51 @@ fn negative_sizes_are_refused() {
         "{message}"
     );
 }
+
+/// Functions that call each other in a long cycle are built one inside the other.
+#[test]
+fn long_cycles_of_functions_are_refused() {
+    const LENGTH: usize = 1500;
+    let name = |i: usize| format!("f{}", i % LENGTH);
+    let functions = (0..LENGTH).map(|i| {
+        let next = named("next", &name(i + 1), &["v"], &["o"]);
+        let next = NodeProto {
+            domain: Some("local".into()),
+            ..next
+        };
+        function(&name(i), &["v"], &["o"], vec![next])
+    });
+    let first = call("f0", &["x"], &["y"]);
+    let input = vec![info("x", FLOAT, &[1])];
+    let m = model(
+        graph("main", input, names(&["y"]), vec![first]),
+        functions.collect(),
+    );
+    let message = import(&m).expect_err("too long").to_string();
+    assert!(message.contains("more than 1000 functions"), "{message}");
+}
+
+/// An operator whose expansion grows with the product of two attributes.
+#[test]
+fn long_grams_with_many_skips_are_unsupported() {
+    let list = |name: &str, ints: Vec<i64>| AttributeProto {
+        name: Some(name.into()),
+        ints,
+        ..Default::default()
+    };
+    let length = 2000;
+    let grams = named("grams", "TfIdfVectorizer", &["x"], &["y"])
+        .attr(AttributeProto {
+            name: Some("mode".into()),
+            s: Some("TF".into()),
+            ..Default::default()
+        })
+        .attr(list("pool_int64s", (0..length as i64).collect()))
+        .attr(list("ngram_counts", vec![0; length]))
+        .attr(list("ngram_indexes", vec![0]))
+        .int("min_gram_length", 1)
+        .int("max_gram_length", length as i64)
+        .int("max_skip_count", 200);
+    let message = refusal(vec![info("x", INT64, &[4])], vec![grams], 17);
+    assert!(message.contains("comparisons"), "{message}");
+}

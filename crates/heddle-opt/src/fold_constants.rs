@@ -226,7 +226,9 @@ fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
             [] => largest,
         },
         Op::Conv { .. } => out_bytes.saturating_mul(args[1].len()),
-        Op::Window { window, .. } => out_bytes.saturating_mul(window.iter().product()),
+        Op::Window { window, .. } => window
+            .iter()
+            .fold(out_bytes, |work, size| work.saturating_mul(*size)),
         _ => largest.max(out_bytes / 8),
     }
 }

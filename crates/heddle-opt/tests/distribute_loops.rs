@@ -295,3 +295,36 @@ fn loops_that_a_condition_ends() {
     ));
     assert_eq!(stats.total(), 0);
 }
+
+/// Exporters write the highest number where there is no trip count; and sizes are only declared.
+#[test]
+fn sizes_at_the_end_of_64_bits() {
+    let (_, stats) = distributed(
+        "fn @main(%x: f32[21,1,3], %w: f32[3,2], %o: f32[2,4], %h: f32[1,2], %go: bool[]) -> (%y: f32[1,2], %all: f32[?,1,4]) {
+           %y, %all = loop %t trip 9223372036854775807 while %go carry (%s: f32[1,2] = %h) {
+             %m = tanh(add(dot(gather(%x, %t, axis=0), %w), %s))
+             %p = dot(%m, %o)
+             continue while lt(%t, 20) carry %m stack %p
+           }
+           return %y, %all
+         }",
+    );
+    assert_eq!(stats.count("loop with a condition in chunks"), 0);
+    for program in [
+        "fn @main(%h: f32[2]) -> (%y: f32[2]) {
+           %y = loop %t trip 9223372036854775807 carry (%s: f32[2] = %h) {
+             continue carry tanh(add(%s, neg(%s)))
+           }
+           return %y
+         }",
+        "fn @main(%x: f32[4], %i: i64[4294967296,4294967296,1], %u: f32[4294967296,4294967296]) -> (%y: f32[4]) {
+           %y = scatter_nd(%x, %i, %u)
+           return %y
+         }",
+    ] {
+        let mut module = text::parse(program).expect("a program");
+        optimize(&mut module);
+        heddle_opt::transform(&mut module, &Default::default());
+        verify(&module).unwrap_or_else(|e| panic!("{}", e[0]));
+    }
+}

@@ -60,3 +60,22 @@ fn many_points_are_dealt_out_themselves() {
         "the search and the copy to the output"
     );
 }
+
+/// Sizes that are only declared may be any: what comes of them is a program or an error.
+#[test]
+fn declared_sizes_at_the_end_of_64_bits() {
+    for text in [
+        "fn @main(%x: f32[1,9223372036854775807]) -> (%y: i64[1]) {
+            %y = arg_reduce(%x, kind=max, axis=1)
+            return %y
+        }",
+        "fn @main(%x: bool[4294967296,4294967296], %z: f32[6]) -> (%y: f32[..]) {
+            %places = nonzero(%x)
+            %y = reshape(%z, reshape(%places, [-1]))
+            return %y
+        }",
+    ] {
+        let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        let _ = heddle_task::lower(&module);
+    }
+}

@@ -37,11 +37,11 @@ impl Executable {
             })));
         };
         let other = match kind {
-            Baseline::Host => on_large_stack(|| compiled.on_host())?,
+            Baseline::Host => on_large_stack(|| compiled.on_host())??,
             Baseline::Trace => {
                 let args = inputs::in_order(self.signature(), inputs)?;
                 let call = compiled.call(self.signature(), &args)?;
-                on_large_stack(|| compiled.traced(&call, options))?
+                on_large_stack(|| compiled.traced(&call, options))??
             }
         };
         Ok(self.with(other, start.elapsed()))

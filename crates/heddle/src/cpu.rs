@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{panic, thread};
 
 use heddle_emit::{Constants, Dialect, Emitted};
+use heddle_ir::tensor::element_count;
 use heddle_ir::{Datum, Module, Signature, Tensor};
 use heddle_runtime::{
     BuildError, BuildOptions, Constant, Executable, Input, Lent, MemoryError, Pool, Program,
@@ -263,11 +264,12 @@ impl Compiled {
             let dims = outputs.dims(i).iter().map(|&d| d as usize);
             let dims: Vec<_> = dims.collect();
             let dtype = self.program.buffers[port.buffer].dtype;
-            let count: usize = dims.iter().product();
+            let wrong = || Error::Internal(format!("output `{}` came out wrong", port.name));
+            // Of an empty array the other sizes may be anything.
+            let count = element_count(&dims).ok_or_else(wrong)?;
             let bytes = &outputs.data(i)[..count * dtype.bits().div_ceil(8)];
             let tensor = Tensor::new(dtype, dims, border::packed(dtype, bytes).into());
-            let wrong = |_| Error::Internal(format!("output `{}` came out wrong", port.name));
-            tensor.map_err(wrong)
+            tensor.map_err(|_| wrong())
         });
         let arrays: Result<Vec<Tensor>, Error> = arrays.collect();
         Ok(self.results.group(arrays?))

@@ -87,6 +87,9 @@ pub enum Error {
         /// What happened.
         error: Box<heddle_runtime::RunError>,
     },
+    /// The system gives no thread to work on.
+    #[error("a thread cannot be started: {0}")]
+    Thread(std::io::Error),
     /// Heddle itself is wrong.
     #[error("internal error: {0}")]
     Internal(String),
@@ -138,6 +141,7 @@ impl Error {
                 _ => ErrorKind::Invalid,
             },
             Error::Lower(_) | Error::NotCompiled(_) => ErrorKind::Unsupported,
+            Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Input(_) => ErrorKind::Invalid,

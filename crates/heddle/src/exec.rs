@@ -212,10 +212,10 @@ fn scheduled(
         Target::Cuda => Tune::Off,
     };
     let program =
-        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))?;
+        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))??;
     if options.verify {
         let what = "the program";
-        on_large_stack(|| heddle_task::verify_schedule(&program, &device))
+        on_large_stack(|| heddle_task::verify_schedule(&program, &device))?
             .map_err(|error| Error::Schedule { what, error })?;
     }
     Ok((program, device))
@@ -240,7 +240,7 @@ pub(crate) fn compile_module(
         let build = |module: &Module| {
             let (threads, without) = (options.threads, &options.transform.without);
             let (tune, verify) = (options.tune, options.verify);
-            on_large_stack(|| Compiled::new(module, threads, without, tune, verify))
+            on_large_stack(|| Compiled::new(module, threads, without, tune, verify))?
         };
         let mut built = build(&transformed)?;
         if changed && built.is_err() {
@@ -279,7 +279,7 @@ fn optimized(mut module: Module, options: &CompileOptions) -> Result<(Module, Pa
         let optimized = on_large_stack(|| {
             passes = heddle_opt::optimize(&mut module).times();
             heddle_ir::verify(&module)
-        });
+        })?;
         optimized.map_err(|errors| Error::invalid("a graph pass", &errors))?;
     }
     Ok((module, passes))
@@ -299,7 +299,7 @@ fn transformed(
             passes.extend(report.times());
             changed = report.total().total() > 0;
             heddle_ir::verify(&module)
-        });
+        })?;
         done.map_err(|errors| Error::invalid("a transformation", &errors))?;
     }
     Ok((module, changed))
@@ -347,7 +347,7 @@ impl Executable {
                             node: None,
                             reason: error.to_string(),
                         });
-                        on_large_stack(|| self.interpret(&args, options))?
+                        on_large_stack(|| self.interpret(&args, options))??
                     }
                     Err(error) if error.is_of_compiled_code() => {
                         return Err(self.named(error, &args, options));
@@ -362,7 +362,7 @@ impl Executable {
                         reason: "double precision is the interpreter's".into(),
                     });
                 }
-                on_large_stack(|| self.interpret(&args, options))?
+                on_large_stack(|| self.interpret(&args, options))??
             }
         };
         let names = self
@@ -416,7 +416,7 @@ impl Executable {
             ..options.clone()
         };
         match on_large_stack(|| self.interpret(args, &options)) {
-            Err(Error::Run(named)) if !named.is_timeout() => Error::Run(named),
+            Ok(Err(Error::Run(named))) if !named.is_timeout() => Error::Run(named),
             _ => error,
         }
     }

@@ -84,7 +84,7 @@ impl Model {
         let module = on_large_stack(|| match format {
             Format::Onnx => import(path, options),
             Format::Text => parse(path),
-        })?;
+        })??;
         Ok(Self {
             module,
             path: path.into(),
@@ -97,7 +97,7 @@ impl Model {
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let start = Instant::now();
         let refuse = |file: &str, _, _| Err(format!("there is no folder to read {file:?} from"));
-        let module = on_large_stack(|| parse_text(Path::new(name), text, &refuse))?;
+        let module = on_large_stack(|| parse_text(Path::new(name), text, &refuse))??;
         Ok(Self {
             module,
             path: name.into(),

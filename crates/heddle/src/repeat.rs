@@ -60,7 +60,7 @@ impl Repeat<'_> {
                 compiled.run_in(session, call, &self.options)?;
             }
             How::Interpreted(args) => {
-                on_large_stack(|| self.program.interpret(args, &self.options))?;
+                on_large_stack(|| self.program.interpret(args, &self.options))??;
             }
         }
         Ok(start.elapsed())
@@ -76,7 +76,7 @@ impl Repeat<'_> {
                 call,
             } => compiled.data_of(&compiled.run_in(session, call, &self.options)?)?,
             How::Interpreted(args) => {
-                on_large_stack(|| self.program.interpret(args, &self.options))?
+                on_large_stack(|| self.program.interpret(args, &self.options))??
             }
         };
         let names = sig.results.iter().map(|(name, _)| name.clone());

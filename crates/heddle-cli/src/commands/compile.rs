@@ -57,7 +57,7 @@ fn write_text(text: &str, output: Option<&Path>) -> Result<(), Failure> {
 /// without, all are in the text.
 pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else {
-        return out::print_raw(&on_large_stack(|| text::print(module)));
+        return out::print_raw(&on_large_stack(|| text::print(module))?);
     };
     let weights = path.with_extension("weights");
     let failed = |path: &Path| {

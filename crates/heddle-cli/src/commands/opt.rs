@@ -46,7 +46,7 @@ pub fn opt(args: OptArgs) -> Result<(), Failure> {
             (pass.run)(&mut module);
             verified(pass.name, &module)
         }),
-    })?;
+    })??;
     write_ir(&module, args.output.as_deref())
 }
 

@@ -10,7 +10,7 @@ use super::{Importer, Opsets, opsets};
 use crate::proto::FunctionProto;
 
 /// Calls in place may nest this deep.
-const MAX_CALLS: usize = 1000;
+pub(super) const MAX_CALLS: usize = 1000;
 
 impl<'m> Importer<'m> {
     /// Imports the function's body in place of the call, so that its constant arguments stay constants.

@@ -62,8 +62,10 @@ impl<'m> Importer<'m> {
                 return Err(twice(name));
             }
         }
-        self.nodes(f, scope, &graph.node, &|| {
-            format!("graph `{}`", graph.name())
+        let place = || format!("graph `{}`", graph.name());
+        // Graphs nest in functions, which nest deeper than graphs alone may.
+        stacker::maybe_grow(128 << 10, 4 << 20, || {
+            self.nodes(f, scope, &graph.node, &place)
         })?;
         let outputs = graph
             .output

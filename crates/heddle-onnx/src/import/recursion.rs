@@ -13,7 +13,7 @@ use std::sync::Arc;
 use heddle_ir::entity::Arena;
 use heddle_ir::{DType, FuncId, Function, Module, Op, Signature, Tensor, Type, Value};
 
-use super::call::{arguments, check_counts};
+use super::call::{MAX_CALLS, arguments, check_counts};
 use super::loops::widen;
 use super::node::{At, Fail, Outputs, invalid, stand_in};
 use super::order::each_node;
@@ -342,6 +342,13 @@ impl<'m> Importer<'m> {
     fn build_spec(&mut self, index: usize, round: usize) -> Result<(), Fail> {
         let epoch = self.specs.epoch;
         let spec = &self.specs.list[index];
+        // Each function of a cycle is built inside the one that calls it.
+        if self.specs.building.len() >= MAX_CALLS {
+            return invalid(format!(
+                "`{}` recurs through more than {MAX_CALLS} functions",
+                spec.name
+            ));
+        }
         let (callee, sig, params) = (spec.callee.clone(), spec.signature(), spec.params.clone());
         let mut frame = Frame::new(self.builder(sig.clone()), callee.env(&spec.name));
         frame.path.push(usize::MAX - index);

@@ -13,6 +13,9 @@ pub(super) const OPS: Table = &[("TfIdfVectorizer", vectorize)];
 /// Each skip is an expansion of its own.
 const MAX_SKIPS: usize = 256;
 
+/// Each place of each length is compared at each distance, by some instructions.
+const MAX_COMPARISONS: usize = 20_000;
+
 /// Listed n-grams of one length.
 struct Grams {
     length: usize,
@@ -48,7 +51,15 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (rows, width) = (cx.size_of(x, 0)?, cx.b.i64(width));
     let shape = cx.stack_i64s(&[rows, width])?;
     let mut counts = cx.full(DType::F32, shape, 0.0)?;
-    for grams in pool(cx)? {
+    let pool = pool(cx)?;
+    let items = pool.iter().map(|grams| grams.length);
+    let comparisons = items.sum::<usize>().saturating_mul(skips + 1);
+    if comparisons > MAX_COMPARISONS {
+        return Err(OpError::Unsupported(format!(
+            "{comparisons} comparisons of items, more than {MAX_COMPARISONS}"
+        )));
+    }
+    for grams in pool {
         // How far apart the items lie does not matter to a single one.
         let distances = if grams.length == 1 { 1 } else { skips + 1 };
         for distance in 1..=distances {

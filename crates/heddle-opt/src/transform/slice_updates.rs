@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use heddle_ir::op::{BinaryOp, ScatterReduce};
+use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::{Patch, Stats};
@@ -175,7 +176,7 @@ fn indices_of(func: &Function, value: Value, iterations: &HashSet<Value>) -> Opt
         return None;
     }
     let shape = fixed_shape(ty)?;
-    let count: usize = shape.iter().product();
+    let count = element_count(&shape)?;
     if count > MAX_INDICES {
         return None;
     }
@@ -219,7 +220,7 @@ fn indices_of(func: &Function, value: Value, iterations: &HashSet<Value>) -> Opt
 impl Indices {
     fn broadcast(&self, shape: &[usize]) -> Option<Vec<Index>> {
         let skip = shape.len().checked_sub(self.shape.len())?;
-        let count: usize = shape.iter().product();
+        let count = element_count(shape)?;
         let element = |place: usize| {
             let (mut rest, mut from, mut step) = (place, 0, 1);
             for k in (0..shape.len()).rev() {

@@ -80,6 +80,9 @@ fn trips(func: &Function, parts: &Loop, limits: &Limits) -> Option<i64> {
         return None;
     }
     let trips = *func.constant(parts.trip?)?.to_i64s()?.first()?;
+    if !(1..=limits.trips).contains(&trips) {
+        return None;
+    }
     let (mut count, mut inner) = (0, false);
     func.for_each_inst_in(parts.body, &mut |_, data| {
         count += 1;
@@ -91,7 +94,7 @@ fn trips(func: &Function, parts: &Loop, limits: &Limits) -> Option<i64> {
         let ty = func.ty(*p);
         matches!(ty, Type::Seq(_)) || ty == func.ty(*a) && ty == func.ty(*b)
     });
-    let small = count * trips.max(0) as usize <= limits.insts;
+    let small = count * trips as usize <= limits.insts;
     let nests = inner && !limits.nested;
-    ((1..=limits.trips).contains(&trips) && small && !nests && same).then_some(trips)
+    (small && !nests && same).then_some(trips)
 }

@@ -206,7 +206,7 @@ impl Lowerer<'_> {
 
 fn part_size(x: &Val, axis: usize, pool: &Pool) -> i64 {
     let size = pool.as_int(x.shape()[axis]).unwrap_or(0);
-    let vectors = (size + PARTS * PART - 1) / (PARTS * PART);
+    let vectors = size.saturating_add(PARTS * PART - 1) / (PARTS * PART);
     vectors.max(1) * PART
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use heddle_ir::tensor::element_count;
 use heddle_ir::{Dim, Function, Inst, Op, Region, Value};
 
 use super::MASK;
@@ -60,13 +61,13 @@ fn is_mask_of_axes(f: &Function, inst: Inst) -> bool {
         f.ty(v)
             .as_tensor()?
             .static_shape()
-            .map(|s| s.iter().product())
+            .and_then(|s| element_count(&s))
     };
     data.op == Op::NonZero
         && data
             .args
             .first()
-            .is_some_and(|&x| count(x).is_some_and(|n: usize| n <= MASK))
+            .is_some_and(|&x| count(x).is_some_and(|n| n <= MASK))
 }
 
 /// Ops that every unit can compute for itself on a few elements.

@@ -14,6 +14,7 @@ pub fn describe(f: &Function, value: Value) -> String {
 }
 
 fn at_depth(f: &Function, value: Value, depth: usize) -> String {
+    let value = origin(f, value, depth);
     let named = || f.values[value].name.as_deref();
     match f.values[value].def {
         ValueDef::Param(region, _) if region == f.body => {
@@ -37,17 +38,23 @@ fn at_depth(f: &Function, value: Value, depth: usize) -> String {
                     Some(name) => name.to_string(),
                     None => format!("{}(…)", op.name()),
                 },
-                // What only changes the shape says nothing about the origin.
-                Op::Reshape | Op::Squeeze { .. } | Op::Unsqueeze { .. } | Op::Broadcast => {
-                    match data.args.first() {
-                        Some(&x) => at_depth(f, x, depth),
-                        None => op_text(f, data.op.name(), &data.args, depth),
-                    }
-                }
                 op => op_text(f, op.name(), &data.args, depth),
             }
         }
     }
+}
+
+/// The value whose elements these are: what only changes the shape says nothing about the origin.
+fn origin(f: &Function, mut value: Value, depth: usize) -> Value {
+    while depth < MAX_DEPTH
+        && let ValueDef::Result(inst, _) = f.values[value].def
+        && let Op::Reshape | Op::Squeeze { .. } | Op::Unsqueeze { .. } | Op::Broadcast =
+            f.insts[inst].op
+        && let Some(&x) = f.insts[inst].args.first()
+    {
+        value = x;
+    }
+    value
 }
 
 fn op_text(f: &Function, op: &str, args: &[Value], depth: usize) -> String {
@@ -60,4 +67,23 @@ fn op_text(f: &Function, op: &str, args: &[Value], depth: usize) -> String {
         shown.push("…".into());
     }
     format!("{op}({})", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As long as it may be in a program: following it must not take stack.
+    #[test]
+    fn chains_of_reshapes_are_followed() {
+        const LENGTH: usize = 50_000;
+        let steps = (0..LENGTH).map(|i| format!("%a{} = reshape(%a{i}, [2])\n", i + 1));
+        let steps: String = steps.collect();
+        let text =
+            format!("fn @main(%a0: f32[2]) -> (%y: f32[2]) {{\n{steps}return %a{LENGTH}\n}}");
+        let module = heddle::ir::text::parse(&text).unwrap();
+        let f = module.entry();
+        let last = f.regions[f.body].yields[0];
+        assert_eq!(describe(f, last), "input a0");
+    }
 }

@@ -17,7 +17,7 @@ use crate::out;
 /// Shows what is in a model. One that cannot be imported is shown as the file has it; why it cannot
 /// is an error, unless it is just that Heddle does not support some operators.
 pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
-    let (outline, problem) = on_large_stack(|| outline(&args))?;
+    let (outline, problem) = on_large_stack(|| outline(&args))??;
     if args.json {
         let mut document = outline.document();
         document["problem"] = problem.as_ref().map(|p| p.message.clone()).into();

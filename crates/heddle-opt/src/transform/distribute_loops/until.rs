@@ -117,6 +117,8 @@ fn stack<'a>(
     let known = trip.and_then(|v| rebuild.b.known(v)?.first().cloned());
     let known = known
         .filter(|d| d.as_expr().is_some())
+        // Exporters write the highest number where there is no trip count.
+        .filter(|d| d.as_const().is_none_or(|n| n <= i64::MAX - size))
         .ok_or(Stop::Impossible)?;
     let (step, less, zero) = (
         rebuild.b.i64(size),
