@@ -95,3 +95,41 @@ fn distributed_loops() {
         }
     }
 }
+
+#[test]
+fn pipelined_layers() {
+    for name in ["constant", "named", "computed"] {
+        let text = PROGRAMS
+            .iter()
+            .find(|p| p.0 == name)
+            .expect("it is there")
+            .1;
+        let text = text.replace("13", "40");
+        for units in [2, 5] {
+            let sizes: &[i64] = if name == "named" {
+                &[0, 1, 2, 7, 100]
+            } else {
+                &[1]
+            };
+            for &size in sizes {
+                let (mut module, inputs) = drawn(name, &text, size, 4);
+                optimize(&mut module);
+                let costs = CostModel {
+                    flops: 1.0,
+                    weights: 1.0,
+                    step: 0.0,
+                    units,
+                    ..CostModel::default()
+                };
+                let stats = distribute_loops_by(&mut module, &costs);
+                assert_eq!(stats.count("layers pipelined"), 1, "{name}");
+                for threads in [1, 2, 5] {
+                    match check(name, module.clone(), &inputs, threads) {
+                        Outcome::Equal => {}
+                        Outcome::Refused(why) => panic!("{name} is not compiled: {why}"),
+                    }
+                }
+            }
+        }
+    }
+}

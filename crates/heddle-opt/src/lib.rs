@@ -38,7 +38,7 @@ pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use stats::Stats;
 pub use transform::{
-    CostModel, LevelOptions, TRANSFORMATIONS, TransformOptions, distribute_loops,
+    CostModel, LevelOptions, PIPELINE_LAYERS, TRANSFORMATIONS, TransformOptions, distribute_loops,
     distribute_loops_by, drop_zeros_by, find_transformation, hoist_invariant, level_recursion,
     tabulate_products, transform,
 };

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{draw_inputs, same_outcome};
+use common::{draw_inputs, draw_sized, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{CostModel, Stats, distribute_loops_by, optimize};
 
@@ -16,6 +16,7 @@ fn free(chunk: f64) -> CostModel {
         step: 0.0,
         chunk,
         unknown: 5.0,
+        ..CostModel::default()
     }
 }
 
@@ -326,5 +327,96 @@ fn sizes_at_the_end_of_64_bits() {
         optimize(&mut module);
         heddle_opt::transform(&mut module, &Default::default());
         verify(&module).unwrap_or_else(|e| panic!("{}", e[0]));
+    }
+}
+
+/// Costs by which layers are pipelined over so many units.
+fn pipelined(units: usize) -> CostModel {
+    CostModel {
+        flops: 1.0,
+        weights: 0.001,
+        arrays: 1.0,
+        step: 0.0,
+        near: f64::INFINITY,
+        units,
+        ..CostModel::default()
+    }
+}
+
+/// Three layers of which the last also reads what the first left; state that nothing reads in its own layer, old state that another
+/// layer reads, and a stacked result of each layer.
+fn layers_of(trip: &str, rows: &str, params: &str) -> String {
+    format!(
+        "fn @main(%x: f32[{rows},1,3], %w: f32[3,2], %u: f32[2,2], %h: f32[1,2]{params}) -> (%a: f32[1,2], %b: f32[1,2], %c: f32[1,2], %d: f32[1,2], %all: f32[?,1,2], %ms: f32[?,1,2], %ts: i64[?], %old: f32[?,1,2]) {{
+           %k = gather(shape(%x), 0, axis=0)
+           %a, %b, %c, %d, %all, %ms, %ts, %old = loop %t trip {trip} carry (%p: f32[1,2] = %h, %q: f32[1,2] = %h, %r: f32[1,2] = %h, %s: f32[1,2] = %h) {{
+             %e = gather(%x, %t, axis=0)
+             %m = tanh(add(dot(%e, %w), dot(%p, %u)))
+             %n = tanh(add(dot(%m, %u), dot(%q, %u)))
+             %o = tanh(add(add(dot(%n, %u), dot(%r, %u)), add(%m, %p)))
+             continue carry %m, %n, %o, %n stack %o, %m, %t, %q
+           }}
+           return %a, %b, %c, %d, %all, %ms, %ts, %old
+         }}"
+    )
+}
+
+#[test]
+fn layers_work_on_different_chunks() {
+    for trips in [0, 1, 2, 7, 16, 33, 100] {
+        let constant = layers_of(&trips.to_string(), "100", "").replace("[?", &format!("[{trips}"));
+        let named = layers_of("%k", "n", "").replace("[?", "[n");
+        for (text, enough) in [(constant, trips >= 33), (named, true)] {
+            let before = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            for units in [2, 3, 5] {
+                let mut module = before.clone();
+                let stats = distribute_loops_by(&mut module, &pipelined(units));
+                assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
+                let count = stats.count("layers pipelined");
+                // Two units would have one layer and two, which hardly pays.
+                if units > 2 {
+                    assert_eq!(count > 0, enough, "{trips} iterations, {units} units");
+                }
+                for cleared in [false, true] {
+                    if cleared {
+                        optimize(&mut module);
+                    }
+                    let show = || text::print(&module);
+                    verify(&module).unwrap_or_else(|e| panic!("{}\n{}", e[0], show()));
+                    for seed in 0..3 {
+                        let inputs = draw_sized(&before, trips, seed);
+                        let same = same_outcome(&before, &module, &inputs);
+                        same.unwrap_or_else(|e| panic!("{trips}, {units}: {e}\n{}", show()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_layers_and_single_ones_are_not_pipelined() {
+    let text = layers_of("%k", "n", "").replace("[?", "[n");
+    let one =
+        "fn @main(%x: f32[100,1,3], %w: f32[3,2], %u: f32[2,2], %h: f32[1,2]) -> (%y: f32[1,2]) {
+         %y = loop %t trip 100 carry (%s: f32[1,2] = %h) {
+           %e = gather(%x, %t, axis=0)
+           continue carry tanh(add(dot(%e, %w), dot(%s, %u)))
+         }
+         return %y
+       }";
+    let far = CostModel {
+        near: 8.0,
+        ..pipelined(2)
+    };
+    for (text, costs) in [
+        (text.as_str(), far),
+        (text.as_str(), pipelined(1)),
+        (one, pipelined(2)),
+    ] {
+        let mut module = text::parse(text).expect("a program");
+        let stats = distribute_loops_by(&mut module, &costs);
+        assert_eq!(stats.count("layers pipelined"), 0);
+        assert_eq!(stats.count("loop distributed"), 1);
     }
 }

@@ -29,7 +29,7 @@ pub use program::UProgram;
 pub use schedule::{
     Choice, Choices, Device, Latency, align_splits, are_alike, benchmark, candidates, choices,
     choose_kernels, choose_levels, fork_calls, order_waves, place_syncs, plan_memory, schedule,
-    schedule_without, sync_everywhere,
+    schedule_without, sync_everywhere, total,
 };
 pub use trace::{TraceError, record_decisions, replay};
 pub use verify::{ScheduleError, verify_schedule};

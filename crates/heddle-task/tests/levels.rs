@@ -93,3 +93,39 @@ fn chains_that_do_not_depend_on_each_other_share_their_synchronisations() {
         shape(&ordered.body)
     );
 }
+
+/// Two loops without anything in common, such as both directions of a recurrent layer.
+fn both_directions(n: usize) -> String {
+    format!(
+        "fn @main(%h: f32[1,{n}], %g: f32[1,{n}], %w: f32[{n},{n}], %u: f32[{n},{n}], %k: i64[]) -> (%y: f32[1,{n}], %z: f32[1,{n}]) {{
+           %y = loop trip %k carry (%c: f32[1,{n}] = %h) {{
+             continue carry tanh(dot(%c, %w))
+           }}
+           %z = loop trip %k carry (%c: f32[1,{n}] = %g) {{
+             continue carry tanh(dot(%c, %u))
+           }}
+           return %y, %z
+         }}"
+    )
+}
+
+#[test]
+fn independent_loops_have_a_unit_each() {
+    let program = scheduled(&both_directions(64), 2);
+    let (single, _) = units(&program);
+    assert!(single.contains(&0) && single.contains(&1), "{single:?}");
+    let text = shape(&program.body);
+    assert!(!text.contains(['s', 'w']), "{text}");
+    // The units' clocks are apart: both loops take as long as one.
+    let device = Device::cpu(2);
+    let both = heddle_task::total(&program, &device);
+    let one = heddle_task::total(&scheduled(&recurrent(64), 1), &Device::cpu(1));
+    assert!(both < 1.2 * one, "{both} {one}");
+}
+
+#[test]
+fn a_loop_is_not_cut_where_one_reads_what_the_other_leaves() {
+    let text = both_directions(64).replace("= %g)", "= %y)");
+    let (single, _) = units(&scheduled(&text, 2));
+    assert!(!single.contains(&1), "{single:?}");
+}

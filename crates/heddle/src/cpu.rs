@@ -30,6 +30,17 @@ pub(crate) fn schedule(
     Ok(program)
 }
 
+/// How long the scheduled program of a module takes by the cost model, in nanoseconds; without end if it has no compiled form.
+pub(crate) fn estimated(module: &Module, threads: usize, without: &[String]) -> f64 {
+    let mut module = module.clone();
+    Results::open(&mut module);
+    let device = Device::cpu(threads);
+    let scheduled = schedule(&module, &device, without, Tune::Off);
+    scheduled.map_or(f64::INFINITY, |program| {
+        heddle_task::total(&program, &device)
+    })
+}
+
 fn lower(module: &Module, without: &[String]) -> Result<UProgram, LowerError> {
     let mut program = heddle_task::lower_unfused(module)?;
     if without.iter().all(|name| name != "fuse") {

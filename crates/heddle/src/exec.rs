@@ -204,8 +204,13 @@ fn scheduled(
         Target::Cpu => heddle_task::Device::cpu(threads),
         Target::Cuda => heddle_task::Device::gpu(),
     };
+    // What working on several layers at the same time brings was measured on processors only.
+    let units = match target {
+        Target::Cpu => threads,
+        Target::Cuda => 1,
+    };
     let (module, mut passes) = optimized(model.module.clone(), options)?;
-    let (mut transformed, _) = transformed(&module, options, &mut passes)?;
+    let (mut transformed, _) = transformed(&module, options, units, &mut passes)?;
     Results::open(&mut transformed);
     let tune = match target {
         Target::Cpu => options.tune,
@@ -236,7 +241,8 @@ pub(crate) fn compile_module(
     let (module, mut passes) = optimized(module, options)?;
     let (mut compiled, mut interpreted) = (None, None);
     if options.device == Device::Cpu {
-        let (transformed, changed) = transformed(&module, options, &mut passes)?;
+        let threads = options.threads.unwrap_or_else(cpu::default_threads);
+        let (transformed, changed) = transformed(&module, options, threads, &mut passes)?;
         let build = |module: &Module| {
             let (threads, without) = (options.threads, &options.transform.without);
             let (tune, verify) = (options.tune, options.verify);
@@ -285,23 +291,42 @@ fn optimized(mut module: Module, options: &CompileOptions) -> Result<(Module, Pa
     Ok((module, passes))
 }
 
-/// The program as devices that compile take it, and whether it is another one.
+/// The program as devices that compile take it, and whether it is another one. Layers are pipelined over units where the scheduled
+/// program then takes less time by the cost model.
 fn transformed(
     module: &Module,
     options: &CompileOptions,
+    units: usize,
     passes: &mut PassTimes,
 ) -> Result<(Module, bool), Error> {
-    let mut module = module.clone();
-    let mut changed = false;
-    if options.optimize {
-        let done = on_large_stack(|| {
-            let report = heddle_opt::transform(&mut module, &options.transform);
-            passes.extend(report.times());
-            changed = report.total().total() > 0;
-            heddle_ir::verify(&module)
-        })?;
-        done.map_err(|errors| Error::invalid("a transformation", &errors))?;
+    if !options.optimize {
+        return Ok((module.clone(), false));
     }
+    let transformed = |units| {
+        let options = heddle_opt::TransformOptions {
+            units,
+            ..options.transform.clone()
+        };
+        let mut module = module.clone();
+        let report = heddle_opt::transform(&mut module, &options);
+        heddle_ir::verify(&module).map(|()| (module, report))
+    };
+    let (module, report) = on_large_stack(|| {
+        let (pipelined, report) = transformed(units)?;
+        if report.total().count("layers pipelined") == 0 {
+            return Ok((pipelined, report));
+        }
+        let plain = transformed(1)?;
+        let without = &options.transform.without;
+        let [new, old] = [&pipelined, &plain.0].map(|m| cpu::estimated(m, units, without));
+        Ok(match new < old {
+            true => (pipelined, report),
+            false => plain,
+        })
+    })?
+    .map_err(|errors: Vec<_>| Error::invalid("a transformation", &errors))?;
+    passes.extend(report.times());
+    let changed = report.total().total() > 0;
     Ok((module, changed))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use heddle_opt::TRANSFORMATIONS;
+use heddle_opt::{PIPELINE_LAYERS, TRANSFORMATIONS};
 
 /// A step that makes programs faster and leaves what they compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,9 @@ pub static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
         name: p.name,
         about: p.about,
     });
-    SCHEDULING.iter().copied().chain(transformations).collect()
+    let (name, about) = PIPELINE_LAYERS;
+    let steps = SCHEDULING.iter().copied().chain(transformations);
+    steps.chain([Step { name, about }]).collect()
 });
 
 const SCHEDULING: &[Step] = &[

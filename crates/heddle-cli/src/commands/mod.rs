@@ -85,6 +85,7 @@ fn load(path: &Path, exec: &Exec) -> Result<(Model, CompileOptions), heddle::Err
         verify: exec.verify,
         transform: TransformOptions {
             without: exec.without.clone(),
+            ..TransformOptions::default()
         },
     };
     Ok((model, options))

@@ -17,6 +17,10 @@ pub struct CostModel {
     pub chunk: f64,
     /// What a size that only the run knows is taken to be.
     pub unknown: f64,
+    /// How many units may work on different layers of a stack at the same time; 1: none.
+    pub units: usize,
+    /// Bytes of a layer's weights that stay near one unit from step to step.
+    pub near: f64,
 }
 
 impl Default for CostModel {
@@ -29,6 +33,8 @@ impl Default for CostModel {
             step: 100.0,
             chunk: (4 << 20) as f64,
             unknown: 32.0,
+            units: 1,
+            near: (256 << 10) as f64,
         }
     }
 }

@@ -97,21 +97,50 @@ pub fn find_transformation(name: &str) -> Option<&'static Pass> {
 }
 
 /// What is transformed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransformOptions {
     /// Names of transformations that are left out.
     pub without: Vec<String>,
+    /// How many units may work on different layers of a stacked recurrence at the same time ([`PIPELINE_LAYERS`]); 1: none.
+    pub units: usize,
 }
+
+impl Default for TransformOptions {
+    fn default() -> Self {
+        Self {
+            without: vec![],
+            units: 1,
+        }
+    }
+}
+
+/// The name of a part of `distribute_loops` that can be left out by itself, and what it does.
+pub const PIPELINE_LAYERS: (&str, &str) = (
+    "pipeline_layers",
+    "let workers work on different layers of a stack, each a chunk of steps behind the one before",
+);
 
 /// Runs the transformations, and after each that changed something the [pipeline](crate::optimize), which clears up.
 pub fn transform(module: &mut Module, options: &TransformOptions) -> Report {
     let mut report = Report::default();
+    let without = |pass: &str| options.without.iter().any(|name| name == pass);
+    let costs = CostModel {
+        units: if without(PIPELINE_LAYERS.0) {
+            1
+        } else {
+            options.units
+        },
+        ..CostModel::default()
+    };
     for pass in TRANSFORMATIONS {
-        if options.without.iter().any(|name| name == pass.name) {
+        if without(pass.name) {
             continue;
         }
         let start = Instant::now();
-        let stats = (pass.run)(module);
+        let stats = match pass.name {
+            "distribute_loops" => distribute_loops_by(module, &costs),
+            _ => (pass.run)(module),
+        };
         let edits = stats.total();
         report.runs.push((pass.name, stats, start.elapsed()));
         if edits > 0 {

@@ -49,6 +49,18 @@ pub fn draw_inputs(module: &Module, seed: u64) -> Vec<Datum> {
         .collect()
 }
 
+/// The same with named sizes that are all this.
+pub fn draw_sized(module: &Module, size: i64, seed: u64) -> Vec<Datum> {
+    let mut random = Random(seed);
+    let sig = &module.entry().sig;
+    let names = sig.bounds.iter().map(|(name, _)| (name.to_string(), size));
+    let mut sizes = names.collect();
+    let params = sig.params.iter();
+    params
+        .map(|(_, ty)| draw(ty, &mut sizes, &mut random))
+        .collect()
+}
+
 fn draw(ty: &Type, sizes: &mut HashMap<String, i64>, random: &mut Random) -> Datum {
     match ty {
         Type::Seq(elem) => {

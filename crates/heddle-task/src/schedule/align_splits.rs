@@ -252,7 +252,12 @@ pub(super) fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
 }
 
 /// Calls `see` with each statement and how often it runs.
-fn visit(program: &UProgram, stmts: &[Stmt], often: f64, see: &mut dyn FnMut(&Stmt, f64)) {
+pub(super) fn visit(
+    program: &UProgram,
+    stmts: &[Stmt],
+    often: f64,
+    see: &mut dyn FnMut(&Stmt, f64),
+) {
     for stmt in stmts {
         see(stmt, often);
         match stmt {

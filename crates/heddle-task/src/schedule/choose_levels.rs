@@ -4,6 +4,9 @@
 //! the level of its body or above, as the paper demands, by construction. A part on the level of the unit
 //! needs no synchronisation inside; on the level of all units each of its operators takes less time.
 //!
+//! Parts of a block that have loops and do not depend on each other, such as recurrent layers that work on different chunks of
+//! steps, are tried on a unit each first, and stay there if that is faster.
+//!
 //! Bottom up, each statement is tried alone on the level of the unit, then together with the statements before it that are there
 //! already, and what is faster is kept. Then, in straight-line code, single-unit operators that do not wait for each
 //! other are spread over units, one after the other to where it ends first (Rammer §3.3, the wavefront).
@@ -11,6 +14,7 @@
 use std::collections::BTreeSet;
 
 use crate::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
+use crate::schedule::independent_parts::independent_parts;
 use crate::schedule::latency::Latency;
 use crate::schedule::trials::Trials;
 
@@ -25,7 +29,9 @@ pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
         latency,
         trials,
         left: MAX_TRIALS,
+        parted: BTreeSet::new(),
     };
+    bodies.iter().for_each(|body| search.part_block(body));
     bodies.iter().for_each(|body| search.schedule_block(body));
     bodies.iter().for_each(|body| search.spread_block(body));
 }
@@ -36,6 +42,10 @@ const MAX_TRIALS: usize = 256;
 /// So many synchronisations may a part save per operator: before it, after it, and across a back edge.
 const SAVED_SYNCS: f64 = 3.0;
 
+/// Units that independent parts are given to have at least this share of what the one with the most has to do: otherwise
+/// the longest part is better shared.
+const EVEN: f64 = 0.5;
+
 /// Single-unit operators are spread over so many units at most.
 const MAX_SPREAD: usize = 8;
 
@@ -45,6 +55,8 @@ struct Search<'a> {
     trials: Trials<'a>,
     /// How many more may be tried.
     left: usize,
+    /// What runs on the unit of an independent part.
+    parted: BTreeSet<OperatorId>,
 }
 
 impl Search<'_> {
@@ -57,6 +69,10 @@ impl Search<'_> {
         for stmt in stmts {
             let own = operators_of(std::slice::from_ref(stmt));
             if own.is_empty() {
+                continue;
+            }
+            if own.iter().any(|id| self.parted.contains(id)) {
+                previous.clear();
                 continue;
             }
             let alone = self.schedule_on_unit(&own);
@@ -115,6 +131,52 @@ impl Search<'_> {
         self.trials.set(self.program, &shares)
     }
 
+    /// Gives each independent part of a block a unit, if there are several with loops.
+    fn part_block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Loop { body, .. } => self.part_block(body),
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    self.part_block(then);
+                    self.part_block(otherwise);
+                }
+                _ => {}
+            }
+        }
+        let parts = independent_parts(self.program, self.latency, self.trials.memo(), stmts);
+        if parts.len() < 2 || self.left == 0 {
+            return;
+        }
+        let units = self.latency.device().units.min(parts.len());
+        let mut loads = vec![0.0; units];
+        let mut shares = vec![];
+        for part in parts {
+            let least = (0..units).min_by(|&a, &b| f64::total_cmp(&loads[a], &loads[b]));
+            let unit = least.unwrap_or(0);
+            loads[unit] += part.time;
+            let given = part.ops.into_iter().map(|id| (id, Share::One(unit as u32)));
+            shares.extend(given);
+        }
+        let (least, most) = loads.iter().fold((f64::INFINITY, 0.0f64), |(a, b), &load| {
+            (a.min(load), b.max(load))
+        });
+        if least < EVEN * most {
+            return;
+        }
+        self.left -= 1;
+        if self.trials.set(self.program, &shares) {
+            self.parted.extend(shares.iter().map(|s| s.0));
+        }
+    }
+
+    /// Whether one unit runs it that may be another one.
+    fn may_move(&self, id: OperatorId) -> bool {
+        let single = matches!(self.program.operators[id].share, Share::One(_));
+        single && !self.parted.contains(&id)
+    }
+
     /// Spreads single-unit operators of straight-line code.
     fn spread_block(&mut self, stmts: &[Stmt]) {
         let units = self.latency.device().units.min(MAX_SPREAD);
@@ -127,7 +189,7 @@ impl Search<'_> {
                     self.spread_block(then);
                     self.spread_block(otherwise);
                 }
-                Stmt::Run(id) if matches!(self.program.operators[*id].share, Share::One(_)) => {
+                Stmt::Run(id) if self.may_move(*id) => {
                     // What takes less time than to wait for it is best where it is.
                     let share = self.program.operators[*id].share;
                     let time = self.time(*id, share);

@@ -1,9 +1,12 @@
 //! How long programs take.
 
-use crate::expr::ExprId;
-use crate::program::{OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units};
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units, for_each_stmt};
 use crate::schedule::candidates::loads;
-use crate::schedule::device::{Device, estimate};
+use crate::schedule::device::Device;
 use crate::schedule::memo::Memo;
 use crate::schedule::place_syncs::Placed;
 
@@ -73,10 +76,37 @@ pub(super) fn procedure_times(
         .collect()
 }
 
-/// How often a loop runs, as far as one can say.
+/// How often a loop runs, as far as one can say: a chunk of at most so many steps is taken to be full.
 pub(super) fn trips(program: &UProgram, trip: Option<ExprId>) -> f64 {
-    let known = trip.filter(|&t| program.pool.as_int(t).is_some());
-    known.map_or(UNKNOWN_TRIP, |t| estimate(program, t))
+    let Some(trip) = trip else {
+        return UNKNOWN_TRIP;
+    };
+    let exact = |e: ExprId| program.pool.as_int(e).map(|n| n as f64);
+    let most = |e: ExprId| match program.pool[e] {
+        Expr::Binary(BinaryOp::Min, DType::I64, a, b) => exact(a).or_else(|| exact(b)),
+        _ => exact(e),
+    };
+    let known = most(trip).or_else(|| most(computed(program, trip)?));
+    known.unwrap_or(UNKNOWN_TRIP)
+}
+
+/// What a variable is computed as, if that is in one place only.
+fn computed(program: &UProgram, variable: ExprId) -> Option<ExprId> {
+    let Expr::Local(local) = program.pool[variable] else {
+        return None;
+    };
+    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+    let mut found = vec![];
+    for body in procedures.chain([&program.body]) {
+        for_each_stmt(body, &mut |stmt| match stmt {
+            Stmt::Let(l, expr) if *l == local => found.push(*expr),
+            _ => {}
+        });
+    }
+    match found[..] {
+        [expr] => Some(expr),
+        _ => None,
+    }
 }
 
 /// Lets the units' clocks run over statements.
@@ -118,15 +148,16 @@ impl<'p> Walk<'p> {
                 }
                 Stmt::Sync(sync) => self.sync(*sync, clocks),
                 Stmt::Loop { trip, body, .. } => {
-                    let count = trips(self.program, *trip);
+                    let count = self.memo.trips(self.program, *trip);
                     if count < 1.0 {
                         continue;
                     }
                     self.block(body, clocks);
-                    let first = latest(clocks);
+                    let first = clocks.clone();
                     self.block(body, clocks);
-                    let each = latest(clocks) - first;
-                    clocks.iter_mut().for_each(|c| *c += (count - 2.0) * each);
+                    // Units that do not wait for each other go around it at their own pace.
+                    let each = clocks.iter_mut().zip(first);
+                    each.for_each(|(c, first)| *c += (count - 2.0) * (*c - first));
                 }
                 Stmt::If {
                     then, otherwise, ..

@@ -10,7 +10,7 @@ use heddle_ir::Entity;
 use crate::expr::ExprId;
 use crate::program::{Buffer, OperatorId, Share, UProgram};
 use crate::schedule::deal::Deal;
-use crate::schedule::latency::Latency;
+use crate::schedule::latency::{Latency, trips};
 
 /// An access that is about to happen.
 #[derive(Clone)]
@@ -27,6 +27,7 @@ pub(super) struct Memo {
     accesses: RefCell<ByShare<Rc<[Coming]>>>,
     reads: RefCell<HashMap<ExprId, Rc<[Coming]>>>,
     times: RefCell<ByShare<f64>>,
+    trips: RefCell<HashMap<ExprId, f64>>,
 }
 
 /// Answers by number and share. An operator is tried with a few shares, which are faster to look through than to hash.
@@ -91,6 +92,15 @@ impl Memo {
                 .collect()
         });
         reads.clone()
+    }
+
+    /// How often a loop runs, as far as one can say.
+    pub(super) fn trips(&self, program: &UProgram, trip: Option<ExprId>) -> f64 {
+        let Some(key) = trip else {
+            return trips(program, trip);
+        };
+        let mut known = self.trips.borrow_mut();
+        *known.entry(key).or_insert_with(|| trips(program, trip))
     }
 
     /// The time of an operator that is shared like this, in nanoseconds.

@@ -13,6 +13,7 @@ mod deal;
 mod device;
 mod effects;
 mod fork_calls;
+mod independent_parts;
 mod latency;
 mod linear;
 mod memo;

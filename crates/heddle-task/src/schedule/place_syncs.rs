@@ -234,6 +234,9 @@ impl Walk<'_> {
     fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.state.clone();
         let placed = self.fixpoint(body);
+        if let Some(met) = self.meeting(&before, body, &placed) {
+            return met;
+        }
         if count_syncs(&placed) == 0 || before == State::default() {
             return placed;
         }
@@ -257,6 +260,31 @@ impl Walk<'_> {
         self.state = before;
         self.sync(out, Sync::ALL);
         self.fixpoint(body)
+    }
+
+    /// The body of a loop of loops in which all units meet once at its head, if that needs fewer synchronisations: one further down
+    /// would have a unit wait until another one is through with what comes before it, though it needs only what the
+    /// iteration before left.
+    fn meeting(&mut self, before: &State, body: &[Stmt], placed: &[Stmt]) -> Option<Vec<Stmt>> {
+        let loops = body.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
+        let syncs = count_syncs(placed);
+        let of_two = |stmt: &Stmt| match stmt {
+            Stmt::Sync(Sync::Wait { from, to }) => *from != Units::All && *to != Units::All,
+            _ => false,
+        };
+        if syncs < 2 || loops.count() < 2 || !placed.iter().any(of_two) {
+            return None;
+        }
+        let after = std::mem::replace(&mut self.state, before.clone());
+        let met: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
+            .chain(body.iter().cloned())
+            .collect();
+        let placed = self.fixpoint(&met);
+        if count_syncs(&placed) < syncs {
+            return Some(placed);
+        }
+        self.state = after;
+        None
     }
 
     /// Walks a loop's body until what is known at its head covers its back edge.

@@ -72,6 +72,11 @@ impl<'a> Trials<'a> {
         self.memo.time(program, self.latency, id, share)
     }
 
+    /// What the program's operators touch and take.
+    pub(super) fn memo(&self) -> &Memo {
+        &self.memo
+    }
+
     /// Gives operators these shares if the program is faster then; says whether it is.
     pub(super) fn set(&mut self, program: &mut UProgram, shares: &[(OperatorId, Share)]) -> bool {
         let before = exchange(program, shares);

@@ -171,7 +171,7 @@ pub fn rows_are(rebuild: &mut Rebuild, x: Value, rows: &Dim) {
 }
 
 /// Chunks of rows as rows, of which there are `count`.
-fn flatten(rebuild: &mut Rebuild, stack: Value, count: Value) -> Result<Value> {
+pub fn flatten(rebuild: &mut Rebuild, stack: Value, count: Value) -> Result<Value> {
     let b = &mut rebuild.b;
     let rank = b.rank(stack).unwrap_or(2);
     let (rows, rest) = (b.vector_of(count)?, b.sizes(stack, 2..rank)?);

@@ -1,6 +1,8 @@
 //! Loop distribution with hoisting.
 
 mod chunks;
+mod groups;
+mod pipeline;
 mod plan;
 mod span;
 mod until;
@@ -10,6 +12,7 @@ use std::collections::HashSet;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{Dim, FuncId, Function, Inst, Module, TypeError, Value};
 
+use self::groups::groups;
 use self::plan::{Body, Plan, plan};
 use self::span::{Place, Span};
 use super::cost::CostModel;
@@ -30,6 +33,10 @@ use crate::shorthand::Shorthand;
 ///
 /// Of a loop that a condition ends, the stage that the condition follows from runs first, for a chunk of iterations at most, and the others
 /// follow for as many as there were: a decoder's output layer, for one, if words are not fed back.
+///
+/// Where [`CostModel::units`] may work on different layers, loops over layers that are small go by short chunks, and the layers fall
+/// into groups: a group works on a chunk while the next one works on the chunk before (`pipeline.rs`). What is in different
+/// groups does not depend on each other within an iteration over chunks.
 ///
 /// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
 /// most. Sums of contractions keep their order.
@@ -102,9 +109,10 @@ impl Distribution<'_> {
         let body = Body::of(func, inst, parts);
         let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
         let mut refused = HashSet::new();
+        let mut pipelines = self.costs.units > 1;
         while let Some(plan) = plan(&body, &refused, begins, about, self.costs) {
             let counted = self.stats.clone();
-            match self.build(rebuild, &body, &plan) {
+            match self.build(rebuild, &body, &plan, pipelines.then_some(about)) {
                 Ok(()) => {
                     self.stats.record("loop distributed");
                     for _ in 0..plan.contractions {
@@ -118,6 +126,7 @@ impl Distribution<'_> {
                     self.stats = counted;
                     match stop {
                         Stop::Refused(inst) if refused.insert(inst) => {}
+                        _ if pipelines => pipelines = false,
                         _ => break,
                     }
                 }
@@ -126,11 +135,13 @@ impl Distribution<'_> {
         Ok(false)
     }
 
+    /// Builds the loops of a plan, pipelined if there are about so many iterations and that may pay.
     fn build<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
         body: &Body<'a>,
         plan: &Plan,
+        pipelined: Option<f64>,
     ) -> std::result::Result<(), Stop> {
         let parts = &body.parts;
         let first = rebuild.all(&parts.inits);
@@ -148,6 +159,13 @@ impl Distribution<'_> {
             count: count.0,
             dim: count.1.clone(),
         };
+        if let Some(trips) = pipelined
+            && let Some(groups) = groups(body, plan, trips, self.costs)
+        {
+            let results = self.pipeline(rebuild, &whole, &groups, &first)?;
+            finish(rebuild, body, results);
+            return Ok(());
+        }
         let results = match (count.1.as_const(), self.chunk(plan, &count.1)) {
             (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;

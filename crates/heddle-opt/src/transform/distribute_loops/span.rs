@@ -1,6 +1,7 @@
 //! Builds the stages of a distributed loop for a number of consecutive iterations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use heddle_ir::op::BinaryOp;
@@ -80,6 +81,14 @@ pub struct End {
     pub steps: Value,
     /// `bool[]`: whether more follow.
     pub more: Value,
+}
+
+/// What the stages so far leave to the next.
+pub struct State<'b> {
+    /// Values for all iterations.
+    pub batch: Batch<'b>,
+    /// What the loop carries after the iterations, of stages that are still to come before them.
+    pub carried: Vec<Value>,
 }
 
 impl<'a> Span<'_, 'a> {
@@ -177,10 +186,35 @@ impl<'a> Span<'_, 'a> {
         first: &[Value],
     ) -> Result<Built> {
         let types = |ty: &Type| ty.clone();
+        let mut state = State {
+            batch: Batch::new(self.body.func, self.count, self.dim.clone(), &types),
+            carried: first.to_vec(),
+        };
+        let all = 0..self.plan.stages;
+        let end = self.stages(distribution, rebuild, place, views, all, &mut state)?;
+        let mut stacked = vec![];
+        for &value in &self.body.parts.stacked {
+            stacked.push(self.stacked(rebuild, &state, value)?);
+        }
+        Ok(Built {
+            carried: state.carried,
+            stacked,
+            end,
+        })
+    }
+
+    /// Builds some of the stages, from what those before them have left.
+    pub fn stages(
+        &self,
+        distribution: &mut Distribution,
+        rebuild: &mut Rebuild<'a>,
+        place: &Place,
+        views: &HashMap<Inst, Value>,
+        stages: Range<usize>,
+        State { batch, carried }: &mut State<'_>,
+    ) -> Result<Option<End>> {
         rebuild.b.set_loc(self.loc());
         let base = self.base(rebuild, place)?;
-        let mut batch = Batch::new(self.body.func, self.count, self.dim.clone(), &types);
-        let mut carried = first.to_vec();
         let needed = self.needed_by_batches();
         let mut end = None;
         let (decides, limit) = match place {
@@ -189,8 +223,8 @@ impl<'a> Span<'_, 'a> {
             _ => (false, None),
         };
         // Before it has been decided how many iterations there are, there is nothing to evaluate for all of them.
-        let known = decides as usize;
-        for stage in 0..self.plan.stages.max(known + 1) {
+        let known = stages.start.max(decides as usize);
+        for stage in stages.start..stages.end.max(known + 1) {
             if stage == known {
                 let last = match (place, end) {
                     (Place::Padded { last, .. }, _) => Some(*last),
@@ -210,7 +244,7 @@ impl<'a> Span<'_, 'a> {
                 let mode = self.plan.modes[i];
                 let now = mode == Mode::Batch(stage);
                 if now || mode == Mode::Free && stage == known && needed.contains(&i) {
-                    self.batch(&mut batch, rebuild, place, views, inst)?;
+                    self.batch(batch, rebuild, place, views, inst)?;
                 }
             }
             let step = Step {
@@ -223,21 +257,24 @@ impl<'a> Span<'_, 'a> {
                 },
                 decides: decides && stage == 0,
             };
-            let ended = step.build(distribution, &mut batch, rebuild, &mut carried)?;
+            let ended = step.build(distribution, batch, rebuild, carried)?;
             end = end.or(ended);
         }
         rebuild.b.set_loc(self.loc());
-        let mut stacked = vec![];
-        for &value in &self.body.parts.stacked {
-            let lane = batch.lanes.get(&value).copied();
-            let lane = lane.or_else(|| rebuild.values.get(&value).map(|v| Lane::Same(*v)));
-            stacked.push(batch.spread(&mut rebuild.b, lane.ok_or(Stop::Impossible)?)?);
-        }
-        Ok(Built {
-            carried,
-            stacked,
-            end,
-        })
+        Ok(end)
+    }
+
+    /// The rows of a stacked result.
+    pub fn stacked(
+        &self,
+        rebuild: &mut Rebuild<'a>,
+        state: &State<'_>,
+        value: Value,
+    ) -> Result<Value> {
+        let lane = state.batch.lanes.get(&value).copied();
+        let lane = lane.or_else(|| rebuild.values.get(&value).map(|v| Lane::Same(*v)));
+        let lane = lane.ok_or(Stop::Impossible)?;
+        Ok(state.batch.spread(&mut rebuild.b, lane)?)
     }
 
     /// The numbers of the iterations; `last` is repeated behind it.
@@ -304,6 +341,23 @@ impl<'a> Span<'_, 'a> {
         }
         let done = batch.inst(&mut rebuild.b, inst);
         done.map_err(|_| Stop::Refused(inst))
+    }
+
+    /// An array of rows for a value, filled with zeros.
+    pub fn empty(&self, rebuild: &mut Rebuild<'a>, value: Value) -> Result<Value> {
+        let Type::Tensor(t) = self.body.func.ty(value) else {
+            return Err(Stop::Impossible);
+        };
+        let zero_is_known = t.dtype.is_float() || t.dtype.is_int() || t.dtype == DType::Bool;
+        let dims = t.shape.as_ref().filter(|_| zero_is_known);
+        let mut parts = vec![rebuild.b.vector_of(self.count)?];
+        for dim in dims.ok_or(Stop::Impossible)? {
+            let size = rebuild.size(dim)?.ok_or(Stop::Impossible)?;
+            parts.push(rebuild.b.vector_of(size)?);
+        }
+        let shape = rebuild.b.join(&parts)?;
+        let zero = rebuild.b.scalar(t.dtype, 0.0);
+        Ok(rebuild.b.op1(Op::Broadcast, &[zero, shape])?)
     }
 
     /// Free instructions, by their index, that batches and stacked results need.
@@ -380,7 +434,7 @@ impl<'a> Step<'_, '_, 'a> {
         let mut inits: Vec<Value> = own.iter().map(|j| carried[*j]).collect();
         if self.padded.is_some() {
             for &value in &left {
-                let empty = self.empty(rebuild, value)?;
+                let empty = self.span.empty(rebuild, value)?;
                 types.push(rebuild.b.ty(empty).clone());
                 inits.push(empty);
             }
@@ -455,23 +509,6 @@ impl<'a> Step<'_, '_, 'a> {
             [steps, more] if self.decides => Some(End { steps, more }),
             _ => None,
         })
-    }
-
-    /// An array of rows for a value, filled with zeros.
-    fn empty(&self, rebuild: &mut Rebuild<'a>, value: Value) -> Result<Value> {
-        let Type::Tensor(t) = self.span.body.func.ty(value) else {
-            return Err(Stop::Impossible);
-        };
-        let zero_is_known = t.dtype.is_float() || t.dtype.is_int() || t.dtype == DType::Bool;
-        let dims = t.shape.as_ref().filter(|_| zero_is_known);
-        let mut parts = vec![rebuild.b.vector_of(self.span.count)?];
-        for dim in dims.ok_or(Stop::Impossible)? {
-            let size = rebuild.size(dim)?.ok_or(Stop::Impossible)?;
-            parts.push(rebuild.b.vector_of(size)?);
-        }
-        let shape = rebuild.b.join(&parts)?;
-        let zero = rebuild.b.scalar(t.dtype, 0.0);
-        Ok(rebuild.b.op1(Op::Broadcast, &[zero, shape])?)
     }
 
     /// Values of this stage that others or the loop's stacked results read.
