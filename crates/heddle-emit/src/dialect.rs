@@ -43,6 +43,8 @@ macro_rules! prelude {
         concat!(
             include_str!($own),
             "\n",
+            include_str!("prelude/teams.h"),
+            "\n",
             include_str!("prelude/integer.h"),
             "\n",
             include_str!("prelude/float.h"),

@@ -278,32 +278,6 @@ HEDDLE_OUTLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_
   return heddle_await(env, &lane->signalled, &lane->sleepers, epoch);
 }
 
-/* Which part of a team goes to call number `part` of `parts` that run at the same time. The team is `*workers`
- * workers from number `*first` on, and this is number `*worker` of them. Team and calls are halved until there is one
- * worker or one call; several calls that are left to one worker it makes one after the other. Returns
- * whether this worker goes there; then the three say what its team is there. */
-HEDDLE_INLINE int32_t heddle_part(int32_t *first, int32_t *worker, int32_t *workers, int32_t part,
-                                  int32_t parts) {
-  while (*workers > 1 && parts > 1) {
-    int32_t half = *workers / 2, calls = parts / 2;
-    if ((part < calls) != (*worker < half)) return 0;
-    if (part < calls) {
-      *workers = half, parts = calls;
-    } else {
-      *first += half, *worker -= half, *workers -= half;
-      part -= calls, parts -= calls;
-    }
-  }
-  return 1;
-}
-
-/* Whether this worker of a team goes to that call. */
-HEDDLE_INLINE int32_t heddle_takes_part(int32_t worker, int32_t workers, int32_t part,
-                                        int32_t parts) {
-  int32_t first = 0;
-  return heddle_part(&first, &worker, &workers, part, parts);
-}
-
 /* Waits until all of a team have come here. What any of them wrote before is seen by all after.
  *
  * The barrier is that of the worker in the team's middle, where heddle_part cuts it: no other team that exists at the same time

@@ -185,31 +185,6 @@ HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t
   return __syncthreads_or(code);
 }
 
-/* Which part of a team of blocks goes to call number `part` of `parts` that run at the same time: team and calls are
- * halved until there is one block or one call. Returns whether this block goes there; then the three say what its team
- * is there. */
-HEDDLE_INLINE int32_t heddle_part(int32_t *first, int32_t *worker, int32_t *workers, int32_t part,
-                                  int32_t parts) {
-  while (*workers > 1 && parts > 1) {
-    int32_t half = *workers / 2, calls = parts / 2;
-    if ((part < calls) != (*worker < half)) return 0;
-    if (part < calls) {
-      *workers = half, parts = calls;
-    } else {
-      *first += half, *worker -= half, *workers -= half;
-      part -= calls, parts -= calls;
-    }
-  }
-  return 1;
-}
-
-/* Whether this block of a team goes to that call. */
-HEDDLE_INLINE int32_t heddle_takes_part(int32_t worker, int32_t workers, int32_t part,
-                                        int32_t parts) {
-  int32_t first = 0;
-  return heddle_part(&first, &worker, &workers, part, parts);
-}
-
 /* Waits until all blocks of a team have come here; the barrier is that of its middle, where it is cut into parts. */
 HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
