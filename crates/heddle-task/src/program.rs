@@ -596,14 +596,21 @@ impl UProgram {
         found
     }
 
-    /// Whether units part anywhere.
-    pub fn has_forks(&self) -> bool {
-        let mut found = false;
+    /// In how many places units part.
+    pub fn forks(&self) -> usize {
+        let mut count = 0;
         let procedures = self.procedures.iter().map(|(_, p)| &p.body);
         for body in procedures.chain([&self.body]) {
-            for_each_stmt(body, &mut |stmt| found |= matches!(stmt, Stmt::Fork(_)));
+            for_each_stmt(body, &mut |stmt| {
+                count += matches!(stmt, Stmt::Fork(_)) as usize
+            });
         }
-        found
+        count
+    }
+
+    /// Whether units part anywhere.
+    pub fn has_forks(&self) -> bool {
+        self.forks() > 0
     }
 
     /// Whether an expression reads memory.

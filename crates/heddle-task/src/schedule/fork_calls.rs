@@ -25,23 +25,12 @@ pub fn fork_calls(program: &mut UProgram, latency: &dyn Latency) {
             let mut shared = program.clone();
             fork_all(&mut shared, latency);
             fork_all(&mut alone, latency);
-            if forks(&alone) > forks(&shared) {
+            if alone.forks() > shared.forks() {
                 *program = alone;
             }
         }
     }
     fork_all(program, latency);
-}
-
-fn forks(program: &UProgram) -> usize {
-    let mut count = 0;
-    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-    for body in procedures.chain([&program.body]) {
-        for_each_stmt(body, &mut |stmt| {
-            count += matches!(stmt, Stmt::Fork(_)) as usize
-        });
-    }
-    count
 }
 
 /// The program with all operators of a procedure that recurs, and of those that it calls, on one unit; none if they are, or if it
