@@ -19,6 +19,13 @@
 #define HEDDLE_VECTOR 16
 #define HEDDLE_ROWS 6
 #endif
+#if defined(__x86_64__)
+#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
+#elif defined(__aarch64__)
+#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
+#else
+#define HEDDLE_IN_REGISTER(x) (void)(x)
+#endif
 #define HEDDLE_PANEL_BYTES 64
 #define HEDDLE_KERNEL static __attribute__((noinline, unused)) void
 #define HEDDLE_TEMPLATE static inline __attribute__((always_inline)) void
@@ -95,8 +102,11 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
           __builtin_prefetch((const void *)(ahead + next * sizeof(HEDDLE_T) + s * ahead_step), 0, 2);
       }
 #pragma GCC unroll 2
-      for (int v = 0; v < HEDDLE_SLICE; v++)
+      for (int v = 0; v < HEDDLE_SLICE; v++) {
         x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
+        /* Else a compiler may load it anew for each row, and there would be more loads than the core can do. */
+        if (rows > 1) HEDDLE_IN_REGISTER(x[v]);
+      }
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) {
         const HEDDLE_T factor = a[r * a_row + (k + s) * a_step];
