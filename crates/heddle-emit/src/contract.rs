@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
-use heddle_task::contract::{Access, Contract, panel_width};
+use heddle_task::contract::{Access, Contract, FEW_ROWS, panel_width};
 use heddle_task::program::{Body, Buffer, Local};
 use heddle_task::step::Step;
 use heddle_task::{Expr, ExprId, UProgram};
@@ -113,12 +113,21 @@ impl Writer<'_> {
         self.text
             .line("if (first < last && first_row < last_row) {");
         let [a, b] = self.operands(c, ty);
-        match (c.b.access, c.own) {
-            (Access::Strided { .. }, None) => self.by_rows(c, a, b, ty, t),
-            _ => {
-                let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
-                self.by_panels(c, a, b, &all, ty, t);
-            }
+        let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
+        let strided = matches!(c.b.access, Access::Strided { .. });
+        let contiguous = strided && (b.0 == "1" || b.1 == "1" && a.1 == "1");
+        let open = rows.is_some_and(|k| self.program.pool.as_int(self.op.axes[k].1).is_none());
+        if strided && c.own.is_none() {
+            self.by_rows(c, a, b, ty, t);
+        } else if contiguous && open {
+            self.text
+                .line(format!("if (last_row - first_row <= {FEW_ROWS}) {{"));
+            self.by_rows(c, a.clone(), b.clone(), ty, t);
+            self.text.line("} else {");
+            self.by_panels(c, a, b, &all, ty, t);
+            self.text.line("}");
+        } else {
+            self.by_panels(c, a, b, &all, ty, t);
         }
         (0..batch.len() + self.has_blocks() as usize + 1).for_each(|_| self.text.line("}"));
     }

@@ -11,12 +11,13 @@ use heddle_task::{Device, lower, schedule};
 const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
 /// Rows, columns and depth: none, one, primes, more than a block has, deep enough for several parts.
-const SIZES: [[i64; 3]; 12] = [
+const SIZES: [[i64; 3]; 13] = [
     [0, 5, 3],
     [5, 0, 3],
     [5, 3, 0],
     [1, 1, 1],
     [2, 3, 5],
+    [4, 70, 19],
     [7, 17, 13],
     [13, 67, 31],
     [97, 129, 11],
@@ -113,6 +114,34 @@ fn sums_that_stay_as_they_are_go_straight_to_their_place() {
     };
     assert!(straight("dot(%x, %y)"));
     assert!(!straight("neg(dot(%x, %y))"));
+}
+
+#[test]
+fn few_rows_of_many_are_not_worth_packing_for() {
+    let both_ways = |rows: &str, operand: &str| {
+        let text = format!(
+            "fn @main(%x: f32[{rows},64], %y: f32[64,80], %z: f32[80,64], %t: f32[64,{rows}]) -> (%p: f32[{rows},80]) {{
+               %p = dot({operand})
+               return %p
+             }}"
+        );
+        let module = parse(&text).expect("a program");
+        let mut program = lower(&module).expect("a program of uOperators");
+        schedule(&mut program, &Device::cpu(2));
+        let source = write(&program, &C).source;
+        let tiles = source.contains("heddle_block_f32(rows,");
+        let rows = source.contains("if (last_row - first_row <= 4) {");
+        assert!(tiles, "{source}");
+        rows
+    };
+    assert!(both_ways("m", "%x, %y"));
+    assert!(both_ways("m", "%x, transpose(%z, perm=[1,0])"));
+    // Known to be many; in no even steps along rows of both.
+    assert!(!both_ways("40", "%x, %y"));
+    assert!(!both_ways(
+        "m",
+        "transpose(%t, perm=[1,0]), transpose(%z, perm=[1,0])"
+    ));
 }
 
 /// Sums that others are added to: a whole array of them, a row, a column, rows in turn.

@@ -14,6 +14,9 @@ pub use strided::{stride, strided};
 use crate::expr::{ExprId, Pool};
 use crate::program::{Buffer, Local, Store};
 
+/// Rows for which packing an operand into panels costs more than it gains, if its vectors are contiguous.
+pub const FEW_ROWS: i64 = 4;
+
 /// `out[offset] = finish(sum over depth of a · b)` at each point of the operator's axes.
 #[derive(Clone, Debug)]
 pub struct Contract {

@@ -4,7 +4,7 @@ use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
 
 use super::{Lowerer, Result};
-use crate::contract::{Access, Contract, Operand, Panels, panel_width, stride, strided};
+use crate::contract::{Access, Contract, FEW_ROWS, Operand, Panels, panel_width, stride, strided};
 use crate::expr::{Expr, ExprId, Pool};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Share, Split, Store,
@@ -190,7 +190,8 @@ impl Lowerer<'_> {
     }
 
     /// How the kernel reads the second operand: constants are packed now; others are packed by the kernel, unless there
-    /// are too few rows to make up for that and the operand's vectors are contiguous.
+    /// are too few rows to make up for that and the operand's vectors are contiguous. Where only the run knows the rows, the
+    /// kernel decides by their number.
     fn choose_access(&mut self, c: &mut Contract, axes: &[(Local, ExprId)]) -> Result<()> {
         let pool = &mut self.program.pool;
         let access = strided(pool, c.b.value, Some(c.columns), c.depth.0);
@@ -368,9 +369,6 @@ impl Lowerer<'_> {
         )
     }
 }
-
-/// Rows for which packing an operand into panels costs more than it gains.
-const FEW_ROWS: i64 = 4;
 
 /// Rows from which on more rows are not faster.
 const MANY_ROWS: i64 = 32;

@@ -1,11 +1,11 @@
 //! The evaluation: states in the walk's order, in batches of one kind.
 //!
 //! One loop takes batch after batch. Each reads the results of its calls by their places, evaluates its way through the
-//! function for all its rows, and writes its results behind those of the batches before. Batches have a few fixed sizes, so that
-//! no array has a size that only the run knows: a group of states is taken apart into the largest that fit.
+//! function for all its rows, and writes its results behind those of the batches before. How many rows a batch has only the run
+//! knows: all that are left of a group of states, but at most [`LevelOptions::batch`], so that all arrays have bounds.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, TensorType, Type, Value};
 
 use super::LevelOptions;
 use super::analyze::{Kind, Recursion};
@@ -65,26 +65,24 @@ pub fn evaluate(
     let kind = b.gather(walk.kind, place)?;
     let end = b.gather(walk.end, place)?;
     let rest = b.binary(BinaryOp::Sub, end, place)?;
+    let most = b.i64(options.batch as i64);
+    let count = b.binary(BinaryOp::Min, rest, most)?;
     let chunk = Chunk {
         recursion,
         walk,
-        options,
         stores: &stores,
         of: &of,
         params: &params,
         arrays: now,
         place,
-        end,
-        rest,
+        count,
+        dim: Dim::Unknown(Some(options.batch as u64)),
     };
     let rows = chunk.by_kind(b, kind, 0)?;
-    let Some((&taken, rows)) = rows.split_first() else {
-        return Err(Refusal("nothing to evaluate".into()));
-    };
-    let next = b.binary(BinaryOp::Add, place, taken)?;
+    let next = b.binary(BinaryOp::Add, place, count)?;
     let more = b.compare(CompareOp::Lt, next, walk.count)?;
     let mut yields = vec![more, next];
-    for ((&array, &rows), store) in now.iter().zip(rows).zip(&stores) {
+    for ((&array, &rows), store) in now.iter().zip(&rows).zip(&stores) {
         let rank = store.row.as_tensor().and_then(|t| t.rank()).unwrap_or(0);
         let at = b.vector_of(place)?;
         let origin = b.i64s(&vec![0; rank]);
@@ -111,108 +109,53 @@ fn zeros(b: &mut FuncBuilder, store: &Store, count: Value) -> Result<Value> {
     Ok(b.op1(Op::Broadcast, &[zero, shape])?)
 }
 
-/// Places in the order.
-#[derive(Clone, Copy)]
-enum Places {
-    /// So many from the batch's first on.
-    Range(usize),
-    /// These.
-    All(Value),
-}
-
-/// What a batch is evaluated from.
+/// What a batch is evaluated from: `count` places from `place` on.
 struct Chunk<'a, 'm> {
     recursion: &'a Recursion<'m>,
     walk: &'a Walk,
-    options: &'a LevelOptions,
     stores: &'a [Store],
     of: &'a [Vec<usize>],
     params: &'a [Value],
     arrays: &'a [Value],
     place: Value,
-    end: Value,
-    rest: Value,
+    count: Value,
+    /// The count as a size.
+    dim: Dim,
 }
 
 impl Chunk<'_, '_> {
-    /// How many states were evaluated, then a row for each place of each array.
+    /// A row for each place of each array, for states of the kinds from `k` on.
     fn by_kind(&self, b: &mut FuncBuilder, kind: Value, k: usize) -> Result<Vec<Value>> {
-        let sizes = match self.recursion.kinds[k].heavy {
-            true => self.options.sizes.as_slice(),
-            false => &self.options.sizes[..1],
-        };
         if k + 1 == self.recursion.kinds.len() {
-            return self.by_size(b, k, sizes);
+            return self.rows(b, k);
         }
         let own = b.i64(k as i64);
         let cond = b.compare(CompareOp::Eq, kind, own)?;
         b.begin_region(&[]);
-        let rows = self.by_size(b, k, sizes)?;
+        let rows = self.rows(b, k)?;
         let then = b.end_region(&rows);
         b.begin_region(&[]);
         let rows = self.by_kind(b, kind, k + 1)?;
         let otherwise = b.end_region(&rows);
-        self.choice(b, cond, then, otherwise)
-    }
-
-    fn by_size(&self, b: &mut FuncBuilder, k: usize, sizes: &[usize]) -> Result<Vec<Value>> {
-        let Some((&size, smaller)) = sizes.split_first() else {
-            return Err(Refusal("no batch sizes".into()));
-        };
-        if smaller.is_empty() {
-            return self.rows(b, k, size);
-        }
-        let wanted = b.i64(size as i64);
-        let cond = b.compare(CompareOp::Ge, self.rest, wanted)?;
-        b.begin_region(&[]);
-        let rows = self.rows(b, k, size)?;
-        let then = b.end_region(&rows);
-        b.begin_region(&[]);
-        let rows = self.by_size(b, k, smaller)?;
-        let otherwise = b.end_region(&rows);
-        self.choice(b, cond, then, otherwise)
-    }
-
-    fn choice(
-        &self,
-        b: &mut FuncBuilder,
-        cond: Value,
-        then: Region,
-        otherwise: Region,
-    ) -> Result<Vec<Value>> {
         let values = b.if_(cond, then, otherwise)?;
-        for (&value, store) in values[1..].iter().zip(self.stores) {
-            b.refine_type(value, with_rows(&store.row, self.options.sizes[0]))?;
+        for (&value, store) in values.iter().zip(self.stores) {
+            b.refine_type(value, self.with_rows(&store.row))?;
         }
         Ok(values)
     }
 
-    /// Evaluates up to `size` states of one kind.
-    fn rows(&self, b: &mut FuncBuilder, k: usize, size: usize) -> Result<Vec<Value>> {
+    /// Evaluates states of one kind.
+    fn rows(&self, b: &mut FuncBuilder, k: usize) -> Result<Vec<Value>> {
         let kind = &self.recursion.kinds[k];
         let member = &self.recursion.members[kind.member];
         let types = |ty: &Type| member.ty(ty);
-        let count = b.i64(size as i64);
-        let mut taken = count;
-        let places = match kind.heavy {
-            true => Places::Range(size),
-            false => {
-                // Too many rows cost little: the last one is repeated.
-                let offsets: Vec<i64> = (0..size as i64).collect();
-                let (offsets, one) = (b.i64s(&offsets), b.i64(1));
-                let all = b.binary(BinaryOp::Add, self.place, offsets)?;
-                let last = b.binary(BinaryOp::Sub, self.end, one)?;
-                taken = b.binary(BinaryOp::Min, self.rest, count)?;
-                Places::All(b.binary(BinaryOp::Min, all, last)?)
-            }
-        };
-        let mut batch = Batch::new(member.func, count, Dim::from(size), &types);
+        let mut batch = Batch::new(member.func, self.count, self.dim.clone(), &types);
         let own = &member.func.regions[member.func.body].params;
         for (param, fixed) in own.iter().zip(&member.fixed) {
             let lane = match fixed {
                 Some(i) => Lane::Same(self.params[*i]),
                 None => {
-                    let states = self.at(b, self.walk.order, places)?;
+                    let states = self.at(b, self.walk.order)?;
                     let first =
                         b.binary(BinaryOp::Add, self.walk.first[kind.member], self.walk.shift)?;
                     let nodes = b.binary(BinaryOp::Sub, states, first)?;
@@ -226,30 +169,15 @@ impl Chunk<'_, '_> {
             };
             batch.lanes.insert(*param, lane);
         }
-        let yields = self.way(b, &mut batch, member.func.body, kind, places)?;
-        let most = self.options.sizes[0];
-        let mut rows = vec![taken];
+        let yields = self.way(b, &mut batch, member.func.body, kind)?;
+        let mut rows = vec![];
         for (s, store) in self.stores.iter().enumerate() {
             let own = self.of[kind.member].iter().position(|k| *k == s);
             let value = match own {
                 Some(i) => batch.spread(b, yields[i])?,
-                None => {
-                    let most = b.i64(most as i64);
-                    zeros(b, store, most)?
-                }
+                None => zeros(b, store, self.count)?,
             };
-            let value = match own {
-                // What follows is written again by later batches.
-                Some(_) if size < most => {
-                    let most = b.i64(most as i64);
-                    let blank = zeros(b, store, most)?;
-                    let rank = b.rank(blank).unwrap_or(1);
-                    let starts = b.i64s(&vec![0; rank]);
-                    b.op1(Op::UpdateSlice, &[blank, value, starts])?
-                }
-                _ => value,
-            };
-            let ty = with_rows(&store.row, most);
+            let ty = self.with_rows(&store.row);
             if b.ty(value).compatible(&ty)
                 && b.ty(value) != &ty
                 && b.func().def_inst(value).is_some()
@@ -261,19 +189,27 @@ impl Chunk<'_, '_> {
         Ok(rows)
     }
 
-    /// Elements of one of the walk's arrays.
-    fn at(&self, b: &mut FuncBuilder, array: Value, places: Places) -> Result<Value> {
-        let size = match places {
-            Places::All(places) => return Ok(b.gather(array, places)?),
-            Places::Range(size) => size,
-        };
-        let (count, step) = (b.i64(size as i64), b.i64s(&[1]));
-        let end = b.binary(BinaryOp::Add, self.place, count)?;
+    /// The batch's elements of one of the walk's arrays.
+    fn at(&self, b: &mut FuncBuilder, array: Value) -> Result<Value> {
+        let step = b.i64s(&[1]);
+        let end = b.binary(BinaryOp::Add, self.place, self.count)?;
         let (start, end) = (b.vector_of(self.place)?, b.vector_of(end)?);
         let part = b.op1(Op::Slice { axes: vec![0] }, &[array, start, end, step])?;
-        // The arrays go on for the largest batch behind the last state.
-        b.refine_type(part, Type::fixed(DType::I64, &[size]))?;
+        b.refine_type(part, self.with_rows(&Type::scalar(DType::I64)))?;
         Ok(part)
+    }
+
+    /// The type of a batch of elements.
+    fn with_rows(&self, row: &Type) -> Type {
+        match row {
+            Type::Tensor(TensorType { dtype, shape }) => Type::Tensor(TensorType {
+                dtype: *dtype,
+                shape: shape
+                    .as_ref()
+                    .map(|s| [std::slice::from_ref(&self.dim), s.as_slice()].concat()),
+            }),
+            other => other.clone(),
+        }
     }
 
     /// A kind's way through a region.
@@ -283,7 +219,6 @@ impl Chunk<'_, '_> {
         batch: &mut Batch,
         region: Region,
         kind: &Kind,
-        places: Places,
     ) -> Result<Vec<Lane>> {
         let func = batch.source;
         for &inst in &func.regions[region].insts {
@@ -292,14 +227,14 @@ impl Chunk<'_, '_> {
                 b.set_loc(data.loc.clone());
                 let callee = self.recursion.callee(kind.member, inst);
                 let callee = callee.ok_or_else(|| Refusal("a call".into()))?;
-                let from = self.at(b, self.walk.calls[j], places)?;
+                let from = self.at(b, self.walk.calls[j])?;
                 for (&result, &k) in data.results.iter().zip(&self.of[callee]) {
                     let rows = b.gather(self.arrays[k], from)?;
                     batch.lanes.insert(result, Lane::Rows(rows));
                 }
             } else if let Some(&(_, arm)) = kind.decisions.iter().find(|(i, _)| *i == inst) {
                 let inner = data.regions[!arm as usize];
-                let yields = self.way(b, batch, inner, kind, places)?;
+                let yields = self.way(b, batch, inner, kind)?;
                 for (&result, lane) in data.results.iter().zip(yields) {
                     batch.lanes.insert(result, lane);
                 }
@@ -312,19 +247,5 @@ impl Chunk<'_, '_> {
             .iter()
             .map(|v| batch.lane(*v))
             .collect()
-    }
-}
-
-/// The type of so many elements.
-fn with_rows(row: &Type, rows: usize) -> Type {
-    match row {
-        Type::Tensor(t) => {
-            let mut t = t.clone();
-            if let Some(shape) = &mut t.shape {
-                shape.insert(0, Dim::from(rows));
-            }
-            Type::Tensor(t)
-        }
-        other => other.clone(),
     }
 }

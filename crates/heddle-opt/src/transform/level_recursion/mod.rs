@@ -22,8 +22,8 @@ use crate::{CostModel, Patch, Stats};
 /// How recursion is run level by level.
 #[derive(Clone, Debug)]
 pub struct LevelOptions {
-    /// How many calls a batch evaluates: a few sizes, descending to 1. Each becomes code of its own.
-    pub sizes: Vec<usize>,
+    /// How many calls a batch evaluates at most: enough that products reach the units' peak.
+    pub batch: usize,
     /// Also where no contraction gains by it.
     pub always: bool,
     /// How many contractions levels must have in the mean at least; a run that finds fewer makes the calls one by one.
@@ -43,7 +43,7 @@ pub struct LevelOptions {
 impl Default for LevelOptions {
     fn default() -> Self {
         Self {
-            sizes: vec![8, 4, 2, 1],
+            batch: 24,
             always: false,
             width: 1.5,
             call: 450.0,
@@ -157,7 +157,7 @@ fn walked(
     named: &mut Named,
 ) -> Result<Vec<Value>> {
     let first = &recursion.members[0];
-    let walk = walk::walk(b, recursion, extent, options, width)?;
+    let walk = walk::walk(b, recursion, extent, width)?;
     b.begin_region(&[]);
     let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
     let levels = evaluate::evaluate(b, recursion, &walk, options, &mut sizes)?;

@@ -7,7 +7,6 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
 
-use super::LevelOptions;
 use super::analyze::{Member, Recursion, definition};
 use crate::batch::{Batch, Lane, Refusal, Result};
 use crate::shorthand::Shorthand;
@@ -29,13 +28,13 @@ pub struct Walk {
     pub root: Value,
     /// `i64[]`: how many states there are to evaluate.
     pub count: Value,
-    /// `i64[states + spare]`: the states in an order in which each comes after those that it calls, grouped by kind.
+    /// `i64[states + 1]`: the states in an order in which each comes after those that it calls, grouped by kind.
     pub order: Value,
-    /// `i64[states + spare]`: the kind of each, in that order.
+    /// `i64[states + 1]`: the kind of each, in that order.
     pub kind: Value,
-    /// `i64[states + spare]`: where its group ends.
+    /// `i64[states + 1]`: where its group ends.
     pub end: Value,
-    /// `i64[states + spare]` for each call: where the state that it calls is in the order.
+    /// `i64[states + 1]` for each call: where the state that it calls is in the order.
     pub calls: Vec<Value>,
     /// The first state of each member.
     pub first: Vec<Value>,
@@ -60,12 +59,11 @@ pub struct States {
     each: Value,
 }
 
-/// Appends the walk. In the arrays follow as many elements behind the states as the largest batch has.
+/// Appends the walk.
 pub fn walk(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     extent: Value,
-    options: &LevelOptions,
     width: Option<f64>,
 ) -> Result<Walk> {
     let params = b.params().to_vec();
@@ -89,15 +87,12 @@ pub fn walk(
     let ok = b.binary(BinaryOp::And, fine, done)?;
 
     // From places by state to states by place. What has no place goes to the last element.
-    let spare = b.i64(options.sizes[0] as i64 + 1);
-    let len = b.binary(BinaryOp::Add, states.count, spare)?;
-    let last = b.binary(BinaryOp::Sub, len, one)?;
+    let len = b.binary(BinaryOp::Add, states.count, one)?;
     let placed = b.compare(CompareOp::Ge, place, zero)?;
-    let all = b.binary(BinaryOp::Add, states.count, one)?;
-    let own = b.iota(all)?;
+    let own = b.iota(len)?;
     let real = b.compare(CompareOp::Lt, own, states.count)?;
     let placed = b.binary(BinaryOp::And, placed, real)?;
-    let to = b.select(placed, place, last)?;
+    let to = b.select(placed, place, states.count)?;
     let len_vector = b.vector_of(len)?;
     let none = b.op1(Op::Broadcast, &[zero, len_vector])?;
     let set = Op::ScatterElements {

@@ -43,7 +43,7 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
     };
     // What the arithmetic takes, a row takes in a batch as well.
     let reading = bytes / rate - flops / options.model.flops;
-    reading.max(0.0) * (1.0 - 1.0 / options.sizes[0] as f64)
+    reading.max(0.0) * (1.0 - 1.0 / options.batch as f64)
 }
 
 /// The contractions that a kind runs; those in loops and branches of its own count once.
