@@ -7,11 +7,13 @@
 mod cost;
 mod distribute_loops;
 mod drop_zeros;
+mod foresight;
 mod hoist_invariant;
 mod level_recursion;
 mod loops;
 mod merge_branches;
 mod open_sequences;
+mod order;
 mod rebuild;
 mod safe;
 mod slice_updates;

@@ -14,6 +14,7 @@ use heddle_ir::{
     Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Signature, Value, ValueDef,
 };
 
+pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 use crate::batch::{Refusal, Result};
 use crate::shorthand::Shorthand;

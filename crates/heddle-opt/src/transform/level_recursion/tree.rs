@@ -7,6 +7,7 @@ use super::analyze::Recursion;
 use super::walk;
 use crate::batch::Result;
 use crate::shorthand::Shorthand;
+use crate::transform::foresight::no;
 
 /// A tree of so many nodes is at most half as deep as calls may nest by default.
 const MAX_NODES: i64 = 512;
@@ -29,7 +30,7 @@ pub fn is_small_tree(b: &mut FuncBuilder, recursion: &Recursion, extent: Value) 
     let tree = b.op1(Op::Unary(UnaryOp::Not), &[shared])?;
     let then = b.end_region(&[tree]);
     b.begin_region(&[]);
-    let no = b.constant(walk::false_());
+    let no = b.constant(no());
     let otherwise = b.end_region(&[no]);
     Ok(b.if_(few, then, otherwise)?[0])
 }

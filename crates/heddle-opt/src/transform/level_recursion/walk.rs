@@ -7,9 +7,11 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
 
-use super::analyze::{Member, Recursion, definition};
+use super::analyze::{Member, Recursion};
 use crate::batch::{Batch, Lane, Refusal, Result};
 use crate::shorthand::Shorthand;
+use crate::transform::foresight::{Foresight, inside, no, yes};
+use crate::transform::order::{Needs, order};
 
 /// About how many elements the walk may look at; then the recursion is run call by call.
 const MAX_WORK: i64 = 1 << 22;
@@ -80,52 +82,38 @@ pub fn walk(
     let fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
     let fine = b.binary(BinaryOp::And, fine, inside)?;
     let wide = wide(b, recursion, &states, reached, depth, width)?;
-    let (place, end, count) = levels(b, recursion, &states, is_reached, root, wide)?;
     let zero = b.i64(0);
-    let at = b.gather(place, root)?;
+    let all = b.binary(BinaryOp::Add, states.count, one)?;
+    let needs = Needs {
+        states: states.count,
+        kinds: Some((states.kind, recursion.kinds.len())),
+        before: &states.calls,
+        wanted: is_reached,
+        root: Some(root),
+    };
+    let limit = limit(b, all)?;
+    let order = order(b, &needs, limit, wide)?;
+    let at = b.gather(order.place, root)?;
     let done = b.compare(CompareOp::Ge, at, zero)?;
     let ok = b.binary(BinaryOp::And, fine, done)?;
-
-    // From places by state to states by place. What has no place goes to the last element.
-    let len = b.binary(BinaryOp::Add, states.count, one)?;
-    let placed = b.compare(CompareOp::Ge, place, zero)?;
-    let own = b.iota(len)?;
-    let real = b.compare(CompareOp::Lt, own, states.count)?;
-    let placed = b.binary(BinaryOp::And, placed, real)?;
-    let to = b.select(placed, place, states.count)?;
-    let len_vector = b.vector_of(len)?;
-    let none = b.op1(Op::Broadcast, &[zero, len_vector])?;
-    let set = Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    let order = b.op1(set, &[none, to, own])?;
     let calls = states.calls.iter().map(|&call| {
-        let called = b.gather(call, order)?;
-        let place = b.gather(place, called)?;
+        let called = b.gather(call, order.states)?;
+        let place = b.gather(order.place, called)?;
         Ok(b.binary(BinaryOp::Max, place, zero)?)
     });
     let calls: Result<Vec<_>> = calls.collect();
     Ok(Walk {
         ok,
         root: b.binary(BinaryOp::Max, at, zero)?,
-        count,
-        kind: b.gather(states.kind, order)?,
-        end: b.gather(end, order)?,
-        order,
+        count: order.count,
+        kind: b.gather(states.kind, order.states)?,
+        end: order.end,
+        order: order.states,
         calls: calls?,
         first: states.first,
         shift: states.shift,
-        len,
+        len: all,
     })
-}
-
-/// `-extent <= node < extent`: as an index, which may count from the end.
-fn inside(b: &mut FuncBuilder, extent: Value, node: Value) -> Result<Value> {
-    let low = b.op1(Op::Unary(UnaryOp::Neg), &[extent])?;
-    let low = b.compare(CompareOp::Ge, node, low)?;
-    let high = b.compare(CompareOp::Lt, node, extent)?;
-    Ok(b.binary(BinaryOp::And, low, high)?)
 }
 
 /// The number of a node among its member's states.
@@ -180,11 +168,11 @@ pub fn states(
     for (m, member) in recursion.members.iter().enumerate() {
         let types = |ty: &Type| member.ty(ty);
         let batch = Batch::new(member.func, each, dim.clone(), &types);
+        let within = Lane::Same(b.constant(yes()));
         let mut outlook = Outlook {
             recursion,
             member,
-            batch,
-            bad: Lane::Same(b.constant(false_())),
+            ahead: Foresight::new(b, batch, within, &member.around, recursion.extent.clone()),
         };
         outlook.start(b, params, &states)?;
         let found = outlook.all(b, m, extent, &states)?;
@@ -195,7 +183,7 @@ pub fn states(
         }
     }
     // The one that stands for none calls itself.
-    let (nothing, fine, none) = (b.i64s(&[0]), b.constant(false_()), b.vector_of(count)?);
+    let (nothing, fine, none) = (b.i64s(&[0]), b.constant(no()), b.vector_of(count)?);
     let fine = b.vector_of(fine)?;
     kinds.push(nothing);
     bads.push(fine);
@@ -208,18 +196,11 @@ pub fn states(
     Ok(states)
 }
 
-/// No.
-pub fn false_() -> heddle_ir::Tensor {
-    heddle_ir::Tensor::splat(DType::Bool, vec![], 0.0)
-}
-
 /// What all nodes of a member would call.
 struct Outlook<'a, 'm> {
     recursion: &'a Recursion<'m>,
     member: &'a Member<'m>,
-    batch: Batch<'a>,
-    /// Whether something goes wrong.
-    bad: Lane,
+    ahead: Foresight<'a>,
 }
 
 /// For each node of a member.
@@ -250,7 +231,7 @@ impl Outlook<'_, '_> {
                     Lane::Rows(b.cast(dtype, nodes)?)
                 }
             };
-            self.batch.lanes.insert(*param, lane);
+            self.ahead.batch.lanes.insert(*param, lane);
         }
         Ok(())
     }
@@ -271,156 +252,39 @@ impl Outlook<'_, '_> {
         let mut kind_of = Lane::Same(b.i64(0));
         let mut calls = vec![Lane::Same(states.count); recursion.most_calls()];
         for (k, kind) in kinds {
-            let taken = self.taken(b, &kind.decisions)?;
+            let taken = self.ahead.taken(b, &kind.decisions)?;
             let number_of_kind = Lane::Same(b.i64(k as i64));
-            kind_of = self.select(b, taken, number_of_kind, kind_of)?;
+            kind_of = self.ahead.select(b, taken, number_of_kind, kind_of)?;
             for (slot, &call) in calls.iter_mut().zip(&kind.calls) {
                 let callee = recursion
                     .callee(m, call)
                     .ok_or_else(|| Refusal("a call".into()))?;
                 let arg = self.func().insts[call].args[recursion.members[callee].node];
-                let node = self.value(b, arg)?;
-                let node = self.batch.op(b, &Op::cast(DType::I64), &[node])?[0];
+                let node = self.ahead.value(b, arg)?;
+                let node = self.ahead.batch.op(b, &Op::cast(DType::I64), &[node])?[0];
                 // Nodes may be the same for all: then they are spread here.
-                let node = self.batch.spread(b, node)?;
+                let node = self.ahead.batch.spread(b, node)?;
                 let valid = inside(b, extent, node)?;
                 let place = number(b, recursion, extent, states.shift, node)?;
                 let place = b.binary(BinaryOp::Add, place, states.first[callee])?;
-                let good = self.binary(b, BinaryOp::And, taken, Lane::Rows(valid))?;
-                *slot = self.select(b, good, Lane::Rows(place), *slot)?;
+                let good = self
+                    .ahead
+                    .binary(b, BinaryOp::And, taken, Lane::Rows(valid))?;
+                *slot = self.ahead.select(b, good, Lane::Rows(place), *slot)?;
                 let invalid = b.op1(Op::Unary(UnaryOp::Not), &[valid])?;
-                self.fails(b, taken, Lane::Rows(invalid))?;
+                self.ahead.fails(b, taken, Lane::Rows(invalid))?;
             }
         }
-        let calls: Result<Vec<_>> = calls.into_iter().map(|c| self.batch.spread(b, c)).collect();
+        let calls: Result<Vec<_>> = calls
+            .into_iter()
+            .map(|c| self.ahead.batch.spread(b, c))
+            .collect();
         Ok(Found {
-            kind: self.batch.spread(b, kind_of)?,
-            bad: self.batch.spread(b, self.bad)?,
+            kind: self.ahead.batch.spread(b, kind_of)?,
+            bad: self.ahead.batch.spread(b, self.ahead.bad)?,
             calls: calls?,
         })
     }
-
-    /// Which nodes take these branches.
-    fn taken(
-        &mut self,
-        b: &mut FuncBuilder,
-        decisions: &[(heddle_ir::Inst, bool)],
-    ) -> Result<Lane> {
-        let mut all = Lane::Same(b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0)));
-        for &(inst, arm) in decisions {
-            let cond = self.value(b, self.func().insts[inst].args[0])?;
-            let cond = match arm {
-                true => cond,
-                false => self.batch.op(b, &Op::Unary(UnaryOp::Not), &[cond])?[0],
-            };
-            all = self.binary(b, BinaryOp::And, all, cond)?;
-        }
-        Ok(all)
-    }
-
-    /// Notes that something goes wrong where both hold.
-    fn fails(&mut self, b: &mut FuncBuilder, taken: Lane, wrong: Lane) -> Result<()> {
-        let wrong = self.binary(b, BinaryOp::And, taken, wrong)?;
-        self.bad = self.binary(b, BinaryOp::Or, self.bad, wrong)?;
-        Ok(())
-    }
-
-    fn binary(&mut self, b: &mut FuncBuilder, op: BinaryOp, x: Lane, y: Lane) -> Result<Lane> {
-        Ok(self.batch.op(b, &Op::Binary(op), &[x, y])?[0])
-    }
-
-    fn select(&mut self, b: &mut FuncBuilder, cond: Lane, x: Lane, y: Lane) -> Result<Lane> {
-        Ok(self.batch.op(b, &Op::Select, &[cond, x, y])?[0])
-    }
-
-    /// A value that follows from the node, for all nodes. Only what it takes is evaluated, and nothing that could stop a
-    /// run: indices that are out of range are noted.
-    fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Lane> {
-        if let Some(&lane) = self.batch.lanes.get(&value) {
-            return Ok(lane);
-        }
-        let func = self.member.func;
-        let (inst, result) =
-            definition(func, value).ok_or_else(|| Refusal("a parameter of a loop".into()))?;
-        let data = &func.insts[inst];
-        let lane = match &data.op {
-            Op::If => {
-                let cond = self.value(b, data.args[0])?;
-                let arm = |k: usize| func.regions[data.regions[k]].yields[result];
-                let (x, y) = (self.value(b, arm(0))?, self.value(b, arm(1))?);
-                self.select(b, cond, x, y)?
-            }
-            Op::Gather { axis } => {
-                let (x, i) = (self.value(b, data.args[0])?, self.value(b, data.args[1])?);
-                self.gather(b, inst, *axis, x, i)?
-            }
-            op if is_scalar_work(op) => {
-                let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(b, *v)).collect();
-                let args = args?;
-                // What all nodes share is evaluated before any branch is taken: it must not fail.
-                self.batch.op(b, op, &args)?[result]
-            }
-            other => return Err(Refusal(format!("`{}` in the walk", other.name()))),
-        };
-        self.batch.lanes.insert(value, lane);
-        Ok(lane)
-    }
-
-    fn gather(
-        &mut self,
-        b: &mut FuncBuilder,
-        inst: heddle_ir::Inst,
-        axis: usize,
-        x: Lane,
-        i: Lane,
-    ) -> Result<Lane> {
-        let dims = b.ty(x.value()).as_tensor().and_then(|t| t.shape.clone());
-        let dims = dims.ok_or_else(|| Refusal("an array of unknown rank".into()))?;
-        let dim = dims[axis + x.is_rows() as usize].clone();
-        let op = Op::Gather { axis };
-        let constant = b.func().constant(i.value()).and_then(|t| t.to_i64s());
-        if let (Some(n), Some(all)) = (dim.as_const(), constant)
-            && all.iter().all(|k| (-n..n).contains(k))
-        {
-            return Ok(self.batch.op(b, &op, &[x, i])?[0]);
-        }
-        // There must be an element to read where the index is out of range.
-        let filled = dim.as_const().is_some_and(|n| n > 0) || dim.equals(&self.recursion.extent);
-        let (Lane::Same(array), Lane::Rows(_), true) = (x, i, filled) else {
-            return Err(Refusal("a lookup in the walk".into()));
-        };
-        let i = self.batch.op(b, &Op::cast(DType::I64), &[i])?[0];
-        let size = b.size(array, axis)?;
-        let inside = inside(b, size, i.value())?;
-        let zero = b.i64(0);
-        let safe = b.select(inside, i.value(), zero)?;
-        let mut outside = b.op1(Op::Unary(UnaryOp::Not), &[inside])?;
-        let rank = b.rank(outside).unwrap_or(1);
-        if rank > 1 {
-            let (kind, axes, keep) = (ReduceOp::Max, (1..rank).collect(), false);
-            outside = b.op1(Op::Reduce { kind, axes, keep }, &[outside])?;
-        }
-        let taken = self.taken(b, &self.member.around[&inst])?;
-        self.fails(b, taken, Lane::Rows(outside))?;
-        Ok(self.batch.op(b, &op, &[x, Lane::Rows(safe)])?[0])
-    }
-}
-
-/// Ops that walks are made of: they cannot fail on sizes that fit, which inference sees to.
-fn is_scalar_work(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Const(_)
-            | Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Cast { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Shape
-            | Op::Reduce { .. }
-    )
 }
 
 /// `i64[states + 1]`: 1 for the states that the root's calls reach; and how many levels of calls there are.
@@ -468,7 +332,7 @@ fn wide(
     let Some(width) = width else {
         return Ok(needed);
     };
-    let mut heavy = b.constant(false_());
+    let mut heavy = b.constant(no());
     for (k, _) in recursion.kinds.iter().enumerate().filter(|(_, k)| k.heavy) {
         let k = b.i64(k as i64);
         let own = b.compare(CompareOp::Eq, states.kind, k)?;
@@ -510,74 +374,4 @@ fn limit(b: &mut FuncBuilder, states: Value) -> Result<Value> {
     let (work, least) = (b.i64(MAX_WORK), b.i64(MIN_LEVELS));
     let limit = b.binary(BinaryOp::Div, work, states)?;
     Ok(b.binary(BinaryOp::Max, limit, least)?)
-}
-
-/// For each state its place in the order (-1: none) and where its group ends; and how many have a place. `go`: whether to follow
-/// any levels.
-fn levels(
-    b: &mut FuncBuilder,
-    recursion: &Recursion,
-    states: &States,
-    reached: Value,
-    root: Value,
-    go: Value,
-) -> Result<(Value, Value, Value)> {
-    let (zero, one) = (b.i64(0), b.i64(1));
-    let all = b.binary(BinaryOp::Add, states.count, one)?;
-    let own = b.iota(all)?;
-    // What stands for none is in nobody's way.
-    let real = b.compare(CompareOp::Lt, own, states.count)?;
-    let minus = b.i64(-1);
-    let place = b.select(real, minus, zero)?;
-    let all_vector = b.vector_of(all)?;
-    let end = b.op1(Op::Broadcast, &[zero, all_vector])?;
-    let reached = b.binary(BinaryOp::And, reached, real)?;
-    let limit = limit(b, all)?;
-    let types = [
-        Type::scalar(DType::I64),
-        b.ty(place).clone(),
-        b.ty(end).clone(),
-        Type::scalar(DType::I64),
-    ];
-    let (_, inner) = b.begin_region(&types);
-    let [_, place_in, end_in, count_in] = inner[..] else {
-        return Err(Refusal("a loop without parameters".into()));
-    };
-    let open = b.compare(CompareOp::Lt, place_in, zero)?;
-    let mut ready = b.binary(BinaryOp::And, open, reached)?;
-    for &call in &states.calls {
-        let called = b.gather(place_in, call)?;
-        let done = b.compare(CompareOp::Ge, called, zero)?;
-        ready = b.binary(BinaryOp::And, ready, done)?;
-    }
-    let (mut place_now, mut end_now, mut count) = (place_in, end_in, count_in);
-    for k in 0..recursion.kinds.len() {
-        let k = b.i64(k as i64);
-        let own = b.compare(CompareOp::Eq, states.kind, k)?;
-        let group = b.binary(BinaryOp::And, own, ready)?;
-        let marks = b.cast(DType::I64, group)?;
-        let (kind, axis, exclusive, reverse) = (ReduceOp::Sum, 0, true, false);
-        let before = b.op1(
-            Op::Cumulative {
-                kind,
-                axis,
-                exclusive,
-                reverse,
-            },
-            &[marks],
-        )?;
-        let to = b.binary(BinaryOp::Add, before, count)?;
-        place_now = b.select(group, to, place_now)?;
-        let (axes, keep) = (vec![0], false);
-        let more = b.op1(Op::Reduce { kind, axes, keep }, &[marks])?;
-        count = b.binary(BinaryOp::Add, count, more)?;
-        end_now = b.select(group, count, end_now)?;
-    }
-    let at = b.gather(place_now, root)?;
-    let open = b.compare(CompareOp::Lt, at, zero)?;
-    let grown = b.compare(CompareOp::Gt, count, count_in)?;
-    let more = b.binary(BinaryOp::And, open, grown)?;
-    let body = b.end_region(&[more, place_now, end_now, count]);
-    let results = b.loop_(Some(limit), Some(go), &[place, end, zero], body)?;
-    Ok((results[0], results[1], results[2]))
 }

@@ -1,0 +1,181 @@
+//! What follows from index data alone, evaluated ahead of time for all rows of a batch.
+
+use std::collections::HashMap;
+
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Inst, Op, Tensor, Value};
+
+use super::level_recursion::definition;
+use crate::batch::{Batch, Lane, Refusal, Result};
+use crate::shorthand::Shorthand;
+
+/// Values of a function for all rows of a batch, before it is known which of them a run needs.
+pub struct Foresight<'a> {
+    /// What is known already.
+    pub batch: Batch<'a>,
+    /// Whether something would go wrong, by row.
+    pub bad: Lane,
+    /// The rows that count.
+    within: Lane,
+    /// The branches around instructions, outermost first; none around those that are not named.
+    around: &'a HashMap<Inst, Vec<(Inst, bool)>>,
+    /// How many rows there are: arrays of this size have elements if there are rows.
+    extent: Dim,
+}
+
+impl<'a> Foresight<'a> {
+    /// Nothing is evaluated yet but what the batch knows.
+    pub fn new(
+        b: &mut FuncBuilder,
+        batch: Batch<'a>,
+        within: Lane,
+        around: &'a HashMap<Inst, Vec<(Inst, bool)>>,
+        extent: Dim,
+    ) -> Self {
+        let bad = Lane::Same(b.constant(no()));
+        Self {
+            batch,
+            bad,
+            within,
+            around,
+            extent,
+        }
+    }
+
+    /// Which rows take these branches.
+    pub fn taken(&mut self, b: &mut FuncBuilder, decisions: &[(Inst, bool)]) -> Result<Lane> {
+        let mut all = self.within;
+        for &(inst, arm) in decisions {
+            let cond = self.value(b, self.batch.source.insts[inst].args[0])?;
+            let cond = match arm {
+                true => cond,
+                false => self.batch.op(b, &Op::Unary(UnaryOp::Not), &[cond])?[0],
+            };
+            all = self.binary(b, BinaryOp::And, all, cond)?;
+        }
+        Ok(all)
+    }
+
+    /// Notes that something goes wrong where both hold.
+    pub fn fails(&mut self, b: &mut FuncBuilder, taken: Lane, wrong: Lane) -> Result<()> {
+        let wrong = self.binary(b, BinaryOp::And, taken, wrong)?;
+        self.bad = self.binary(b, BinaryOp::Or, self.bad, wrong)?;
+        Ok(())
+    }
+
+    pub fn binary(&mut self, b: &mut FuncBuilder, op: BinaryOp, x: Lane, y: Lane) -> Result<Lane> {
+        Ok(self.batch.op(b, &Op::Binary(op), &[x, y])?[0])
+    }
+
+    pub fn select(&mut self, b: &mut FuncBuilder, cond: Lane, x: Lane, y: Lane) -> Result<Lane> {
+        Ok(self.batch.op(b, &Op::Select, &[cond, x, y])?[0])
+    }
+
+    /// A value for all rows. Only what it takes is evaluated, and nothing that could stop a run: indices that are out of range
+    /// are noted.
+    pub fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Lane> {
+        if let Some(&lane) = self.batch.lanes.get(&value) {
+            return Ok(lane);
+        }
+        let func = self.batch.source;
+        let (inst, result) =
+            definition(func, value).ok_or_else(|| Refusal("a parameter of a loop".into()))?;
+        let data = &func.insts[inst];
+        let lane = match &data.op {
+            Op::If => {
+                let cond = self.value(b, data.args[0])?;
+                let arm = |k: usize| func.regions[data.regions[k]].yields[result];
+                let (x, y) = (self.value(b, arm(0))?, self.value(b, arm(1))?);
+                self.select(b, cond, x, y)?
+            }
+            Op::Gather { axis } => {
+                let (x, i) = (self.value(b, data.args[0])?, self.value(b, data.args[1])?);
+                self.gather(b, inst, *axis, x, i)?
+            }
+            op if is_scalar_work(op) => {
+                let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(b, *v)).collect();
+                let args = args?;
+                // What all rows share is evaluated before any branch is taken: it must not fail.
+                self.batch.op(b, op, &args)?[result]
+            }
+            other => return Err(Refusal(format!("`{}` ahead", other.name()))),
+        };
+        self.batch.lanes.insert(value, lane);
+        Ok(lane)
+    }
+
+    fn gather(
+        &mut self,
+        b: &mut FuncBuilder,
+        inst: Inst,
+        axis: usize,
+        x: Lane,
+        i: Lane,
+    ) -> Result<Lane> {
+        let dims = b.ty(x.value()).as_tensor().and_then(|t| t.shape.clone());
+        let dims = dims.ok_or_else(|| Refusal("an array of unknown rank".into()))?;
+        let dim = dims[axis + x.is_rows() as usize].clone();
+        let op = Op::Gather { axis };
+        let constant = b.func().constant(i.value()).and_then(|t| t.to_i64s());
+        if let (Some(n), Some(all)) = (dim.as_const(), constant)
+            && all.iter().all(|k| (-n..n).contains(k))
+        {
+            return Ok(self.batch.op(b, &op, &[x, i])?[0]);
+        }
+        // There must be an element to read where the index is out of range.
+        let filled = dim.as_const().is_some_and(|n| n > 0) || dim.equals(&self.extent);
+        let (Lane::Same(array), Lane::Rows(_), true) = (x, i, filled) else {
+            return Err(Refusal("a lookup ahead".into()));
+        };
+        let i = self.batch.op(b, &Op::cast(DType::I64), &[i])?[0];
+        let size = b.size(array, axis)?;
+        let inside = inside(b, size, i.value())?;
+        let zero = b.i64(0);
+        let safe = b.select(inside, i.value(), zero)?;
+        let mut outside = b.op1(Op::Unary(UnaryOp::Not), &[inside])?;
+        let rank = b.rank(outside).unwrap_or(1);
+        if rank > 1 {
+            let (kind, axes, keep) = (ReduceOp::Max, (1..rank).collect(), false);
+            outside = b.op1(Op::Reduce { kind, axes, keep }, &[outside])?;
+        }
+        let around = self.around.get(&inst).map_or(&[][..], Vec::as_slice);
+        let taken = self.taken(b, around)?;
+        self.fails(b, taken, Lane::Rows(outside))?;
+        Ok(self.batch.op(b, &op, &[x, Lane::Rows(safe)])?[0])
+    }
+}
+
+/// Yes.
+pub fn yes() -> Tensor {
+    Tensor::splat(DType::Bool, vec![], 1.0)
+}
+
+/// No.
+pub fn no() -> Tensor {
+    Tensor::splat(DType::Bool, vec![], 0.0)
+}
+
+/// `-extent <= index < extent`: an index may count from the end.
+pub fn inside(b: &mut FuncBuilder, extent: Value, index: Value) -> Result<Value> {
+    let low = b.op1(Op::Unary(UnaryOp::Neg), &[extent])?;
+    let low = b.compare(CompareOp::Ge, index, low)?;
+    let high = b.compare(CompareOp::Lt, index, extent)?;
+    Ok(b.binary(BinaryOp::And, low, high)?)
+}
+
+/// Ops on index data: they cannot fail on sizes that fit, which inference sees to.
+fn is_scalar_work(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Cast { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Shape
+            | Op::Reduce { .. }
+    )
+}
