@@ -39,6 +39,6 @@ pub use remove_dead::remove_dead;
 pub use stats::Stats;
 pub use transform::{
     CostModel, LevelOptions, PIPELINE_LAYERS, TRANSFORMATIONS, TransformOptions, distribute_loops,
-    distribute_loops_by, drop_zeros_by, find_transformation, hoist_invariant, level_recursion,
-    tabulate_products, transform,
+    distribute_loops_by, drop_zeros_by, find_transformation, hoist_invariant, level_loops,
+    level_recursion, tabulate_products, transform,
 };

@@ -1,5 +1,5 @@
-//! Recursion over trees and graphs, compiled, gives what the interpreter gives: where levels pay, where they do not, and where subtrees
-//! run at the same time.
+//! Recursion and loops over trees and graphs, compiled, give what the interpreter gives: where levels pay, where they do not, and where
+//! subtrees run at the same time.
 
 use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
 use heddle_ir::Tensor;
@@ -24,6 +24,22 @@ fn @f(%l: i64[n], %r: i64[n], %x: f32[n,h], %w: f32[2*h,h], %n: i64[]) -> (%y: f
 }
 ";
 
+/// The same as a loop over the nodes that have children, which come after these.
+const LOOP: &str = "\
+fn @main(%l: i64[n], %r: i64[n], %x: f32[n,h], %w: f32[2*h,h], %root: i64[]) -> (%y: f32[h]) {
+  %leaves = reduce(cast(lt(%l, 0), to=i64), kind=sum, axes=[0], keep=false)
+  %all: f32[n,h] = loop %i trip sub(add(%root, 1), %leaves) carry (%s: f32[n,h] = %x) {
+    %k = add(%i, %leaves)
+    %p = gather(%s, gather(%l, %k, axis=0), axis=0)
+    %q = gather(%s, gather(%r, %k, axis=0), axis=0)
+    %z = dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w)
+    %t = update_slice(%s, tanh(%z), concat(unsqueeze(%k, axes=[0]), [0], axis=0))
+    continue carry %t
+  }
+  return gather(%all, %root, axis=0)
+}
+";
+
 /// The children of each of `n` nodes; the last one is the root.
 fn children(n: usize, shape: &str) -> (Vec<i64>, Vec<i64>) {
     let leaves = n / 2 + 1;
@@ -38,9 +54,16 @@ fn children(n: usize, shape: &str) -> (Vec<i64>, Vec<i64>) {
 
 #[test]
 fn trees_and_graphs_as_interpreted() {
-    for hidden in [8usize, 64, 320] {
+    let cases = [
+        (TREE, 8usize),
+        (TREE, 64),
+        (TREE, 320),
+        (LOOP, 64),
+        (LOOP, 320),
+    ];
+    for (text, hidden) in cases {
         // With sizes in the text it is known what a product costs.
-        let text = TREE.replace("2*h", &(2 * hidden).to_string());
+        let text = text.replace("2*h", &(2 * hidden).to_string());
         let text = text.replace("h]", &format!("{hidden}]"));
         let model = Model::parse("tree", &text).unwrap();
         let program = |device, threads| {

@@ -177,5 +177,7 @@ fn is_scalar_work(op: &Op) -> bool {
             | Op::Squeeze { .. }
             | Op::Shape
             | Op::Reduce { .. }
+            | Op::Concat { .. }
+            | Op::Reshape
     )
 }

@@ -9,6 +9,7 @@ mod distribute_loops;
 mod drop_zeros;
 mod foresight;
 mod hoist_invariant;
+mod level_loops;
 mod level_recursion;
 mod loops;
 mod merge_branches;
@@ -31,6 +32,7 @@ pub use cost::CostModel;
 pub use distribute_loops::{distribute_loops, distribute_loops_by};
 pub use drop_zeros::{drop_zeros, drop_zeros_by};
 pub use hoist_invariant::hoist_invariant;
+pub use level_loops::level_loops;
 pub use level_recursion::{LevelOptions, level_recursion};
 pub use merge_branches::merge_branches;
 pub use open_sequences::open_sequences;
@@ -65,6 +67,11 @@ pub const TRANSFORMATIONS: &[Pass] = &[
         name: "hoist_invariant",
         run: hoist_invariant,
         about: "compute once what is the same in every iteration of a loop",
+    },
+    Pass {
+        name: "level_loops",
+        run: |module| level_loops(module, &LevelOptions::default()),
+        about: "run the iterations of a loop over a tree or graph in batches, level by level",
     },
     Pass {
         name: "unroll_loops",

@@ -16,6 +16,7 @@ use heddle_ir::{
 
 pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
+pub use self::worth::gain;
 use crate::batch::{Refusal, Result};
 use crate::shorthand::Shorthand;
 use crate::{CostModel, Patch, Stats};

@@ -37,6 +37,11 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
             flops += options.model.contraction(member.func, data);
         }
     }
+    saving(bytes, flops, options)
+}
+
+/// Nanoseconds that a call or an iteration takes less in a batch whose products read so many bytes of weights and do so many operations.
+fn saving(bytes: f64, flops: f64, options: &LevelOptions) -> f64 {
     let rate = match bytes <= options.near {
         true => options.near_rate,
         false => options.model.weights,
@@ -44,6 +49,11 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
     // What the arithmetic takes, a row takes in a batch as well.
     let reading = bytes / rate - flops / options.model.flops;
     reading.max(0.0) * (1.0 - 1.0 / options.batch as f64)
+}
+
+/// [`saving`], less what a batch takes more.
+pub fn gain(bytes: f64, flops: f64, options: &LevelOptions) -> f64 {
+    saving(bytes, flops, options) - options.call
 }
 
 /// The contractions that a kind runs; those in loops and branches of its own count once.

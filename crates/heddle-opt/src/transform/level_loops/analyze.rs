@@ -1,0 +1,176 @@
+//! Which loops meet only in rows, and whether levels pay there.
+
+use std::collections::HashSet;
+
+use heddle_ir::{Dim, Function, Inst, Op, Value};
+
+use super::is_contraction;
+use crate::transform::level_recursion::{LevelOptions, definition, gain};
+use crate::transform::loops::Loop;
+
+/// Columns that an iteration may read at once, by one vector of indices.
+const MAX_COLUMNS: i64 = 8;
+
+/// A loop each of whose iterations writes one row of each array that it carries.
+pub struct RowLoop<'a> {
+    pub func: &'a Function,
+    pub inst: Inst,
+    pub parts: Loop,
+    /// The rows of each of the arrays.
+    pub extent: Dim,
+    /// `update_slice`, for each array.
+    pub updates: Vec<Inst>,
+    /// What reads rows, `gather` along the first axis; and of which array.
+    pub reads: Vec<(Inst, usize)>,
+    /// All that is computed within.
+    inner: HashSet<Value>,
+}
+
+/// Where levels pay.
+pub struct Worth {
+    /// How many iterations levels must have in the mean at least.
+    pub width: f64,
+    /// Nanoseconds of an iteration that the inspector may take.
+    pub share: f64,
+    /// Nanoseconds that it takes for each level.
+    pub level: f64,
+}
+
+impl<'a> RowLoop<'a> {
+    /// Takes an instruction apart if it is such a loop.
+    pub fn of(func: &'a Function, inst: Inst) -> Option<Self> {
+        let parts = Loop::of(func, inst)?;
+        let plain = parts.trip.is_some() && parts.cond.is_none() && parts.stacked.is_empty();
+        if !plain || parts.params.is_empty() {
+            return None;
+        }
+        let extent = dims(func, parts.params[0])?.first()?.clone();
+        let mut updates = vec![];
+        for (&param, &next) in parts.params.iter().zip(&parts.next) {
+            let (update, _) = definition(func, next)?;
+            let data = &func.insts[update];
+            let array = dims(func, param)?;
+            let rows = dims(func, *data.args.get(1)?)?;
+            let one_row = rows.first()?.is(1)
+                && rows.len() == array.len()
+                && rows[1..].iter().zip(&array[1..]).all(|(a, b)| a.equals(b));
+            let is_row = matches!(data.op, Op::UpdateSlice)
+                && data.args[0] == param
+                && one_row
+                && array[0].equals(&extent)
+                && func.regions[parts.body].insts.contains(&update);
+            if !is_row {
+                return None;
+            }
+            updates.push(update);
+        }
+        let mut loops = Self {
+            func,
+            inst,
+            parts,
+            extent,
+            updates,
+            reads: vec![],
+            inner: HashSet::new(),
+        };
+        loops.find_reads().then_some(loops)
+    }
+
+    /// Finds what reads rows; false if arrays are read in other ways, too.
+    fn find_reads(&mut self) -> bool {
+        let (func, body) = (self.func, self.parts.body);
+        let own = &func.regions[body].insts;
+        let mut fine = true;
+        func.for_each_inst_in(body, &mut |inst, data| {
+            self.inner.extend(&data.results);
+            for (k, arg) in data.args.iter().enumerate() {
+                fine &= !self.parts.next.contains(arg);
+                let Some(table) = self.parts.params.iter().position(|p| p == arg) else {
+                    continue;
+                };
+                match data.op {
+                    Op::UpdateSlice if k == 0 && self.updates.contains(&inst) => {}
+                    Op::Gather { axis: 0 } if k == 0 && own.contains(&inst) => {
+                        let indices = dims(func, data.args[1]);
+                        fine &= indices.is_some_and(|d| match d {
+                            [] => true,
+                            [one] => one
+                                .as_const()
+                                .is_some_and(|n| (1..=MAX_COLUMNS).contains(&n)),
+                            _ => false,
+                        });
+                        fine &= self.looks_up(data.args[1]);
+                        self.reads.push((inst, table));
+                    }
+                    _ => fine = false,
+                }
+            }
+        });
+        fine && !self.reads.is_empty()
+    }
+
+    /// Whether an index is looked up in some array: those of recurrences are not, whose iterations make no levels.
+    fn looks_up(&self, index: Value) -> bool {
+        let (mut open, mut seen) = (vec![index], HashSet::new());
+        while let Some(value) = open.pop() {
+            let Some((inst, _)) = definition(self.func, value) else {
+                continue;
+            };
+            let data = &self.func.insts[inst];
+            if matches!(data.op, Op::Gather { .. }) {
+                return true;
+            }
+            open.extend(data.args.iter().filter(|v| seen.insert(**v)));
+        }
+        false
+    }
+
+    /// All values from outside that the body uses.
+    pub fn outer(&self) -> HashSet<Value> {
+        let mut outer = HashSet::new();
+        self.func.for_each_inst_in(self.parts.body, &mut |_, data| {
+            outer.extend(&data.args);
+            for &region in &data.regions {
+                outer.extend(&self.func.regions[region].yields);
+            }
+        });
+        outer
+    }
+
+    /// Where levels pay; none if nowhere.
+    pub fn worth(&self, options: &LevelOptions) -> Option<Worth> {
+        let (mut bytes, mut flops) = (0.0, 0.0);
+        let func = self.func;
+        let outer = self.outer();
+        func.for_each_inst_in(self.parts.body, &mut |_, data| {
+            if !is_contraction(&data.op) {
+                return;
+            }
+            let weights = data.args.iter();
+            let weights = weights.filter(|v| outer.contains(v) && !self.inner.contains(v));
+            let weights: f64 = weights.map(|v| options.model.bytes(func.ty(*v))).sum();
+            if weights > 0.0 {
+                bytes += weights;
+                flops += options.model.contraction(func, data);
+            }
+        });
+        let gain = gain(bytes, flops, options);
+        let width = match options.always {
+            true => options.width,
+            false if gain > 0.0 => options.width.max(options.level / gain),
+            false => return None,
+        };
+        Some(Worth {
+            width,
+            share: if options.always { 1e6 } else { gain / 10.0 },
+            level: options.level,
+        })
+    }
+}
+
+/// The sizes of an array, if they are stated.
+fn dims(func: &Function, value: Value) -> Option<&[Dim]> {
+    let shape = func.ty(value).as_tensor()?.shape.as_deref()?;
+    let stated = shape.iter().all(|d| d.as_expr().is_some());
+    stated.then_some(shape)
+}

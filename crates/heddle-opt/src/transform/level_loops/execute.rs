@@ -1,0 +1,133 @@
+//! The executor: iterations in the inspector's order, in batches.
+//!
+//! While it runs, rows that iterations write lie in the order in which they are written, so that a batch writes its rows in one
+//! piece. In the end they are put where the loop would have left them.
+
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};
+
+use super::analyze::RowLoop;
+use super::inspect::{Found, Row, between, outer};
+use crate::batch::{Batch, Lane, Result};
+use crate::shorthand::Shorthand;
+use crate::transform::rebuild::Rebuild;
+
+/// Appends the executor; gives what the arrays become.
+pub fn execute(
+    rebuild: &mut Rebuild,
+    rows: &RowLoop,
+    found: &Found,
+    most: usize,
+) -> Result<Vec<Value>> {
+    let outer = outer(rebuild, rows);
+    let inits = rebuild.all(&rows.parts.inits);
+    let b = &mut rebuild.b;
+    let zero = b.i64(0);
+    let mut reads = vec![];
+    for columns in &found.rows {
+        let places: Result<Vec<_>> = columns.iter().map(|row| place(b, found, row)).collect();
+        reads.push(places?);
+    }
+    let go = b.compare(CompareOp::Lt, zero, found.count)?;
+    let arrays = inits.iter().map(|v| b.ty(*v).clone());
+    let types: Vec<Type> = [Type::scalar(DType::I64), Type::scalar(DType::I64)]
+        .into_iter()
+        .chain(arrays)
+        .collect();
+    let (_, inner) = b.begin_region(&types);
+    let (at, now) = (inner[1], &inner[2..]);
+    let end = b.gather(found.order.end, at)?;
+    let rest = b.binary(BinaryOp::Sub, end, at)?;
+    let batch = b.i64(most as i64);
+    let taken = b.binary(BinaryOp::Min, rest, batch)?;
+    let next = b.binary(BinaryOp::Add, at, taken)?;
+    let step = b.i64s(&[1]);
+    let (from, to) = (b.vector_of(at)?, b.vector_of(next)?);
+    let axes = vec![0];
+    let iterations = b.op1(Op::Slice { axes }, &[found.order.states, from, to, step])?;
+    let dim = Dim::Unknown(Some(most as u64));
+    let shape = Some(vec![dim.clone()]);
+    let dtype = DType::I64;
+    b.refine_type(iterations, Type::Tensor(TensorType { dtype, shape }))?;
+
+    let types = |ty: &Type| ty.clone();
+    let mut batch = Batch::new(rows.func, taken, dim, &types);
+    batch.lanes.extend(outer);
+    batch
+        .lanes
+        .insert(rows.parts.iteration, Lane::Rows(iterations));
+    for &inst in &rows.func.regions[rows.parts.body].insts {
+        let read = rows.reads.iter().position(|r| r.0 == inst);
+        if let Some(read) = read {
+            let array = now[rows.reads[read].1];
+            let value = self::read(b, array, &reads[read], iterations, rows, inst)?;
+            let result = rows.func.insts[inst].results[0];
+            batch.lanes.insert(result, Lane::Rows(value));
+        } else if !rows.updates.contains(&inst) {
+            batch.inst(b, inst)?;
+        }
+    }
+    let start = b.binary(BinaryOp::Add, found.base, at)?;
+    let more = b.compare(CompareOp::Lt, next, found.count)?;
+    let mut yields = vec![more, next];
+    for (&update, &array) in rows.updates.iter().zip(now) {
+        let value = batch.lane(rows.func.insts[update].args[1])?;
+        let value = batch.spread(b, value)?;
+        let value = b.op1(Op::Squeeze { axes: vec![1] }, &[value])?;
+        let rank = b.rank(array).unwrap_or(1);
+        let (row, columns) = (b.vector_of(start)?, b.i64s(&vec![0; rank - 1]));
+        let starts = match rank {
+            1 => row,
+            _ => b.join(&[row, columns])?,
+        };
+        yields.push(b.op1(Op::UpdateSlice, &[array, value, starts])?);
+    }
+    let body = b.end_region(&yields);
+    let carried = [vec![zero], inits].concat();
+    let results = b.loop_(None, Some(go), &carried, body)?;
+
+    // Each row is where the iteration that writes it was in the order.
+    let index = b.iota(found.extent)?;
+    let by = b.binary(BinaryOp::Sub, index, found.base)?;
+    let written = between(b, by, found.count)?;
+    let last = place(b, found, &Row { index, written, by })?;
+    let arrays = results[1..].iter();
+    arrays.map(|&array| Ok(b.gather(array, last)?)).collect()
+}
+
+/// `i64[extent]`: where a row lies that iterations read.
+fn place(b: &mut FuncBuilder, found: &Found, row: &Row) -> Result<Value> {
+    let zero = b.i64(0);
+    let by = b.select(row.written, row.by, zero)?;
+    let place = b.gather(found.order.place, by)?;
+    let place = b.binary(BinaryOp::Add, place, found.base)?;
+    Ok(b.select(row.written, place, row.index)?)
+}
+
+/// The rows that a batch reads, as its instruction gives them.
+fn read(
+    b: &mut FuncBuilder,
+    array: Value,
+    columns: &[Value],
+    iterations: Value,
+    rows: &RowLoop,
+    inst: heddle_ir::Inst,
+) -> Result<Value> {
+    let mut places = vec![];
+    for &column in columns {
+        places.push(b.gather(column, iterations)?);
+    }
+    let index = rows.func.insts[inst].args[1];
+    let scalar = rows.func.ty(index).as_tensor().and_then(|t| t.rank()) == Some(0);
+    if scalar {
+        return Ok(b.gather(array, places[0])?);
+    }
+    for place in &mut places {
+        *place = b.op1(Op::Unsqueeze { axes: vec![1] }, &[*place])?;
+    }
+    let all = match places[..] {
+        [one] => one,
+        _ => b.op1(Op::Concat { axis: 1 }, &places)?,
+    };
+    Ok(b.gather(array, all)?)
+}

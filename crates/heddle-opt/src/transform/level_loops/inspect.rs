@@ -1,0 +1,246 @@
+//! The inspector: in which order iterations can run.
+//!
+//! It looks at as many iterations as the arrays have rows, so that all that it computes has a bound; those that the loop does not
+//! have read what the last one reads, and do not count.
+
+use std::collections::HashMap;
+
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
+
+use super::analyze::{RowLoop, Worth};
+use crate::batch::{Batch, Lane, Result};
+use crate::shorthand::Shorthand;
+use crate::transform::foresight::{Foresight, inside, no};
+use crate::transform::order::{Needs, Order, order};
+use crate::transform::rebuild::Rebuild;
+
+/// Nanoseconds that the inspector takes for each row of the arrays and each level.
+const ROW: i64 = 3;
+
+/// What the inspector finds out.
+pub struct Found {
+    /// `bool[]`: iterations can run level by level, and it pays. If not, nothing of the rest holds.
+    pub ok: Value,
+    /// `i64[]`: the row that iteration 0 writes.
+    pub base: Value,
+    /// `i64[]`: how many iterations there are.
+    pub count: Value,
+    /// The order of iterations.
+    pub order: Order,
+    /// For each read the rows that iterations read, one array for each column.
+    pub rows: Vec<Vec<Row>>,
+    /// `i64[]`: how many rows the arrays have.
+    pub extent: Value,
+}
+
+/// A row that each iteration reads.
+pub struct Row {
+    /// `i64[extent]`: which one.
+    pub index: Value,
+    /// `bool[extent]`: an iteration writes it.
+    pub written: Value,
+    /// `i64[extent]`: which iteration, if so.
+    pub by: Value,
+}
+
+/// `bool[]`: the loop is long enough for an inspector that looks at all rows; none if one iteration is.
+pub fn affordable(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<Option<Value>> {
+    let most = (worth.share - worth.level) / ROW as f64;
+    if rows.extent.as_const().is_some_and(|n| n as f64 <= most) {
+        return Ok(None);
+    }
+    let trip = rows.parts.trip.map(|v| rebuild.values[&v]);
+    let first = rebuild.values[&rows.parts.inits[0]];
+    let b = &mut rebuild.b;
+    let zero = b.i64(0);
+    let extent = b.size(first, 0)?;
+    let trip = trip.unwrap_or(zero);
+    // Not to overflow; a longer loop leaves its arrays.
+    let trip = b.binary(BinaryOp::Min, trip, extent)?;
+    let levels = time(b, trip, extent, worth)?;
+    Ok(Some(b.compare(CompareOp::Gt, levels, zero)?))
+}
+
+/// Appends the inspector.
+pub fn inspect(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<Found> {
+    let parts = &rows.parts;
+    let trip = parts.trip.map(|v| rebuild.values[&v]);
+    let first = rebuild.values[&parts.inits[0]];
+    let outer = outer(rebuild, rows);
+    let b = &mut rebuild.b;
+    let (zero, one) = (b.i64(0), b.i64(1));
+    let extent = b.size(first, 0)?;
+    let trip = trip.unwrap_or(zero);
+    let trip = b.binary(BinaryOp::Max, trip, zero)?;
+    let fits = b.compare(CompareOp::Le, trip, extent)?;
+    let count = b.binary(BinaryOp::Min, trip, extent)?;
+    let own = b.iota(extent)?;
+    b.refine_type(own, row_of(DType::I64, rows))?;
+    let real = b.compare(CompareOp::Lt, own, count)?;
+    let last = b.binary(BinaryOp::Sub, count, one)?;
+    let last = b.binary(BinaryOp::Max, last, zero)?;
+    let iteration = b.binary(BinaryOp::Min, own, last)?;
+
+    let types = |ty: &Type| ty.clone();
+    let mut batch = Batch::new(rows.func, extent, rows.extent.clone(), &types);
+    batch.lanes.extend(outer);
+    batch.lanes.insert(parts.iteration, Lane::Rows(iteration));
+    let around = HashMap::new();
+    let mut ahead = Foresight::new(b, batch, Lane::Rows(real), &around, rows.extent.clone());
+    let mut base = None;
+    let mut wrongs = vec![];
+    for &update in &rows.updates {
+        let starts = ahead.value(b, rows.func.insts[update].args[2])?;
+        let starts = ahead.batch.spread(b, starts)?;
+        let from = b.op1(Op::Gather { axis: 1 }, &[starts, zero])?;
+        let from = b.binary(BinaryOp::Sub, from, iteration)?;
+        let base = match base {
+            Some(base) => base,
+            None => {
+                // Without rows there is no first one.
+                let none = b.i64s(&[-1]);
+                let all = b.join(&[from, none])?;
+                *base.insert(b.gather(all, zero)?)
+            }
+        };
+        wrongs.push(b.compare(CompareOp::Ne, from, base)?);
+        wrongs.push(moved(b, starts)?);
+    }
+    let base = base.unwrap_or(zero);
+    let (mut found, mut before) = (vec![], vec![]);
+    for &(read, _) in &rows.reads {
+        let index = ahead.value(b, rows.func.insts[read].args[1])?;
+        let index = ahead.batch.spread(b, index)?;
+        let index = b.cast(DType::I64, index)?;
+        let mut all = vec![];
+        for index in columns(b, index)? {
+            let within = inside(b, extent, index)?;
+            wrongs.push(b.op1(Op::Unary(UnaryOp::Not), &[within])?);
+            let negative = b.compare(CompareOp::Lt, index, zero)?;
+            let from_end = b.binary(BinaryOp::Add, index, extent)?;
+            let index = b.select(negative, from_end, index)?;
+            let by = b.binary(BinaryOp::Sub, index, base)?;
+            let written = between(b, by, count)?;
+            // It would find what was there before.
+            let late = b.compare(CompareOp::Ge, by, own)?;
+            wrongs.push(b.binary(BinaryOp::And, written, late)?);
+            let by_real = b.binary(BinaryOp::And, written, real)?;
+            let needed = b.select(by_real, by, extent)?;
+            let none = b.vector_of(extent)?;
+            before.push(b.join(&[needed, none])?);
+            all.push(Row { index, written, by });
+        }
+        found.push(all);
+    }
+    wrongs.push(ahead.batch.spread(b, ahead.bad)?);
+    let mut wrong = wrongs[0];
+    for &other in &wrongs[1..] {
+        wrong = b.binary(BinaryOp::Or, wrong, other)?;
+    }
+    let wrong = b.binary(BinaryOp::And, wrong, real)?;
+    let none = b.constant(no());
+    let none = b.vector_of(none)?;
+    let wrong = b.join(&[wrong, none])?;
+    let wrong = b.any(wrong)?;
+    let mut fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
+    let low = b.compare(CompareOp::Ge, base, zero)?;
+    let space = b.binary(BinaryOp::Sub, extent, count)?;
+    let high = b.compare(CompareOp::Le, base, space)?;
+    for other in [fits, low, high] {
+        fine = b.binary(BinaryOp::And, fine, other)?;
+    }
+    let needs = Needs {
+        states: extent,
+        kinds: None,
+        before: &before,
+        wanted: b.join(&[real, none])?,
+        root: None,
+    };
+    let limit = limit(b, count, extent, worth)?;
+    let order = order(b, &needs, limit, fine)?;
+    let complete = b.compare(CompareOp::Eq, order.count, count)?;
+    Ok(Found {
+        ok: b.binary(BinaryOp::And, fine, complete)?,
+        base,
+        count,
+        order,
+        rows: found,
+        extent,
+    })
+}
+
+/// What the body uses from outside.
+pub fn outer(rebuild: &Rebuild, rows: &RowLoop) -> HashMap<Value, Lane> {
+    let values = rows.outer().into_iter();
+    values
+        .filter_map(|v| Some((v, Lane::Same(*rebuild.values.get(&v)?))))
+        .collect()
+}
+
+/// `bool[extent]`: an iteration's row does not begin at column 0.
+fn moved(b: &mut FuncBuilder, starts: Value) -> Result<Value> {
+    let zero = b.i64(0);
+    let moved = b.compare(CompareOp::Ne, starts, zero)?;
+    let (from, to, step) = (b.i64s(&[1]), b.i64s(&[i64::MAX]), b.i64s(&[1]));
+    let others = b.op1(Op::Slice { axes: vec![1] }, &[moved, from, to, step])?;
+    let (kind, axes, keep) = (ReduceOp::Max, vec![1], false);
+    let numbers = b.cast(DType::I64, others)?;
+    let more = b.i64(0);
+    let most = b.op1(Op::Reduce { kind, axes, keep }, &[numbers])?;
+    Ok(b.compare(CompareOp::Gt, most, more)?)
+}
+
+/// `0 <= x < count`.
+pub fn between(b: &mut FuncBuilder, x: Value, count: Value) -> Result<Value> {
+    let zero = b.i64(0);
+    let low = b.compare(CompareOp::Ge, x, zero)?;
+    let high = b.compare(CompareOp::Lt, x, count)?;
+    Ok(b.binary(BinaryOp::And, low, high)?)
+}
+
+/// One array for each of the indices that an iteration has.
+fn columns(b: &mut FuncBuilder, index: Value) -> Result<Vec<Value>> {
+    let shape = b.ty(index).as_tensor().and_then(|t| t.shape.clone());
+    let columns = shape.and_then(|s| s.get(1)?.as_const());
+    let Some(columns) = columns else {
+        return Ok(vec![index]);
+    };
+    let column = |k| {
+        let k = b.i64(k);
+        Ok(b.op1(Op::Gather { axis: 1 }, &[index, k])?)
+    };
+    (0..columns).map(column).collect()
+}
+
+/// The levels that are followed: fewer than would be too narrow, and no more than the loop leaves time for.
+fn limit(b: &mut FuncBuilder, count: Value, extent: Value, worth: &Worth) -> Result<Value> {
+    let (parts, width) = (
+        b.i64(16),
+        b.i64((16.0 * worth.width).round().max(1.0) as i64),
+    );
+    let wide = b.binary(BinaryOp::Mul, count, parts)?;
+    let wide = b.binary(BinaryOp::Div, wide, width)?;
+    let time = time(b, count, extent, worth)?;
+    let one = b.i64(1);
+    let limit = b.binary(BinaryOp::Min, wide, time)?;
+    Ok(b.binary(BinaryOp::Max, limit, one)?)
+}
+
+/// The levels that the loop leaves time for.
+fn time(b: &mut FuncBuilder, count: Value, extent: Value, worth: &Worth) -> Result<Value> {
+    let share = b.i64(worth.share.round() as i64);
+    let time = b.binary(BinaryOp::Mul, count, share)?;
+    let (level, row) = (b.i64(worth.level.round().max(1.0) as i64), b.i64(ROW));
+    let each = b.binary(BinaryOp::Mul, extent, row)?;
+    let each = b.binary(BinaryOp::Add, each, level)?;
+    Ok(b.binary(BinaryOp::Div, time, each)?)
+}
+
+/// The type of something of each iteration.
+fn row_of(dtype: DType, rows: &RowLoop) -> Type {
+    Type::Tensor(heddle_ir::TensorType {
+        dtype,
+        shape: Some(vec![rows.extent.clone()]),
+    })
+}
