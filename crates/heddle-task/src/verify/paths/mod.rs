@@ -1,0 +1,98 @@
+//! Follows each access along all paths of the program to those that it conflicts with.
+
+mod graph;
+mod trace;
+
+use std::collections::{BTreeSet, HashSet};
+
+pub use self::graph::memory;
+
+use self::graph::{Access, Graph, Kind, Node};
+use self::trace::Trace;
+use super::frames::Place;
+use super::owner::Owner;
+use super::{ScheduleError, buffer_name};
+use crate::program::UProgram;
+
+/// Checks that conflicting accesses are ordered on every path.
+pub fn verify_paths(program: &UProgram, lanes: bool) -> Result<(), ScheduleError> {
+    let graph = Graph::new(program);
+    for node in &graph.nodes {
+        node.verify_alone(program)?;
+    }
+    for (start, node) in graph.nodes.iter().enumerate() {
+        for access in &node.accesses {
+            graph.follow(program, start, access, lanes)?;
+        }
+    }
+    Ok(())
+}
+
+impl Node {
+    /// Checks that an operator does not read on one unit what it writes on another.
+    fn verify_alone(&self, program: &UProgram) -> Result<(), ScheduleError> {
+        for write in self.accesses.iter().filter(|a| a.write) {
+            let clash = |read: &&Access| {
+                !read.write && read.buffer == write.buffer && !read.owner.is_same(&write.owner)
+            };
+            if self.accesses.iter().any(|read| clash(&read)) {
+                return Err(ScheduleError::Inside {
+                    operator: self.name.clone(),
+                    buffer: buffer_name(program, write.buffer),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Graph {
+    /// Checks an access against all that may come after it before everybody knows of it.
+    fn follow(
+        &self,
+        program: &UProgram,
+        start: usize,
+        access: &Access,
+        lanes: bool,
+    ) -> Result<(), ScheduleError> {
+        let known = match access.owner {
+            Owner::One(unit) => BTreeSet::from([unit]),
+            _ => BTreeSet::new(),
+        };
+        let first = |&node: &usize| Trace {
+            node,
+            place: Place::Named(access.buffer),
+            known: known.clone(),
+            lanes,
+            told: false,
+            apart: false,
+            inside: false,
+        };
+        let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
+        let mut seen: HashSet<Trace> = open.iter().cloned().collect();
+        while let Some(trace) = open.pop() {
+            let node = &self.nodes[trace.node];
+            // In the calls nobody knows what only some units knew of before.
+            let parts = matches!(node.kind, Kind::Fork(_)) && !trace.told;
+            let meets = |later: &&Access| {
+                trace.place.is(later.buffer)
+                    && (later.write || access.write)
+                    && !trace.told
+                    && !trace.orders(access, later)
+            };
+            if parts || node.accesses.iter().any(|later| meets(&later)) {
+                return Err(ScheduleError::Unordered {
+                    first: self.nodes[start].name.clone(),
+                    second: node.name.clone(),
+                    buffer: buffer_name(program, access.buffer),
+                });
+            }
+            for next in self.step(program, trace, self.nodes[start].in_team) {
+                if seen.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        Ok(())
+    }
+}
