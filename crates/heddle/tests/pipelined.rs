@@ -85,7 +85,10 @@ fn results_are_the_interpreters() {
         });
         values.collect()
     };
-    for (text, lengths) in [("n", &[0, 1, 2, 7, 100][..]), ("100", &[100])] {
+    for (text, lengths) in [
+        ("n", &[0, 1, 2, 7, 31, 32, 33, 47, 48, 63, 64, 65, 100][..]),
+        ("100", &[100]),
+    ] {
         let model = stack(HIDDEN, text);
         let oracle = CompileOptions {
             device: Device::Interp,
@@ -105,4 +108,13 @@ fn results_are_the_interpreters() {
             }
         }
     }
+}
+
+/// Where the sequence's length is open, a program has both forms, and takes the shared one for sequences of less than three chunks.
+#[test]
+fn short_sequences_are_shared() {
+    let text = |steps: &str| schedule(&stack(128, steps), &options(2), Target::Cpu).unwrap();
+    let chooses = |text: &str| text.lines().any(|l| l.starts_with("if ")) && text.contains(">= ");
+    assert!(chooses(&text("n")), "{}", text("n"));
+    assert!(!chooses(&text("100")), "{}", text("100"));
 }

@@ -36,7 +36,7 @@ use crate::shorthand::Shorthand;
 ///
 /// Where [`CostModel::units`] may work on different layers, loops over layers that are small go by short chunks, and the layers fall
 /// into groups: a group works on a chunk while the next one works on the chunk before (`pipeline.rs`). What is in different
-/// groups does not depend on each other within an iteration over chunks.
+/// groups does not depend on each other within an iteration over chunks. Where only the run knows how many iterations there are, it decides.
 ///
 /// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
 /// most. Sums of contractions keep their order.
@@ -162,21 +162,34 @@ impl Distribution<'_> {
         if let Some(trips) = pipelined
             && let Some(groups) = groups(body, plan, trips, self.costs)
         {
-            let results = self.pipeline(rebuild, &whole, &groups, &first)?;
+            let results = match whole.dim.as_const() {
+                Some(_) => self.pipeline(rebuild, &whole, &groups, &first)?,
+                None => self.pipeline_if_long(rebuild, &whole, &groups, &first)?,
+            };
             finish(rebuild, body, results);
             return Ok(());
         }
-        let results = match (count.1.as_const(), self.chunk(plan, &count.1)) {
-            (_, None) => {
-                let views = whole.views(rebuild, &Place::Whole)?;
-                let built = whole.build(self, rebuild, &Place::Whole, &views, &first)?;
-                (built.carried, built.stacked)
-            }
-            (Some(_), Some(size)) => self.chunks(rebuild, &whole, size, &first)?,
-            (None, Some(size)) => self.padded_chunks(rebuild, &whole, size, &first)?,
-        };
+        let results = self.together(rebuild, &whole, &first)?;
         finish(rebuild, body, results);
         Ok(())
+    }
+
+    /// The loops of a plan one after the other, over chunks of the iterations if arrays between them would be large.
+    fn together<'a>(
+        &mut self,
+        rebuild: &mut Rebuild<'a>,
+        whole: &Span<'_, 'a>,
+        first: &[Value],
+    ) -> chunks::Results {
+        match (whole.dim.as_const(), self.chunk(whole.plan, &whole.dim)) {
+            (_, None) => {
+                let views = whole.views(rebuild, &Place::Whole)?;
+                let built = whole.build(self, rebuild, &Place::Whole, &views, first)?;
+                Ok((built.carried, built.stacked))
+            }
+            (Some(_), Some(size)) => self.chunks(rebuild, whole, size, first),
+            (None, Some(size)) => self.padded_chunks(rebuild, whole, size, first),
+        }
     }
 
     /// The number of iterations.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use heddle_ir::op::BinaryOp;
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
 use super::chunks::{Results, flatten, rows_are};
@@ -21,7 +21,39 @@ use crate::shorthand::Shorthand;
 use crate::transform::rebuild::Rebuild;
 use crate::transform::safe::cannot_fail;
 
+/// A pipeline is worth it from so many chunks on for each group that has to wait for its first one: filling it then takes a third of
+/// its time at most.
+const CHUNKS: i64 = 3;
+
 impl Distribution<'_> {
+    /// [`Distribution::pipeline`] where the run finds enough iterations to fill one; else the loops one after the other.
+    pub(super) fn pipeline_if_long<'a>(
+        &mut self,
+        rebuild: &mut Rebuild<'a>,
+        whole: &Span<'_, 'a>,
+        groups: &Groups,
+        first: &[Value],
+    ) -> Results {
+        let least = groups.size * (groups.stages.len() as i64 - 1) * CHUNKS;
+        let least = rebuild.b.i64(least);
+        let long = rebuild.b.compare(CompareOp::Ge, whole.count, least)?;
+        let values = rebuild.values.clone();
+        rebuild.b.begin_region(&[]);
+        let (mut all, stacked) = self.pipeline(rebuild, whole, groups, first)?;
+        let carried = all.len();
+        all.extend(stacked);
+        let then = rebuild.b.end_region(&all);
+        rebuild.values.clone_from(&values);
+        rebuild.b.begin_region(&[]);
+        let (mut all, stacked) = self.together(rebuild, whole, first)?;
+        all.extend(stacked);
+        let otherwise = rebuild.b.end_region(&all);
+        rebuild.values = values;
+        let mut all = rebuild.b.if_(long, then, otherwise)?;
+        let stacked = all.split_off(carried);
+        Ok((all, stacked))
+    }
+
     /// A loop over chunks in which each group of stages works on another chunk.
     pub(super) fn pipeline<'a>(
         &mut self,
