@@ -3,7 +3,7 @@
 //! The interpreter checks sizes when an op runs; compiled code indexes without looking. So where inference does not prove that no
 //! run can have operands whose sizes do not fit, the program checks it before the op, and stops with an error of shapes.
 
-use heddle_ir::op::CompareOp;
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Op, Value};
 
 use super::{Lowerer, Result};
@@ -83,19 +83,24 @@ impl Lowerer<'_> {
                 let pool = &mut self.program.pool;
                 let groups = pool.int(*groups as i64);
                 let inputs = pool.product(w[1], groups);
-                let per = pool.binary(heddle_ir::op::BinaryOp::Div, DType::I64, w[0], groups);
+                let per = pool.binary(BinaryOp::Div, DType::I64, w[0], groups);
                 let outputs = pool.product(per, groups);
                 self.check_equal(x[1], inputs);
                 self.check_equal(w[0], outputs);
             }
+            Op::Gather { axis } => self.check_filled(&args[0].shape()[*axis..=*axis], &args[1]),
             Op::GatherElements { axis } => {
+                self.check_filled(&args[0].shape()[*axis..=*axis], &args[1]);
                 self.check_within(args[1].shape(), args[0].shape(), *axis);
             }
             Op::ScatterElements { axis, .. } => {
+                self.check_filled(&args[0].shape()[*axis..=*axis], &args[1]);
                 self.check_same(args[1].shape(), args[2].shape(), None);
                 self.check_within(args[1].shape(), args[0].shape(), *axis);
             }
             Op::GatherNd { batch_dims } => {
+                let looked_up = self.looked_up(&args[1]);
+                self.check_filled(&args[0].shape()[*batch_dims..][..looked_up], &args[1]);
                 self.check_same(
                     &args[1].shape()[..*batch_dims],
                     &args[0].shape()[..*batch_dims],
@@ -103,6 +108,8 @@ impl Lowerer<'_> {
                 );
             }
             Op::ScatterNd { .. } => {
+                let looked_up = self.looked_up(&args[1]);
+                self.check_filled(&args[0].shape()[..looked_up], &args[1]);
                 let (x, indices, updates) = (args[0].shape(), args[1].shape(), args[2].shape());
                 let tuples = indices.len() - 1;
                 let slice = updates.len().saturating_sub(tuples);
@@ -124,6 +131,31 @@ impl Lowerer<'_> {
                 name: self.name.clone(),
             });
         }
+    }
+
+    /// Whether there is an element for indices into these axes, if there are indices. An index that is out of range reads element 0
+    /// before the run stops.
+    fn check_filled(&mut self, axes: &[ExprId], indices: &Val) {
+        let pool = &mut self.program.pool;
+        let (zero, one) = (pool.int(0), pool.int(1));
+        let count = pool.product_of(indices.shape());
+        let none = pool.compare(CompareOp::Eq, DType::I64, count, zero);
+        for &size in axes {
+            let pool = &mut self.program.pool;
+            if pool.as_int(size).is_some_and(|n| n > 0) {
+                continue;
+            }
+            let filled = pool.compare(CompareOp::Gt, DType::I64, size, zero);
+            let fine = pool.binary(BinaryOp::Or, DType::Bool, filled, none);
+            self.check(fine, size, one);
+        }
+    }
+
+    /// How many axes each tuple of indices looks up.
+    fn looked_up(&self, indices: &Val) -> usize {
+        let last = indices.shape().last();
+        let count = last.and_then(|&k| self.program.pool.as_int(k));
+        count.map_or(0, |k| k as usize)
     }
 
     fn check_equal(&mut self, a: ExprId, b: ExprId) {
@@ -190,6 +222,7 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
             let whole = w[0].floor_div(&groups).mul(&groups);
             x[1].equals(&w[1].mul(&groups)) && w[0].equals(&whole)
         }
+        Op::Gather { axis } => args[0][*axis].as_const().is_some_and(|n| n > 0),
         Op::GatherElements { .. }
         | Op::ScatterElements { .. }
         | Op::GatherNd { .. }
