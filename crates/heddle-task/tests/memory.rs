@@ -112,3 +112,29 @@ fn what_is_dealt_out_otherwise_waits() {
     );
     assert_eq!(shape(&program.body), "rsrsr");
 }
+
+/// A batch of rows of which only the run knows how many, but for a bound that a choice states, goes around a loop: no buffer is larger.
+#[test]
+fn open_sizes_that_stay_go_around_loops() {
+    let program = lowered(
+        "fn @main(%x: f32[1000,3], %k: i64[90]) -> (%y: f32[3]) {
+           %sum = reduce(%k, kind=sum, axes=[0], keep=false)
+           %count = min(max(%sum, 0), 5)
+           %end = unsqueeze(%count, axes=[0])
+           %few: f32[?<=5,3] = slice(%x, [0], %end, [1], axes=[0])
+           %others: f32[?<=5,3] = slice(neg(%x), [0], %end, [1], axes=[0])
+           %z: f32[?<=5,3] = loop %i trip 4 carry (%c: f32[?<=5,3] = %few) {
+             %next: f32[?<=5,3] = tanh(add(%others, %c))
+             continue carry %next
+           }
+           return reduce(%z, kind=sum, axes=[0], keep=false)
+         }",
+    );
+    let scratch = program.buffers.iter().map(|(_, b)| b);
+    let scratch = scratch.filter(|b| matches!(b.kind, BufferKind::Scratch));
+    let lens: Vec<_> = scratch.map(|b| program.pool.as_int(b.len)).collect();
+    assert!(!lens.is_empty());
+    assert!(lens.contains(&Some(15)), "{lens:?}");
+    let bounded = |len: &Option<i64>| len.is_some_and(|n| n <= 15);
+    assert!(lens.iter().all(bounded), "{lens:?}");
+}

@@ -206,6 +206,9 @@ impl Lowerer<'_> {
             let done = self.program.pool.sum(index, one);
             self.block.push(Stmt::Let(count, done));
         }
+        for (param, next) in body.params[1..].iter().zip(&yields) {
+            self.keeps_open_sizes(*param, next)?;
+        }
         self.advance(&carried, &yields[..carried.len()], first_inner)?;
 
         let inner = std::mem::replace(&mut self.block, outside);
@@ -240,7 +243,7 @@ impl Lowerer<'_> {
         let Type::Tensor(t) = &ty else {
             return self.fail("carries a sequence or optional");
         };
-        let shape = self.shape_of(&ty)?;
+        let shape = self.carried_shape(t, first)?;
         if let Some(count) = self.few_of(&shape) {
             let Val::Scalars { elems, .. } = self.let_elements(first, count) else {
                 return self.fail("scalars are needed");
@@ -273,6 +276,17 @@ impl Lowerer<'_> {
                 shape,
             },
         ))
+    }
+
+    /// Sizes of a carried value that its type leaves to the run must stay those that it starts with.
+    fn keeps_open_sizes(&self, param: heddle_ir::Value, next: &Val) -> Result<()> {
+        let dims = self.f.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
+        let sizes = self.values[&param].shape().iter().zip(next.shape());
+        let mut all = dims.into_iter().flatten().zip(sizes);
+        match all.all(|(dim, (now, next))| matches!(dim, Dim::Expr(_)) || now == next) {
+            true => Ok(()),
+            false => self.fail("carries an array whose size may change"),
+        }
     }
 
     /// Moves to the next values: all are computed before any place changes. Buffers from `first_inner` on were made by the

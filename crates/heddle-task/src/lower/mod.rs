@@ -84,6 +84,7 @@ pub fn lower_unfused(module: &Module) -> Result<UProgram> {
         in_place: vec![],
         packed: HashMap::new(),
         own: HashMap::new(),
+        held: HashMap::new(),
         places: HashMap::new(),
         procedure: None,
         cycles: vec![],
@@ -121,6 +122,8 @@ struct Lowerer<'m> {
     packed: HashMap<contract::PanelKey, Buffer>,
     /// Each unit's own memory for panels, by element type.
     own: HashMap<DType, Buffer>,
+    /// Computed sizes that variables hold already where the program is being lowered.
+    held: HashMap<ExprId, ExprId>,
     /// Where results of branches and calls are to lie that somebody asked for at a place.
     places: HashMap<Value, Buffer>,
     /// The procedure that is being lowered; `None` in the entry function.
@@ -192,9 +195,11 @@ impl Lowerer<'_> {
     /// Lowers a region's instructions into the present block; returns what it yields.
     fn region(&mut self, region: Region) -> Result<Vec<Val>> {
         let data = &self.f.regions[region];
+        let held = self.held.clone();
         for &inst in &data.insts {
             self.inst(inst)?;
         }
+        self.held = held;
         Ok(data.yields.iter().map(|v| self.values[v].clone()).collect())
     }
 

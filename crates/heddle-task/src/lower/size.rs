@@ -71,19 +71,50 @@ impl Lowerer<'_> {
         if matches!(self.program.pool[size], crate::Expr::Local(_)) {
             return size;
         }
-        let bound = match (self.upper_bound(size), most) {
-            (Some(bound), _) => bound,
-            (None, Some(most)) => {
-                let pool = &mut self.program.pool;
-                let bound = pool.int(i64::try_from(most).unwrap_or(i64::MAX));
-                let fits = pool.compare(CompareOp::Le, DType::I64, size, bound);
-                self.check(fits, size, bound);
+        if let Some(&held) = self.held.get(&size) {
+            return held;
+        }
+        let stated = most.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+        let bound = match (self.upper_bound(size), stated) {
+            (Some(bound), None) => bound,
+            (Some(bound), Some(most))
+                if self.program.pool.as_int(bound).is_some_and(|b| b <= most) =>
+            {
                 bound
+            }
+            // Memory is made by what is stated, which therefore must be true.
+            (bound, Some(most)) => {
+                let pool = &mut self.program.pool;
+                let most = pool.int(most);
+                let fits = pool.compare(CompareOp::Le, DType::I64, size, most);
+                let bound = bound.map(|b| pool.binary(BinaryOp::Min, DType::I64, b, most));
+                self.check(fits, size, most);
+                bound.unwrap_or(most)
             }
             // Whoever needs memory for it will find that there is no bound.
             (None, None) => return self.let_expr(DType::I64, size),
         };
-        self.bounded_size(size, bound)
+        let held = self.bounded_size(size, bound);
+        // Elements of arrays may change from one place in a program to another.
+        if !self.program.loads(size) {
+            self.held.insert(size, held);
+        }
+        held
+    }
+
+    /// The shape of a carried value: what its type leaves to the run is what it starts with.
+    pub(super) fn carried_shape(&mut self, t: &TensorType, first: &Val) -> Result<Vec<ExprId>> {
+        let Some(dims) = &t.shape else {
+            return self.fail("carries an array of unknown rank");
+        };
+        let sizes = dims.iter().enumerate().map(|(k, dim)| match dim {
+            Dim::Expr(e) => self.size_expr(e),
+            Dim::Unknown(most) => {
+                let size = first.shape()[k];
+                Ok(self.held_size(size, *most))
+            }
+        });
+        sizes.collect()
     }
 
     /// A size.
