@@ -246,32 +246,29 @@ fn same_outcome_on_any_numbers() {
 /// The iterations of the loop itself are more than these options allow, those of levels are not.
 #[test]
 fn narrow_trees_run_one_by_one() {
-    let (_, after, _) = leveled(&format!("{MAIN}{}", PROGRAMS[0].1), &always(24, 1.5));
-    let in_levels = |nodes: &Nodes| {
-        let inputs = inputs(nodes, &mut Random(1));
-        let few = Options {
-            max_iterations: 40,
-            ..options()
+    for (name, program) in PROGRAMS {
+        let (_, after, _) = leveled(&format!("{MAIN}{program}"), &always(24, 1.5));
+        let in_levels = |nodes: &Nodes| {
+            let inputs = inputs(nodes, &mut Random(1));
+            let few = Options {
+                max_iterations: 40,
+                ..options()
+            };
+            run(&after, &inputs, &options()).expect("a tree");
+            run(&after, &inputs, &few).is_ok()
         };
-        run(&after, &inputs, &options()).expect("a tree");
-        run(&after, &inputs, &few).is_ok()
-    };
-    assert!(
-        in_levels(&nodes(128, 0, false, &mut Random(2))),
-        "a complete tree"
-    );
-    assert!(
-        in_levels(&nodes(128, 2, false, &mut Random(2))),
-        "a tree of random shape"
-    );
-    assert!(!in_levels(&nodes(128, 1, false, &mut Random(2))), "a chain");
-    // Row 64 is written by the first iteration, and would be read before by the second one.
-    let mut nodes = nodes(128, 0, false, &mut Random(2));
-    nodes.left[64] = 65;
-    assert!(
-        !in_levels(&nodes),
-        "a row that is read before it is written"
-    );
+        let shaped = |shape| nodes(128, shape, false, &mut Random(2));
+        assert!(in_levels(&shaped(0)), "{name}: a complete tree");
+        assert!(in_levels(&shaped(2)), "{name}: a tree of random shape");
+        assert!(!in_levels(&shaped(1)), "{name}: a chain");
+        // Row 64 is written by the first iteration, and would be read before by the second one.
+        let mut late = shaped(0);
+        late.left[64] = 65;
+        assert!(
+            !in_levels(&late),
+            "{name}: a row that is read before it is written"
+        );
+    }
 }
 
 #[test]
@@ -368,4 +365,41 @@ fn large_products_are_worth_it() {
         }
         assert_eq!(found, products, "{rows}, {width}: {}", text::print(&module));
     }
+}
+
+/// Branches that differ by row would be computed for all rows, and what an inner loop carries is no weight.
+#[test]
+fn only_weights_that_all_iterations_use_count() {
+    let body = |product: &str| {
+        format!(
+            "fn @main(%l: i64[9], %x: f32[9,512], %w: f32[512,512], %trip: i64[]) -> (%y: f32[9,512]) {{
+  %y = loop %i trip %trip carry (%s: f32[9,512] = %x) {{
+    %k = add(%i, 5)
+    %p = unsqueeze(gather(%s, gather(%l, %k, axis=0), axis=0), axes=[0])
+    {product}
+    %t = update_slice(%s, %z, concat(unsqueeze(%k, axes=[0]), [0], axis=0))
+    continue carry %t
+  }}
+  return %y
+}}"
+        )
+    };
+    let changed = |product: &str| {
+        let (_, _, stats) = leveled(&body(product), &LevelOptions::default());
+        stats.total() > 0
+    };
+    assert!(changed("%z = dot(%p, %w)"));
+    assert!(!changed(
+        "%z: f32[1,512] = if gt(gather(%l, %k, axis=0), 2) {
+           yield dot(%p, %w)
+         } else {
+           yield tanh(%p)
+         }"
+    ));
+    assert!(!changed(
+        "%m = dot(transpose(%p, perm=[1,0]), %p)
+         %z: f32[1,512], %last: f32[512,512] = loop %j trip 3 carry (%a: f32[1,512] = %p, %c: f32[512,512] = %m) {
+           continue carry dot(%a, %c), neg(%c)
+         }"
+    ));
 }

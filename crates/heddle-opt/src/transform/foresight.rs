@@ -9,6 +9,9 @@ use super::level_recursion::definition;
 use crate::batch::{Batch, Lane, Refusal, Result};
 use crate::shorthand::Shorthand;
 
+/// Elements that what is evaluated has for each row.
+const MAX_ELEMENTS: i64 = 64;
+
 /// Values of a function for all rows of a batch, before it is known which of them a run needs.
 pub struct Foresight<'a> {
     /// What is known already.
@@ -100,8 +103,24 @@ impl<'a> Foresight<'a> {
             }
             other => return Err(Refusal(format!("`{}` ahead", other.name()))),
         };
+        self.small(b, lane)?;
         self.batch.lanes.insert(value, lane);
         Ok(lane)
+    }
+
+    /// Refuses what has many elements for each row: it is computed for all rows, of which a run may need few.
+    fn small(&self, b: &FuncBuilder, lane: Lane) -> Result<()> {
+        let Lane::Rows(value) = lane else {
+            return Ok(());
+        };
+        let shape = b.ty(value).as_tensor().and_then(|t| t.shape.as_deref());
+        let sizes = shape.map(|s| s[1..].iter().map(|d| d.as_const()));
+        let elements: Option<i64> =
+            sizes.and_then(|mut s| s.try_fold(1, |a: i64, n| a.checked_mul(n?)));
+        match elements {
+            Some(n) if n <= MAX_ELEMENTS => Ok(()),
+            _ => Err(Refusal("index data of many elements".into())),
+        }
     }
 
     fn gather(

@@ -16,6 +16,7 @@ pub struct RowLoop<'a> {
     pub func: &'a Function,
     pub inst: Inst,
     pub parts: Loop,
+    pub trip: Value,
     /// The rows of each of the arrays.
     pub extent: Dim,
     /// `update_slice`, for each array.
@@ -40,7 +41,8 @@ impl<'a> RowLoop<'a> {
     /// Takes an instruction apart if it is such a loop.
     pub fn of(func: &'a Function, inst: Inst) -> Option<Self> {
         let parts = Loop::of(func, inst)?;
-        let plain = parts.trip.is_some() && parts.cond.is_none() && parts.stacked.is_empty();
+        let trip = parts.trip?;
+        let plain = parts.cond.is_none() && parts.stacked.is_empty();
         if !plain || parts.params.is_empty() {
             return None;
         }
@@ -68,6 +70,7 @@ impl<'a> RowLoop<'a> {
             func,
             inst,
             parts,
+            trip,
             extent,
             updates,
             reads: vec![],
@@ -81,8 +84,12 @@ impl<'a> RowLoop<'a> {
         let (func, body) = (self.func, self.parts.body);
         let own = &func.regions[body].insts;
         let mut fine = true;
+        self.inner.extend(&func.regions[body].params);
         func.for_each_inst_in(body, &mut |inst, data| {
             self.inner.extend(&data.results);
+            for &region in &data.regions {
+                self.inner.extend(&func.regions[region].params);
+            }
             for (k, arg) in data.args.iter().enumerate() {
                 fine &= !self.parts.next.contains(arg);
                 let Some(table) = self.parts.params.iter().position(|p| p == arg) else {
@@ -125,35 +132,43 @@ impl<'a> RowLoop<'a> {
         false
     }
 
-    /// All values from outside that the body uses.
+    /// The values from outside that the body uses.
     pub fn outer(&self) -> HashSet<Value> {
-        let mut outer = HashSet::new();
+        let mut used = HashSet::new();
         self.func.for_each_inst_in(self.parts.body, &mut |_, data| {
-            outer.extend(&data.args);
+            used.extend(&data.args);
             for &region in &data.regions {
-                outer.extend(&self.func.regions[region].yields);
+                used.extend(&self.func.regions[region].yields);
             }
         });
-        outer
+        used.difference(&self.inner).copied().collect()
     }
 
-    /// Where levels pay; none if nowhere.
+    /// Where levels pay; none if nowhere. A branch that differs by row is computed both ways for all rows: where it multiplies, that
+    /// may cost more than batches save.
     pub fn worth(&self, options: &LevelOptions) -> Option<Worth> {
         let (mut bytes, mut flops) = (0.0, 0.0);
-        let func = self.func;
-        let outer = self.outer();
+        let (func, outer) = (self.func, self.outer());
+        let mut branches = false;
         func.for_each_inst_in(self.parts.body, &mut |_, data| {
+            if matches!(data.op, Op::If) {
+                for &arm in &data.regions {
+                    func.for_each_inst_in(arm, &mut |_, d| branches |= is_contraction(&d.op));
+                }
+            }
             if !is_contraction(&data.op) {
                 return;
             }
-            let weights = data.args.iter();
-            let weights = weights.filter(|v| outer.contains(v) && !self.inner.contains(v));
+            let weights = data.args.iter().filter(|v| outer.contains(v));
             let weights: f64 = weights.map(|v| options.model.bytes(func.ty(*v))).sum();
             if weights > 0.0 {
                 bytes += weights;
                 flops += options.model.contraction(func, data);
             }
         });
+        if branches {
+            return None;
+        }
         let gain = gain(bytes, flops, options);
         let width = match options.always {
             true => options.width,

@@ -38,8 +38,8 @@ pub fn execute(
     let (at, now) = (inner[1], &inner[2..]);
     let end = b.gather(found.order.end, at)?;
     let rest = b.binary(BinaryOp::Sub, end, at)?;
-    let batch = b.i64(most as i64);
-    let taken = b.binary(BinaryOp::Min, rest, batch)?;
+    let limit = b.i64(most as i64);
+    let taken = b.binary(BinaryOp::Min, rest, limit)?;
     let next = b.binary(BinaryOp::Add, at, taken)?;
     let step = b.i64s(&[1]);
     let (from, to) = (b.vector_of(at)?, b.vector_of(next)?);

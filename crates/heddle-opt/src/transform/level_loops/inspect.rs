@@ -9,18 +9,18 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use super::analyze::{RowLoop, Worth};
-use crate::batch::{Batch, Lane, Result};
+use crate::batch::{Batch, Lane, Refusal, Result};
 use crate::shorthand::Shorthand;
 use crate::transform::foresight::{Foresight, inside, no};
 use crate::transform::order::{Needs, Order, order};
 use crate::transform::rebuild::Rebuild;
 
 /// Nanoseconds that the inspector takes for each row of the arrays and each level.
-const ROW: i64 = 3;
+const ROW: i64 = 6;
 
 /// What the inspector finds out.
 pub struct Found {
-    /// `bool[]`: iterations can run level by level, and it pays. If not, nothing of the rest holds.
+    /// `bool[]`: iterations can run level by level, and it pays. If not, nothing is to be made of the rest.
     pub ok: Value,
     /// `i64[]`: the row that iteration 0 writes.
     pub base: Value,
@@ -50,13 +50,13 @@ pub fn affordable(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Resul
     if rows.extent.as_const().is_some_and(|n| n as f64 <= most) {
         return Ok(None);
     }
-    let trip = rows.parts.trip.map(|v| rebuild.values[&v]);
+    let trip = rebuild.values[&rows.trip];
     let first = rebuild.values[&rows.parts.inits[0]];
     let b = &mut rebuild.b;
     let zero = b.i64(0);
     let extent = b.size(first, 0)?;
-    let trip = trip.unwrap_or(zero);
     // Not to overflow; a longer loop leaves its arrays.
+    let trip = b.binary(BinaryOp::Max, trip, zero)?;
     let trip = b.binary(BinaryOp::Min, trip, extent)?;
     let levels = time(b, trip, extent, worth)?;
     Ok(Some(b.compare(CompareOp::Gt, levels, zero)?))
@@ -65,13 +65,12 @@ pub fn affordable(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Resul
 /// Appends the inspector.
 pub fn inspect(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<Found> {
     let parts = &rows.parts;
-    let trip = parts.trip.map(|v| rebuild.values[&v]);
+    let trip = rebuild.values[&rows.trip];
     let first = rebuild.values[&parts.inits[0]];
     let outer = outer(rebuild, rows);
     let b = &mut rebuild.b;
     let (zero, one) = (b.i64(0), b.i64(1));
     let extent = b.size(first, 0)?;
-    let trip = trip.unwrap_or(zero);
     let trip = b.binary(BinaryOp::Max, trip, zero)?;
     let fits = b.compare(CompareOp::Le, trip, extent)?;
     let count = b.binary(BinaryOp::Min, trip, extent)?;
@@ -202,10 +201,12 @@ pub fn between(b: &mut FuncBuilder, x: Value, count: Value) -> Result<Value> {
 /// One array for each of the indices that an iteration has.
 fn columns(b: &mut FuncBuilder, index: Value) -> Result<Vec<Value>> {
     let shape = b.ty(index).as_tensor().and_then(|t| t.shape.clone());
-    let columns = shape.and_then(|s| s.get(1)?.as_const());
-    let Some(columns) = columns else {
-        return Ok(vec![index]);
+    let columns = match shape.as_deref() {
+        Some([_]) => return Ok(vec![index]),
+        Some([_, columns]) => columns.as_const(),
+        _ => None,
     };
+    let columns = columns.ok_or_else(|| Refusal("indices of unknown number".into()))?;
     let column = |k| {
         let k = b.i64(k);
         Ok(b.op1(Op::Gather { axis: 1 }, &[index, k])?)
