@@ -36,22 +36,15 @@ pub fn execute(
         .collect();
     let (_, inner) = b.begin_region(&types);
     let (at, now) = (inner[1], &inner[2..]);
-    let end = b.gather(found.order.end, at)?;
-    let rest = b.binary(BinaryOp::Sub, end, at)?;
-    let limit = b.i64(most as i64);
-    let taken = b.binary(BinaryOp::Min, rest, limit)?;
-    let next = b.binary(BinaryOp::Add, at, taken)?;
-    let step = b.i64s(&[1]);
-    let (from, to) = (b.vector_of(at)?, b.vector_of(next)?);
-    let axes = vec![0];
-    let iterations = b.op1(Op::Slice { axes }, &[found.order.states, from, to, step])?;
-    let dim = Dim::Unknown(Some(most as u64));
-    let shape = Some(vec![dim.clone()]);
-    let dtype = DType::I64;
-    b.refine_type(iterations, Type::Tensor(TensorType { dtype, shape }))?;
+    let Taken {
+        iterations,
+        count,
+        next,
+        dim,
+    } = take(b, found, at, most)?;
 
     let types = |ty: &Type| ty.clone();
-    let mut batch = Batch::new(rows.func, taken, dim, &types);
+    let mut batch = Batch::new(rows.func, count, dim, &types);
     batch.lanes.extend(outer);
     batch
         .lanes
@@ -73,14 +66,7 @@ pub fn execute(
     for (&update, &array) in rows.updates.iter().zip(now) {
         let value = batch.lane(rows.func.insts[update].args[1])?;
         let value = batch.spread(b, value)?;
-        let value = b.op1(Op::Squeeze { axes: vec![1] }, &[value])?;
-        let rank = b.rank(array).unwrap_or(1);
-        let (row, columns) = (b.vector_of(start)?, b.i64s(&vec![0; rank - 1]));
-        let starts = match rank {
-            1 => row,
-            _ => b.join(&[row, columns])?,
-        };
-        yields.push(b.op1(Op::UpdateSlice, &[array, value, starts])?);
+        yields.push(write(b, array, value, start)?);
     }
     let body = b.end_region(&yields);
     let carried = [vec![zero], inits].concat();
@@ -93,6 +79,54 @@ pub fn execute(
     let last = place(b, found, &Row { index, written, by })?;
     let arrays = results[1..].iter();
     arrays.map(|&array| Ok(b.gather(array, last)?)).collect()
+}
+
+/// A batch.
+struct Taken {
+    /// `i64[?]`: its iterations.
+    iterations: Value,
+    /// `i64[]`: how many they are.
+    count: Value,
+    /// `i64[]`: where the next batch begins in the order.
+    next: Value,
+    /// The count as a size.
+    dim: Dim,
+}
+
+/// As many iterations as are ready from a place in the order on, but at most so many.
+fn take(b: &mut FuncBuilder, found: &Found, at: Value, most: usize) -> Result<Taken> {
+    let end = b.gather(found.order.end, at)?;
+    let rest = b.binary(BinaryOp::Sub, end, at)?;
+    let limit = b.i64(most as i64);
+    let count = b.binary(BinaryOp::Min, rest, limit)?;
+    let next = b.binary(BinaryOp::Add, at, count)?;
+    let (from, to, step) = (b.vector_of(at)?, b.vector_of(next)?, b.i64s(&[1]));
+    let axes = vec![0];
+    let iterations = b.op1(Op::Slice { axes }, &[found.order.states, from, to, step])?;
+    let dim = Dim::Unknown(Some(most as u64));
+    let (dtype, shape) = (DType::I64, Some(vec![dim.clone()]));
+    b.refine_type(iterations, Type::Tensor(TensorType { dtype, shape }))?;
+    Ok(Taken {
+        iterations,
+        count,
+        next,
+        dim,
+    })
+}
+
+/// Writes a batch's rows, each of which is an array with one row, from a row of an array on.
+fn write(b: &mut FuncBuilder, array: Value, value: Value, row: Value) -> Result<Value> {
+    let value = b.op1(Op::Squeeze { axes: vec![1] }, &[value])?;
+    let columns = b.rank(array).map_or(0, |rank| rank - 1);
+    let row = b.vector_of(row)?;
+    let starts = match columns {
+        0 => row,
+        _ => {
+            let columns = b.i64s(&vec![0; columns]);
+            b.join(&[row, columns])?
+        }
+    };
+    Ok(b.op1(Op::UpdateSlice, &[array, value, starts])?)
 }
 
 /// `i64[extent]`: where a row lies that iterations read.

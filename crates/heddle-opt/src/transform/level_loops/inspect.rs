@@ -64,109 +64,177 @@ pub fn affordable(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Resul
 
 /// Appends the inspector.
 pub fn inspect(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<Found> {
-    let parts = &rows.parts;
     let trip = rebuild.values[&rows.trip];
-    let first = rebuild.values[&parts.inits[0]];
+    let first = rebuild.values[&rows.parts.inits[0]];
     let outer = outer(rebuild, rows);
     let b = &mut rebuild.b;
-    let (zero, one) = (b.i64(0), b.i64(1));
-    let extent = b.size(first, 0)?;
-    let trip = b.binary(BinaryOp::Max, trip, zero)?;
-    let fits = b.compare(CompareOp::Le, trip, extent)?;
-    let count = b.binary(BinaryOp::Min, trip, extent)?;
-    let own = b.iota(extent)?;
-    b.refine_type(own, row_of(DType::I64, rows))?;
-    let real = b.compare(CompareOp::Lt, own, count)?;
-    let last = b.binary(BinaryOp::Sub, count, one)?;
-    let last = b.binary(BinaryOp::Max, last, zero)?;
-    let iteration = b.binary(BinaryOp::Min, own, last)?;
-
+    let mut all = Iterations::new(b, rows, trip, first)?;
     let types = |ty: &Type| ty.clone();
-    let mut batch = Batch::new(rows.func, extent, rows.extent.clone(), &types);
+    let mut batch = Batch::new(rows.func, all.extent, rows.extent.clone(), &types);
     batch.lanes.extend(outer);
-    batch.lanes.insert(parts.iteration, Lane::Rows(iteration));
+    let read = all.read;
+    batch.lanes.insert(rows.parts.iteration, Lane::Rows(read));
     let around = HashMap::new();
-    let mut ahead = Foresight::new(b, batch, Lane::Rows(real), &around, rows.extent.clone());
-    let mut base = None;
-    let mut wrongs = vec![];
-    for &update in &rows.updates {
-        let starts = ahead.value(b, rows.func.insts[update].args[2])?;
-        let starts = ahead.batch.spread(b, starts)?;
-        let from = b.op1(Op::Gather { axis: 1 }, &[starts, zero])?;
-        let from = b.binary(BinaryOp::Sub, from, iteration)?;
-        let base = match base {
-            Some(base) => base,
-            None => {
-                // Without rows there is no first one.
-                let none = b.i64s(&[-1]);
-                let all = b.join(&[from, none])?;
-                *base.insert(b.gather(all, zero)?)
-            }
-        };
-        wrongs.push(b.compare(CompareOp::Ne, from, base)?);
-        wrongs.push(moved(b, starts)?);
+    let within = Lane::Rows(all.real);
+    let mut ahead = Foresight::new(b, batch, within, &around, rows.extent.clone());
+    let base = all.base(b, rows, &mut ahead)?;
+    let mut found = vec![];
+    for &(inst, _) in &rows.reads {
+        found.push(all.rows(b, rows.func.insts[inst].args[1], base, &mut ahead)?);
     }
-    let base = base.unwrap_or(zero);
-    let (mut found, mut before) = (vec![], vec![]);
-    for &(read, _) in &rows.reads {
-        let index = ahead.value(b, rows.func.insts[read].args[1])?;
+    let bad = ahead.batch.spread(b, ahead.bad)?;
+    all.wrong.push(bad);
+    let fine = all.fine(b, base)?;
+
+    let none = b.constant(no());
+    let none = b.vector_of(none)?;
+    let needs = Needs {
+        states: all.extent,
+        kinds: None,
+        before: &all.needed,
+        wanted: b.join(&[all.real, none])?,
+        root: None,
+    };
+    let limit = limit(b, all.count, all.extent, worth)?;
+    let order = order(b, &needs, limit, fine)?;
+    let complete = b.compare(CompareOp::Eq, order.count, all.count)?;
+    Ok(Found {
+        ok: b.binary(BinaryOp::And, fine, complete)?,
+        base,
+        count: all.count,
+        order,
+        rows: found,
+        extent: all.extent,
+    })
+}
+
+/// As many iterations as the arrays have rows, and what is known of them.
+struct Iterations {
+    /// `i64[]`: how many they are.
+    extent: Value,
+    /// `i64[]`: how many the loop has.
+    count: Value,
+    /// `bool[]`: these are all that it has.
+    fits: Value,
+    /// `i64[extent]`: their numbers.
+    own: Value,
+    /// `bool[extent]`: the loop has them.
+    real: Value,
+    /// `i64[extent]`: whose indices they read.
+    read: Value,
+    /// `bool[extent]` each: something is not as it must be.
+    wrong: Vec<Value>,
+    /// `i64[extent + 1]` each: an iteration that must come before.
+    needed: Vec<Value>,
+}
+
+impl Iterations {
+    fn new(b: &mut FuncBuilder, rows: &RowLoop, trip: Value, first: Value) -> Result<Self> {
+        let (zero, one) = (b.i64(0), b.i64(1));
+        let extent = b.size(first, 0)?;
+        let trip = b.binary(BinaryOp::Max, trip, zero)?;
+        let fits = b.compare(CompareOp::Le, trip, extent)?;
+        let count = b.binary(BinaryOp::Min, trip, extent)?;
+        let own = b.iota(extent)?;
+        b.refine_type(own, row_of(DType::I64, rows))?;
+        let real = b.compare(CompareOp::Lt, own, count)?;
+        let last = b.binary(BinaryOp::Sub, count, one)?;
+        let last = b.binary(BinaryOp::Max, last, zero)?;
+        Ok(Self {
+            extent,
+            count,
+            fits,
+            own,
+            real,
+            read: b.binary(BinaryOp::Min, own, last)?,
+            wrong: vec![],
+            needed: vec![],
+        })
+    }
+
+    /// `i64[]`: the row that iteration 0 writes. Each must write the next one, in all arrays, from its column 0 on.
+    fn base(
+        &mut self,
+        b: &mut FuncBuilder,
+        rows: &RowLoop,
+        ahead: &mut Foresight,
+    ) -> Result<Value> {
+        let zero = b.i64(0);
+        let mut base = None;
+        for &update in &rows.updates {
+            let starts = ahead.value(b, rows.func.insts[update].args[2])?;
+            let starts = ahead.batch.spread(b, starts)?;
+            let from = b.op1(Op::Gather { axis: 1 }, &[starts, zero])?;
+            let from = b.binary(BinaryOp::Sub, from, self.read)?;
+            let base = match base {
+                Some(base) => base,
+                None => {
+                    // Without rows there is no first one.
+                    let none = b.i64s(&[-1]);
+                    let all = b.join(&[from, none])?;
+                    *base.insert(b.gather(all, zero)?)
+                }
+            };
+            self.wrong.push(b.compare(CompareOp::Ne, from, base)?);
+            self.wrong.push(moved(b, starts)?);
+        }
+        base.ok_or_else(|| Refusal("a loop that writes nothing".into()))
+    }
+
+    /// The rows that these indices say, one for each column.
+    fn rows(
+        &mut self,
+        b: &mut FuncBuilder,
+        index: Value,
+        base: Value,
+        ahead: &mut Foresight,
+    ) -> Result<Vec<Row>> {
+        let zero = b.i64(0);
+        let index = ahead.value(b, index)?;
         let index = ahead.batch.spread(b, index)?;
         let index = b.cast(DType::I64, index)?;
         let mut all = vec![];
         for index in columns(b, index)? {
-            let within = inside(b, extent, index)?;
-            wrongs.push(b.op1(Op::Unary(UnaryOp::Not), &[within])?);
+            let within = inside(b, self.extent, index)?;
+            self.wrong.push(b.op1(Op::Unary(UnaryOp::Not), &[within])?);
             let negative = b.compare(CompareOp::Lt, index, zero)?;
-            let from_end = b.binary(BinaryOp::Add, index, extent)?;
+            let from_end = b.binary(BinaryOp::Add, index, self.extent)?;
             let index = b.select(negative, from_end, index)?;
             let by = b.binary(BinaryOp::Sub, index, base)?;
-            let written = between(b, by, count)?;
+            let written = between(b, by, self.count)?;
             // It would find what was there before.
-            let late = b.compare(CompareOp::Ge, by, own)?;
-            wrongs.push(b.binary(BinaryOp::And, written, late)?);
-            let by_real = b.binary(BinaryOp::And, written, real)?;
-            let needed = b.select(by_real, by, extent)?;
-            let none = b.vector_of(extent)?;
-            before.push(b.join(&[needed, none])?);
+            let late = b.compare(CompareOp::Ge, by, self.own)?;
+            self.wrong.push(b.binary(BinaryOp::And, written, late)?);
+            let needs = b.binary(BinaryOp::And, written, self.real)?;
+            let needed = b.select(needs, by, self.extent)?;
+            let none = b.vector_of(self.extent)?;
+            self.needed.push(b.join(&[needed, none])?);
             all.push(Row { index, written, by });
         }
-        found.push(all);
+        Ok(all)
     }
-    wrongs.push(ahead.batch.spread(b, ahead.bad)?);
-    let mut wrong = wrongs[0];
-    for &other in &wrongs[1..] {
-        wrong = b.binary(BinaryOp::Or, wrong, other)?;
+
+    /// `bool[]`: all rows are there, and nothing is wrong with any iteration that the loop has.
+    fn fine(&self, b: &mut FuncBuilder, base: Value) -> Result<Value> {
+        let mut wrong = self.wrong[0];
+        for &other in &self.wrong[1..] {
+            wrong = b.binary(BinaryOp::Or, wrong, other)?;
+        }
+        let wrong = b.binary(BinaryOp::And, wrong, self.real)?;
+        let none = b.constant(no());
+        let none = b.vector_of(none)?;
+        let wrong = b.join(&[wrong, none])?;
+        let wrong = b.any(wrong)?;
+        let mut fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
+        let zero = b.i64(0);
+        let low = b.compare(CompareOp::Ge, base, zero)?;
+        let space = b.binary(BinaryOp::Sub, self.extent, self.count)?;
+        let high = b.compare(CompareOp::Le, base, space)?;
+        for other in [self.fits, low, high] {
+            fine = b.binary(BinaryOp::And, fine, other)?;
+        }
+        Ok(fine)
     }
-    let wrong = b.binary(BinaryOp::And, wrong, real)?;
-    let none = b.constant(no());
-    let none = b.vector_of(none)?;
-    let wrong = b.join(&[wrong, none])?;
-    let wrong = b.any(wrong)?;
-    let mut fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
-    let low = b.compare(CompareOp::Ge, base, zero)?;
-    let space = b.binary(BinaryOp::Sub, extent, count)?;
-    let high = b.compare(CompareOp::Le, base, space)?;
-    for other in [fits, low, high] {
-        fine = b.binary(BinaryOp::And, fine, other)?;
-    }
-    let needs = Needs {
-        states: extent,
-        kinds: None,
-        before: &before,
-        wanted: b.join(&[real, none])?,
-        root: None,
-    };
-    let limit = limit(b, count, extent, worth)?;
-    let order = order(b, &needs, limit, fine)?;
-    let complete = b.compare(CompareOp::Eq, order.count, count)?;
-    Ok(Found {
-        ok: b.binary(BinaryOp::And, fine, complete)?,
-        base,
-        count,
-        order,
-        rows: found,
-        extent,
-    })
 }
 
 /// What the body uses from outside.
