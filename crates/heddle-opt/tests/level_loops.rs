@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, same};
+use common::{Random, assert_same};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
 use heddle_opt::{LevelOptions, Stats, TransformOptions, level_loops, optimize, transform};
@@ -162,13 +162,6 @@ fn inputs(nodes: &Nodes, random: &mut Random) -> Vec<Datum> {
         Tensor::scalar(nodes.trip),
     ];
     tensors.map(Datum::Tensor).to_vec()
-}
-
-fn assert_same(expected: &[Datum], found: &[Datum], what: &str) {
-    assert!(
-        expected.iter().zip(found).all(|(a, b)| same(a, b)),
-        "{what}: {expected:?} became {found:?}"
-    );
 }
 
 #[test]

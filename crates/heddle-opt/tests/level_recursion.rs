@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, same};
+use common::{Random, assert_same};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
 use heddle_opt::{LevelOptions, Stats, TransformOptions, level_recursion, optimize, transform};
@@ -214,13 +214,6 @@ fn inputs(left: &[i64], right: &[i64], root: i64, random: &mut Random) -> Vec<Da
         Tensor::scalar(root),
     ];
     tensors.map(Datum::Tensor).to_vec()
-}
-
-fn assert_same(expected: &[Datum], found: &[Datum], what: &str) {
-    assert!(
-        expected.iter().zip(found).all(|(a, b)| same(a, b)),
-        "{what}: {expected:?} became {found:?}"
-    );
 }
 
 #[test]

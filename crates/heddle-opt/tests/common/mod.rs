@@ -144,6 +144,12 @@ pub fn same_outcome(before: &Module, after: &Module, inputs: &[Datum]) -> Result
     Ok(())
 }
 
+/// Results are as many as expected, and the same.
+pub fn assert_same(expected: &[Datum], found: &[Datum], what: &str) {
+    let same = expected.len() == found.len() && expected.iter().zip(found).all(|(a, b)| same(a, b));
+    assert!(same, "{what}: {expected:?} became {found:?}");
+}
+
 pub fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Tensor(a), Datum::Tensor(b)) => {
