@@ -76,3 +76,8 @@ impl CostModel {
         }
     }
 }
+
+/// Whether an op is one of those that batches save weights for: sums of products.
+pub fn is_contraction(op: &Op) -> bool {
+    matches!(op, Op::Dot | Op::Conv { .. })
+}

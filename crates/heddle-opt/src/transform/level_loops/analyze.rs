@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use heddle_ir::{Dim, Function, Inst, Op, Value};
 
-use super::is_contraction;
+use crate::transform::cost::is_contraction;
 use crate::transform::level_recursion::{LevelOptions, definition, gain};
 use crate::transform::loops::Loop;
 

@@ -4,7 +4,6 @@ mod analyze;
 mod execute;
 mod inspect;
 
-use heddle_ir::op::Op;
 use heddle_ir::{FuncId, Inst, Module, Value};
 
 use self::analyze::{RowLoop, Worth};
@@ -108,9 +107,4 @@ fn inspected(
 fn plain(rebuild: &mut Rebuild, rows: &RowLoop) -> batch::Result<Vec<Value>> {
     rebuild.inst(rows.inst, &mut |_, _| Ok(false))?;
     Ok(rebuild.all(&rows.func.insts[rows.inst].results))
-}
-
-/// Whether it multiplies by matrices.
-fn is_contraction(op: &Op) -> bool {
-    matches!(op, Op::Dot | Op::Conv { .. })
 }

@@ -4,10 +4,11 @@
 //! copies between the results' array and a batch for each call, and for each level the synchronisations and whatever does not
 //! fill a batch. Small weights are near in any case: there, calls one after the other are faster, however wide a tree is.
 
-use heddle_ir::{Inst, Op, Region};
+use heddle_ir::{Inst, Region};
 
 use super::LevelOptions;
 use super::analyze::{Kind, Member, Origin, Recursion};
+use crate::transform::cost::is_contraction;
 
 /// How many contractions levels must have in the mean; none if batches save less than they cost.
 pub fn least_width(recursion: &Recursion, options: &LevelOptions) -> Option<f64> {
@@ -61,7 +62,7 @@ fn on_the_way(member: &Member, region: Region, kind: &Kind, found: &mut dyn FnMu
     let func = member.func;
     for &inst in &func.regions[region].insts {
         let data = &func.insts[inst];
-        if matches!(data.op, Op::Dot | Op::Conv { .. }) {
+        if is_contraction(&data.op) {
             found(inst);
         }
         let decided = kind.decisions.iter().find(|(i, _)| *i == inst);
