@@ -115,11 +115,10 @@ impl Writer<'_> {
         let [a, b] = self.operands(c, ty);
         let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
         let strided = matches!(c.b.access, Access::Strided { .. });
-        let contiguous = strided && (b.0 == "1" || b.1 == "1" && a.1 == "1");
         let open = rows.is_some_and(|k| self.program.pool.as_int(self.op.axes[k].1).is_none());
         if strided && c.own.is_none() {
             self.by_rows(c, a, b, ty, t);
-        } else if contiguous && open {
+        } else if open && c.reads_vectors(&self.program.pool) {
             self.text
                 .line(format!("if (last_row - first_row <= {FEW_ROWS}) {{"));
             self.by_rows(c, a.clone(), b.clone(), ty, t);

@@ -89,6 +89,18 @@ impl Contract {
         size.flatten().is_some_and(|size| size <= most)
     }
 
+    /// Whether vectors of the second operand can be read where it lies: its columns lie next to each other, or its places of the
+    /// depth axis do, and those of the first operand.
+    pub fn reads_vectors(&self, pool: &Pool) -> bool {
+        let is_one = |e: ExprId| pool.as_int(e) == Some(1);
+        match (self.b.access, self.a.access) {
+            (Access::Strided { outer, depth, .. }, Access::Strided { depth: a, .. }) => {
+                is_one(outer) || is_one(depth) && is_one(a)
+            }
+            _ => false,
+        }
+    }
+
     /// How many places of a dealt-out axis a unit computes whose share is `most` of them: columns in whole panels, and those
     /// of a panel that units share more than once.
     pub fn computed(&self, axis: Local, grain: i64, most: f64) -> f64 {

@@ -200,16 +200,9 @@ impl Lowerer<'_> {
                 c.b = packed;
                 return Ok(());
             }
-            let pool = &self.program.pool;
-            let is_one = |e: ExprId| pool.as_int(e) == Some(1);
-            let contiguous = match (access, c.a.access) {
-                (Access::Strided { outer, depth, .. }, Access::Strided { depth: a, .. }) => {
-                    is_one(outer) || is_one(depth) && is_one(a)
-                }
-                _ => false,
-            };
             c.b.access = access;
-            if contiguous && c.has_at_most_rows(pool, axes, FEW_ROWS) {
+            let pool = &self.program.pool;
+            if c.reads_vectors(pool) && c.has_at_most_rows(pool, axes, FEW_ROWS) {
                 return Ok(());
             }
         }
