@@ -1,8 +1,9 @@
 //! Writes a whole program: helpers, operators, the plan of its memory, and the control flow that every unit executes.
 
+use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units};
-use heddle_task::{ExprId, UProgram};
+use heddle_task::{Expr, ExprId, UProgram};
 
 use crate::calls::{Calls, Part};
 use crate::constants::is_constant;
@@ -159,7 +160,8 @@ impl Writer<'_> {
     }
 
     pub(crate) fn reserve(&mut self, total: &str, buffer: Buffer) {
-        let (len, width) = (self.len(buffer), self.width(buffer));
+        let (len, width) = (self.program.buffers[buffer].len, self.width(buffer));
+        let count = self.count(len);
         let width = match self.program.buffers[buffer].kind {
             // One for each unit.
             BufferKind::Own => format!("{width} * sizes[{}]", self.program.sizes.len()),
@@ -167,8 +169,19 @@ impl Writer<'_> {
         };
         self.text.line(format!(
             "heddle_reserve(&{total}, {}, {width});",
-            bare(&len)
+            bare(&count)
         ));
+    }
+
+    /// A number of elements whose products do not wrap: a small one would be believed.
+    fn count(&mut self, len: ExprId) -> String {
+        match self.program.pool[len] {
+            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+                let (a, b) = (self.count(a), self.count(b));
+                format!("heddle_count({}, {})", bare(&a), bare(&b))
+            }
+            _ => self.expr(len, 0),
+        }
     }
 
     fn width(&self, buffer: Buffer) -> usize {

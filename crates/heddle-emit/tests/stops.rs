@@ -125,3 +125,36 @@ fn recursion_stops_at_its_limit() {
         }
     }
 }
+
+#[test]
+fn products_of_sizes_do_not_wrap() {
+    let text = "fn @main(%x: f32[16], %n: i64[]) -> (%steps: f32[?,16]) {
+       %s, %steps = loop %i trip %n carry (%s: f32[16] = %x) {
+         continue carry exp(%s) stack %s
+       }
+       return %steps
+     }";
+    let few = Datum::from(Tensor::from_slice(vec![16], &[0.5f32; 16]));
+    let count = Datum::from(Tensor::from_slice(vec![], &[2i64]));
+    let (mut session, _) = session("product", text, &[few, count]);
+    let x = [0u8; 64];
+    for n in [1i64 << 60, 1 << 58, i64::MAX] {
+        let data = n.to_le_bytes();
+        let inputs = [
+            heddle_runtime::Input {
+                data: &x,
+                dims: &[16],
+            },
+            heddle_runtime::Input {
+                data: &data,
+                dims: &[],
+            },
+        ];
+        let limits = RunOptions {
+            timeout: Some(Duration::from_secs(2)),
+            ..Default::default()
+        };
+        let error = session.run(&inputs, &[n], &limits).expect_err("too large");
+        assert!(matches!(error, RunError::Plan { .. }), "{n}: {error}");
+    }
+}

@@ -14,6 +14,13 @@ HEDDLE_OUTLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) 
     *total = -1;
 }
 
+/* The product of two sizes; negative where it overflows or one of them is. */
+HEDDLE_OUTLINE int64_t heddle_count(int64_t a, int64_t b) {
+  int64_t count;
+  if (a == 0 || b == 0) return 0;
+  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &count) ? -1 : count;
+}
+
 /* An index into an axis of this size; a negative one counts from the end. Out of range raises an error and gives 0. */
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {
   int64_t k = i < 0 ? i + size : i;

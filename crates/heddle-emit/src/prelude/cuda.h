@@ -231,6 +231,12 @@ HEDDLE_INLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) {
   *total = bytes > INT64_MAX - *total ? -1 : *total + bytes;
 }
 
+/* The product of two sizes; negative where it overflows or one of them is. */
+HEDDLE_INLINE int64_t heddle_count(int64_t a, int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  return a < 0 || b < 0 || b > INT64_MAX / a ? -1 : a * b;
+}
+
 #define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
   extern "C" __device__ const int64_t heddle_program[] = {1,         (inputs), (outputs),          \
                                                           (constants), (sizes), (table_len)}
