@@ -215,12 +215,16 @@ pub(super) fn slice(args: &[Arg], axes: &[usize]) -> Result<TensorType> {
 
 /// The size of `start..end` by `step` in an axis of `size`.
 fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
-    let bound = |d: Dim| match d {
-        Dim::Unknown(None) => Dim::Unknown(size.as_const().and_then(|s| u64::try_from(s).ok())),
-        d => d,
+    let whole = match size {
+        Dim::Unknown(most) => *most,
+        size => size.as_const().and_then(|s| u64::try_from(s).ok()),
     };
     let Some(step) = step.as_const() else {
-        return bound(Dim::UNKNOWN);
+        return Dim::Unknown(whole);
+    };
+    let bounded = || {
+        let most = most_between(start, end, step);
+        Dim::Unknown(most.into_iter().chain(whole).min())
     };
     if let (Some(size), Some(start), Some(end)) =
         (size.as_const(), start.as_const(), end.as_const())
@@ -233,7 +237,7 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
         return size.clone();
     }
     if step != 1 || size.as_expr().is_none() {
-        return bound(Dim::UNKNOWN);
+        return bounded();
     }
     let place = |d: &Dim| match d.as_const() {
         Some(c) if c >= i64::from(i32::MAX) => Some(size.clone()),
@@ -253,8 +257,25 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
         }
         (Some(_), Some(e)) if start.is(0) => e,
         (Some(s), Some(e)) => e.sub(&s).max(&zero),
-        _ => bound(Dim::UNKNOWN),
+        _ => bounded(),
     }
+}
+
+/// The most elements that `start..end` takes from an axis of whatever size, if both count from the same end of it.
+fn most_between(start: &Dim, end: &Dim, step: i64) -> Option<u64> {
+    let (start, end) = (start.as_const()?, end.as_const()?);
+    // Places so far away mean an end of the axis.
+    let last = i64::from(i32::MAX);
+    let is_near = |place: i64| (-last..last).contains(&place);
+    let way = match (step, is_near(start), is_near(end)) {
+        (1.., true, _) if start < 0 && end >= last => -start,
+        (..=-1, true, _) if start >= 0 && end < -last => start + 1,
+        (1.., true, true) if (start < 0) == (end < 0) => end - start,
+        (..=-1, true, true) if (start < 0) == (end < 0) => start - end,
+        _ => return None,
+    };
+    let (way, step) = (u64::try_from(way.max(0)).ok()?, step.unsigned_abs());
+    Some(way.div_ceil(step))
 }
 
 /// How many elements `start..end` by `step` takes from an axis of `size`, with Python's semantics.
