@@ -52,6 +52,8 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("order", include_str!("../programs/order.heddle")),
     ("stacks", include_str!("../programs/stacks.heddle")),
     ("axes", include_str!("../programs/axes.heddle")),
+    ("caches", include_str!("../programs/caches.heddle")),
+    ("lists", include_str!("../programs/lists.heddle")),
 ];
 
 /// What came of compiling.

@@ -5,8 +5,9 @@
 //! iteration exchanges the two. An update in place (scatter, update-slice) writes the carried buffer itself when nobody reads the old value.
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Dim, Entity, Inst, Type};
+use heddle_ir::{DType, Dim, Entity, Inst, TensorType, Type};
 
+use super::grow::Grown;
 use super::{Lowerer, Result};
 use crate::expr::ExprId;
 use crate::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
@@ -18,6 +19,14 @@ pub(super) enum Carried {
     Few(Vec<Local>),
     /// A buffer.
     Cell(Buffer),
+}
+
+/// The place of a loop's carried value.
+enum Slot {
+    /// One of its size.
+    Fixed(Carried),
+    /// One for whatever size it gets.
+    Grown(Grown),
 }
 
 impl Lowerer<'_> {
@@ -176,8 +185,13 @@ impl Lowerer<'_> {
         };
         self.values.insert(body.params[0], counter);
         let mut carried = vec![];
-        for (&param, first) in body.params[1..].iter().zip(&args) {
-            let (slot, val) = self.enter(param, first)?;
+        let next = &body.yields[has_cond as usize..];
+        let params = body.params[1..].iter().zip(&args).zip(next);
+        for (place, ((&param, first), &next)) in params.enumerate() {
+            let (slot, val) = self.enter(place, param, first)?;
+            if let Slot::Grown(grown) = &slot {
+                self.note_appends(data.regions[0], param, next, grown);
+            }
             carried.push(slot);
             self.values.insert(param, val);
         }
@@ -185,7 +199,7 @@ impl Lowerer<'_> {
             .iter()
             .zip(&body.params[1..])
             .filter_map(|(c, p)| match c {
-                Carried::Cell(b) if self.uses.get(p) == Some(&1) => Some(*b),
+                Slot::Fixed(Carried::Cell(b)) if self.uses.get(p) == Some(&1) => Some(*b),
                 _ => None,
             });
         let outer_cells = std::mem::replace(&mut self.in_place, cells.collect());
@@ -206,9 +220,15 @@ impl Lowerer<'_> {
             let done = self.program.pool.sum(index, one);
             self.block.push(Stmt::Let(count, done));
         }
-        for (param, next) in body.params[1..].iter().zip(&yields) {
-            self.keeps_open_sizes(*param, next)?;
-        }
+        self.note_changes(&body.params[1..], &yields)?;
+        let grown = carried
+            .iter()
+            .zip(&yields)
+            .filter_map(|(slot, next)| match slot {
+                Slot::Grown(grown) => Some((grown.clone(), next.clone())),
+                Slot::Fixed(_) => None,
+            });
+        self.set_limits(&grown.collect::<Vec<_>>(), most)?;
         self.advance(&carried, &yields[..carried.len()], first_inner)?;
 
         let inner = std::mem::replace(&mut self.block, outside);
@@ -238,11 +258,21 @@ impl Lowerer<'_> {
     }
 
     /// Gives a carried value its place and first value; what the body sees.
-    fn enter(&mut self, param: heddle_ir::Value, first: &Val) -> Result<(Carried, Val)> {
+    fn enter(&mut self, place: usize, param: heddle_ir::Value, first: &Val) -> Result<(Slot, Val)> {
         let ty = self.f.ty(param).clone();
         let Type::Tensor(t) = &ty else {
             return self.fail("carries a sequence or optional");
         };
+        let rank = t.rank().unwrap_or(0);
+        if (0..rank).any(|axis| self.changes(param, axis)) {
+            let (grown, val) = self.enter_grown(place, param, t, first)?;
+            return Ok((Slot::Grown(grown), val));
+        }
+        let (carried, val) = self.enter_fixed(t, first)?;
+        Ok((Slot::Fixed(carried), val))
+    }
+
+    fn enter_fixed(&mut self, t: &TensorType, first: &Val) -> Result<(Carried, Val)> {
         let shape = self.carried_shape(t, first)?;
         if let Some(count) = self.few_of(&shape) {
             let Val::Scalars { elems, .. } = self.let_elements(first, count) else {
@@ -278,24 +308,13 @@ impl Lowerer<'_> {
         ))
     }
 
-    /// Sizes of a carried value that its type leaves to the run must stay those that it starts with.
-    fn keeps_open_sizes(&self, param: heddle_ir::Value, next: &Val) -> Result<()> {
-        let dims = self.f.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
-        let sizes = self.values[&param].shape().iter().zip(next.shape());
-        let mut all = dims.into_iter().flatten().zip(sizes);
-        match all.all(|(dim, (now, next))| matches!(dim, Dim::Expr(_)) || now == next) {
-            true => Ok(()),
-            false => self.fail("carries an array whose size may change"),
-        }
-    }
-
     /// Moves to the next values: all are computed before any place changes. Buffers from `first_inner` on were made by the
     /// body: the next value that lies in one is there already.
-    fn advance(&mut self, carried: &[Carried], next: &[Val], first_inner: usize) -> Result<()> {
+    fn advance(&mut self, carried: &[Slot], next: &[Val], first_inner: usize) -> Result<()> {
         let (mut swaps, mut lets): (Vec<(Buffer, Buffer)>, Vec<_>) = (vec![], vec![]);
         for (slot, val) in carried.iter().zip(next) {
             match slot {
-                Carried::Few(locals) => {
+                Slot::Fixed(Carried::Few(locals)) => {
                     let Val::Scalars { elems, dtype, .. } =
                         self.let_elements(val, locals.len() as i64)
                     else {
@@ -308,11 +327,22 @@ impl Lowerer<'_> {
                         lets.push((local, copy));
                     }
                 }
-                Carried::Cell(cell) => match val {
+                Slot::Grown(grown) => {
+                    if let Some(other) = self.advance_grown(grown, val)? {
+                        swaps.push((grown.buffer, other));
+                    }
+                    for (local, size) in Self::next_sizes(grown, val) {
+                        let copy = self.variable(DType::I64, "next");
+                        self.block.push(Stmt::Let(copy, size));
+                        lets.push((local, copy));
+                    }
+                }
+                Slot::Fixed(Carried::Cell(cell)) => match val {
                     Val::Stored { buffer, .. } if buffer == cell => {}
                     Val::Stored { buffer, .. }
                         if buffer.index() >= first_inner
                             && self.is_scratch(*buffer)
+                            && self.is_as_large(*buffer, *cell)
                             && swaps.iter().all(|s| s.1 != *buffer) =>
                     {
                         swaps.push((*cell, *buffer));
@@ -337,6 +367,11 @@ impl Lowerer<'_> {
 
     fn is_scratch(&self, buffer: Buffer) -> bool {
         matches!(self.program.buffers[buffer].kind, BufferKind::Scratch)
+    }
+
+    /// Whether each has room for what the other one holds.
+    fn is_as_large(&self, a: Buffer, b: Buffer) -> bool {
+        self.program.buffers[a].len == self.program.buffers[b].len
     }
 
     /// A variable that counts the iterations of a loop, which only the run knows; the trip count bounds it.

@@ -12,8 +12,10 @@ mod contract;
 mod control;
 mod conv;
 mod fits;
+mod grow;
 mod infer;
 mod join;
+mod limits;
 mod ops;
 mod parts;
 mod scalars;
@@ -39,6 +41,8 @@ use call::Cycle;
 pub struct LowerError {
     /// The instruction's origin, or the op's name.
     pub node: String,
+    /// The instruction of the entry function's body that it is, or is in; of a result without a place, what makes it.
+    pub inst: Option<Inst>,
     /// Why not.
     pub reason: String,
 }
@@ -70,32 +74,20 @@ pub fn lower(module: &Module) -> Result<UProgram> {
 
 /// Lowers the entry function and what it calls.
 pub fn lower_unfused(module: &Module) -> Result<UProgram> {
-    let f = module.entry();
-    let mut lowerer = Lowerer {
-        module,
-        f,
-        program: UProgram::default(),
-        values: HashMap::new(),
-        uses: count_uses(f),
-        sizes: HashMap::new(),
-        axes: vec![],
-        block: vec![],
-        name: String::new(),
-        in_place: vec![],
-        packed: HashMap::new(),
-        own: HashMap::new(),
-        held: HashMap::new(),
-        places: HashMap::new(),
-        procedure: None,
-        cycles: vec![],
-        finished: vec![],
-        wanted: wanted::size_sources(f),
-        inferred: None,
-        derived: HashMap::new(),
-        bounds: HashMap::new(),
-    };
-    lowerer.entry()?;
-    Ok(lowerer.program)
+    let mut changing = grow::Changing::new();
+    loop {
+        let known = changing.len();
+        let mut lowerer = Lowerer::new(module, changing);
+        match lowerer.entry() {
+            Ok(()) => {
+                lowerer.order_derived();
+                return Ok(lowerer.program);
+            }
+            Err(error) if lowerer.changing.len() == known => return Err(error),
+            // It knows more now.
+            Err(_) => changing = lowerer.changing,
+        }
+    }
 }
 
 /// A result of lowering.
@@ -116,6 +108,8 @@ struct Lowerer<'m> {
     block: Vec<Stmt>,
     /// The origin of the instruction that is being lowered.
     name: String,
+    /// The instruction of the entry function's body that is being lowered.
+    at: Option<Inst>,
     /// Buffers of carried values, which may be written in place.
     in_place: Vec<Buffer>,
     /// Constants in panels, by what is in them.
@@ -140,20 +134,57 @@ struct Lowerer<'m> {
     derived: HashMap<ExprId, Local>,
     /// Upper bounds of sizes that are computed while the program runs.
     bounds: bound::Bounds,
+    /// Axes of carried values whose sizes change.
+    changing: grow::Changing,
+    /// Next values of carried arrays that append to them.
+    appends: HashMap<Value, grow::Grown>,
+}
+
+impl<'m> Lowerer<'m> {
+    fn new(module: &'m Module, changing: grow::Changing) -> Self {
+        let f = module.entry();
+        Self {
+            module,
+            f,
+            program: UProgram::default(),
+            values: HashMap::new(),
+            uses: count_uses(f),
+            sizes: HashMap::new(),
+            axes: vec![],
+            block: vec![],
+            name: String::new(),
+            at: None,
+            in_place: vec![],
+            packed: HashMap::new(),
+            own: HashMap::new(),
+            held: HashMap::new(),
+            places: HashMap::new(),
+            procedure: None,
+            cycles: vec![],
+            finished: vec![],
+            wanted: wanted::size_sources(f),
+            inferred: None,
+            derived: HashMap::new(),
+            bounds: HashMap::new(),
+            changing,
+            appends: HashMap::new(),
+        }
+    }
 }
 
 impl Lowerer<'_> {
     fn entry(&mut self) -> Result<()> {
         let f = self.f;
+        let tensors = f.sig.params.iter().filter_map(|(_, ty)| ty.as_tensor());
+        for dim in tensors.flat_map(|t| t.shape.iter().flatten()) {
+            if let Some(sym) = dim.as_expr().and_then(|e| e.as_sym()) {
+                self.named_size(sym);
+            }
+        }
         for (i, (name, ty)) in f.sig.params.iter().enumerate() {
             let Type::Tensor(t) = ty else {
                 return self.fail("takes no sequences or optionals");
             };
-            for d in t.shape.iter().flatten() {
-                if let Some(sym) = d.as_expr().and_then(|e| e.as_sym()) {
-                    self.named_size(sym);
-                }
-            }
             let shape = self.input_shape(i, t)?;
             let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
             self.program.inputs.push(Port {
@@ -177,8 +208,14 @@ impl Lowerer<'_> {
             };
             self.values.insert(param, val);
         }
-        let yields = self.region(f.body)?;
-        for ((name, _), value) in f.sig.results.iter().zip(yields) {
+        for &inst in &f.regions[f.body].insts {
+            self.at = Some(inst);
+            self.inst(inst)?;
+        }
+        let yields = f.regions[f.body].yields.iter();
+        for ((name, _), result) in f.sig.results.iter().zip(yields) {
+            self.at = f.def_inst(*result);
+            let value = self.values[result].clone();
             let shape = value.shape().to_vec();
             let buffer = self.buffer(value.dtype(), &shape, BufferKind::Output, name)?;
             self.store_into(&value, buffer);
@@ -401,6 +438,7 @@ impl Lowerer<'_> {
     fn fail<T>(&self, reason: &str) -> Result<T> {
         Err(LowerError {
             node: self.name.clone(),
+            inst: self.at,
             reason: reason.into(),
         })
     }

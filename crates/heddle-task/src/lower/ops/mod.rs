@@ -49,7 +49,13 @@ impl Lowerer<'_> {
             Op::Squeeze { axes } => self.squeeze(axes, &args[0], &ty)?,
             Op::Broadcast => self.view(&ty, View::Broadcast(args[0].clone()))?,
             Op::Slice { axes } => self.slice(axes, args, &ty)?,
-            Op::Concat { axis } => self.concat(*axis, args, &ty)?,
+            Op::Concat { axis } => match self.appends.get(&result).cloned() {
+                Some(grown) => {
+                    let shape = self.shape_of(&ty)?;
+                    self.append(&grown, &args[1..], shape)?
+                }
+                None => self.concat(*axis, args, &ty)?,
+            },
             Op::Pad { mode } => self.pad(*mode, args, &ty)?,
             Op::Range => self.range(args, &ty)?,
             Op::Gather { axis } => {
