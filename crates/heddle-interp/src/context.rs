@@ -66,6 +66,12 @@ impl Context {
         }
     }
 
+    /// How much time is left, if it is limited.
+    pub fn left(&self) -> Option<Duration> {
+        let (at, _) = self.deadline?;
+        Some(at.saturating_duration_since(Instant::now()))
+    }
+
     /// Counts bytes as live; an error if that would exceed the limit.
     pub fn claim(&self, bytes: u64) -> Result<Lease, Fault> {
         self.check_memory(bytes)?;

@@ -131,6 +131,14 @@ pub enum Fault {
     /// Shapes that the types leave open do not fit.
     #[error("{0}")]
     Shape(String),
+    /// A function that is evaluated elsewhere stopped.
+    #[error("@{function}: {message}")]
+    Native {
+        /// The function.
+        function: String,
+        /// What happened.
+        message: String,
+    },
     /// An operand's value is not allowed.
     #[error("{0}")]
     Value(String),

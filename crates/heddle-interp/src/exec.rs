@@ -10,7 +10,7 @@ use crate::context::{Context, INSTRUCTION, Lease, count};
 use crate::error::{Fault, InputError, Place, RunError};
 use crate::plan::Plan;
 use crate::value::{Array, Val};
-use crate::{Options, border, kernels};
+use crate::{Natives, Options, border, kernels};
 
 /// Native stack kept free below each region, and how much is added when it runs out.
 const RED_ZONE: usize = 128 << 10;
@@ -19,8 +19,13 @@ const STACK_SEGMENT: usize = 2 << 20;
 /// What a nested call takes besides its values, roughly.
 const CALL_BYTES: u64 = 4 << 10;
 
-/// Runs the entry function.
-pub fn run(module: &Module, inputs: &[Datum], options: &Options) -> Result<Vec<Datum>, RunError> {
+/// Runs the entry function, with some functions evaluated elsewhere.
+pub fn run(
+    module: &Module,
+    inputs: &[Datum],
+    options: &Options,
+    natives: Option<&dyn Natives>,
+) -> Result<Vec<Datum>, RunError> {
     let entry = module.entry();
     check::check_inputs(&entry.sig, inputs, options.f64)?;
     let cx = Context::new(options.f64, options.max_memory, options.timeout, u64::MAX);
@@ -36,6 +41,7 @@ pub fn run(module: &Module, inputs: &[Datum], options: &Options) -> Result<Vec<D
     let mut machine = Machine {
         module,
         options,
+        natives,
         cx,
         plans: vec![None; module.functions.len()],
         constants: HashMap::new(),
@@ -70,6 +76,7 @@ fn state(ty: &Type, val: &mut Val) {
 struct Machine<'m> {
     module: &'m Module,
     options: &'m Options,
+    natives: Option<&'m dyn Natives>,
     cx: Context,
     plans: Vec<Option<Rc<Plan>>>,
     /// Constants in working form: converted once in a run, not each time around a loop.
@@ -191,7 +198,10 @@ impl<'m> Machine<'m> {
                         limit: self.options.max_depth,
                     }));
                 }
-                self.call(*callee, args)?
+                match self.call_native(*callee, &args)? {
+                    Some(results) => results,
+                    None => self.call(*callee, args)?,
+                }
             }
             op => kernels::eval(&self.cx, op, args)?,
         };
@@ -203,6 +213,26 @@ impl<'m> Machine<'m> {
         }
         plan.after.iter().for_each(|&v| frame.drop(v));
         Ok(())
+    }
+
+    /// Has a call evaluated elsewhere, if somebody does that.
+    fn call_native(&self, callee: FuncId, args: &[Val]) -> Result<Option<Vec<Val>>, Stop> {
+        let Some(natives) = self.natives.filter(|n| n.takes(callee)) else {
+            return Ok(None);
+        };
+        let args = args.iter().map(|v| border::to_datum(v, &self.cx));
+        let args = args.collect::<Result<Vec<_>, _>>()?;
+        match natives.call(callee, &args, self.cx.left()) {
+            None => Ok(None),
+            Some(Err(message)) => Err(Stop::Fault(Fault::Native {
+                function: self.module.functions[callee].sig.name.clone(),
+                message,
+            })),
+            Some(Ok(results)) => {
+                let results = results.iter().map(|d| border::from_datum(d, &self.cx));
+                Ok(Some(results.collect::<Result<_, _>>()?))
+            }
+        }
     }
 
     fn repeat(

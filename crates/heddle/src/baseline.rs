@@ -31,10 +31,10 @@ impl Executable {
         let start = Instant::now();
         let Some(compiled) = self.compiled() else {
             let reason = self.report().interpreted.clone();
-            return Err(Error::NotCompiled(reason.unwrap_or(Interpreted {
-                node: None,
-                reason: "the device is the interpreter".into(),
-            })));
+            let reason = reason.unwrap_or_else(|| {
+                Interpreted::whole(None, "the device is the interpreter".into())
+            });
+            return Err(Error::NotCompiled(reason));
         };
         let other = match kind {
             Baseline::Host => on_large_stack(|| compiled.on_host())??,

@@ -70,6 +70,9 @@ pub(crate) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// What came of compiling a module: the inner error says what has no compiled form, the outer one that building failed.
+pub(crate) type Built = Result<Result<Compiled, LowerError>, Error>;
+
 /// A program that worker threads run.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -87,14 +90,14 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles a module. The inner error says what has no compiled form; the outer one that building failed.
+    /// Compiles a module.
     pub(crate) fn new(
         module: &Module,
         threads: Option<usize>,
         without: &[String],
         tune: Tune,
         verify: bool,
-    ) -> Result<Result<Self, LowerError>, Error> {
+    ) -> Built {
         let threads = threads.unwrap_or_else(default_threads);
         let mut module = module.clone();
         let results = Results::open(&mut module);

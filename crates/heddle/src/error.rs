@@ -251,6 +251,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
 fn fault_kind(fault: &Fault) -> ErrorKind {
     match fault {
         Fault::Unsupported(_) => ErrorKind::Unsupported,
+        Fault::Native { .. } => ErrorKind::Internal,
         Fault::Memory { .. }
         | Fault::OutOfMemory { .. }
         | Fault::TooLarge { .. }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::{Datum, Module, Signature};
+use heddle_task::LowerError;
 use indexmap::IndexMap;
 
-use crate::cpu::{self, Compiled};
+use crate::cpu::{self, Built, Compiled};
 use crate::inputs;
+use crate::mixed::Mixed;
 use crate::results::Results;
 use crate::stack::on_large_stack;
 use crate::{Error, Model};
@@ -124,20 +126,66 @@ pub struct Report {
     pub run: Duration,
     /// Whether its schedule was proven sound.
     pub verified: bool,
-    /// Why the interpreter runs it although a device that compiles was asked for.
+    /// Why the interpreter runs it, or some of it, although a device that compiles was asked for.
     pub interpreted: Option<Interpreted>,
 }
 
-/// Why a program, or a run of it, is left to the interpreter.
+/// Why a program, a run of it, or a part of it is left to the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreted {
-    /// The node that has no compiled form, if it is one node.
+    /// What has no compiled form.
+    pub uncompiled: Vec<Uncompiled>,
+    /// How many parts of the program are compiled all the same; 0 if the interpreter runs all of it.
+    pub compiled_parts: usize,
+}
+
+/// Something that has no compiled form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncompiled {
+    /// The node, if it is one node.
     pub node: Option<String>,
     /// What it has that is not compiled.
     pub reason: String,
 }
 
+impl Interpreted {
+    /// The interpreter runs all of it.
+    pub(crate) fn whole(node: Option<String>, reason: String) -> Self {
+        Self {
+            uncompiled: vec![Uncompiled { node, reason }],
+            compiled_parts: 0,
+        }
+    }
+}
+
 impl std::fmt::Display for Interpreted {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        const SHOWN: usize = 8;
+        for (k, what) in self.uncompiled.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{what}", if k > 0 { "; " } else { "" })?;
+        }
+        match self.uncompiled.len().saturating_sub(SHOWN) {
+            0 => {}
+            more => write!(f, "; and {more} more")?,
+        }
+        match self.compiled_parts {
+            0 => Ok(()),
+            1 => f.write_str(" (1 other part is compiled)"),
+            n => write!(f, " ({n} other parts are compiled)"),
+        }
+    }
+}
+
+impl From<LowerError> for Uncompiled {
+    fn from(error: LowerError) -> Self {
+        Self {
+            node: Some(error.node).filter(|node| !node.is_empty()),
+            reason: error.reason,
+        }
+    }
+}
+
+impl std::fmt::Display for Uncompiled {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         if let Some(node) = &self.node {
             write!(f, "{node}: ")?;
@@ -150,8 +198,19 @@ impl std::fmt::Display for Interpreted {
 #[derive(Clone, Debug)]
 pub struct Executable {
     module: Module,
-    compiled: Option<Arc<Compiled>>,
+    form: Form,
     report: Report,
+}
+
+/// What a program was made into.
+#[derive(Clone, Debug)]
+enum Form {
+    /// The interpreter runs it.
+    Interpreted,
+    /// Worker threads run it.
+    Compiled(Arc<Compiled>),
+    /// The interpreter runs it, and worker threads parts of it.
+    Mixed(Arc<Mixed>),
 }
 
 /// A language that programs are written in.
@@ -239,27 +298,21 @@ pub(crate) fn compile_module(
 ) -> Result<Executable, Error> {
     let start = Instant::now();
     let (module, mut passes) = optimized(module, options)?;
-    let (mut compiled, mut interpreted) = (None, None);
+    let (mut form, mut interpreted) = (Form::Interpreted, None);
     if options.device == Device::Cpu {
-        let threads = options.threads.unwrap_or_else(cpu::default_threads);
-        let (transformed, changed) = transformed(&module, options, threads, &mut passes)?;
-        let build = |module: &Module| {
-            let (threads, without) = (options.threads, &options.transform.without);
-            let (tune, verify) = (options.tune, options.verify);
-            on_large_stack(|| Compiled::new(module, threads, without, tune, verify))?
-        };
-        let mut built = build(&transformed)?;
-        if changed && built.is_err() {
-            // What a transformation made may have no compiled form where the program as it was has one.
-            built = build(&module)?;
-        }
-        match built {
-            Ok(program) => compiled = Some(Arc::new(program)),
+        match build(&module, options, &mut passes)? {
+            Ok(program) => form = Form::Compiled(Arc::new(program)),
             Err(error) => {
-                interpreted = Some(Interpreted {
-                    node: Some(error.node),
-                    reason: error.reason,
+                let part = |module: &Module| build(module, options, &mut vec![]);
+                let mixed = on_large_stack(|| Mixed::new(&module, &part))??;
+                interpreted = Some(match &mixed {
+                    Some(mixed) => Interpreted {
+                        uncompiled: mixed.left.clone(),
+                        compiled_parts: mixed.len(),
+                    },
+                    None => Interpreted::whole(Some(error.node), error.reason),
                 });
+                form = mixed.map_or(Form::Interpreted, |mixed| Form::Mixed(Arc::new(mixed)));
             }
         }
     }
@@ -268,14 +321,31 @@ pub(crate) fn compile_module(
         compile: start.elapsed(),
         passes,
         run: Duration::ZERO,
-        verified: options.verify && compiled.is_some(),
+        verified: options.verify && !matches!(form, Form::Interpreted),
         interpreted,
     };
     Ok(Executable {
         module,
-        compiled,
+        form,
         report,
     })
+}
+
+/// Transforms a program and builds what the worker threads run.
+fn build(module: &Module, options: &CompileOptions, passes: &mut PassTimes) -> Built {
+    let threads = options.threads.unwrap_or_else(cpu::default_threads);
+    let (transformed, changed) = transformed(module, options, threads, passes)?;
+    let build = |module: &Module| {
+        let (threads, without) = (options.threads, &options.transform.without);
+        let (tune, verify) = (options.tune, options.verify);
+        on_large_stack(|| Compiled::new(module, threads, without, tune, verify))?
+    };
+    let built = build(&transformed)?;
+    if changed && built.is_err() {
+        // What a transformation made may have no compiled form where the program as it was has one.
+        return build(module);
+    }
+    Ok(built)
 }
 
 /// The model's program after the graph passes, if they are to run, and the time that each took.
@@ -346,9 +416,9 @@ impl Executable {
 
     /// What runs it: the interpreter where the device that was asked for has no compiled form.
     pub fn device(&self) -> Device {
-        match self.compiled {
-            Some(_) => Device::Cpu,
-            None => Device::Interp,
+        match self.form {
+            Form::Compiled(_) | Form::Mixed(_) => Device::Cpu,
+            Form::Interpreted => Device::Interp,
         }
     }
 
@@ -362,33 +432,31 @@ impl Executable {
         let args = inputs::in_order(self.signature(), inputs)?;
         let start = Instant::now();
         let mut interpreted = self.report.interpreted.clone();
-        let results = match &self.compiled {
-            Some(program) if !options.f64 => {
+        let results = match self.form {
+            Form::Compiled(ref program) if !options.f64 => {
                 let call = program.call(self.signature(), &args)?;
                 match program.run(&call, options) {
                     // Memory is planned by what sizes may become; the interpreter takes what they do become.
                     Err(error) if program.plans_too_much(&error) => {
-                        interpreted = Some(Interpreted {
-                            node: None,
-                            reason: error.to_string(),
-                        });
-                        on_large_stack(|| self.interpret(&args, options))??
+                        interpreted = Some(Interpreted::whole(None, error.to_string()));
+                        on_large_stack(|| self.interpret(&args, options))?
                     }
-                    Err(error) if error.is_of_compiled_code() => {
-                        return Err(self.named(error, &args, options));
-                    }
-                    results => results?,
+                    results => results,
                 }
             }
-            compiled => {
-                if compiled.is_some() {
-                    interpreted = Some(Interpreted {
-                        node: None,
-                        reason: "double precision is the interpreter's".into(),
-                    });
-                }
-                on_large_stack(|| self.interpret(&args, options))??
+            Form::Mixed(_) if !options.f64 => self.evaluate(&args, options),
+            Form::Compiled(_) | Form::Mixed(_) => {
+                let why = "double precision is the interpreter's";
+                interpreted = Some(Interpreted::whole(None, why.into()));
+                self.evaluate(&args, options)
             }
+            Form::Interpreted => self.evaluate(&args, options),
+        };
+        let results = match results {
+            Err(error) if error.is_of_compiled_code() => {
+                return Err(self.named(error, &args, options));
+            }
+            results => results?,
         };
         let names = self
             .signature()
@@ -407,7 +475,7 @@ impl Executable {
 
     /// The emitted program's key, if it is compiled: programs of the same key are the same.
     pub fn key(&self) -> Option<String> {
-        self.compiled.as_ref().map(|c| c.key())
+        self.compiled().map(Compiled::key)
     }
 
     /// The same program in another compiled form.
@@ -418,19 +486,26 @@ impl Executable {
         };
         Self {
             module: self.module.clone(),
-            compiled: Some(Arc::new(compiled)),
+            form: Form::Compiled(Arc::new(compiled)),
             report,
         }
     }
 
-    /// The compiled form and what it takes, if there is one.
+    /// The compiled form of all of it, if there is one.
     pub(crate) fn compiled(&self) -> Option<&Compiled> {
-        self.compiled.as_deref()
+        match &self.form {
+            Form::Compiled(compiled) => Some(compiled),
+            Form::Mixed(_) | Form::Interpreted => None,
+        }
     }
 
     /// The workers that run the compiled form; 1 on the interpreter.
     pub fn threads(&self) -> usize {
-        self.compiled.as_ref().map_or(1, |c| c.threads())
+        match &self.form {
+            Form::Compiled(compiled) => compiled.threads(),
+            Form::Mixed(mixed) => mixed.threads(),
+            Form::Interpreted => 1,
+        }
     }
 
     /// The interpreter's error in place of a compiled program's, which knows the fused operator and not the node in it;
@@ -446,21 +521,37 @@ impl Executable {
         }
     }
 
-    pub(crate) fn interpret(
+    /// Runs what has no compiled form as a whole: the interpreter, with what parts of it are compiled.
+    pub(crate) fn evaluate(
         &self,
         args: &[Datum],
         options: &RunOptions,
     ) -> Result<Vec<Datum>, Error> {
-        let defaults = heddle_interp::Options::default();
-        let options = heddle_interp::Options {
-            f64: options.f64,
-            max_memory: options.max_memory.unwrap_or(defaults.max_memory),
-            max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
-            max_depth: options.max_depth.unwrap_or(defaults.max_depth),
-            timeout: options.timeout.or(defaults.timeout),
-            seed: options.seed,
-            ..defaults
-        };
-        Ok(heddle_interp::run(&self.module, args, &options)?)
+        on_large_stack(|| match &self.form {
+            Form::Mixed(mixed) if !options.f64 => mixed.run(args, options),
+            _ => self.interpret(args, options),
+        })?
+    }
+
+    fn interpret(&self, args: &[Datum], options: &RunOptions) -> Result<Vec<Datum>, Error> {
+        Ok(heddle_interp::run(
+            &self.module,
+            args,
+            &interpreter_options(options),
+        )?)
+    }
+}
+
+/// The interpreter's options.
+pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Options {
+    let defaults = heddle_interp::Options::default();
+    heddle_interp::Options {
+        f64: options.f64,
+        max_memory: options.max_memory.unwrap_or(defaults.max_memory),
+        max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
+        max_depth: options.max_depth.unwrap_or(defaults.max_depth),
+        timeout: options.timeout.or(defaults.timeout),
+        seed: options.seed,
+        ..defaults
     }
 }

@@ -20,6 +20,7 @@ pub mod draw;
 mod error;
 mod exec;
 mod inputs;
+mod mixed;
 mod model;
 mod profile;
 mod repeat;
@@ -33,7 +34,7 @@ pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use error::{Error, ErrorKind};
 pub use exec::{
     CompileOptions, Device, Executable, Inputs, Interpreted, Outputs, PassTimes, Report, Run,
-    RunOptions, Target, Tune, compile, schedule, source,
+    RunOptions, Target, Tune, Uncompiled, compile, schedule, source,
 };
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use heddle_ir::Datum;
 
 use crate::cpu::{AnySession, Call, Compiled};
-use crate::stack::on_large_stack;
 use crate::{Error, Executable, Inputs, Outputs, RunOptions, inputs};
 
 /// A program with inputs that were checked and memory that is kept. A run is what every further call costs:
@@ -60,7 +59,7 @@ impl Repeat<'_> {
                 compiled.run_in(session, call, &self.options)?;
             }
             How::Interpreted(args) => {
-                on_large_stack(|| self.program.interpret(args, &self.options))??;
+                self.program.evaluate(args, &self.options)?;
             }
         }
         Ok(start.elapsed())
@@ -75,9 +74,7 @@ impl Repeat<'_> {
                 session,
                 call,
             } => compiled.data_of(&compiled.run_in(session, call, &self.options)?)?,
-            How::Interpreted(args) => {
-                on_large_stack(|| self.program.interpret(args, &self.options))??
-            }
+            How::Interpreted(args) => self.program.evaluate(args, &self.options)?,
         };
         let names = sig.results.iter().map(|(name, _)| name.clone());
         Ok(names.zip(results).collect())

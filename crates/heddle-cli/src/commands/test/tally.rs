@@ -22,7 +22,9 @@ impl Tally {
         for outcome in outcomes.iter().filter(|o| o.verdict == Verdict::Passed) {
             match &outcome.means {
                 Some(Means::Interpreter(why)) => {
-                    *reasons.entry(why.reason.clone()).or_insert(0) += 1;
+                    let first = why.uncompiled.first();
+                    let reason = first.map_or(String::new(), |what| what.reason.clone());
+                    *reasons.entry(reason).or_insert(0) += 1;
                 }
                 Some(Means::Device) => compiled += 1,
                 None => {}

@@ -1,0 +1,265 @@
+//! Programs with something that has no compiled form: the interpreter runs that part, the rest is compiled, and both give what the
+//! interpreter alone gives.
+
+use std::time::Duration;
+
+use heddle::{
+    CompileOptions, Device, Error, ErrorKind, Executable, Inputs, Model, RunOptions, Tolerance,
+    compare, compile,
+};
+use heddle_ir::{Datum, Tensor};
+
+/// A loop that only its condition ends collects rows in a sequence, between heavy work, and with heavy work in it.
+const COLLECT: &str = "\
+fn @main(%x: f32[n,n], %limit: f32[]) -> (%y: f32[?,n], %z: f32[n,n], %count: i64[]) {
+  %big = tanh(dot(%x, dot(%x, %x)))
+  %row = gather(%big, const [0], axis=0)
+  %h, %found = loop %i while const true carry (%h: f32[1,n] = %row, %l: seq<f32[?,n]> = seq_new(%row)) {
+    %h2 = tanh(dot(%h, dot(%big, %x)))
+    %l2 = seq_insert(%l, %h2, seq_len(%l))
+    %large = gt(reduce(abs(%h2), kind=max, axes=[0,1], keep=false), %limit)
+    %few = lt(%i, 10)
+    continue while min(%large, %few) carry mul(%h2, 0.875), %l2
+  }
+  %y = seq_concat(%found, axis=0, stack=false)
+  %z = add(dot(%big, %big), reduce(%y, kind=sum, axes=[0], keep=true))
+  return %y, %z, seq_len(%found)
+}
+";
+
+/// Text around a network: which rows match says which are summed.
+const STRINGS: &str = "\
+fn @main(%words: str[m], %x: f32[m,8], %w: f32[8,8]) -> (%y: f32[8], %out: str[m]) {
+  %h = tanh(dot(%x, %w))
+  %lower = str_normalize(%words, stopwords=[], case=lower, case_sensitive=true)
+  %hit = cast(str_full_match(%lower, pattern=\"[a-m].*\"), to=f32)
+  %rows = mul(dot(%h, %w), unsqueeze(%hit, axes=[1]))
+  %y = reduce(exp(%rows), kind=sum, axes=[0], keep=false)
+  return %y, str_concat(%words, \"!\")
+}
+";
+
+/// A recursion that carries a sequence, with a product in each call; the sizes that the program knows only when it runs are an input of
+/// the part behind.
+const RECURSION: &str = "\
+fn @main(%x: f32[n,n], %k: i64[]) -> (%y: f32[?,n]) {
+  %list: seq<f32[n,n]> = call @f(%x, %k, seq_new(%x))
+  %last = seq_at(%list, -1)
+  %rows = reshape(nonzero(gt(reduce(%last, kind=max, axes=[1], keep=false), 0.0)), [-1])
+  %y = tanh(gather(dot(%last, %last), %rows, axis=0))
+  return %y
+}
+
+fn @f(%x: f32[n,n], %k: i64[], %l: seq<f32[n,n]>) -> (%r: seq<f32[n,n]>) {
+  %r = if lt(%k, 1) {
+    yield %l
+  } else {
+    %y = tanh(dot(%x, %x))
+    %more: seq<f32[n,n]> = call @f(%y, sub(%k, 1), seq_insert(%l, %y, 0))
+    yield %more
+  }
+  return %r
+}
+";
+
+const TOLERANCE: Tolerance = Tolerance {
+    rtol: 1e-4,
+    atol: 1e-5,
+    exact_integers: true,
+    any_float: false,
+};
+
+fn program(text: &str, device: Device) -> Executable {
+    let model = Model::parse("m", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let options = CompileOptions {
+        device,
+        threads: Some(2),
+        ..Default::default()
+    };
+    compile(&model, &options).unwrap()
+}
+
+/// How many parts are compiled, and the nodes that are not.
+fn parts(program: &Executable) -> (usize, Vec<String>) {
+    let how = program
+        .report()
+        .interpreted
+        .clone()
+        .expect("all is compiled");
+    let nodes = how.uncompiled.into_iter();
+    let nodes = nodes.map(|what| format!("{}: {}", what.node.unwrap_or_default(), what.reason));
+    (how.compiled_parts, nodes.collect())
+}
+
+fn array(shape: &[usize], scale: f32) -> Datum {
+    let count: usize = shape.iter().product();
+    let data = (0..count).map(|i| ((i * 37 % 101) as f32 / 50.0 - 1.0) * scale);
+    Tensor::from_slice(shape.to_vec(), &data.collect::<Vec<_>>()).into()
+}
+
+/// Both devices on the same inputs.
+fn agree(text: &str, inputs: &[(&str, Datum)]) -> Executable {
+    let inputs: Inputs = inputs
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.clone()))
+        .collect();
+    let mixed = program(text, Device::Cpu);
+    assert_eq!(mixed.device(), Device::Cpu);
+    let options = RunOptions::default();
+    let want = program(text, Device::Interp)
+        .run(inputs.clone(), &options)
+        .unwrap();
+    for _ in 0..2 {
+        let got = mixed.run(inputs.clone(), &options).unwrap();
+        assert_eq!(got.report.interpreted, mixed.report().interpreted);
+        for ((name, got), (_, want)) in got.outputs.iter().zip(&want.outputs) {
+            compare(got, want, &TOLERANCE).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+    mixed
+}
+
+#[test]
+fn a_loop_with_a_sequence() {
+    for (n, limit) in [(1, 2.0), (13, 0.0), (64, 0.0)] {
+        let limit = Datum::from(Tensor::from_slice(vec![], &[limit as f32]));
+        let mixed = agree(COLLECT, &[("x", array(&[n, n], 0.25)), ("limit", limit)]);
+        let (count, nodes) = parts(&mixed);
+        // Before the loop, in it, and behind it.
+        assert_eq!(count, 3, "{nodes:?}");
+        assert!(
+            nodes
+                .iter()
+                .any(|n| n.contains("`seq_new` is not compiled")),
+            "{nodes:?}"
+        );
+        assert!(nodes.iter().all(|n| n.starts_with("line ")), "{nodes:?}");
+    }
+}
+
+#[test]
+fn text_around_a_network() {
+    let words = ["Apple", "zebra", "mango", "Quince", "fig"].map(Into::into);
+    let words = Tensor::strings(vec![5], words.to_vec()).unwrap();
+    let inputs = [
+        ("words", words.into()),
+        ("x", array(&[5, 8], 1.0)),
+        ("w", array(&[8, 8], 0.5)),
+    ];
+    let (count, nodes) = parts(&agree(STRINGS, &inputs));
+    assert_eq!((count, nodes.len()), (2, 3), "{nodes:?}");
+}
+
+#[test]
+fn recursion_with_a_sequence() {
+    for k in [0i64, 1, 5] {
+        let k = Datum::from(Tensor::from_slice(vec![], &[k]));
+        let mixed = agree(RECURSION, &[("x", array(&[9, 9], 0.5)), ("k", k)]);
+        let (count, nodes) = parts(&mixed);
+        assert_eq!(count, 2, "{nodes:?}");
+    }
+}
+
+#[test]
+fn errors_name_the_node_and_limits_hold() {
+    let text = "\
+fn @main(%x: f32[n,8], %i: i64[], %k: i64[]) -> (%y: f32[8], %l: seq<f32[8]>) {
+  %y = gather(exp(dot(%x, transpose(%x, perm=[1,0]))), %i, axis=0)
+  %z, %l = loop %j while const true carry (%a: f32[8] = gather(%y, const [0, 1, 2, 3, 4, 5, 6, 7], axis=0), %s: seq<f32[8]> = seq_new(elem=f32[8])) {
+    %b = tanh(%a)
+    continue while lt(%j, %k) carry %b, seq_insert(%s, %b, 0)
+  }
+  return %z, %l
+}
+";
+    let mixed = program(text, Device::Cpu);
+    assert!(parts(&mixed).0 > 0);
+    let run = |i: i64, k: i64, options: &RunOptions| {
+        let scalar = |v: i64| Datum::from(Tensor::from_slice(vec![], &[v]));
+        let inputs = [
+            ("x", array(&[8, 8], 0.5)),
+            ("i", scalar(i)),
+            ("k", scalar(k)),
+        ];
+        let inputs: Inputs = inputs
+            .map(|(n, v)| (n.to_string(), v))
+            .into_iter()
+            .collect();
+        mixed.run(inputs, options)
+    };
+    run(7, 3, &RunOptions::default()).unwrap();
+    let error = run(8, 3, &RunOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("line 2"), "{error}");
+    assert!(matches!(error, Error::Run(_)), "{error}");
+    let short = RunOptions {
+        timeout: Some(Duration::from_millis(200)),
+        ..Default::default()
+    };
+    let error = run(0, i64::MAX, &short).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    let exact = RunOptions {
+        f64: true,
+        ..Default::default()
+    };
+    let run = run(7, 3, &exact).unwrap();
+    assert_eq!(run.report.interpreted.map(|i| i.compiled_parts), Some(0));
+}
+
+#[test]
+fn random_programs() {
+    // Some 4 of 10 have no compiled form as a whole.
+    let count = std::env::var("HEDDLE_MIXED").ok();
+    let count = count.map_or(24, |n| n.parse().expect("a number"));
+    let (mut seen, mut tried) = (0, 0);
+    for seed in 0..count {
+        let (module, inputs) = heddle_gen::generate(seed, &heddle_gen::Config::default());
+        let text = heddle_ir::text::print(&module);
+        let model = Model::parse("m", &text).unwrap();
+        let options = CompileOptions::default();
+        if !matches!(
+            heddle::source(&model, &options, heddle::Target::Cpu),
+            Err(Error::Lower(_))
+        ) {
+            continue;
+        }
+        tried += 1;
+        let names = module
+            .entry()
+            .sig
+            .params
+            .iter()
+            .map(|(name, _)| name.clone());
+        let inputs: Inputs = names.zip(inputs).collect();
+        let want = program(&text, Device::Interp).run(inputs.clone(), &RunOptions::default());
+        let mixed = program(&text, Device::Cpu);
+        seen += usize::from(parts(&mixed).0 > 0);
+        let got = mixed.run(inputs, &RunOptions::default());
+        match (got, want) {
+            (Ok(got), Ok(want)) => {
+                for ((name, got), (_, want)) in got.outputs.iter().zip(&want.outputs) {
+                    compare(got, want, &TOLERANCE)
+                        .unwrap_or_else(|e| panic!("seed {seed}, {name}: {e}\n{text}"));
+                }
+            }
+            (Err(got), Err(want)) => assert_eq!(got.kind(), want.kind(), "seed {seed}"),
+            (got, want) => panic!("seed {seed}: {:?}, {:?}", got.is_ok(), want.is_ok()),
+        }
+    }
+    assert!(seen > 0, "{seen} of {tried}");
+    eprintln!("{seen} of {tried} are compiled in part");
+}
+
+#[test]
+fn what_is_no_work_is_left_with_the_rest() {
+    let text = "\
+fn @main(%x: f32[4]) -> (%y: seq<f32[4]>, %n: i64[]) {
+  %l = loop %i while const true carry (%s: seq<f32[4]> = seq_new(elem=f32[4])) {
+    continue while lt(%i, 3) carry seq_insert(%s, mul(%x, 2.0), 0)
+  }
+  return %l, add(seq_len(%l), 1)
+}
+";
+    let mixed = program(text, Device::Cpu);
+    assert_eq!(mixed.device(), Device::Interp);
+    assert_eq!(parts(&mixed).0, 0);
+}
