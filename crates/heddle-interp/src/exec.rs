@@ -8,9 +8,10 @@ use heddle_ir::{Datum, Entity, FuncId, Function, Inst, InstData, Module, Op, Reg
 use crate::check::{self, Bindings};
 use crate::context::{Context, INSTRUCTION, Lease, count};
 use crate::error::{Fault, InputError, Place, RunError};
+use crate::natives::{Arguments, Natives};
 use crate::plan::Plan;
 use crate::value::{Array, Val};
-use crate::{Natives, Options, border, kernels};
+use crate::{Options, border, kernels};
 
 /// Native stack kept free below each region, and how much is added when it runs out.
 const RED_ZONE: usize = 128 << 10;
@@ -42,6 +43,7 @@ pub fn run(
         module,
         options,
         natives,
+        arguments: Arguments::default(),
         cx,
         plans: vec![None; module.functions.len()],
         constants: HashMap::new(),
@@ -77,6 +79,7 @@ struct Machine<'m> {
     module: &'m Module,
     options: &'m Options,
     natives: Option<&'m dyn Natives>,
+    arguments: Arguments,
     cx: Context,
     plans: Vec<Option<Rc<Plan>>>,
     /// Constants in working form: converted once in a run, not each time around a loop.
@@ -216,12 +219,11 @@ impl<'m> Machine<'m> {
     }
 
     /// Has a call evaluated elsewhere, if somebody does that.
-    fn call_native(&self, callee: FuncId, args: &[Val]) -> Result<Option<Vec<Val>>, Stop> {
+    fn call_native(&mut self, callee: FuncId, args: &[Val]) -> Result<Option<Vec<Val>>, Stop> {
         let Some(natives) = self.natives.filter(|n| n.takes(callee)) else {
             return Ok(None);
         };
-        let args = args.iter().map(|v| border::to_datum(v, &self.cx));
-        let args = args.collect::<Result<Vec<_>, _>>()?;
+        let args = self.arguments.of(callee, args, &self.cx)?;
         match natives.call(callee, &args, self.cx.left()) {
             None => Ok(None),
             Some(Err(message)) => Err(Stop::Fault(Fault::Native {

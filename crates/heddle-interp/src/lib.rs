@@ -16,16 +16,18 @@ mod error;
 mod exec;
 mod fold;
 mod kernels;
+mod natives;
 mod plan;
 mod value;
 
 use std::time::Duration;
 
-use heddle_ir::{Datum, FuncId, Module};
+use heddle_ir::{Datum, Module};
 
 pub use check::check_inputs;
 pub use error::{Fault, InputError, Place, RunError};
 pub use fold::{evaluate, fold};
+pub use natives::Natives;
 
 /// How to run, and when to stop.
 #[derive(Clone, Debug)]
@@ -67,24 +69,6 @@ impl Default for Options {
 /// consistently and within their bounds. With [`Options::f64`] a float input may also be given as `f64`.
 pub fn run(module: &Module, inputs: &[Datum], options: &Options) -> Result<Vec<Datum>, RunError> {
     exec::run(module, inputs, options, None)
-}
-
-/// Functions of a module that are evaluated elsewhere: those of its parts that are compiled.
-pub trait Natives {
-    /// Whether calls of a function may be evaluated here.
-    fn takes(&self, callee: FuncId) -> bool;
-
-    /// Evaluates a call, in so much time if time is limited. `None` leaves it to the interpreter.
-    ///
-    /// # Errors
-    ///
-    /// What went wrong, for people: [`Fault::Native`].
-    fn call(
-        &self,
-        callee: FuncId,
-        args: &[Datum],
-        left: Option<Duration>,
-    ) -> Option<Result<Vec<Datum>, String>>;
 }
 
 /// The same as [`run`], with some functions evaluated elsewhere.

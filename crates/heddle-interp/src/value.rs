@@ -77,6 +77,13 @@ macro_rules! elements {
         #[allow(missing_docs)]
         pub enum Buf { $($variant(Rc<Store<$ty>>)),* }
 
+        impl Buf {
+            /// Where the elements are: the same for clones, while there are any.
+            pub fn address(&self) -> usize {
+                match self { $(Buf::$variant(s) => Rc::as_ptr(s).addr()),* }
+            }
+        }
+
         $(impl Elem for $ty {
             fn wrap(store: Rc<Store<Self>>) -> Buf { Buf::$variant(store) }
             fn of(buf: &Buf) -> Option<&Rc<Store<Self>>> {

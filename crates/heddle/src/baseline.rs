@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::stack::on_large_stack;
-use crate::{Error, Executable, Inputs, Interpreted, RunOptions, inputs};
+use crate::{Device, Error, Executable, Inputs, Interpreted, RunOptions, inputs};
 
 /// What a compiled program is compared with. Operators, their kernels and the workers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,11 @@ impl Executable {
         let Some(compiled) = self.compiled() else {
             let reason = self.report().interpreted.clone();
             let reason = reason.unwrap_or_else(|| {
-                Interpreted::whole(None, "the device is the interpreter".into())
+                let why = match self.device() {
+                    Device::Cpu => "it is compiled in parts, which the interpreter calls",
+                    Device::Interp => "the device is the interpreter",
+                };
+                Interpreted::whole(None, why.into())
             });
             return Err(Error::NotCompiled(reason));
         };

@@ -305,13 +305,15 @@ pub(crate) fn compile_module(
             Err(error) => {
                 let part = |module: &Module| build(module, options, &mut vec![]);
                 let mixed = on_large_stack(|| Mixed::new(&module, &part))??;
-                interpreted = Some(match &mixed {
-                    Some(mixed) => Interpreted {
+                interpreted = match &mixed {
+                    // It only had to begin anew where sizes are known.
+                    Some(mixed) if mixed.left.is_empty() => None,
+                    Some(mixed) => Some(Interpreted {
                         uncompiled: mixed.left.clone(),
                         compiled_parts: mixed.len(),
-                    },
-                    None => Interpreted::whole(Some(error.node), error.reason),
-                });
+                    }),
+                    None => Some(Interpreted::whole(Some(error.node), error.reason)),
+                };
                 form = mixed.map_or(Form::Interpreted, |mixed| Form::Mixed(Arc::new(mixed)));
             }
         }

@@ -184,7 +184,10 @@ impl Parting {
                 .filter(|_| self.is_worth_it(id, &part))
             {
                 Some(outlined) => placed.push(self.add(id, outlined)),
-                None => placed.extend(part),
+                None => {
+                    self.leave_small(id, &part);
+                    placed.extend(part);
+                }
             }
         }
         placed.extend(rest);
@@ -234,6 +237,25 @@ impl Parting {
         vec![]
     }
 
+    /// Notes that a part is the interpreter's because there is so little of it.
+    fn leave_small(&mut self, id: FuncId, part: &[Inst]) {
+        let node = self.name(id, part[0]);
+        let node = match part.len() - 1 {
+            0 => node,
+            more => format!("{node} and {more} more"),
+        };
+        self.left.push(Uncompiled {
+            node: Some(node),
+            reason: "too little work to be compiled by itself".into(),
+        });
+    }
+
+    fn name(&self, id: FuncId, inst: Inst) -> String {
+        let data = &self.module.functions[id].insts[inst];
+        let name = data.loc.as_ref().map(|loc| loc.to_string());
+        name.unwrap_or_else(|| data.op.name().into())
+    }
+
     /// Whether something that an instruction uses is of a type that no part takes.
     fn takes_foreign(&self, id: FuncId, inst: Inst) -> bool {
         let func = &self.module.functions[id];
@@ -249,15 +271,9 @@ impl Parting {
 
     /// Notes that an instruction is the interpreter's, and why.
     fn leave(&mut self, id: FuncId, inst: Inst, error: LowerError) {
-        let data = &self.module.functions[id].insts[inst];
-        let name = || {
-            data.loc
-                .as_ref()
-                .map_or(data.op.name().into(), |l| l.to_string())
-        };
         let what = Uncompiled::from(error);
         self.left.push(Uncompiled {
-            node: what.node.or_else(|| Some(name())),
+            node: what.node.or_else(|| Some(self.name(id, inst))),
             ..what
         });
     }
