@@ -149,6 +149,14 @@ pub struct Uncompiled {
 }
 
 impl Interpreted {
+    /// How much of the program it is, to begin a sentence.
+    pub fn what(&self) -> &'static str {
+        match self.compiled_parts {
+            0 => "this",
+            _ => "part of this",
+        }
+    }
+
     /// The interpreter runs all of it.
     pub(crate) fn whole(node: Option<String>, reason: String) -> Self {
         Self {
@@ -170,8 +178,8 @@ impl std::fmt::Display for Interpreted {
         }
         match self.compiled_parts {
             0 => Ok(()),
-            1 => f.write_str(" (1 other part is compiled)"),
-            n => write!(f, " ({n} other parts are compiled)"),
+            1 => f.write_str(" (1 part around or in it is compiled)"),
+            n => write!(f, " ({n} parts around or in it are compiled)"),
         }
     }
 }

@@ -20,7 +20,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     let run = program.run(inputs, &options)?;
     if let Some(reason) = &run.report.interpreted {
-        eprintln!("note: this ran on the interpreter: {reason}");
+        eprintln!("note: {} ran on the interpreter: {reason}", reason.what());
     }
     if let Some(path) = &args.output {
         npz::write(path, &run.outputs)?;

@@ -28,7 +28,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         options,
     } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     if let Some(reason) = &program.report().interpreted {
-        eprintln!("note: this runs on the interpreter: {reason}");
+        eprintln!("note: {} runs on the interpreter: {reason}", reason.what());
     }
     if args.turns {
         let mut repeat = program.repeat(inputs, &options)?;
