@@ -3,7 +3,7 @@
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Type, Value};
 
-use super::control::Carried;
+use super::branch::Carried;
 use super::wanted::is_open;
 use super::{Lowerer, Result};
 use crate::expr::ExprId;

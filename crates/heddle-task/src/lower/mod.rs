@@ -7,9 +7,9 @@
 //! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
 
 mod bound;
+mod branch;
 mod call;
 mod contract;
-mod control;
 mod conv;
 mod fits;
 mod grow;
@@ -18,6 +18,7 @@ mod join;
 mod limits;
 mod ops;
 mod parts;
+mod repeat;
 mod scalars;
 mod size;
 mod wanted;
