@@ -215,16 +215,12 @@ pub(super) fn slice(args: &[Arg], axes: &[usize]) -> Result<TensorType> {
 
 /// The size of `start..end` by `step` in an axis of `size`.
 fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
-    let whole = match size {
-        Dim::Unknown(most) => *most,
-        size => size.as_const().and_then(|s| u64::try_from(s).ok()),
+    let bound = |d: Dim| match d {
+        Dim::Unknown(None) => Dim::Unknown(size.as_const().and_then(|s| u64::try_from(s).ok())),
+        d => d,
     };
     let Some(step) = step.as_const() else {
-        return Dim::Unknown(whole);
-    };
-    let bounded = || {
-        let most = most_between(start, end, step);
-        Dim::Unknown(most.into_iter().chain(whole).min())
+        return bound(Dim::UNKNOWN);
     };
     if let (Some(size), Some(start), Some(end)) =
         (size.as_const(), start.as_const(), end.as_const())
@@ -237,7 +233,7 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
         return size.clone();
     }
     if step != 1 || size.as_expr().is_none() {
-        return bounded();
+        return bound(Dim::UNKNOWN);
     }
     let place = |d: &Dim| match d.as_const() {
         Some(c) if c >= i64::from(i32::MAX) => Some(size.clone()),
@@ -257,25 +253,8 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
         }
         (Some(_), Some(e)) if start.is(0) => e,
         (Some(s), Some(e)) => e.sub(&s).max(&zero),
-        _ => bounded(),
+        _ => bound(Dim::UNKNOWN),
     }
-}
-
-/// The most elements that `start..end` takes from an axis of whatever size, if both count from the same end of it.
-fn most_between(start: &Dim, end: &Dim, step: i64) -> Option<u64> {
-    let (start, end) = (start.as_const()?, end.as_const()?);
-    // Places so far away mean an end of the axis.
-    let last = i64::from(i32::MAX);
-    let is_near = |place: i64| (-last..last).contains(&place);
-    let way = match (step, is_near(start), is_near(end)) {
-        (1.., true, _) if start < 0 && end >= last => -start,
-        (..=-1, true, _) if start >= 0 && end < -last => start + 1,
-        (1.., true, true) if (start < 0) == (end < 0) => end - start,
-        (..=-1, true, true) if (start < 0) == (end < 0) => start - end,
-        _ => return None,
-    };
-    let (way, step) = (u64::try_from(way.max(0)).ok()?, step.unsigned_abs());
-    Some(way.div_ceil(step))
 }
 
 /// How many elements `start..end` by `step` takes from an axis of `size`, with Python's semantics.
@@ -287,6 +266,22 @@ pub fn slice_count(size: i64, start: i64, end: i64, step: i64) -> i64 {
         None if span > 0 => 1,
         _ => 0,
     }
+}
+
+/// The most elements that `start..end` by `step` takes from an axis of whatever size, if both count from the same end of it.
+pub fn slice_most(start: i64, end: i64, step: i64) -> Option<i64> {
+    // Places so far away mean an end of the axis.
+    let last = i64::from(i32::MAX);
+    let is_near = |place: i64| (-last..last).contains(&place);
+    let way = match (step, is_near(start), is_near(end)) {
+        (1.., true, _) if start < 0 && end >= last => -start,
+        (..=-1, true, _) if start >= 0 && end < -last => start + 1,
+        (1.., true, true) if (start < 0) == (end < 0) => end - start,
+        (..=-1, true, true) if (start < 0) == (end < 0) => start - end,
+        _ => return None,
+    };
+    let steps = way.max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+    i64::try_from(steps).ok()
 }
 
 /// Start and end made non-negative and clamped (an end before the first element is -1). An axis of negative size has

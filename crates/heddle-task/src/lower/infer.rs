@@ -1,5 +1,6 @@
 //! Sizes of results in terms of the operands' sizes and elements, where types leave them to the run.
 
+use heddle_ir::infer::shape::slice_most;
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Op};
 
@@ -48,7 +49,8 @@ impl Lowerer<'_> {
                     let limits = self.slice_limits(size, steps[k]);
                     let start = self.slice_clamped(size, starts[k], limits);
                     let end = self.slice_clamped(size, ends[k], limits);
-                    shape[axis] = self.count(start, end, steps[k]);
+                    let count = self.count(start, end, steps[k]);
+                    shape[axis] = self.at_most_between(count, starts[k], ends[k], steps[k]);
                 }
                 shape
             }
@@ -188,6 +190,29 @@ impl Lowerer<'_> {
         let steps = pool.sum(steps, one);
         let some = pool.compare(CompareOp::Gt, DType::I64, way, zero);
         pool.select(DType::I64, some, steps, zero)
+    }
+
+    /// The size of a slice, which shows its bound if there is one: the last row of an array that grows is one row at most.
+    fn at_most_between(
+        &mut self,
+        count: ExprId,
+        start: ExprId,
+        end: ExprId,
+        step: ExprId,
+    ) -> ExprId {
+        let pool = &mut self.program.pool;
+        let known = [start, end, step].map(|e| pool.as_int(e));
+        let [Some(start), Some(end), Some(step)] = known else {
+            return count;
+        };
+        match slice_most(start, end, step) {
+            Some(most) if !self.is_of_launch(count) => {
+                let most = self.program.pool.int(most);
+                let pool = &mut self.program.pool;
+                pool.binary(BinaryOp::Min, DType::I64, count, most)
+            }
+            _ => count,
+        }
     }
 
     fn range_count(&mut self, args: &[Val]) -> Result<ExprId> {
