@@ -1,0 +1,81 @@
+//! Other names for buffers.
+
+use std::collections::BTreeMap;
+
+use super::{Body, Buffer, Stmt, UProgram};
+use crate::contract::Access;
+
+impl UProgram {
+    /// Gives buffers other names, everywhere.
+    pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
+        self.pool.rename_buffers(names);
+        let ids: Vec<_> = self.operators.keys().collect();
+        for id in ids {
+            self.operators[id].body.rename_buffers(names);
+        }
+        let ids: Vec<_> = self.calls.keys().collect();
+        for id in ids {
+            let args = self.calls[id].buffers.iter_mut();
+            args.for_each(|(_, arg)| rename(arg, names));
+        }
+        rename_in_block(&mut self.body, names);
+        let ids: Vec<_> = self.procedures.keys().collect();
+        for id in ids {
+            rename_in_block(&mut self.procedures[id].body, names);
+        }
+    }
+}
+
+impl Body {
+    /// Gives buffers other names, but for those in expressions.
+    pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
+        let store = match self {
+            Body::Map { store, .. }
+            | Body::Fold { store, .. }
+            | Body::ArgFold { store, .. }
+            | Body::Update { store, .. }
+            | Body::Scan { store, .. }
+            | Body::Call { store, .. } => store,
+            Body::Contract(c) => {
+                for operand in [&mut c.a, &mut c.b] {
+                    if let Access::Strided { buffer, .. } | Access::Panels { buffer, .. } =
+                        &mut operand.access
+                    {
+                        rename(buffer, names);
+                    }
+                }
+                &mut c.store
+            }
+            Body::Chain(c) => {
+                c.steps
+                    .iter_mut()
+                    .for_each(|s| s.body.rename_buffers(names));
+                return;
+            }
+        };
+        rename(&mut store.buffer, names);
+    }
+}
+
+fn rename(buffer: &mut Buffer, names: &BTreeMap<Buffer, Buffer>) {
+    *buffer = *names.get(buffer).unwrap_or(buffer);
+}
+
+fn rename_in_block(block: &mut [Stmt], names: &BTreeMap<Buffer, Buffer>) {
+    for stmt in block {
+        match stmt {
+            Stmt::Swap(a, b) => {
+                rename(a, names);
+                rename(b, names);
+            }
+            Stmt::Loop { body, .. } => rename_in_block(body, names),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                rename_in_block(then, names);
+                rename_in_block(otherwise, names);
+            }
+            _ => {}
+        }
+    }
+}
