@@ -3,14 +3,21 @@
 //! Inference never guesses: a dim is stated only if it holds in every run that does not stop with an error.
 //! Operands that give sizes are looked up in what small integer arrays are known to hold ([`known_results`]).
 
+mod control;
 mod facts;
 mod known;
+mod operands;
 pub mod shape;
 
 pub use facts::Facts;
 pub use known::known_results;
 
-use crate::op::{CompareOp, Distribution, PadMode, ReduceOp, ScatterReduce, StrOp, UnaryOp};
+use self::control::{infer_if, infer_loop};
+use self::operands::{
+    check_axis, check_reduce, check_scatter, index, is, need, opt, same_dtype, same_rank, scalar,
+    seq, sizes, tensor,
+};
+use crate::op::{CompareOp, Distribution, PadMode, StrOp, UnaryOp};
 use crate::types::MAX_RANK;
 use crate::{DType, Dim, Function, MAX_NESTING, Op, Region, Signature, TensorType, Type};
 
@@ -561,196 +568,4 @@ fn strings(kind: &StrOp, args: &[Arg]) -> Result<Vec<Type>> {
             vec![out.into()]
         }
     })
-}
-
-fn infer_if(args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
-    scalar(args, 0, DType::Bool)?;
-    let (then, otherwise) = (&regions[0], &regions[1]);
-    if !then.params.is_empty() || !otherwise.params.is_empty() {
-        bail!("the regions take no parameters");
-    }
-    if then.yields.len() != otherwise.yields.len() {
-        let (n, m) = (then.yields.len(), otherwise.yields.len());
-        bail!("one branch yields {n} values, the other {m}");
-    }
-    let joined = then
-        .yields
-        .iter()
-        .zip(&otherwise.yields)
-        .enumerate()
-        .map(|(i, (a, b))| {
-            a.join(b)
-                .ok_or_else(|| format!("result {i} is {a} in one branch and {b} in the other"))
-        });
-    joined.collect()
-}
-
-fn infer_loop(args: &[Arg], body: &RegionTypes, trip: bool, cond: bool) -> Result<Vec<Type>> {
-    if trip {
-        scalar(args, 0, DType::I64)?;
-    }
-    if cond {
-        scalar(args, trip as usize, DType::Bool)?;
-    }
-    let carried = &args[trip as usize + cond as usize..];
-    if body.params.len() != carried.len() + 1 {
-        bail!(
-            "the body takes {} parameters, not {}",
-            carried.len() + 1,
-            body.params.len()
-        );
-    }
-    if *body.params[0] != Type::scalar(DType::I64) {
-        bail!(
-            "the body's first parameter is the iteration, i64[], not {}",
-            body.params[0]
-        );
-    }
-    let fixed = carried.len() + cond as usize;
-    if body.yields.len() < fixed {
-        bail!(
-            "the body yields {} values, but at least {fixed} are needed",
-            body.yields.len()
-        );
-    }
-    if cond && !body.yields[0].compatible(&Type::scalar(DType::Bool)) {
-        bail!(
-            "the condition that the body yields must be bool[], not {}",
-            body.yields[0]
-        );
-    }
-    let mut results = vec![];
-    for (i, arg) in carried.iter().enumerate() {
-        let (param, next) = (body.params[i + 1], body.yields[i + cond as usize]);
-        if !param.accepts(arg.ty) {
-            bail!(
-                "carried value {i} starts as {}, but the body takes {param}",
-                arg.ty
-            );
-        }
-        if !param.accepts(next) {
-            bail!("carried value {i} is {param}, but the body yields {next}");
-        }
-        results.push(param.clone());
-    }
-    let count = match (trip, cond, args.first().and_then(|a| a.known)) {
-        (true, false, Some([n])) if shape::is_non_negative(n) => n.clone(),
-        (true, false, Some([n])) => n.max(&Dim::from(0)),
-        (true, true, Some([n])) => {
-            // The largest count is how exporters write that there is none.
-            let limit = n.as_const().filter(|c| *c < i64::MAX);
-            Dim::Unknown(limit.and_then(|c| u64::try_from(c.max(0)).ok()))
-        }
-        _ => Dim::UNKNOWN,
-    };
-    for (i, ty) in body.yields[fixed..].iter().enumerate() {
-        let Type::Tensor(t) = ty else {
-            bail!("stacked value {i} must be a tensor, not {ty}")
-        };
-        let stacked = t
-            .shape
-            .as_ref()
-            .map(|s| [std::slice::from_ref(&count), s.as_slice()].concat());
-        results.push(
-            TensorType {
-                dtype: t.dtype,
-                shape: stacked,
-            }
-            .into(),
-        );
-    }
-    Ok(results)
-}
-
-// ---- what operands must be
-
-fn need(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
-    if ok { Ok(()) } else { Err(message()) }
-}
-
-fn tensor<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a TensorType> {
-    args[i]
-        .ty
-        .as_tensor()
-        .ok_or_else(|| format!("operand {i} must be a tensor, not {}", args[i].ty))
-}
-
-fn is(t: &TensorType, dtype: DType, what: &str) -> Result<()> {
-    need(t.dtype == dtype, || {
-        format!("{what} must be {dtype}, not {}", t.dtype)
-    })
-}
-
-fn same_dtype<'a>(
-    args: &[Arg<'a>],
-    i: usize,
-    j: usize,
-) -> Result<(&'a TensorType, &'a TensorType)> {
-    let (a, b) = (tensor(args, i)?, tensor(args, j)?);
-    need(a.dtype == b.dtype, || {
-        format!("operands are {} and {}", a.dtype, b.dtype)
-    })?;
-    Ok((a, b))
-}
-
-fn same_rank(a: &TensorType, b: &TensorType) -> Result<()> {
-    match (a.rank(), b.rank()) {
-        (Some(x), Some(y)) if x != y => Err(format!("operands have {x} and {y} axes")),
-        _ => Ok(()),
-    }
-}
-
-fn index<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a TensorType> {
-    let t = tensor(args, i)?;
-    let ok = matches!(t.dtype, DType::I32 | DType::I64);
-    need(ok, || {
-        format!("indices must be i32 or i64, not {}", t.dtype)
-    })?;
-    Ok(t)
-}
-
-/// An `i64[k]` operand.
-fn sizes<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a TensorType> {
-    let t = tensor(args, i)?;
-    let ok = t.dtype == DType::I64 && t.rank().is_none_or(|r| r == 1);
-    need(ok, || format!("operand {i} must be i64[k], not {t}"))?;
-    Ok(t)
-}
-
-fn scalar<'a>(args: &[Arg<'a>], i: usize, dtype: DType) -> Result<&'a TensorType> {
-    let t = tensor(args, i)?;
-    let ok = t.dtype == dtype && t.rank().is_none_or(|r| r == 0);
-    need(ok, || format!("operand {i} must be {dtype}[], not {t}"))?;
-    Ok(t)
-}
-
-fn seq<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a Type> {
-    match args[i].ty {
-        Type::Seq(t) => Ok(t),
-        other => Err(format!("operand {i} must be a sequence, not {other}")),
-    }
-}
-
-fn opt<'a>(args: &[Arg<'a>], i: usize) -> Result<&'a Type> {
-    match args[i].ty {
-        Type::Opt(t) => Ok(t),
-        other => Err(format!("operand {i} must be an optional, not {other}")),
-    }
-}
-
-fn check_axis(axis: usize, rank: usize) -> Result<()> {
-    need(axis < rank, || format!("axis {axis} of {rank}"))
-}
-
-fn check_reduce(kind: ReduceOp, dtype: DType) -> Result<()> {
-    let logical = dtype == DType::Bool && matches!(kind, ReduceOp::Max | ReduceOp::Min);
-    need(dtype.is_arith() || logical, || {
-        format!("{} does not take {dtype}", kind.name())
-    })
-}
-
-fn check_scatter(reduce: ScatterReduce, dtype: DType) -> Result<()> {
-    let logical = dtype == DType::Bool && matches!(reduce, ScatterReduce::Max | ScatterReduce::Min);
-    let ok = reduce == ScatterReduce::Set || dtype.is_arith() || logical;
-    need(ok, || format!("{} does not take {dtype}", reduce.name()))
 }
