@@ -15,6 +15,7 @@
 mod baseline;
 mod border;
 pub mod compare;
+mod compile;
 mod cpu;
 pub mod draw;
 mod error;
@@ -22,8 +23,10 @@ mod exec;
 mod inputs;
 mod mixed;
 mod model;
+mod options;
 mod profile;
 mod repeat;
+mod report;
 mod results;
 mod specialise;
 mod stack;
@@ -31,14 +34,14 @@ mod steps;
 
 pub use baseline::Baseline;
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
+pub use compile::{compile, schedule, source};
 pub use error::{Error, ErrorKind};
-pub use exec::{
-    CompileOptions, Device, Executable, Inputs, Interpreted, Outputs, PassTimes, Report, Run,
-    RunOptions, Target, Tune, Uncompiled, compile, schedule, source,
-};
+pub use exec::{Executable, Inputs, Outputs, Run};
 pub use inputs::InputError;
 pub use model::{Fold, Format, LoadOptions, Model};
+pub use options::{CompileOptions, Device, RunOptions, Target, Tune};
 pub use repeat::Repeat;
+pub use report::{Interpreted, PassTimes, Report, Uncompiled};
 pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};

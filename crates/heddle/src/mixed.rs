@@ -15,7 +15,8 @@ use heddle_task::LowerError;
 
 use crate::Error;
 use crate::cpu::{Built, Compiled};
-use crate::exec::{RunOptions, Uncompiled, interpreter_options};
+use crate::options::{RunOptions, interpreter_options};
+use crate::report::Uncompiled;
 
 /// A program whose compiled parts the interpreter calls.
 #[derive(Debug)]

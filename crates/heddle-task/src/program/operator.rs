@@ -202,7 +202,7 @@ impl Routine {
     }
 }
 
-/// What a point does in several steps, of which later ones read what earlier ones stored ([`BufferKind::Row`]). Only the
+/// What a point does in several steps, of which later ones read what earlier ones stored ([`BufferKind::Row`](super::BufferKind::Row)). Only the
 /// last one stores what outlives the point.
 #[derive(Clone, Debug)]
 pub struct Chain {

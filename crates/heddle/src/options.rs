@@ -1,0 +1,110 @@
+//! What a model is compiled for, and how it is run.
+
+use std::time::Duration;
+
+/// What a program runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Device {
+    /// The reference interpreter: slow and obviously right.
+    #[default]
+    Interp,
+    /// The processor: control flow and data flow compiled into one program that all worker threads run.
+    Cpu,
+}
+
+impl Device {
+    /// All devices.
+    pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu];
+
+    /// The name that the command line takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Device::Interp => "interp",
+            Device::Cpu => "cpu",
+        }
+    }
+}
+
+/// How a model is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// What it is to run on.
+    pub device: Device,
+    /// Whether the graph passes run. They compute constants in the types that the program states: a
+    /// run that is to compute in `f64` throughout takes the program without them.
+    pub optimize: bool,
+    /// Which [steps](crate::STEPS) a device that compiles leaves out. The interpreter runs the program without any.
+    pub transform: heddle_opt::TransformOptions,
+    /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
+    pub threads: Option<usize>,
+    /// Whether the scheduler measures.
+    pub tune: Tune,
+    /// Whether each scheduled program is proven sound before it is built: that no unit touches what another one may still be at.
+    pub verify: bool,
+}
+
+/// Where the scheduler's times come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tune {
+    /// A cost model: the same program always compiles to the same schedule.
+    #[default]
+    Off,
+    /// Runs of the program's operators on this machine. Times are cached by content and processor.
+    On,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self {
+            device: Device::default(),
+            optimize: true,
+            transform: heddle_opt::TransformOptions::default(),
+            threads: None,
+            tune: Tune::default(),
+            verify: false,
+        }
+    }
+}
+
+/// How a program is run, and what it may use.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Compute floats in `f64`; inputs may then be `f64`, and float outputs are.
+    pub f64: bool,
+    /// Bytes that values may take together.
+    pub max_memory: Option<u64>,
+    /// Iterations that a single loop may take.
+    pub max_iterations: Option<u64>,
+    /// How deep calls may nest.
+    pub max_depth: Option<usize>,
+    /// Wall time.
+    pub timeout: Option<Duration>,
+    /// The seed of random operators that have none of their own.
+    pub seed: u64,
+}
+
+/// A language that programs are written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// C, which the cpu device builds.
+    #[default]
+    Cpu,
+    /// CUDA: one persistent kernel. There is no device for it yet.
+    Cuda,
+}
+
+/// The interpreter's options.
+pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Options {
+    let defaults = heddle_interp::Options::default();
+    heddle_interp::Options {
+        f64: options.f64,
+        max_memory: options.max_memory.unwrap_or(defaults.max_memory),
+        max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
+        max_depth: options.max_depth.unwrap_or(defaults.max_depth),
+        timeout: options.timeout.or(defaults.timeout),
+        seed: options.seed,
+        ..defaults
+    }
+}
