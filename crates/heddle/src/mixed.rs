@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
+use std::{panic, thread};
 
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Datum, FuncId, Inst, Module, Op, Region, Type};
@@ -14,7 +15,7 @@ use heddle_opt::{Outlined, call_outlined, needs, outline};
 use heddle_task::LowerError;
 
 use crate::Error;
-use crate::cpu::{Built, Compiled};
+use crate::cpu::{Built, Compiled, default_threads};
 use crate::options::{RunOptions, interpreter_options};
 use crate::report::Uncompiled;
 
@@ -39,7 +40,7 @@ const FEW: usize = 64;
 
 impl Mixed {
     /// Parts a program that has no compiled form as a whole, and compiles what can be. `None` if no part is worth it.
-    pub fn new(module: &Module, compile: &dyn Fn(&Module) -> Built) -> Result<Option<Self>, Error> {
+    pub fn new(module: &Module, compile: Compile<'_>) -> Result<Option<Self>, Error> {
         let mut parting = Parting {
             module: module.clone(),
             parts: vec![],
@@ -51,8 +52,12 @@ impl Mixed {
             return Ok(None);
         }
         let mut parts = BTreeMap::new();
-        for (id, part) in parting.parts {
-            match compile(&part)? {
+        for (&(id, _), built) in parting
+            .parts
+            .iter()
+            .zip(compile_all(&parting.parts, compile))
+        {
+            match built? {
                 Ok(compiled) => drop(parts.insert(id, compiled)),
                 // Then its body runs as it is.
                 Err(error) => parting.left.push(error.into()),
@@ -90,6 +95,27 @@ impl Mixed {
             _ => Ok(results?),
         }
     }
+}
+
+/// How a part is compiled.
+type Compile<'a> = &'a (dyn Fn(&Module) -> Built + Sync);
+
+/// Compiles all parts, some at the same time: building waits for the C compiler.
+fn compile_all(parts: &[(FuncId, Module)], compile: Compile<'_>) -> Vec<Built> {
+    let side_by_side = parts.chunks(default_threads());
+    let built = side_by_side.flat_map(|some| {
+        thread::scope(|scope| {
+            let spawn = |part| thread::Builder::new().spawn_scoped(scope, move || compile(part));
+            let handles: Vec<_> = some.iter().map(|(_, part)| (part, spawn(part))).collect();
+            let results = handles.into_iter().map(|(part, handle)| match handle {
+                Ok(handle) => handle.join().unwrap_or_else(|p| panic::resume_unwind(p)),
+                // The system has no thread left for it.
+                Err(_) => compile(part),
+            });
+            results.collect::<Vec<_>>()
+        })
+    });
+    built.collect()
 }
 
 /// The calls of a run.
