@@ -67,9 +67,14 @@ impl Context {
     }
 
     /// How much time is left, if it is limited.
-    pub fn left(&self) -> Option<Duration> {
+    pub fn time_left(&self) -> Option<Duration> {
         let (at, _) = self.deadline?;
         Some(at.saturating_duration_since(Instant::now()))
+    }
+
+    /// How many bytes may be claimed yet.
+    pub fn memory_left(&self) -> u64 {
+        self.meter.limit.saturating_sub(self.meter.live.get())
     }
 
     /// Counts bytes as live; an error if that would exceed the limit.

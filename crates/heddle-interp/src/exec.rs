@@ -8,7 +8,7 @@ use heddle_ir::{Datum, Entity, FuncId, Function, Inst, InstData, Module, Op, Reg
 use crate::check::{self, Bindings};
 use crate::context::{Context, INSTRUCTION, Lease, count};
 use crate::error::{Fault, InputError, Place, RunError};
-use crate::natives::{Arguments, Natives};
+use crate::natives::{Arguments, Left, Natives};
 use crate::plan::Plan;
 use crate::value::{Array, Val};
 use crate::{Options, border, kernels};
@@ -192,6 +192,7 @@ impl<'m> Machine<'m> {
                 self.region(frame, chosen, vec![])?
             }
             Op::Loop { trip, cond } => self.repeat(frame, data, *trip, *cond, args)?,
+            Op::Call(callee) if self.is_native(*callee) => self.call_native(*callee, args)?,
             Op::Call(callee) => {
                 let depth = self.depth + 1;
                 if depth > self.options.max_depth {
@@ -201,10 +202,7 @@ impl<'m> Machine<'m> {
                         limit: self.options.max_depth,
                     }));
                 }
-                match self.call_native(*callee, &args)? {
-                    Some(results) => results,
-                    None => self.call(*callee, args)?,
-                }
+                self.call(*callee, args)?
             }
             op => kernels::eval(&self.cx, op, args)?,
         };
@@ -218,21 +216,33 @@ impl<'m> Machine<'m> {
         Ok(())
     }
 
-    /// Has a call evaluated elsewhere, if somebody does that.
-    fn call_native(&mut self, callee: FuncId, args: &[Val]) -> Result<Option<Vec<Val>>, Stop> {
-        let Some(natives) = self.natives.filter(|n| n.takes(callee)) else {
-            return Ok(None);
+    fn is_native(&self, callee: FuncId) -> bool {
+        self.natives.is_some_and(|natives| natives.takes(callee))
+    }
+
+    /// Has a call evaluated elsewhere. It is no level of its own: what is evaluated there is a part of the caller.
+    fn call_native(&mut self, callee: FuncId, args: Vec<Val>) -> Result<Vec<Val>, Stop> {
+        let data = self.arguments.of(callee, &args, &self.cx)?;
+        let left = Left {
+            time: self.cx.time_left(),
+            memory: self.cx.memory_left(),
+            // The part's own level is that of the caller.
+            depth: (self.options.max_depth + 1).saturating_sub(self.depth),
         };
-        let args = self.arguments.of(callee, args, &self.cx)?;
-        match natives.call(callee, &args, self.cx.left()) {
-            None => Ok(None),
+        match self.natives.and_then(|n| n.call(callee, &data, &left)) {
+            None => {
+                self.depth -= 1;
+                let results = self.call(callee, args);
+                self.depth += 1;
+                Ok(results?)
+            }
             Some(Err(message)) => Err(Stop::Fault(Fault::Native {
                 function: self.module.functions[callee].sig.name.clone(),
                 message,
             })),
             Some(Ok(results)) => {
                 let results = results.iter().map(|d| border::from_datum(d, &self.cx));
-                Ok(Some(results.collect::<Result<_, _>>()?))
+                Ok(results.collect::<Result<_, _>>()?)
             }
         }
     }

@@ -27,7 +27,7 @@ use heddle_ir::{Datum, Module};
 pub use check::check_inputs;
 pub use error::{Fault, InputError, Place, RunError};
 pub use fold::{evaluate, fold};
-pub use natives::Natives;
+pub use natives::{Left, Natives};
 
 /// How to run, and when to stop.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ pub trait Natives {
     /// Whether calls of a function may be evaluated here.
     fn takes(&self, callee: FuncId) -> bool;
 
-    /// Evaluates a call, in so much time if time is limited. `None` leaves it to the interpreter.
+    /// Evaluates a call within what is left. `None` leaves it to the interpreter.
     ///
     /// # Errors
     ///
@@ -24,8 +24,19 @@ pub trait Natives {
         &self,
         callee: FuncId,
         args: &[Datum],
-        left: Option<Duration>,
+        left: &Left,
     ) -> Option<Result<Vec<Datum>, String>>;
+}
+
+/// What a run may still use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Time, if it is limited.
+    pub time: Option<Duration>,
+    /// Bytes.
+    pub memory: u64,
+    /// Levels that calls may nest.
+    pub depth: usize,
 }
 
 /// Arguments of smaller arrays are made anew for each call.

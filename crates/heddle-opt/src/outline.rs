@@ -1,9 +1,14 @@
 //! Makes a function of some instructions of a region.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use heddle_ir::{Function, Inst, Op, Region, RegionData, Signature, Type, Value, ValueDef};
+use heddle_ir::{
+    DType, Dim, FuncId, Function, Inst, Module, Op, Region, RegionData, Signature, Type, Value,
+    ValueDef,
+};
+
+use crate::effects::Effects;
 
 /// Instructions that were made a function.
 #[derive(Clone, Debug)]
@@ -14,13 +19,15 @@ pub struct Outlined {
     pub args: Vec<Value>,
     /// The values there that it gives.
     pub results: Vec<Value>,
+    /// Its instructions, by which of those that were given they are.
+    pub origin: HashMap<Inst, Inst>,
 }
 
 /// Makes a function of this name of instructions of one region, which stay in their order; nobody before the last one may need what
 /// another instruction makes of their results. It takes what they use and gives what others use, and has the constants that they use
 /// within. Where they use a name of a size, it takes a parameter of the function around them that states it.
 ///
-/// `None` if no parameter states such a name alone.
+/// `None` if no array among the parameters states such a name alone.
 pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> {
     let mut seen = Seen::default();
     insts.iter().for_each(|&inst| seen.visit(func, inst));
@@ -36,33 +43,96 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
     let wanted = used_elsewhere(func, insts);
     let results: Vec<_> = made.filter(|v| wanted.contains(v)).copied().collect();
 
-    let mut function = func.clone();
-    let constants = constants.iter().filter_map(|&v| func.def_inst(v));
-    let body = function.regions.push(RegionData {
-        params: args.clone(),
-        insts: constants.chain(insts.iter().copied()).collect(),
-        yields: results.clone(),
-    });
-    for (i, &value) in args.iter().enumerate() {
-        function.values[value].def = ValueDef::Param(body, i as u32);
-    }
-    function.body = body;
     let ports = |values: &[Value], prefix: &str| {
         let ports = values.iter().enumerate();
         let ports = ports.map(|(i, &v)| (format!("{prefix}{i}"), func.ty(v).clone()));
         ports.collect()
     };
-    function.sig = Arc::new(Signature {
-        name: name.into(),
-        params: ports(&args, "a"),
-        results: ports(&results, "r"),
-        bounds: func.sig.bounds.clone(),
-    });
+    let mut copy = Copy {
+        from: func,
+        to: Function::new(Signature {
+            name: name.into(),
+            params: ports(&args, "a"),
+            results: ports(&results, "r"),
+            bounds: func.sig.bounds.clone(),
+        }),
+        values: HashMap::new(),
+    };
+    let body = copy.to.body;
+    let params = copy.to.regions[body].params.clone();
+    copy.values.extend(args.iter().copied().zip(params));
+    let mut origin = HashMap::new();
+    let constants = constants.iter().filter_map(|&v| func.def_inst(v));
+    for inst in constants.chain(insts.iter().copied()) {
+        let new = copy.inst(inst);
+        copy.to.regions[body].insts.push(new);
+        origin.insert(new, inst);
+    }
+    copy.to.regions[body].yields = copy.all(&results);
     Some(Outlined {
-        function,
+        function: copy.to,
         args,
         results,
+        origin,
     })
+}
+
+/// Whether arrays among what an instruction uses and the function's parameters state all names of sizes that it uses.
+pub fn is_stated(func: &Function, inst: Inst) -> bool {
+    let mut seen = Seen::default();
+    seen.visit(func, inst);
+    let free = seen.used.iter().filter(|v| !seen.defined.contains(v));
+    let free: Vec<_> = free.copied().collect();
+    stating(func, &seen, &free).is_some()
+}
+
+/// Copies instructions to another function.
+struct Copy<'a> {
+    from: &'a Function,
+    to: Function,
+    values: HashMap<Value, Value>,
+}
+
+impl Copy<'_> {
+    fn inst(&mut self, inst: Inst) -> Inst {
+        let data = &self.from.insts[inst];
+        let regions = data.regions.iter().map(|&r| self.region(r)).collect();
+        let types = data.results.iter().map(|&v| self.from.ty(v).clone());
+        let (op, loc, args) = (data.op.clone(), data.loc.clone(), self.all(&data.args));
+        let new = self.to.add_inst(op, args, regions, types.collect(), loc);
+        let results = self.to.insts[new].results.clone();
+        for (&old, new) in data.results.iter().zip(results) {
+            self.stands_for(old, new);
+        }
+        new
+    }
+
+    fn region(&mut self, region: Region) -> Region {
+        let data = &self.from.regions[region];
+        let new = self.to.regions.push(RegionData::default());
+        for &param in &data.params {
+            let ty = self.from.ty(param).clone();
+            let copy = self.to.add_param(new, ty, None);
+            self.stands_for(param, copy);
+        }
+        for &inst in &data.insts {
+            let inst = self.inst(inst);
+            self.to.regions[new].insts.push(inst);
+        }
+        self.to.regions[new].yields = self.all(&data.yields);
+        new
+    }
+
+    fn stands_for(&mut self, old: Value, new: Value) {
+        self.to.values[new]
+            .name
+            .clone_from(&self.from.values[old].name);
+        self.values.insert(old, new);
+    }
+
+    fn all(&self, values: &[Value]) -> Vec<Value> {
+        values.iter().map(|v| self.values[v]).collect()
+    }
 }
 
 /// Values that instructions define and use, in all their regions.
@@ -98,24 +168,25 @@ fn stating(func: &Function, seen: &Seen, free: &[Value]) -> Option<Vec<Value>> {
             }
         });
     }
-    let states = |value: Value, name: &Arc<str>| {
-        let mut found = false;
-        for_each_dim(func.ty(value), &mut |dim| {
-            found |= dim.as_expr().and_then(|e| e.as_sym()) == Some(name);
-        });
-        found
-    };
     let mut args: Vec<Value> = vec![];
     for name in &names {
-        if !args.iter().chain(free).any(|&v| states(v, name)) {
+        if !args.iter().chain(free).any(|&v| states(func, v, name)) {
             let mut params = func.regions[func.body].params.iter();
-            args.push(*params.find(|&&v| states(v, name))?);
+            args.push(*params.find(|&&v| states(func, v, name))?);
         }
     }
     Some(args)
 }
 
-fn for_each_dim(ty: &Type, visit: &mut dyn FnMut(&heddle_ir::Dim)) {
+/// Whether a value is an array of numbers one of whose sizes is this name.
+fn states(func: &Function, value: Value, name: &Arc<str>) -> bool {
+    let array = func.ty(value).as_tensor();
+    let array = array.filter(|t| !matches!(t.dtype, DType::Str | DType::C128));
+    let mut dims = array.into_iter().flat_map(|t| t.shape.iter().flatten());
+    dims.any(|dim| dim.as_expr().and_then(|e| e.as_sym()) == Some(name))
+}
+
+fn for_each_dim(ty: &Type, visit: &mut dyn FnMut(&Dim)) {
     match ty {
         Type::Tensor(t) => t.shape.iter().flatten().for_each(visit),
         Type::Seq(t) | Type::Opt(t) => for_each_dim(t, visit),
@@ -138,7 +209,7 @@ fn used_elsewhere(func: &Function, insts: &[Inst]) -> HashSet<Value> {
 }
 
 /// Puts a call of the outlined function in the place of its instructions: the instruction that is to stand there.
-pub fn call_outlined(func: &mut Function, outlined: &Outlined, callee: heddle_ir::FuncId) -> Inst {
+pub fn call_outlined(func: &mut Function, outlined: &Outlined, callee: FuncId) -> Inst {
     let types = outlined.results.iter().map(|&v| func.ty(v).clone());
     let types = types.collect();
     let inst = func.add_inst(Op::Call(callee), outlined.args.clone(), vec![], types, None);
@@ -150,16 +221,33 @@ pub fn call_outlined(func: &mut Function, outlined: &Outlined, callee: heddle_ir
     inst
 }
 
-/// The instructions of a region, each with those of them that it needs before it.
-pub fn needs(func: &Function, region: Region) -> Vec<(Inst, Vec<Inst>)> {
+/// The instructions of a region, each with those of them that must come before it: what makes its operands, and of those that draw
+/// random numbers the one before.
+pub fn needs(module: &Module, func: &Function, region: Region) -> Vec<(Inst, Vec<Inst>)> {
+    let effects = Effects::of(module);
     let insts = &func.regions[region].insts;
     let own: HashSet<_> = insts.iter().copied().collect();
+    let mut last = None;
     let needs = insts.iter().map(|&inst| {
         let mut seen = Seen::default();
         seen.visit(func, inst);
         let makers = seen.used.iter().filter_map(|&v| func.def_inst(v));
-        let makers: BTreeSet<_> = makers.filter(|i| *i != inst && own.contains(i)).collect();
-        (inst, makers.into_iter().collect())
+        let makers = makers.filter(|i| *i != inst && own.contains(i));
+        let mut needs: BTreeSet<_> = makers.collect();
+        if draws(&effects, func, inst) {
+            needs.extend(last.replace(inst));
+        }
+        (inst, needs.into_iter().collect())
     });
     needs.collect()
+}
+
+/// Whether it, or something in its regions, draws random numbers.
+fn draws(effects: &Effects, func: &Function, inst: Inst) -> bool {
+    let data = &func.insts[inst];
+    let mut found = effects.draws(data);
+    for &region in &data.regions {
+        func.for_each_inst_in(region, &mut |_, inner| found |= effects.draws(inner));
+    }
+    found
 }

@@ -86,6 +86,15 @@ fn limits_say_how_much_memory_there_is() {
         limit("%b = slice(%a, [1], [9223372036854775807], [1], axes=[0])"),
         Some(10)
     );
+    let far = "slice(%a, [-1], [-9223372036854775807], [-1], axes=[0])";
+    assert_eq!(
+        limit(&format!("%c = {far}\n %b = concat(%c, %row, axis=0)")),
+        Some(17)
+    );
+    let inner = "%b = loop %j trip %i carry (%c: f32[?,4] = %a) {
+        continue carry concat(%c, %row, axis=0)
+      }";
+    assert_eq!(limit(inner), Some(10 + 7 * 7));
     let window = "%c = concat(%a, %row, axis=0)\n %b = slice(%c, [0], [12], [1], axes=[0])";
     assert_eq!(limit(window), Some(12));
 }
@@ -103,6 +112,17 @@ fn what_has_no_limit_says_why() {
         refused(&growing("f32[m,4]", "%b = concat(%a, %a, axis=0)")),
         "axis 0 of carried value 0 changes in size without a bound"
     );
+    // As much again, and that an end of a slice is far away is no limit.
+    let far = "slice(concat(%a, %a, axis=0), [0], [9223372036854775807], [1], axes=[0])";
+    for next in [
+        format!("%b = {far}"),
+        format!("%b = concat({far}, %row, axis=0)"),
+    ] {
+        assert_eq!(
+            refused(&growing("f32[m,4]", &next)),
+            "axis 0 of carried value 0 changes in size without a bound"
+        );
+    }
     let endless = growing("f32[m,4]", "%b = concat(%a, %row, axis=0)");
     for trip in ["trip 9223372036854775807", ""] {
         let text = endless

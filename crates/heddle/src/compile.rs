@@ -95,16 +95,21 @@ pub(crate) fn compile_module(
             Err(error) => {
                 let part = |module: &Module| build(module, options, &mut vec![]);
                 let mixed = on_large_stack(|| Mixed::new(&module, &part))??;
-                interpreted = match &mixed {
-                    // It only had to begin anew where sizes are known.
-                    Some(mixed) if mixed.left.is_empty() => None,
-                    Some(mixed) => Some(Interpreted {
-                        uncompiled: mixed.left.clone(),
+                // It may only have had to begin anew where sizes are known.
+                if mixed.len() == 0 || !mixed.left.is_empty() {
+                    let left = mixed.left.clone();
+                    interpreted = Some(Interpreted {
+                        uncompiled: if left.is_empty() {
+                            vec![error.into()]
+                        } else {
+                            left
+                        },
                         compiled_parts: mixed.len(),
-                    }),
-                    None => Some(Interpreted::whole(Some(error.node), error.reason)),
-                };
-                form = mixed.map_or(Form::Interpreted, |mixed| Form::Mixed(Arc::new(mixed)));
+                    });
+                }
+                if mixed.len() > 0 {
+                    form = Form::Mixed(Arc::new(mixed));
+                }
             }
         }
     }

@@ -127,6 +127,18 @@ impl Error {
         )
     }
 
+    /// Whether a run needed more memory than it may use.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        use heddle_runtime::RunError as Stop;
+        match self {
+            Error::Compiled { error, .. } => {
+                matches!(**error, Stop::Plan { .. } | Stop::MemoryLimit { .. })
+            }
+            Error::Run(RunError::At { fault, .. }) => matches!(fault, Fault::Memory { .. }),
+            _ => false,
+        }
+    }
+
     /// What kind of error it is.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -90,7 +90,14 @@ impl Executable {
                     results => results,
                 }
             }
-            Form::Mixed(_) if !options.f64 => self.evaluate(&args, options),
+            Form::Mixed(_) if !options.f64 => match self.evaluate(&args, options) {
+                // Between parts arrays are copied.
+                Err(error) if error.is_of_memory() => {
+                    interpreted = Some(Interpreted::whole(None, error.to_string()));
+                    on_large_stack(|| self.interpret(&args, options))?
+                }
+                results => results,
+            },
             Form::Compiled(_) | Form::Mixed(_) => {
                 let why = "double precision is the interpreter's";
                 interpreted = Some(Interpreted::whole(None, why.into()));

@@ -31,6 +31,7 @@ mod results;
 mod specialise;
 mod stack;
 mod steps;
+mod worth;
 
 pub use baseline::Baseline;
 pub use compare::{Closeness, Mismatch, Tolerance, compare};

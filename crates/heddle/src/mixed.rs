@@ -6,18 +6,18 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
-use std::time::Duration;
 use std::{panic, thread};
 
-use heddle_ir::tensor::element_count;
-use heddle_ir::{DType, Datum, FuncId, Inst, Module, Op, Region, Type};
-use heddle_opt::{Outlined, call_outlined, needs, outline};
+use heddle_interp::Left;
+use heddle_ir::{Datum, FuncId, Function, Inst, Module, Op, Region, Signature};
+use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
 use heddle_task::LowerError;
 
 use crate::Error;
 use crate::cpu::{Built, Compiled, default_threads};
 use crate::options::{RunOptions, interpreter_options};
 use crate::report::Uncompiled;
+use crate::worth::is_worth_it;
 
 /// A program whose compiled parts the interpreter calls.
 #[derive(Debug)]
@@ -32,25 +32,27 @@ pub(crate) struct Mixed {
 /// The instructions of a region with those of them that each needs before it.
 type Needs = HashMap<Inst, Vec<Inst>>;
 
-/// Programs are left to the interpreter as a whole if it takes longer to see what of them can be compiled.
-const ATTEMPTS: usize = 512;
+/// So many instructions are lowered to see what can be compiled; what is left then is interpreted.
+const LOWERED: usize = 100_000;
 
-/// Arrays of at most this many elements are no work.
-const FEW: usize = 64;
+/// There are at most so many parts: the C compiler takes some tenths of a second for each.
+const PARTS: usize = 32;
+
+/// Why something is interpreted that has a compiled form.
+const SMALL: &str = "too little work to be compiled by itself";
+const LATE: &str = "it takes too long to see what of it can be compiled";
 
 impl Mixed {
-    /// Parts a program that has no compiled form as a whole, and compiles what can be. `None` if no part is worth it.
-    pub fn new(module: &Module, compile: Compile<'_>) -> Result<Option<Self>, Error> {
+    /// Parts a program that has no compiled form as a whole, and compiles what can be and is worth it.
+    pub fn new(module: &Module, compile: Compile<'_>) -> Result<Self, Error> {
         let mut parting = Parting {
             module: module.clone(),
             parts: vec![],
             left: vec![],
-            attempts: 0,
+            small: vec![],
+            lowered: 0,
         };
         parting.module();
-        if parting.attempts > ATTEMPTS || parting.parts.is_empty() {
-            return Ok(None);
-        }
         let mut parts = BTreeMap::new();
         for (&(id, _), built) in parting
             .parts
@@ -63,11 +65,16 @@ impl Mixed {
                 Err(error) => parting.left.push(error.into()),
             }
         }
-        Ok((!parts.is_empty()).then_some(Self {
+        if !parts.is_empty() {
+            parting.left.append(&mut parting.small);
+        }
+        let mut seen = HashSet::new();
+        parting.left.retain(|what| seen.insert(what.to_string()));
+        Ok(Self {
             module: parting.module,
             parts,
             left: parting.left,
-        }))
+        })
     }
 
     /// How many parts are compiled.
@@ -135,11 +142,13 @@ impl heddle_interp::Natives for Calls<'_> {
         &self,
         callee: FuncId,
         args: &[Datum],
-        left: Option<Duration>,
+        left: &Left,
     ) -> Option<Result<Vec<Datum>, String>> {
         let part = self.mixed.parts.get(&callee)?;
         let options = RunOptions {
-            timeout: left,
+            timeout: left.time,
+            max_memory: self.options.max_memory.map(|_| left.memory),
+            max_depth: Some(left.depth),
             ..self.options.clone()
         };
         let sig = &self.mixed.module.functions[callee].sig;
@@ -149,6 +158,7 @@ impl heddle_interp::Natives for Calls<'_> {
         match results {
             Err(error) if part.plans_too_much(&error) => None,
             Err(error) => {
+                let error = self.with_whole_time(error);
                 let message = error.to_string();
                 if let Ok(mut stopped) = self.stopped.lock() {
                     *stopped = Some(error);
@@ -160,13 +170,34 @@ impl heddle_interp::Natives for Calls<'_> {
     }
 }
 
+impl Calls<'_> {
+    /// Of a run that took too long, the limit is the run's and not what was left of it.
+    fn with_whole_time(&self, error: Error) -> Error {
+        match (error, self.options.timeout) {
+            (Error::Compiled { site, error }, Some(limit)) if is_timeout(&error) => {
+                let error = Box::new(heddle_runtime::RunError::Timeout(limit));
+                Error::Compiled { site, error }
+            }
+            (error, _) => error,
+        }
+    }
+}
+
+fn is_timeout(error: &heddle_runtime::RunError) -> bool {
+    matches!(error, heddle_runtime::RunError::Timeout(_))
+}
+
 /// A program that is being parted.
 struct Parting {
     module: Module,
     /// The parts, each with the program that has it as its entry function.
     parts: Vec<(FuncId, Module)>,
+    /// What has no compiled form.
     left: Vec<Uncompiled>,
-    attempts: usize,
+    /// What has one and is not worth a part.
+    small: Vec<Uncompiled>,
+    /// How many instructions were lowered.
+    lowered: usize,
 }
 
 impl Parting {
@@ -185,18 +216,15 @@ impl Parting {
     /// Parts a region; adds the functions that the interpreter calls.
     fn region(&mut self, id: FuncId, region: Region, callees: &mut Vec<FuncId>) {
         let func = &self.module.functions[id];
-        let needs: Needs = needs(func, region).into_iter().collect();
+        let needs: Needs = needs(&self.module, func, region).into_iter().collect();
         let is_constant = |inst: &Inst| matches!(func.insts[*inst].op, Op::Const(_));
-        let (mut placed, mut rest): (Vec<_>, Vec<_>) = func.regions[region]
-            .insts
-            .iter()
-            .partition(|i| is_constant(i));
+        let insts = func.regions[region].insts.iter();
+        let (mut placed, mut rest): (Vec<_>, Vec<_>) = insts.partition(|i| is_constant(i));
         let mut blocked = HashSet::new();
-        while !rest.is_empty() && self.attempts <= ATTEMPTS {
+        while !rest.is_empty() && self.may_go_on() {
             let free = unblocked(&rest, &blocked, &needs);
             let part = self.longest(id, free, &needs, &mut blocked);
             if part.is_empty() {
-                // What is blocked and waits for nothing else, in its order.
                 let (next, later) = ready(&rest, &blocked, &needs);
                 for &inst in &next {
                     self.inside(id, inst, callees);
@@ -206,19 +234,29 @@ impl Parting {
                 continue;
             }
             rest.retain(|inst| !part.contains(inst));
-            match self
-                .outlined(id, &part)
-                .filter(|_| self.is_worth_it(id, &part))
-            {
-                Some(outlined) => placed.push(self.add(id, outlined)),
+            let outlined = self.outlined(id, &part).filter(|outlined| {
+                let func = &self.module.functions[id];
+                self.parts.len() < PARTS && is_worth_it(&self.module, func, region, &part, outlined)
+            });
+            match outlined {
+                Some(outlined) => placed.push(self.add(id, &outlined)),
                 None => {
-                    self.leave_small(id, &part);
+                    let small = part.iter().map(|&inst| self.uncompiled(id, inst, SMALL));
+                    let small: Vec<_> = small.collect();
+                    self.small.extend(small);
                     placed.extend(part);
                 }
             }
         }
+        let late = rest.iter().map(|&inst| self.uncompiled(id, inst, LATE));
+        let late: Vec<_> = late.collect();
+        self.left.extend(late);
         placed.extend(rest);
         self.module.functions[id].regions[region].insts = placed;
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.lowered <= LOWERED
     }
 
     /// Parts the regions of control flow that is left to the interpreter.
@@ -241,15 +279,11 @@ impl Parting {
         needs: &Needs,
         blocked: &mut HashSet<Inst>,
     ) -> Vec<Inst> {
-        while !free.is_empty() && self.attempts <= ATTEMPTS {
+        while !free.is_empty() && self.may_go_on() {
             let Err(error) = self.lowers(id, &free) else {
                 return free;
             };
-            let at = free.iter().position(|&i| match error.inst {
-                Some(at) => i == at,
-                // It is something that the part takes.
-                None => self.takes_foreign(id, i),
-            });
+            let at = error.inst.and_then(|at| free.iter().position(|&i| i == at));
             let at = at.unwrap_or(free.len() - 1);
             match self.lowers(id, &free[at..=at]) {
                 // It must begin a part, so that what its sizes are made of is there.
@@ -264,16 +298,23 @@ impl Parting {
         vec![]
     }
 
-    /// Notes that a part is the interpreter's because there is so little of it.
-    fn leave_small(&mut self, id: FuncId, part: &[Inst]) {
-        let node = self.name(id, part[0]);
-        let node = match part.len() - 1 {
-            0 => node,
-            more => format!("{node} and {more} more"),
-        };
+    fn uncompiled(&self, id: FuncId, inst: Inst, why: &str) -> Uncompiled {
+        Uncompiled {
+            node: Some(self.name(id, inst)),
+            reason: why.into(),
+        }
+    }
+
+    /// Notes that an instruction is the interpreter's, and why.
+    fn leave(&mut self, id: FuncId, inst: Inst, error: LowerError) {
+        let is_inside = !error.is_input && !error.node.is_empty();
         self.left.push(Uncompiled {
-            node: Some(node),
-            reason: "too little work to be compiled by itself".into(),
+            node: Some(if is_inside {
+                error.node
+            } else {
+                self.name(id, inst)
+            }),
+            reason: error.reason,
         });
     }
 
@@ -283,40 +324,26 @@ impl Parting {
         name.unwrap_or_else(|| data.op.name().into())
     }
 
-    /// Whether something that an instruction uses is of a type that no part takes.
-    fn takes_foreign(&self, id: FuncId, inst: Inst) -> bool {
-        let func = &self.module.functions[id];
-        let mut args = self
-            .outlined(id, &[inst])
-            .map_or(vec![], |o| o.args)
-            .into_iter();
-        args.any(|v| match func.ty(v) {
-            Type::Tensor(t) => matches!(t.dtype, DType::Str | DType::C128),
-            Type::Seq(_) | Type::Opt(_) => true,
-        })
-    }
-
-    /// Notes that an instruction is the interpreter's, and why.
-    fn leave(&mut self, id: FuncId, inst: Inst, error: LowerError) {
-        let what = Uncompiled::from(error);
-        self.left.push(Uncompiled {
-            node: what.node.or_else(|| Some(self.name(id, inst))),
-            ..what
-        });
-    }
-
     /// Whether instructions have a compiled form, as a function of their own.
     fn lowers(&mut self, id: FuncId, insts: &[Inst]) -> Result<(), LowerError> {
-        self.attempts += 1;
+        self.lowered += insts.len();
         let Some(outlined) = self.outlined(id, insts) else {
+            let func = &self.module.functions[id];
             return Err(LowerError {
                 node: String::new(),
-                inst: insts.first().copied(),
-                reason: "a size that no input has".into(),
+                inst: insts.iter().copied().find(|&inst| !is_stated(func, inst)),
+                is_input: false,
+                reason: "it has a size that no array states".into(),
             });
         };
+        let origin = outlined.origin;
         let module = self.alone(outlined.function);
-        heddle_task::lower_unfused(&module).map(drop)
+        heddle_task::lower_unfused(&module)
+            .map(drop)
+            .map_err(|e| LowerError {
+                inst: e.inst.and_then(|inst| origin.get(&inst).copied()),
+                ..e
+            })
     }
 
     fn outlined(&self, id: FuncId, insts: &[Inst]) -> Option<Outlined> {
@@ -324,34 +351,41 @@ impl Parting {
         outline(&self.module.functions[id], insts, &name)
     }
 
-    /// The program with this function as its entry.
-    fn alone(&self, function: heddle_ir::Function) -> Module {
-        let mut module = self.module.clone();
-        let id = module.functions.push(function);
-        module.entry = Some(id);
+    /// A program with this function as its entry, and those that it calls.
+    fn alone(&self, function: Function) -> Module {
+        let (mut open, mut called) = (vec![], HashSet::new());
+        let mut calls = |function: &Function, open: &mut Vec<FuncId>| {
+            function.for_each_inst(&mut |_, inst| {
+                if let Op::Call(callee) = inst.op
+                    && called.insert(callee)
+                {
+                    open.push(callee);
+                }
+            });
+        };
+        calls(&function, &mut open);
+        while let Some(id) = open.pop() {
+            calls(&self.module.functions[id], &mut open);
+        }
+        let mut module = Module::default();
+        for (id, function) in self.module.functions.iter() {
+            // The others keep their places.
+            module.functions.push(match called.contains(&id) {
+                true => function.clone(),
+                false => Function::new(Signature::default()),
+            });
+        }
+        module.entry = Some(module.functions.push(function));
         module
     }
 
     /// Makes a part a function of the program: its call.
-    fn add(&mut self, id: FuncId, outlined: Outlined) -> Inst {
+    fn add(&mut self, id: FuncId, outlined: &Outlined) -> Inst {
         let mut part = self.alone(outlined.function.clone());
         heddle_opt::remove_dead(&mut part);
         let callee = self.module.functions.push(outlined.function.clone());
         self.parts.push((callee, part));
-        call_outlined(&mut self.module.functions[id], &outlined, callee)
-    }
-
-    /// Whether something in a part is work that is worth a program of its own.
-    fn is_worth_it(&self, id: FuncId, part: &[Inst]) -> bool {
-        let func = &self.module.functions[id];
-        part.iter().any(|&inst| {
-            let data = &func.insts[inst];
-            let large = data.args.iter().chain(&data.results);
-            let large = large.copied().any(|v| !is_small(func.ty(v)));
-            !data.regions.is_empty()
-                || matches!(data.op, Op::Call(_))
-                || !only_moves(&data.op) && large
-        })
+        call_outlined(&mut self.module.functions[id], outlined, callee)
     }
 }
 
@@ -378,28 +412,4 @@ fn ready(insts: &[Inst], blocked: &HashSet<Inst>, needs: &Needs) -> (Vec<Inst>, 
         }
         is_ready
     })
-}
-
-/// Whether it is surely of few elements.
-fn is_small(ty: &Type) -> bool {
-    let sizes = ty.as_tensor().and_then(|t| t.static_shape());
-    let count = sizes.and_then(|sizes| element_count(&sizes));
-    count.is_some_and(|n| n <= FEW)
-}
-
-/// Whether it computes nothing of what its operand holds.
-fn only_moves(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Const(_)
-            | Op::Shape
-            | Op::Reshape
-            | Op::Transpose { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Broadcast
-            | Op::Slice { .. }
-            | Op::Concat { .. }
-            | Op::Cast { .. }
-    )
 }

@@ -29,7 +29,7 @@ fn @main(%x: f32[n,n], %limit: f32[]) -> (%y: f32[?,n], %z: f32[n,n], %count: i6
 
 /// Text around a network: which rows match says which are summed.
 const STRINGS: &str = "\
-fn @main(%words: str[m], %x: f32[m,8], %w: f32[8,8]) -> (%y: f32[8], %out: str[m]) {
+fn @main(%words: str[m], %x: f32[m,32], %w: f32[32,32]) -> (%y: f32[32], %out: str[m]) {
   %h = tanh(dot(%x, %w))
   %lower = str_normalize(%words, stopwords=[], case=lower, case_sensitive=true)
   %hit = cast(str_full_match(%lower, pattern=\"[a-m].*\"), to=f32)
@@ -171,8 +171,8 @@ fn text_around_a_network() {
     let words = Tensor::strings(vec![5], words.to_vec()).unwrap();
     let inputs = [
         ("words", words.into()),
-        ("x", array(&[5, 8], 1.0)),
-        ("w", array(&[8, 8], 0.5)),
+        ("x", array(&[5, 32], 1.0)),
+        ("w", array(&[32, 32], 0.125)),
     ];
     let (count, nodes) = parts(&agree(STRINGS, &inputs));
     assert_eq!((count, nodes.len()), (2, 3), "{nodes:?}");
@@ -301,6 +301,103 @@ fn random_programs() {
     }
     assert!(seen > 0, "{seen} of {tried}");
     eprintln!("{seen} of {tried} are compiled in part");
+}
+
+#[test]
+fn random_numbers_are_drawn_in_order() {
+    // What the first draw waits for is computed by a part, and the second one waits for nothing.
+    let text = "\
+fn @main(%words: str[m], %x: f32[m,64]) -> (%a: f32[?], %b: f32[16], %y: f32[m,64]) {
+  %hit = cast(str_full_match(%words, pattern=\"[a-m].*\"), to=f32)
+  %y = tanh(exp(sin(mul(%x, unsqueeze(%hit, axes=[1])))))
+  %s = reduce(cast(gt(%y, 0.0), to=i64), kind=sum, axes=[0], keep=false)
+  %a = random_normal(slice(%s, [0], [1], [1], axes=[0]), dtype=f32, mean=0.0, scale=1.0)
+  %b = random_normal([16], dtype=f32, mean=0.0, scale=1.0)
+  return %a, %b, %y
+}
+";
+    let words = ["Apple", "fig"].map(Into::into).to_vec();
+    let words = Tensor::strings(vec![2], words).unwrap();
+    let mixed = agree(
+        text,
+        &[("words", words.into()), ("x", array(&[2, 64], 1.0))],
+    );
+    assert!(parts(&mixed).0 > 0);
+}
+
+#[test]
+fn parts_are_no_levels_of_calls() {
+    let text = "\
+fn @main(%words: str[m], %x: f32[64,64]) -> (%y: f32[64,64], %out: str[m]) {
+  return tanh(dot(%x, %x)), str_concat(%words, \"!\")
+}
+";
+    let words = Tensor::strings(vec![1], vec!["a".into()]).unwrap();
+    let inputs = [("words", words.into()), ("x", array(&[64, 64], 0.125))];
+    let mixed = agree(text, &inputs);
+    let inputs = inputs
+        .map(|(n, v)| (n.to_string(), v))
+        .into_iter()
+        .collect();
+    let flat = RunOptions {
+        max_depth: Some(1),
+        ..Default::default()
+    };
+    mixed.run(inputs, &flat).unwrap();
+}
+
+#[test]
+fn one_instruction_does_not_cut_all_behind_it() {
+    // What takes an array of unknown rank is found at once, and the rest is one part.
+    let chain: String = (1..200)
+        .map(|i| format!("  %x{i} = add(%x{}, 0.5)\n", i - 1))
+        .collect();
+    let text = format!(
+        "fn @main(%r: f32[..], %x: f32[64,64]) -> (%y: f32[64,64], %z: f32[..]) {{
+  %z = tanh(%r)
+  %s = reduce(reshape(%z, [-1]), kind=sum, axes=[0], keep=false)
+  %x0 = mul(dot(%x, %x), %s)
+{chain}  return %x199, %z
+}}
+"
+    );
+    let mixed = agree(
+        &text,
+        &[("r", array(&[2, 3], 1.0)), ("x", array(&[64, 64], 0.125))],
+    );
+    let (count, nodes) = parts(&mixed);
+    assert!(count <= 2, "{count} {nodes:?}");
+}
+
+#[test]
+fn large_arrays_of_which_little_changes_are_not_moved() {
+    let text = "\
+fn @main(%x: f32[n,n], %k: i64[]) -> (%y: f32[n,n], %l: seq<f32[]>) {
+  %y, %l = loop %i while const true carry (%a: f32[n,n] = %x, %s: seq<f32[]> = seq_new(elem=f32[])) {
+    %row = gather(%a, mod(add(%i, const [0]), 64), axis=0)
+    %m = reduce(exp(%row), kind=sum, axes=[0,1], keep=false)
+    %f = seq_insert(%s, %m, seq_len(%s))
+    %a2 = update_slice(%a, reshape(seq_at(%f, -1), [1,1]), [3,3])
+    continue while lt(%i, %k) carry %a2, %f
+  }
+  return %y, %l
+}
+";
+    let k = Datum::from(Tensor::from_slice(vec![], &[9i64]));
+    let model = Model::parse("m", text).unwrap();
+    let options = CompileOptions {
+        device: Device::Cpu,
+        ..Default::default()
+    };
+    assert_eq!(compile(&model, &options).unwrap().device(), Device::Interp);
+    let inputs = [("x", array(&[70, 70], 0.5)), ("k", k)];
+    let inputs = inputs
+        .map(|(n, v)| (n.to_string(), v))
+        .into_iter()
+        .collect();
+    program(text, Device::Cpu)
+        .run(inputs, &RunOptions::default())
+        .unwrap();
 }
 
 #[test]

@@ -94,6 +94,9 @@ impl Lowerer<'_> {
                 self.is_size(a) && self.is_size(b)
             }
             Expr::Binary(BinaryOp::Max, _, a, b) => self.is_size(a) || self.is_size(b),
+            Expr::Binary(BinaryOp::Div, _, a, b) => {
+                self.is_size(a) && self.program.pool.as_int(b).is_some_and(|n| n > 0)
+            }
             Expr::Select(_, _, a, b) => self.is_size(a) && self.is_size(b),
             _ => false,
         }

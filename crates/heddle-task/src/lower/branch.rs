@@ -47,6 +47,9 @@ impl Lowerer<'_> {
             }
             let yields = self.region(region)?;
             self.name.clone_from(&name);
+            for (value, &of) in yields.iter().zip(&data.results) {
+                self.check_stated(of, value);
+            }
             for (value, (slot, _)) in yields.iter().zip(&results) {
                 match slot {
                     Carried::Cell(buffer) => self.deliver(value, *buffer),

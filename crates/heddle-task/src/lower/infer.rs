@@ -50,7 +50,8 @@ impl Lowerer<'_> {
                     let start = self.slice_clamped(size, starts[k], limits);
                     let end = self.slice_clamped(size, ends[k], limits);
                     let count = self.count(start, end, steps[k]);
-                    shape[axis] = self.at_most_between(count, starts[k], ends[k], steps[k]);
+                    let places = [starts[k], ends[k], steps[k]];
+                    shape[axis] = self.slice_bounded(count, size, places);
                 }
                 shape
             }
@@ -192,26 +193,24 @@ impl Lowerer<'_> {
         pool.select(DType::I64, some, steps, zero)
     }
 
-    /// The size of a slice, which shows its bound if there is one: the last row of an array that grows is one row at most.
-    fn at_most_between(
-        &mut self,
-        count: ExprId,
-        start: ExprId,
-        end: ExprId,
-        step: ExprId,
-    ) -> ExprId {
-        let pool = &mut self.program.pool;
-        let known = [start, end, step].map(|e| pool.as_int(e));
-        let [Some(start), Some(end), Some(step)] = known else {
+    /// The size of a slice, which shows its bound if it does not: the last row of an array that grows is one row at most, and no slice is
+    /// larger than the axis.
+    fn slice_bounded(&mut self, count: ExprId, size: ExprId, places: [ExprId; 3]) -> ExprId {
+        if self.is_of_launch(count) {
             return count;
+        }
+        let pool = &mut self.program.pool;
+        let most = match places.map(|e| pool.as_int(e)) {
+            [Some(start), Some(end), Some(step)] => slice_most(start, end, step),
+            _ => None,
         };
-        match slice_most(start, end, step) {
-            Some(most) if !self.is_of_launch(count) => {
-                let most = self.program.pool.int(most);
+        let most = most.map(|most| pool.int(most));
+        match most.or_else(|| self.upper_bound(count).is_none().then_some(size)) {
+            Some(most) => {
                 let pool = &mut self.program.pool;
                 pool.binary(BinaryOp::Min, DType::I64, count, most)
             }
-            _ => count,
+            None => count,
         }
     }
 

@@ -68,6 +68,7 @@ impl Lowerer<'_> {
                 found: HashMap::new(),
             };
             let found = bound.and_then(|bound| finder.next(bound));
+            let found = found.filter(|next| !finder.is_no_limit(next));
             next.push(match (found, axis.stated) {
                 (Some(next), _) => next,
                 (None, Some(stated)) => self.stated(axis.first, size, stated),
@@ -226,14 +227,13 @@ impl Finder<'_> {
             }
             // Either bounds the smaller one, best one that never changes.
             BinaryOp::Min => match (self.next(a), self.next(b)) {
-                (Some(a), Some(b)) if self.is_no_limit(&a) => Some(b),
-                (Some(a), Some(b)) if b.of.is_empty() && !self.is_no_limit(&b) => {
-                    Some(if a.of.is_empty() {
-                        self.larger(a, b)
-                    } else {
-                        b
-                    })
-                }
+                (Some(a), b) if self.is_no_limit(&a) => b,
+                (a, Some(b)) if self.is_no_limit(&b) => a,
+                (Some(a), Some(b)) if b.of.is_empty() => Some(if a.of.is_empty() {
+                    self.larger(a, b)
+                } else {
+                    b
+                }),
                 (a, b) => a.or(b),
             },
             BinaryOp::Div if self.pool.as_int(b).is_some_and(|n| n > 0) => {
@@ -253,7 +253,7 @@ impl Finder<'_> {
     /// Whether it is how models write that there is no limit: the end of a slice that is beyond every array's.
     fn is_no_limit(&self, next: &Next) -> bool {
         let least = next.least.and_then(|least| self.pool.as_int(least));
-        next.of.is_empty() && least.is_some_and(|n| n > MAX_LEN)
+        least.is_some_and(|n| n > MAX_LEN)
     }
 
     fn shifted(&mut self, next: Next, op: BinaryOp, by: ExprId) -> Next {

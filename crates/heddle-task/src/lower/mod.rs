@@ -42,8 +42,11 @@ use call::Cycle;
 pub struct LowerError {
     /// The instruction's origin, or the op's name.
     pub node: String,
-    /// The instruction of the entry function's body that it is, or is in; of a result without a place, what makes it.
+    /// The instruction of the entry function's body that it is, or is in; of a result without a place, what makes it, and of an input
+    /// the first that uses it.
     pub inst: Option<Inst>,
+    /// Whether it is an input.
+    pub is_input: bool,
     /// Why not.
     pub reason: String,
 }
@@ -183,31 +186,13 @@ impl Lowerer<'_> {
             }
         }
         for (i, (name, ty)) in f.sig.params.iter().enumerate() {
-            let Type::Tensor(t) = ty else {
-                return self.fail("takes no sequences or optionals");
-            };
-            let shape = self.input_shape(i, t)?;
-            let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
-            self.program.inputs.push(Port {
-                name: name.clone(),
-                buffer,
-                shape: shape.clone(),
-            });
-            let param = f.regions[f.body].params[i];
-            let stored = Val::Stored {
-                buffer,
-                dtype: t.dtype,
-                shape: shape.clone(),
-            };
-            let taken_apart = self.wanted.contains(&param)
-                && self.at_most(&stored, WIDE).is_some()
-                && (8..=64).contains(&t.dtype.bits())
-                && t.dtype != DType::C64;
-            let val = match taken_apart {
-                true => self.input_elements(i, t.dtype, &shape),
-                false => stored,
-            };
-            self.values.insert(param, val);
+            let taken = self.input(i, name, ty);
+            taken.map_err(|error| LowerError {
+                node: format!("input `{name}`"),
+                inst: first_user(f, f.regions[f.body].params[i]),
+                is_input: true,
+                ..error
+            })?;
         }
         for &inst in &f.regions[f.body].insts {
             self.at = Some(inst);
@@ -227,6 +212,36 @@ impl Lowerer<'_> {
             });
         }
         self.program.body = std::mem::take(&mut self.block);
+        Ok(())
+    }
+
+    /// Gives an input its place.
+    fn input(&mut self, i: usize, name: &str, ty: &Type) -> Result<()> {
+        let Type::Tensor(t) = ty else {
+            return self.fail("takes no sequences or optionals");
+        };
+        let shape = self.input_shape(i, t)?;
+        let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
+        self.program.inputs.push(Port {
+            name: name.into(),
+            buffer,
+            shape: shape.clone(),
+        });
+        let param = self.f.regions[self.f.body].params[i];
+        let stored = Val::Stored {
+            buffer,
+            dtype: t.dtype,
+            shape: shape.clone(),
+        };
+        let taken_apart = self.wanted.contains(&param)
+            && self.at_most(&stored, WIDE).is_some()
+            && (8..=64).contains(&t.dtype.bits())
+            && t.dtype != DType::C64;
+        let val = match taken_apart {
+            true => self.input_elements(i, t.dtype, &shape),
+            false => stored,
+        };
+        self.values.insert(param, val);
         Ok(())
     }
 
@@ -440,9 +455,27 @@ impl Lowerer<'_> {
         Err(LowerError {
             node: self.name.clone(),
             inst: self.at,
+            is_input: false,
             reason: reason.into(),
         })
     }
+}
+
+/// The first instruction of the body that uses a value, itself or in its regions.
+fn first_user(f: &Function, value: Value) -> Option<Inst> {
+    let uses = |inst: &&Inst| {
+        let data = &f.insts[**inst];
+        let mut found = data.args.contains(&value);
+        for &region in &data.regions {
+            found |= f.regions[region].yields.contains(&value);
+            f.for_each_inst_in(region, &mut |_, inner| {
+                let yields = inner.regions.iter().map(|&r| &f.regions[r].yields);
+                found |= inner.args.contains(&value) || yields.flatten().any(|v| *v == value);
+            });
+        }
+        found
+    };
+    f.regions[f.body].insts.iter().find(uses).copied()
 }
 
 /// How often each value is read; reading it in a region that may run many times counts twice.

@@ -54,6 +54,15 @@ impl Lowerer<'_> {
         let head = self.head(&args, has_trip, has_cond, stacked)?;
         let stacks = stacked.iter().map(|&v| self.stack(v, head.count));
         let stacks = stacks.collect::<Result<Vec<_>>>()?;
+        if let Some(most) = head.most {
+            // What an iteration computes from its number is bounded, too.
+            let zero = self.program.pool.int(0);
+            let pool = &mut self.program.pool;
+            let most = pool.binary(BinaryOp::Max, DType::I64, most, zero);
+            let bound = self.upper_bound(most);
+            self.bounds
+                .extend(bound.map(|bound| (head.iteration, bound)));
+        }
         let index = self.program.pool.local(head.iteration);
         let counter = Val::Scalars {
             dtype: DType::I64,

@@ -4,7 +4,7 @@ use heddle_ir::dim::Atom;
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, DimExpr, Op, TensorType, Type, Value};
 
-use super::{Lowerer, Result};
+use super::{Lowerer, MAX_LEN, Result};
 use crate::expr::ExprId;
 use crate::program::{Local, LocalData, LocalKind, Size};
 use crate::value::Val;
@@ -54,6 +54,9 @@ impl Lowerer<'_> {
         let Some(mut shape) = self.infer_shape(op, args)? else {
             return Ok(None);
         };
+        if matches!(op, Op::Broadcast | Op::Pad { .. } | Op::Reshape) {
+            self.check_computed(&shape);
+        }
         for (k, size) in shape.iter_mut().enumerate() {
             match dims.as_ref().and_then(|d| d.get(k)) {
                 Some(Dim::Expr(e)) => *size = self.size_expr(e)?,
@@ -100,6 +103,41 @@ impl Lowerer<'_> {
             self.held.insert(size, held);
         }
         held
+    }
+
+    /// Memory is made by what a type states of sizes that only the run knows, which therefore must be true of a value before it is stored.
+    pub(super) fn check_stated(&mut self, of: Value, val: &Val) {
+        let dims = self.f.ty(of).as_tensor().and_then(|t| t.shape.clone());
+        for (dim, &size) in dims.iter().flatten().zip(val.shape()) {
+            let Dim::Unknown(Some(most)) = dim else {
+                continue;
+            };
+            let most = i64::try_from(*most).unwrap_or(i64::MAX);
+            let bound = self.upper_bound(size);
+            if bound.is_some_and(|b| self.program.pool.as_int(b).is_some_and(|b| b <= most)) {
+                continue;
+            }
+            let pool = &mut self.program.pool;
+            let most = pool.int(most);
+            let fits = pool.compare(CompareOp::Le, DType::I64, size, most);
+            self.check(fits, size, most);
+        }
+    }
+
+    /// Whether sizes that a model computes are some, and no more than there can be, so that sums of them do not overflow.
+    fn check_computed(&mut self, shape: &[ExprId]) {
+        for &size in shape {
+            let known = self.program.pool.as_int(size);
+            if self.is_size(size) || known.is_some_and(|n| (0..=MAX_LEN).contains(&n)) {
+                continue;
+            }
+            let pool = &mut self.program.pool;
+            let (zero, most) = (pool.int(0), pool.int(MAX_LEN));
+            let some = pool.compare(CompareOp::Ge, DType::I64, size, zero);
+            let few = pool.compare(CompareOp::Le, DType::I64, size, most);
+            let fits = pool.and(some, few);
+            self.check(fits, size, most);
+        }
     }
 
     /// The shape of a carried value: what its type leaves to the run is what it starts with.
