@@ -218,3 +218,20 @@ fn synchronising_everywhere_is_sound() {
         }
     }
 }
+
+#[test]
+fn an_index_that_is_known_stays_in_its_row() {
+    // Each unit updates its rows of what it wrote before; the rows have a size that is a sum.
+    let text = "fn @main(%x: u32[m,m]) -> (%y: u32[m+1,m+1]) {
+       %p = pad(%x, const [0, 0, 1, 1], const splat 0: u32[])
+       %s = shape(%p)
+       %i = broadcast(const splat 0: i64[], %s)
+       %u = broadcast(const splat 3: u32[], %s)
+       return scatter_elements(%p, %i, %u, axis=1, reduce=max)
+     }";
+    for device in devices() {
+        let mut program = lowered(text);
+        schedule(&mut program, &device);
+        verify_schedule(&program, &device).unwrap_or_else(|e| panic!("{e}"));
+    }
+}

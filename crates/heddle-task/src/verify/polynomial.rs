@@ -37,7 +37,9 @@ impl Polynomial {
             }
             _ => {}
         }
-        let fixed = !program.loads(expr)
+        // An index may be 0.
+        let is_no_size = |e| matches!(e, Expr::Load(..) | Expr::Index(..));
+        let fixed = !program.pool.any(expr, &is_no_size)
             && program
                 .locals_of(expr)
                 .iter()
