@@ -230,7 +230,8 @@ pub struct Exec {
 pub enum DeviceArg {
     /// The reference interpreter.
     Interp,
-    /// Compiled for the processor; what has no compiled form yet runs on the interpreter, which is said.
+    /// Compiled for the processor; what has no compiled form runs on the interpreter, with compiled parts around and
+    /// in it, and a note names each node.
     Cpu,
 }
 

@@ -40,7 +40,7 @@ pub fn fold(op: &Op, operands: &[&Tensor]) -> Option<Vec<Tensor>> {
     let float = |d: DType| d.is_float() && d != DType::F64 || d.is_small_float();
     let floats =
         operands.iter().any(|t| float(t.dtype())) || results.iter().any(|t| float(t.dtype()));
-    let exact = !floats || only_moves(op);
+    let exact = !floats || op.only_moves();
     if !exact && !same(&results, &evaluate_in(op, operands, true, MAX_WORK)?) {
         return None;
     }
@@ -73,23 +73,6 @@ fn evaluate_in(op: &Op, operands: &[&Tensor], double: bool, max_work: u64) -> Op
         _ => None,
     });
     tensors.collect()
-}
-
-/// Whether the elements of its results are elements of its operands: then precision has no part in it.
-fn only_moves(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Reshape
-            | Op::Transpose { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Broadcast
-            | Op::Slice { .. }
-            | Op::Concat { .. }
-            | Op::Gather { .. }
-            | Op::GatherElements { .. }
-            | Op::GatherNd { .. }
-    )
 }
 
 /// Whether results of a run as the types say are those of a run in double, NaN being like any other NaN.

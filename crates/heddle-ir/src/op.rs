@@ -469,6 +469,23 @@ impl Op {
         !matches!(self, Op::Random { .. })
     }
 
+    /// Whether the elements of its results are elements of its first operand or, side by side, of all.
+    pub fn only_moves(&self) -> bool {
+        matches!(
+            self,
+            Op::Reshape
+                | Op::Transpose { .. }
+                | Op::Unsqueeze { .. }
+                | Op::Squeeze { .. }
+                | Op::Broadcast
+                | Op::Slice { .. }
+                | Op::Concat { .. }
+                | Op::Gather { .. }
+                | Op::GatherElements { .. }
+                | Op::GatherNd { .. }
+        )
+    }
+
     /// The name in the text form.
     pub fn name(&self) -> &'static str {
         match self {

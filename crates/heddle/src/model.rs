@@ -41,19 +41,8 @@ impl Fold {
 
 /// Folds what computes no floats, and what only moves them.
 fn fold_exactly(op: &Op, args: &[&Tensor]) -> Option<Vec<Tensor>> {
-    let moves = matches!(
-        op,
-        Op::Reshape
-            | Op::Transpose { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Broadcast
-            | Op::Slice { .. }
-            | Op::Concat { .. }
-            | Op::Gather { .. }
-    );
     let results = heddle_interp::fold(op, args)?;
-    let exact = moves || results.iter().all(|t| !t.dtype().is_float());
+    let exact = op.only_moves() || results.iter().all(|t| !t.dtype().is_float());
     exact.then_some(results)
 }
 

@@ -54,7 +54,7 @@ fn work(module: &Module, func: &Function, inst: Inst, depth: usize) -> f64 {
     };
     let own = match &data.op {
         Op::Const(_) => return 0.0,
-        op if only_moves(op) => 0.0,
+        op if op.only_moves() || *op == Op::Shape => 0.0,
         Op::Dot => {
             let depth = data.args.first().map(|&v| last(func.ty(v)));
             MULTIPLICATION * result() * depth.unwrap_or(GUESS)
@@ -86,22 +86,6 @@ fn body(module: &Module, id: FuncId, depth: usize) -> f64 {
     let func = &module.functions[id];
     let insts = func.regions[func.body].insts.iter();
     insts.map(|&inst| work(module, func, inst, depth)).sum()
-}
-
-/// Whether it computes nothing of what its operand holds.
-fn only_moves(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Shape
-            | Op::Reshape
-            | Op::Transpose { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Broadcast
-            | Op::Slice { .. }
-            | Op::Concat { .. }
-            | Op::Cast { .. }
-    )
 }
 
 fn sizes(ty: &Type) -> Vec<f64> {
