@@ -13,9 +13,14 @@ mod show;
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use crate::args::{Cli, Command};
 use crate::fail::{Exit, Failure};
+
+/// Compiling makes and drops many small arrays: the system's allocator takes a quarter of the time that a program from the cache needs.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     panics::install();

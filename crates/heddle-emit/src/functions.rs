@@ -3,6 +3,7 @@
 //! the C compiler's time is in their number.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 
 use heddle_ir::Entity;
 use heddle_task::UProgram;
@@ -102,21 +103,22 @@ fn nameless(text: &str, parameters: &[Parameter]) -> (String, Vec<usize>) {
     let body = text.split_once('\n').map_or("", |(_, body)| body);
     let mut names: HashMap<&str, usize> = HashMap::new();
     let mut key = String::with_capacity(body.len());
+    let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     let mut rest = body;
-    while let Some(c) = rest.chars().next() {
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        let end = match word(c) {
-            true => rest.find(|c| !word(c)).unwrap_or(rest.len()),
-            false => c.len_utf8(),
-        };
-        let (token, after) = rest.split_at(end);
-        match is_name(token) {
-            true => {
-                let next = names.len();
-                let place = *names.entry(token).or_insert(next);
-                key += &format!("{}#{place}", &token[..1]);
-            }
-            false => key += token,
+    // What is no word may be several characters at once: words are ASCII, so that they end where a character does.
+    while let Some(first) = rest.as_bytes().first() {
+        let is_word = in_word(first);
+        let end = rest.bytes().position(|byte| in_word(&byte) != is_word);
+        let (token, after) = rest.split_at(end.unwrap_or(rest.len()));
+        key.push_str(match is_name(token) {
+            true => &token[..1],
+            false => token,
+        });
+        if is_name(token) {
+            let next = names.len();
+            let place = *names.entry(token).or_insert(next);
+            // Writing to a string does not fail.
+            let _ = write!(key, "#{place}");
         }
         rest = after;
     }

@@ -3,10 +3,12 @@
 //! Expressions are hash-consed in one [`Pool`] a program, so that equal ones have equal ids; building one simplifies it.
 //! They are pure but for [`Expr::Load`], whose value is that of the buffer when the task runs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
+use foldhash::HashMap;
 use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
 use heddle_ir::{Arena, DType};
+use smallvec::{SmallVec, smallvec};
 
 use crate::program::{Buffer, Local};
 
@@ -83,18 +85,19 @@ pub struct Pool {
 /// Expressions that a walk has met. Most walks meet few, and the scheduler does very many of them.
 #[derive(Default)]
 struct Seen {
-    few: Vec<ExprId>,
+    few: SmallVec<[ExprId; Seen::FEW]>,
     more: HashSet<ExprId>,
 }
 
 impl Seen {
+    const FEW: usize = 48;
+
     /// Notes one; whether it is new.
     fn insert(&mut self, id: ExprId) -> bool {
-        const FEW: usize = 48;
         if self.few.contains(&id) {
             return false;
         }
-        if self.few.len() < FEW {
+        if self.few.len() < Self::FEW {
             self.few.push(id);
             return true;
         }
@@ -266,7 +269,7 @@ impl Pool {
             return visit(root, self[root]);
         }
         let mut seen = Seen::default();
-        let mut open = vec![root];
+        let mut open: SmallVec<[ExprId; 16]> = smallvec![root];
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
                 continue;
@@ -280,7 +283,8 @@ impl Pool {
     /// Whether this is true of the expression or of anything that it is made of. Stops where it is.
     pub fn any(&self, root: ExprId, is: &dyn Fn(Expr) -> bool) -> bool {
         let mut seen = Seen::default();
-        let (mut open, mut next) = (vec![], Some(root));
+        let mut open: SmallVec<[ExprId; 16]> = smallvec![];
+        let mut next = Some(root);
         while let Some(id) = next {
             if seen.insert(id) {
                 if is(self[id]) {

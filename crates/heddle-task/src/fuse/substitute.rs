@@ -1,6 +1,6 @@
 //! Replaces parts of expressions and of operators.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::expr::{Expr, ExprId, Pool};
 use crate::program::{Body, Local};

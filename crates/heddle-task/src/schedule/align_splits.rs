@@ -17,7 +17,7 @@ use crate::contract::panel_width;
 use crate::expr::ExprId;
 use crate::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 use crate::schedule::deal::Deal;
-use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total, trips};
+use crate::schedule::latency::{Latency, UNKNOWN_TRIP, total_with, trips};
 use crate::schedule::memo::{ByShare, Memo};
 
 /// Deals out the program's operators. Operators that one unit must run are left as they are.
@@ -37,7 +37,8 @@ pub fn align_splits(program: &mut UProgram, latency: &dyn Latency) {
             break;
         }
     }
-    if total(program, latency) >= total(&before, latency) {
+    let [new, old] = [&*program, &before].map(|p| total_with(p, latency, &graph.memo));
+    if new >= old {
         *program = before;
     }
 }

@@ -2,6 +2,7 @@
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
+use smallvec::{SmallVec, smallvec};
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{Local, LocalKind, Operator, UProgram};
@@ -12,7 +13,7 @@ pub struct Monomial {
     /// The constant.
     pub constant: i64,
     /// The sizes, in order.
-    pub sizes: Vec<ExprId>,
+    pub sizes: SmallVec<[ExprId; 2]>,
 }
 
 impl Monomial {
@@ -20,7 +21,7 @@ impl Monomial {
     pub fn new(constant: i64) -> Self {
         Self {
             constant,
-            sizes: vec![],
+            sizes: smallvec![],
         }
     }
 
@@ -34,13 +35,14 @@ impl Monomial {
         }
         is_fixed(program, expr).then(|| Self {
             constant: 1,
-            sizes: vec![expr],
+            sizes: smallvec![expr],
         })
     }
 
     /// The product.
     pub fn times(&self, other: &Self) -> Option<Self> {
-        let mut sizes = [self.sizes.as_slice(), &other.sizes].concat();
+        let mut sizes = self.sizes.clone();
+        sizes.extend_from_slice(&other.sizes);
         sizes.sort_unstable();
         let constant = self.constant.checked_mul(other.constant)?;
         Some(Self { constant, sizes })
@@ -71,7 +73,7 @@ impl Monomial {
 #[derive(Clone, Debug)]
 pub struct Linear {
     /// Factor and atom; `None` for what stands alone.
-    pub terms: Vec<(Monomial, Option<ExprId>)>,
+    pub terms: SmallVec<[(Monomial, Option<ExprId>); 4]>,
 }
 
 /// Sums of more terms than this are not taken apart.
@@ -118,7 +120,7 @@ impl Linear {
 
     fn term(factor: Monomial, atom: Option<ExprId>) -> Self {
         Self {
-            terms: vec![(factor, atom)],
+            terms: smallvec![(factor, atom)],
         }
     }
 

@@ -8,7 +8,8 @@
 use crate::expr::ExprId;
 use crate::program::{Buffer, Local, Stmt, UProgram};
 use crate::schedule::deal::Deal;
-use crate::schedule::latency::{Latency, total};
+use crate::schedule::latency::{Latency, total_with};
+use crate::schedule::memo::Memo;
 
 /// Orders the program's straight-line code.
 pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
@@ -18,7 +19,9 @@ pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
     for (id, procedure) in procedures {
         program.procedures[id].body = block(program, &procedure.body);
     }
-    if total(program, latency) >= total(&before, latency) {
+    let memo = Memo::default();
+    let [new, old] = [&*program, &before].map(|p| total_with(p, latency, &memo));
+    if new >= old {
         *program = before;
     }
 }
