@@ -125,3 +125,72 @@ fn @main(%x: f32[?<=8,4], %n: i64[]) -> (%y: f32[?<=8,4]) {
         assert!(with(count, n).is_err(), "{count} {n}");
     }
 }
+
+/// A shape that only the run knows is the one that the array has, or an error: what is left of it is not assumed.
+#[test]
+fn reshapes_to_another_number_of_elements() {
+    let text = "\
+fn @main(%x: f32[n,4], %e: i64[1]) -> (%y: f32[?,4]) {
+  %y = neg(reshape(%x, concat(%e, const [4], axis=0)))
+  return %y
+}
+";
+    let reshaped = |count: i64| run(text, &[("x", rows(3)), ("e", ints(&[count]))]);
+    assert_eq!(reshaped(3), Ok(vec![vec![3, 4]]));
+    assert_eq!(reshaped(-1), Ok(vec![vec![3, 4]]));
+    for count in [0, 1, 2, 4, -2, i64::MIN, i64::MAX] {
+        assert!(reshaped(count).is_err(), "{count}");
+    }
+}
+
+/// What is reshaped to a size that only the run knows has a bound, so that what follows has memory.
+#[test]
+fn what_is_reshaped_has_a_bound() {
+    let text = "\
+fn @main(%x: f32[n,4], %e: i64[1], %k: i64[]) -> (%y: f32[?,2], %z: f32[?,2]) {
+  %a = reshape(%x, concat(%e, const [2], axis=0))
+  %y = loop %i trip %k carry (%c: f32[?,2] = %a) {
+    %b = reshape(%c, concat(%e, const [2], axis=0))
+    continue carry add(exp(%b), dot(%c, const [[1.0, 0.5], [0.0, 1.0]]))
+  }
+  %z = cumulative(%a, kind=sum, axis=0, exclusive=false, reverse=false)
+  return %y, %z
+}
+";
+    let reshaped = |count| {
+        run(
+            text,
+            &[("x", rows(3)), ("e", ints(&[count])), ("k", int(2))],
+        )
+    };
+    assert_eq!(reshaped(6), Ok(vec![vec![6, 2], vec![6, 2]]));
+    assert!(reshaped(5).is_err());
+}
+
+/// Parts that are not all of an axis, or more than that, or less than none.
+#[test]
+fn parts_that_do_not_add_up() {
+    let text = "\
+fn @main(%x: f32[n,4], %e: i64[2]) -> (%a: f32[?,4], %b: f32[?,4]) {
+  %parts = seq_split(%x, %e, axis=0)
+  %a = seq_at(%parts, 0)
+  %b = seq_at(%parts, 1)
+  return %a, %b
+}
+";
+    let parts = |lengths: [i64; 2]| run(text, &[("x", rows(5)), ("e", ints(&lengths))]);
+    assert_eq!(parts([2, 3]), Ok(vec![vec![2, 4], vec![3, 4]]));
+    assert_eq!(parts([5, 0]), Ok(vec![vec![5, 4], vec![0, 4]]));
+    let wrong = [
+        [2, 2],
+        [2, 4],
+        [-1, 6],
+        [6, -1],
+        [-1, 5],
+        [0, 4],
+        [i64::MAX, 6],
+    ];
+    for lengths in wrong {
+        assert!(parts(lengths).is_err(), "{lengths:?}");
+    }
+}

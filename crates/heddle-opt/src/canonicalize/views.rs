@@ -82,11 +82,13 @@ fn reshape_identity(cx: &mut Rewriter, inst: Inst) -> Found {
     if !matches!(op, Op::Reshape) {
         return None;
     }
-    // With as many elements, all axes but one being the same makes that one the same, unless there are no elements.
     let (x, y) = (cx.shape(args[0])?, cx.shape(result)?);
     if same_dims(x, y) {
         return one(args[0]);
     }
+    // A size that only the run knows may be another one, which is an error.
+    cx.constant(args[1])?;
+    // With as many elements, all axes but one being the same makes that one the same, unless there are no elements.
     let differing = x.iter().zip(y).filter(|(a, b)| !a.equals(b)).count();
     let never_empty = |d: &Dim| d.as_const().is_some_and(|c| c > 0);
     let rest = x.iter().zip(y).filter(|(a, b)| a.equals(b));
@@ -125,7 +127,12 @@ fn reshape_known(cx: &mut Rewriter, inst: Inst) -> Found {
     if !matches!(op, Op::Reshape) || cx.constant(args[1]).is_some() {
         return None;
     }
-    let sizes = target(cx.shape(result)?)?;
+    let shape = cx.shape(result)?;
+    // A size that only the run knows may not be the one that is left, which is an error.
+    if shape.iter().any(|d| matches!(d, Dim::Unknown(_))) {
+        return None;
+    }
+    let sizes = target(shape)?;
     let sizes = cx.integers(&sizes)?;
     one(cx.op(Op::Reshape, &[args[0], sizes])?)
 }

@@ -1,6 +1,6 @@
 //! Sequences of known length.
 
-use heddle_ir::op::BinaryOp;
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
 
 use super::loops::Loop;
@@ -92,20 +92,22 @@ fn split(rebuild: &mut Rebuild, inst: Inst, axis: usize, squeeze: bool) -> Resul
     let (x, lengths) = (rebuild.values[&x], rebuild.values[&lengths]);
     let b = &mut rebuild.b;
     let (zero, one, all) = (b.i64s(&[0]), b.i64s(&[1]), b.i64s(&[i64::MAX]));
-    // A negative size would stand for what is left.
-    let lengths = b.binary(BinaryOp::Max, lengths, zero)?;
+    // A negative size would stand for what is left; no slice has this one.
+    let negative = b.compare(CompareOp::Lt, lengths, zero)?;
+    let no_size = b.i64s(&[i64::MAX]);
+    let sizes = b.select(negative, no_size, lengths)?;
     let (before, after) = (b.sizes(x, 0..axis)?, b.sizes(x, axis + 1..dims.len())?);
     let (mut start, mut parts) = (zero, vec![]);
     for k in 0..count {
         let b = &mut rebuild.b;
         let place = b.i64s(&[k]);
-        let length = b.gather(lengths, place)?;
+        let (length, size) = (b.gather(lengths, place)?, b.gather(sizes, place)?);
         let next = b.binary(BinaryOp::Add, start, length)?;
         let end = if k + 1 == count { all } else { next };
         let slice = b.op1(Op::Slice { axes: vec![axis] }, &[x, start, end, one])?;
         let shape = match squeeze {
             true => b.join(&[before, after])?,
-            false => b.join(&[before, length, after])?,
+            false => b.join(&[before, size, after])?,
         };
         let part = b.op1(Op::Reshape, &[slice, shape])?;
         rebuild.state(part, elem);

@@ -158,7 +158,7 @@ impl Lowerer<'_> {
         count.map_or(0, |k| k as usize)
     }
 
-    fn check_equal(&mut self, a: ExprId, b: ExprId) {
+    pub(super) fn check_equal(&mut self, a: ExprId, b: ExprId) {
         if a != b {
             let same = self.program.pool.compare(CompareOp::Eq, DType::I64, a, b);
             self.check(same, a, b);

@@ -31,7 +31,8 @@ impl Lowerer<'_> {
             Op::Shape => vec![self.program.pool.int(x.len() as i64)],
             Op::Reshape => {
                 let to = self.element_list(&args[1])?;
-                self.reshaped(&x, &to)
+                let shape = self.reshaped(&x, &to);
+                self.what_is_left(&x, shape)
             }
             Op::Transpose { perm } => perm.iter().map(|&p| x[p]).collect(),
             Op::Unsqueeze { axes } => {
@@ -171,6 +172,37 @@ impl Lowerer<'_> {
         let sizes = to.iter().zip(holes);
         let sizes = sizes.map(|(&size, hole)| pool.select(DType::I64, hole, left, size));
         sizes.collect()
+    }
+
+    /// The shape that an array is reshaped to, where one of its sizes is computed next to positive constants: it can be
+    /// but what is left of the elements, which is checked, and which has a bound.
+    fn what_is_left(&mut self, from: &[ExprId], mut to: Vec<ExprId>) -> Vec<ExprId> {
+        let pool = &mut self.program.pool;
+        let is_open = |k: &usize| pool.as_int(to[*k]).is_none();
+        let open: Vec<usize> = (0..to.len()).filter(is_open).collect();
+        let known = |sizes: &[ExprId]| {
+            let known = sizes.iter().filter_map(|&size| pool.as_int(size));
+            known.fold(Some(1i64), |product, n| product?.checked_mul(n))
+        };
+        let (&[k], Some(others), Some(constant)) = (&open[..], known(&to), known(from)) else {
+            return to;
+        };
+        if others < 1 || self.is_of_launch(to[k]) {
+            return to;
+        }
+        let pool = &mut self.program.pool;
+        let left = if constant == others {
+            let computed = from.iter().copied();
+            let computed = computed.filter(|&size| pool.as_int(size).is_none());
+            let computed: Vec<_> = computed.collect();
+            pool.product_of(&computed)
+        } else {
+            let (total, others) = (pool.product_of(from), pool.int(others));
+            pool.binary(BinaryOp::Div, DType::I64, total, others)
+        };
+        self.check_equal(to[k], left);
+        to[k] = left;
+        to
     }
 
     /// How many steps lead from a start towards an end.
