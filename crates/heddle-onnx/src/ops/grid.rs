@@ -59,7 +59,10 @@ fn grid_sample(cx: &mut NodeCx) -> Result<Vec<Value>> {
         if mode == Mode::Nearest {
             place = cx.unary(UnaryOp::Round, place)?;
         }
-        let place = border.bring_inside(cx, place, padding)?;
+        // Cubic weights are those of the place itself, and what is read is brought to the border, as in PyTorch.
+        if mode != Mode::Cubic || padding != Padding::Border {
+            place = border.bring_inside(cx, place, padding)?;
+        }
         taps.push(axis_taps(cx, &image, axis, place, mode, padding, &border)?);
     }
     let y = match mode {

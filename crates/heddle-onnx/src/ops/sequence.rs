@@ -68,17 +68,22 @@ fn length(cx: &mut NodeCx) -> Result<Vec<Value>> {
 
 /// Into pieces of listed lengths, of one length (the last may be shorter), or of length 1, whose
 /// axis may be dropped.
+///
+/// By the specification `keepdims` does not count next to lengths; exporters of PyTorch's `unbind` write a length of 1 and have the
+/// axis dropped nevertheless, as ONNX Runtime does.
 fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axis = cx.axis(cx.int_or("axis", 0), cx.rank(x)?)?;
     let size = cx.size_of(x, axis)?;
+    let squeeze = !cx.flag("keepdims", true);
     let Some(split) = cx.opt(1) else {
         let len = cx.stack_i64s(&[size])?;
         let lengths = cx.full(DType::I64, len, 1.0)?;
-        let squeeze = !cx.flag("keepdims", true);
         return Ok(vec![cx.op(Op::SeqSplit { axis, squeeze }, &[x, lengths])?]);
     };
     let split = cx.cast(split, DType::I64)?;
+    let is_single = cx.rank(split)? == 0 && cx.const_i64s(split) == Some(vec![1]);
+    let squeeze = squeeze && is_single;
     let lengths = if cx.rank(split)? == 0 {
         // One piece for each start below the size: `min(split, size - start)` long.
         let zero = cx.b.i64(0);
@@ -88,7 +93,6 @@ fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     } else {
         split
     };
-    let squeeze = false;
     Ok(vec![cx.op(Op::SeqSplit { axis, squeeze }, &[x, lengths])?])
 }
 

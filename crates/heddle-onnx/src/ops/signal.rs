@@ -93,12 +93,15 @@ fn dft_along_computed(cx: &mut NodeCx, x: Value, axis: Value) -> Result<Value> {
     cx.reshape_to(y, result)
 }
 
-/// STFT 17.
+/// STFT 17. A real signal may also have two axes, as PyTorch's exporter writes it.
 fn stft(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (x, step) = (cx.input(0)?, cx.input(1)?);
+    let (mut x, step) = (cx.input(0)?, cx.input(1)?);
     let dtype = cx.dtype(x)?;
+    if cx.rank(x)? == 2 {
+        x = cx.unsqueeze(x, &[2])?;
+    }
     if cx.rank(x)? != 3 {
-        let message = format!("the signal must have 3 axes, not {}", cx.b.ty(x));
+        let message = format!("the signal must have 2 or 3 axes, not {}", cx.b.ty(x));
         return Err(OpError::Invalid(message));
     }
     let size = cx.size(x, 1)?;

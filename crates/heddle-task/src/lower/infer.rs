@@ -181,8 +181,8 @@ impl Lowerer<'_> {
         let is_open = |k: &usize| pool.as_int(to[*k]).is_none();
         let open: Vec<usize> = (0..to.len()).filter(is_open).collect();
         let known = |sizes: &[ExprId]| {
-            let known = sizes.iter().filter_map(|&size| pool.as_int(size));
-            known.fold(Some(1i64), |product, n| product?.checked_mul(n))
+            let mut known = sizes.iter().filter_map(|&size| pool.as_int(size));
+            known.try_fold(1i64, |product, n| product.checked_mul(n))
         };
         let (&[k], Some(others), Some(constant)) = (&open[..], known(&to), known(from)) else {
             return to;
