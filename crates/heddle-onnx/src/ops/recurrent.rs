@@ -134,8 +134,16 @@ fn initial_state(cx: &mut NodeCx, inputs: &Inputs, input: usize, index: usize) -
     let state = cx.gather(all, i, inputs.batch_first as usize)?;
     // The specification fixes its shape; said here, the loop's types are as precise as the input's.
     let ty = Type::tensor(dtype, inputs.state.to_vec());
-    cx.b.refine_type(state, ty)?;
-    Ok(state)
+    if *cx.b.ty(state) == ty {
+        return Ok(state);
+    }
+    let is_static = cx.shape(state)?.iter().all(|d| d.as_const().is_some());
+    if !is_static {
+        cx.b.refine_type(state, ty)?;
+        return Ok(state);
+    }
+    // One of sizes that are known is so only for a batch of that size.
+    cx.reshape_to(state, inputs.state_shape)
 }
 
 /// Puts the directions side by side: Y is `[time, directions, batch, hidden]`, or `[batch, time,

@@ -1,9 +1,10 @@
 //! Rules for loops, and the walk over all control flow.
 
-use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value, ValueDef};
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value};
 
 use super::branches;
+use super::counted::{Counted, counted};
 use super::rewriter::Rewriter;
 use crate::literal::truth;
 
@@ -12,6 +13,7 @@ pub const NAMES: &[&str] = &[
     "carried value that counts iterations",
     "carried value that is another one",
     "carried value that stays the same",
+    "condition that bounds iterations",
     "condition that counts iterations",
     "condition that is always true",
     "loop of one iteration",
@@ -46,18 +48,18 @@ pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
 }
 
 /// A loop taken apart.
-struct Parts {
-    trip: Option<Value>,
-    cond: Option<Value>,
-    inits: Vec<Value>,
-    body: Region,
-    iteration: Value,
-    params: Vec<Value>,
+pub(super) struct Parts {
+    pub(super) trip: Option<Value>,
+    pub(super) cond: Option<Value>,
+    pub(super) inits: Vec<Value>,
+    pub(super) body: Region,
+    pub(super) iteration: Value,
+    pub(super) params: Vec<Value>,
     /// The condition that the body yields.
-    next_cond: Option<Value>,
+    pub(super) next_cond: Option<Value>,
     /// What the carried values become.
-    next: Vec<Value>,
-    stacked: Vec<Value>,
+    pub(super) next: Vec<Value>,
+    pub(super) stacked: Vec<Value>,
 }
 
 fn parts(cx: &Rewriter, d: &InstData) -> Option<Parts> {
@@ -167,9 +169,13 @@ fn control(cx: &mut Rewriter, inst: Inst, d: InstData, p: Parts) {
     };
     let (mut trip, mut keep_cond) = (p.trip, true);
     let unlimited = trip.is_none_or(|t| cx.integer_of(t) == Some(i64::MAX));
-    if let (true, Some(count)) = (unlimited, counted(cx, &p, cond, next)) {
+    let counted = unlimited.then(|| counted(cx, &p, cond, next)).flatten();
+    if let Some(Counted::Exactly(count)) = counted {
         (trip, keep_cond) = (Some(count), false);
         cx.patch.because("condition that counts iterations");
+    } else if let Some(Counted::AtMost(most)) = counted {
+        trip = Some(most);
+        cx.patch.because("condition that bounds iterations");
     } else if truth_of(cx, cond) == Some(true) && truth_of(cx, next) == Some(true) {
         keep_cond = false;
         cx.patch.because("condition that is always true");
@@ -191,47 +197,6 @@ fn control(cx: &mut Rewriter, inst: Inst, d: InstData, p: Parts) {
         cx.patch.set_border(p.body, params, yields);
     }
     cx.patch.change(inst, op, args, d.results);
-}
-
-/// The number that a condition limits the iterations to: before the first it is `0 < n`, thereafter
-/// `iteration + 1 < n`, and `n` comes from outside.
-fn counted(cx: &mut Rewriter, p: &Parts, cond: Value, next: Value) -> Option<Value> {
-    let limit = |cx: &Rewriter, v: Value| match cx.definition(v)? {
-        (Op::Compare(CompareOp::Lt), args) => Some((args[0], args[1])),
-        (Op::Compare(CompareOp::Gt), args) => Some((args[1], args[0])),
-        _ => None,
-    };
-    let (number, count) = limit(cx, next)?;
-    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(number) else {
-        return None;
-    };
-    let follows = |a: Value, b: Value| a == p.iteration && cx.integer_of(b) == Some(1);
-    let func = cx.patch.func();
-    let inside = match func.values[count].def {
-        ValueDef::Result(inst, _) => cx.patch.home(inst) == Some(p.body),
-        ValueDef::Param(region, _) => region == p.body,
-    };
-    let scalar = *cx.ty(count) == Type::scalar(DType::I64);
-    let constant = cx.integer_of(count);
-    if inside && constant.is_none()
-        || !scalar
-        || !follows(args[0], args[1]) && !follows(args[1], args[0])
-    {
-        return None;
-    }
-    let begins = match truth_of(cx, cond) {
-        Some(begins) => begins && constant.is_some_and(|n| n > 0),
-        None => {
-            let (first, same) = limit(cx, cond)?;
-            let alike = same == count || constant.is_some() && cx.integer_of(same) == constant;
-            cx.integer_of(first) == Some(0) && alike
-        }
-    };
-    match constant {
-        _ if !begins => None,
-        Some(n) if inside => cx.constant_value(Tensor::scalar(n)),
-        _ => Some(count),
-    }
 }
 
 /// A loop of exactly one iteration is its body.

@@ -3,6 +3,7 @@
 mod algebra;
 mod branches;
 mod control;
+mod counted;
 mod pattern;
 mod rewriter;
 mod sequences;

@@ -86,14 +86,14 @@ fn reshape_identity(cx: &mut Rewriter, inst: Inst) -> Found {
     if same_dims(x, y) {
         return one(args[0]);
     }
-    // A size that only the run knows may be another one, which is an error.
-    cx.constant(args[1])?;
-    // With as many elements, all axes but one being the same makes that one the same, unless there are no elements.
-    let differing = x.iter().zip(y).filter(|(a, b)| !a.equals(b)).count();
+    // With as many elements, all axes but one being the same makes that one the same, unless there are no elements. If it is stated
+    // and not what is left, it may be another one, which is an error.
+    let sizes = cx.integers_of(args[1])?;
+    let is_left = |k: usize| sizes.get(k) == Some(&-1);
     let never_empty = |d: &Dim| d.as_const().is_some_and(|c| c > 0);
-    let rest = x.iter().zip(y).filter(|(a, b)| a.equals(b));
-    (x.len() == y.len() && differing == 1 && rest.clone().all(|(a, _)| never_empty(a)))
-        .then(|| vec![args[0]])
+    let mut pairs = x.iter().zip(y).enumerate();
+    let follows = pairs.all(|(k, (a, b))| is_left(k) || a.equals(b) && never_empty(a));
+    (x.len() == y.len() && follows).then(|| vec![args[0]])
 }
 
 /// What only inserts and removes axes of size 1, or reshapes, does not matter to a reshape that follows.
@@ -128,8 +128,9 @@ fn reshape_known(cx: &mut Rewriter, inst: Inst) -> Found {
         return None;
     }
     let shape = cx.shape(result)?;
-    // A size that only the run knows may not be the one that is left, which is an error.
-    if shape.iter().any(|d| matches!(d, Dim::Unknown(_))) {
+    // Where it is not sure that there are as many elements, the size may not be the one that is left, which is an error.
+    let product = |dims: &[Dim]| dims.iter().fold(Dim::from(1usize), |p, d| p.mul(d));
+    if !product(shape).equals(&product(cx.shape(args[0])?)) {
         return None;
     }
     let sizes = target(shape)?;

@@ -130,9 +130,9 @@ impl Lowerer<'_> {
                 elems: elems.collect(),
             });
         }
-        let stored = match dtype.bits() < 8 {
-            true => unpacked(t),
-            false => t.clone(),
+        let stored = match dtype.bits() {
+            1..8 => unpacked(t),
+            _ => t.clone(),
         };
         let buffer = self.buffer(dtype, &shape, BufferKind::Constant(stored), "constant")?;
         Ok(Val::Stored {

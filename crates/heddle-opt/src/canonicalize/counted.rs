@@ -1,0 +1,240 @@
+//! What a loop's condition says of the number of iterations.
+//!
+//! A condition counts them if it is `iteration + 1 < n`, and `0 < n` at first. Next to another condition, or where numbers are compared as
+//! floats, which are rounded, it bounds them. Exporters write it in many ways: with a carried counter of 32 bits, with both
+//! numbers cast, with an `n` that each iteration computes anew from what does not change.
+
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, Op, Region, Tensor, Type, Value, ValueDef};
+
+use super::control::{Parts, truth_of};
+use super::rewriter::Rewriter;
+
+/// How many iterations a condition lets a loop do.
+pub(super) enum Counted {
+    /// As many as this.
+    Exactly(Value),
+    /// This many at most, and the condition goes on to decide.
+    AtMost(Value),
+}
+
+/// Floats hold all integers up to this.
+const MAX_WHOLE: i64 = 1 << 24;
+
+/// Expressions are compared so deep.
+const MAX_DEPTH: usize = 8;
+
+/// What iterations are compared with.
+#[derive(Clone, Copy)]
+enum Limit {
+    Known(i64),
+    /// A scalar of 32 or 64 bits.
+    Integer(Value),
+    /// One that is rounded to a float first.
+    Rounded(Value),
+}
+
+/// What the conditions before the first iteration and after each one say, if they count.
+pub(super) fn counted(cx: &mut Rewriter, p: &Parts, cond: Value, next: Value) -> Option<Counted> {
+    let tests = conjuncts(cx, next);
+    let (count, limit) = tests.iter().find_map(|&test| {
+        let (number, count) = compared(cx, test)?;
+        let limit = limit_of(cx, count)?;
+        let limit = outside(cx, p, cond, count, limit)?;
+        is_number(cx, p, number, limit).then_some((count, limit))
+    })?;
+    let n = match limit {
+        Limit::Known(n) => cx.constant_value(Tensor::scalar(n))?,
+        Limit::Integer(n) | Limit::Rounded(n) => n,
+    };
+    let n = match *cx.ty(n) == Type::scalar(DType::I64) {
+        true => n,
+        false => cx.op(Op::cast(DType::I64), &[n])?,
+    };
+    let decides = tests.len() == 1 && !matches!(limit, Limit::Rounded(_));
+    if decides && begins(cx, cond, count, limit) {
+        return Some(Counted::Exactly(n));
+    }
+    // What comes after each iteration does not say whether there is a first one.
+    let one = cx.constant_value(Tensor::scalar(1i64))?;
+    let most = cx.op(Op::Binary(BinaryOp::Max), &[n, one])?;
+    Some(match decides && truth_of(cx, cond) == Some(true) {
+        true => Counted::Exactly(most),
+        false => Counted::AtMost(most),
+    })
+}
+
+/// Conditions all of which must hold.
+fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Value> {
+    let (mut found, mut open) = (vec![], vec![(cond, 0)]);
+    while let Some((value, depth)) = open.pop() {
+        match cx.definition(value) {
+            Some((Op::Binary(BinaryOp::And), args)) if depth < MAX_DEPTH => {
+                open.extend(args.into_iter().map(|arg| (arg, depth + 1)));
+            }
+            _ => found.push(value),
+        }
+    }
+    found
+}
+
+/// What is less than what.
+fn compared(cx: &Rewriter, test: Value) -> Option<(Value, Value)> {
+    match cx.definition(test)? {
+        (Op::Compare(CompareOp::Lt), args) => Some((args[0], args[1])),
+        (Op::Compare(CompareOp::Gt), args) => Some((args[1], args[0])),
+        _ => None,
+    }
+}
+
+/// The element type of a scalar.
+fn scalar(cx: &Rewriter, value: Value) -> Option<DType> {
+    let t = cx.ty(value).as_tensor()?;
+    (t.rank() == Some(0)).then_some(t.dtype)
+}
+
+fn is_integer(dtype: DType) -> bool {
+    matches!(dtype, DType::I32 | DType::I64)
+}
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
+}
+
+/// The limit that a value is.
+fn limit_of(cx: &Rewriter, count: Value) -> Option<Limit> {
+    let dtype = scalar(cx, count)?;
+    if is_integer(dtype) {
+        let known = cx.integer_of(count).map(Limit::Known);
+        return Some(known.unwrap_or(Limit::Integer(count)));
+    }
+    if !is_float(dtype) {
+        return None;
+    }
+    if let Some(constant) = cx.constant(count) {
+        let number = *constant.to_f64s()?.first()?;
+        let is_whole = number.abs() <= MAX_WHOLE as f64;
+        return is_whole.then_some(Limit::Known(number.ceil() as i64));
+    }
+    match cx.definition(count)? {
+        (Op::Cast { .. }, args) if is_integer(scalar(cx, args[0])?) => {
+            let known = cx.integer_of(args[0]);
+            let known = known.filter(|n| (-MAX_WHOLE..=MAX_WHOLE).contains(n));
+            Some(known.map_or(Limit::Rounded(args[0]), Limit::Known))
+        }
+        _ => None,
+    }
+}
+
+/// The limit in terms of what is known before the loop. What the body computes may be computed before it as well, for the condition there.
+fn outside(cx: &Rewriter, p: &Parts, cond: Value, count: Value, limit: Limit) -> Option<Limit> {
+    let value = match limit {
+        Limit::Known(_) => return Some(limit),
+        Limit::Integer(value) | Limit::Rounded(value) => value,
+    };
+    if !is_inside(cx, value, p.body) {
+        return Some(limit);
+    }
+    let mut first = conjuncts(cx, cond).into_iter();
+    first.find_map(|test| {
+        let (_, same) = compared(cx, test)?;
+        alike(cx, count, same, 0).then(|| limit_of(cx, same))?
+    })
+}
+
+fn is_inside(cx: &Rewriter, value: Value, body: Region) -> bool {
+    match cx.patch.func().values[value].def {
+        ValueDef::Result(inst, _) => cx.patch.home(inst) == Some(body),
+        ValueDef::Param(region, _) => region == body,
+    }
+}
+
+/// Whether two values are computed in the same way from the same values.
+fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
+    if a == b {
+        return true;
+    }
+    let (Some((op, args)), Some((other, others))) = (cx.definition(a), cx.definition(b)) else {
+        return false;
+    };
+    let is_pure = !matches!(op, Op::Random { .. } | Op::Call(_));
+    depth < MAX_DEPTH
+        && is_pure
+        && op == other
+        && args.len() == others.len()
+        && args
+            .iter()
+            .zip(&others)
+            .all(|(&a, &b)| alike(cx, a, b, depth + 1))
+}
+
+/// Whether a value is the number of iterations that are done, up to this limit at least.
+fn is_number(cx: &Rewriter, p: &Parts, number: Value, limit: Limit) -> bool {
+    let wide = match limit {
+        Limit::Known(n) => i32::try_from(n).is_err(),
+        Limit::Integer(n) | Limit::Rounded(n) => scalar(cx, n) == Some(DType::I64),
+    };
+    // Numbers of 32 bits begin anew beyond what limits of 64 may be.
+    let holds = |v: Value| match scalar(cx, v) {
+        Some(DType::I32) => !wide,
+        Some(dtype) => dtype == DType::I64 || is_float(dtype),
+        None => false,
+    };
+    let Some(sum) = uncast(cx, number, &holds) else {
+        return false;
+    };
+    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(sum) else {
+        return false;
+    };
+    let is_count = |v: Value| uncast(cx, v, &holds).is_some_and(|v| is_counter(cx, p, v));
+    let follows = |a: Value, b: Value| cx.integer_of(b) == Some(1) && is_count(a);
+    follows(args[0], args[1]) || follows(args[1], args[0])
+}
+
+/// What was cast to be this, by way of types that hold the number. Only what is compared may be rounded.
+fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Option<Value> {
+    let mut is_whole = false;
+    for _ in 0..MAX_DEPTH {
+        let rounds = scalar(cx, value).is_some_and(is_float);
+        if !holds(value) || is_whole && rounds {
+            return None;
+        }
+        is_whole |= !rounds;
+        value = match cx.definition(value) {
+            Some((Op::Cast { .. }, args)) => args[0],
+            _ => return scalar(cx, value).is_some_and(is_integer).then_some(value),
+        };
+    }
+    None
+}
+
+/// Whether a value of the body is the iteration's number: the loop's own, or a carried one that begins with 0 and becomes one more.
+fn is_counter(cx: &Rewriter, p: &Parts, value: Value) -> bool {
+    let Some(k) = p.params.iter().position(|&param| param == value) else {
+        return value == p.iteration;
+    };
+    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(p.next[k]) else {
+        return false;
+    };
+    let follows = |a: Value, b: Value| a == value && cx.integer_of(b) == Some(1);
+    cx.integer_of(p.inits[k]) == Some(0) && (follows(args[0], args[1]) || follows(args[1], args[0]))
+}
+
+/// Whether the condition before the first iteration is that the limit is more than none.
+fn begins(cx: &Rewriter, cond: Value, count: Value, limit: Limit) -> bool {
+    if let Some(begins) = truth_of(cx, cond) {
+        return begins && matches!(limit, Limit::Known(1..));
+    }
+    let Some((first, same)) = compared(cx, cond) else {
+        return false;
+    };
+    let is_zero = match cx.constant(first).and_then(Tensor::to_f64s) {
+        Some(elements) => elements == [0.0],
+        None => cx.integer_of(first) == Some(0),
+    };
+    let is_same = match (limit, limit_of(cx, same)) {
+        (Limit::Known(n), Some(Limit::Known(other))) => n == other,
+        _ => alike(cx, count, same, 0),
+    };
+    is_zero && is_same
+}
