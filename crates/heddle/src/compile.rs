@@ -93,7 +93,13 @@ pub(crate) fn compile_module(
         match build(&module, options, &mut passes)? {
             Ok(program) => form = Form::Compiled(Arc::new(program)),
             Err(error) => {
-                let part = |module: &Module| build(module, options, &mut vec![]);
+                let part = |module: &Module| {
+                    let options = CompileOptions {
+                        threads: Some(part_threads(module, options)),
+                        ..options.clone()
+                    };
+                    build(module, &options, &mut vec![])
+                };
                 let mixed = on_large_stack(|| Mixed::new(&module, &part))??;
                 // It may only have had to begin anew where sizes are known.
                 if mixed.len() == 0 || !mixed.left.is_empty() {
@@ -126,6 +132,20 @@ pub(crate) fn compile_module(
         form,
         report,
     })
+}
+
+/// What several workers must gain on a part by the cost model, in nanoseconds. Between its calls they may fall asleep, and on a busy machine
+/// each call waits until all of them have run.
+const WORTH_WAKING: f64 = 20_000.0;
+
+/// How many workers run a part.
+fn part_threads(module: &Module, options: &CompileOptions) -> usize {
+    let threads = options.threads.unwrap_or_else(cpu::default_threads);
+    let time = |threads| cpu::estimated(module, threads, &options.transform.without);
+    match threads > 1 && time(1) - time(threads) < WORTH_WAKING {
+        true => 1,
+        false => threads,
+    }
 }
 
 /// Transforms a program and builds what the worker threads run.
