@@ -370,6 +370,7 @@ impl Writer<'_> {
         );
         let (k, j) = (name(c.depth.0), name(c.columns));
         let mut s = Scalars::new(self.program, self.dialect, self.site, &[c.b.value]);
+        let mut columns = s.clone();
         let divided = self.divided_columns(c);
         for (i, &id) in divided.iter().enumerate() {
             self.text
@@ -381,9 +382,11 @@ impl Writer<'_> {
             self.text.line(format!(
                 "const int64_t {j} = {column} < {all} ? {column} : {all} - 1;"
             ));
-            let value = s.clone().write(self.text, id);
+            let value = columns.clone().write(self.text, id);
             self.text.line(format!("place{i}[c] = {};", bare(&value)));
             self.text.line("}");
+            // One may be made of another.
+            columns.know(id, format!("place{i}[c]"));
             s.know(id, format!("place{i}[p * {width} + c]"));
         }
         for full in [true, false] {

@@ -27,11 +27,14 @@ fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
         return Err(OpError::Invalid(message));
     }
     let zero = cx.b.i64(0);
+    let count = cx.size_of(scores, 2)?;
     let most = match cx.opt(2) {
         Some(most) => {
             let most = cx.int_scalar(most)?;
             let most = cx.int_max(most, 0)?;
-            cx.int_value(most)
+            // Exporters write the largest number there is for all of them.
+            let most = cx.int_value(most);
+            cx.min(most, count)?
         }
         None => zero,
     };
@@ -42,7 +45,6 @@ fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let corners = Corners::new(cx, boxes)?;
 
     // Boxes in the order of their scores; equal ones stay in order.
-    let count = cx.size_of(scores, 2)?;
     let order = Op::TopK {
         axis: 2,
         kind: Extreme::Max,
