@@ -4,7 +4,7 @@ use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
 use heddle_ir::{Datum, Tensor};
 
 const TEXT: &str = "\
-fn @main(%n: i64[], %k: i32[], %l: i32[4], %x: f32[2]) -> (%a: i64[], %b: i64[], %c: i64[], %d: f32[?,2], %e: f32[?,2], %f: i64[], %g: f32[?,2]) {
+fn @main(%n: i64[], %k: i32[], %l: i32[4], %x: f32[2]) -> (%a: i64[], %b: i64[], %c: i64[], %d: f32[?,2], %e: f32[?,2], %f: i64[], %g: f32[?,2], %h: f32[?,2]) {
   %zero: i32[] = const 0
   %one: i32[] = const 1
   %below = lt(%zero, %k)
@@ -39,7 +39,18 @@ fn @main(%n: i64[], %k: i32[], %l: i32[4], %x: f32[2]) -> (%a: i64[], %b: i64[],
   %g1, %g = loop %i while %never carry (%s: f32[2] = %x) {
     continue while lt(add(%i, 1), %n) carry add(%s, %s) stack %s
   }
-  return %a, %b, %c, %d, %e, %f, %g
+  %no = const false
+  %h1, %h = loop %i while %go carry (%s: f32[2] = %x) {
+    %y = add(%s, %s)
+    %room = lt(add(%i, 1), %n)
+    %on = if %room {
+      yield lt(reduce(%y, kind=sum, axes=[0]), 100.0)
+    } else {
+      yield %no
+    }
+    continue while %on carry %y stack %y
+  }
+  return %a, %b, %c, %d, %e, %f, %g, %h
 }
 ";
 

@@ -72,10 +72,28 @@ fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Value> {
             Some((Op::Binary(BinaryOp::And), args)) if depth < MAX_DEPTH => {
                 open.extend(args.into_iter().map(|arg| (arg, depth + 1)));
             }
-            _ => found.push(value),
+            _ => {
+                found.push(value);
+                let first = chosen_if(cx, value).filter(|_| depth < MAX_DEPTH);
+                open.extend(first.map(|first| (first, depth + 1)));
+            }
         }
     }
     found
+}
+
+/// What must hold for a branch to be true whose other arm is false: `a and b`, of which `b` is computed only if `a` holds.
+fn chosen_if(cx: &Rewriter, value: Value) -> Option<Value> {
+    let func = cx.patch.func();
+    let ValueDef::Result(inst, place) = func.values[value].def else {
+        return None;
+    };
+    let data = &func.insts[inst];
+    let (Op::If, &[_, otherwise]) = (&data.op, data.regions.as_slice()) else {
+        return None;
+    };
+    let otherwise = *cx.patch.yields(otherwise).get(place as usize)?;
+    (truth_of(cx, otherwise) == Some(false)).then(|| cx.patch.resolve(data.args[0]))
 }
 
 /// What is less than what.
