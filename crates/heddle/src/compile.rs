@@ -216,3 +216,28 @@ fn transformed(
     let changed = report.total().total() > 0;
     Ok((module, changed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_parts_run_on_one_worker() {
+        let threads = |size: usize| {
+            let text = format!(
+                "fn @main(%x: f32[{size},{size}]) -> (%y: f32[{size},{size}]) {{
+  %y = dot(%x, %x)
+  return %y
+}}"
+            );
+            let model = Model::parse("m", &text).unwrap();
+            let options = CompileOptions {
+                threads: Some(4),
+                ..Default::default()
+            };
+            part_threads(&model.module, &options)
+        };
+        assert_eq!(threads(16), 1);
+        assert_eq!(threads(512), 4);
+    }
+}

@@ -166,6 +166,26 @@ fn @main(%table: f32[n,64], %x: f32[n,64], %k: i64[]) -> (%l: seq<f32[64]>, %y: 
 }
 
 #[test]
+fn text_that_is_no_number() {
+    let text = "\
+fn @main(%x: f32[n]) -> (%y: f32[n], %z: i32[]) {
+  %y = neg(%x)
+  %z = cast(const \"a\", to=i32)
+  return %y, %z
+}
+";
+    let model = Model::parse("m", text).unwrap_or_else(|e| panic!("{e}"));
+    let options = CompileOptions {
+        device: Device::Cpu,
+        ..Default::default()
+    };
+    let program = compile(&model, &options).unwrap_or_else(|e| panic!("{e}"));
+    let inputs = [("x".to_string(), array(&[3], 1.0))].into_iter().collect();
+    let error = program.run(inputs, &RunOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("`a` is no number"), "{error}");
+}
+
+#[test]
 fn text_around_a_network() {
     let words = ["Apple", "zebra", "mango", "Quince", "fig"].map(Into::into);
     let words = Tensor::strings(vec![5], words.to_vec()).unwrap();
