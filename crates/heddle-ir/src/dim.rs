@@ -293,6 +293,15 @@ impl Dim {
         self.combine(other, DimExpr::checked_mul)
     }
 
+    /// The product of sizes; 1 of none.
+    pub fn product<'a>(sizes: impl IntoIterator<Item = &'a Dim>) -> Dim {
+        let mut product = Dim::from(1);
+        for size in sizes {
+            product = product.mul(size);
+        }
+        product
+    }
+
     /// The quotient, rounded down; unknown when the divisor is zero or negative.
     pub fn floor_div(&self, other: &Dim) -> Dim {
         if other.is(1) {

@@ -90,12 +90,8 @@ pub(super) fn reshape(args: &[Arg]) -> Result<TensorType> {
     if let Some(d) = known.iter().find(|d| d.as_const().is_some_and(|c| c < -1)) {
         bail!("size {d} is negative");
     }
-    let product = |dims: &mut dyn Iterator<Item = &Dim>| dims.fold(Dim::from(1), |p, d| p.mul(d));
-    let total = x
-        .shape
-        .as_ref()
-        .map_or(Dim::UNKNOWN, |s| product(&mut s.iter()));
-    let rest = product(&mut known.iter().filter(|d| !d.is(-1)));
+    let total = x.shape.as_ref().map_or(Dim::UNKNOWN, Dim::product);
+    let rest = Dim::product(known.iter().filter(|d| !d.is(-1)));
     let mut dims: Vec<Dim> = known.iter().map(as_size).collect();
     if holes == 1 {
         if let (Some(t), Some(r)) = (total.as_const(), rest.as_const())

@@ -129,8 +129,7 @@ fn reshape_known(cx: &mut Rewriter, inst: Inst) -> Found {
     }
     let shape = cx.shape(result)?;
     // Where it is not sure that there are as many elements, the size may not be the one that is left, which is an error.
-    let product = |dims: &[Dim]| dims.iter().fold(Dim::from(1usize), |p, d| p.mul(d));
-    if !product(shape).equals(&product(cx.shape(args[0])?)) {
+    if !Dim::product(shape).equals(&Dim::product(cx.shape(args[0])?)) {
         return None;
     }
     let sizes = target(shape)?;

@@ -204,7 +204,7 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
             args.iter().all(|a| broadcasts(a, result))
         }
         Op::Broadcast => broadcasts(args[0], result),
-        Op::Reshape => product(args[0]).equals(&product(result)),
+        Op::Reshape => Dim::product(args[0]).equals(&Dim::product(result)),
         Op::Squeeze { axes } => axes.iter().all(|&k| args[0][k].is(1)),
         Op::Concat { axis } => args.iter().all(|a| {
             let mut pairs = a.iter().zip(result).enumerate();
@@ -235,9 +235,4 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
 fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
     let mut pairs = from.iter().rev().zip(to.iter().rev());
     from.len() <= to.len() && pairs.all(|(f, t)| f.is(1) || f.equals(t))
-}
-
-fn product(dims: &[Dim]) -> Dim {
-    let one = Dim::constant(1);
-    dims.iter().fold(one, |p, d| p.mul(d))
 }
