@@ -134,16 +134,13 @@ fn initial_state(cx: &mut NodeCx, inputs: &Inputs, input: usize, index: usize) -
     let state = cx.gather(all, i, inputs.batch_first as usize)?;
     // The specification fixes its shape; said here, the loop's types are as precise as the input's.
     let ty = Type::tensor(dtype, inputs.state.to_vec());
-    if *cx.b.ty(state) == ty {
-        return Ok(state);
-    }
     let is_static = cx.shape(state)?.iter().all(|d| d.as_const().is_some());
-    if !is_static {
-        cx.b.refine_type(state, ty)?;
-        return Ok(state);
+    if is_static && *cx.b.ty(state) != ty {
+        // It is one for a batch of its own size only, which is for the run to check.
+        return cx.reshape_to(state, inputs.state_shape);
     }
-    // One of sizes that are known is so only for a batch of that size.
-    cx.reshape_to(state, inputs.state_shape)
+    cx.b.refine_type(state, ty)?;
+    Ok(state)
 }
 
 /// Puts the directions side by side: Y is `[time, directions, batch, hidden]`, or `[batch, time,

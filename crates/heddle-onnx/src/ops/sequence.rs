@@ -82,9 +82,9 @@ fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
         return Ok(vec![cx.op(Op::SeqSplit { axis, squeeze }, &[x, lengths])?]);
     };
     let split = cx.cast(split, DType::I64)?;
-    let is_single = cx.rank(split)? == 0 && cx.const_i64s(split) == Some(vec![1]);
-    let squeeze = squeeze && is_single;
-    let lengths = if cx.rank(split)? == 0 {
+    let is_scalar = cx.rank(split)? == 0;
+    let squeeze = squeeze && is_scalar && cx.const_i64s(split) == Some(vec![1]);
+    let lengths = if is_scalar {
         // One piece for each start below the size: `min(split, size - start)` long.
         let zero = cx.b.i64(0);
         let starts = cx.op(Op::Range, &[zero, size, split])?;
