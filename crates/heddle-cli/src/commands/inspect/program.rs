@@ -211,9 +211,9 @@ fn recursion(module: &Module) -> Vec<Vec<String>> {
         });
     }
     let reach = |from: usize| {
-        let (mut seen, mut todo) = (BTreeSet::new(), vec![from]);
-        while let Some(f) = todo.pop() {
-            todo.extend(calls[f].iter().copied().filter(|c| seen.insert(*c)));
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(f) = open.pop() {
+            open.extend(calls[f].iter().copied().filter(|c| seen.insert(*c)));
         }
         seen
     };
