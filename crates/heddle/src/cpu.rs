@@ -11,7 +11,7 @@ use heddle_runtime::{
     BuildError, BuildOptions, Constant, Executable, Input, Lent, MemoryError, Pool, Program,
     RunError, Session, SessionOptions, Source,
 };
-use heddle_task::program::Size;
+use heddle_task::program::{Size, Stmt, for_each_stmt};
 use heddle_task::{Device, Latency, LowerError, UProgram};
 
 use crate::profile::Profiler;
@@ -218,7 +218,7 @@ impl Compiled {
         self.executable.program().report().key.to_string()
     }
 
-    /// Whether a run ended because of memory that is planned by numbers among the inputs, such as a bound on
+    /// Whether a run ended because of memory that may be planned for more than there is: by numbers among the inputs, or for
     /// the iterations of a loop that may end early.
     pub(crate) fn plans_too_much(&self, error: &Error) -> bool {
         let Error::Compiled { error, .. } = error else {
@@ -229,7 +229,7 @@ impl Compiled {
             RunError::Plan { .. } | RunError::MemoryLimit { .. }
         );
         let by_element = |size: &Size| matches!(size, Size::Element { .. });
-        memory && self.sizes.iter().any(by_element)
+        memory && (self.sizes.iter().any(by_element) || may_end_early(&self.program))
     }
 
     /// How many workers run it.
@@ -339,6 +339,21 @@ impl Compiled {
     }
 }
 
+/// Whether a program has a loop that does fewer iterations than its trip count if a condition says so.
+fn may_end_early(program: &UProgram) -> bool {
+    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+    let mut found = false;
+    for body in procedures.chain([&program.body]) {
+        for_each_stmt(body, &mut |stmt| {
+            let Stmt::Loop { trip, cond, .. } = stmt else {
+                return;
+            };
+            found |= trip.is_some() && cond.is_some();
+        });
+    }
+    found
+}
+
 /// Has the verifier prove a scheduled program sound, if that is wanted.
 fn prove(
     wanted: bool,
@@ -407,8 +422,6 @@ fn data(tensor: &Tensor) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use heddle_task::program::Stmt;
-
     use super::*;
     use crate::{ErrorKind, Model};
 
