@@ -72,26 +72,17 @@ fn is_mask_of_axes(f: &Function, inst: Inst) -> bool {
 
 /// Ops that every unit can compute for itself on a few elements.
 fn follows(op: &Op) -> bool {
-    matches!(
+    let computes = matches!(
         op,
         Op::Unary(_)
             | Op::Binary(_)
             | Op::Compare(_)
             | Op::Select
             | Op::Cast { .. }
-            | Op::Reshape
-            | Op::Transpose { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Broadcast
-            | Op::Slice { .. }
-            | Op::Concat { .. }
             | Op::Pad { .. }
-            | Op::Gather { .. }
-            | Op::GatherElements { .. }
-            | Op::GatherNd { .. }
             | Op::ScatterElements { .. }
             | Op::Range
             | Op::Reduce { .. }
-    )
+    );
+    computes || op.only_moves()
 }
