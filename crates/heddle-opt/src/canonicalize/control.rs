@@ -4,7 +4,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value};
 
 use super::branches;
-use super::counted::{Counted, counted};
+use super::counted::{Counted, counted, one_less};
 use super::rewriter::Rewriter;
 use crate::literal::truth;
 
@@ -139,14 +139,9 @@ fn counter(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
     if *cx.ty(param) != scalar || cx.integer_of(p.inits[i]) != Some(0) {
         return;
     }
-    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(p.next[i]) else {
-        return;
-    };
-    let steps = [(args[0], args[1]), (args[1], args[0])];
     // The parameter may have been replaced by the iteration in an earlier round.
-    let counts =
-        |&(a, b): &(Value, Value)| (a == param || a == p.iteration) && cx.integer_of(b) == Some(1);
-    if !steps.iter().any(counts) {
+    let counts = |before: Value| before == param || before == p.iteration;
+    if !one_less(cx, p.next[i]).is_some_and(counts) {
         return;
     }
     if cx.uses(param) > 0 && cx.patch.replace(param, p.iteration) {

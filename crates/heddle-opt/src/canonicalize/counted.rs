@@ -201,12 +201,17 @@ fn is_number(cx: &Rewriter, p: &Parts, number: Value, limit: Limit) -> bool {
     let Some(sum) = uncast(cx, number, &holds) else {
         return false;
     };
-    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(sum) else {
-        return false;
+    let before = one_less(cx, sum).and_then(|before| uncast(cx, before, &holds));
+    before.is_some_and(|before| is_counter(cx, p, before))
+}
+
+/// What a value is one more than.
+pub(super) fn one_less(cx: &Rewriter, value: Value) -> Option<Value> {
+    let (Op::Binary(BinaryOp::Add), args) = cx.definition(value)? else {
+        return None;
     };
-    let is_count = |v: Value| uncast(cx, v, &holds).is_some_and(|v| is_counter(cx, p, v));
-    let follows = |a: Value, b: Value| cx.integer_of(b) == Some(1) && is_count(a);
-    follows(args[0], args[1]) || follows(args[1], args[0])
+    let mut sides = [(args[0], args[1]), (args[1], args[0])].into_iter();
+    sides.find_map(|(a, b)| (cx.integer_of(b) == Some(1)).then_some(a))
 }
 
 /// What was cast to be this, by way of types that hold the number. Only what is compared may be rounded.
@@ -231,11 +236,7 @@ fn is_counter(cx: &Rewriter, p: &Parts, value: Value) -> bool {
     let Some(k) = p.params.iter().position(|&param| param == value) else {
         return value == p.iteration;
     };
-    let Some((Op::Binary(BinaryOp::Add), args)) = cx.definition(p.next[k]) else {
-        return false;
-    };
-    let follows = |a: Value, b: Value| a == value && cx.integer_of(b) == Some(1);
-    cx.integer_of(p.inits[k]) == Some(0) && (follows(args[0], args[1]) || follows(args[1], args[0]))
+    cx.integer_of(p.inits[k]) == Some(0) && one_less(cx, p.next[k]) == Some(value)
 }
 
 /// Whether the condition before the first iteration is that the limit is more than none.
