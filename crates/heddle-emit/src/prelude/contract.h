@@ -47,6 +47,8 @@
 #define HEDDLE_BLOCK_ROWS 96
 /* Bytes of a row that a part of the depth axis has at most. */
 #define HEDDLE_PART_BYTES 2048
+/* How far ahead a tile of few rows asks for its panels: half a page. */
+#define HEDDLE_AHEAD 2048
 
 /* Panels that a kernel packs for itself before all rows go by: 256 KiB of them, at least one. */
 HEDDLE_INLINE int64_t heddle_block(int64_t depth) {
@@ -101,6 +103,11 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
         if (LANES == PANEL)
           __builtin_prefetch((const void *)(ahead + next * sizeof(HEDDLE_T) + s * ahead_step), 0, 2);
       }
+      /* Few rows use panels up faster than a core by itself fetches them: it stops where a page ends. */
+      if (sets > 1)
+#pragma GCC unroll 2
+        for (int v = 0; v < (LANES == PANEL ? HEDDLE_SLICE : 1); v++)
+          __builtin_prefetch((const void *)((uintptr_t)(from[v] + (k + s) * PANEL) + HEDDLE_AHEAD), 0, 3);
 #pragma GCC unroll 2
       for (int v = 0; v < HEDDLE_SLICE; v++) {
         x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
@@ -367,7 +374,13 @@ HEDDLE_TEMPLATE HEDDLE_NAME(dots)(int64_t depth, const HEDDLE_T *a, const HEDDLE
 #pragma GCC unroll 8
   for (int i = 0; i < COLUMNS; i++) sum[i] = (HEDDLE_NAME(vector)){0};
   int64_t k = 0;
-  for (; k + LANES <= depth; k += LANES) {
+  /* The next eight columns, if they lie right behind these: as many of their bytes as are read meanwhile. */
+  uintptr_t ahead = (uintptr_t)b + (b_column == depth ? COLUMNS * depth * sizeof(HEDDLE_T) : 0);
+  const int ahead_step = b_column == depth ? COLUMNS * HEDDLE_VECTOR : 0;
+  for (; k + LANES <= depth; k += LANES, ahead += ahead_step) {
+#pragma GCC unroll 8
+    for (int i = 0; i < COLUMNS * HEDDLE_VECTOR; i += 64)
+      __builtin_prefetch((const void *)(ahead + i), 0, 3);
     const HEDDLE_NAME(vector) x = *(const HEDDLE_NAME(vector) *)(a + k);
 #pragma GCC unroll 8
     for (int i = 0; i < COLUMNS; i++)
