@@ -7,10 +7,11 @@ use heddle_task::program::OperatorId;
 
 use crate::dialect::Dialect;
 use crate::functions::Functions;
-use crate::operator::Arguments;
+use crate::operator::{Arguments, Parameter};
 use crate::text::Text;
 
-/// The operator's arguments as a structure, and the task that takes them from there.
+/// The operator's arguments as a structure, and the task that takes them from there. Arrays that each unit has for itself lie one
+/// behind the other; the structure has that of unit 0, and how many elements it has.
 pub fn task(
     text: &mut Text,
     program: &UProgram,
@@ -20,30 +21,39 @@ pub fn task(
 ) {
     let op = &program.operators[id];
     let args = Arguments::of(program, op);
-    let types = args.types(program, dialect, op.body.store().buffer);
     let k = id.index();
     text.line(format!("typedef struct op{k}_arguments {{"));
-    for (ty, name) in types.iter().zip(args.names()) {
+    for Parameter { ty, name } in args.parameters(program, dialect, &op.body) {
         text.line(format!("{ty} {name};"));
+    }
+    for own in args.own(program) {
+        text.line(format!("int64_t b{}_len;", own.index()));
     }
     text.line(format!("}} op{k}_arguments;"));
     text.line(format!(
         "static int32_t op{k}_task(const heddle_env *env, int32_t worker, int32_t workers) {{"
     ));
-    text.line(format!("const op{k}_arguments *a = env->arguments;"));
-    text.line(functions.call(id, "a->"));
+    text.line(format!(
+        "op{k}_arguments a = *(const op{k}_arguments *)env->arguments;"
+    ));
+    for own in args.own(program) {
+        let b = own.index();
+        text.line(format!("a.b{b} += worker * a.b{b}_len;"));
+    }
+    text.line(functions.call(id, "a."));
     text.line("return heddle_poll(env);");
     text.line("}");
 }
 
-/// Runs an operator on all units and waits for them.
-pub fn dispatch(text: &mut Text, program: &UProgram, id: OperatorId) {
-    let names = Arguments::of(program, &program.operators[id]).names();
+/// Runs an operator on all units and waits for them. `lens` says how many elements its units' own arrays have.
+pub fn dispatch(text: &mut Text, program: &UProgram, id: OperatorId, lens: Vec<String>) {
+    let mut values = Arguments::of(program, &program.operators[id]).names();
+    values.extend(lens);
     let k = id.index();
     text.line("{");
     text.line(format!(
         "const op{k}_arguments a = {{{}}};",
-        names.join(", ")
+        values.join(", ")
     ));
     text.line(format!(
         "HEDDLE_TRY(host->dispatch(host->self, op{k}_task, &a));"

@@ -55,19 +55,14 @@ impl Arguments {
             .collect()
     }
 
-    /// Their types, in the same order; `out` is written, the others are read.
-    pub fn types(&self, program: &UProgram, dialect: &Dialect, out: Buffer) -> Vec<String> {
-        let buffers = self.buffers.iter().map(|&b| {
-            let ty = (dialect.type_name)(program.buffers[b].dtype);
-            let qualifier = if b == out { "" } else { "const " };
-            format!("{qualifier}{ty} *")
-        });
-        let locals = self.locals.iter();
-        let locals = locals.map(|&l| (dialect.type_name)(program.locals[l].dtype).to_string());
-        buffers.chain(locals).collect()
+    /// The buffers of which each unit has its own part.
+    pub fn own(&self, program: &UProgram) -> impl Iterator<Item = Buffer> {
+        let is_own = |b: &Buffer| matches!(program.buffers[*b].kind, BufferKind::Own);
+        self.buffers.iter().copied().filter(is_own)
     }
 
-    fn parameters(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> Vec<Parameter> {
+    /// What a function takes for them, in the same order.
+    pub fn parameters(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> Vec<Parameter> {
         let written = [Some(body.store().buffer), body.own()];
         let buffers = self.buffers.iter().map(|&b| {
             let ty = dialect.stored(program.buffers[b].dtype);

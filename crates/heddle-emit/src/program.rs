@@ -11,6 +11,7 @@ use crate::contract;
 use crate::dialect::Dialect;
 use crate::functions::Functions;
 use crate::host;
+use crate::operator::Arguments;
 use crate::scalar::{Scalars, bare, name};
 use crate::text::{Text, plain};
 
@@ -300,7 +301,9 @@ impl Writer<'_> {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) if self.control == Control::Host => {
-                    host::dispatch(&mut self.text, self.program, *id);
+                    let args = Arguments::of(self.program, &self.program.operators[*id]);
+                    let lens = args.own(self.program).map(|own| self.len(own)).collect();
+                    host::dispatch(&mut self.text, self.program, *id, lens);
                 }
                 Stmt::Run(id) => {
                     self.text.line(self.functions.call(*id, ""));

@@ -113,6 +113,37 @@ fn @main(%x: f32[n,8], %w: f32[8,8], %k: i64[]) -> (%h: f32[n,8], %i: i64[]) {
         }
     }
 
+    #[test]
+    fn each_worker_has_memory_of_its_own() {
+        const TEXT: &str = "\
+fn @main(%x: f32[1,6,n,31], %k: f32[8,6,3,3]) -> (%y: f32[1,8,n,31]) {
+  %y = conv(%x, %k, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+  return %y
+}
+";
+        let x: Vec<f32> = (0..6 * 29 * 31).map(|i| (i % 13) as f32 / 13.0).collect();
+        let k: Vec<f32> = (0..432).map(|i| (i % 7) as f32 / 7.0 - 0.5).collect();
+        let inputs = || -> Inputs {
+            let values = [
+                ("x", Tensor::from_slice(vec![1, 6, 29, 31], &x)),
+                ("k", Tensor::from_slice(vec![8, 6, 3, 3], &k)),
+            ];
+            values.map(|(name, t)| (name.to_string(), t.into())).into()
+        };
+        let run = RunOptions::default();
+        let options = CompileOptions {
+            device: Device::Cpu,
+            threads: Some(3),
+            ..Default::default()
+        };
+        let program = compile(&Model::parse("windows", TEXT).unwrap(), &options).unwrap();
+        let want = program.run(inputs(), &run).unwrap().outputs;
+        let host = program.baseline(Baseline::Host, inputs(), &run).unwrap();
+        for _ in 0..50 {
+            assert_eq!(host.run(inputs(), &run).unwrap().outputs, want);
+        }
+    }
+
     /// A tree in order, with arrays and a number kept over calls.
     const TREE: &str = "\
 fn @main(%x: f32[7,n], %w: f32[2*n,n], %root: i64[]) -> (%y: f32[n], %count: i64[]) {

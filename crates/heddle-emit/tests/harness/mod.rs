@@ -108,6 +108,8 @@ pub fn check(name: &str, module: Module, inputs: &[Datum], threads: usize) -> Ou
 pub struct Case {
     /// The emitted program.
     pub source: Source,
+    /// The text of the same with control flow that the host runs.
+    pub hosted: String,
     /// The launch's named sizes.
     pub sizes: Vec<i64>,
     tensors: Vec<Tensor>,
@@ -140,6 +142,7 @@ impl Case {
         heddle_task::schedule(&mut program, device);
         heddle_task::verify_schedule(&program, device).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        let hosted = heddle_emit::write_hosted(&program, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.packed().map(Constant::from).collect();
         let tensors = inputs.iter().map(|d| match d {
@@ -156,6 +159,7 @@ impl Case {
                 text: emitted.source,
                 constants,
             },
+            hosted: hosted.source,
             sizes: sizes(&module, &program, &tensors),
             dims: dims.collect(),
             tensors,
