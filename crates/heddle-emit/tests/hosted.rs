@@ -26,12 +26,11 @@ fn random_programs() {
     });
 }
 
-fn check(name: &str, mut case: Case) {
+fn check(name: &str, case: Case) {
     let options = BuildOptions {
         cache: CacheChoice::Off,
         optimize: 1,
         ..Default::default()
     };
-    case.source.text = std::mem::take(&mut case.hosted);
-    case.check(name, &options, &[2, 5]);
+    case.hosted().check(name, &options, &[2, 5]);
 }

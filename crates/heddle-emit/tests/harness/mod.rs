@@ -8,8 +8,8 @@ use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_task::Device;
 use heddle_task::program::Size;
+use heddle_task::{Device, UProgram};
 
 pub mod random;
 pub mod sanitized;
@@ -108,8 +108,7 @@ pub fn check(name: &str, module: Module, inputs: &[Datum], threads: usize) -> Ou
 pub struct Case {
     /// The emitted program.
     pub source: Source,
-    /// The text of the same with control flow that the host runs.
-    pub hosted: String,
+    program: UProgram,
     /// The launch's named sizes.
     pub sizes: Vec<i64>,
     tensors: Vec<Tensor>,
@@ -142,7 +141,6 @@ impl Case {
         heddle_task::schedule(&mut program, device);
         heddle_task::verify_schedule(&program, device).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
-        let hosted = heddle_emit::write_hosted(&program, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.packed().map(Constant::from).collect();
         let tensors = inputs.iter().map(|d| match d {
@@ -159,12 +157,18 @@ impl Case {
                 text: emitted.source,
                 constants,
             },
-            hosted: hosted.source,
             sizes: sizes(&module, &program, &tensors),
+            program,
             dims: dims.collect(),
             tensors,
             expected,
         })
+    }
+
+    /// The same with control flow that the host runs.
+    pub fn hosted(mut self) -> Case {
+        self.source.text = heddle_emit::write_hosted(&self.program, &heddle_emit::C).source;
+        self
     }
 
     /// Builds the program and compares what each of these numbers of workers gives.
@@ -235,7 +239,7 @@ impl Case {
 }
 
 /// The launch's named sizes, read off the inputs.
-fn sizes(module: &Module, program: &heddle_task::UProgram, inputs: &[Tensor]) -> Vec<i64> {
+fn sizes(module: &Module, program: &UProgram, inputs: &[Tensor]) -> Vec<i64> {
     let find = |name: &str| {
         let params = module.entry().sig.params.iter().zip(inputs);
         for ((_, ty), tensor) in params {
