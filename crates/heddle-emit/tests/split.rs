@@ -3,9 +3,10 @@
 mod harness;
 
 use harness::{Case, drawn_with};
+use heddle_lower::lower;
 use heddle_runtime::BuildOptions;
-use heddle_task::program::{Body, UProgram};
-use heddle_task::{Device, lower, schedule};
+use heddle_schedule::{Device, schedule};
+use heddle_uprogram::program::{Body, UProgram};
 
 /// A device on which little but products takes time.
 fn device(units: usize) -> Device {
@@ -38,6 +39,7 @@ fn check(name: &str, text: &str, depth: i64, units: &[usize], expected: usize) {
         let mut optimized = module.clone();
         heddle_opt::optimize(&mut optimized);
         let mut program = lower(&optimized).expect("compiled");
+        heddle_schedule::fuse(&mut program);
         schedule(&mut program, &device(units));
         assert_eq!(split(&program), expected, "{name}");
         let case = Case::scheduled(&name, module, &inputs, &device(units));

@@ -39,7 +39,7 @@ pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Resu
         ..options.clone()
     };
     let (program, device) = scheduled(model, &options, target)?;
-    Ok(heddle_task::print(&program, &device))
+    Ok(heddle_schedule::print(&program, &device))
 }
 
 /// A model's program for a target, with the device that it is scheduled for.
@@ -47,11 +47,11 @@ fn scheduled(
     model: &Model,
     options: &CompileOptions,
     target: Target,
-) -> Result<(heddle_task::UProgram, heddle_task::Device), Error> {
+) -> Result<(heddle_uprogram::UProgram, heddle_schedule::Device), Error> {
     let threads = options.threads.unwrap_or_else(cpu::default_threads);
     let device = match target {
-        Target::Cpu => heddle_task::Device::cpu(threads),
-        Target::Cuda => heddle_task::Device::gpu(),
+        Target::Cpu => heddle_schedule::Device::cpu(threads),
+        Target::Cuda => heddle_schedule::Device::gpu(),
     };
     // What working on several layers at the same time brings was measured on processors only.
     let units = match target {
@@ -69,7 +69,7 @@ fn scheduled(
         on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))??;
     if options.verify {
         let what = "the program";
-        on_large_stack(|| heddle_task::verify_schedule(&program, &device))?
+        on_large_stack(|| heddle_uprogram::verify_schedule(&program, device.lanes))?
             .map_err(|error| Error::Schedule { what, error })?;
     }
     Ok((program, device))

@@ -11,8 +11,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("heddle-onnx", &["heddle-ir"]),
     ("heddle-opt", &["heddle-ir", "heddle-interp"]),
     ("heddle-runtime", &[]),
-    ("heddle-task", &["heddle-ir"]),
-    ("heddle-emit", &["heddle-ir", "heddle-task"]),
+    ("heddle-uprogram", &["heddle-ir"]),
+    ("heddle-lower", &["heddle-ir", "heddle-uprogram"]),
+    ("heddle-schedule", &["heddle-ir", "heddle-uprogram"]),
+    ("heddle-emit", &["heddle-ir", "heddle-uprogram"]),
     (
         "heddle",
         &[
@@ -20,7 +22,9 @@ const LAYERS: &[(&str, &[&str])] = &[
             "heddle-onnx",
             "heddle-interp",
             "heddle-opt",
-            "heddle-task",
+            "heddle-uprogram",
+            "heddle-lower",
+            "heddle-schedule",
             "heddle-emit",
             "heddle-runtime",
         ],

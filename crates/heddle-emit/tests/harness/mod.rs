@@ -8,8 +8,9 @@ use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_task::program::Size;
-use heddle_task::{Device, UProgram};
+use heddle_schedule::Device;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::Size;
 
 pub mod random;
 pub mod sanitized;
@@ -46,7 +47,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("recursion", include_str!("../programs/recursion.heddle")),
     (
         "forks",
-        include_str!("../../../heddle-task/tests/programs/forks.heddle"),
+        include_str!("../../../heddle-schedule/tests/programs/forks.heddle"),
     ),
     ("indexing", include_str!("../programs/indexing.heddle")),
     ("order", include_str!("../programs/order.heddle")),
@@ -137,9 +138,10 @@ impl Case {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
-        let mut program = heddle_task::lower(&module).map_err(|e| e.reason)?;
-        heddle_task::schedule(&mut program, device);
-        heddle_task::verify_schedule(&program, device).expect("a sound schedule");
+        let mut program = heddle_lower::lower(&module).map_err(|e| e.reason)?;
+        heddle_schedule::fuse(&mut program);
+        heddle_schedule::schedule(&mut program, device);
+        heddle_uprogram::verify_schedule(&program, device.lanes).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.packed().map(Constant::from).collect();
