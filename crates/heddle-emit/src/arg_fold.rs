@@ -21,7 +21,12 @@ impl Writer<'_> {
         value: ExprId,
         store: Store,
     ) {
-        let levels = self.levels(&self.op.axes, self.dealt(), &[value, size], &[store.offset]);
+        let levels = self.levels(
+            &self.op.axes,
+            &self.dealt(),
+            &[value, size],
+            &[store.offset],
+        );
         let early: &[ExprId] = if self.has_points() { &[value] } else { &[] };
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
         // There is at least one place, so nothing is computed that is not needed.

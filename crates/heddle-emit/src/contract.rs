@@ -42,12 +42,12 @@ impl Writer<'_> {
     /// A contraction.
     pub fn contract(&mut self, c: &Contract) {
         match self.dialect.contract {
-            Some(_) => self.by_kernels(c),
-            None => self.by_points(c),
+            Some(_) if c.tile > 1 => self.by_kernels(c),
+            _ => self.by_points(c),
         }
     }
 
-    /// One point after the other, for targets that have no kernels.
+    /// One point after the other, where no kernel was selected.
     fn by_points(&mut self, c: &Contract) {
         let levels = 0..self.op.axes.len();
         let levels: Vec<_> = levels.map(|k| Level { first: k, last: k }).collect();
@@ -128,7 +128,9 @@ impl Writer<'_> {
         } else {
             self.by_panels(c, a, b, &all, ty, t);
         }
-        (0..batch.len() + self.has_blocks() as usize + 1).for_each(|_| self.text.line("}"));
+        let axes = 0..self.op.axes.len();
+        let blocks = axes.filter(|&k| self.has_blocks(k)).count();
+        (0..batch.len() + blocks + 1).for_each(|_| self.text.line("}"));
     }
 
     /// By rows, for an operand whose columns or whose places of the depth axis lie next to each other: some columns of a row at a

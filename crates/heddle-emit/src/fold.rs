@@ -51,7 +51,7 @@ impl Writer<'_> {
     ) {
         // Sums and products of 16-bit floats are rounded once, at the end.
         let dtype = computed(dtype);
-        let inner = self.levels(axes, None, &[value], &[]);
+        let inner = self.levels(axes, &[], &[value], &[]);
         let fold = Fold {
             op: fold_op(kind),
             dtype,
@@ -64,7 +64,7 @@ impl Writer<'_> {
         let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
         let roots = [&[value], sizes.as_slice()].concat();
         let stores = [store.offset];
-        let mut levels = self.levels(&self.op.axes, self.dealt(), &roots, &stores);
+        let mut levels = self.levels(&self.op.axes, &self.dealt(), &roots, &stores);
         let shape = self.shape(&fold, &levels);
         let columns = match shape {
             Shape::Columns(_) => levels.pop(),
@@ -126,7 +126,7 @@ impl Writer<'_> {
             && close(self.op.axes[level.last].0)
         {
             let extent = self.extent(&self.op.axes, *level);
-            let short = extent.is_some_and(|n| n < 4 * most) && self.dealt() == Some(level.first);
+            let short = extent.is_some_and(|n| n < 4 * most) && self.dealt().contains(&level.first);
             // Of an axis that is dealt out a unit may have a small part only.
             return Shape::Columns(if short { most / 4 } else { most });
         }

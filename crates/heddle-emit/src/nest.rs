@@ -2,10 +2,10 @@
 //! enough for vectors, and what does not change in an inner loop is computed before it.
 
 use heddle_uprogram::ExprId;
-use heddle_uprogram::program::{Local, Share, UProgram};
+use heddle_uprogram::program::{Local, UProgram};
 
 use crate::dialect::Lanes;
-use crate::operator::Writer;
+use crate::operator::{BOUNDS, Writer};
 use crate::scalar::{Scalars, bare, name};
 use heddle_uprogram::step::{Step, offsets};
 
@@ -39,13 +39,13 @@ fn together(
 }
 
 impl Writer<'_> {
-    /// The loops over axes of which one may be dealt out, outermost first. `values` are evaluated at each point and
+    /// The loops over axes of which some may be dealt out, outermost first. `values` are evaluated at each point and
     /// `stores` are offsets of what is written there. Where lanes share points, which lane has which follows from the
     /// axes, so these stay as they are.
     pub fn levels(
         &self,
         axes: &[(Local, ExprId)],
-        dealt: Option<usize>,
+        dealt: &[usize],
         values: &[ExprId],
         stores: &[ExprId],
     ) -> Vec<Level> {
@@ -56,7 +56,7 @@ impl Writer<'_> {
             let mut first = inner;
             let mut extent = Step::size(program, axes[inner].1);
             while let (Some(outer), Some(size)) = (first.checked_sub(1), &extent)
-                && dealt != Some(first)
+                && !dealt.contains(&first)
                 && self.dialect.lanes.is_none()
                 && together(program, axes[outer].0, axes[inner].0, size, values, stores)
             {
@@ -77,8 +77,8 @@ impl Writer<'_> {
         if self.in_chain {
             return !self.op.axes.iter().any(|a| empty(self, a.1));
         }
-        if let Share::Dealt(_) = self.op.share {
-            self.text.line("if (from >= to) return;");
+        for [from, to] in &BOUNDS[..self.op.share.splits().len()] {
+            self.text.line(format!("if ({from} >= {to}) return;"));
         }
         for &(_, size) in &self.op.axes {
             if empty(self, size) {
@@ -89,12 +89,10 @@ impl Writer<'_> {
         true
     }
 
-    /// The operator's axis that is dealt out.
-    pub fn dealt(&self) -> Option<usize> {
-        match self.op.share {
-            Share::Dealt(split) => Some(split.axis),
-            Share::One(_) => None,
-        }
+    /// The operator's axes that are dealt out.
+    pub fn dealt(&self) -> Vec<usize> {
+        let splits = self.op.share.splits().iter();
+        splits.map(|split| split.axis).collect()
     }
 
     /// The bounds of a loop over parallel axes; opens one over the blocks of a dealt axis that has several, and sets the
@@ -197,6 +195,6 @@ impl Writer<'_> {
 
     /// Whether these axes are dealt out in several blocks, so that there is a loop over blocks, too.
     pub fn blocks_in(&self, level: Level) -> bool {
-        self.has_blocks() && self.dealt() == Some(level.first)
+        self.has_blocks(level.first)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use heddle_ir::Entity;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, Local, LocalKind, Operator, OperatorId, Share, UProgram,
+    Body, Buffer, BufferKind, Grid, Local, LocalKind, Operator, OperatorId, Share, Split, UProgram,
 };
 use heddle_uprogram::{Expr, ExprId};
 
@@ -127,6 +127,9 @@ pub struct Writer<'a> {
     pub in_chain: bool,
 }
 
+/// Names of the bounds of a unit's part of each split axis.
+pub const BOUNDS: [[&str; 2]; 2] = [["from", "to"], ["from_across", "to_across"]];
+
 impl Writer<'_> {
     /// The loops and what they do.
     pub fn body(&mut self) {
@@ -175,25 +178,25 @@ impl Writer<'_> {
         }
     }
 
-    /// The bounds of this unit's part of the split axis.
+    /// The bounds of this unit's part of each split axis.
     fn share(&mut self) {
         match self.op.share {
             Share::Dealt(split) => {
-                let (count, grain) = (self.size(split.period), split.grain);
-                let mut unit = "worker";
-                if split.first != 0 {
-                    unit = "turn";
-                    self.text.line(format!(
-                        "const int32_t turn = (worker + workers - {} % workers) % workers;",
-                        split.first
-                    ));
+                let unit = self.turn(split.first);
+                self.part(0, split, unit, "workers");
+            }
+            Share::Grid(Grid { splits, across }) => {
+                let unit = self.turn(splits[0].first);
+                for line in [
+                    format!("const int32_t across = workers < {across} ? workers : {across};"),
+                    "const int32_t along = workers / across;".into(),
+                    format!("if ({unit} >= along * across) return;"),
+                    format!("const int32_t row = {unit} / across, column = {unit} % across;"),
+                ] {
+                    self.text.line(line);
                 }
-                for (bound, unit) in [("from", unit.into()), ("to", format!("{unit} + 1"))] {
-                    self.text.line(format!(
-                        "const int64_t {bound} = heddle_share({}, {grain}, {unit}, workers);",
-                        bare(&count)
-                    ));
-                }
+                self.part(0, splits[0], "row", "along");
+                self.part(1, splits[1], "column", "across");
             }
             Share::One(unit) => self
                 .text
@@ -204,30 +207,51 @@ impl Writer<'_> {
         }
     }
 
-    /// The bounds of the loop over a parallel axis; opens one over the blocks of a split axis that has several.
-    pub fn bounds(&mut self, k: usize) -> (String, String) {
-        let size = self.op.axes[k].1;
-        match self.op.share {
-            Share::Dealt(split) if split.axis == k && split.period == size => {
-                ("from".into(), "to".into())
-            }
-            Share::Dealt(split) if split.axis == k => {
-                let (size, period) = (self.size(size), self.size(split.period));
-                self.text.line(format!(
-                    "for (int64_t block = 0; block < {size}; block += {period}) {{"
-                ));
-                ("block + from".into(), "block + to".into())
-            }
-            _ => ("0".into(), self.size(size)),
+    /// This unit's number counted from the one that has the first share.
+    fn turn(&mut self, first: u32) -> &'static str {
+        if first == 0 {
+            return "worker";
+        }
+        self.text.line(format!(
+            "const int32_t turn = (worker + workers - {first} % workers) % workers;"
+        ));
+        "turn"
+    }
+
+    /// The bounds of a unit's part of the axis of a split.
+    fn part(&mut self, k: usize, split: Split, unit: &str, units: &str) {
+        let (count, grain) = (self.size(split.period), split.grain);
+        let ends = [unit.to_string(), format!("{unit} + 1")];
+        for (bound, unit) in BOUNDS[k].into_iter().zip(ends) {
+            self.text.line(format!(
+                "const int64_t {bound} = heddle_share({}, {grain}, {unit}, {units});",
+                bare(&count)
+            ));
         }
     }
 
-    /// Whether the dealt axis has several blocks, and so one more loop.
-    pub fn has_blocks(&self) -> bool {
-        match self.op.share {
-            Share::Dealt(split) => split.period != self.op.axes[split.axis].1,
-            Share::One(_) => false,
+    /// The bounds of the loop over a parallel axis; opens one over the blocks of a split axis that has several.
+    pub fn bounds(&mut self, k: usize) -> (String, String) {
+        let size = self.op.axes[k].1;
+        let share = self.op.share;
+        let mut splits = share.splits().iter().zip(BOUNDS);
+        let Some((split, [from, to])) = splits.find(|(split, _)| split.axis == k) else {
+            return ("0".into(), self.size(size));
+        };
+        if split.period == size {
+            return (from.into(), to.into());
         }
+        let (size, period) = (self.size(size), self.size(split.period));
+        self.text.line(format!(
+            "for (int64_t block = 0; block < {size}; block += {period}) {{"
+        ));
+        (format!("block + {from}"), format!("block + {to}"))
+    }
+
+    /// Whether an axis is split into blocks that all units share, and so has one more loop.
+    pub fn has_blocks(&self, k: usize) -> bool {
+        let mut splits = self.op.share.splits().iter();
+        splits.any(|split| split.axis == k && split.period != self.op.axes[k].1)
     }
 
     /// An expression, mostly a size, as C.

@@ -24,6 +24,7 @@ fn scheduling_leaves_constants_as_they_are() {
     let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
     let mut program = heddle_lower::lower(&module).unwrap();
     heddle_schedule::fuse(&mut program);
+    heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
     let before: Vec<_> = Constants::of(&program).packed().collect();
     heddle_schedule::schedule(&mut program, &Device::cpu(2));
     let after: Vec<_> = Constants::of(&program).packed().collect();

@@ -109,6 +109,7 @@ fn sums_that_stay_as_they_are_go_straight_to_their_place() {
         let module = parse(&text).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
+        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
         schedule(&mut program, &Device::cpu(2));
         write(&program, &C)
             .source
@@ -130,6 +131,7 @@ fn few_rows_of_many_are_not_worth_packing_for() {
         let module = parse(&text).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
+        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
         schedule(&mut program, &Device::cpu(2));
         let source = write(&program, &C).source;
         let tiles = source.contains("heddle_block_f32(rows,");
@@ -163,6 +165,7 @@ fn what_sums_meet_is_asked_for() {
         let module = parse(&text(result)).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
+        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
         schedule(&mut program, &Device::cpu(2));
         let source = write(&program, &C).source;
         source.contains(" + row * beside_row + start, beside_row);")

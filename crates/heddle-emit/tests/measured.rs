@@ -15,6 +15,7 @@ fn every_choice_runs() {
         let module = heddle_ir::text::parse(text).expect("a program");
         let mut program = heddle_lower::lower(&module).expect("it has a compiled form");
         heddle_schedule::fuse(&mut program);
+        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
         let choices = choices(&mut program, &Device::cpu(2)).list;
         assert!(choices.len() > 2, "{name}");
         let bench = benchmark(&program, &choices);

@@ -40,6 +40,7 @@ fn check(name: &str, text: &str, depth: i64, units: &[usize], expected: usize) {
         heddle_opt::optimize(&mut optimized);
         let mut program = lower(&optimized).expect("compiled");
         heddle_schedule::fuse(&mut program);
+        heddle_schedule::select_kernels(&mut program, &device(units));
         schedule(&mut program, &device(units));
         assert_eq!(split(&program), expected, "{name}");
         let case = Case::scheduled(&name, module, &inputs, &device(units));

@@ -1,23 +1,18 @@
-//! Lowers products of matrices, and what all contractions have in common.
+//! Lowers products of matrices, and the logical form that all contractions have in common.
+//!
+//! A logical contraction says which axes are rows, columns and depth, and what an element of each operand is. Operand layouts,
+//! packing and tiles are a machine's; `heddle_schedule::select_kernels` chooses them.
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
 
 use super::{Lowerer, Result};
 use crate::value::{Val, View, linear};
-use heddle_uprogram::contract::{
-    Access, Contract, FEW_ROWS, Operand, Panels, panel_width, stride, strided,
-};
-use heddle_uprogram::expr::{Expr, ExprId, Pool};
-use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Share, Split, Store,
-};
+use heddle_uprogram::contract::{Access, Contract, Operand, strided};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Body, Local, LocalData, LocalKind, Store};
 
-/// What panels of a constant hold: the buffer, the first element, and stride and size of the axes that tell matrices apart,
-/// of the depth axis, and of the columns.
-pub(super) type PanelKey = (Buffer, i64, Vec<(i64, i64)>, (i64, i64), (i64, i64));
-
-/// What a contraction is made of.
+/// The parts of a contraction.
 pub(super) struct Parts {
     /// The axis that only the first operand depends on.
     pub rows: Option<Local>,
@@ -25,13 +20,13 @@ pub(super) struct Parts {
     pub columns: Local,
     /// The axis that is summed over.
     pub depth: (Local, ExprId),
-    /// The first operand.
-    pub a: Operand,
+    /// An element of the first operand, a load with even strides along rows and depth.
+    pub a: ExprId,
     /// An element of the second one.
     pub b: ExprId,
     /// The type of both.
     pub dtype: DType,
-    /// Where a sum goes.
+    /// The place of a sum.
     pub store: Store,
 }
 
@@ -41,52 +36,27 @@ impl Lowerer<'_> {
         // Each element is read many times, so it is computed before.
         let (a, b) = (self.ready(&args[0])?, self.ready(&args[1])?);
         let shape = self.shape_of(ty)?;
-        let dtype = a.dtype();
-        let (a, b, product) = self.with_rows(a, b, &shape);
-        let val = match self.matrix_product(&a, &b, &product)? {
-            Some(buffer) => buffer,
-            None => self.plain_product(&a, &b, &product)?,
-        };
-        Ok(match val {
-            Val::Stored { buffer, .. } => Val::Stored {
-                buffer,
-                dtype,
-                shape,
-            },
-            other => other,
-        })
-    }
-
-    /// The operands and the result's shape with leading axes that the second operand lacks made rows: many rows of one
-    /// product are faster than many products of few rows. Where each has many rows, axes stay as those have them who read it.
-    fn with_rows(&mut self, a: Val, b: Val, shape: &[ExprId]) -> (Val, Val, Vec<ExprId>) {
-        let (dtype, rank) = (a.dtype(), shape.len());
-        let pool = &mut self.program.pool;
-        let same = a.shape()[..a.shape().len() - 1] == shape[..rank - 1];
-        let outer = &b.shape()[..b.shape().len() - 2];
-        let many = pool.as_int(shape[rank - 2]) >= Some(MANY_ROWS);
-        if rank == 2 || many || !same || outer.iter().any(|&s| pool.as_int(s) != Some(1)) {
-            return (a, b, shape.to_vec());
+        match self.contraction(&a, &b, &shape)? {
+            Some(val) => Ok(val),
+            None => self.plain_product(&a, &b, &shape),
         }
-        let rows = pool.product_of(&shape[..rank - 1]);
-        let depth = a.shape()[rank - 1];
-        let matrix = b.shape()[b.shape().len() - 2..].to_vec();
-        let a = Val::lazy(dtype, vec![rows, depth], View::Reshape(a));
-        let b = Val::lazy(dtype, matrix, View::Reshape(b));
-        (a, b, vec![rows, shape[rank - 1]])
     }
 
-    /// A product that kernels compute; `None` where they have no use.
-    fn matrix_product(&mut self, a: &Val, b: &Val, shape: &[ExprId]) -> Result<Option<Val>> {
+    /// A product as a contraction; `None` where it is a plain reduction: an inner product, an outer product, a sum of elements
+    /// that contractions do not have, a depth that changes during a launch.
+    fn contraction(&mut self, a: &Val, b: &Val, shape: &[ExprId]) -> Result<Option<Val>> {
         let (dtype, rank) = (a.dtype(), shape.len());
         let depth_size = a.shape()[a.shape().len() - 1];
         let pool = &self.program.pool;
         let known = |e: ExprId| pool.as_int(e);
-        let (rows, columns) = (known(shape[rank - 2]), known(shape[rank - 1]));
-        // What has fewer columns than a vector has lanes is computed the other way round.
-        let turned = columns == Some(1) || columns.zip(rows).is_some_and(|(n, m)| n < m.min(8));
-        let single = columns == Some(1) && rows == Some(1);
-        if !has_kernels(dtype)
+        let is_one = |e: &ExprId| known(*e) == Some(1);
+        // A contraction has columns: a matrix times a column is a row times the transposed matrix. Of many rows times the same
+        // column, the rows are columns.
+        let turned = is_one(&shape[rank - 1]);
+        let same = b.shape()[..b.shape().len() - 2].iter().all(is_one);
+        let alone = !same || shape[..rank - 2].iter().all(is_one);
+        let single = turned && alone && is_one(&shape[rank - 2]);
+        if !is_contracted(dtype)
             || known(depth_size) == Some(1)
             || single
             || !self.is_fixed(depth_size)
@@ -114,6 +84,8 @@ impl Lowerer<'_> {
             _ => None,
         };
         let (rows, columns) = (local(self, row), local(self, column));
+        let mut outer = batch.iter().rev().filter(|_| same && turned);
+        let columns = columns.or_else(|| outer.find_map(|&e| local(self, e)));
         let Some(columns) = columns else {
             return Ok(None);
         };
@@ -130,7 +102,7 @@ impl Lowerer<'_> {
             dtype,
             store: Store { buffer, offset },
         };
-        self.contract(axes, parts)?;
+        self.contract(axes, parts);
         Ok(Some(Val::Stored {
             buffer,
             dtype,
@@ -138,206 +110,56 @@ impl Lowerer<'_> {
         }))
     }
 
-    /// Adds a contraction over these axes, `rows` and `columns` among them.
-    pub(super) fn contract(&mut self, axes: Vec<(Local, ExprId)>, parts: Parts) -> Result<()> {
+    /// Adds a logical contraction over these axes, `rows` and `columns` among them.
+    pub(super) fn contract(&mut self, axes: Vec<(Local, ExprId)>, parts: Parts) {
         let sum = self.program.locals.push(LocalData {
             dtype: parts.dtype,
             kind: LocalKind::Sum,
             name: "sum".into(),
         });
-        let mut c = Contract {
+        let [a, b] = [parts.a, parts.b].map(|value| Operand {
+            value,
+            access: Access::Computed,
+        });
+        let finish = self.program.pool.local(sum);
+        let c = Contract {
             rows: parts.rows,
             columns: parts.columns,
             depth: parts.depth,
-            a: parts.a,
-            b: Operand {
-                value: parts.b,
-                access: Access::Computed,
-            },
+            a,
+            b,
             dtype: parts.dtype,
             sum,
-            finish: self.program.pool.local(sum),
+            finish,
             store: parts.store,
+            tile: 1,
             own: None,
         };
-        self.choose_access(&mut c, &axes)?;
-        let (columns, panels) = (c.columns, matches!(c.b.access, Access::Panels { .. }));
         self.run(axes, Body::Contract(c));
-        // Each unit has its own part of the weights in its cache.
-        if panels {
-            self.deal_out(columns);
-        }
-        Ok(())
     }
 
-    /// An operand that lies in memory in even strides; a copy of it if it does not.
-    pub(super) fn strided_operand(
+    /// An element of an operand that lies in memory in even strides; of a copy of it if it does not: each element meets all
+    /// columns, so it is computed once.
+    fn strided_operand(
         &mut self,
         x: &Val,
         index: &[ExprId],
         shape: &[ExprId],
         outer: Option<Local>,
         depth: Local,
-    ) -> Result<Operand> {
+    ) -> Result<ExprId> {
         let value = read_matrix(self, x, index, shape);
-        if let Some(access) = strided(&mut self.program.pool, value, outer, depth) {
-            return Ok(Operand { value, access });
+        if strided(&mut self.program.pool, value, outer, depth).is_some() {
+            return Ok(value);
         }
         let x = self.stored(x)?;
-        let value = read_matrix(self, &x, index, shape);
-        match strided(&mut self.program.pool, value, outer, depth) {
-            Some(access) => Ok(Operand { value, access }),
-            None => self.fail("an operand of a contraction has no strides"),
-        }
-    }
-
-    /// How the kernel reads the second operand: constants are packed now; others are packed by the kernel, unless there
-    /// are too few rows to make up for that and the operand's vectors are contiguous. Where only the run knows the rows, the
-    /// kernel decides by their number.
-    fn choose_access(&mut self, c: &mut Contract, axes: &[(Local, ExprId)]) -> Result<()> {
-        let pool = &mut self.program.pool;
-        let access = strided(pool, c.b.value, Some(c.columns), c.depth.0);
-        if let Some(access) = access {
-            if let Some(packed) = self.packed(c, axes, access) {
-                c.b = packed;
-                return Ok(());
-            }
-            c.b.access = access;
-            let pool = &self.program.pool;
-            if c.reads_vectors(pool) && c.has_at_most_rows(pool, axes, FEW_ROWS) {
-                return Ok(());
-            }
-        }
-        c.own = Some(self.own_panels(c)?);
-        Ok(())
-    }
-
-    /// The operand in panels, if it is a constant.
-    fn packed(
-        &mut self,
-        c: &Contract,
-        axes: &[(Local, ExprId)],
-        access: Access,
-    ) -> Option<Operand> {
-        let Access::Strided {
-            buffer,
-            base,
-            outer,
-            depth,
-        } = access
-        else {
-            return None;
-        };
-        let BufferKind::Constant(tensor) = &self.program.buffers[buffer].kind else {
-            return None;
-        };
-        let tensor = tensor.clone();
-        let pool = &mut self.program.pool;
-        let size = |pool: &Pool, local: Local| {
-            let axis = axes.iter().find(|a| a.0 == local)?;
-            pool.as_int(axis.1)
-        };
-        // Axes of the base tell matrices apart.
-        let (mut base, mut batch, mut places) = (base, vec![], vec![]);
-        for &(local, _) in axes {
-            let (by, rest) = stride(pool, base, local)?;
-            if by != pool.int(0) {
-                batch.push((pool.as_int(by)?, size(pool, local)?));
-                places.push(local);
-                base = rest;
-            }
-        }
-        let panels = Panels {
-            tensor,
-            base: pool.as_int(base)?,
-            batch,
-            depth: (pool.as_int(depth)?, pool.as_int(c.depth.1)?),
-            columns: (pool.as_int(outer)?, size(pool, c.columns)?),
-        };
-        let mut matrix = pool.int(0);
-        for (&local, &(_, size)) in places.iter().zip(&panels.batch) {
-            let (local, size) = (pool.local(local), pool.int(size));
-            let scaled = pool.product(matrix, size);
-            matrix = pool.sum(scaled, local);
-        }
-        let len = pool.int(panels.matrix_len());
-        let base = pool.product(matrix, len);
-        let key = (
-            buffer,
-            panels.base,
-            panels.batch.clone(),
-            panels.depth,
-            panels.columns,
-        );
-        let packed = match self.packed.get(&key) {
-            Some(&packed) => packed,
-            None => {
-                let data = BufferData {
-                    dtype: c.dtype,
-                    len: self.program.pool.int(panels.len()),
-                    kind: BufferKind::Packed(panels),
-                    procedure: None,
-                    name: self.program.buffers[buffer].name.clone(),
-                };
-                let packed = self.program.buffers.push(data);
-                self.packed.insert(key, packed);
-                packed
-            }
-        };
-        let value = in_panels(&mut self.program.pool, c, packed, base);
-        Some(Operand {
-            value,
-            access: Access::Panels {
-                buffer: packed,
-                base,
-                depth: c.depth.1,
-            },
-        })
-    }
-
-    /// Memory of each unit's own for the panels that a kernel goes through at a time (`heddle_block`).
-    fn own_panels(&mut self, c: &Contract) -> Result<Buffer> {
-        let pool = &mut self.program.pool;
-        let (least, width) = (pool.int(BLOCK_DEPTH), pool.int(panel_width(c.dtype)));
-        let depth = pool.binary(BinaryOp::Max, DType::I64, c.depth.1, least);
-        let len = pool.product(depth, width);
-        match self.own.get(&c.dtype) {
-            Some(&own) => {
-                // Operators come one after the other: the largest part is enough for all.
-                let data = &mut self.program.buffers[own];
-                data.len = pool.binary(BinaryOp::Max, DType::I64, data.len, len);
-                Ok(own)
-            }
-            None => {
-                let own = self.buffer(c.dtype, &[len], BufferKind::Own, "panels")?;
-                self.own.insert(c.dtype, own);
-                Ok(own)
-            }
-        }
+        Ok(read_matrix(self, &x, index, shape))
     }
 
     /// Whether a size is the same during a whole launch.
     pub(super) fn is_fixed(&self, size: ExprId) -> bool {
         let is_size = |l: &Local| self.program.locals[*l].kind == LocalKind::Size;
         self.program.locals_of(size).iter().all(is_size) && !self.program.loads(size)
-    }
-
-    /// Deals the columns of the last operator, a contraction, out to units if it computes one matrix.
-    pub(super) fn deal_out(&mut self, columns: Local) {
-        let Some(id) = self.program.operators.keys().next_back() else {
-            return;
-        };
-        let op = &mut self.program.operators[id];
-        let Body::Contract(c) = &op.body else {
-            return;
-        };
-        let single = |a: &(Local, ExprId)| Some(a.0) == c.rows || a.0 == columns;
-        if let Some(axis) = op.axes.iter().position(|a| a.0 == columns)
-            && op.axes.iter().all(single)
-        {
-            let period = op.axes[axis].1;
-            op.share = Share::Dealt(Split::whole(axis, period));
-        }
     }
 
     /// A product as plain loops.
@@ -365,14 +187,9 @@ impl Lowerer<'_> {
     }
 }
 
-/// Rows from which on more rows are not faster.
-const MANY_ROWS: i64 = 32;
-
-/// Panels of this depth together are 256 KiB: `heddle_block` in the emitter's kernels.
-const BLOCK_DEPTH: i64 = 4096;
-
-/// Whether emitters have kernels for elements of this type.
-pub(super) fn has_kernels(dtype: DType) -> bool {
+/// Whether products of matrices of this type are contractions. Sums of narrower integers wrap around after each step, and those of
+/// complex numbers are no sums of single products: both are plain reductions.
+pub(super) fn is_contracted(dtype: DType) -> bool {
     use DType::*;
     matches!(dtype, F32 | F64 | I32 | I64 | U32 | U64)
 }
@@ -383,18 +200,4 @@ fn read_matrix(lowerer: &mut Lowerer, x: &Val, index: &[ExprId], shape: &[ExprId
     let shape = [&shape[..shape.len() - 2], matrix].concat();
     let x = Val::lazy(x.dtype(), shape, View::Broadcast(x.clone()));
     x.read(&mut lowerer.program.pool, index)
-}
-
-/// The element of the second operand in panels.
-fn in_panels(pool: &mut Pool, c: &Contract, buffer: Buffer, base: ExprId) -> ExprId {
-    let (column, k) = (pool.local(c.columns), pool.local(c.depth.0));
-    let width = pool.int(panel_width(c.dtype));
-    let panel = pool.binary(BinaryOp::Div, DType::I64, column, width);
-    let inside = pool.binary(BinaryOp::Mod, DType::I64, column, width);
-    let row = pool.product(panel, c.depth.1);
-    let row = pool.sum(row, k);
-    let at = pool.product(row, width);
-    let at = pool.sum(at, inside);
-    let at = pool.sum(base, at);
-    pool.add(Expr::Load(buffer, at))
 }

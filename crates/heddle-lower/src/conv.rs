@@ -3,15 +3,15 @@
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
 
-use super::contract::{Parts, has_kernels};
+use super::contract::{Parts, is_contracted};
 use super::ops::window_at;
 use super::{Lowerer, Result};
 use crate::value::{Val, View, clamped, linear, split, within};
-use heddle_uprogram::contract::{Operand, strided};
+use heddle_uprogram::contract::strided;
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::Store;
 
-/// Of fewer output channels than this a panel of windows is not worth putting together.
+/// Output channels of a group from which on a convolution is a contraction: with fewer, each window is used too seldom.
 const FEW_CHANNELS: i64 = 4;
 
 /// What a convolution's windows are.
@@ -56,8 +56,7 @@ impl Lowerer<'_> {
     /// A convolution as a matrix product for each image and group: output channels by places of the output, summed over places
     /// of the window. `None` where that has no use.
     ///
-    /// The columns of the second operand are windows of the input. They are put together where they are multiplied, one
-    /// panel at a time.
+    /// The columns of the second operand are windows of the input, which only an expression describes.
     fn as_products(
         &mut self,
         x: &Val,
@@ -74,7 +73,7 @@ impl Lowerer<'_> {
         let places = pool.product_of(&shape[2..]);
         let few = pool.as_int(channels).is_none_or(|n| n < FEW_CHANNELS);
         let single = pool.as_int(places) == Some(1) || pool.as_int(depth).is_none_or(|k| k < 2);
-        if !has_kernels(dtype) || few || single || x.is_checked() || w.is_checked() {
+        if !is_contracted(dtype) || few || single || x.is_checked() || w.is_checked() {
             return Ok(None);
         }
         let matrices = [shape[0], groups, channels, places];
@@ -93,10 +92,9 @@ impl Lowerer<'_> {
         let weights = Val::lazy(dtype, by_group.clone(), View::Reshape(w.clone()));
         let at = [index[1], index[2], k[0]];
         let a = weights.read(pool, &at);
-        let Some(access) = strided(pool, a, rows, inner[0].0) else {
+        if strided(pool, a, rows, inner[0].0).is_none() {
             return Ok(None);
-        };
-        let a = Operand { value: a, access };
+        }
         let inside = split(pool, k[0], window);
         let first = pool.product(index[1], window[0]);
         let place = split(pool, index[3], &shape[2..]);
@@ -112,9 +110,11 @@ impl Lowerer<'_> {
             dtype,
             store: Store { buffer, offset },
         };
-        self.contract(axes, parts)?;
-        // Each unit puts its own windows together.
-        self.deal_out(columns);
+        self.contract(axes, parts);
+        // Units that shared a window would each compute it.
+        if let Some(id) = self.program.operators.keys().next_back() {
+            self.program.operators[id].split_columns();
+        }
         Ok(Some(Val::Stored {
             buffer,
             dtype,

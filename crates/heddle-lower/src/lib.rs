@@ -109,10 +109,6 @@ struct Lowerer<'m> {
     at: Option<Inst>,
     /// Buffers of carried values, which may be written in place.
     in_place: Vec<Buffer>,
-    /// Constants in panels, by what is in them.
-    packed: HashMap<contract::PanelKey, Buffer>,
-    /// Each unit's own memory for panels, by element type.
-    own: HashMap<DType, Buffer>,
     /// Computed sizes that variables hold already where the program is being lowered.
     held: HashMap<ExprId, ExprId>,
     /// Where results of branches and calls are to lie that somebody asked for at a place.
@@ -152,8 +148,6 @@ impl<'m> Lowerer<'m> {
             name: String::new(),
             at: None,
             in_place: vec![],
-            packed: HashMap::new(),
-            own: HashMap::new(),
             held: HashMap::new(),
             places: HashMap::new(),
             procedure: None,

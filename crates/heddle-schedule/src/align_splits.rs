@@ -16,7 +16,6 @@ use std::rc::Rc;
 use crate::deal::Deal;
 use crate::latency::{Latency, UNKNOWN_TRIP, total_with, trips};
 use crate::memo::{ByShare, Memo};
-use heddle_uprogram::contract::panel_width;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 
@@ -191,11 +190,12 @@ impl Graph {
         if let Body::Contract(c) = &op.body
             && let Some(axis) = op.axes.iter().position(|a| a.0 == c.columns)
         {
-            // Whole panels: what two units share of one, both compute.
-            candidates.push(Split {
-                grain: panel_width(c.dtype),
+            // Whole tiles: what two units share of one, both compute.
+            let split = Split {
+                grain: c.tile,
                 ..Split::whole(axis, op.axes[axis].1)
-            });
+            };
+            candidates.extend((c.tile > 1).then_some(split));
         }
         for ((_, own), others) in self.nodes[&id].iter().zip(deals) {
             let mut seen: Vec<&Deal> = vec![];

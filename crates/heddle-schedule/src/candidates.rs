@@ -1,11 +1,14 @@
 //! Kernel candidates: the ways to run an operator (Rammer §3.3: the rKernels of an rOperator), and the uTasks that each makes.
 
 use crate::latency::Latency;
-use heddle_uprogram::contract::panel_width;
-use heddle_uprogram::program::{Body, Candidate, Operator, OperatorId, Share, Split, UProgram};
+use heddle_uprogram::contract::Contract;
+use heddle_uprogram::program::{
+    Body, Candidate, Grid, Operator, OperatorId, Share, Split, UProgram,
+};
 
-/// The candidates of an operator: as it is; and of a contraction also on one unit, and dealt out by each axis into as many
-/// tasks as there are units, half as many, and so on. What one unit must run has one candidate.
+/// The candidates of an operator: as it is; and of a contraction also on one unit, dealt out by each axis into as many
+/// tasks as there are units, half as many, and so on, and by each two axes over grids of units. What one unit must run has one
+/// candidate.
 pub fn candidates(program: &UProgram, latency: &dyn Latency, id: OperatorId) -> Vec<Candidate> {
     let (op, units) = (&program.operators[id], latency.device().units);
     let shares = shares(program, op, units).into_iter();
@@ -32,18 +35,19 @@ pub(super) fn candidate(
 /// The shares that candidates have. All begin with unit 0.
 pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Share> {
     let share = op.share.from_unit(0);
-    let (Share::Dealt(now), Body::Contract(c)) = (op.share, &op.body) else {
+    let (Body::Contract(c), now) = (&op.body, op.share.splits()) else {
         return vec![share];
     };
+    if now.is_empty() {
+        return vec![share];
+    }
     // Of two that take as long the first is chosen, and whoever waits for one unit waits for no other.
     let mut shares = vec![Share::One(0), share];
     for (axis, &(local, size)) in op.axes.iter().enumerate() {
-        let step = match local == c.columns {
-            true => panel_width(c.dtype),
-            false => 1,
-        };
+        let step = c.step(local);
         let mut periods = vec![size];
-        periods.extend((axis == now.axis && now.period != size).then_some(now.period));
+        let blocks = now.iter().filter(|s| s.axis == axis && s.period != size);
+        periods.extend(blocks.map(|s| s.period));
         for period in periods {
             let whole = Split::whole(axis, period);
             shares.push(Share::Dealt(whole));
@@ -52,7 +56,7 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
             };
             let mut wanted = units as i64;
             while wanted > 1 {
-                // Whole panels: what two units share of one, both compute.
+                // Whole tiles: what two units share of one, both compute.
                 let grain = ((count + wanted - 1) / wanted).max(1);
                 let grain = (grain + step - 1) / step * step;
                 if grain < count {
@@ -62,6 +66,7 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
             }
         }
     }
+    shares.extend(grids(program, op, c, units));
     let mut distinct: Vec<Share> = vec![];
     for share in shares {
         if !distinct.contains(&share) {
@@ -71,24 +76,66 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
     distinct
 }
 
+/// Partitions of two axes of known sizes in whole tiles: grids of units with sides that are powers of two, and those that fit one
+/// of the axes.
+fn grids(program: &UProgram, op: &Operator, c: &Contract, units: usize) -> Vec<Share> {
+    let mut grids = vec![];
+    let tiles = |k: usize| {
+        let (local, size) = op.axes[k];
+        let grain = c.step(local);
+        let count = program.pool.as_int(size)? as usize;
+        Some((count.div_ceil(grain as usize), grain))
+    };
+    for second in 0..op.axes.len() {
+        for first in 0..second {
+            let (Some(along), Some(over)) = (tiles(first), tiles(second)) else {
+                continue;
+            };
+            let powers = (1..).map(|n| 1 << n).take_while(|&n| n < units);
+            let mut sides: Vec<usize> = powers.flat_map(|n| [n, units / n]).collect();
+            sides.extend([over.0, units / along.0.max(1)]);
+            sides.retain(|&across| (2..=over.0.min(units / 2)).contains(&across));
+            sides.retain(|_| along.0 > 1);
+            sides.sort_unstable();
+            sides.dedup();
+            grids.extend(sides.into_iter().map(|across| {
+                let split = |axis: usize, grain| Split {
+                    grain,
+                    ..Split::whole(axis, op.axes[axis].1)
+                };
+                Share::Grid(Grid {
+                    splits: [split(first, along.1), split(second, over.1)],
+                    across: across as u32,
+                })
+            }));
+        }
+    }
+    grids
+}
+
 /// Whether shares give each of so many units the same, whichever unit begins: by different grains, say.
 pub fn are_alike(program: &UProgram, a: Share, b: Share, units: usize) -> bool {
     let (a, b) = (a.from_unit(0), b.from_unit(0));
     if a == b {
         return true;
     }
-    let (Share::Dealt(a), Share::Dealt(b)) = (a, b) else {
+    let sides = a.sides(units);
+    let (a_splits, b_splits) = (a.splits(), b.splits());
+    if a_splits.is_empty() || a_splits.len() != b_splits.len() || sides != b.sides(units) {
         return false;
-    };
-    let Some(count) = program.pool.as_int(a.period) else {
-        return false;
-    };
-    let begin = |split: Split, unit: i64| {
-        let grains = (count + split.grain - 1) / split.grain;
-        (grains * unit / units as i64 * split.grain).min(count)
-    };
-    let same = |unit| begin(a, unit) == begin(b, unit);
-    (a.axis, a.period) == (b.axis, b.period) && (0..units as i64).all(same)
+    }
+    let mut pairs = a_splits.iter().zip(b_splits).zip(sides);
+    pairs.all(|((a, b), side)| {
+        let Some(count) = program.pool.as_int(a.period) else {
+            return a == b;
+        };
+        let begin = |split: &Split, unit: i64| {
+            let grains = (count + split.grain - 1) / split.grain;
+            (grains * unit / side as i64 * split.grain).min(count)
+        };
+        let same = |unit| begin(a, unit) == begin(b, unit);
+        (a.axis, a.period) == (b.axis, b.period) && (0..side as i64).all(same)
+    })
 }
 
 /// How many units have something of an operator to do.
@@ -100,23 +147,40 @@ pub(super) fn tasks(program: &UProgram, share: Share, units: usize) -> usize {
 /// What each unit has of an operator to do, where 1 is the largest share. Of sizes that only the launch knows every unit has as
 /// much.
 pub(super) fn loads(program: &UProgram, share: Share, units: usize) -> Vec<f64> {
-    let split = match share {
-        Share::One(unit) => {
-            let mut loads = vec![0.0; units];
-            loads[unit as usize % units] = 1.0;
-            return loads;
+    let splits = share.splits();
+    let [first, ..] = splits else {
+        return one_load(share, units);
+    };
+    let sides = share.sides(units);
+    // The load of a part of a split axis.
+    let load = |split: &Split, side: usize, part: usize| {
+        let Some(count) = program.pool.as_int(split.period).filter(|&n| n > 0) else {
+            return 1.0;
+        };
+        let grains = (count as usize).div_ceil(split.grain as usize);
+        let most = grains.div_ceil(side) as f64;
+        let begin = |part: usize| grains * part / side;
+        (begin(part + 1) - begin(part)) as f64 / most
+    };
+    let of_unit = |unit: usize| {
+        let turn = (unit + units - first.first as usize % units) % units;
+        if turn >= sides[0] * sides[1] {
+            return 0.0;
         }
-        Share::Dealt(split) => split,
+        let parts = [turn / sides[1], turn % sides[1]];
+        let loads = splits.iter().zip(sides).zip(parts);
+        loads.fold(1.0, |product, ((split, side), part)| {
+            product * load(split, side, part)
+        })
     };
-    let Some(count) = program.pool.as_int(split.period).filter(|&n| n > 0) else {
-        return vec![1.0; units];
-    };
-    let grains = (count as usize).div_ceil(split.grain as usize);
-    let most = grains.div_ceil(units) as f64;
-    let load = |unit: usize| {
-        let turn = (unit + units - split.first as usize % units) % units;
-        let begin = |turn: usize| grains * turn / units;
-        (begin(turn + 1) - begin(turn)) as f64 / most
-    };
-    (0..units).map(load).collect()
+    (0..units).map(of_unit).collect()
+}
+
+/// The loads where one unit has it all.
+fn one_load(share: Share, units: usize) -> Vec<f64> {
+    let mut loads = vec![0.0; units];
+    if let Share::One(unit) = share {
+        loads[unit as usize % units] = 1.0;
+    }
+    loads
 }

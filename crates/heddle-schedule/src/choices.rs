@@ -97,7 +97,7 @@ fn groups(program: &UProgram, device: &Device) -> Vec<Group> {
     visit_all(program, &mut |stmt, often| {
         let Stmt::Run(id) = stmt else { return };
         let op = &program.operators[*id];
-        if !matches!(op.share, Share::Dealt(_)) || op.is_empty(&program.pool) {
+        if matches!(op.share, Share::One(_)) || op.is_empty(&program.pool) {
             return;
         }
         let key = Key::of(program, op);

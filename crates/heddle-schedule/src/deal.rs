@@ -2,7 +2,7 @@
 
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Operator, Share, Split, UProgram};
+use heddle_uprogram::program::{Grid, Operator, Share, Split, UProgram};
 
 /// Which unit touches which element of a buffer. Two accesses that have the same deal touch an element on the same unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,13 @@ pub enum Deal {
         /// Which unit has the first share.
         first: u32,
     },
+    /// The element's places on two axes say which unit of a grid touches it; each is a [`Deal::Places`].
+    Grid {
+        /// On the first and on the second split axis.
+        places: Box<[Deal; 2]>,
+        /// Units across the second one.
+        across: u32,
+    },
 }
 
 impl Deal {
@@ -29,6 +36,11 @@ impl Deal {
         match op.share {
             Share::One(unit) => Some(Deal::One(unit)),
             Share::Dealt(split) => places(program, op, offset, split),
+            Share::Grid(Grid { splits, across }) => {
+                let [first, second] = splits.map(|split| places(program, op, offset, split));
+                let places = Box::new([first?, second?]);
+                Some(Deal::Grid { places, across })
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use heddle_ir::op::{BinaryOp, UnaryOp};
 
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Body, Local, LocalKind, Operator, Share, UProgram};
+use heddle_uprogram::program::{Body, Local, LocalKind, Operator, Share, Split, UProgram};
+use smallvec::SmallVec;
 
 /// A device as a number of identical units that run a uProgram together, with the costs of the cost model.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,32 +82,18 @@ impl Device {
 
     /// The time that an operator takes when it is shared like this, in nanoseconds: that of the unit with the largest share.
     pub fn time(&self, program: &UProgram, op: &Operator, share: Share) -> f64 {
-        let (part, split) = match share {
-            Share::One(_) => (1.0, None),
-            Share::Dealt(split) => {
-                // A size that only the launch knows may be 1, and a split by it share nothing out.
-                let count = size_if(program, split.period, 1.0).max(1.0);
-                let unknown = count < estimate(program, split.period);
-                let grain = split.grain as f64;
-                let grains = (count / grain).ceil();
-                let most = ((grains / self.units as f64).ceil() * grain).min(count);
-                let most = match &op.body {
-                    Body::Contract(c) => c.computed(op.axes[split.axis].0, split.grain, most),
-                    _ => most,
-                };
-                let hope = if unknown { UNKNOWN_SHARE } else { 1.0 };
-                (most / count * hope, Some(op.axes[split.axis].0))
-            }
-        };
+        let splits = share.splits().iter().zip(share.sides(self.units));
+        let parts = splits.map(|(split, units)| largest_part(program, op, split, units));
+        let parts: Parts = parts.collect();
         let points = product(program, op.axes.iter().chain(op.body.axes()));
-        let compute = points * part * self.point(program, op)
-            + self.packing(program, op, part, split) * self.arithmetic_ns * PACKING;
-        let memory = self.bytes(program, op, part, split) * self.byte_ns;
+        let compute = points * part_of(&parts, |_| true) * self.point(program, op)
+            + self.packing(program, op, &parts) * self.arithmetic_ns * PACKING;
+        let memory = self.bytes(program, op, &parts) * self.byte_ns;
         self.start_ns + compute.max(memory)
     }
 
     /// The elements of an operand that the unit with the largest share packs for itself.
-    fn packing(&self, program: &UProgram, op: &Operator, part: f64, split: Option<Local>) -> f64 {
+    fn packing(&self, program: &UProgram, op: &Operator, parts: &Parts) -> f64 {
         let Body::Contract(c) = &op.body else {
             return 0.0;
         };
@@ -115,8 +102,7 @@ impl Device {
         }
         let axes = op.axes.iter().chain([&c.depth]);
         let elements = product(program, axes.filter(|a| Some(a.0) != c.rows));
-        let same = split.is_some() && split == c.rows;
-        elements * if same { 1.0 } else { part }
+        elements * part_of(parts, |axis| Some(axis) != c.rows)
     }
 
     /// What a point costs to compute, of the parallel axes and those of its reduction.
@@ -142,18 +128,14 @@ impl Device {
     }
 
     /// The bytes that the unit with the largest share touches.
-    fn bytes(&self, program: &UProgram, op: &Operator, part: f64, split: Option<Local>) -> f64 {
+    fn bytes(&self, program: &UProgram, op: &Operator, parts: &Parts) -> f64 {
         let mut touched = BTreeMap::new();
         let mut touch = |buffer, offset: ExprId| {
             let data = &program.buffers[buffer];
             let locals = program.locals_of(offset);
             let axes = op.axes.iter().chain(op.body.axes());
             let elements = product(program, axes.filter(|a| locals.contains(&a.0)));
-            let share = if split.is_none_or(|s| locals.contains(&s)) {
-                part
-            } else {
-                1.0
-            };
+            let share = part_of(parts, |axis| locals.contains(&axis));
             let bytes =
                 elements.min(estimate(program, data.len)) * share * data.dtype.bits() as f64 / 8.0;
             let most = touched.entry(buffer).or_insert(0.0f64);
@@ -172,7 +154,7 @@ impl Device {
             for (operand, outer) in [(c.a, c.rows), (c.b, Some(c.columns))] {
                 if let Access::Strided { buffer, .. } = operand.access
                     && let Some(bytes) = touched.get_mut(&buffer).filter(|bytes| **bytes > NEAR)
-                    && let Some((run, row)) = runs(program, op, operand.access, outer, part, split)
+                    && let Some((run, row)) = runs(program, op, operand.access, outer, parts)
                 {
                     let longer = 1.0 + SHORT_RUNS * (1.0 - run / PAGE);
                     *bytes *= longer.min(row / run);
@@ -183,6 +165,32 @@ impl Device {
     }
 }
 
+/// Split axes, with the part of each that the unit with the largest share has.
+type Parts = SmallVec<[(Local, f64); 2]>;
+
+/// The part of a space in which these axes are.
+fn part_of(parts: &Parts, is_in: impl Fn(Local) -> bool) -> f64 {
+    let parts = parts.iter().filter(|p| is_in(p.0));
+    parts.fold(1.0, |product, part| product * part.1)
+}
+
+/// The largest part of an axis that so many units share.
+fn largest_part(program: &UProgram, op: &Operator, split: &Split, units: usize) -> (Local, f64) {
+    // A dynamic size may be 1, and a split by it share nothing out.
+    let count = size_if(program, split.period, 1.0).max(1.0);
+    let unknown = count < estimate(program, split.period);
+    let grain = split.grain as f64;
+    let grains = (count / grain).ceil();
+    let most = ((grains / units as f64).ceil() * grain).min(count);
+    let axis = op.axes[split.axis].0;
+    let most = match &op.body {
+        Body::Contract(c) => c.computed(axis, split.grain, most),
+        _ => most,
+    };
+    let hope = if unknown { UNKNOWN_SHARE } else { 1.0 };
+    (axis, most / count * hope)
+}
+
 /// The bytes that the unit with the largest share reads one after the other of each row of a contraction's operand, and those of a
 /// row, if rows are longer and these do not fill a page.
 fn runs(
@@ -190,8 +198,7 @@ fn runs(
     op: &Operator,
     access: Access,
     outer: Option<Local>,
-    part: f64,
-    split: Option<Local>,
+    parts: &Parts,
 ) -> Option<(f64, f64)> {
     let (
         Access::Strided {
@@ -212,7 +219,7 @@ fn runs(
     };
     let mut axes = op.axes.iter().chain([&c.depth]);
     let (_, size) = axes.find(|a| a.0 == run)?;
-    let count = estimate(program, *size) * if split == Some(run) { part } else { 1.0 };
+    let count = estimate(program, *size) * part_of(parts, |axis| axis == run);
     let [run, row] = [count, known(row)?].map(|n| n * c.dtype.bits() as f64 / 8.0);
     (run < row && run < PAGE).then_some((run, row))
 }

@@ -46,7 +46,7 @@ fn on_unit_0(program: &UProgram, id: ProcedureId, latency: &dyn Latency) -> Opti
         for_each_stmt(&program.procedures[procedure].body, &mut |stmt| {
             if let Stmt::Run(op) = stmt {
                 let share = &mut alone.operators[*op].share;
-                changed |= matches!(share, Share::Dealt(_));
+                changed |= !matches!(share, Share::One(_));
                 *share = Share::One(0);
             }
         });
@@ -248,8 +248,8 @@ impl Group {
 fn on_one_unit(program: &UProgram, latency: &dyn Latency, block: &[Stmt]) -> Option<f64> {
     let time = |stmt: &Stmt| match stmt {
         Stmt::Run(id) => match program.operators[*id].share {
-            Share::Dealt(_) => None,
-            share => Some(latency.operator(program, *id, share)),
+            Share::Dealt(_) | Share::Grid(_) => None,
+            share @ Share::One(_) => Some(latency.operator(program, *id, share)),
         },
         Stmt::Loop { trip, body, .. } => {
             Some(trips(program, *trip) * on_one_unit(program, latency, body)?)

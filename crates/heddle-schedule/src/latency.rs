@@ -141,7 +141,7 @@ impl<'p> Walk<'p> {
                     let time = self.memo.time(self.program, self.latency, *id, share);
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
-                        Share::Dealt(_) => {
+                        Share::Dealt(_) | Share::Grid(_) => {
                             let loads = loads(self.program, share, clocks.len());
                             let both = clocks.iter_mut().zip(loads);
                             both.for_each(|(clock, load)| *clock += load * time);

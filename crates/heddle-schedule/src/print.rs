@@ -18,8 +18,8 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 use crate::{Device, total};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, BufferKind, CallId, Candidate, Local, LocalKind, Operator, OperatorId, Share, Stmt, Sync,
-    UProgram, Units,
+    Body, BufferKind, CallId, Candidate, Grid, Local, LocalKind, Operator, OperatorId, Share,
+    Split, Stmt, Sync, UProgram, Units,
 };
 
 /// Longer expressions are cut.
@@ -123,21 +123,25 @@ impl Printer<'_> {
     fn share(&self, op: &Operator, share: Share) -> String {
         match share {
             Share::One(unit) => format!("on unit {unit}"),
-            Share::Dealt(split) => {
-                let (axis, size) = op.axes[split.axis];
-                let mut share = format!("dealt by {}", self.local(axis));
-                if split.period != size {
-                    let _ = write!(share, " in blocks of {}", self.expr(split.period));
-                }
-                if split.grain != 1 {
-                    let _ = write!(share, ", grain {}", split.grain);
-                }
-                if split.first != 0 {
-                    let _ = write!(share, ", from unit {}", split.first);
-                }
-                share
+            Share::Dealt(split) => format!("dealt by {}{}", self.split(op, split), first(split)),
+            Share::Grid(Grid { splits, across }) => {
+                let [a, b] = splits.map(|split| self.split(op, split));
+                let from = first(splits[0]);
+                format!("dealt by {a} x {b} over grids {across} units wide{from}")
             }
         }
+    }
+
+    fn split(&self, op: &Operator, split: Split) -> String {
+        let (axis, size) = op.axes[split.axis];
+        let mut text = self.local(axis);
+        if split.period != size {
+            let _ = write!(text, " in blocks of {}", self.expr(split.period));
+        }
+        if split.grain != 1 {
+            let _ = write!(text, ", grain {}", split.grain);
+        }
+        text
     }
 
     fn body(&mut self, body: &Body) {
@@ -332,6 +336,13 @@ impl Printer<'_> {
         if closed {
             out.push(')');
         }
+    }
+}
+
+fn first(split: Split) -> String {
+    match split.first {
+        0 => String::new(),
+        unit => format!(", from unit {unit}"),
     }
 }
 

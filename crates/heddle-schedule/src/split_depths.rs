@@ -194,9 +194,8 @@ fn split(program: &mut UProgram, proposal: Proposal) {
     // The operator that sums has the parts as its first axis.
     let mut candidates = proposal.candidates;
     for candidate in candidates.iter_mut().filter(|c| c.parts == 1) {
-        if let Share::Dealt(split) = &mut candidate.share {
-            split.axis += 1;
-        }
+        let splits = candidate.share.splits_mut().iter_mut();
+        splits.for_each(|split| split.axis += 1);
     }
     program.candidates.insert(both[0], candidates);
 }

@@ -208,6 +208,7 @@ mod tests {
         let lowered = heddle_lower::lower(&module);
         let mut program = lowered.unwrap_or_else(|e| panic!("{e}"));
         crate::fuse(&mut program);
+        crate::select_kernels(&mut program, &Device::cpu(2));
         program
     }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::lowered;
+use common::{lowered, lowered_for};
 use heddle_schedule::{Device, align_splits, are_alike, choose_kernels, order_waves, place_syncs};
 use heddle_uprogram::program::{Body, Candidate, Share};
 use heddle_uprogram::{UProgram, verify_schedule};
@@ -22,7 +22,7 @@ fn products(count: usize, rows: usize, depth: usize, columns: usize) -> String {
 
 /// The program scheduled, and how it was before kernels were chosen.
 fn chosen(text: &str, device: &Device) -> (UProgram, UProgram) {
-    let mut program = lowered(text);
+    let mut program = lowered_for(text, device);
     align_splits(&mut program, device);
     order_waves(&mut program, device);
     let mut before = program.clone();
@@ -106,7 +106,7 @@ fn many_products_share_the_blocks_of_a_gpu() {
     }
     let first = shares(&program).into_iter().map(|share| match share {
         Share::One(unit) => unit,
-        Share::Dealt(split) => split.first,
+        share => share.splits()[0].first,
     });
     assert!(first.collect::<BTreeSet<_>>().len() > 1);
 }
@@ -126,7 +126,7 @@ fn uneven_shares_begin_with_different_units() {
     let (program, _) = chosen(&text, &device);
     let first = shares(&program).into_iter().map(|share| match share {
         Share::Dealt(split) => split.first,
-        Share::One(unit) => panic!("on unit {unit}"),
+        share => panic!("{share:?}"),
     });
     assert_eq!(first.collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
 }

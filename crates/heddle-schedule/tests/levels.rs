@@ -24,7 +24,7 @@ fn units(program: &UProgram) -> (Vec<u32>, usize) {
     for share in shares {
         match share {
             Share::One(unit) => single.push(unit),
-            Share::Dealt(_) => dealt += 1,
+            _ => dealt += 1,
         }
     }
     (single, dealt)

@@ -55,6 +55,7 @@ fn schedules_of_random_programs_are_sound() {
         heddle_schedule::fuse(&mut program);
         for device in devices() {
             let mut program = program.clone();
+            heddle_schedule::select_kernels(&mut program, &device);
             schedule(&mut program, &device);
             verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             each_sync(&format!("seed {seed}"), &program, &device);
@@ -184,10 +185,11 @@ fn an_operator_on_other_units_is_noticed() {
             for &id in &ids {
                 let mut broken = program.clone();
                 let share = &mut broken.operators[id].share;
-                *share = match *share {
-                    Share::One(unit) => Share::One(unit + 1),
-                    Share::Dealt(split) => Share::Dealt(other(split)),
-                };
+                if let Share::One(unit) = share {
+                    *unit += 1;
+                }
+                let splits = share.splits_mut().iter_mut();
+                splits.for_each(|split| *split = other(*split));
                 noticed += verify_schedule(&broken, 1).is_err() as usize;
             }
             assert!(

@@ -1,7 +1,8 @@
 //! Contractions: sums of products over a depth axis, which emitters have kernels for.
 //!
-//! A contraction names its axes and says how each operand lies in memory, so that a target's kernel can read whole vectors. Every
-//! part is an expression, too: whoever asks what is read and written, or has no kernel, needs nothing else.
+//! A contraction names its axes. Every part is an expression: passes that ask what is read and written, and targets without
+//! kernels, need nothing else. Lowering leaves it at that, a *logical* contraction; `select_kernels` then notes the layout in which
+//! a kernel reads each operand, so that it can read whole vectors, and its tile.
 
 mod panels;
 mod strided;
@@ -38,6 +39,8 @@ pub struct Contract {
     pub finish: ExprId,
     /// Where it goes.
     pub store: Store,
+    /// Columns that the kernel computes together: a share of columns is a multiple of them. 1: plain loops, no kernel.
+    pub tile: i64,
     /// Memory of each unit's own for a part of `b` in panels, if the kernel packs it.
     pub own: Option<Buffer>,
 }
@@ -75,7 +78,7 @@ pub enum Access {
         /// How many places of the depth axis a panel holds.
         depth: ExprId,
     },
-    /// Only its expression says it: a kernel evaluates that into panels of its own.
+    /// No layout: the expression is all there is. A kernel evaluates it into panels of its own.
     Computed,
 }
 
@@ -101,17 +104,22 @@ impl Contract {
         }
     }
 
-    /// How many places of a dealt-out axis a unit computes whose share is `most` of them: columns in whole panels, and those
-    /// of a panel that units share more than once.
+    /// Places of an axis of which shares are multiples.
+    pub fn step(&self, axis: Local) -> i64 {
+        if axis == self.columns { self.tile } else { 1 }
+    }
+
+    /// Places of a split axis that a unit computes whose share is `most` of them: columns in whole tiles, and those
+    /// of a tile that units share more than once.
     pub fn computed(&self, axis: Local, grain: i64, most: f64) -> f64 {
         if axis != self.columns {
             return most;
         }
-        let width = panel_width(self.dtype);
+        let width = self.tile;
         let whole = grain % width == 0 || most % width as f64 == 0.0;
         let shared = if whole { 0.0 } else { 1.0 };
-        let panels = (most / width as f64).ceil();
-        // Half of the units have a panel that they share at one end only.
-        (panels + 0.5 * shared) * width as f64
+        let tiles = (most / width as f64).ceil();
+        // Half of the units have a tile that they share at one end only.
+        (tiles + 0.5 * shared) * width as f64
     }
 }

@@ -225,8 +225,10 @@ impl Case {
     fn subject<'a>(&self, pool: &Arc<Pool>) -> Result<Subject<'a>, Error> {
         let module = heddle_ir::text::parse(&self.text())?;
         let mut program = heddle_lower::lower(&module)?;
+        let device = Device::cpu(pool.threads());
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::schedule(&mut program, &Device::cpu(pool.threads()));
+        heddle_schedule::select_kernels(&mut program, &device);
+        heddle_schedule::schedule(&mut program, &device);
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let source = Source {
             name: "product".into(),

@@ -27,7 +27,7 @@ pub(crate) fn schedule(
     without: &[String],
     tune: Tune,
 ) -> Result<UProgram, LowerError> {
-    let mut program = lower(module, without)?;
+    let mut program = lower(module, device, without)?;
     schedule_lowered(&mut program, device, without, tune);
     Ok(program)
 }
@@ -43,11 +43,12 @@ pub(crate) fn estimated(module: &Module, threads: usize, without: &[String]) -> 
     })
 }
 
-fn lower(module: &Module, without: &[String]) -> Result<UProgram, LowerError> {
+fn lower(module: &Module, device: &Device, without: &[String]) -> Result<UProgram, LowerError> {
     let mut program = heddle_lower::lower(module)?;
     if without.iter().all(|name| name != "fuse") {
         heddle_schedule::fuse(&mut program);
     }
+    heddle_schedule::select_kernels(&mut program, device);
     Ok(program)
 }
 
@@ -103,7 +104,8 @@ impl Compiled {
         let threads = threads.unwrap_or_else(default_threads);
         let mut module = module.clone();
         let results = Results::open(&mut module);
-        let mut program = match lower(&module, without) {
+        let device = Device::cpu(threads);
+        let mut program = match lower(&module, &device, without) {
             Ok(program) => program,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -112,7 +114,7 @@ impl Compiled {
         thread::scope(|scope| {
             // Large weights take as long to copy and pack as all else that a program from the cache needs.
             let loading = thread::Builder::new().spawn_scoped(scope, || load(&constants));
-            schedule_lowered(&mut program, &Device::cpu(threads), without, tune);
+            schedule_lowered(&mut program, &device, without, tune);
             prove(verify, "the program", &program, threads)?;
             let emitted = heddle_emit::write(&program, &heddle_emit::C);
             let constants = match loading {

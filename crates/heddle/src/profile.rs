@@ -110,9 +110,9 @@ impl Latency for Profiler {
             return time;
         }
         // The operator may have other axes than when it was measured.
-        let still = |t: &&(Share, f64)| match t.0 {
-            Share::Dealt(split) => split.axis < op.axes.len(),
-            Share::One(_) => false,
+        let still = |t: &&(Share, f64)| match t.0.splits() {
+            [] => false,
+            splits => splits.iter().all(|split| split.axis < op.axes.len()),
         };
         match times.iter().find(still) {
             Some(&(known, time)) => model(share) * time / model(known).max(f64::MIN_POSITIVE),

@@ -131,16 +131,30 @@ impl Case {
     /// The same with the program scheduled for this device.
     pub fn scheduled(
         name: &str,
+        module: Module,
+        inputs: &[Datum],
+        device: &Device,
+    ) -> Result<Case, String> {
+        Self::with(name, module, inputs, device, &|program| {
+            heddle_schedule::schedule(program, device);
+        })
+    }
+
+    /// The same with the program scheduled for this device by `schedule`.
+    pub fn with(
+        name: &str,
         mut module: Module,
         inputs: &[Datum],
         device: &Device,
+        schedule: &dyn Fn(&mut UProgram),
     ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
         let mut program = heddle_lower::lower(&module).map_err(|e| e.reason)?;
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::schedule(&mut program, device);
+        heddle_schedule::select_kernels(&mut program, device);
+        schedule(&mut program);
         heddle_uprogram::verify_schedule(&program, device.lanes).expect("a sound schedule");
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);

@@ -33,7 +33,9 @@ use heddle_ir::{Arena, DType, Tensor};
 use crate::contract::Panels;
 use crate::expr::{Expr, ExprId, Pool};
 
-pub use operator::{Body, Candidate, Chain, ChainStep, Operator, Routine, Share, Split, Store};
+pub use operator::{
+    Body, Candidate, Chain, ChainStep, Grid, Operator, Routine, Share, Split, Store,
+};
 pub use stmt::{Stmt, Sync, Units, for_each_stmt};
 
 heddle_ir::entity!(

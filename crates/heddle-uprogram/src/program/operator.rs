@@ -27,16 +27,65 @@ pub enum Share {
     One(u32),
     /// An axis is dealt out to all units.
     Dealt(Split),
+    /// Two axes are dealt out to units that form a grid.
+    Grid(Grid),
 }
 
 impl Share {
     /// The same share, beginning with another unit.
     #[must_use]
-    pub fn from_unit(self, first: u32) -> Self {
-        match self {
-            Share::One(_) => Share::One(first),
-            Share::Dealt(split) => Share::Dealt(Split { first, ..split }),
+    pub fn from_unit(mut self, first: u32) -> Self {
+        if let Share::One(unit) = &mut self {
+            *unit = first;
         }
+        self.splits_mut().iter_mut().for_each(|s| s.first = first);
+        self
+    }
+
+    /// The split axes: none, one or two.
+    pub fn splits(&self) -> &[Split] {
+        match self {
+            Share::One(_) => &[],
+            Share::Dealt(split) => std::slice::from_ref(split),
+            Share::Grid(grid) => &grid.splits,
+        }
+    }
+
+    /// The split axes, to change them.
+    pub fn splits_mut(&mut self) -> &mut [Split] {
+        match self {
+            Share::One(_) => &mut [],
+            Share::Dealt(split) => std::slice::from_mut(split),
+            Share::Grid(grid) => &mut grid.splits,
+        }
+    }
+
+    /// The number of parts of each split axis on so many units.
+    pub fn sides(&self, units: usize) -> [usize; 2] {
+        match self {
+            Share::One(_) => [1, 1],
+            Share::Dealt(_) => [units, 1],
+            Share::Grid(grid) => grid.sides(units),
+        }
+    }
+}
+
+/// A partition by two axes. Of `n` units, `c = min(across, n)` are neighbours across the second axis, and `n / c` such rows of units
+/// are neighbours along the first one; units that are left have no part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// The splits of two different axes; both begin with the same unit.
+    pub splits: [Split; 2],
+    /// Units across the second axis, at least 1, where there are as many.
+    pub across: u32,
+}
+
+impl Grid {
+    /// Units along the first axis and across the second one, of so many units.
+    pub fn sides(&self, units: usize) -> [usize; 2] {
+        let units = units.max(1);
+        let across = (self.across.max(1) as usize).min(units);
+        [units / across, across]
     }
 }
 
@@ -61,7 +110,7 @@ impl Candidate {
     }
 }
 
-/// How an axis is dealt out. It consists of blocks of `period` places, which are all dealt out alike: what lies at a place of a
+/// Block-cyclic partition of an axis. It consists of blocks of `period` places, which are all dealt out alike: what lies at a place of a
 /// block is run by the unit that `heddle_share` says, in contiguous shares that are multiples of `grain` (but for the last).
 ///
 /// Units that deal out the four gates of an LSTM by blocks own the same places of each gate.
@@ -233,6 +282,21 @@ pub struct Store {
 }
 
 impl Operator {
+    /// Splits a contraction of a single matrix by its columns.
+    pub fn split_columns(&mut self) {
+        let Body::Contract(c) = &self.body else {
+            return;
+        };
+        let (rows, columns) = (c.rows, c.columns);
+        let mut axes = self.axes.iter();
+        let single = axes.all(|a| Some(a.0) == rows || a.0 == columns);
+        if let Some(axis) = self.axes.iter().position(|a| a.0 == columns)
+            && single
+        {
+            self.share = Share::Dealt(Split::whole(axis, self.axes[axis].1));
+        }
+    }
+
     /// Whether it is known to have no points.
     pub fn is_empty(&self, pool: &Pool) -> bool {
         self.axes.iter().any(|a| pool.as_int(a.1) == Some(0))

@@ -3,7 +3,8 @@
 //!
 //! What is proven, for any number of units and any sizes of a launch:
 //!
-//! 1. An operator that is dealt out is dealt out whole: its blocks divide the axis, shares have at least one place.
+//! 1. An operator that is dealt out is dealt out whole: its blocks divide the axis, shares have at least one place; a grid
+//!    of units splits two different axes.
 //! 2. Of two accesses to the same memory of which one writes (read after write, write after read, write after
 //!    write), on each path of the program from one to the other, over back edges of loops, exchanges of names, calls, and frames
 //!    that lie where others lay: either

@@ -8,7 +8,7 @@ use heddle_ir::op::BinaryOp;
 use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
-use crate::program::{Operator, Share, Split, UProgram};
+use crate::program::{Grid, Operator, Share, Split, UProgram};
 
 /// The unit that touches an element, for all elements that an access touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,13 @@ pub enum Owner {
         /// Whether all offsets are below `inner * count`.
         single: bool,
     },
+    /// The unit of a grid that owns both places; each is an [`Owner::Place`].
+    Grid {
+        /// The places on the first and on the second split axis.
+        places: Box<[Owner; 2]>,
+        /// Units across the second one.
+        across: u32,
+    },
 }
 
 impl Owner {
@@ -38,6 +45,13 @@ impl Owner {
         match op.share {
             Share::One(unit) => Owner::One(unit),
             Share::Dealt(split) => place(program, op, offset, split).unwrap_or(Owner::Any),
+            Share::Grid(Grid { splits, across }) => {
+                let [first, second] = splits.map(|split| place(program, op, offset, split));
+                first.zip(second).map_or(Owner::Any, |(first, second)| {
+                    let places = Box::new([first, second]);
+                    Owner::Grid { places, across }
+                })
+            }
         }
     }
 
@@ -64,6 +78,16 @@ impl Owner {
                 let alike = (inner, count, grain) == (other_inner, other_count, other_grain);
                 let grains = self.grains();
                 first == other_first && (alike || grains.is_some() && grains == other.grains())
+            }
+            (
+                Owner::Grid { places, across },
+                Owner::Grid {
+                    places: other,
+                    across: other_across,
+                },
+            ) => {
+                let mut pairs = places.iter().zip(other.iter());
+                across == other_across && pairs.all(|(a, b)| a.is_same(b))
             }
             _ => false,
         }
@@ -97,17 +121,23 @@ impl Owner {
 /// Checks that each operator is dealt out whole.
 pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
     for (id, op) in program.operators.iter() {
-        let Share::Dealt(split) = op.share else {
-            continue;
+        let size_of = |e| Polynomial::of(program, e);
+        let is_whole = |split: &Split| {
+            let axis = op.axes.get(split.axis);
+            let whole = axis.is_some_and(|&(_, size)| {
+                let both = size_of(size).zip(size_of(split.period));
+                split.period == size || both.is_some_and(|(size, period)| size.is_multiple(&period))
+            });
+            whole && split.grain >= 1
         };
-        let whole = op.axes.get(split.axis).is_some_and(|&(_, size)| {
-            let size_of = |e| Polynomial::of(program, e);
-            split.period == size
-                || size_of(size)
-                    .zip(size_of(split.period))
-                    .is_some_and(|(size, period)| size.is_multiple(&period))
-        });
-        if !whole || split.grain < 1 {
+        let is_grid = match op.share {
+            Share::Grid(Grid { splits, across }) => {
+                let [a, b] = splits;
+                a.axis != b.axis && a.first == b.first && across >= 1
+            }
+            _ => true,
+        };
+        if !is_grid || !op.share.splits().iter().all(is_whole) {
             return Err(ScheduleError::Share {
                 operator: operator_name(program, id),
             });

@@ -1,0 +1,117 @@
+//! Makes leading axes rows or columns.
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use crate::fuse::substitute::Substitution;
+use heddle_uprogram::contract::Contract;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Body, Local, Operator, Share, Split, UProgram};
+use heddle_uprogram::step::{Step, offsets};
+
+/// Makes leading axes that the second operand does not depend on rows, if there are fewer than `many` rows: many rows of one
+/// product are faster than many products of few rows. Where there is a single row, those that the first operand does not depend
+/// on become columns alike.
+///
+/// What it does not do: merge axes along which the operand or the result lies in other steps than along rows.
+pub(super) fn merge_rows(program: &mut UProgram, op: &mut Operator, many: i64) {
+    let Body::Contract(c) = &op.body else {
+        return;
+    };
+    let own = [c.rows, Some(c.columns)];
+    let batch = op.axes.iter().map(|a| a.0);
+    let batch: Vec<Local> = batch.filter(|l| !own.contains(&Some(*l))).collect();
+    let depends = |value| {
+        let is_batch = |e| matches!(e, Expr::Local(local) if batch.contains(&local));
+        program.pool.any(value, &is_batch)
+    };
+    let side = match (c.rows, depends(c.a.value), depends(c.b.value)) {
+        (_, _, false) => Side::Rows,
+        (None, false, true) => Side::Columns,
+        _ => return,
+    };
+    let size = side.axis(c).and_then(|axis| size_of(op, axis));
+    if size.is_some_and(|size| program.pool.as_int(size) >= Some(many)) {
+        return;
+    }
+    let inner_first = batch.iter().rev();
+    let merged = inner_first.take_while(|outer| merge(program, op, side, **outer));
+    if merged.count() > 0
+        && let Some(&(_, period)) = op.axes.first()
+    {
+        op.share = Share::Dealt(Split::whole(0, period));
+    }
+}
+
+/// The operand whose own axis others become part of.
+#[derive(Clone, Copy)]
+enum Side {
+    Rows,
+    Columns,
+}
+
+impl Side {
+    fn axis(self, c: &Contract) -> Option<Local> {
+        match self {
+            Side::Rows => c.rows,
+            Side::Columns => Some(c.columns),
+        }
+    }
+
+    fn value(self, c: &mut Contract) -> &mut ExprId {
+        match self {
+            Side::Rows => &mut c.a.value,
+            Side::Columns => &mut c.b.value,
+        }
+    }
+}
+
+fn size_of(op: &Operator, axis: Local) -> Option<ExprId> {
+    op.axes.iter().find(|a| a.0 == axis).map(|a| a.1)
+}
+
+/// Makes an axis part of the rows or columns; false if it must stay an axis of its own.
+fn merge(program: &mut UProgram, op: &mut Operator, side: Side, outer: Local) -> bool {
+    let Body::Contract(mut c) = op.body.clone() else {
+        return false;
+    };
+    let Some(inner) = side.axis(&c) else {
+        c.rows = Some(outer);
+        op.body = Body::Contract(c);
+        return true;
+    };
+    let (Some(count), Some(size)) = (size_of(op, outer), size_of(op, inner)) else {
+        return false;
+    };
+    let axes = [outer, inner];
+    let extent = Step::size(program, size);
+    let even = |offset: &ExprId| {
+        let [far, near] = axes.map(|axis| Step::of(program, *offset, axis));
+        far.is_some() && far == near.and_then(|near| near.times(extent.as_ref()?))
+    };
+    let all_even = |expr| offsets(program, expr, &axes).is_some_and(|all| all.iter().all(even));
+    if !all_even(*side.value(&mut c)) || !even(&c.store.offset) {
+        return false;
+    }
+    let finish_is_even = all_even(c.finish);
+    let pool = &mut program.pool;
+    let (far, near, zero) = (pool.local(outer), pool.local(inner), pool.int(0));
+    let mut first = Substitution::new([(far, zero)]);
+    let value = side.value(&mut c);
+    *value = first.apply(pool, *value);
+    c.store.offset = first.apply(pool, c.store.offset);
+    c.finish = match finish_is_even {
+        true => first.apply(pool, c.finish),
+        false => {
+            let parts = [BinaryOp::Div, BinaryOp::Mod];
+            let [place, rest] = parts.map(|part| pool.binary(part, DType::I64, near, size));
+            Substitution::new([(far, place), (near, rest)]).apply(pool, c.finish)
+        }
+    };
+    op.body = Body::Contract(c);
+    let all = pool.product(count, size);
+    op.axes.retain(|a| a.0 != outer);
+    let merged = op.axes.iter_mut().filter(|a| a.0 == inner);
+    merged.for_each(|a| a.1 = all);
+    true
+}

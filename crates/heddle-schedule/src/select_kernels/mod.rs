@@ -1,0 +1,174 @@
+//! Selects the kernel of each contraction: its tile, and the layouts in which it reads the operands.
+//!
+//! Lowering leaves logical contractions: axes, and an expression for an element of each operand. Here the figures of the
+//! [`KernelTable`] come in. A machine with kernels of tiles reads the second operand in one of these layouts:
+//!
+//! - panels of a constant, which are packed when the program is built, once for all contractions that read the same matrix;
+//! - where it lies, if rows are too few to make up for packing and its vectors are contiguous;
+//! - panels that each unit packs for itself, from where the operand lies or from its expression.
+//!
+//! Rows and columns exchange roles where columns would leave vectors empty, and leading axes become rows ([`merge_rows`]). A machine
+//! without such kernels gets plain loops with a tile of one column: nothing is packed, and columns may be split
+//! anywhere.
+//!
+//! It runs after [`fuse`](crate::fuse()), so that epilogues are there already, and before anything is split.
+
+mod merge_rows;
+mod pack;
+
+use std::collections::{BTreeMap, HashMap};
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use crate::device::Device;
+use heddle_uprogram::contract::{Access, Contract, FEW_ROWS, panel_width, strided};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferData, BufferKind, Operator, OperatorId, UProgram,
+};
+
+use merge_rows::merge_rows;
+use pack::PanelKey;
+
+/// Selects the kernels of a program's logical contractions. Those that have theirs keep them.
+pub fn select_kernels(program: &mut UProgram, device: &Device) {
+    let table = KernelTable::of(device);
+    let mut selection = Selection {
+        program,
+        table,
+        packed: HashMap::new(),
+        own: BTreeMap::new(),
+    };
+    for id in selection.program.running() {
+        selection.operator(id);
+    }
+}
+
+/// Kernels of tiles that a machine has.
+#[derive(Clone, Copy, Debug)]
+struct KernelTable {
+    /// Fewer columns leave a vector empty.
+    vector: i64,
+    /// Rows from which on more rows are not faster.
+    full_rows: i64,
+    /// Rows of panels that a kernel packs before it uses them, those of all panels together (`heddle_block`).
+    packed_rows: i64,
+}
+
+impl KernelTable {
+    /// The kernels of a device, if it has any: those of units with one lane are the C writer's (docs/kernels.md).
+    fn of(device: &Device) -> Option<Self> {
+        (device.lanes == 1).then_some(Self {
+            vector: 8,
+            full_rows: 32,
+            packed_rows: 4096,
+        })
+    }
+}
+
+struct Selection<'p> {
+    program: &'p mut UProgram,
+    table: Option<KernelTable>,
+    /// Constants in panels, by content.
+    packed: HashMap<PanelKey, Buffer>,
+    /// Memory of each unit's own for panels, by element type.
+    own: BTreeMap<DType, Buffer>,
+}
+
+impl Selection<'_> {
+    fn operator(&mut self, id: OperatorId) {
+        let op = &self.program.operators[id];
+        let Body::Contract(c) = &op.body else {
+            return;
+        };
+        if !matches!(c.a.access, Access::Computed) {
+            return;
+        }
+        let mut op = op.clone();
+        if let Some(table) = self.table {
+            merge_rows(self.program, &mut op, table.full_rows);
+        }
+        if let Body::Contract(mut c) = op.body.clone() {
+            let panels = self.contraction(&mut c, &op);
+            op.body = Body::Contract(c);
+            // Each unit has its own part of the weights in its cache.
+            if panels {
+                op.split_columns();
+            }
+        }
+        self.program.operators[id] = op;
+    }
+
+    /// Selects a contraction's kernel; says whether it reads a constant in panels.
+    fn contraction(&mut self, c: &mut Contract, op: &Operator) -> bool {
+        if let Some(table) = self.table {
+            self.exchange(c, op, table.vector);
+        }
+        let pool = &mut self.program.pool;
+        let columns = Some(c.columns);
+        let a = strided(pool, c.a.value, c.rows, c.depth.0);
+        let b = strided(pool, c.b.value, columns, c.depth.0);
+        (c.a.access, c.b.access) = (or_computed(a), or_computed(b));
+        let (Some(table), Some(_)) = (self.table, a) else {
+            return false;
+        };
+        c.tile = panel_width(c.dtype);
+        if let Some(access) = b {
+            if let Some(packed) = self.packed(c, &op.axes, access) {
+                c.b = packed;
+                return true;
+            }
+            let pool = &self.program.pool;
+            if c.reads_vectors(pool) && c.has_at_most_rows(pool, &op.axes, FEW_ROWS) {
+                return false;
+            }
+        }
+        c.own = Some(self.own_panels(c, table.packed_rows));
+        false
+    }
+
+    /// Exchanges the roles of rows and columns if columns are fewer than a vector has lanes and than rows are.
+    fn exchange(&mut self, c: &mut Contract, op: &Operator, vector: i64) {
+        let Some(rows) = c.rows else {
+            return;
+        };
+        let pool = &mut self.program.pool;
+        let size = |local| {
+            let axis = op.axes.iter().find(|a| a.0 == local)?;
+            pool.as_int(axis.1)
+        };
+        let few = size(c.columns).zip(size(rows));
+        let few = few.is_some_and(|(columns, rows)| columns < rows.min(vector));
+        // Elements of the first operand are read one by one.
+        if few && strided(pool, c.b.value, Some(c.columns), c.depth.0).is_some() {
+            std::mem::swap(&mut c.a, &mut c.b);
+            (c.rows, c.columns) = (Some(c.columns), rows);
+        }
+    }
+
+    /// Memory of each unit's own for the panels that a kernel packs at a time.
+    fn own_panels(&mut self, c: &Contract, rows: i64) -> Buffer {
+        let pool = &mut self.program.pool;
+        let (least, width) = (pool.int(rows), pool.int(c.tile));
+        let depth = pool.binary(BinaryOp::Max, DType::I64, c.depth.1, least);
+        let len = pool.product(depth, width);
+        let buffers = &mut self.program.buffers;
+        let own = *self.own.entry(c.dtype).or_insert_with(|| {
+            buffers.push(BufferData {
+                dtype: c.dtype,
+                len,
+                kind: BufferKind::Own,
+                procedure: None,
+                name: "panels".into(),
+            })
+        });
+        // Operators come one after the other: the largest part is enough for all.
+        let known = buffers[own].len;
+        buffers[own].len = pool.binary(BinaryOp::Max, DType::I64, known, len);
+        own
+    }
+}
+
+fn or_computed(access: Option<Access>) -> Access {
+    access.unwrap_or(Access::Computed)
+}
