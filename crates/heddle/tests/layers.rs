@@ -7,6 +7,7 @@ use std::path::Path;
 /// Each crate with the crates of ours that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
     ("heddle-ir", &[]),
+    ("heddle-machine", &[]),
     ("heddle-interp", &["heddle-ir"]),
     ("heddle-onnx", &["heddle-ir"]),
     ("heddle-opt", &["heddle-ir", "heddle-interp"]),
