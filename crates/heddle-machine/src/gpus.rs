@@ -2,7 +2,7 @@
 
 use crate::host::HOST;
 use crate::kernel::loops;
-use crate::{Arithmetic, Cost, Level, Limits, Machine, Memory, Scalar, SharedBy, Syncs};
+use crate::{Arithmetic, Cost, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs};
 
 impl Machine {
     /// NVIDIA H100 SXM5: 132 multiprocessors with one resident block of 256 threads each. Peak figures are from the "NVIDIA
@@ -49,8 +49,9 @@ impl Machine {
                 (Scalar::float(32), rates(0.0075, 0.03, 0.0037)),
                 (Scalar::float(64), rates(0.0075, 0.06, 0.0037)),
                 (Scalar::int(32), rates(0.0075, 0.03, 0.0075)),
-                (Scalar::int(64), rates(0.015, 0.06, 0.03)),
+                (Scalar::int(64), rates(0.0075, 0.06, 0.03)),
             ],
+            streams: COALESCED,
             syncs: Syncs {
                 lanes_ns: Some(20.0),
                 barrier: Cost {
@@ -83,6 +84,12 @@ impl Machine {
     }
 }
 
+/// Lanes that read less than a cache line of 128 bytes next to each other share it with nobody.
+const COALESCED: Streams = Streams {
+    run_bytes: 128.0,
+    short_run: 1.0,
+};
+
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 
@@ -114,8 +121,9 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
             (Scalar::float(32), rates(0.008, 0.032, 0.004)),
             (Scalar::float(64), rates(0.008, 0.128, 0.008)),
             (Scalar::int(32), rates(0.008, 0.032, 0.008)),
-            (Scalar::int(64), rates(0.016, 0.064, 0.032)),
+            (Scalar::int(64), rates(0.008, 0.064, 0.032)),
         ],
+        streams: COALESCED,
         syncs: Syncs {
             lanes_ns: Some(20.0),
             barrier: Cost {

@@ -38,6 +38,8 @@ pub struct Machine {
     pub memories: Vec<Memory>,
     /// Arithmetic of one unit by element type.
     pub arithmetic: Vec<(Scalar, Arithmetic)>,
+    /// Reads of memory in runs.
+    pub streams: Streams,
     /// Costs of synchronisation.
     pub syncs: Syncs,
     /// Start of an operator by a unit: call, share bounds, first iteration. Nanoseconds.
@@ -48,6 +50,15 @@ pub struct Machine {
     pub limits: Limits,
     /// The processor that launches programs on this machine.
     pub host: Host,
+}
+
+/// The cost of reading memory in short runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Streams {
+    /// Bytes of a run from which on memory gives its full rate.
+    pub run_bytes: f64,
+    /// The part by which a byte takes longer in the shortest runs.
+    pub short_run: f64,
 }
 
 /// Hard limits of a unit and of a launch.
@@ -168,10 +179,12 @@ impl Machine {
         found.unwrap_or_else(|| self.farthest())
     }
 
-    /// The memory behind [`Machine::resident`], shared by more units: an L3. The farthest if there is no other.
-    pub fn shared(&self) -> &Memory {
-        let keeping = self.memories.iter().filter(|m| m.keeps);
-        keeping.clone().nth(1).unwrap_or_else(|| self.farthest())
+    /// The last memory before the farthest that keeps data between operators: an L3, the L2 of a GPU. The farthest if
+    /// there is no other.
+    pub fn last_cache(&self) -> &Memory {
+        let (_, near) = self.memories.split_last().unwrap_or((self.farthest(), &[]));
+        let last = near.iter().rev().find(|m| m.keeps);
+        last.unwrap_or_else(|| self.farthest())
     }
 
     /// Bytes per nanosecond that one unit gets of a memory while `units` units read it.

@@ -36,7 +36,9 @@ const TABLES: &[(&str, Make)] = &[
     ("bsp-tiles", Machine::bsp_tiles),
 ];
 
-const PROCESSORS: &[(&str, fn(usize) -> Machine)] = &[
+type MakeThreads = fn(usize) -> Machine;
+
+const PROCESSORS: &[(&str, MakeThreads)] = &[
     ("host", Machine::host),
     ("reference", Machine::reference_host),
 ];

@@ -2,7 +2,7 @@
 
 use crate::host::HOST;
 use crate::kernel::loops;
-use crate::{Arithmetic, Cost, Level, Limits, Machine, Memory, Scalar, SharedBy, Syncs};
+use crate::{Arithmetic, Cost, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs};
 
 impl Machine {
     /// A bulk-synchronous machine like Graphcore's second IPU: 1,472 tiles of six threads with 624 KiB each, no memory that
@@ -65,6 +65,11 @@ impl Machine {
                 (Scalar::int(32), words),
                 (Scalar::int(64), doubles),
             ],
+            // A tile reads any word of its memory as fast.
+            streams: Streams {
+                run_bytes: 8.0,
+                short_run: 0.0,
+            },
             syncs: Syncs {
                 lanes_ns: Some(10.0),
                 // The hardware knows one barrier, of all tiles.

@@ -27,7 +27,7 @@ pub use lower::{LowerError, lower, lower_unfused};
 pub use print::print;
 pub use program::UProgram;
 pub use schedule::{
-    Choice, Choices, Device, Latency, align_splits, are_alike, benchmark, candidates, choices,
+    Choice, Choices, Latency, align_splits, are_alike, benchmark, candidates, choices,
     choose_kernels, choose_levels, fork_calls, order_waves, place_syncs, plan_memory, schedule,
     schedule_without, sync_everywhere, total,
 };

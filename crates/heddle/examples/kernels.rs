@@ -225,7 +225,7 @@ impl Case {
     fn subject<'a>(&self, pool: &Arc<Pool>) -> Result<Subject<'a>, Error> {
         let module = heddle_ir::text::parse(&self.text())?;
         let mut program = heddle_task::lower(&module)?;
-        heddle_task::schedule(&mut program, &Device::cpu(pool.threads()));
+        heddle_task::schedule(&mut program, &Machine::host(pool.threads()));
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let source = Source {
             name: "product".into(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
+use heddle_machine::Machine;
 
 use crate::cpu::{self, Built, Compiled};
 use crate::exec::{Executable, Form};
@@ -38,41 +39,37 @@ pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Resu
         verify: true,
         ..options.clone()
     };
-    let (program, device) = scheduled(model, &options, target)?;
-    Ok(heddle_task::print(&program, &device))
+    let (program, machine) = scheduled(model, &options, target)?;
+    Ok(heddle_task::print(&program, &machine))
 }
 
-/// A model's program for a target, with the device that it is scheduled for.
+/// A model's program for a target, with the machine that it is scheduled for.
 fn scheduled(
     model: &Model,
     options: &CompileOptions,
     target: Target,
-) -> Result<(heddle_task::UProgram, heddle_task::Device), Error> {
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let device = match target {
-        Target::Cpu => heddle_task::Device::cpu(threads),
-        Target::Cuda => heddle_task::Device::gpu(),
-    };
+) -> Result<(heddle_task::UProgram, Machine), Error> {
+    let machine = options.machine(target);
     // What working on several layers at the same time brings was measured on processors only.
     let units = match target {
-        Target::Cpu => threads,
+        Target::Cpu => machine.units(),
         Target::Cuda => 1,
     };
     let (module, mut passes) = optimized(model.module.clone(), options)?;
-    let (mut transformed, _) = transformed(&module, options, units, &mut passes)?;
+    let (mut transformed, _) = transformed(&module, options, &machine, units, &mut passes)?;
     Results::open(&mut transformed);
     let tune = match target {
         Target::Cpu => options.tune,
         Target::Cuda => Tune::Off,
     };
     let program =
-        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))??;
+        on_large_stack(|| cpu::schedule(&transformed, &machine, &options.transform.without, tune))??;
     if options.verify {
         let what = "the program";
-        on_large_stack(|| heddle_task::verify_schedule(&program, &device))?
+        on_large_stack(|| heddle_task::verify_schedule(&program, &machine))?
             .map_err(|error| Error::Schedule { what, error })?;
     }
-    Ok((program, device))
+    Ok((program, machine))
 }
 
 /// Compiles a model: optimises the graph and prepares it for the device.
@@ -94,13 +91,16 @@ pub(crate) fn compile_module(
             Ok(program) => form = Form::Compiled(Arc::new(program)),
             Err(error) => {
                 let part = |module: &Module| {
+                    let threads = part_threads(module, options);
                     let options = CompileOptions {
-                        threads: Some(part_threads(module, options)),
+                        threads: Some(threads),
+                        machine: options.machine.clone().filter(|m| m.units() == threads),
                         ..options.clone()
                     };
                     build(module, &options, &mut vec![])
                 };
-                let mixed = on_large_stack(|| Mixed::new(&module, &part))??;
+                let host = options.machine(Target::Cpu).host;
+                let mixed = on_large_stack(|| Mixed::new(&module, &part, &host))??;
                 // It may only have had to begin anew where sizes are known.
                 if mixed.len() == 0 || !mixed.left.is_empty() {
                     let left = mixed.left.clone();
@@ -134,15 +134,15 @@ pub(crate) fn compile_module(
     })
 }
 
-/// What several workers must gain on a part by the cost model, in nanoseconds. Between its calls they may fall asleep, and on a busy machine
-/// each call waits until all of them have run.
-const WORTH_WAKING: f64 = 20_000.0;
-
-/// How many workers run a part.
+/// Worker threads of a part: one, unless several gain more on a call than it takes to wake them. Between calls they may
+/// fall asleep, and on a busy machine each call waits until all of them have run.
 fn part_threads(module: &Module, options: &CompileOptions) -> usize {
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let time = |threads| cpu::estimated(module, threads, &options.transform.without);
-    match threads > 1 && time(1) - time(threads) < WORTH_WAKING {
+    let threads = options.threads();
+    let wake_ns = options.machine(Target::Cpu).host.wake_ns;
+    let time = |threads| {
+        cpu::estimated(module, &Machine::host(threads), &options.transform.without)
+    };
+    match threads > 1 && time(1) - time(threads) < wake_ns {
         true => 1,
         false => threads,
     }
@@ -150,12 +150,12 @@ fn part_threads(module: &Module, options: &CompileOptions) -> usize {
 
 /// Transforms a program and builds what the worker threads run.
 fn build(module: &Module, options: &CompileOptions, passes: &mut PassTimes) -> Built {
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let (transformed, changed) = transformed(module, options, threads, passes)?;
+    let machine = options.machine(Target::Cpu);
+    let (transformed, changed) = transformed(module, options, &machine, machine.units(), passes)?;
     let build = |module: &Module| {
-        let (threads, without) = (options.threads, &options.transform.without);
+        let (threads, without) = (options.threads(), &options.transform.without);
         let (tune, verify) = (options.tune, options.verify);
-        on_large_stack(|| Compiled::new(module, threads, without, tune, verify))?
+        on_large_stack(|| Compiled::new(module, &machine, threads, without, tune, verify))?
     };
     let built = build(&transformed)?;
     if changed && built.is_err() {
@@ -183,6 +183,7 @@ fn optimized(mut module: Module, options: &CompileOptions) -> Result<(Module, Pa
 fn transformed(
     module: &Module,
     options: &CompileOptions,
+    machine: &Machine,
     units: usize,
     passes: &mut PassTimes,
 ) -> Result<(Module, bool), Error> {
@@ -195,7 +196,7 @@ fn transformed(
             ..options.transform.clone()
         };
         let mut module = module.clone();
-        let report = heddle_opt::transform(&mut module, &options);
+        let report = heddle_opt::transform(&mut module, &options, machine);
         heddle_ir::verify(&module).map(|()| (module, report))
     };
     let (module, report) = on_large_stack(|| {
@@ -205,7 +206,7 @@ fn transformed(
         }
         let plain = transformed(1)?;
         let without = &options.transform.without;
-        let [new, old] = [&pipelined, &plain.0].map(|m| cpu::estimated(m, units, without));
+        let [new, old] = [&pipelined, &plain.0].map(|m| cpu::estimated(m, machine, without));
         Ok(match new < old {
             true => (pipelined, report),
             false => plain,

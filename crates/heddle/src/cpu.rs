@@ -7,38 +7,36 @@ use std::{panic, thread};
 use heddle_emit::{Constants, Dialect, Emitted};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{Datum, Module, Signature, Tensor};
+use heddle_machine::Machine;
 use heddle_runtime::{
     BuildError, BuildOptions, Constant, Executable, Input, Lent, MemoryError, Pool, Program,
     RunError, Session, SessionOptions, Source,
 };
 use heddle_task::program::{Size, Stmt, for_each_stmt};
-use heddle_task::{Device, Latency, LowerError, UProgram};
+use heddle_task::{Latency, LowerError, UProgram};
 
 use crate::profile::Profiler;
 use crate::results::Results;
 use crate::{Error, RunOptions, Tune, border};
 
-/// Lowers a module to uOperators and schedules them for a device, without the [steps](crate::STEPS) of these names.
+/// Lowers a module to uOperators and schedules them for a machine, without the [steps](crate::STEPS) of these names.
 pub(crate) fn schedule(
     module: &Module,
-    device: &Device,
+    machine: &Machine,
     without: &[String],
     tune: Tune,
 ) -> Result<UProgram, LowerError> {
     let mut program = lower(module, without)?;
-    schedule_lowered(&mut program, device, without, tune);
+    schedule_lowered(&mut program, machine, without, tune);
     Ok(program)
 }
 
 /// How long the scheduled program of a module takes by the cost model, in nanoseconds; without end if it has no compiled form.
-pub(crate) fn estimated(module: &Module, threads: usize, without: &[String]) -> f64 {
+pub(crate) fn estimated(module: &Module, machine: &Machine, without: &[String]) -> f64 {
     let mut module = module.clone();
     Results::open(&mut module);
-    let device = Device::cpu(threads);
-    let scheduled = schedule(&module, &device, without, Tune::Off);
-    scheduled.map_or(f64::INFINITY, |program| {
-        heddle_task::total(&program, &device)
-    })
+    let scheduled = schedule(&module, machine, without, Tune::Off);
+    scheduled.map_or(f64::INFINITY, |program| heddle_task::total(&program, machine))
 }
 
 fn lower(module: &Module, without: &[String]) -> Result<UProgram, LowerError> {
@@ -49,12 +47,12 @@ fn lower(module: &Module, without: &[String]) -> Result<UProgram, LowerError> {
     Ok(program)
 }
 
-fn schedule_lowered(program: &mut UProgram, device: &Device, without: &[String], tune: Tune) {
+fn schedule_lowered(program: &mut UProgram, machine: &Machine, without: &[String], tune: Tune) {
     let profiler = match tune {
         Tune::Off => None,
-        Tune::On => Profiler::new(program, device),
+        Tune::On => Profiler::new(program, machine),
     };
-    let latency: &dyn Latency = profiler.as_ref().map_or(device, |p| p);
+    let latency: &dyn Latency = profiler.as_ref().map_or(machine, |p| p);
     heddle_task::schedule_without(program, latency, without);
 }
 
@@ -93,12 +91,12 @@ impl Compiled {
     /// Compiles a module.
     pub(crate) fn new(
         module: &Module,
-        threads: Option<usize>,
+        machine: &Machine,
+        threads: usize,
         without: &[String],
         tune: Tune,
         verify: bool,
     ) -> Built {
-        let threads = threads.unwrap_or_else(default_threads);
         let mut module = module.clone();
         let results = Results::open(&mut module);
         let mut program = match lower(&module, without) {
@@ -110,7 +108,7 @@ impl Compiled {
         thread::scope(|scope| {
             // Large weights take as long to copy and pack as all else that a program from the cache needs.
             let loading = thread::Builder::new().spawn_scoped(scope, || load(&constants));
-            schedule_lowered(&mut program, &Device::cpu(threads), without, tune);
+            schedule_lowered(&mut program, machine, without, tune);
             prove(verify, "the program", &program, threads)?;
             let emitted = heddle_emit::write(&program, &heddle_emit::C);
             let constants = match loading {
@@ -192,11 +190,11 @@ impl Compiled {
     /// The same operators without control flow: in the order in which a run of this call executes them.
     pub(crate) fn traced(&self, call: &Call, options: &RunOptions) -> Result<Self, Error> {
         let (name, threads) = (self.executable.program().name(), self.threads());
-        let device = Device::cpu(threads);
+        let machine = Machine::host(threads);
         let mut recording = self.program.clone();
         let own = recording.outputs.len();
         heddle_task::record_decisions(&mut recording);
-        heddle_task::place_syncs(&mut recording, &device);
+        heddle_task::place_syncs(&mut recording, &machine);
         prove(self.verify, "the program that records", &recording, threads)?;
         let build = |program: UProgram| {
             let (results, write) = (self.results.clone(), heddle_emit::write);
@@ -208,7 +206,7 @@ impl Compiled {
         let count = outputs.data(own + 1).first_chunk().copied();
         let count = count.map_or(0, i64::from_le_bytes);
         let mut traced = heddle_task::replay(&self.program, outputs.data(own), count)?;
-        heddle_task::place_syncs(&mut traced, &device);
+        heddle_task::place_syncs(&mut traced, &machine);
         prove(self.verify, "the traced program", &traced, threads)?;
         build(traced)
     }
@@ -364,7 +362,7 @@ fn prove(
     if !wanted {
         return Ok(());
     }
-    heddle_task::verify_schedule(program, &Device::cpu(threads))
+    heddle_task::verify_schedule(program, &Machine::host(threads))
         .map_err(|error| Error::Schedule { what, error })
 }
 

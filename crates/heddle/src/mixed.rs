@@ -10,6 +10,7 @@ use std::{panic, thread};
 
 use heddle_interp::Left;
 use heddle_ir::{Datum, FuncId, Function, Inst, Module, Op, Region, Signature};
+use heddle_machine::Host;
 use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
 use heddle_task::LowerError;
 
@@ -44,9 +45,10 @@ const LATE: &str = "it takes too long to see what of it can be compiled";
 
 impl Mixed {
     /// Parts a program that has no compiled form as a whole, and compiles what can be and is worth it.
-    pub fn new(module: &Module, compile: Compile<'_>) -> Result<Self, Error> {
+    pub fn new(module: &Module, compile: Compile<'_>, host: &Host) -> Result<Self, Error> {
         let mut parting = Parting {
             module: module.clone(),
+            host: *host,
             parts: vec![],
             left: vec![],
             small: vec![],
@@ -190,6 +192,8 @@ fn is_timeout(error: &heddle_runtime::RunError) -> bool {
 /// A program that is being parted.
 struct Parting {
     module: Module,
+    /// Costs of the interpreter and of launches.
+    host: Host,
     /// The parts, each with the program that has it as its entry function.
     parts: Vec<(FuncId, Module)>,
     /// What has no compiled form.
@@ -236,7 +240,8 @@ impl Parting {
             rest.retain(|inst| !part.contains(inst));
             let outlined = self.outlined(id, &part).filter(|outlined| {
                 let func = &self.module.functions[id];
-                self.parts.len() < PARTS && is_worth_it(&self.module, func, region, &part, outlined)
+                self.parts.len() < PARTS
+                    && is_worth_it(&self.module, func, region, &part, outlined, &self.host)
             });
             match outlined {
                 Some(outlined) => placed.push(self.add(id, &outlined)),

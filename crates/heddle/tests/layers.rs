@@ -10,14 +10,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("heddle-machine", &[]),
     ("heddle-interp", &["heddle-ir"]),
     ("heddle-onnx", &["heddle-ir"]),
-    ("heddle-opt", &["heddle-ir", "heddle-interp"]),
+    ("heddle-opt", &["heddle-ir", "heddle-interp", "heddle-machine"]),
     ("heddle-runtime", &[]),
-    ("heddle-task", &["heddle-ir"]),
+    ("heddle-task", &["heddle-ir", "heddle-machine"]),
     ("heddle-emit", &["heddle-ir", "heddle-task"]),
     (
         "heddle",
         &[
             "heddle-ir",
+            "heddle-machine",
             "heddle-onnx",
             "heddle-interp",
             "heddle-opt",

@@ -31,7 +31,7 @@ mod polynomial;
 use heddle_ir::Entity;
 
 use crate::program::{Buffer, OperatorId, UProgram};
-use crate::schedule::Device;
+use heddle_machine::Machine;
 
 /// What is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,11 +80,11 @@ pub enum ScheduleError {
     },
 }
 
-/// Proves that a scheduled program is sound on a device, or says what is not.
-pub fn verify_schedule(program: &UProgram, device: &Device) -> Result<(), ScheduleError> {
+/// Proves that a scheduled program is sound on a machine, or says what is not.
+pub fn verify_schedule(program: &UProgram, machine: &Machine) -> Result<(), ScheduleError> {
     owner::verify_shares(program)?;
     forks::verify_forks(program)?;
-    paths::verify_paths(program, device.lanes > 1)
+    paths::verify_paths(program, machine.syncs.lanes_ns.is_some())
 }
 
 /// An operator as messages name it: by its number in the printed schedule, and the model's node.
