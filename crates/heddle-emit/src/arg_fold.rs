@@ -2,8 +2,8 @@
 
 use heddle_ir::DType;
 use heddle_ir::op::Extreme;
-use heddle_task::ExprId;
-use heddle_task::program::{Local, Store};
+use heddle_uprogram::ExprId;
+use heddle_uprogram::program::{Local, Store};
 
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, name};

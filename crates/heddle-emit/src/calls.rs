@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::Entity;
-use heddle_task::UProgram;
-use heddle_task::live::Names;
-use heddle_task::program::{CallId, ProcedureId, Stmt, for_each_stmt};
+use heddle_uprogram::UProgram;
+use heddle_uprogram::live::Names;
+use heddle_uprogram::program::{CallId, ProcedureId, Stmt, for_each_stmt};
 
 use crate::program::Writer;
 use crate::scalar::{bare, name};
@@ -57,7 +57,7 @@ impl Calls {
             });
         }
         Calls {
-            kept: heddle_task::kept_over_calls(program),
+            kept: heddle_uprogram::kept_over_calls(program),
             to,
             in_teams: in_teams(program, &parts),
             parts,

@@ -1,7 +1,7 @@
 //! Writes chains: at each point step after step, with arrays of the point's own between them.
 
 use heddle_ir::Entity;
-use heddle_task::program::{BufferKind, Chain, Operator, Share};
+use heddle_uprogram::program::{BufferKind, Chain, Operator, Share};
 
 use crate::nest::Level;
 use crate::operator::Writer;

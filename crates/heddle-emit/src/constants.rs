@@ -1,8 +1,8 @@
 //! The constants of a program.
 
 use bytes::Bytes;
-use heddle_task::UProgram;
-use heddle_task::program::BufferKind;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::BufferKind;
 
 /// What `env->constants` of a program must point to. It shares the model's memory until it is packed, and no pass of the scheduler
 /// changes it, so that it can be packed on another thread meanwhile.

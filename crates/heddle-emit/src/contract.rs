@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
-use heddle_task::contract::{Access, Contract, FEW_ROWS, panel_width};
-use heddle_task::program::{Body, Buffer, Local};
-use heddle_task::step::Step;
-use heddle_task::{Expr, ExprId, UProgram};
+use heddle_uprogram::contract::{Access, Contract, FEW_ROWS, panel_width};
+use heddle_uprogram::program::{Body, Buffer, Local};
+use heddle_uprogram::step::Step;
+use heddle_uprogram::{Expr, ExprId, UProgram};
 
 use crate::dialect::Dialect;
 use crate::nest::Level;

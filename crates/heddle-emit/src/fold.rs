@@ -3,13 +3,13 @@
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp};
-use heddle_task::ExprId;
-use heddle_task::program::{Local, Store};
+use heddle_uprogram::ExprId;
+use heddle_uprogram::program::{Local, Store};
 
 use crate::nest::Level;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, computed, name};
-use heddle_task::step::{Step, offsets};
+use heddle_uprogram::step::{Step, offsets};
 
 /// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of one addition.
 const BYTES: i64 = 256;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use heddle_ir::Entity;
-use heddle_task::UProgram;
-use heddle_task::program::OperatorId;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::OperatorId;
 
 use crate::dialect::Dialect;
 use crate::operator::{self, Parameter};

@@ -2,8 +2,8 @@
 //! a structure, and dispatches in place of calls.
 
 use heddle_ir::Entity;
-use heddle_task::UProgram;
-use heddle_task::program::OperatorId;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::OperatorId;
 
 use crate::dialect::Dialect;
 use crate::functions::Functions;

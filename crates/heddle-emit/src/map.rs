@@ -1,7 +1,7 @@
 //! Writes maps: each point computes one element.
 
-use heddle_task::ExprId;
-use heddle_task::program::Store;
+use heddle_uprogram::ExprId;
+use heddle_uprogram::program::Store;
 
 use crate::operator::Writer;
 use crate::scalar::Scalars;

@@ -1,13 +1,13 @@
 //! Loops over axes. Neighbouring axes that all accesses walk as one become one loop, so that the innermost loop is long
 //! enough for vectors, and what does not change in an inner loop is computed before it.
 
-use heddle_task::ExprId;
-use heddle_task::program::{Local, Share, UProgram};
+use heddle_uprogram::ExprId;
+use heddle_uprogram::program::{Local, Share, UProgram};
 
 use crate::dialect::Lanes;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, name};
-use heddle_task::step::{Step, offsets};
+use heddle_uprogram::step::{Step, offsets};
 
 /// A loop over axes `first..=last` at once, by the variable of the last; those of the others are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use heddle_ir::Entity;
-use heddle_task::program::{
+use heddle_uprogram::program::{
     Body, Buffer, BufferKind, Local, LocalKind, Operator, OperatorId, Share, UProgram,
 };
-use heddle_task::{Expr, ExprId};
+use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::Dialect;
 use crate::scalar::{Scalars, bare, name, stored};

@@ -3,8 +3,8 @@
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Entity};
-use heddle_task::program::{Local, Routine, Store};
-use heddle_task::{Expr, ExprId};
+use heddle_uprogram::program::{Local, Routine, Store};
+use heddle_uprogram::{Expr, ExprId};
 
 use crate::fold::{fold_op, neutral};
 use crate::nest::Level;

@@ -2,8 +2,10 @@
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
-use heddle_task::program::{Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units};
-use heddle_task::{Expr, ExprId, UProgram};
+use heddle_uprogram::program::{
+    Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units,
+};
+use heddle_uprogram::{Expr, ExprId, UProgram};
 
 use crate::calls::{Calls, Part};
 use crate::constants::is_constant;

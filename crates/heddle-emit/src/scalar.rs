@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
-use heddle_task::program::{Body, Buffer, Local, UProgram};
-use heddle_task::{Expr, ExprId};
+use heddle_uprogram::program::{Body, Buffer, Local, UProgram};
+use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::Dialect;
 use crate::text::Text;

@@ -1,7 +1,7 @@
 //! Constants may be packed while their program is scheduled.
 
 use heddle_emit::Constants;
-use heddle_task::Device;
+use heddle_machine::Machine;
 
 #[test]
 fn scheduling_leaves_constants_as_they_are() {
@@ -22,9 +22,10 @@ fn scheduling_leaves_constants_as_they_are() {
         row(3)
     );
     let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
-    let mut program = heddle_task::lower(&module).unwrap();
+    let mut program = heddle_lower::lower(&module).unwrap();
+    heddle_schedule::fuse(&mut program);
     let before: Vec<_> = Constants::of(&program).packed().collect();
-    heddle_task::schedule(&mut program, &Device::cpu(2));
+    heddle_schedule::schedule(&mut program, &Machine::reference_host(2));
     let after: Vec<_> = Constants::of(&program).packed().collect();
     assert!(
         before.iter().any(|c| c.len() == 3 * 64),

@@ -5,8 +5,10 @@ mod harness;
 use harness::{Case, drawn_with};
 use heddle_emit::{C, write};
 use heddle_ir::text::parse;
+use heddle_lower::lower;
+use heddle_machine::Machine;
 use heddle_runtime::BuildOptions;
-use heddle_task::{Device, lower, schedule};
+use heddle_schedule::schedule;
 
 const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
@@ -107,7 +109,8 @@ fn sums_that_stay_as_they_are_go_straight_to_their_place() {
         );
         let module = parse(&text).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
-        schedule(&mut program, &Device::cpu(2));
+        heddle_schedule::fuse(&mut program);
+        schedule(&mut program, &Machine::reference_host(2));
         write(&program, &C)
             .source
             .contains(" + row * out_row + start, out_row, 0, 0);")
@@ -127,7 +130,8 @@ fn few_rows_of_many_are_not_worth_packing_for() {
         );
         let module = parse(&text).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
-        schedule(&mut program, &Device::cpu(2));
+        heddle_schedule::fuse(&mut program);
+        schedule(&mut program, &Machine::reference_host(2));
         let source = write(&program, &C).source;
         let tiles = source.contains("heddle_block_f32(rows,");
         let rows = source.contains("if (last_row - first_row <= 4) {");
@@ -159,7 +163,8 @@ fn what_sums_meet_is_asked_for() {
     let asked = |result: &str| {
         let module = parse(&text(result)).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
-        schedule(&mut program, &Device::cpu(2));
+        heddle_schedule::fuse(&mut program);
+        schedule(&mut program, &Machine::reference_host(2));
         let source = write(&program, &C).source;
         source.contains(" + row * beside_row + start, beside_row);")
     };

@@ -5,7 +5,9 @@ mod system;
 use std::sync::OnceLock;
 
 use crate::kernel::vector_kernels;
-use crate::{Arithmetic, Cost, Host, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs};
+use crate::{
+    Arithmetic, Cost, Host, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs,
+};
 
 use system::System;
 

@@ -102,6 +102,14 @@ impl Machine {
         self.count(LevelKind::Lanes).unwrap_or(1)
     }
 
+    /// The number of lanes that a synchronisation must order: 1 where lanes run in lockstep.
+    pub fn synced_lanes(&self) -> usize {
+        match self.syncs.lanes_ns {
+            Some(_) => self.lanes(),
+            None => 1,
+        }
+    }
+
     /// The number of units in the innermost group; all units if there are no groups.
     pub fn group_units(&self) -> usize {
         let group = self.count(LevelKind::Group);

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Tensor;
+use heddle_machine::Machine;
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_task::Device;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -224,8 +224,9 @@ impl Case {
     /// The program, ready to run.
     fn subject<'a>(&self, pool: &Arc<Pool>) -> Result<Subject<'a>, Error> {
         let module = heddle_ir::text::parse(&self.text())?;
-        let mut program = heddle_task::lower(&module)?;
-        heddle_task::schedule(&mut program, &Machine::host(pool.threads()));
+        let mut program = heddle_lower::lower(&module)?;
+        heddle_schedule::fuse(&mut program);
+        heddle_schedule::schedule(&mut program, &Machine::host(pool.threads()));
         let emitted = heddle_emit::write(&program, &heddle_emit::C);
         let source = Source {
             name: "product".into(),

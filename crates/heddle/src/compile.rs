@@ -40,7 +40,7 @@ pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Resu
         ..options.clone()
     };
     let (program, machine) = scheduled(model, &options, target)?;
-    Ok(heddle_task::print(&program, &machine))
+    Ok(heddle_schedule::print(&program, &machine))
 }
 
 /// A model's program for a target, with the machine that it is scheduled for.
@@ -48,7 +48,7 @@ fn scheduled(
     model: &Model,
     options: &CompileOptions,
     target: Target,
-) -> Result<(heddle_task::UProgram, Machine), Error> {
+) -> Result<(heddle_uprogram::UProgram, Machine), Error> {
     let machine = options.machine(target);
     // What working on several layers at the same time brings was measured on processors only.
     let units = match target {
@@ -62,11 +62,12 @@ fn scheduled(
         Target::Cpu => options.tune,
         Target::Cuda => Tune::Off,
     };
-    let program =
-        on_large_stack(|| cpu::schedule(&transformed, &machine, &options.transform.without, tune))??;
+    let program = on_large_stack(|| {
+        cpu::schedule(&transformed, &machine, &options.transform.without, tune)
+    })??;
     if options.verify {
         let what = "the program";
-        on_large_stack(|| heddle_task::verify_schedule(&program, &machine))?
+        on_large_stack(|| heddle_uprogram::verify_schedule(&program, machine.synced_lanes()))?
             .map_err(|error| Error::Schedule { what, error })?;
     }
     Ok((program, machine))
@@ -139,9 +140,8 @@ pub(crate) fn compile_module(
 fn part_threads(module: &Module, options: &CompileOptions) -> usize {
     let threads = options.threads();
     let wake_ns = options.machine(Target::Cpu).host.wake_ns;
-    let time = |threads| {
-        cpu::estimated(module, &Machine::host(threads), &options.transform.without)
-    };
+    let time =
+        |threads| cpu::estimated(module, &Machine::host(threads), &options.transform.without);
     match threads > 1 && time(1) - time(threads) < wake_ns {
         true => 1,
         false => threads,

@@ -7,13 +7,15 @@ use std::{panic, thread};
 use heddle_emit::{Constants, Dialect, Emitted};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{Datum, Module, Signature, Tensor};
+use heddle_lower::LowerError;
 use heddle_machine::Machine;
 use heddle_runtime::{
     BuildError, BuildOptions, Constant, Executable, Input, Lent, MemoryError, Pool, Program,
     RunError, Session, SessionOptions, Source,
 };
-use heddle_task::program::{Size, Stmt, for_each_stmt};
-use heddle_task::{Latency, LowerError, UProgram};
+use heddle_schedule::Latency;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
 
 use crate::profile::Profiler;
 use crate::results::Results;
@@ -36,13 +38,15 @@ pub(crate) fn estimated(module: &Module, machine: &Machine, without: &[String]) 
     let mut module = module.clone();
     Results::open(&mut module);
     let scheduled = schedule(&module, machine, without, Tune::Off);
-    scheduled.map_or(f64::INFINITY, |program| heddle_task::total(&program, machine))
+    scheduled.map_or(f64::INFINITY, |program| {
+        heddle_schedule::total(&program, machine)
+    })
 }
 
 fn lower(module: &Module, without: &[String]) -> Result<UProgram, LowerError> {
-    let mut program = heddle_task::lower_unfused(module)?;
+    let mut program = heddle_lower::lower(module)?;
     if without.iter().all(|name| name != "fuse") {
-        heddle_task::fuse(&mut program);
+        heddle_schedule::fuse(&mut program);
     }
     Ok(program)
 }
@@ -53,7 +57,7 @@ fn schedule_lowered(program: &mut UProgram, machine: &Machine, without: &[String
         Tune::On => Profiler::new(program, machine),
     };
     let latency: &dyn Latency = profiler.as_ref().map_or(machine, |p| p);
-    heddle_task::schedule_without(program, latency, without);
+    heddle_schedule::schedule_without(program, latency, without);
 }
 
 /// Constants as a program reads them, at aligned addresses. Those that are so in the model's file are not copied.
@@ -173,7 +177,7 @@ impl Compiled {
         if self.verify {
             // A dispatch begins when all units have done the one before.
             let mut dispatched = self.program.clone();
-            heddle_task::sync_everywhere(&mut dispatched);
+            heddle_schedule::sync_everywhere(&mut dispatched);
             prove(true, "the program that the host runs", &dispatched, threads)?;
         }
         let (program, results) = (self.program.clone(), self.results.clone());
@@ -193,8 +197,8 @@ impl Compiled {
         let machine = Machine::host(threads);
         let mut recording = self.program.clone();
         let own = recording.outputs.len();
-        heddle_task::record_decisions(&mut recording);
-        heddle_task::place_syncs(&mut recording, &machine);
+        heddle_schedule::record_decisions(&mut recording);
+        heddle_schedule::place_syncs(&mut recording, &machine);
         prove(self.verify, "the program that records", &recording, threads)?;
         let build = |program: UProgram| {
             let (results, write) = (self.results.clone(), heddle_emit::write);
@@ -205,8 +209,8 @@ impl Compiled {
         let outputs = recording.run_in(&mut session, call, options)?;
         let count = outputs.data(own + 1).first_chunk().copied();
         let count = count.map_or(0, i64::from_le_bytes);
-        let mut traced = heddle_task::replay(&self.program, outputs.data(own), count)?;
-        heddle_task::place_syncs(&mut traced, &machine);
+        let mut traced = heddle_schedule::replay(&self.program, outputs.data(own), count)?;
+        heddle_schedule::place_syncs(&mut traced, &machine);
         prove(self.verify, "the traced program", &traced, threads)?;
         build(traced)
     }
@@ -362,7 +366,7 @@ fn prove(
     if !wanted {
         return Ok(());
     }
-    heddle_task::verify_schedule(program, &Machine::host(threads))
+    heddle_uprogram::verify_schedule(program, Machine::host(threads).synced_lanes())
         .map_err(|error| Error::Schedule { what, error })
 }
 
@@ -436,11 +440,8 @@ fn @main(%x: f32[64,64]) -> (%y: f32[64,64]) {
     fn a_broken_schedule_is_refused() {
         let model = Model::parse("m", TEXT).unwrap();
         // Synchronising costs nothing here, so that both products are dealt out.
-        let device = Device {
-            sync_ns: 0.0,
-            ..Device::cpu(3)
-        };
-        let mut program = schedule(&model.module, &device, &[], Tune::Off).unwrap();
+        let machine = Machine::reference_host(3).with_barrier_ns(0.0);
+        let mut program = schedule(&model.module, &machine, &[], Tune::Off).unwrap();
         prove(true, "the program", &program, 3).unwrap();
         let whole = program.body.len();
         program.body.retain(|stmt| !matches!(stmt, Stmt::Sync(_)));

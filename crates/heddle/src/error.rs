@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use heddle_interp::{Fault, RunError};
 use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
+use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
-use heddle_task::{LowerError, ScheduleError, TraceError};
+use heddle_schedule::TraceError;
+use heddle_uprogram::ScheduleError;
 
 use crate::Interpreted;
 use crate::draw::DrawError;

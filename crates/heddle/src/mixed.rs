@@ -10,9 +10,9 @@ use std::{panic, thread};
 
 use heddle_interp::Left;
 use heddle_ir::{Datum, FuncId, Function, Inst, Module, Op, Region, Signature};
+use heddle_lower::LowerError;
 use heddle_machine::Host;
 use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
-use heddle_task::LowerError;
 
 use crate::Error;
 use crate::cpu::{Built, Compiled, default_threads};
@@ -343,7 +343,7 @@ impl Parting {
         };
         let origin = outlined.origin;
         let module = self.alone(outlined.function);
-        heddle_task::lower_unfused(&module)
+        heddle_lower::lower(&module)
             .map(drop)
             .map_err(|e| LowerError {
                 inst: e.inst.and_then(|inst| origin.get(&inst).copied()),

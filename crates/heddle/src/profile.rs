@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use heddle_machine::Machine;
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
 use heddle_runtime::{BuildOptions, Pool, Program, RunOptions, Session, SessionOptions, Source};
-use heddle_task::program::{OperatorId, Share, Sync};
-use heddle_task::{Choice, Latency, UProgram, are_alike, benchmark, choices, time};
+use heddle_schedule::{Choice, Latency, are_alike, benchmark, choices, time};
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::{OperatorId, Share, Sync};
 
 /// Times of operators as measured; of what was not, the cost model's in proportion.
 pub(crate) struct Profiler {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heddle_task::LowerError;
+use heddle_lower::LowerError;
 
 /// The time that each graph pass took, by name.
 pub type PassTimes = Vec<(&'static str, Duration)>;

@@ -43,7 +43,9 @@ fn work(module: &Module, func: &Function, inst: Inst, depth: usize, host: &Host)
     let result = || count(data.results.first());
     let inside = |region: &Region| {
         let insts = func.regions[*region].insts.iter();
-        insts.map(|&i| work(module, func, i, depth, host)).sum::<f64>()
+        insts
+            .map(|&i| work(module, func, i, depth, host))
+            .sum::<f64>()
     };
     let own = match &data.op {
         Op::Const(_) => return 0.0,
@@ -58,7 +60,9 @@ fn work(module: &Module, func: &Function, inst: Inst, depth: usize, host: &Host)
             host.product_ns * result() * each
         }
         Op::UpdateSlice => host.element_ns * count(data.args.get(1)),
-        Op::ScatterElements { .. } | Op::ScatterNd { .. } => host.element_ns * count(data.args.get(2)),
+        Op::ScatterElements { .. } | Op::ScatterNd { .. } => {
+            host.element_ns * count(data.args.get(2))
+        }
         Op::Reduce { .. } | Op::ArgReduce { .. } | Op::NonZero | Op::TopK { .. } => {
             host.element_ns * count(data.args.first())
         }
@@ -78,7 +82,9 @@ fn work(module: &Module, func: &Function, inst: Inst, depth: usize, host: &Host)
 fn body(module: &Module, id: FuncId, depth: usize, host: &Host) -> f64 {
     let func = &module.functions[id];
     let insts = func.regions[func.body].insts.iter();
-    insts.map(|&inst| work(module, func, inst, depth, host)).sum()
+    insts
+        .map(|&inst| work(module, func, inst, depth, host))
+        .sum()
 }
 
 fn sizes(ty: &Type) -> Vec<f64> {

@@ -10,10 +10,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("heddle-machine", &[]),
     ("heddle-interp", &["heddle-ir"]),
     ("heddle-onnx", &["heddle-ir"]),
-    ("heddle-opt", &["heddle-ir", "heddle-interp", "heddle-machine"]),
+    (
+        "heddle-opt",
+        &["heddle-ir", "heddle-interp", "heddle-machine"],
+    ),
     ("heddle-runtime", &[]),
-    ("heddle-task", &["heddle-ir", "heddle-machine"]),
-    ("heddle-emit", &["heddle-ir", "heddle-task"]),
+    ("heddle-uprogram", &["heddle-ir"]),
+    ("heddle-lower", &["heddle-ir", "heddle-uprogram"]),
+    (
+        "heddle-schedule",
+        &["heddle-ir", "heddle-machine", "heddle-uprogram"],
+    ),
+    ("heddle-emit", &["heddle-ir", "heddle-uprogram"]),
     (
         "heddle",
         &[
@@ -22,7 +30,9 @@ const LAYERS: &[(&str, &[&str])] = &[
             "heddle-onnx",
             "heddle-interp",
             "heddle-opt",
-            "heddle-task",
+            "heddle-uprogram",
+            "heddle-lower",
+            "heddle-schedule",
             "heddle-emit",
             "heddle-runtime",
         ],

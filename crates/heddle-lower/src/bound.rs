@@ -1,0 +1,104 @@
+//! Upper bounds of sizes that are computed while a program runs: memory is planned before.
+
+use std::collections::HashMap;
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use super::Lowerer;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Local, LocalKind, Stmt};
+
+/// What the sizes that are held in variables cannot exceed; those are never negative.
+pub type Bounds = HashMap<Local, ExprId>;
+
+impl Lowerer<'_> {
+    /// A variable of each unit that holds a computed size of at most `bound`.
+    pub(super) fn bounded_size(&mut self, size: ExprId, bound: ExprId) -> ExprId {
+        let local = self.variable(DType::I64, "size");
+        self.block.push(Stmt::Let(local, size));
+        // What is bounded by a computed size is bounded by that one's bound.
+        if let Some(bound) = self.upper_bound(bound) {
+            self.bounds.insert(local, bound);
+        }
+        self.program.pool.local(local)
+    }
+
+    /// Whether all that the expression is made of is given to the launch.
+    pub(super) fn is_of_launch(&self, expr: ExprId) -> bool {
+        let mut all = true;
+        self.program.pool.walk(expr, &mut |_, e| {
+            all &= match e {
+                Expr::Load(..) => false,
+                Expr::Local(l) => self.program.locals[l].kind == LocalKind::Size,
+                _ => true,
+            };
+        });
+        all
+    }
+
+    /// What a size cannot exceed, in terms of what the launch is given.
+    pub(super) fn upper_bound(&mut self, size: ExprId) -> Option<ExprId> {
+        if self.is_of_launch(size) {
+            return Some(size);
+        }
+        match self.program.pool[size] {
+            Expr::Local(l) => self.bounds.get(&l).copied(),
+            Expr::Binary(op, DType::I64, a, b) => self.bound_of_binary(op, a, b),
+            Expr::Select(DType::I64, _, a, b) => {
+                let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);
+                Some(self.program.pool.binary(BinaryOp::Max, DType::I64, a, b))
+            }
+            Expr::Cast(from, DType::I64, a) if from.is_int() => self.upper_bound(a),
+            _ => None,
+        }
+    }
+
+    fn bound_of_binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> Option<ExprId> {
+        let known = self.program.pool.as_int(b);
+        match op {
+            BinaryOp::Add | BinaryOp::Max => {
+                let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);
+                Some(self.program.pool.binary(op, DType::I64, a, b))
+            }
+            // Either bounds the smaller one.
+            BinaryOp::Min => match (self.upper_bound(a), self.upper_bound(b)) {
+                (Some(a), Some(b)) => Some(self.program.pool.binary(op, DType::I64, a, b)),
+                (a, b) => a.or(b),
+            },
+            BinaryOp::Mul if self.is_size(a) && self.is_size(b) => {
+                let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);
+                Some(self.program.pool.product(a, b))
+            }
+            BinaryOp::Sub if self.is_of_launch(b) => {
+                let a = self.upper_bound(a)?;
+                Some(self.program.pool.difference(a, b))
+            }
+            BinaryOp::Sub if self.is_size(b) => self.upper_bound(a),
+            BinaryOp::Div if known.is_some_and(|n| n > 0) => {
+                let a = self.upper_bound(a)?;
+                Some(self.program.pool.binary(op, DType::I64, a, b))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is surely not negative.
+    pub(super) fn is_size(&self, expr: ExprId) -> bool {
+        match self.program.pool[expr] {
+            Expr::Num(DType::I64, bits) => bits as i64 >= 0,
+            Expr::Local(l) => {
+                self.bounds.contains_key(&l) || self.sizes.values().any(|&s| s == expr)
+            }
+            Expr::Binary(BinaryOp::Add | BinaryOp::Mul | BinaryOp::Min, _, a, b) => {
+                self.is_size(a) && self.is_size(b)
+            }
+            Expr::Binary(BinaryOp::Max, _, a, b) => self.is_size(a) || self.is_size(b),
+            Expr::Binary(BinaryOp::Div, _, a, b) => {
+                self.is_size(a) && self.program.pool.as_int(b).is_some_and(|n| n > 0)
+            }
+            Expr::Select(_, _, a, b) => self.is_size(a) && self.is_size(b),
+            _ => false,
+        }
+    }
+}

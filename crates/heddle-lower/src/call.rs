@@ -1,0 +1,463 @@
+//! Lowers calls of functions that recurse, and of others that were not inlined.
+//!
+//! Functions that call each other in a cycle become procedures, made anew for each call from outside the cycle with other
+//! arguments. What all activations share — an argument that every call in the cycle passes on as it came — is no
+//! argument at all: the procedures name the outer caller's value, so that a weight stays the constant that it is. Of the rest, a
+//! few elements are passed in variables of each unit, and arrays by the name of their memory. Results go the same way: arrays
+//! are written where the caller says.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
+
+use super::wanted::size_sources;
+use super::{Lowerer, Result, count_uses};
+use crate::value::Val;
+use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::program::{Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt};
+
+/// Beyond so many procedures for one function, calls from outside share one that takes all arguments.
+const MAX_INSTANCES: usize = 8;
+
+/// Beyond so many procedures the program is left to the interpreter.
+const MAX_PROCEDURES: usize = 256;
+
+/// Functions that call each other, as procedures for one call from outside.
+pub(super) struct Cycle {
+    functions: BTreeSet<FuncId>,
+    /// Where it is entered.
+    entry: FuncId,
+    /// What that call gave.
+    args: Vec<Val>,
+    /// For each function the parameters that are a parameter of the entry in every activation.
+    shared: HashMap<(FuncId, usize), usize>,
+    procedures: HashMap<FuncId, Callee>,
+}
+
+/// A procedure as its callers see it.
+#[derive(Clone)]
+struct Callee {
+    id: ProcedureId,
+    params: Vec<Slot>,
+    results: Vec<Slot>,
+}
+
+/// How a parameter or result travels.
+#[derive(Clone)]
+enum Slot {
+    /// Not at all: each activation has the same.
+    Shared,
+    /// In variables of each unit, for each element.
+    Few(Vec<Local>, Vec<ExprId>),
+    /// In memory that the caller names.
+    Memory(Buffer, Vec<ExprId>),
+}
+
+/// What belongs to the function that is being lowered.
+struct Caller<'m> {
+    f: &'m Function,
+    values: HashMap<Value, Val>,
+    uses: HashMap<Value, usize>,
+    sizes: HashMap<String, ExprId>,
+    block: Vec<Stmt>,
+    in_place: Vec<Buffer>,
+    places: HashMap<Value, Buffer>,
+    procedure: Option<ProcedureId>,
+    name: String,
+    wanted: HashSet<Value>,
+}
+
+impl<'m> Lowerer<'m> {
+    /// Lowers a call.
+    pub(super) fn call(&mut self, inst: Inst, callee: FuncId) -> Result<Vec<Val>> {
+        let data = &self.f.insts[inst];
+        let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
+        let inner = self.cycles.last();
+        let target = match inner.is_some_and(|c| c.functions.contains(&callee)) {
+            true => {
+                let args = args.iter().map(|a| self.hold(a));
+                let args = args.collect::<Result<Vec<_>>>()?;
+                let target = self.procedure(callee, &args)?;
+                (target, args)
+            }
+            false => {
+                let args = args.iter().map(|a| self.argument(a));
+                let args = args.collect::<Result<Vec<_>>>()?;
+                let cycle = self.cycle(callee, &args);
+                self.cycles.push(cycle);
+                let target = self.procedure(callee, &args)?;
+                self.finished.extend(self.cycles.pop());
+                (target, args)
+            }
+        };
+        self.go(inst, target.0, &target.1)
+    }
+
+    /// The statement, and what it gives.
+    fn go(&mut self, inst: Inst, callee: Callee, args: &[Val]) -> Result<Vec<Val>> {
+        let (mut lets, mut buffers) = (vec![], vec![]);
+        for (slot, arg) in callee.params.iter().zip(args) {
+            match slot {
+                Slot::Shared => {}
+                Slot::Few(locals, _) => {
+                    let Val::Scalars { elems, .. } = self.let_elements(arg, locals.len() as i64)
+                    else {
+                        return self.fail("scalars are needed");
+                    };
+                    lets.extend(locals.iter().copied().zip(elems));
+                }
+                Slot::Memory(param, _) => {
+                    let Val::Stored { buffer, .. } = self.stored(arg)? else {
+                        return self.fail("an operand in memory is needed");
+                    };
+                    buffers.push((*param, buffer));
+                }
+            }
+        }
+        let (mut results, mut copies) = (vec![], vec![]);
+        for (slot, &value) in callee.results.iter().zip(&self.f.insts[inst].results) {
+            let Type::Tensor(t) = self.f.ty(value) else {
+                return self.fail("gives a sequence or optional");
+            };
+            let dtype = t.dtype;
+            results.push(match slot.clone() {
+                Slot::Memory(param, shape) => {
+                    let buffer = self.place(value, dtype, &shape)?;
+                    buffers.push((param, buffer));
+                    Val::Stored {
+                        buffer,
+                        dtype,
+                        shape,
+                    }
+                }
+                Slot::Few(locals, shape) => {
+                    // The next call gives other values.
+                    let name = self.name.clone();
+                    let elems = locals.iter().map(|&l| {
+                        let copy = self.variable(dtype, &name);
+                        copies.push((copy, l));
+                        self.program.pool.local(copy)
+                    });
+                    Val::Scalars {
+                        dtype,
+                        elems: elems.collect(),
+                        shape,
+                    }
+                }
+                Slot::Shared => return self.fail("a result is a place"),
+            });
+        }
+        let call = self.program.calls.push(Call {
+            procedure: callee.id,
+            lets,
+            buffers,
+            name: self.name.clone(),
+        });
+        self.block.push(Stmt::Call(call));
+        for (copy, result) in copies {
+            let value = self.program.pool.local(result);
+            self.block.push(Stmt::Let(copy, value));
+        }
+        Ok(results)
+    }
+
+    /// An argument from outside a cycle: computed once; views that cost nothing stay views.
+    fn argument(&mut self, val: &Val) -> Result<Val> {
+        match val.work() == 0 && !val.is_checked() && self.few(val).is_none() {
+            true => Ok(val.clone()),
+            false => self.hold(val),
+        }
+    }
+
+    /// The cycle that a call from outside enters: one that was made for the same arguments, or a new one.
+    fn cycle(&mut self, entry: FuncId, args: &[Val]) -> Cycle {
+        let same = |c: &Cycle| {
+            let mut pairs = c.args.iter().zip(args).enumerate();
+            c.entry == entry
+                && pairs.all(|(i, (a, b))| match c.shared.contains_key(&(entry, i)) {
+                    true => same_value(a, b),
+                    false => a.shape() == b.shape(),
+                })
+        };
+        if let Some(k) = self.finished.iter().position(same) {
+            return self.finished.swap_remove(k);
+        }
+        let functions = component(self.module, entry);
+        let made = self.finished.iter().filter(|c| c.entry == entry).count();
+        let shared = match made < MAX_INSTANCES {
+            true => shared_params(self.module, &functions, entry),
+            false => HashMap::new(),
+        };
+        Cycle {
+            functions,
+            entry,
+            args: args.to_vec(),
+            shared,
+            procedures: HashMap::new(),
+        }
+    }
+
+    /// The procedure of a function of the innermost cycle.
+    fn procedure(&mut self, callee: FuncId, args: &[Val]) -> Result<Callee> {
+        let f = &self.module.functions[callee];
+        let Some(cycle) = self.cycles.last() else {
+            return self.fail("a call outside of any cycle");
+        };
+        if let Some(known) = cycle.procedures.get(&callee).cloned() {
+            let fits = known.params.iter().zip(args).all(|(slot, arg)| match slot {
+                Slot::Shared => true,
+                Slot::Few(_, shape) | Slot::Memory(_, shape) => shape == arg.shape(),
+            });
+            return match fits {
+                true => Ok(known),
+                false => self.fail("calls itself with arrays of other sizes"),
+            };
+        }
+        let shared: Vec<Option<Val>> = (0..args.len())
+            .map(|i| Some(cycle.args[*cycle.shared.get(&(callee, i))?].clone()))
+            .collect();
+        if self.program.procedures.len() >= MAX_PROCEDURES {
+            return self.fail("too many functions that recurse");
+        }
+        let id = self.program.procedures.push(Procedure {
+            name: f.sig.name.clone(),
+            ..Default::default()
+        });
+        let caller = self.open(f, id);
+        let params = self.params(&shared, args)?;
+        let results = f.regions[f.body].yields.iter();
+        let results = results.map(|&v| {
+            let ty = self.f.ty(v).clone();
+            let shape = self.shape_of(&ty)?;
+            self.slot(&ty, shape, "result")
+        });
+        let results = results.collect::<Result<Vec<_>>>()?;
+        let callee_data = Callee {
+            id,
+            params,
+            results: results.clone(),
+        };
+        if let Some(cycle) = self.cycles.last_mut() {
+            cycle.procedures.insert(callee, callee_data.clone());
+        }
+        for (slot, &value) in results.iter().zip(&f.regions[f.body].yields) {
+            if let Slot::Memory(buffer, _) = slot {
+                self.places.insert(value, *buffer);
+            }
+        }
+        let yields = self.region(f.body)?;
+        self.give_back(&results, &yields, id)?;
+        let body = self.close(caller);
+        self.program.procedures[id].body = body;
+        Ok(callee_data)
+    }
+
+    /// Gives parameters their places, and sizes that they name their values.
+    fn params(&mut self, shared: &[Option<Val>], args: &[Val]) -> Result<Vec<Slot>> {
+        let f = self.f;
+        for ((_, ty), arg) in f.sig.params.iter().zip(args) {
+            let dims = ty.as_tensor().and_then(|t| t.shape.as_ref());
+            for (dim, &size) in dims.into_iter().flatten().zip(arg.shape()) {
+                if let Some(name) = dim.as_expr().and_then(|e| e.as_sym()) {
+                    self.sizes.entry(name.to_string()).or_insert(size);
+                }
+            }
+        }
+        let mut slots = vec![];
+        for (i, ((name, ty), arg)) in f.sig.params.iter().zip(args).enumerate() {
+            let dims = ty.as_tensor().and_then(|t| t.shape.clone());
+            for (dim, &size) in dims.iter().flatten().zip(arg.shape()) {
+                if dim.as_expr().is_some() && self.size(dim)? != size {
+                    return self.fail("whether the sizes fit is known only while it runs");
+                }
+            }
+            let param = f.regions[f.body].params[i];
+            if let Some(val) = &shared[i] {
+                self.values.insert(param, val.clone());
+                slots.push(Slot::Shared);
+                continue;
+            }
+            let slot = self.slot(ty, arg.shape().to_vec(), name)?;
+            let (dtype, shape) = (arg.dtype(), arg.shape().to_vec());
+            let val = match &slot {
+                Slot::Few(locals, _) => Val::Scalars {
+                    dtype,
+                    shape,
+                    elems: locals.iter().map(|&l| self.program.pool.local(l)).collect(),
+                },
+                Slot::Memory(buffer, _) => Val::Stored {
+                    buffer: *buffer,
+                    dtype,
+                    shape,
+                },
+                Slot::Shared => return self.fail("a parameter has no place"),
+            };
+            self.values.insert(param, val);
+            slots.push(slot);
+        }
+        Ok(slots)
+    }
+
+    /// A place for a parameter or result.
+    fn slot(&mut self, ty: &Type, shape: Vec<ExprId>, name: &str) -> Result<Slot> {
+        let Type::Tensor(t) = ty else {
+            return self.fail("a sequence or optional goes through a call that recurses");
+        };
+        Ok(match self.few_of(&shape) {
+            Some(count) => {
+                let locals = (0..count).map(|_| self.variable(t.dtype, name));
+                Slot::Few(locals.collect(), shape)
+            }
+            None => {
+                let buffer = self.buffer(t.dtype, &shape, BufferKind::Param, name)?;
+                Slot::Memory(buffer, shape)
+            }
+        })
+    }
+
+    /// Writes results to their places: all are computed before any variable is set.
+    fn give_back(&mut self, slots: &[Slot], yields: &[Val], id: ProcedureId) -> Result<()> {
+        let mut lets = vec![];
+        for (slot, val) in slots.iter().zip(yields) {
+            match slot {
+                Slot::Memory(buffer, shape) if shape == val.shape() => {
+                    self.deliver(val, *buffer);
+                }
+                Slot::Few(locals, shape) if shape == val.shape() => {
+                    let Val::Scalars { elems, .. } = self.let_elements(val, locals.len() as i64)
+                    else {
+                        return self.fail("scalars are needed");
+                    };
+                    lets.extend(locals.iter().copied().zip(elems));
+                }
+                _ => return self.fail("a result has another size than its type says"),
+            }
+        }
+        self.program.procedures[id].results = lets.iter().map(|l| l.0).collect();
+        for (local, value) in lets {
+            self.block.push(Stmt::Let(local, value));
+        }
+        Ok(())
+    }
+
+    /// Turns to another function.
+    fn open(&mut self, f: &'m Function, id: ProcedureId) -> Caller<'m> {
+        Caller {
+            f: std::mem::replace(&mut self.f, f),
+            values: std::mem::take(&mut self.values),
+            uses: std::mem::replace(&mut self.uses, count_uses(f)),
+            sizes: std::mem::take(&mut self.sizes),
+            block: std::mem::take(&mut self.block),
+            in_place: std::mem::take(&mut self.in_place),
+            places: std::mem::take(&mut self.places),
+            procedure: self.procedure.replace(id),
+            name: std::mem::replace(&mut self.name, f.sig.name.clone()),
+            wanted: std::mem::replace(&mut self.wanted, size_sources(f)),
+        }
+    }
+
+    /// Turns back; the statements of the function.
+    fn close(&mut self, caller: Caller<'m>) -> Vec<Stmt> {
+        self.f = caller.f;
+        self.values = caller.values;
+        self.uses = caller.uses;
+        self.sizes = caller.sizes;
+        self.in_place = caller.in_place;
+        self.places = caller.places;
+        self.procedure = caller.procedure;
+        self.name = caller.name;
+        self.wanted = caller.wanted;
+        std::mem::replace(&mut self.block, caller.block)
+    }
+}
+
+/// Whether two values are surely the same.
+fn same_value(a: &Val, b: &Val) -> bool {
+    match (a, b) {
+        (
+            Val::Stored { buffer, shape, .. },
+            Val::Stored {
+                buffer: b,
+                shape: s,
+                ..
+            },
+        ) => buffer == b && shape == s,
+        (
+            Val::Scalars { elems, shape, .. },
+            Val::Scalars {
+                elems: e, shape: s, ..
+            },
+        ) => elems == e && shape == s,
+        (Val::Lazy(a), Val::Lazy(b)) => Rc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+/// The functions that a function calls, directly or through others.
+fn reached(module: &Module, from: FuncId) -> BTreeSet<FuncId> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(id) = open.pop() {
+        module.functions[id].for_each_inst(&mut |_, inst| {
+            if let Op::Call(callee) = inst.op
+                && found.insert(callee)
+            {
+                open.push(callee);
+            }
+        });
+    }
+    found
+}
+
+/// The function with all that it calls and that call it.
+fn component(module: &Module, of: FuncId) -> BTreeSet<FuncId> {
+    let calls_back = |f: &FuncId| *f == of || reached(module, *f).contains(&of);
+    let mut functions: BTreeSet<_> = reached(module, of).into_iter().filter(calls_back).collect();
+    functions.insert(of);
+    functions
+}
+
+/// For each function of a cycle the parameters that every activation has as one of the entry's: each call in the cycle passes
+/// on what its caller got.
+fn shared_params(
+    module: &Module,
+    functions: &BTreeSet<FuncId>,
+    entry: FuncId,
+) -> HashMap<(FuncId, usize), usize> {
+    // What a parameter is: one of the entry's, or (`None`) something else.
+    let params = module.functions[entry].sig.params.len();
+    let mut known: HashMap<(FuncId, usize), Option<usize>> =
+        (0..params).map(|i| ((entry, i), Some(i))).collect();
+    loop {
+        let before = known.clone();
+        for &id in functions {
+            let f = &module.functions[id];
+            f.for_each_inst(&mut |_, inst| {
+                let Op::Call(callee) = inst.op else { return };
+                if !functions.contains(&callee) {
+                    return;
+                }
+                for (i, &arg) in inst.args.iter().enumerate() {
+                    let what = match f.values[arg].def {
+                        ValueDef::Param(region, k) if region == f.body => {
+                            // A caller that is not reached yet says nothing.
+                            let Some(&what) = known.get(&(id, k as usize)) else {
+                                continue;
+                            };
+                            what
+                        }
+                        _ => None,
+                    };
+                    let old = known.entry((callee, i)).or_insert(what);
+                    if *old != what {
+                        *old = None;
+                    }
+                }
+            });
+        }
+        if known == before {
+            let same = known.into_iter().filter_map(|(k, v)| Some((k, v?)));
+            return same.collect();
+        }
+    }
+}

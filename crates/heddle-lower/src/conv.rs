@@ -1,0 +1,196 @@
+//! Lowers convolutions.
+
+use heddle_ir::op::{BinaryOp, ReduceOp};
+use heddle_ir::{DType, Type};
+
+use super::contract::{Parts, has_kernels};
+use super::ops::window_at;
+use super::{Lowerer, Result};
+use crate::value::{Val, View, clamped, linear, split, within};
+use heddle_uprogram::contract::{Operand, strided};
+use heddle_uprogram::expr::{Expr, ExprId, Pool};
+use heddle_uprogram::program::Store;
+
+/// Of fewer output channels than this a panel of windows is not worth putting together.
+const FEW_CHANNELS: i64 = 4;
+
+/// What a convolution's windows are.
+struct Windows<'a> {
+    /// From one window to the next, per spatial axis.
+    strides: &'a [usize],
+    /// From one element of a window to the next.
+    dilations: &'a [usize],
+    /// Zeros before each spatial axis, then after.
+    pads: &'a [ExprId],
+    /// Channel groups.
+    groups: usize,
+}
+
+impl Lowerer<'_> {
+    /// Lowers a convolution.
+    pub(super) fn conv(
+        &mut self,
+        args: &[Val],
+        strides: &[usize],
+        dilations: &[usize],
+        groups: usize,
+        ty: &Type,
+    ) -> Result<Val> {
+        let (x, w) = (self.ready(&args[0])?, self.ready(&args[1])?);
+        let Val::Scalars { elems: pads, .. } = &args[2] else {
+            return self.fail("pads that are computed from data");
+        };
+        let windows = Windows {
+            strides,
+            dilations,
+            pads,
+            groups,
+        };
+        let shape = self.shape_of(ty)?;
+        match self.as_products(&x, &w, &windows, &shape)? {
+            Some(val) => Ok(val),
+            None => self.plain_conv(&x, &w, &windows, &shape),
+        }
+    }
+
+    /// A convolution as a matrix product for each image and group: output channels by places of the output, summed over places
+    /// of the window. `None` where that has no use.
+    ///
+    /// The columns of the second operand are windows of the input. They are put together where they are multiplied, one
+    /// panel at a time.
+    fn as_products(
+        &mut self,
+        x: &Val,
+        w: &Val,
+        windows: &Windows,
+        shape: &[ExprId],
+    ) -> Result<Option<Val>> {
+        let dtype = x.dtype();
+        let pool = &mut self.program.pool;
+        let groups = pool.int(windows.groups as i64);
+        let channels = pool.binary(BinaryOp::Div, DType::I64, shape[1], groups);
+        let window = &w.shape()[1..];
+        let depth = pool.product_of(window);
+        let places = pool.product_of(&shape[2..]);
+        let few = pool.as_int(channels).is_none_or(|n| n < FEW_CHANNELS);
+        let single = pool.as_int(places) == Some(1) || pool.as_int(depth).is_none_or(|k| k < 2);
+        if !has_kernels(dtype) || few || single || x.is_checked() || w.is_checked() {
+            return Ok(None);
+        }
+        let matrices = [shape[0], groups, channels, places];
+        let (axes, index) = self.space(&matrices, 0);
+        let (inner, k) = self.space(&[depth], matrices.len());
+        let local = |pool: &Pool, e: ExprId| match pool[e] {
+            Expr::Local(local) => Some(local),
+            _ => None,
+        };
+        let pool = &mut self.program.pool;
+        let (rows, columns) = (local(pool, index[2]), local(pool, index[3]));
+        let Some(columns) = columns else {
+            return Ok(None);
+        };
+        let by_group = vec![groups, channels, depth];
+        let weights = Val::lazy(dtype, by_group.clone(), View::Reshape(w.clone()));
+        let at = [index[1], index[2], k[0]];
+        let a = weights.read(pool, &at);
+        let Some(access) = strided(pool, a, rows, inner[0].0) else {
+            return Ok(None);
+        };
+        let a = Operand { value: a, access };
+        let inside = split(pool, k[0], window);
+        let first = pool.product(index[1], window[0]);
+        let place = split(pool, index[3], &shape[2..]);
+        let b = self.windowed(x, windows, index[0], first, &place, &inside);
+        let buffer = self.scratch(dtype, shape)?;
+        let offset = linear(&mut self.program.pool, &matrices, &index);
+        let parts = Parts {
+            rows,
+            columns,
+            depth: inner[0],
+            a,
+            b,
+            dtype,
+            store: Store { buffer, offset },
+        };
+        self.contract(axes, parts)?;
+        // Each unit puts its own windows together.
+        self.deal_out(columns);
+        Ok(Some(Val::Stored {
+            buffer,
+            dtype,
+            shape: shape.to_vec(),
+        }))
+    }
+
+    /// The input at a place of the window (channel, then spatial) of a place of the output; zero outside.
+    fn windowed(
+        &mut self,
+        x: &Val,
+        windows: &Windows,
+        image: ExprId,
+        first: ExprId,
+        place: &[ExprId],
+        inside: &[ExprId],
+    ) -> ExprId {
+        let (dtype, pool) = (x.dtype(), &mut self.program.pool);
+        let channel = pool.sum(first, inside[0]);
+        let mut index = vec![image, channel];
+        let mut exists = pool.add(Expr::Num(DType::Bool, 1));
+        for i in 0..place.len() {
+            let (step, dilation) = (windows.strides[i], windows.dilations[i]);
+            let at = window_at(
+                self,
+                place[i],
+                step,
+                inside[1 + i],
+                dilation,
+                windows.pads[i],
+            );
+            let pool = &mut self.program.pool;
+            let end = windows.pads[i + place.len()];
+            // Without padding every window lies inside.
+            if pool.as_int(windows.pads[i]) != Some(0) || pool.as_int(end).is_none_or(|p| p > 0) {
+                exists = within(pool, exists, at, x.shape()[2 + i]);
+            }
+            index.push(at);
+        }
+        let pool = &mut self.program.pool;
+        let index: Vec<_> = index
+            .into_iter()
+            .map(|i| clamped(pool, exists, i))
+            .collect();
+        let value = x.read(pool, &index);
+        let zero = pool.add(Expr::Num(dtype, 0));
+        pool.select(dtype, exists, value, zero)
+    }
+
+    /// A convolution as plain loops.
+    fn plain_conv(&mut self, x: &Val, w: &Val, windows: &Windows, shape: &[ExprId]) -> Result<Val> {
+        let (outer, index) = self.space(shape, 0);
+        let (inner, k) = self.space(&w.shape()[1..], shape.len());
+        let dtype = x.dtype();
+        let pool = &mut self.program.pool;
+        // The group of output channel `o` starts at input channel `o / (outputs per group) * (inputs per group)`.
+        let groups = pool.int(windows.groups as i64);
+        let per_group = pool.binary(BinaryOp::Div, DType::I64, w.shape()[0], groups);
+        let group = pool.binary(BinaryOp::Div, DType::I64, index[1], per_group);
+        let first = match pool.as_int(groups) {
+            Some(1) => pool.int(0),
+            _ => pool.product(group, w.shape()[1]),
+        };
+        let a = self.windowed(x, windows, index[0], first, &index[2..], &k);
+        let pool = &mut self.program.pool;
+        let b = w.read(pool, &[&index[1..2], &k].concat());
+        let value = pool.binary(BinaryOp::Mul, dtype, a, b);
+        self.fold_into(
+            dtype,
+            shape,
+            ReduceOp::Sum,
+            inner,
+            value,
+            outer,
+            &index,
+            false,
+        )
+    }
+}

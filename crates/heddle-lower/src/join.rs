@@ -1,0 +1,99 @@
+//! Results of branches whose arms may give arrays of different sizes.
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Dim, Type, Value};
+
+use super::branch::Carried;
+use super::wanted::is_open;
+use super::{Lowerer, Result};
+use crate::value::Val;
+use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::program::{BufferKind, Stmt};
+
+impl Lowerer<'_> {
+    /// Whether a value's type leaves sizes to the run.
+    pub(super) fn is_open(&self, value: Value) -> bool {
+        is_open(self.f, value)
+    }
+
+    /// The place of a result of open size: how large it is, the arms will say.
+    pub(super) fn open_result(&mut self, value: Value) -> Result<(Carried, Val)> {
+        let Type::Tensor(t) = self.f.ty(value) else {
+            return self.fail("gives a sequence or optional");
+        };
+        let (dtype, none) = (t.dtype, self.program.pool.int(0));
+        let name = self.name.clone();
+        let buffer = self.buffer(dtype, &[none], BufferKind::Scratch, &name)?;
+        let val = Val::Stored {
+            buffer,
+            dtype,
+            shape: vec![none],
+        };
+        Ok((Carried::Cell(buffer), val))
+    }
+
+    /// A result of open size after the arms, which gave these shapes. A size that they do not share is a choice of what is
+    /// known at launch if all of it is, else a variable that the arms set; then the larger bound says how much memory there is.
+    pub(super) fn joined(
+        &mut self,
+        value: Value,
+        result: &Val,
+        cond: ExprId,
+        sides: [Vec<ExprId>; 2],
+        arms: &mut [Vec<Stmt>],
+    ) -> Result<Val> {
+        let Val::Stored { buffer, dtype, .. } = *result else {
+            return self.fail("a result of a branch has no place");
+        };
+        let [then, otherwise] = &sides;
+        if then.len() != otherwise.len() {
+            return self.fail("gives arrays of different rank");
+        }
+        let dims = self.f.ty(value).as_tensor().and_then(|t| t.shape.clone());
+        let (mut shape, mut most) = (vec![], vec![]);
+        for (k, (&a, &b)) in then.iter().zip(otherwise).enumerate() {
+            let known = [cond, a, b].iter().all(|&e| self.is_of_launch(e));
+            let size = match () {
+                _ if a == b => a,
+                _ if known => {
+                    let size = self.program.pool.select(DType::I64, cond, a, b);
+                    self.settle_expr(DType::I64, size)
+                }
+                _ => {
+                    let stated = match dims.as_ref().map(|d| &d[k]) {
+                        Some(Dim::Unknown(Some(n))) => i64::try_from(*n).ok(),
+                        _ => None,
+                    };
+                    let bounds = (self.upper_bound(a), self.upper_bound(b), stated);
+                    let bound = match bounds {
+                        (.., Some(stated)) => self.program.pool.int(stated),
+                        (Some(a), Some(b), _) => {
+                            self.program.pool.binary(BinaryOp::Max, DType::I64, a, b)
+                        }
+                        _ => {
+                            return self
+                                .fail("a size is known only while it runs, and has no bound");
+                        }
+                    };
+                    let local = self.variable(DType::I64, "size");
+                    self.bounds.insert(local, bound);
+                    for (arm, size) in arms.iter_mut().zip([a, b]) {
+                        arm.push(Stmt::Let(local, size));
+                    }
+                    self.program.pool.local(local)
+                }
+            };
+            let Some(bound) = self.upper_bound(size) else {
+                return self.fail("a size is known only while it runs, and has no bound");
+            };
+            shape.push(size);
+            most.push(bound);
+        }
+        self.program.buffers[buffer].len = self.program.pool.product_of(&most);
+        Ok(Val::Stored {
+            buffer,
+            dtype,
+            shape,
+        })
+    }
+}

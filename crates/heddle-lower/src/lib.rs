@@ -1,0 +1,505 @@
+//! Lowers graph IR to a [`UProgram`].
+//!
+//! Regions are lowered top-down in order. Elementwise and view ops only build [`Val::Lazy`] expressions; reductions, contractions
+//! and updates become uOperators; what they produce, what is used more than once and costs something, and what
+//! crosses a region's border is stored. Values of a few elements are computed by every unit for itself.
+//!
+//! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
+
+mod bound;
+mod branch;
+mod call;
+mod contract;
+mod conv;
+mod fits;
+mod grow;
+mod infer;
+mod join;
+mod limits;
+mod ops;
+mod parts;
+mod repeat;
+mod scalars;
+mod size;
+pub mod value;
+mod wanted;
+
+use std::collections::{HashMap, HashSet};
+
+use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
+
+use crate::value::{Val, linear};
+use call::Cycle;
+use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::program::{
+    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
+    Share, Split, Stmt, Store, UProgram,
+};
+
+/// What a lowering cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{node}: {reason}")]
+pub struct LowerError {
+    /// The instruction's origin, or the op's name.
+    pub node: String,
+    /// The instruction of the entry function's body that it is, or is in; of a result without a place, what makes it, and of an input
+    /// the first that uses it.
+    pub inst: Option<Inst>,
+    /// Whether it is an input.
+    pub is_input: bool,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Values of at most this many elements are computed by every unit for itself where that takes no reduction.
+const FEW: i64 = 8;
+
+/// Values that are made of such, and what sizes are computed from, may have this many.
+const WIDE: i64 = 64;
+
+/// Of arrays of at most this many elements, units look up for themselves which are set: more axes than any array has.
+const MASK: usize = 16;
+
+/// Expressions of more elementwise ops are stored rather than repeated in a second reader.
+const REPEATED_WORK: usize = 0;
+
+/// More elements than any machine's memory holds.
+const MAX_LEN: i64 = 1 << 44;
+
+/// Expressions are cut by storing them at this depth, so that text and recursion stay bounded.
+const MAX_DEPTH: usize = 48;
+
+/// Lowers the entry function and what it calls.
+pub fn lower(module: &Module) -> Result<UProgram> {
+    let mut changing = grow::Changing::new();
+    loop {
+        let known = changing.len();
+        let mut lowerer = Lowerer::new(module, changing);
+        match lowerer.entry() {
+            Ok(()) => {
+                lowerer.order_derived();
+                return Ok(lowerer.program);
+            }
+            Err(error) if lowerer.changing.len() == known => return Err(error),
+            // It knows more now.
+            Err(_) => changing = lowerer.changing,
+        }
+    }
+}
+
+/// A result of lowering.
+pub type Result<T> = std::result::Result<T, LowerError>;
+
+struct Lowerer<'m> {
+    module: &'m Module,
+    /// The function that is being lowered.
+    f: &'m Function,
+    program: UProgram,
+    values: HashMap<Value, Val>,
+    uses: HashMap<Value, usize>,
+    /// What the function's named sizes are.
+    sizes: HashMap<String, ExprId>,
+    /// The variables of axes, shared by all operators.
+    axes: Vec<Local>,
+    /// The statements of the block that is being built.
+    block: Vec<Stmt>,
+    /// The origin of the instruction that is being lowered.
+    name: String,
+    /// The instruction of the entry function's body that is being lowered.
+    at: Option<Inst>,
+    /// Buffers of carried values, which may be written in place.
+    in_place: Vec<Buffer>,
+    /// Constants in panels, by what is in them.
+    packed: HashMap<contract::PanelKey, Buffer>,
+    /// Each unit's own memory for panels, by element type.
+    own: HashMap<DType, Buffer>,
+    /// Computed sizes that variables hold already where the program is being lowered.
+    held: HashMap<ExprId, ExprId>,
+    /// Where results of branches and calls are to lie that somebody asked for at a place.
+    places: HashMap<Value, Buffer>,
+    /// The procedure that is being lowered; `None` in the entry function.
+    procedure: Option<ProcedureId>,
+    /// The cycles of functions that are being lowered, innermost last.
+    cycles: Vec<Cycle>,
+    /// Those that are done.
+    finished: Vec<Cycle>,
+    /// Values that sizes are computed from.
+    wanted: HashSet<Value>,
+    /// What the operands say of the present op's result, where its type leaves sizes to the run.
+    inferred: Option<Vec<ExprId>>,
+    /// Variables that hold what a launch computes before all else.
+    derived: HashMap<ExprId, Local>,
+    /// Upper bounds of sizes that are computed while the program runs.
+    bounds: bound::Bounds,
+    /// Axes of carried values whose sizes change.
+    changing: grow::Changing,
+    /// Next values of carried arrays that append to them.
+    appends: HashMap<Value, grow::Grown>,
+}
+
+impl<'m> Lowerer<'m> {
+    fn new(module: &'m Module, changing: grow::Changing) -> Self {
+        let f = module.entry();
+        Self {
+            module,
+            f,
+            program: UProgram::default(),
+            values: HashMap::new(),
+            uses: count_uses(f),
+            sizes: HashMap::new(),
+            axes: vec![],
+            block: vec![],
+            name: String::new(),
+            at: None,
+            in_place: vec![],
+            packed: HashMap::new(),
+            own: HashMap::new(),
+            held: HashMap::new(),
+            places: HashMap::new(),
+            procedure: None,
+            cycles: vec![],
+            finished: vec![],
+            wanted: wanted::size_sources(f),
+            inferred: None,
+            derived: HashMap::new(),
+            bounds: HashMap::new(),
+            changing,
+            appends: HashMap::new(),
+        }
+    }
+}
+
+impl Lowerer<'_> {
+    fn entry(&mut self) -> Result<()> {
+        let f = self.f;
+        let tensors = f.sig.params.iter().filter_map(|(_, ty)| ty.as_tensor());
+        for dim in tensors.flat_map(|t| t.shape.iter().flatten()) {
+            if let Some(sym) = dim.as_expr().and_then(|e| e.as_sym()) {
+                self.named_size(sym);
+            }
+        }
+        for (i, (name, ty)) in f.sig.params.iter().enumerate() {
+            let taken = self.input(i, name, ty);
+            taken.map_err(|error| LowerError {
+                node: format!("input `{name}`"),
+                inst: first_user(f, f.regions[f.body].params[i]),
+                is_input: true,
+                ..error
+            })?;
+        }
+        for &inst in &f.regions[f.body].insts {
+            self.at = Some(inst);
+            self.inst(inst)?;
+        }
+        let yields = f.regions[f.body].yields.iter();
+        for ((name, _), result) in f.sig.results.iter().zip(yields) {
+            self.at = f.def_inst(*result);
+            let value = self.values[result].clone();
+            let shape = value.shape().to_vec();
+            let buffer = self.buffer(value.dtype(), &shape, BufferKind::Output, name)?;
+            self.store_into(&value, buffer);
+            self.program.outputs.push(Port {
+                name: name.clone(),
+                buffer,
+                shape,
+            });
+        }
+        self.program.body = std::mem::take(&mut self.block);
+        Ok(())
+    }
+
+    /// Gives an input its place.
+    fn input(&mut self, i: usize, name: &str, ty: &Type) -> Result<()> {
+        let Type::Tensor(t) = ty else {
+            return self.fail("takes no sequences or optionals");
+        };
+        let shape = self.input_shape(i, t)?;
+        let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
+        self.program.inputs.push(Port {
+            name: name.into(),
+            buffer,
+            shape: shape.clone(),
+        });
+        let param = self.f.regions[self.f.body].params[i];
+        let stored = Val::Stored {
+            buffer,
+            dtype: t.dtype,
+            shape: shape.clone(),
+        };
+        let taken_apart = self.wanted.contains(&param)
+            && self.at_most(&stored, WIDE).is_some()
+            && (8..=64).contains(&t.dtype.bits())
+            && t.dtype != DType::C64;
+        let val = match taken_apart {
+            true => self.input_elements(i, t.dtype, &shape),
+            false => stored,
+        };
+        self.values.insert(param, val);
+        Ok(())
+    }
+
+    /// Lowers a region's instructions into the present block; returns what it yields.
+    fn region(&mut self, region: Region) -> Result<Vec<Val>> {
+        let data = &self.f.regions[region];
+        let held = self.held.clone();
+        for &inst in &data.insts {
+            self.inst(inst)?;
+        }
+        self.held = held;
+        Ok(data.yields.iter().map(|v| self.values[v].clone()).collect())
+    }
+
+    fn inst(&mut self, inst: Inst) -> Result<()> {
+        let data = &self.f.insts[inst];
+        self.name = data
+            .loc
+            .as_ref()
+            .map_or(data.op.name().to_string(), |l| l.to_string());
+        let results = match &data.op {
+            Op::Call(callee) => self.call(inst, *callee)?,
+            Op::If => self.branch(inst)?,
+            Op::Loop { trip, cond } => self.repeat(inst, *trip, *cond)?,
+            op => {
+                let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
+                self.inferred = self.open_shape(op, &args, data.results[0])?;
+                self.check_sizes(op, &data.args, &args, data.results[0])?;
+                let results = self.op(inst, op, &args);
+                self.inferred = None;
+                results?
+            }
+        };
+        for (&value, val) in data.results.iter().zip(results) {
+            let uses = self.uses.get(&value).copied().unwrap_or(0);
+            let val = match uses {
+                0 | 1 if val.depth() < MAX_DEPTH => val,
+                _ if val.work() > REPEATED_WORK || val.depth() >= MAX_DEPTH => self.hold(&val)?,
+                _ => val,
+            };
+            self.values.insert(value, val);
+        }
+        Ok(())
+    }
+
+    // ---- storing
+
+    /// The value stored, or held by every unit if it has few elements: cheap to read any number of times.
+    fn hold(&mut self, val: &Val) -> Result<Val> {
+        match self.few(val) {
+            Some(count) => Ok(self.let_elements(val, count)),
+            None => self.stored(val),
+        }
+    }
+
+    /// The value in memory.
+    fn stored(&mut self, val: &Val) -> Result<Val> {
+        if let Val::Stored { .. } = val {
+            return Ok(val.clone());
+        }
+        let (dtype, shape) = (val.dtype(), val.shape().to_vec());
+        let buffer = self.scratch(dtype, &shape)?;
+        self.store_into(val, buffer);
+        Ok(Val::Stored {
+            buffer,
+            dtype,
+            shape,
+        })
+    }
+
+    /// Writes all elements of a value.
+    fn store_into(&mut self, val: &Val, buffer: Buffer) {
+        let shape = val.shape().to_vec();
+        let (axes, index) = self.space(&shape, 0);
+        let pool = &mut self.program.pool;
+        let value = val.read(pool, &index);
+        let offset = linear(pool, &shape, &index);
+        self.run(
+            axes,
+            Body::Map {
+                store: Store { buffer, offset },
+                value,
+            },
+        );
+    }
+
+    /// Writes a value to a place, unless it lies there.
+    fn deliver(&mut self, val: &Val, place: Buffer) {
+        if !matches!(val, Val::Stored { buffer, .. } if *buffer == place) {
+            self.store_into(val, place);
+        }
+    }
+
+    /// Where a result of control flow is to lie: where somebody wants it, if that is known.
+    fn place(&mut self, value: Value, dtype: DType, shape: &[ExprId]) -> Result<Buffer> {
+        match self.places.remove(&value) {
+            Some(buffer) => Ok(buffer),
+            None => self.scratch(dtype, shape),
+        }
+    }
+
+    /// The number of elements when it is known, small, and the rank at most 1.
+    fn few(&self, val: &Val) -> Option<i64> {
+        self.few_of(val.shape())
+    }
+
+    /// [`Lowerer::few`] of what has this shape.
+    fn few_of(&self, shape: &[ExprId]) -> Option<i64> {
+        match shape {
+            [] => Some(1),
+            [n] => self.program.pool.as_int(*n).filter(|n| *n <= FEW),
+            _ => None,
+        }
+    }
+
+    // ---- making parts
+
+    /// Axes for an iteration space, from this depth on, and the index that their variables make. An axis of size 1 is
+    /// none: its index is 0.
+    fn space(&mut self, shape: &[ExprId], depth: usize) -> (Vec<(Local, ExprId)>, Vec<ExprId>) {
+        while self.axes.len() < depth + shape.len() {
+            let name = format!("i{}", self.axes.len());
+            let data = LocalData {
+                dtype: DType::I64,
+                kind: LocalKind::Axis,
+                name,
+            };
+            self.axes.push(self.program.locals.push(data));
+        }
+        let (mut axes, mut index) = (vec![], vec![]);
+        for (&local, &size) in self.axes[depth..].iter().zip(shape) {
+            if self.program.pool.as_int(size) == Some(1) {
+                index.push(self.program.pool.int(0));
+            } else {
+                index.push(self.program.pool.local(local));
+                axes.push((local, size));
+            }
+        }
+        (axes, index)
+    }
+
+    fn run(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
+        let share = axes.first().map_or(Share::One(0), |&(_, period)| {
+            Share::Dealt(Split::whole(0, period))
+        });
+        let op = Operator {
+            axes,
+            share,
+            body,
+            name: self.name.clone(),
+        };
+        let id = self.program.operators.push(op);
+        self.block.push(Stmt::Run(id));
+    }
+
+    fn scratch(&mut self, dtype: DType, shape: &[ExprId]) -> Result<Buffer> {
+        let name = self.name.clone();
+        self.buffer(dtype, shape, BufferKind::Scratch, &name)
+    }
+
+    fn buffer(
+        &mut self,
+        dtype: DType,
+        shape: &[ExprId],
+        kind: BufferKind,
+        name: &str,
+    ) -> Result<Buffer> {
+        if matches!(dtype, DType::Str | DType::C128) {
+            return self.fail(&format!("{dtype} is not compiled yet"));
+        }
+        // A product that overflows would look small; the launch checks what is left, one buffer at a time.
+        let mut known = shape.iter().filter_map(|&s| self.program.pool.as_int(s));
+        if known
+            .try_fold(1i64, |n, s| n.checked_mul(s).filter(|n| *n <= MAX_LEN))
+            .is_none()
+        {
+            return self.fail("an array of more elements than any memory holds");
+        }
+        let mut most = vec![];
+        for &size in shape {
+            match self.upper_bound(size) {
+                Some(bound) => most.push(bound),
+                None => return self.fail("a size is known only while it runs, and has no bound"),
+            }
+        }
+        let len = self.program.pool.product_of(&most);
+        let procedure = match kind {
+            BufferKind::Scratch | BufferKind::Param => self.procedure,
+            _ => None,
+        };
+        let data = BufferData {
+            dtype,
+            len,
+            kind,
+            procedure,
+            name: name.to_string(),
+        };
+        Ok(self.program.buffers.push(data))
+    }
+
+    fn variable(&mut self, dtype: DType, name: &str) -> Local {
+        let data = LocalData {
+            dtype,
+            kind: LocalKind::Variable,
+            name: name.into(),
+        };
+        self.program.locals.push(data)
+    }
+
+    fn fail<T>(&self, reason: &str) -> Result<T> {
+        Err(LowerError {
+            node: self.name.clone(),
+            inst: self.at,
+            is_input: false,
+            reason: reason.into(),
+        })
+    }
+}
+
+/// The first instruction of the body that uses a value, itself or in its regions.
+fn first_user(f: &Function, value: Value) -> Option<Inst> {
+    let uses = |inst: &&Inst| {
+        let data = &f.insts[**inst];
+        let mut found = data.args.contains(&value);
+        for &region in &data.regions {
+            found |= f.regions[region].yields.contains(&value);
+            f.for_each_inst_in(region, &mut |_, inner| {
+                let yields = inner.regions.iter().map(|&r| &f.regions[r].yields);
+                found |= inner.args.contains(&value) || yields.flatten().any(|v| *v == value);
+            });
+        }
+        found
+    };
+    f.regions[f.body].insts.iter().find(uses).copied()
+}
+
+/// How often each value is read; reading it in a region that may run many times counts twice.
+fn count_uses(f: &Function) -> HashMap<Value, usize> {
+    let mut uses = HashMap::new();
+    let mut depth = HashMap::new();
+    visit(f, f.body, 0, &mut uses, &mut depth);
+    uses
+}
+
+fn visit(
+    f: &Function,
+    region: Region,
+    level: usize,
+    uses: &mut HashMap<Value, usize>,
+    depth: &mut HashMap<Value, usize>,
+) {
+    let data = &f.regions[region];
+    depth.extend(data.params.iter().map(|&v| (v, level)));
+    let mut count = |v: Value, depth: &HashMap<Value, usize>| {
+        *uses.entry(v).or_insert(0) += if depth.get(&v) == Some(&level) { 1 } else { 2 };
+    };
+    for &inst in &data.insts {
+        f.insts[inst].args.iter().for_each(|&v| count(v, depth));
+        depth.extend(f.insts[inst].results.iter().map(|&v| (v, level)));
+    }
+    data.yields.iter().for_each(|&v| count(v, depth));
+    for &inst in &data.insts {
+        f.insts[inst]
+            .regions
+            .iter()
+            .for_each(|&r| visit(f, r, level + 1, uses, depth));
+    }
+}

@@ -1,0 +1,123 @@
+//! Ops whose results are found by index arithmetic in their operands.
+
+use heddle_ir::infer::shape::slice_bounds;
+use heddle_ir::op::{BinaryOp, CompareOp, PadMode};
+use heddle_ir::{DType, Type};
+
+use super::super::{Lowerer, Result};
+use super::dtype_of;
+use crate::value::{Val, View};
+use heddle_uprogram::expr::ExprId;
+
+impl Lowerer<'_> {
+    pub(super) fn unsqueeze(&mut self, axes: &[usize], x: &Val, ty: &Type) -> Result<Val> {
+        let rank = x.shape().len() + axes.len();
+        let kept = (0..rank).filter(|k| !axes.contains(k)).map(Some).collect();
+        self.view(ty, View::Axes(kept, x.clone()))
+    }
+
+    pub(super) fn squeeze(&mut self, axes: &[usize], x: &Val, ty: &Type) -> Result<Val> {
+        let mut next = 0..;
+        let kept = (0..x.shape().len()).map(|k| match axes.contains(&k) {
+            true => None,
+            false => next.next(),
+        });
+        let kept = kept.collect();
+        self.view(ty, View::Axes(kept, x.clone()))
+    }
+
+    pub(super) fn concat(&mut self, axis: usize, args: &[Val], ty: &Type) -> Result<Val> {
+        let parts = args.iter().map(|a| self.unchecked(a));
+        let parts = parts.collect::<Result<_>>()?;
+        self.view(ty, View::Concat(axis, parts))
+    }
+
+    pub(super) fn pad(&mut self, mode: PadMode, args: &[Val], ty: &Type) -> Result<Val> {
+        let mut before = self.element_list(&args[1])?;
+        before.truncate(before.len() / 2);
+        if mode != PadMode::Constant {
+            let shape = self.shape_of(ty)?;
+            // What is repeated must be there.
+            for (&size, &to) in args[0].shape().iter().zip(&shape) {
+                let pool = &mut self.program.pool;
+                let zero = pool.int(0);
+                let some = pool.compare(CompareOp::Gt, DType::I64, size, zero);
+                let none = pool.compare(CompareOp::Eq, DType::I64, to, zero);
+                let cond = pool.or(some, none);
+                self.check(cond, size, to);
+            }
+            return self.view(ty, View::Border(mode, before, args[0].clone()));
+        }
+        let x = self.unchecked(&args[0])?;
+        self.view(ty, View::Pad(before, x, args[2].clone()))
+    }
+
+    pub(super) fn slice(&mut self, axes: &[usize], args: &[Val], ty: &Type) -> Result<Val> {
+        let x = &args[0];
+        let (zero, one) = (self.program.pool.int(0), self.program.pool.int(1));
+        let mut bounds = vec![(zero, one); x.shape().len()];
+        let starts = self.element_list(&args[1])?;
+        let ends = self.element_list(&args[2])?;
+        let steps = self.element_list(&args[3])?;
+        for (k, &axis) in axes.iter().enumerate() {
+            let first = self.slice_start(x.shape()[axis], starts[k], ends[k], steps[k]);
+            bounds[axis] = (first, steps[k]);
+        }
+        self.view(ty, View::Slice(bounds, x.clone()))
+    }
+
+    /// Where a slice of an axis begins, clamped as its step's sign says.
+    pub(in super::super) fn slice_start(
+        &mut self,
+        size: ExprId,
+        start: ExprId,
+        end: ExprId,
+        step: ExprId,
+    ) -> ExprId {
+        let pool = &mut self.program.pool;
+        if let (Some(size), Some(start), Some(end), Some(by)) = (
+            pool.as_int(size),
+            pool.as_int(start),
+            pool.as_int(end),
+            pool.as_int(step),
+        ) {
+            return pool.int(slice_bounds(size, start, end, by).0);
+        }
+        let [low, high] = self.slice_limits(size, step);
+        self.slice_clamped(size, start, [low, high])
+    }
+
+    /// The least and greatest place where a slice may begin or end.
+    pub(in super::super) fn slice_limits(&mut self, size: ExprId, step: ExprId) -> [ExprId; 2] {
+        let pool = &mut self.program.pool;
+        let (zero, one, minus) = (pool.int(0), pool.int(1), pool.int(-1));
+        let last = pool.difference(size, one);
+        let forward = pool.compare(CompareOp::Gt, DType::I64, step, zero);
+        let low = pool.select(DType::I64, forward, zero, minus);
+        let high = pool.select(DType::I64, forward, size, last);
+        [low, high]
+    }
+
+    /// A place that counts from the end if it is negative, then clamped.
+    pub(in super::super) fn slice_clamped(
+        &mut self,
+        size: ExprId,
+        place: ExprId,
+        [low, high]: [ExprId; 2],
+    ) -> ExprId {
+        let pool = &mut self.program.pool;
+        let zero = pool.int(0);
+        let from_end = pool.sum(place, size);
+        let negative = pool.compare(CompareOp::Lt, DType::I64, place, zero);
+        let place = pool.select(DType::I64, negative, from_end, place);
+        let place = pool.binary(BinaryOp::Max, DType::I64, place, low);
+        pool.binary(BinaryOp::Min, DType::I64, place, high)
+    }
+
+    pub(super) fn range(&mut self, args: &[Val], ty: &Type) -> Result<Val> {
+        let shape = self.shape_of(ty)?;
+        let (start, step) = (self.scalar(&args[0])?, self.scalar(&args[2])?);
+        let val = Val::lazy(dtype_of(ty), shape, View::Range(start, step));
+        Ok(self.settled(val))
+    }
+}

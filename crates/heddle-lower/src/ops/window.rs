@@ -1,0 +1,127 @@
+//! Windows over spatial axes.
+
+use heddle_ir::op::{BinaryOp, ReduceOp};
+use heddle_ir::{DType, Type};
+
+use super::super::{Lowerer, Result};
+use crate::value::{Val, View, clamped, within};
+use heddle_uprogram::expr::{Expr, ExprId};
+
+impl Lowerer<'_> {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn window(
+        &mut self,
+        kind: ReduceOp,
+        args: &[Val],
+        window: &[usize],
+        strides: &[usize],
+        dilations: &[usize],
+        ty: &Type,
+    ) -> Result<Val> {
+        let x = self.ready(&args[0])?;
+        let pads = self.element_list(&args[1])?;
+        let shape = self.shape_of(ty)?;
+        let (outer, index) = self.space(&shape, 0);
+        let sizes = window.iter().map(|&w| self.program.pool.int(w as i64));
+        let sizes: Vec<_> = sizes.collect();
+        let (inner, k) = self.space(&sizes, shape.len());
+        let fixed = shape.len() - window.len();
+        let mut place = index[..fixed].to_vec();
+        let mut inside = self.program.pool.add(Expr::Num(DType::Bool, 1));
+        for i in 0..window.len() {
+            let at = window_at(
+                self,
+                index[fixed + i],
+                strides[i],
+                k[i],
+                dilations[i],
+                pads[i],
+            );
+            inside = within(&mut self.program.pool, inside, at, x.shape()[fixed + i]);
+            place.push(at);
+        }
+        let dtype = x.dtype();
+        let Some(neutral) = neutral(kind, dtype) else {
+            return self.fail(&format!("windows of {dtype}"));
+        };
+        let pool = &mut self.program.pool;
+        let place = place.into_iter().map(|i| clamped(pool, inside, i));
+        let place: Vec<_> = place.collect();
+        let own = x.read(pool, &place);
+        let neutral = pool.add(Expr::Num(dtype, neutral));
+        let value = pool.select(dtype, inside, own, neutral);
+        self.fold_into(dtype, &shape, kind, inner, value, outer, &index, false)
+    }
+
+    /// The input of a convolution with zeros between its elements, along each spatial axis, so that they lie this far apart.
+    pub(in super::super) fn spread(&mut self, x: &Val, distances: &[usize]) -> Result<Val> {
+        if distances.iter().all(|&d| d == 1) {
+            return Ok(x.clone());
+        }
+        let x = self.unchecked(x)?;
+        let skip = x.shape().len() - distances.len();
+        let mut shape = x.shape()[..skip].to_vec();
+        let mut by = vec![self.program.pool.int(1); skip];
+        for (&size, &distance) in x.shape()[skip..].iter().zip(distances) {
+            let pool = &mut self.program.pool;
+            let (zero, one) = (pool.int(0), pool.int(1));
+            let distance = pool.int(distance as i64);
+            let last = pool.difference(size, one);
+            let spread = pool.product(last, distance);
+            let size = pool.sum(spread, one);
+            shape.push(pool.binary(BinaryOp::Max, DType::I64, size, zero));
+            by.push(distance);
+        }
+        Ok(Val::lazy(x.dtype(), shape, View::Spread(by, x)))
+    }
+}
+
+/// Where element `k` of window `i` lies: `i * stride + k * dilation - pad`.
+pub(in super::super) fn window_at(
+    lowerer: &mut Lowerer,
+    i: ExprId,
+    stride: usize,
+    k: ExprId,
+    dilation: usize,
+    pad: ExprId,
+) -> ExprId {
+    let pool = &mut lowerer.program.pool;
+    let (stride, dilation) = (pool.int(stride as i64), pool.int(dilation as i64));
+    let (start, step) = (pool.product(i, stride), pool.product(k, dilation));
+    let at = pool.sum(start, step);
+    pool.binary(BinaryOp::Sub, DType::I64, at, pad)
+}
+
+/// The bits of a reduction's neutral element.
+fn neutral(kind: ReduceOp, dtype: DType) -> Option<u64> {
+    let bits = dtype.bits();
+    let all = u64::MAX >> (64 - bits.clamp(1, 64));
+    // Of infinities of formats with an exponent of this many bits and a significand of that many.
+    let infinity = |exponent: u32, significand: u32| ((1u64 << exponent) - 1) << significand;
+    let infinity = match dtype {
+        DType::F32 => Some(infinity(8, 23)),
+        DType::F64 => Some(infinity(11, 52)),
+        DType::F16 => Some(infinity(5, 10)),
+        DType::Bf16 => Some(infinity(8, 7)),
+        _ => None,
+    };
+    let sign = 1u64 << (bits.max(1) - 1);
+    Some(match (kind, infinity) {
+        (ReduceOp::Sum, _) => 0,
+        (ReduceOp::Prod, Some(_)) => match dtype {
+            DType::F32 => u64::from(1f32.to_bits()),
+            DType::F64 => 1f64.to_bits(),
+            DType::F16 => 0x3c00,
+            _ => 0x3f80,
+        },
+        (ReduceOp::Max, Some(infinity)) => sign | infinity,
+        (ReduceOp::Min, Some(infinity)) => infinity,
+        (ReduceOp::Prod, None) => 1,
+        (ReduceOp::Max, None) if dtype.is_signed_int() => sign,
+        (ReduceOp::Min, None) if dtype.is_signed_int() => all >> 1,
+        (ReduceOp::Max, None) if dtype.is_int() || dtype == DType::Bool => 0,
+        (ReduceOp::Min, None) if dtype == DType::Bool => 1,
+        (ReduceOp::Min, None) if dtype.is_int() => all,
+        _ => return None,
+    })
+}

@@ -1,0 +1,361 @@
+//! Lowers loops.
+//!
+//! Conditions, trip counts and carried values of a few elements are variables of each unit; all units compute them alike. A larger carried
+//! value is a buffer; the next value is written to another one, and the end of an iteration exchanges the two. An update in
+//! place (scatter, update-slice) writes the carried buffer itself when nobody reads the old value. One whose size changes has memory for
+//! whatever size it gets (`grow`).
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Dim, Entity, Inst, Region, TensorType, Type, Value};
+
+use super::branch::Carried;
+use super::grow::Grown;
+use super::{Lowerer, Result};
+use crate::value::{Val, linear};
+use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
+
+/// The place of a loop's carried value.
+enum Slot {
+    /// One of its size.
+    Fixed(Carried),
+    /// One for whatever size it gets.
+    Grown(Grown),
+}
+
+/// The variables of a loop.
+struct Head {
+    /// How many iterations there are at most: a variable, and what it was set to.
+    trip: Option<ExprId>,
+    most: Option<ExprId>,
+    /// Whether there is another one.
+    cond: Option<Local>,
+    /// Which one it is.
+    iteration: Local,
+    /// How many there were.
+    count: Option<Local>,
+}
+
+impl Lowerer<'_> {
+    /// Lowers a `loop`.
+    pub(super) fn repeat(
+        &mut self,
+        inst: Inst,
+        has_trip: bool,
+        has_cond: bool,
+    ) -> Result<Vec<Val>> {
+        let data = &self.f.insts[inst];
+        let (region, name) = (data.regions[0], self.name.clone());
+        let body = &self.f.regions[region];
+        let args = data.args.iter().map(|v| self.values[v].clone());
+        let mut args: Vec<_> = args.collect();
+        let first = args.split_off(has_trip as usize + has_cond as usize);
+        let stacked = &data.results[first.len()..];
+        let head = self.head(&args, has_trip, has_cond, stacked)?;
+        let stacks = stacked.iter().map(|&v| self.stack(v, head.count));
+        let stacks = stacks.collect::<Result<Vec<_>>>()?;
+        if let Some(most) = head.most {
+            // What an iteration computes from its number is bounded, too.
+            let zero = self.program.pool.int(0);
+            let pool = &mut self.program.pool;
+            let most = pool.binary(BinaryOp::Max, DType::I64, most, zero);
+            let bound = self.upper_bound(most);
+            self.bounds
+                .extend(bound.map(|bound| (head.iteration, bound)));
+        }
+        let index = self.program.pool.local(head.iteration);
+        let counter = Val::Scalars {
+            dtype: DType::I64,
+            shape: vec![],
+            elems: vec![index],
+        };
+        self.values.insert(body.params[0], counter);
+        let next = &body.yields[has_cond as usize..];
+        let carried = self.enter_all(region, &first, next)?;
+
+        let cells = self.cells_of_one_reader(&carried, &body.params[1..]);
+        let outer_cells = std::mem::replace(&mut self.in_place, cells);
+        let outside = std::mem::take(&mut self.block);
+        let first_inner = self.program.buffers.len();
+        let mut yields = self.region(region)?;
+        self.name.clone_from(&name);
+        if let Some(local) = head.cond {
+            let next = self.scalar(&yields.remove(0))?;
+            self.block.push(Stmt::Let(local, next));
+        }
+        for (stack, val) in stacks.iter().zip(&yields[carried.len()..]) {
+            let Val::Stored { buffer, shape, .. } = stack else {
+                continue;
+            };
+            self.push(val, *buffer, shape, index);
+        }
+        if let Some(count) = head.count {
+            let one = self.program.pool.int(1);
+            let done = self.program.pool.sum(index, one);
+            self.block.push(Stmt::Let(count, done));
+        }
+        self.note_changes(&body.params[1..], &yields)?;
+        self.set_limits(&grown(&carried, &yields), head.most)?;
+        self.advance(&carried, &yields[..carried.len()], first_inner)?;
+
+        let inner = std::mem::replace(&mut self.block, outside);
+        self.in_place = outer_cells;
+        self.block.push(Stmt::Loop {
+            iteration: head.iteration,
+            trip: head.trip,
+            cond: head.cond,
+            body: inner,
+            name,
+        });
+        let carried = body.params[1..].iter().map(|p| self.values[p].clone());
+        Ok(carried.chain(stacks).collect())
+    }
+
+    /// The variables of a loop, set before its first iteration.
+    fn head(
+        &mut self,
+        args: &[Val],
+        has_trip: bool,
+        has_cond: bool,
+        stacked: &[Value],
+    ) -> Result<Head> {
+        let (mut trip, mut most, mut cond) = (None, None, None);
+        if has_trip {
+            // Looked at before every iteration, and kept over calls: a variable.
+            let count = self.scalar(&args[0])?;
+            most = Some(count);
+            trip = Some(self.let_expr(DType::I64, count));
+        }
+        if has_cond {
+            let first = self.scalar(&args[has_trip as usize])?;
+            let local = self.variable(DType::Bool, "go");
+            self.block.push(Stmt::Let(local, first));
+            cond = Some(local);
+        }
+        // Where only the run knows how many elements the stacked results get, a variable counts them.
+        let is_open = |v: &Value| {
+            let shape = self.f.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());
+            matches!(shape.and_then(|s| s.first()), Some(Dim::Unknown(_)))
+        };
+        let count = match !stacked.is_empty() && (has_cond || stacked.iter().any(is_open)) {
+            true => Some(self.iterations(most)?),
+            false => None,
+        };
+        Ok(Head {
+            trip,
+            most,
+            cond,
+            iteration: self.variable(DType::I64, "iteration"),
+            count,
+        })
+    }
+
+    /// Gives all carried values their places and first values.
+    fn enter_all(&mut self, body: Region, first: &[Val], next: &[Value]) -> Result<Vec<Slot>> {
+        let params = &self.f.regions[body].params[1..];
+        let mut carried = vec![];
+        for (place, ((&param, first), &next)) in params.iter().zip(first).zip(next).enumerate() {
+            let (slot, val) = self.enter(place, param, first)?;
+            if let Slot::Grown(grown) = &slot {
+                self.note_appends(body, param, next, grown);
+            }
+            carried.push(slot);
+            self.values.insert(param, val);
+        }
+        Ok(carried)
+    }
+
+    /// Places of carried values that the body reads once: an update of one may write it itself.
+    fn cells_of_one_reader(&self, carried: &[Slot], params: &[Value]) -> Vec<Buffer> {
+        let cells = carried.iter().zip(params).filter_map(|(c, p)| match c {
+            Slot::Fixed(Carried::Cell(b)) if self.uses.get(p) == Some(&1) => Some(*b),
+            _ => None,
+        });
+        cells.collect()
+    }
+
+    /// Gives a carried value its place and first value; what the body sees.
+    fn enter(&mut self, place: usize, param: Value, first: &Val) -> Result<(Slot, Val)> {
+        let ty = self.f.ty(param).clone();
+        let Type::Tensor(t) = &ty else {
+            return self.fail("carries a sequence or optional");
+        };
+        let rank = t.rank().unwrap_or(0);
+        if (0..rank).any(|axis| self.changes(param, axis)) {
+            let (grown, val) = self.enter_grown(place, param, t, first)?;
+            return Ok((Slot::Grown(grown), val));
+        }
+        let (carried, val) = self.enter_fixed(t, first)?;
+        Ok((Slot::Fixed(carried), val))
+    }
+
+    fn enter_fixed(&mut self, t: &TensorType, first: &Val) -> Result<(Carried, Val)> {
+        let shape = self.carried_shape(t, first)?;
+        if let Some(count) = self.few_of(&shape) {
+            let Val::Scalars { elems, .. } = self.let_elements(first, count) else {
+                return self.fail("scalars are needed");
+            };
+            let locals: Vec<_> = elems
+                .iter()
+                .map(|&e| {
+                    let local = self.variable(t.dtype, "carried");
+                    self.block.push(Stmt::Let(local, e));
+                    local
+                })
+                .collect();
+            let elems = locals.iter().map(|&l| self.program.pool.local(l)).collect();
+            return Ok((
+                Carried::Few(locals),
+                Val::Scalars {
+                    dtype: t.dtype,
+                    shape,
+                    elems,
+                },
+            ));
+        }
+        let buffer = self.scratch(t.dtype, &shape)?;
+        self.store_into(first, buffer);
+        Ok((
+            Carried::Cell(buffer),
+            Val::Stored {
+                buffer,
+                dtype: t.dtype,
+                shape,
+            },
+        ))
+    }
+
+    /// Moves to the next values: all are computed before any place changes. Buffers from `first_inner` on were made by the
+    /// body: the next value that lies in one is there already.
+    fn advance(&mut self, carried: &[Slot], next: &[Val], first_inner: usize) -> Result<()> {
+        let (mut swaps, mut lets): (Vec<(Buffer, Buffer)>, Vec<_>) = (vec![], vec![]);
+        for (slot, val) in carried.iter().zip(next) {
+            match slot {
+                Slot::Fixed(Carried::Few(locals)) => {
+                    let Val::Scalars { elems, dtype, .. } =
+                        self.let_elements(val, locals.len() as i64)
+                    else {
+                        return self.fail("scalars are needed");
+                    };
+                    for (&local, e) in locals.iter().zip(elems) {
+                        // Another carried variable may be the next value of this one.
+                        let copy = self.variable(dtype, "next");
+                        self.block.push(Stmt::Let(copy, e));
+                        lets.push((local, copy));
+                    }
+                }
+                Slot::Grown(grown) => {
+                    if let Some(other) = self.advance_grown(grown, val)? {
+                        swaps.push((grown.buffer, other));
+                    }
+                    for (local, size) in Self::next_sizes(grown, val) {
+                        let copy = self.variable(DType::I64, "next");
+                        self.block.push(Stmt::Let(copy, size));
+                        lets.push((local, copy));
+                    }
+                }
+                Slot::Fixed(Carried::Cell(cell)) => match val {
+                    Val::Stored { buffer, .. } if buffer == cell => {}
+                    Val::Stored { buffer, .. }
+                        if buffer.index() >= first_inner
+                            && self.is_scratch(*buffer)
+                            && self.is_as_large(*buffer, *cell)
+                            && swaps.iter().all(|s| s.1 != *buffer) =>
+                    {
+                        swaps.push((*cell, *buffer));
+                    }
+                    val => {
+                        let shape = val.shape().to_vec();
+                        let other = self.scratch(val.dtype(), &shape)?;
+                        self.store_into(val, other);
+                        swaps.push((*cell, other));
+                    }
+                },
+            }
+        }
+        self.block
+            .extend(swaps.into_iter().map(|(a, b)| Stmt::Swap(a, b)));
+        for (local, copy) in lets {
+            let copy = self.program.pool.local(copy);
+            self.block.push(Stmt::Let(local, copy));
+        }
+        Ok(())
+    }
+
+    fn is_scratch(&self, buffer: Buffer) -> bool {
+        matches!(self.program.buffers[buffer].kind, BufferKind::Scratch)
+    }
+
+    /// Whether each has room for what the other one holds.
+    fn is_as_large(&self, a: Buffer, b: Buffer) -> bool {
+        self.program.buffers[a].len == self.program.buffers[b].len
+    }
+
+    /// A variable that counts the iterations of a loop, which only the run knows; the trip count bounds it.
+    fn iterations(&mut self, trip: Option<ExprId>) -> Result<Local> {
+        let Some(trip) = trip else {
+            return self.fail("stacks results of a loop that only a condition ends");
+        };
+        let zero = self.program.pool.int(0);
+        let most = self
+            .program
+            .pool
+            .binary(BinaryOp::Max, DType::I64, trip, zero);
+        let Some(bound) = self.upper_bound(most) else {
+            return self.fail("stacks results of a loop whose trip count is computed from data");
+        };
+        let count = self.variable(DType::I64, "iterations");
+        self.block.push(Stmt::Let(count, zero));
+        self.bounds.insert(count, bound);
+        Ok(count)
+    }
+
+    fn stack(&mut self, value: Value, count: Option<Local>) -> Result<Val> {
+        let ty = self.f.ty(value).clone();
+        let Type::Tensor(t) = &ty else {
+            return self.fail("stacks sequences");
+        };
+        let shape = match (count, &t.shape) {
+            (Some(count), Some(dims)) => {
+                let first = self.program.pool.local(count);
+                let rest = dims.iter().skip(1).map(|d| self.size(d));
+                let rest = rest.collect::<Result<Vec<_>>>()?;
+                [&[first], rest.as_slice()].concat()
+            }
+            _ => self.shape_of(&ty)?,
+        };
+        Ok(Val::Stored {
+            buffer: self.scratch(t.dtype, &shape)?,
+            dtype: t.dtype,
+            shape,
+        })
+    }
+
+    /// Writes one element of a stacked result.
+    fn push(&mut self, val: &Val, buffer: Buffer, shape: &[ExprId], iteration: ExprId) {
+        let (axes, index) = self.space(val.shape(), 0);
+        let pool = &mut self.program.pool;
+        let value = val.read(pool, &index);
+        let place = [&[iteration], index.as_slice()].concat();
+        let offset = linear(pool, shape, &place);
+        self.run(
+            axes,
+            Body::Map {
+                store: Store { buffer, offset },
+                value,
+            },
+        );
+    }
+}
+
+/// The carried values whose sizes change, with their next values.
+fn grown(carried: &[Slot], next: &[Val]) -> Vec<(Grown, Val)> {
+    let grown = carried
+        .iter()
+        .zip(next)
+        .filter_map(|(slot, next)| match slot {
+            Slot::Grown(grown) => Some((grown.clone(), next.clone())),
+            Slot::Fixed(_) => None,
+        });
+    grown.collect()
+}

@@ -1,0 +1,127 @@
+//! Values of a few elements that every unit holds: sizes, conditions, small arithmetic on them.
+
+use heddle_ir::{DType, Op};
+
+use super::{Lowerer, Result};
+use crate::value::{Val, View};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{LocalData, LocalKind, Size, Stmt};
+
+impl Lowerer<'_> {
+    /// Every element in a variable of each unit.
+    pub(super) fn let_elements(&mut self, val: &Val, count: i64) -> Val {
+        if let Val::Scalars { .. } = val {
+            return val.clone();
+        }
+        let (dtype, shape) = (val.dtype(), val.shape().to_vec());
+        let mut elems = vec![];
+        for k in 0..count {
+            let index = self.index_of(k, &shape);
+            let expr = val.read(&mut self.program.pool, &index);
+            elems.push(self.let_expr(dtype, expr));
+        }
+        Val::Scalars {
+            dtype,
+            shape,
+            elems,
+        }
+    }
+
+    /// A scalar as an expression that every unit may evaluate at any time.
+    pub(super) fn scalar(&mut self, val: &Val) -> Result<ExprId> {
+        match self.let_elements(val, 1) {
+            Val::Scalars { elems, .. } if !elems.is_empty() => Ok(elems[0]),
+            _ => self.fail("a scalar is needed"),
+        }
+    }
+
+    /// A variable of each unit; constants and variables stay what they are.
+    pub(super) fn let_expr(&mut self, dtype: DType, expr: ExprId) -> ExprId {
+        let expr = self.settle_expr(dtype, expr);
+        if matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_)) {
+            return expr;
+        }
+        let local = self.variable(dtype, "x");
+        self.block.push(Stmt::Let(local, expr));
+        // A size that was chosen among others is at most the largest.
+        if matches!(self.program.pool[expr], Expr::Select(DType::I64, ..))
+            && self.is_size(expr)
+            && let Some(bound) = self.upper_bound(expr)
+        {
+            self.bounds.insert(local, bound);
+        }
+        self.program.pool.local(local)
+    }
+
+    /// What is computed from what the launch is given, and only from that, is computed once, before all else.
+    pub(super) fn settle_expr(&mut self, dtype: DType, expr: ExprId) -> ExprId {
+        let plain = matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_));
+        if plain || !self.is_of_launch(expr) {
+            return expr;
+        }
+        if let Some(&local) = self.derived.get(&expr) {
+            return self.program.pool.local(local);
+        }
+        let data = LocalData {
+            dtype,
+            kind: LocalKind::Size,
+            name: "size".into(),
+        };
+        let local = self.program.locals.push(data);
+        self.program.derived.push((local, expr));
+        self.derived.insert(expr, local);
+        self.program.pool.local(local)
+    }
+
+    /// An input from whose elements sizes are computed: every unit holds them, and so does who plans the memory.
+    pub(super) fn input_elements(&mut self, input: usize, dtype: DType, shape: &[ExprId]) -> Val {
+        let count = self.program.pool.product_of(shape);
+        let count = self.program.pool.as_int(count).unwrap_or(0);
+        let elems = (0..count as usize).map(|place| {
+            let data = LocalData {
+                dtype,
+                kind: LocalKind::Size,
+                name: "element".into(),
+            };
+            let local = self.program.locals.push(data);
+            let size = Size::Element { input, place };
+            self.program.sizes.push((size, local));
+            self.program.pool.local(local)
+        });
+        let elems = elems.collect();
+        Val::Scalars {
+            dtype,
+            shape: shape.to_vec(),
+            elems,
+        }
+    }
+
+    /// The number of elements when it is known and at most this.
+    pub(super) fn at_most(&self, val: &Val, limit: i64) -> Option<i64> {
+        let mut sizes = val.shape().iter().map(|&s| self.program.pool.as_int(s));
+        let count = sizes.try_fold(1i64, |n, size| n.checked_mul(size?))?;
+        (count <= limit).then_some(count)
+    }
+
+    /// The index of an element of an array of constant sizes.
+    pub(super) fn index_of(&mut self, element: i64, shape: &[ExprId]) -> Vec<ExprId> {
+        let mut rest = element;
+        let mut index = vec![];
+        for &size in shape.iter().rev() {
+            let size = self.program.pool.as_int(size).unwrap_or(1).max(1);
+            index.push(self.program.pool.int(rest % size));
+            rest /= size;
+        }
+        index.reverse();
+        index
+    }
+
+    /// The value in another element type.
+    pub(super) fn converted(&mut self, x: &Val, dtype: DType) -> Val {
+        if x.dtype() == dtype {
+            return x.clone();
+        }
+        let view = View::Map(Op::cast(dtype), vec![x.clone()]);
+        Val::lazy(dtype, x.shape().to_vec(), view)
+    }
+}

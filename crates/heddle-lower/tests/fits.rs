@@ -1,0 +1,48 @@
+//! Where the interpreter may find at run time that sizes do not fit, compiled code checks it before it reads outside.
+
+use heddle_uprogram::program::{Stmt, for_each_stmt};
+
+/// Whether sizes are known to fit: there is nothing to check.
+fn fits(signature: &str, result: &str, body: &str) -> bool {
+    let text = format!("fn @main({signature}) -> (%y: {result}) {{\n %y = {body}\n return %y\n }}");
+    let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let program = heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut checks = 0;
+    for_each_stmt(&program.body, &mut |stmt| {
+        checks += matches!(stmt, Stmt::Check { .. }) as usize;
+    });
+    checks == 0
+}
+
+#[test]
+fn contractions_of_different_depth() {
+    let two = |depth: &str| format!("%a: f32[m,k], %b: f32[{depth},n]");
+    assert!(fits(&two("k"), "f32[m,n]", "dot(%a, %b)"));
+    assert!(!fits(&two("j"), "f32[m,n]", "dot(%a, %b)"));
+}
+
+#[test]
+fn reshapes_that_change_the_count() {
+    let x = "%x: f32[n]";
+    assert!(fits(
+        "%x: f32[n,6]",
+        "f32[n,2,3]",
+        "reshape(%x, concat(slice(shape(%x), [0], [1], [1], axes=[0]), [2, 3], axis=0))"
+    ));
+    assert!(!fits(x, "f32[2,2]", "reshape(%x, [2, 2])"));
+    assert!(!fits(x, "f32[]", "reshape(%x, [])"));
+}
+
+#[test]
+fn views_of_other_sizes() {
+    assert!(!fits("%x: f32[n]", "f32[3]", "broadcast(%x, [3])"));
+    assert!(!fits("%x: f32[n]", "f32[]", "squeeze(%x, axes=[0])"));
+    let parts = "%a: f32[m,k], %b: f32[n,j]";
+    assert!(!fits(parts, "f32[m+n,k]", "concat(%a, %b, axis=0)"));
+}
+
+#[test]
+fn elementwise_operands_of_other_sizes() {
+    assert!(!fits("%a: f32[n], %b: f32[3]", "f32[3]", "add(%a, %b)"));
+    assert!(fits("%a: f32[n,1], %b: f32[3]", "f32[n,3]", "add(%a, %b)"));
+}

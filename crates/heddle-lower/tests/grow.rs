@@ -1,0 +1,137 @@
+//! Carried arrays that grow: what is appended goes behind what is there, and memory is made by a limit.
+
+#[path = "../../heddle-schedule/tests/common/mod.rs"]
+mod common;
+
+use common::lowered;
+use heddle_ir::text::parse;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::{Stmt, for_each_stmt};
+
+/// How many arrays move to other memory after an iteration.
+fn exchanges(program: &UProgram) -> usize {
+    let mut count = 0;
+    for_each_stmt(&program.body, &mut |stmt| {
+        count += matches!(stmt, Stmt::Swap(..)) as usize;
+    });
+    count
+}
+
+/// A loop that carries an array with a row of `next`, given the array `%a` and the iteration `%i`.
+fn growing(ty: &str, next: &str) -> String {
+    format!(
+        "fn @main(%x: {ty}, %row: f32[1,4], %n: i64[]) -> (%y: f32[?,4]) {{
+           %y = loop %i trip %n carry (%a: f32[?,4] = %x) {{
+             {next}
+             continue carry %b
+           }}
+           return %y
+         }}"
+    )
+}
+
+#[test]
+fn what_is_appended_goes_behind_what_is_there() {
+    let program = lowered(&growing("f32[m,4]", "%b = concat(%a, exp(%row), axis=0)"));
+    assert_eq!(exchanges(&program), 0);
+    // What is not at the end makes way.
+    let program = lowered(&growing("f32[m,4]", "%b = concat(exp(%row), %a, axis=0)"));
+    assert_eq!(exchanges(&program), 1);
+    // Two ends of one array cannot both go behind it.
+    let program = lowered(&growing(
+        "f32[m,4]",
+        "%c = concat(%a, exp(%row), axis=0)
+         %d = concat(%a, tanh(%row), axis=0)
+         %s = add(%d, reduce(%c, kind=sum, axes=[0], keep=true))
+         %b = concat(%a, slice(%s, [-1], [9223372036854775807], [1], axes=[0]), axis=0)",
+    ));
+    assert_eq!(exchanges(&program), 0);
+}
+
+#[test]
+fn caches_are_never_copied() {
+    let text = include_str!("../../heddle-emit/tests/programs/caches.heddle");
+    let program = lowered(text);
+    // The one is the state of fixed size.
+    assert_eq!(exchanges(&program), 1);
+}
+
+#[test]
+fn sizes_that_stay_are_no_variables() {
+    let changes = |next: &str| {
+        let program = lowered(&growing("f32[m,4]", next));
+        program
+            .derived
+            .iter()
+            .any(|&(limit, _)| program.locals[limit].name == "limit")
+    };
+    assert!(!changes("%b = exp(%a)"));
+    assert!(changes("%b = concat(%a, %row, axis=0)"));
+}
+
+#[test]
+fn limits_say_how_much_memory_there_is() {
+    let limit = |next: &str| {
+        let program = lowered(&growing("f32[10,4]", next).replace("trip %n", "trip 7"));
+        let limits = program.derived.iter();
+        let mut limits = limits.filter(|(l, _)| program.locals[*l].name == "limit");
+        limits
+            .next()
+            .and_then(|(_, expr)| program.pool.as_int(*expr))
+    };
+    let last = "slice(%a, [-1], [9223372036854775807], [1], axes=[0])";
+    assert_eq!(limit("%b = concat(%a, %row, axis=0)"), Some(17));
+    assert_eq!(limit("%b = concat(%a, %row, %row, axis=0)"), Some(24));
+    assert_eq!(limit(&format!("%b = concat({last}, %a, axis=0)")), Some(17));
+    assert_eq!(
+        limit("%b = slice(%a, [1], [9223372036854775807], [1], axes=[0])"),
+        Some(10)
+    );
+    let far = "slice(%a, [-1], [-9223372036854775807], [-1], axes=[0])";
+    assert_eq!(
+        limit(&format!("%c = {far}\n %b = concat(%c, %row, axis=0)")),
+        Some(17)
+    );
+    let inner = "%b = loop %j trip %i carry (%c: f32[?,4] = %a) {
+        continue carry concat(%c, %row, axis=0)
+      }";
+    assert_eq!(limit(inner), Some(10 + 7 * 7));
+    let window = "%c = concat(%a, %row, axis=0)\n %b = slice(%c, [0], [12], [1], axes=[0])";
+    assert_eq!(limit(window), Some(12));
+}
+
+#[test]
+fn what_has_no_limit_says_why() {
+    let refused = |text: &str| {
+        let module = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let error = heddle_lower::lower(&module).err();
+        error
+            .unwrap_or_else(|| panic!("it is lowered\n{text}"))
+            .reason
+    };
+    assert_eq!(
+        refused(&growing("f32[m,4]", "%b = concat(%a, %a, axis=0)")),
+        "axis 0 of carried value 0 changes in size without a bound"
+    );
+    // As much again, and that an end of a slice is far away is no limit.
+    let far = "slice(concat(%a, %a, axis=0), [0], [9223372036854775807], [1], axes=[0])";
+    for next in [
+        format!("%b = {far}"),
+        format!("%b = concat({far}, %row, axis=0)"),
+    ] {
+        assert_eq!(
+            refused(&growing("f32[m,4]", &next)),
+            "axis 0 of carried value 0 changes in size without a bound"
+        );
+    }
+    let endless = growing("f32[m,4]", "%b = concat(%a, %row, axis=0)");
+    for trip in ["trip 9223372036854775807", ""] {
+        let text = endless
+            .replace("trip %n", &format!("{trip} while const true"))
+            .replace("continue", "continue while lt(%i, %n)");
+        assert_eq!(
+            refused(&text),
+            "carries an array that grows in a loop that only a condition ends"
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! Programs that measure: each run repeats one operator, shared in one way.
+
+use heddle_ir::op::CompareOp;
+use heddle_ir::{Arena, DType};
+
+use crate::Choice;
+use heddle_uprogram::program::{
+    BufferKind, Local, LocalData, LocalKind, Size, Stmt, Sync, UProgram,
+};
+
+/// A program that repeats one of the choices, or behind the last of them a synchronisation of all units. A launch gives it
+/// the sizes of the program that is measured, then which choice, then how often. Memory holds whatever it holds.
+pub fn benchmark(program: &UProgram, choices: &[Choice]) -> UProgram {
+    let mut bench = UProgram {
+        pool: program.pool.clone(),
+        buffers: program.buffers.clone(),
+        locals: program.locals.clone(),
+        sizes: program.sizes.clone(),
+        derived: program.derived.clone(),
+        ..UProgram::default()
+    };
+    let used = |b| {
+        choices.iter().any(|choice| {
+            let body = &program.operators[choice.op].body;
+            let loads = body.exprs().into_iter().any(|e| {
+                let mut reads = false;
+                let see =
+                    &mut |_, e| reads |= matches!(e, heddle_uprogram::Expr::Load(x, _) if x == b);
+                program.pool.walk(e, see);
+                reads
+            });
+            loads || body.store().buffer == b
+        })
+    };
+    let nothing = bench.pool.int(0);
+    for id in program.buffers.keys() {
+        let data = &mut bench.buffers[id];
+        data.procedure = None;
+        if !matches!(data.kind, BufferKind::Own | BufferKind::Row) {
+            data.kind = BufferKind::Scratch;
+            data.len = if used(id) { data.len } else { nothing };
+        }
+    }
+    let [which, times] = ["which", "times"].map(|name| size(&mut bench, name));
+    let variable = LocalData {
+        dtype: DType::I64,
+        kind: LocalKind::Variable,
+        name: "again".into(),
+    };
+    let iteration = bench.locals.push(variable);
+    bench.operators = Arena::default();
+    let repeated = |bench: &mut UProgram, k: usize, what: Stmt| {
+        let (own, k) = (bench.pool.local(which), bench.pool.int(k as i64));
+        let trip = bench.pool.local(times);
+        let cond = bench.pool.compare(CompareOp::Eq, DType::I64, own, k);
+        bench.body.push(Stmt::If {
+            cond,
+            then: vec![Stmt::Loop {
+                iteration,
+                trip: Some(trip),
+                cond: None,
+                body: vec![what],
+                name: "measured".into(),
+            }],
+            otherwise: vec![],
+        });
+    };
+    for (k, choice) in choices.iter().enumerate() {
+        let mut op = program.operators[choice.op].clone();
+        op.share = choice.share;
+        let id = bench.operators.push(op);
+        repeated(&mut bench, k, Stmt::Run(id));
+    }
+    repeated(&mut bench, choices.len(), Stmt::Sync(Sync::ALL));
+    bench
+}
+
+fn size(program: &mut UProgram, name: &str) -> Local {
+    let local = program.locals.push(LocalData {
+        dtype: DType::I64,
+        kind: LocalKind::Size,
+        name: name.into(),
+    });
+    program.sizes.push((Size::Named(name.into()), local));
+    local
+}

@@ -1,0 +1,228 @@
+//! Chooses between kernel candidates in straight-line code, wave by wave (Rammer §3.3, `SelectRKernels` and `SelectvEU`).
+//!
+//! Of the candidates of a contraction the *fastest* takes the least time alone, the most *efficient* the least time × tasks.
+//! Operators of one wave do not wait for each other. Where the fastest candidates of a wave do not fill the units, or
+//! an operator is alone in its wave, the fastest are tried. Otherwise the most efficient are, which leave units to each other:
+//! the most efficient of all, and the most efficient of those that together have a task for every unit. Tasks go to the units that are
+//! free first.
+//!
+//! What takes less time is kept, in the whole program with its synchronisations: a candidate may deal data out
+//! otherwise than its neighbours do. Other operators than contractions have one candidate, and stay where they are.
+
+use std::collections::BTreeMap;
+
+use crate::candidates::{candidate, candidates, loads};
+use crate::latency::{Latency, UNKNOWN_TRIP, trips};
+use crate::order_waves::{MAX_STRETCH, waves};
+use crate::split_depths::in_parts;
+use crate::trials::Trials;
+use heddle_uprogram::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
+
+/// Chooses candidates, and notes those of every contraction in the program.
+pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
+    // Parts of a depth axis stay as they are.
+    let split = std::mem::take(&mut program.candidates);
+    let is_whole = |id: &_| {
+        matches!(program.operators[*id].body, Body::Contract(_)) && !split.contains_key(id)
+    };
+    let contractions = program.running().into_iter().filter(is_whole);
+    let noted = contractions.map(|id| (id, candidates(program, latency, id)));
+    let mut noted: BTreeMap<_, _> = noted.collect();
+    let mut search = Search {
+        program,
+        latency,
+        noted: &noted,
+        proposals: vec![],
+    };
+    search.block(&program.body, 1.0);
+    for (_, procedure) in program.procedures.iter() {
+        search.block(&procedure.body, UNKNOWN_TRIP);
+    }
+    let mut proposals = search.proposals;
+    // Compile time stays bounded: what promises most is tried.
+    proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    proposals.truncate(MAX_TRIALS);
+    if !proposals.is_empty() {
+        let mut trials = Trials::new(program, latency);
+        for proposal in proposals {
+            trials.set(program, &proposal.shares);
+        }
+    }
+    for (&id, all) in &mut noted {
+        all.extend(in_parts(program, latency, id));
+    }
+    noted.extend(split);
+    program.candidates = noted;
+}
+
+/// How many proposals are tried at most.
+const MAX_TRIALS: usize = 64;
+
+/// By so much a wave must take less time for its proposal to be tried.
+const WORTH_A_TRIAL: f64 = 0.01;
+
+/// Shares for the operators of a wave.
+struct Proposal {
+    /// How much less time the wave takes by itself, as often as it runs.
+    gain: f64,
+    shares: Vec<(OperatorId, Share)>,
+}
+
+struct Search<'a> {
+    program: &'a UProgram,
+    latency: &'a dyn Latency,
+    /// The candidates of contractions.
+    noted: &'a BTreeMap<OperatorId, Vec<Candidate>>,
+    proposals: Vec<Proposal>,
+}
+
+impl Search<'_> {
+    /// Looks at all straight-line code of statements that run so often.
+    fn block(&mut self, stmts: &[Stmt], often: f64) {
+        let is_plain = |stmt: &Stmt| matches!(stmt, Stmt::Run(_) | Stmt::Let(..));
+        for part in stmts.chunk_by(|a, b| is_plain(a) && is_plain(b)) {
+            match &part[0] {
+                Stmt::Loop { trip, body, .. } => {
+                    self.block(body, often * trips(self.program, *trip));
+                }
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    self.block(then, often / 2.0);
+                    self.block(otherwise, often / 2.0);
+                }
+                stmt if is_plain(stmt) => {
+                    let stretches = part.chunks(MAX_STRETCH);
+                    stretches.for_each(|stretch| self.stretch(stretch, often));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn stretch(&mut self, stmts: &[Stmt], often: f64) {
+        let mut by_wave: BTreeMap<usize, Vec<OperatorId>> = BTreeMap::new();
+        for (stmt, wave) in stmts.iter().zip(waves(self.program, stmts)) {
+            if let Stmt::Run(id) = stmt
+                && !self.program.operators[*id].is_empty(&self.program.pool)
+            {
+                by_wave.entry(wave).or_default().push(*id);
+            }
+        }
+        by_wave.values().for_each(|ops| self.wave(ops, often));
+    }
+
+    /// Proposes candidates for a wave.
+    fn wave(&mut self, ops: &[OperatorId], often: f64) {
+        if ops.iter().all(|id| !self.noted.contains_key(id)) {
+            return;
+        }
+        let units = self.latency.machine().units();
+        let all = ops.iter().map(|&id| {
+            let noted = self.noted.get(&id).cloned();
+            let share = self.program.operators[id].share;
+            let own = || candidate(self.program, self.latency, id, share);
+            let noted = noted.unwrap_or_else(|| vec![own()]);
+            (id, noted)
+        });
+        let all: Vec<_> = all.collect();
+        let pick = |key: &dyn Fn(&Candidate) -> (f64, f64)| -> Vec<(OperatorId, Candidate)> {
+            let best = all.iter().filter_map(|(id, candidates)| {
+                let less = |a: &&Candidate, b: &&Candidate| key(a).partial_cmp(&key(b));
+                let best = candidates
+                    .iter()
+                    .min_by(|a, b| less(a, b).unwrap_or(std::cmp::Ordering::Equal));
+                best.map(|best| (*id, *best))
+            });
+            best.collect()
+        };
+        let fastest = pick(&|c| (c.time, c.work()));
+        let tasks: usize = fastest.iter().map(|f| f.1.tasks).sum();
+        let mut picks = vec![fastest];
+        if ops.len() > 1 && tasks > units {
+            let each = units.div_ceil(ops.len());
+            let too_few = |c: &Candidate| if c.tasks < each { f64::INFINITY } else { 0.0 };
+            picks.push(pick(&|c| (c.work(), c.time)));
+            picks.push(pick(&|c| (c.work() + too_few(c), c.time)));
+        }
+        let now = ops.iter().map(|&id| {
+            let share = self.program.operators[id].share;
+            let time = self.latency.operator(self.program, id, share);
+            (share, time)
+        });
+        let now = self.end(now);
+        for picked in picks {
+            let placed = self.placed(&picked);
+            let times = placed.iter().map(|p| (p.1, p.2));
+            let gain = now - self.end(times);
+            if gain > now * WORTH_A_TRIAL {
+                self.proposals.push(Proposal {
+                    gain: gain * often,
+                    shares: placed
+                        .into_iter()
+                        .map(|(id, share, _)| (id, share))
+                        .collect(),
+                });
+            }
+        }
+    }
+
+    /// When the last unit has done operators that do not wait for each other.
+    fn end(&self, ops: impl Iterator<Item = (Share, f64)>) -> f64 {
+        let mut clocks = vec![0.0; self.latency.machine().units()];
+        for (share, time) in ops {
+            add(&mut clocks, &self.loads(share), time);
+        }
+        latest(&clocks)
+    }
+
+    fn loads(&self, share: Share) -> Vec<f64> {
+        loads(self.program, share, self.latency.machine().units())
+    }
+
+    /// Where tasks go: what takes most work first, to the units where it ends first. What has no other candidate stays.
+    fn placed(&self, picked: &[(OperatorId, Candidate)]) -> Vec<(OperatorId, Share, f64)> {
+        let mut clocks = vec![0.0; self.latency.machine().units()];
+        let stays = |id| !self.noted.contains_key(&id);
+        let mut order: Vec<_> = picked.iter().collect();
+        order.sort_by(|a, b| {
+            let work = b.1.work().total_cmp(&a.1.work());
+            stays(b.0).cmp(&stays(a.0)).then(work)
+        });
+        let mut placed = vec![];
+        for &&(id, candidate) in &order {
+            let loads = self.loads(candidate.share);
+            let even = loads.iter().all(|load| *load == loads[0]);
+            let units = if even { 1 } else { clocks.len() };
+            let end = |first: usize| {
+                let turned = turned(&loads, first).zip(&clocks);
+                let ends = turned.filter(|(load, _)| *load > 0.0);
+                let ends = ends.map(|(load, clock)| clock + load * candidate.time);
+                ends.fold(0.0, f64::max)
+            };
+            let first = (0..units).min_by(|&a, &b| end(a).total_cmp(&end(b)));
+            let share = match stays(id) {
+                true => self.program.operators[id].share,
+                false => candidate.share.from_unit(first.unwrap_or(0) as u32),
+            };
+            add(&mut clocks, &self.loads(share), candidate.time);
+            placed.push((id, share, candidate.time));
+        }
+        placed
+    }
+}
+
+/// What units have to do if another one begins.
+fn turned(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
+    let units = loads.len();
+    (0..units).map(move |unit| loads[(unit + units - first) % units])
+}
+
+fn add(clocks: &mut [f64], loads: &[f64], time: f64) {
+    let both = clocks.iter_mut().zip(loads);
+    both.for_each(|(clock, load)| *clock += load * time);
+}
+
+fn latest(clocks: &[f64]) -> f64 {
+    clocks.iter().copied().fold(0.0, f64::max)
+}

@@ -1,0 +1,217 @@
+//! Cocktailer's Algorithm 1 on the levels of a machine: chooses which parts of a program one unit runs, and which all units share.
+//!
+//! The levels of a machine are the unit and all units together. Control flow is executed by every unit, so it is at
+//! the level of its body or above, as the paper demands, by construction. A part on the level of the unit
+//! needs no synchronisation inside; on the level of all units each of its operators takes less time.
+//!
+//! Parts of a block that have loops and do not depend on each other, such as recurrent layers that work on different chunks of
+//! steps, are tried on a unit each first, and stay there if that is faster.
+//!
+//! Bottom up, each statement is tried alone on the level of the unit, then together with the statements before it that are there
+//! already, and what is faster is kept. Then, in straight-line code, single-unit operators that do not wait for each
+//! other are spread over units, one after the other to where it ends first (Rammer §3.3, the wavefront).
+
+use std::collections::BTreeSet;
+
+use crate::independent_parts::independent_parts;
+use crate::latency::Latency;
+use crate::trials::Trials;
+use heddle_uprogram::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
+
+/// Chooses levels. What one unit must run stays on one unit.
+pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
+    let bodies: Vec<Vec<Stmt>> = std::iter::once(program.body.clone())
+        .chain(program.procedures.iter().map(|(_, p)| p.body.clone()))
+        .collect();
+    let trials = Trials::new(program, latency);
+    let mut search = Search {
+        program,
+        latency,
+        trials,
+        left: MAX_TRIALS,
+        parted: BTreeSet::new(),
+    };
+    bodies.iter().for_each(|body| search.part_block(body));
+    bodies.iter().for_each(|body| search.schedule_block(body));
+    bodies.iter().for_each(|body| search.spread_block(body));
+}
+
+/// How many changes are tried at most: compile time stays bounded.
+const MAX_TRIALS: usize = 256;
+
+/// So many synchronisations may a part save per operator: before it, after it, and across a back edge.
+const SAVED_SYNCS: f64 = 3.0;
+
+/// Units that independent parts are given to have at least this share of what the one with the most has to do: otherwise
+/// the longest part is better shared.
+const EVEN: f64 = 0.5;
+
+/// Single-unit operators are spread over so many units at most.
+const MAX_SPREAD: usize = 8;
+
+struct Search<'a> {
+    program: &'a mut UProgram,
+    latency: &'a dyn Latency,
+    trials: Trials<'a>,
+    /// How many more may be tried.
+    left: usize,
+    /// What runs on the unit of an independent part.
+    parted: BTreeSet<OperatorId>,
+}
+
+impl Search<'_> {
+    /// Schedules what the statements contain, then the statements and merges of neighbours.
+    fn schedule_block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            self.schedule_control_flow(stmt);
+        }
+        let mut previous: Vec<OperatorId> = vec![];
+        for stmt in stmts {
+            let own = operators_of(std::slice::from_ref(stmt));
+            if own.is_empty() {
+                continue;
+            }
+            if own.iter().any(|id| self.parted.contains(id)) {
+                previous.clear();
+                continue;
+            }
+            let alone = self.schedule_on_unit(&own);
+            let merged = [previous.as_slice(), &own].concat();
+            previous = if !previous.is_empty() && self.schedule_on_unit(&merged) {
+                merged
+            } else if alone {
+                own
+            } else {
+                vec![]
+            };
+        }
+    }
+
+    fn schedule_control_flow(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Loop { body, .. } => self.schedule_block(body),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                self.schedule_block(then);
+                self.schedule_block(otherwise);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts operators on one unit if that is faster; says whether they are.
+    fn schedule_on_unit(&mut self, ops: &[OperatorId]) -> bool {
+        let is_dealt = |&&id: &&OperatorId| self.program.operators[id].share != Share::One(0);
+        let dealt: Vec<_> = ops.iter().filter(is_dealt).copied().collect();
+        dealt.is_empty() || self.may_pay(&dealt) && self.set_resource(&dealt, Share::One(0))
+    }
+
+    /// Whether what these operators would take longer could be less than the synchronisations that they might save.
+    fn may_pay(&self, ops: &[OperatorId]) -> bool {
+        let sync = self.latency.barrier();
+        let longer = ops.iter().map(|&id| {
+            let time = |share| self.time(id, share);
+            time(Share::One(0)) - time(self.program.operators[id].share) - SAVED_SYNCS * sync
+        });
+        longer.sum::<f64>() < 0.0
+    }
+
+    fn time(&self, id: OperatorId, share: Share) -> f64 {
+        self.trials.time(self.program, id, share)
+    }
+
+    /// Gives operators other units if the program is faster then; says whether it is.
+    fn set_resource(&mut self, ops: &[OperatorId], share: Share) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        let shares: Vec<_> = ops.iter().map(|&id| (id, share)).collect();
+        self.trials.set(self.program, &shares)
+    }
+
+    /// Gives each independent part of a block a unit, if there are several with loops.
+    fn part_block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Loop { body, .. } => self.part_block(body),
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    self.part_block(then);
+                    self.part_block(otherwise);
+                }
+                _ => {}
+            }
+        }
+        let parts = independent_parts(self.program, self.latency, self.trials.memo(), stmts);
+        if parts.len() < 2 || self.left == 0 {
+            return;
+        }
+        let units = self.latency.machine().units().min(parts.len());
+        let mut loads = vec![0.0; units];
+        let mut shares = vec![];
+        for part in parts {
+            let least = (0..units).min_by(|&a, &b| f64::total_cmp(&loads[a], &loads[b]));
+            let unit = least.unwrap_or(0);
+            loads[unit] += part.time;
+            let given = part.ops.into_iter().map(|id| (id, Share::One(unit as u32)));
+            shares.extend(given);
+        }
+        let (least, most) = loads.iter().fold((f64::INFINITY, 0.0f64), |(a, b), &load| {
+            (a.min(load), b.max(load))
+        });
+        if least < EVEN * most {
+            return;
+        }
+        self.left -= 1;
+        if self.trials.set(self.program, &shares) {
+            self.parted.extend(shares.iter().map(|s| s.0));
+        }
+    }
+
+    /// Whether one unit runs it that may be another one.
+    fn may_move(&self, id: OperatorId) -> bool {
+        let single = matches!(self.program.operators[id].share, Share::One(_));
+        single && !self.parted.contains(&id)
+    }
+
+    /// Spreads single-unit operators of straight-line code.
+    fn spread_block(&mut self, stmts: &[Stmt]) {
+        let units = self.latency.machine().units().min(MAX_SPREAD);
+        for stmt in stmts {
+            match stmt {
+                Stmt::Loop { body, .. } => self.spread_block(body),
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    self.spread_block(then);
+                    self.spread_block(otherwise);
+                }
+                Stmt::Run(id) if self.may_move(*id) => {
+                    // What takes less time than to wait for it is best where it is.
+                    let share = self.program.operators[*id].share;
+                    let time = self.time(*id, share);
+                    if time > self.latency.barrier() {
+                        (1..units as u32).for_each(|unit| {
+                            self.set_resource(&[*id], Share::One(unit));
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The operators that statements run, each once.
+fn operators_of(stmts: &[Stmt]) -> Vec<OperatorId> {
+    let mut ops = BTreeSet::new();
+    for_each_stmt(stmts, &mut |stmt| {
+        if let Stmt::Run(id) = stmt {
+            ops.insert(*id);
+        }
+    });
+    ops.into_iter().collect()
+}

@@ -1,0 +1,413 @@
+//! Removes copies of whole buffers by giving both buffers one name.
+
+use std::collections::{BTreeMap, HashMap};
+
+use heddle_uprogram::contract::Access;
+use heddle_uprogram::expr::Expr;
+use heddle_uprogram::program::{Body, Buffer, BufferKind, OperatorId, Stmt, UProgram};
+
+/// Removes copies `to = from` of all elements where the two can be one buffer:
+///
+/// - what is computed into a buffer only to be copied is computed where it goes (results of branches, first values of loops,
+///   outputs);
+/// - a carried value of which an iteration copies, changes and passes on the copy is changed in place, if nobody reads the
+///   old value after (a cache that grows, results that a loop collects).
+///
+/// It looks at one block at a time, and leaves buffers alone that procedures share. It does *not* find copies of parts, nor
+/// copies that also convert.
+pub fn coalesce_copies(program: &mut UProgram) {
+    let mut bodies = vec![std::mem::take(&mut program.body)];
+    let procedures: Vec<_> = program.procedures.keys().collect();
+    for &id in &procedures {
+        bodies.push(std::mem::take(&mut program.procedures[id].body));
+    }
+    for k in 0..bodies.len() {
+        loop {
+            let others: Vec<_> = bodies.iter().enumerate().filter(|(i, _)| *i != k).collect();
+            let mut seen = Touches::default();
+            for (_, body) in &others {
+                seen.add(program, body);
+            }
+            for port in program.inputs.iter().chain(&program.outputs) {
+                seen.foreign(port.buffer);
+            }
+            let mut own = Touches::default();
+            own.add(program, &bodies[k]);
+            let finder = Finder {
+                program,
+                elsewhere: &seen,
+                total: &own,
+            };
+            let Some(found) = finder.block(&bodies[k], &mut vec![]) else {
+                break;
+            };
+            remove(&mut bodies[k], &found.path, found.also);
+            rename(program, found.old, found.new);
+            // Nobody names it any more: it takes no memory.
+            program.buffers[found.old].len = program.pool.int(0);
+            for body in &mut bodies {
+                rename_swaps(body, found.old, found.new);
+            }
+        }
+    }
+    drop_operators(program, &mut bodies);
+    let mut bodies = bodies.into_iter();
+    program.body = bodies.next().unwrap_or_default();
+    for (id, body) in procedures.into_iter().zip(bodies) {
+        program.procedures[id].body = body;
+    }
+}
+
+/// Forgets the operators that nobody runs.
+fn drop_operators(program: &mut UProgram, bodies: &mut [Vec<Stmt>]) {
+    let old = std::mem::take(&mut program.operators);
+    let mut ids = HashMap::new();
+    for body in bodies {
+        for_each_run(body, &mut |id| {
+            let kept = ids.entry(*id);
+            *id = *kept.or_insert_with(|| program.operators.push(old[*id].clone()));
+        });
+    }
+}
+
+fn for_each_run(block: &mut [Stmt], visit: &mut dyn FnMut(&mut OperatorId)) {
+    for stmt in block {
+        match stmt {
+            Stmt::Run(id) => visit(id),
+            Stmt::Loop { body, .. } => for_each_run(body, visit),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                for_each_run(then, visit);
+                for_each_run(otherwise, visit);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A copy that is not needed.
+struct Found {
+    /// Where it stands: statements and arms from the outside in.
+    path: Vec<(usize, usize)>,
+    /// A later statement of its block that goes with it: the exchange of names.
+    also: Option<usize>,
+    /// The buffer that goes, and the one that takes its place.
+    old: Buffer,
+    new: Buffer,
+}
+
+/// How many statements touch each buffer.
+#[derive(Default)]
+struct Touches {
+    count: HashMap<Buffer, usize>,
+    swapped: HashMap<Buffer, usize>,
+}
+
+impl Touches {
+    fn of(&self, buffer: Buffer) -> usize {
+        self.count.get(&buffer).copied().unwrap_or(0)
+    }
+
+    fn foreign(&mut self, buffer: Buffer) {
+        *self.count.entry(buffer).or_default() += 1;
+    }
+
+    fn add(&mut self, program: &UProgram, block: &[Stmt]) {
+        for stmt in block {
+            let mut touched = vec![];
+            let mut loads = |expr| {
+                program.pool.walk(expr, &mut |_, e| {
+                    if let Expr::Load(buffer, _) = e {
+                        touched.push(buffer);
+                    }
+                });
+            };
+            match stmt {
+                Stmt::Run(id) => touched = buffers_of(program, *id),
+                Stmt::Let(_, expr) => loads(*expr),
+                Stmt::Check { cond, sizes, .. } => {
+                    [*cond, sizes[0], sizes[1]].into_iter().for_each(loads);
+                }
+                Stmt::Swap(a, b) => {
+                    touched.extend([*a, *b]);
+                    for buffer in [a, b] {
+                        *self.swapped.entry(*buffer).or_default() += 1;
+                    }
+                }
+                Stmt::Loop { trip, body, .. } => {
+                    trip.iter().for_each(|t| loads(*t));
+                    self.add(program, body);
+                }
+                Stmt::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    loads(*cond);
+                    self.add(program, then);
+                    self.add(program, otherwise);
+                }
+                Stmt::Call(_) | Stmt::Fork(_) => {
+                    let calls = || stmt.calls().iter().map(|id| &program.calls[*id]);
+                    let lets = calls().flat_map(|c| &c.lets);
+                    lets.for_each(|(_, e)| loads(*e));
+                    touched.extend(calls().flat_map(|c| &c.buffers).flat_map(|(a, b)| [*a, *b]));
+                }
+                Stmt::Sync(_) => {}
+            }
+            touched.sort();
+            touched.dedup();
+            for buffer in touched {
+                *self.count.entry(buffer).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// The buffers that an operator names.
+fn buffers_of(program: &UProgram, id: OperatorId) -> Vec<Buffer> {
+    let op = &program.operators[id];
+    let mut found = vec![op.body.store().buffer];
+    let mut roots = op.body.exprs();
+    roots.extend(op.axes.iter().map(|a| a.1));
+    if let Body::Contract(c) = &op.body {
+        found.extend(c.own);
+        for operand in [c.a, c.b] {
+            match operand.access {
+                Access::Strided { buffer, .. } | Access::Panels { buffer, .. } => {
+                    found.push(buffer)
+                }
+                Access::Computed => {}
+            }
+        }
+    }
+    for root in roots {
+        program.pool.walk(root, &mut |_, e| {
+            if let Expr::Load(buffer, _) = e {
+                found.push(buffer);
+            }
+        });
+    }
+    found
+}
+
+struct Finder<'a> {
+    program: &'a UProgram,
+    /// Touches in other bodies, and by callers.
+    elsewhere: &'a Touches,
+    /// Touches in this body.
+    total: &'a Touches,
+}
+
+impl Finder<'_> {
+    /// The first copy that is not needed, innermost blocks first.
+    fn block(&self, block: &[Stmt], path: &mut Vec<(usize, usize)>) -> Option<Found> {
+        for (i, stmt) in block.iter().enumerate() {
+            let arms: &[&[Stmt]] = match stmt {
+                Stmt::Loop { body, .. } => &[body],
+                Stmt::If {
+                    then, otherwise, ..
+                } => &[then, otherwise],
+                _ => &[],
+            };
+            for (arm, inner) in arms.iter().enumerate() {
+                path.push((i, arm));
+                let found = self.block(inner, path);
+                path.pop();
+                if found.is_some() {
+                    return found;
+                }
+            }
+            if let Stmt::Run(id) = stmt
+                && let Some((to, from)) = self.copy(*id)
+            {
+                let here = |also, old, new| {
+                    let path = [path.as_slice(), &[(i, 0)]].concat();
+                    Some(Found {
+                        path,
+                        also,
+                        old,
+                        new,
+                    })
+                };
+                if self.is_final(block, i, to, from) {
+                    return here(None, from, to);
+                }
+                if let Some(swap) = self.passed_on(block, i, to, from) {
+                    return here(Some(swap), to, from);
+                }
+            }
+        }
+        None
+    }
+
+    /// What an operator copies whole: to where, from where.
+    fn copy(&self, id: OperatorId) -> Option<(Buffer, Buffer)> {
+        let op = &self.program.operators[id];
+        let Body::Map { store, value } = &op.body else {
+            return None;
+        };
+        let Expr::Load(from, offset) = self.program.pool[*value] else {
+            return None;
+        };
+        let (a, b) = (
+            &self.program.buffers[store.buffer],
+            &self.program.buffers[from],
+        );
+        let alike = offset == store.offset
+            && from != store.buffer
+            && (a.dtype, a.len, a.procedure) == (b.dtype, b.len, b.procedure)
+            && matches!(b.kind, BufferKind::Scratch);
+        let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
+        let own = self
+            .program
+            .locals_of(offset)
+            .iter()
+            .all(|l| axes.contains(l));
+        let whole = self.covers(id, a.len);
+        (alike && own && whole).then_some((store.buffer, from))
+    }
+
+    /// Whether an operator has as many points as a buffer has elements.
+    fn covers(&self, id: OperatorId, len: heddle_uprogram::ExprId) -> bool {
+        let op = &self.program.operators[id];
+        let mut sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
+        let mut factors = vec![];
+        self.factors(len, &mut factors);
+        // Constant factors are multiplied out in the length.
+        let constant = |list: &mut Vec<heddle_uprogram::ExprId>| {
+            let mut product = Some(1i64);
+            list.retain(|e| match self.program.pool.as_int(*e) {
+                Some(n) => {
+                    product = product.and_then(|p| p.checked_mul(n));
+                    false
+                }
+                None => true,
+            });
+            list.sort();
+            product
+        };
+        let (a, b) = (constant(&mut sizes), constant(&mut factors));
+        a.is_some() && a == b && sizes == factors
+    }
+
+    fn factors(&self, expr: heddle_uprogram::ExprId, into: &mut Vec<heddle_uprogram::ExprId>) {
+        use heddle_ir::{DType, op::BinaryOp};
+        match self.program.pool[expr] {
+            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+                self.factors(a, into);
+                self.factors(b, into);
+            }
+            _ => into.push(expr),
+        }
+    }
+
+    fn touches(&self, block: &[Stmt]) -> Touches {
+        let mut touches = Touches::default();
+        touches.add(self.program, block);
+        touches
+    }
+
+    /// Whether `from` is there only to be copied by statement `i`, and nobody needs `to` meanwhile.
+    fn is_final(&self, block: &[Stmt], i: usize, to: Buffer, from: Buffer) -> bool {
+        let before = self.touches(&block[..=i]);
+        if self.elsewhere.of(from) > 0
+            || before.of(from) != self.total.of(from)
+            || self.total.swapped.contains_key(&from)
+        {
+            return false;
+        }
+        let first = (0..i).find(|k| self.touches(&block[*k..=*k]).of(from) > 0);
+        // A callee might touch what other bodies touch.
+        let shared = self.elsewhere.of(to) > self.is_port(to) as usize;
+        first.is_some_and(|f| self.touches(&block[f..i]).of(to) == 0) && !shared
+    }
+
+    fn is_port(&self, buffer: Buffer) -> bool {
+        let ports = self.program.inputs.iter().chain(&self.program.outputs);
+        ports.into_iter().any(|p| p.buffer == buffer)
+    }
+
+    /// The statement that makes `to`, a copy of `from` by statement `i`, the next `from`, if nobody needs the old one after the
+    /// copy, nor `to` before it.
+    fn passed_on(&self, block: &[Stmt], i: usize, to: Buffer, from: Buffer) -> Option<usize> {
+        let exchange = |s: &Stmt| matches!(s, Stmt::Swap(a, b) if [*a, *b] == [to, from] || [*a, *b] == [from, to]);
+        let swap = (i + 1..block.len()).find(|k| exchange(&block[*k]))?;
+        let after = self.touches(&block[i + 1..]);
+        let from_copy = self.touches(&block[i..]);
+        let fits = matches!(self.program.buffers[to].kind, BufferKind::Scratch)
+            && self.elsewhere.of(to) == 0
+            && self.elsewhere.of(from) == 0
+            && after.of(from) == 1
+            && from_copy.of(to) == self.total.of(to)
+            && after.swapped.get(&to) == Some(&1);
+        // What follows the exchange would see the names exchanged.
+        let late = self.touches(&block[swap + 1..]);
+        (fits && late.of(to) == 0).then_some(swap)
+    }
+}
+
+/// Removes a statement, and another one of the same block.
+fn remove(block: &mut Vec<Stmt>, path: &[(usize, usize)], also: Option<usize>) {
+    match path {
+        [(i, _)] => {
+            if let Some(k) = also {
+                block.remove(k);
+            }
+            block.remove(*i);
+        }
+        [(i, arm), rest @ ..] => match (&mut block[*i], arm) {
+            (Stmt::Loop { body, .. }, _) | (Stmt::If { then: body, .. }, 0) => {
+                remove(body, rest, also)
+            }
+            (Stmt::If { otherwise, .. }, _) => remove(otherwise, rest, also),
+            _ => {}
+        },
+        [] => {}
+    }
+}
+
+fn rename_swaps(block: &mut [Stmt], old: Buffer, new: Buffer) {
+    for stmt in block {
+        match stmt {
+            Stmt::Swap(a, b) => {
+                for name in [a, b] {
+                    if *name == old {
+                        *name = new;
+                    }
+                }
+            }
+            Stmt::Loop { body, .. } => rename_swaps(body, old, new),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                rename_swaps(then, old, new);
+                rename_swaps(otherwise, old, new);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Puts a buffer in the place of another one in expressions, operators and calls.
+fn rename(program: &mut UProgram, old: Buffer, new: Buffer) {
+    program.pool.rename(old, new);
+    let name = |b: &mut Buffer| {
+        if *b == old {
+            *b = new;
+        }
+    };
+    let names = BTreeMap::from([(old, new)]);
+    let operators: Vec<_> = program.operators.keys().collect();
+    for id in operators {
+        program.operators[id].body.rename_buffers(&names);
+    }
+    let calls: Vec<_> = program.calls.keys().collect();
+    for id in calls {
+        program.calls[id]
+            .buffers
+            .iter_mut()
+            .for_each(|(_, b)| name(b));
+    }
+}

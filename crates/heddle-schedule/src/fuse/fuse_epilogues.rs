@@ -1,0 +1,124 @@
+//! Makes a map that reads a contraction's result where it is computed the end of that contraction.
+
+use std::collections::HashSet;
+
+use super::substitute::Substitution;
+use super::uses::{Uses, loads, only_loads};
+use super::{discard, for_each_block};
+use heddle_uprogram::expr::Expr;
+use heddle_uprogram::program::{Body, Local, Operator, OperatorId, Stmt, UProgram};
+
+/// A map that reads the element of a contraction that it is aligned with becomes what the contraction stores, so that the
+/// sum never goes to memory. The contraction moves to where the map was.
+///
+/// What it does not do: fuse a map that reads other elements of the result, too (the gates of an LSTM), or a result that
+/// something else reads; move a contraction over a loop or a branch.
+pub fn fuse_epilogues(program: &mut UProgram) {
+    for_each_block(program, &mut |program, uses, block| {
+        let mut k = 0;
+        while k < block.len() {
+            if let Stmt::Run(map) = block[k]
+                && let Some(from) = fuse_into(program, uses, block, k, map)
+            {
+                block.remove(from);
+                // The map may be the end of another contraction, too; it is one itself now.
+                k = k.saturating_sub(1);
+            }
+            k += 1;
+        }
+    });
+}
+
+/// Fuses the map at this place of a block with a contraction before it, whose place is returned.
+fn fuse_into(
+    program: &mut UProgram,
+    uses: &mut Uses,
+    block: &[Stmt],
+    place: usize,
+    map: OperatorId,
+) -> Option<usize> {
+    let Body::Map { .. } = program.operators[map].body else {
+        return None;
+    };
+    let mut passed = vec![];
+    for from in (0..place).rev() {
+        match block[from] {
+            Stmt::Run(id) => {
+                if let Some(fused) = fused(program, uses, id, map)
+                    && may_pass(program, &program.operators[id], &passed)
+                {
+                    uses.remove(program, map);
+                    program.operators[map] = fused;
+                    uses.add(program, map);
+                    discard(program, uses, id);
+                    return Some(from);
+                }
+                passed.push(Passed::Operator(id));
+            }
+            Stmt::Let(local, _) => passed.push(Passed::Let(local)),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// What stands between a contraction and the place that it moves to.
+enum Passed {
+    Operator(OperatorId),
+    Let(Local),
+}
+
+/// Whether an operator may run after these statements instead of before.
+fn may_pass(program: &UProgram, op: &Operator, passed: &[Passed]) -> bool {
+    let exprs = op.body.exprs();
+    let reads = loads(program, exprs.iter().copied());
+    let locals: HashSet<_> = exprs.iter().flat_map(|&e| program.locals_of(e)).collect();
+    passed.iter().all(|p| match p {
+        Passed::Operator(id) => !reads.contains(&program.operators[*id].body.store().buffer),
+        Passed::Let(local) => !locals.contains(local),
+    })
+}
+
+/// The two as one operator, if the map reads the result and nothing else does.
+fn fused(
+    program: &mut UProgram,
+    uses: &Uses,
+    contraction: OperatorId,
+    map: OperatorId,
+) -> Option<Operator> {
+    let Body::Contract(contract) = program.operators[contraction].body.clone() else {
+        return None;
+    };
+    let result = contract.store.buffer;
+    if uses.sole_writer(program, result)? != contraction || uses.readers(result) != [map] {
+        return None;
+    }
+    let (first, second) = (&program.operators[contraction], &program.operators[map]);
+    let (axes, share) = (first.axes.clone(), first.share);
+    let Body::Map { store, value } = second.body else {
+        return None;
+    };
+    let name = second.name.clone();
+    let pool = &mut program.pool;
+    let mut renamed = Substitution::of_axes(pool, &second.axes, &axes)?;
+    let value = renamed.apply(pool, value);
+    let offset = renamed.apply(pool, store.offset);
+    if !only_loads(program, &[value, offset], result, contract.store.offset)
+        || loads(program, [value, offset]).contains(&store.buffer)
+    {
+        return None;
+    }
+    let pool = &mut program.pool;
+    let element = pool.add(Expr::Load(result, contract.store.offset));
+    let mut finished = Substitution::new([(element, contract.finish)]);
+    let mut fused = contract;
+    fused.finish = finished.apply(pool, value);
+    fused.store = store;
+    fused.store.offset = offset;
+    Some(Operator {
+        axes,
+        share,
+        body: Body::Contract(fused),
+        name,
+    })
+}

@@ -1,0 +1,292 @@
+//! Makes operators that work on the same rows one operator, which does a row at a time: the maximum of a softmax, the
+//! exponentials, their sum and the quotients; the mean of a normalisation, the deviations and their mean.
+
+use super::substitute::{Substitution, point_exprs};
+use super::uses::{Uses, loads};
+use super::{discard, for_each_block};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferData, BufferKind, Chain, ChainStep, Local, Operator, OperatorId, Share,
+    Stmt, UProgram,
+};
+use heddle_uprogram::step::Step;
+
+/// A chain has at most this many steps.
+const MOST_STEPS: usize = 16;
+
+/// Shorter rows leave vectors empty, which loops over all rows would fill.
+const SHORTEST: i64 = 16;
+
+/// Longer rows do not stay in the nearest cache, and there is enough to do in each step.
+const LONGEST: i64 = 8192;
+
+/// A single row of at most this many elements takes one unit no longer than several units take to wait for each other.
+const SINGLE: i64 = 2048;
+
+/// Fuses operators that follow each other in a block, where each but the last is read by later ones of them only, and only
+/// in the row where it was written. What is between them becomes memory of the row's own.
+///
+/// What it does not do: fuse contractions; fuse rows of unknown length; fuse over other statements.
+pub fn fuse_rows(program: &mut UProgram) {
+    for_each_block(program, &mut |program, uses, block| {
+        let mut first = 0;
+        while first < block.len() {
+            let ids = block[first..].iter().map_while(|stmt| match stmt {
+                Stmt::Run(id) => Some(*id),
+                _ => None,
+            });
+            let ids: Vec<_> = ids.take(MOST_STEPS).collect();
+            let longest = (2..=ids.len()).rev();
+            let chain = longest
+                .map(|n| &ids[..n])
+                .find_map(|ids| Some((ids.len(), chain(program, uses, ids)?)));
+            if let Some((count, (op, rows))) = chain {
+                let last = ids[count - 1];
+                ids[..count - 1]
+                    .iter()
+                    .for_each(|&id| discard(program, uses, id));
+                uses.remove(program, last);
+                program.operators[last] = fused(program, op, &rows);
+                uses.add(program, last);
+                block.drain(first..first + count - 1);
+            }
+            first += 1;
+        }
+    });
+}
+
+/// The operators as steps of one, and what is between them, with the size of a row of each.
+fn chain(
+    program: &mut UProgram,
+    uses: &Uses,
+    ids: &[OperatorId],
+) -> Option<(Operator, Vec<(Buffer, ExprId)>)> {
+    let ops: Vec<_> = ids
+        .iter()
+        .map(|&id| program.operators[id].clone())
+        .collect();
+    let (last, earlier) = ops.split_last()?;
+    let simple = |op: &Operator| {
+        matches!(
+            op.body,
+            Body::Map { .. } | Body::Fold { .. } | Body::ArgFold { .. }
+        )
+    };
+    let between: Vec<_> = earlier.iter().map(|op| op.body.store().buffer).collect();
+    let own = between.iter().zip(ids).all(|(&buffer, &id)| {
+        let readers = uses.readers(buffer);
+        uses.sole_writer(program, buffer) == Some(id)
+            && !readers.is_empty()
+            && readers.iter().all(|r| ids.contains(r))
+    });
+    let result = last.body.store().buffer;
+    let reads_result = |op: &Operator| loads(program, op.body.exprs()).contains(&result);
+    if !own || !ops.iter().all(simple) || ops.iter().any(reads_result) {
+        return None;
+    }
+    // The axes of the rows are those that all begin with; the fewer, the longer the rows.
+    let shared = (0..).take_while(|&k| {
+        let axis = ops[0].axes.get(k);
+        axis.is_some() && ops.iter().all(|op| op.axes.get(k) == axis)
+    });
+    let most = shared.count();
+    (0..=most)
+        .rev()
+        .find_map(|count| of_rows(program, &ops, &between, count))
+}
+
+/// The operators as steps of one whose points are rows with this many axes.
+fn of_rows(
+    program: &mut UProgram,
+    ops: &[Operator],
+    between: &[Buffer],
+    count: usize,
+) -> Option<(Operator, Vec<(Buffer, ExprId)>)> {
+    let (rows, mut inner) = (ops[0].axes[..count].to_vec(), vec![]);
+    let steps = ops.iter().map(|op| ChainStep {
+        axes: op.axes[count..].to_vec(),
+        body: op.body.clone(),
+        name: op.name.clone(),
+    });
+    let steps: Vec<_> = steps.collect();
+    let mut longest = 1;
+    for step in &steps {
+        if !is_contiguous(program, step) {
+            return None;
+        }
+        let axes = step.axes.iter().chain(step.body.axes());
+        let sizes = axes.clone().map(|a| program.pool.as_int(a.1));
+        let size = sizes.into_iter().try_fold(1i64, |n, s| n.checked_mul(s?))?;
+        longest = longest.max(size);
+        for axis in axes {
+            match inner.iter().find(|a: &&(Local, ExprId)| a.0 == axis.0) {
+                Some(same) if same != axis => return None,
+                Some(_) => {}
+                None => inner.push(*axis),
+            }
+        }
+    }
+    let limit = if rows.is_empty() { SINGLE } else { LONGEST };
+    if !(SHORTEST..=limit).contains(&longest) {
+        return None;
+    }
+    let mut sizes = vec![];
+    for (step, &buffer) in steps.iter().zip(between) {
+        let len: Vec<_> = step.axes.iter().map(|a| a.1).collect();
+        let len = program.pool.product_of(&len);
+        let all = rows.iter().chain(&step.axes).map(|a| a.1);
+        let all: Vec<_> = all.collect();
+        let whole = program.pool.product_of(&all);
+        // Each row is written once, whole.
+        let written = step.body.store().offset;
+        if program.buffers[buffer].len != whole || !in_row(program, &rows, &inner, written, len) {
+            return None;
+        }
+        let read = steps.iter().flat_map(|s| s.body.exprs());
+        let read: Vec<_> = read.collect();
+        for offset in offsets(program, &read, buffer) {
+            if !in_row(program, &rows, &inner, offset, len) {
+                return None;
+            }
+        }
+        sizes.push((buffer, len));
+    }
+    let last = &ops[ops.len() - 1];
+    let share = match last.share {
+        _ if rows.is_empty() => Share::One(0),
+        Share::Dealt(split) if split.axis < count => last.share,
+        _ => return None,
+    };
+    // What one unit does in order may not be dealt out.
+    if !rows.is_empty() && ops.iter().any(|op| op.share != share) {
+        return None;
+    }
+    let op = Operator {
+        axes: rows.clone(),
+        share,
+        body: Body::Chain(Chain { steps, axes: inner }),
+        name: last.name.clone(),
+    };
+    Some((op, sizes))
+}
+
+/// Whether the elements of a row that a step reads lie next to each other, so that vectors run along the row and not over
+/// rows.
+fn is_contiguous(program: &UProgram, step: &ChainStep) -> bool {
+    let mut axes = step.axes.iter().chain(step.body.axes());
+    let Some(&(axis, _)) = axes.next_back() else {
+        return true;
+    };
+    let near = |s: Step| matches!(s.as_int(), Some(0 | 1));
+    let mut contiguous = true;
+    for expr in step.body.exprs() {
+        program.pool.walk(expr, &mut |_, e| {
+            if let Expr::Load(_, offset) = e {
+                contiguous &= Step::of(program, offset, axis).is_some_and(near);
+            }
+        });
+    }
+    contiguous
+}
+
+/// Whether an offset lies in the row of its point, in an array of rows of this length.
+fn in_row(
+    program: &UProgram,
+    rows: &[(Local, ExprId)],
+    inner: &[(Local, ExprId)],
+    offset: ExprId,
+    len: ExprId,
+) -> bool {
+    let mut extent = Step::size(program, len);
+    for &(axis, size) in rows.iter().rev() {
+        if extent.is_none() || Step::of(program, offset, axis) != extent {
+            return false;
+        }
+        extent = extent.and_then(|e| e.times(&Step::size(program, size)?));
+    }
+    // What is left is a sum over inner axes, from 0 on.
+    let known = |axis: &(Local, ExprId)| {
+        let step = Step::of(program, offset, axis.0)?
+            .as_int()
+            .filter(|s| *s >= 0)?;
+        let size = program.pool.as_int(axis.1)?;
+        step.checked_mul(size - 1)
+    };
+    let most = inner.iter().try_fold(0i64, |n, a| n.checked_add(known(a)?));
+    let own = |l: &Local| rows.iter().chain(inner).any(|a| a.0 == *l);
+    let least = constant(program, offset);
+    let all = program.locals_of(offset).iter().all(own) && !program.loads(offset);
+    match (most, least, program.pool.as_int(len)) {
+        (Some(most), Some(least), Some(len)) => all && least >= 0 && most + least < len,
+        _ => false,
+    }
+}
+
+/// What an offset is at the first place of all axes.
+fn constant(program: &UProgram, offset: ExprId) -> Option<i64> {
+    use heddle_ir::op::BinaryOp::{Add, Mul, Sub};
+    let pair = |a, b| Some((constant(program, a)?, constant(program, b)?));
+    match program.pool[offset] {
+        Expr::Local(_) => Some(0),
+        Expr::Num(..) => program.pool.as_int(offset),
+        Expr::Binary(Add, _, a, b) => pair(a, b).and_then(|(a, b)| a.checked_add(b)),
+        Expr::Binary(Sub, _, a, b) => pair(a, b).and_then(|(a, b)| a.checked_sub(b)),
+        Expr::Binary(Mul, _, a, b) => match pair(a, b) {
+            Some((a, b)) => a.checked_mul(b),
+            None => None,
+        },
+        _ => None,
+    }
+}
+
+fn offsets(program: &UProgram, exprs: &[ExprId], buffer: Buffer) -> Vec<ExprId> {
+    let mut offsets = vec![];
+    for &expr in exprs {
+        program.pool.walk(expr, &mut |_, e| {
+            if let Expr::Load(b, offset) = e
+                && b == buffer
+            {
+                offsets.push(offset);
+            }
+        });
+    }
+    offsets
+}
+
+/// The operator with memory of the row's own in place of what was between the steps.
+fn fused(program: &mut UProgram, mut op: Operator, rows: &[(Buffer, ExprId)]) -> Operator {
+    let zero = program.pool.int(0);
+    let first = op.axes.iter().map(|a| (program.pool.local(a.0), zero));
+    let mut in_first_row = Substitution::new(first.collect::<Vec<_>>());
+    let mut pairs = vec![];
+    for &(buffer, len) in rows {
+        let data = BufferData {
+            len,
+            kind: BufferKind::Row,
+            ..program.buffers[buffer].clone()
+        };
+        let row = program.buffers.push(data);
+        for offset in offsets(program, &op.body.exprs(), buffer) {
+            let load = program.pool.add(Expr::Load(buffer, offset));
+            let offset = in_first_row.apply(&mut program.pool, offset);
+            pairs.push((load, program.pool.add(Expr::Load(row, offset))));
+        }
+        if let Body::Chain(chain) = &mut op.body {
+            for step in &mut chain.steps {
+                if let Body::Map { store, .. }
+                | Body::Fold { store, .. }
+                | Body::ArgFold { store, .. } = &mut step.body
+                    && store.buffer == buffer
+                {
+                    store.buffer = row;
+                    store.offset = in_first_row.apply(&mut program.pool, store.offset);
+                }
+            }
+        }
+    }
+    let mut loads = Substitution::new(pairs);
+    for expr in point_exprs(&mut op.body) {
+        *expr = loads.apply(&mut program.pool, *expr);
+    }
+    op
+}

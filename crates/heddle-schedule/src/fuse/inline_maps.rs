@@ -1,0 +1,165 @@
+//! Computes the result of a map again where it is read, when that is cheaper than to store it.
+
+use heddle_ir::op::{BinaryOp, UnaryOp};
+
+use super::substitute::{Substitution, point_exprs};
+use super::uses::{Uses, loads, only_loads};
+use super::{discard, for_each_block};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Body, Local, OperatorId, Stmt, UProgram};
+
+/// An element may be computed so many arithmetic operations' worth again rather than be stored and loaded.
+const CHEAP: usize = 4;
+
+/// A function (an exponential, a logarithm) takes as long as so many arithmetic operations.
+const FUNCTION: usize = 16;
+
+/// An operator does not grow beyond so many parts of expressions.
+const LARGEST: usize = 400;
+
+/// Inlines maps whose result is read by operators of the same block, only where they would store it, and so often that
+/// computing it again costs no more than memory does: once by a single reader, or some cheap arithmetic several times.
+///
+/// What it does not do: look for other elements than the one at the reader's point; inline what reads memory that is
+/// overwritten before the reader runs.
+pub fn inline_maps(program: &mut UProgram) {
+    for_each_block(program, &mut |program, uses, block| {
+        let mut k = 0;
+        while k < block.len() {
+            match block[k] {
+                Stmt::Run(map) if inline(program, uses, block, k, map) => drop(block.remove(k)),
+                _ => k += 1,
+            }
+        }
+    });
+}
+
+/// Inlines the map at this place of a block, if it is worth it.
+fn inline(
+    program: &mut UProgram,
+    uses: &mut Uses,
+    block: &[Stmt],
+    place: usize,
+    map: OperatorId,
+) -> bool {
+    let op = &program.operators[map];
+    let (Body::Map { store, value }, axes) = (&op.body, op.axes.clone()) else {
+        return false;
+    };
+    let (store, value) = (*store, *value);
+    let readers = uses.readers(store.buffer);
+    if uses.sole_writer(program, store.buffer) != Some(map)
+        || readers.is_empty()
+        || is_checked(program, value)
+        || (readers.len() - 1) * work(program, value) > CHEAP
+        || !may_move(program, &block[place + 1..], &readers, value)
+    {
+        return false;
+    }
+    let mut bodies = vec![];
+    for &reader in &readers {
+        let Some(mut renamed) = aligned(program, reader, &axes) else {
+            return false;
+        };
+        let element = renamed.apply(&mut program.pool, store.offset);
+        let value = renamed.apply(&mut program.pool, value);
+        let mut body = program.operators[reader].body.clone();
+        if !only_loads(program, &body.exprs(), store.buffer, element) {
+            return false;
+        }
+        let element = program.pool.add(Expr::Load(store.buffer, element));
+        let mut inlined = Substitution::new([(element, value)]);
+        for expr in point_exprs(&mut body) {
+            *expr = inlined.apply(&mut program.pool, *expr);
+        }
+        // What is left is an operand that a kernel reads where it lies.
+        if loads(program, body.exprs()).contains(&store.buffer)
+            || nodes(program, &body.exprs()) > LARGEST
+        {
+            return false;
+        }
+        bodies.push((reader, body));
+    }
+    for (reader, body) in bodies {
+        uses.remove(program, reader);
+        program.operators[reader].body = body;
+        uses.add(program, reader);
+    }
+    discard(program, uses, map);
+    true
+}
+
+/// The axes of a map renamed as those of a reader that has as many points; an axis that both have is the same one.
+fn aligned(
+    program: &mut UProgram,
+    reader: OperatorId,
+    axes: &[(Local, ExprId)],
+) -> Option<Substitution> {
+    let op = &program.operators[reader];
+    let mut own = op.axes.clone();
+    if !matches!(op.body, Body::Contract(_)) {
+        own.extend(op.body.axes());
+    }
+    if own.len() == axes.len() && axes.iter().all(|a| own.contains(a)) {
+        return Some(Substitution::new([]));
+    }
+    Substitution::of_axes(&mut program.pool, axes, &own)
+}
+
+/// Whether all readers follow in this block, before anything changes what the value is made of.
+fn may_move(program: &UProgram, after: &[Stmt], readers: &[OperatorId], value: ExprId) -> bool {
+    let (reads, locals) = (loads(program, [value]), program.locals_of(value));
+    let mut left = readers.to_vec();
+    for stmt in after {
+        match stmt {
+            Stmt::Run(id) => {
+                left.retain(|r| r != id);
+                if reads.contains(&program.operators[*id].body.store().buffer) {
+                    return false;
+                }
+            }
+            Stmt::Let(local, _) if !locals.contains(local) => {}
+            _ => return false,
+        }
+        if left.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether it looks up an index that is checked, which may only be done where the map has a point.
+fn is_checked(program: &UProgram, value: ExprId) -> bool {
+    program.pool.any(value, &|e| matches!(e, Expr::Index(..)))
+}
+
+/// What computing an element takes, in arithmetic operations.
+fn work(program: &UProgram, value: ExprId) -> usize {
+    let mut work = 0usize;
+    program.pool.walk(value, &mut |_, e| {
+        work += match e {
+            Expr::Num(..) | Expr::Local(_) | Expr::Load(..) => 0,
+            Expr::Unary(op, ..) if is_cheap(op) => 1,
+            Expr::Unary(..) | Expr::Binary(BinaryOp::Pow | BinaryOp::Atan2, ..) => FUNCTION,
+            Expr::Binary(BinaryOp::Div | BinaryOp::Mod | BinaryOp::Rem, ..) => FUNCTION,
+            _ => 1,
+        };
+    });
+    work
+}
+
+fn is_cheap(op: UnaryOp) -> bool {
+    use UnaryOp::*;
+    matches!(
+        op,
+        Neg | Abs | Sign | Floor | Ceil | Round | Trunc | Not | IsNan | IsInf
+    )
+}
+
+fn nodes(program: &UProgram, exprs: &[ExprId]) -> usize {
+    let mut count = 0;
+    for &expr in exprs {
+        program.pool.walk(expr, &mut |_, _| count += 1);
+    }
+    count
+}

@@ -1,0 +1,117 @@
+//! Who reads and writes buffers.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt};
+
+/// Who reads and writes buffers, in the whole program.
+#[derive(Debug, Default)]
+pub struct Uses {
+    readers: HashMap<Buffer, BTreeSet<OperatorId>>,
+    writers: HashMap<Buffer, BTreeSet<OperatorId>>,
+    /// Those that statements name themselves: units read them, or their names are exchanged.
+    named: HashSet<Buffer>,
+}
+
+impl Uses {
+    /// Looks through a program.
+    pub fn of(program: &UProgram) -> Uses {
+        let mut uses = Uses::default();
+        let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+        for body in procedures.chain([&program.body]) {
+            for_each_stmt(body, &mut |stmt| uses.stmt(program, stmt));
+        }
+        uses
+    }
+
+    /// The only operator that writes this working memory, if no statement names it.
+    pub fn sole_writer(&self, program: &UProgram, buffer: Buffer) -> Option<OperatorId> {
+        let scratch = matches!(program.buffers[buffer].kind, BufferKind::Scratch);
+        let writers = self.writers.get(&buffer)?;
+        let sole = writers.first().copied().filter(|_| writers.len() == 1);
+        sole.filter(|_| scratch && !self.named.contains(&buffer))
+    }
+
+    /// The operators that read it.
+    pub fn readers(&self, buffer: Buffer) -> Vec<OperatorId> {
+        let readers = self.readers.get(&buffer).into_iter().flatten();
+        readers.copied().collect()
+    }
+
+    /// An operator that runs.
+    pub fn add(&mut self, program: &UProgram, id: OperatorId) {
+        for buffer in read_by(program, id) {
+            self.readers.entry(buffer).or_default().insert(id);
+        }
+        let store = program.operators[id].body.store().buffer;
+        self.writers.entry(store).or_default().insert(id);
+    }
+
+    /// An operator that is about to change, or no longer runs.
+    pub fn remove(&mut self, program: &UProgram, id: OperatorId) {
+        for buffer in read_by(program, id) {
+            self.readers.entry(buffer).or_default().remove(&id);
+        }
+        let store = program.operators[id].body.store().buffer;
+        self.writers.entry(store).or_default().remove(&id);
+    }
+
+    fn stmt(&mut self, program: &UProgram, stmt: &Stmt) {
+        match stmt {
+            Stmt::Run(id) => self.add(program, *id),
+            Stmt::Let(_, expr) | Stmt::If { cond: expr, .. } => self.name(program, *expr),
+            Stmt::Check { cond, sizes, .. } => {
+                let exprs = [*cond, sizes[0], sizes[1]];
+                exprs.into_iter().for_each(|e| self.name(program, e));
+            }
+            Stmt::Swap(a, b) => self.named.extend([*a, *b]),
+            Stmt::Loop { trip, .. } => trip.iter().for_each(|&t| self.name(program, t)),
+            Stmt::Call(_) | Stmt::Fork(_) => {
+                for id in stmt.calls() {
+                    let call = &program.calls[*id];
+                    call.lets.iter().for_each(|l| self.name(program, l.1));
+                    self.named
+                        .extend(call.buffers.iter().flat_map(|b| [b.0, b.1]));
+                }
+            }
+            Stmt::Sync(_) => {}
+        }
+    }
+
+    fn name(&mut self, program: &UProgram, expr: ExprId) {
+        self.named.extend(loads(program, [expr]));
+    }
+}
+
+fn read_by(program: &UProgram, id: OperatorId) -> HashSet<Buffer> {
+    let op = &program.operators[id];
+    let sizes = op.axes.iter().map(|a| a.1);
+    loads(program, op.body.exprs().into_iter().chain(sizes))
+}
+
+/// The buffers that expressions load from.
+pub fn loads(program: &UProgram, exprs: impl IntoIterator<Item = ExprId>) -> HashSet<Buffer> {
+    let mut buffers = HashSet::new();
+    for expr in exprs {
+        program.pool.walk(expr, &mut |_, e| {
+            if let Expr::Load(buffer, _) = e {
+                buffers.insert(buffer);
+            }
+        });
+    }
+    buffers
+}
+
+/// Whether these read no other element of a buffer than the one at this offset.
+pub fn only_loads(program: &UProgram, exprs: &[ExprId], buffer: Buffer, at: ExprId) -> bool {
+    let mut only = true;
+    for &expr in exprs {
+        program.pool.walk(expr, &mut |_, e| {
+            if let Expr::Load(b, offset) = e {
+                only &= b != buffer || offset == at;
+            }
+        });
+    }
+    only
+}

@@ -1,0 +1,123 @@
+//! Parts of a block of statements that do not depend on each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::align_splits::visit;
+use super::latency::Latency;
+use super::memo::Memo;
+use heddle_uprogram::program::{Buffer, OperatorId, Share, Stmt, UProgram};
+
+/// Statements of a block that none outside of them depends on within an iteration, nor they on others.
+pub(super) struct Part {
+    /// What they run, in no order.
+    pub(super) ops: BTreeSet<OperatorId>,
+    /// How long one unit takes for them, in nanoseconds.
+    pub(super) time: f64,
+}
+
+/// What a statement does.
+#[derive(Default)]
+struct Effects {
+    ops: BTreeSet<OperatorId>,
+    time: f64,
+    reads: BTreeSet<Buffer>,
+    writes: BTreeSet<Buffer>,
+    has_loop: bool,
+}
+
+/// The parts of a block, those that take longest first, if there are several with loops; what a block ends with (`swap`) is between
+/// its iterations. A block with calls has none.
+pub(super) fn independent_parts(
+    program: &UProgram,
+    latency: &dyn Latency,
+    memo: &Memo,
+    stmts: &[Stmt],
+) -> Vec<Part> {
+    let loops = stmts.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
+    if loops.count() < 2 {
+        return vec![];
+    }
+    let all: Option<Vec<Effects>> = stmts
+        .iter()
+        .map(|stmt| effects(program, latency, memo, stmt))
+        .collect();
+    let mut parts: Vec<Effects> = vec![];
+    for mut new in all.unwrap_or_default() {
+        let (joined, apart) = parts.into_iter().partition(|part| part.conflicts(&new));
+        parts = apart;
+        let joined: Vec<Effects> = joined;
+        joined.into_iter().for_each(|part| new.join(part));
+        parts.push(new);
+    }
+    parts.retain(|part| !part.ops.is_empty());
+    if parts.iter().filter(|part| part.has_loop).count() < 2 {
+        return vec![];
+    }
+    parts.sort_by(|a, b| b.time.total_cmp(&a.time));
+    let part = |Effects { ops, time, .. }| Part { ops, time };
+    parts.into_iter().map(part).collect()
+}
+
+/// What a statement does, unless it calls.
+fn effects(program: &UProgram, latency: &dyn Latency, memo: &Memo, stmt: &Stmt) -> Option<Effects> {
+    let (mut effects, mut calls) = (Effects::default(), false);
+    let mut swaps: BTreeMap<Buffer, Buffer> = BTreeMap::new();
+    let mut exprs = vec![];
+    visit(
+        program,
+        std::slice::from_ref(stmt),
+        1.0,
+        &mut |stmt, often| match stmt {
+            Stmt::Run(id) => {
+                effects.ops.insert(*id);
+                effects.time += often * memo.time(program, latency, *id, Share::One(0));
+                for coming in memo.operator(program, *id).iter() {
+                    let touched = match coming.write {
+                        true => &mut effects.writes,
+                        false => &mut effects.reads,
+                    };
+                    touched.insert(coming.buffer);
+                }
+            }
+            Stmt::Let(_, expr) => exprs.push(*expr),
+            Stmt::Loop { trip, .. } => {
+                effects.has_loop = true;
+                exprs.extend(trip);
+            }
+            Stmt::If { cond, .. } => exprs.push(*cond),
+            Stmt::Check { cond, sizes, .. } => exprs.extend([*cond, sizes[0], sizes[1]]),
+            Stmt::Swap(a, b) => {
+                swaps.insert(*a, *b);
+            }
+            Stmt::Call(_) | Stmt::Fork(_) => calls = true,
+            Stmt::Sync(_) => {}
+        },
+    );
+    for expr in exprs {
+        let reads = memo.every_unit_reads(program, expr);
+        effects.reads.extend(reads.iter().map(|c| c.buffer));
+    }
+    // Inside of a statement either name may stand for either memory.
+    for (a, b) in swaps.iter().filter(|_| !matches!(stmt, Stmt::Swap(..))) {
+        effects.writes.extend([*a, *b]);
+    }
+    (!calls).then_some(effects)
+}
+
+impl Effects {
+    fn conflicts(&self, other: &Self) -> bool {
+        let touches = |a: &Self, b: &Self| {
+            let mut touched = b.reads.iter().chain(&b.writes);
+            touched.any(|buffer| a.writes.contains(buffer))
+        };
+        touches(self, other) || touches(other, self)
+    }
+
+    fn join(&mut self, other: Self) {
+        self.ops.extend(other.ops);
+        self.time += other.time;
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        self.has_loop |= other.has_loop;
+    }
+}

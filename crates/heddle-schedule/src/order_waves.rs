@@ -1,0 +1,156 @@
+//! Orders straight-line code in waves (Rammer §3.3): what can run before a synchronisation does, so that independent chains
+//! share their synchronisations and single-unit operators of one wave run at the same time.
+//!
+//! A statement's wave is the most synchronisations on any chain of dependences that leads to it. Statements of a wave keep
+//! their order, and so do those that conflict. Control flow stays where it is: only what lies between is ordered. A program
+//! that takes no less time in the new order, by the cost model or profiler, keeps the old one.
+
+use crate::deal::Deal;
+use crate::latency::{Latency, total_with};
+use crate::memo::Memo;
+use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::program::{Buffer, Local, Stmt, UProgram};
+
+/// Orders the program's straight-line code.
+pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
+    let before = program.clone();
+    program.body = block(program, &before.body);
+    let procedures = before.procedures.iter();
+    for (id, procedure) in procedures {
+        program.procedures[id].body = block(program, &procedure.body);
+    }
+    let memo = Memo::default();
+    let [new, old] = [&*program, &before].map(|p| total_with(p, latency, &memo));
+    if new >= old {
+        *program = before;
+    }
+}
+
+/// Longer stretches are ordered in parts: comparing all with all takes the square of their length.
+pub(super) const MAX_STRETCH: usize = 512;
+
+fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
+    let (mut out, mut stretch) = (vec![], vec![]);
+    for stmt in stmts {
+        let plain = matches!(stmt, Stmt::Run(_) | Stmt::Let(..));
+        if !plain || stretch.len() == MAX_STRETCH {
+            out.extend(ordered(program, std::mem::take(&mut stretch)));
+        }
+        match stmt {
+            stmt if plain => stretch.push(stmt.clone()),
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                body,
+                name,
+            } => out.push(Stmt::Loop {
+                iteration: *iteration,
+                trip: *trip,
+                cond: *cond,
+                body: block(program, body),
+                name: name.clone(),
+            }),
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => out.push(Stmt::If {
+                cond: *cond,
+                then: block(program, then),
+                otherwise: block(program, otherwise),
+            }),
+            stmt => out.push(stmt.clone()),
+        }
+    }
+    out.extend(ordered(program, stretch));
+    out
+}
+
+/// What a statement touches.
+struct Touched {
+    /// Memory, how it is dealt out, and whether it is written.
+    memory: Vec<(Buffer, Option<Deal>, bool)>,
+    reads: Vec<Local>,
+    writes: Option<Local>,
+}
+
+fn ordered(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let waves = waves(program, &stmts);
+    let mut order: Vec<usize> = (0..stmts.len()).collect();
+    order.sort_by_key(|&k| waves[k]);
+    order.into_iter().map(|k| stmts[k].clone()).collect()
+}
+
+/// The wave of each statement of straight-line code.
+pub(super) fn waves(program: &UProgram, stmts: &[Stmt]) -> Vec<usize> {
+    let touched: Vec<_> = stmts
+        .iter()
+        .map(|stmt| Touched::by(program, stmt))
+        .collect();
+    let mut waves: Vec<usize> = vec![];
+    for (k, own) in touched.iter().enumerate() {
+        let after = touched[..k].iter().zip(&waves);
+        let after = after.filter_map(|(other, wave)| Some(wave + own.after(other)? as usize));
+        let wave = after.max().unwrap_or(0);
+        waves.push(wave);
+    }
+    waves
+}
+
+impl Touched {
+    fn by(program: &UProgram, stmt: &Stmt) -> Self {
+        let locals = |exprs: &[ExprId]| {
+            let locals = exprs.iter().flat_map(|&e| program.locals_of(e));
+            locals.collect::<Vec<_>>()
+        };
+        match stmt {
+            Stmt::Run(id) => {
+                let op = &program.operators[*id];
+                let mut exprs = op.body.exprs();
+                let deal = |offset| Deal::of(program, op, offset);
+                let loads = program.loads_of(&exprs).into_iter();
+                let mut memory: Vec<_> = loads.map(|(b, o)| (b, deal(o), false)).collect();
+                let store = op.body.store();
+                memory.push((store.buffer, deal(store.offset), true));
+                exprs.extend(op.axes.iter().map(|a| a.1));
+                Self {
+                    memory,
+                    reads: locals(&exprs),
+                    writes: None,
+                }
+            }
+            Stmt::Let(local, expr) => {
+                let loads = program.loads_of(&[*expr]).into_iter();
+                Self {
+                    memory: loads.map(|(b, _)| (b, None, false)).collect(),
+                    reads: locals(&[*expr]),
+                    writes: Some(*local),
+                }
+            }
+            _ => Self {
+                memory: vec![],
+                reads: vec![],
+                writes: None,
+            },
+        }
+    }
+
+    /// Whether this must come after an earlier statement, and if so, whether a synchronisation must lie between.
+    fn after(&self, earlier: &Touched) -> Option<bool> {
+        let sets = |a: &Touched, b: &Touched| {
+            a.writes
+                .is_some_and(|l| b.reads.contains(&l) || b.writes == Some(l))
+        };
+        let mut after = (sets(self, earlier) || sets(earlier, self)).then_some(false);
+        for (buffer, deal, write) in &self.memory {
+            for (other, other_deal, other_write) in &earlier.memory {
+                if buffer == other && (*write || *other_write) {
+                    let crosses = deal.is_none() || deal != other_deal;
+                    after = Some(crosses || after == Some(true));
+                }
+            }
+        }
+        after
+    }
+}

@@ -1,0 +1,93 @@
+//! Loops: walked until what is known at the head covers the back edge, and, where that leaves fewer synchronisations
+//! inside, with one before the loop or at its head.
+
+use super::State;
+use super::walk::Walk;
+use heddle_uprogram::program::{Stmt, Sync, Units};
+
+impl Walk<'_> {
+    /// The body of a loop. What only the first iteration waits for is waited for before the loop.
+    pub(super) fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
+        let before = self.state.clone();
+        let placed = self.fixpoint(body);
+        if let Some(met) = self.meeting(&before, body, &placed) {
+            return met;
+        }
+        if count_syncs(&placed) == 0 || before == State::default() {
+            return placed;
+        }
+        let after = std::mem::take(&mut self.state);
+        let least = count_syncs(&self.fixpoint(body));
+        if least >= count_syncs(&placed) {
+            self.state = after;
+            return placed;
+        }
+        let (all, first) = (Units::All, Units::One(0));
+        for (from, to) in [(first, all), (all, first)] {
+            self.state = before.clone();
+            let mut prefix = vec![];
+            self.sync(&mut prefix, Sync::Wait { from, to });
+            let body = self.fixpoint(body);
+            if count_syncs(&body) == least {
+                out.append(&mut prefix);
+                return body;
+            }
+        }
+        self.state = before;
+        self.sync(out, Sync::ALL);
+        self.fixpoint(body)
+    }
+
+    /// The body of a loop of loops in which all units meet once at its head, if that needs fewer synchronisations: one further down
+    /// would have a unit wait until another one is through with what comes before it, though it needs only what the
+    /// iteration before left.
+    fn meeting(&mut self, before: &State, body: &[Stmt], placed: &[Stmt]) -> Option<Vec<Stmt>> {
+        let loops = body.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
+        let syncs = count_syncs(placed);
+        let of_two = |stmt: &Stmt| match stmt {
+            Stmt::Sync(Sync::Wait { from, to }) => *from != Units::All && *to != Units::All,
+            _ => false,
+        };
+        if syncs < 2 || loops.count() < 2 || !placed.iter().any(of_two) {
+            return None;
+        }
+        let after = std::mem::replace(&mut self.state, before.clone());
+        let met: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
+            .chain(body.iter().cloned())
+            .collect();
+        let placed = self.fixpoint(&met);
+        if count_syncs(&placed) < syncs {
+            return Some(placed);
+        }
+        self.state = after;
+        None
+    }
+
+    /// Walks a loop's body until what is known at its head covers its back edge.
+    fn fixpoint(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+        let mut head = self.state.clone();
+        loop {
+            self.state = head.clone();
+            let placed = self.block(body);
+            let next = head.join(&self.state);
+            if next == head {
+                self.state = head;
+                return placed;
+            }
+            head = next;
+        }
+    }
+}
+
+/// How many waits for other units there are, each loop's and branch's as often as written.
+fn count_syncs(stmts: &[Stmt]) -> usize {
+    let count = |stmt: &Stmt| match stmt {
+        Stmt::Sync(Sync::Wait { .. }) => 1,
+        Stmt::Loop { body, .. } => count_syncs(body),
+        Stmt::If {
+            then, otherwise, ..
+        } => count_syncs(then) + count_syncs(otherwise),
+        _ => 0,
+    };
+    stmts.iter().map(count).sum()
+}

@@ -1,0 +1,183 @@
+//! The walk over statements.
+
+use std::rc::Rc;
+
+use super::{Placed, State};
+use crate::memo::{Coming, Memo};
+use crate::procedures::Known;
+use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::program::{OperatorId, Stmt, Sync, UProgram, Units};
+
+/// How many operators are looked at for a synchronisation that serves several.
+pub(crate) const LOOK_AHEAD: usize = 16;
+
+/// Goes through statements in order and knows what holds at each.
+pub(super) struct Walk<'p> {
+    pub(super) program: &'p UProgram,
+    pub(super) memo: &'p Memo,
+    pub(super) lanes: bool,
+    pub(super) known: Known,
+    pub(super) state: State,
+}
+
+impl Walk<'_> {
+    pub(super) fn program(&mut self) -> Placed {
+        let body = self.block(&self.program.body);
+        let mut procedures = vec![];
+        for (id, procedure) in self.program.procedures.iter() {
+            let Some(start) = self.known.starts.get(&id) else {
+                continue;
+            };
+            self.state = start.clone();
+            procedures.push((id, self.block(&procedure.body)));
+            let end = self.state.clone();
+            self.known.ends.insert(id, end);
+        }
+        Placed { body, procedures }
+    }
+
+    pub(super) fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
+        let mut out = vec![];
+        for k in 0..stmts.len() {
+            self.stmt(&mut out, stmts, k);
+        }
+        out
+    }
+
+    /// Places the synchronisations of a statement among others.
+    pub(super) fn stmt(&mut self, out: &mut Vec<Stmt>, stmts: &[Stmt], k: usize) {
+        let stmt = &stmts[k];
+        match stmt {
+            Stmt::Run(id) => {
+                let coming = self.operator(*id);
+                if let Some(sync) = self.state.needed(&coming) {
+                    let sync = self.shared(sync, &coming, &stmts[k + 1..]);
+                    self.sync(out, sync);
+                }
+                self.access(out, &coming);
+                out.push(stmt.clone());
+            }
+            Stmt::Let(_, expr) => {
+                self.every_unit_reads(out, &[*expr]);
+                out.push(stmt.clone());
+            }
+            Stmt::Swap(a, b) => {
+                let (x, y) = (self.state.buffers.remove(a), self.state.buffers.remove(b));
+                let moved = x.map(|x| (*b, x)).into_iter().chain(y.map(|y| (*a, y)));
+                self.state.buffers.extend(moved);
+                out.push(stmt.clone());
+            }
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                body,
+                name,
+            } => {
+                self.every_unit_reads(out, trip.as_slice());
+                let body = self.repeated(out, body);
+                let (iteration, trip, cond) = (*iteration, *trip, *cond);
+                out.push(Stmt::Loop {
+                    iteration,
+                    trip,
+                    cond,
+                    body,
+                    name: name.clone(),
+                });
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                self.every_unit_reads(out, &[*cond]);
+                let before = self.state.clone();
+                let then = self.block(then);
+                let after = std::mem::replace(&mut self.state, before);
+                let otherwise = self.block(otherwise);
+                self.state = self.state.join(&after);
+                out.push(Stmt::If {
+                    cond: *cond,
+                    then,
+                    otherwise,
+                });
+            }
+            Stmt::Call(id) => {
+                let call = &self.program.calls[*id];
+                let exprs: Vec<_> = call.lets.iter().map(|l| l.1).collect();
+                self.every_unit_reads(out, &exprs);
+                self.state = self.known.call(self.program, call, &self.state);
+                out.push(stmt.clone());
+            }
+            Stmt::Fork(ids) => {
+                // Units have other numbers in the calls: what is not known to all would be known to none.
+                if let Some(sync) = self.state.telling_all() {
+                    self.sync(out, sync);
+                }
+                let calls: Vec<_> = ids.iter().map(|id| &self.program.calls[*id]).collect();
+                let exprs = calls.iter().flat_map(|c| c.lets.iter().map(|l| l.1));
+                self.every_unit_reads(out, &exprs.collect::<Vec<_>>());
+                self.state = self.known.fork(self.program, &calls, &self.state);
+                out.push(stmt.clone());
+            }
+            Stmt::Check { cond, sizes, .. } => {
+                self.every_unit_reads(out, &[*cond, sizes[0], sizes[1]]);
+                out.push(stmt.clone());
+            }
+            Stmt::Sync(sync) => self.sync(out, *sync),
+        }
+    }
+
+    fn operator(&self, id: OperatorId) -> Rc<[Coming]> {
+        self.memo.operator(self.program, id)
+    }
+
+    fn every_unit_reads(&mut self, out: &mut Vec<Stmt>, exprs: &[ExprId]) {
+        let reads = |&expr: &ExprId| self.memo.every_unit_reads(self.program, expr).to_vec();
+        let coming: Vec<_> = exprs.iter().flat_map(reads).collect();
+        self.access(out, &coming);
+    }
+
+    /// Adds a synchronisation if these accesses need one, then notes them.
+    fn access(&mut self, out: &mut Vec<Stmt>, coming: &[Coming]) {
+        if let Some(sync) = self.state.needed(coming) {
+            self.sync(out, sync);
+        }
+        self.state.touch(coming, self.lanes);
+    }
+
+    /// A synchronisation that also lets those of the next operators happen that would need another one here and do not
+    /// depend on what is before them: it would be later, and have the work in between waited for.
+    fn shared(&self, sync: Sync, coming: &[Coming], rest: &[Stmt]) -> Sync {
+        let Sync::Wait { mut from, mut to } = sync else {
+            return sync;
+        };
+        let mut between: Vec<Rc<[Coming]>> = vec![];
+        let crosses = |a: &Coming, b: &Coming| {
+            let same = a.deal.is_some() && a.deal == b.deal;
+            a.buffer == b.buffer && (a.write || b.write) && !same
+        };
+        for stmt in rest.iter().take(LOOK_AHEAD) {
+            let Stmt::Run(id) = stmt else { break };
+            let next = self.operator(*id);
+            let before = || coming.iter().chain(between.iter().flat_map(|c| c.iter()));
+            let depends = next.iter().any(|a| before().any(|b| crosses(a, b)));
+            if !depends
+                && let Some(Sync::Wait {
+                    from: other_from,
+                    to: other_to,
+                }) = self.state.needed(&next)
+            {
+                from = if from == other_from { from } else { Units::All };
+                to = if to == other_to { to } else { Units::All };
+            }
+            between.push(next);
+        }
+        Sync::Wait { from, to }
+    }
+
+    pub(super) fn sync(&mut self, out: &mut Vec<Stmt>, sync: Sync) {
+        out.push(Stmt::Sync(sync));
+        self.state.sync(sync);
+    }
+}

@@ -1,0 +1,299 @@
+//! Splits the depth of products: parts of it are dealt out to units, and their sums are added up behind.
+//!
+//! A contraction is dealt out by its rows or columns, and some have too few of them: a vector times a matrix of few columns keeps one
+//! unit busy, and a product of two vectors does. Others have enough, but each unit then reads a short run of each row of an operand
+//! that lies in memory as it is, which takes longer. Summed in parts,
+//!
+//! ```text
+//! sums[part, point] = sum over k < min(each, K - part * each) of a[part * each + k] * b[part * each + k]
+//! out[point]        = finish(sums[0, point] + sums[1, point] + ...)
+//! ```
+//!
+//! the first operator is dealt out by parts, and the second as the contraction was. That costs a synchronisation between them, and
+//! floats are summed in another order. It is kept where the program takes less time by the cost model, also where a profiler answers
+//! otherwise: these operators were not there when it measured.
+//!
+//! Procedures keep theirs whole: the frame of each activation would have to hold the parts.
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, ReduceOp};
+
+use crate::candidates::candidates;
+use crate::cost::{arithmetic, estimate};
+use crate::fuse::substitute::Substitution;
+use crate::latency::{Latency, total};
+use crate::linear::is_fixed;
+use heddle_uprogram::contract::{Access, panel_width};
+use heddle_uprogram::expr::{Expr, ExprId, Pool};
+use heddle_uprogram::program::{
+    Body, BufferData, BufferKind, Candidate, Local, LocalData, LocalKind, Operator, OperatorId,
+    Share, Split, Stmt, Store, UProgram, for_each_stmt,
+};
+
+/// Splits depths in the program's own body where that pays, and notes the candidates of what it splits.
+pub fn split_depths(program: &mut UProgram, latency: &dyn Latency) {
+    let mut found = vec![];
+    for_each_stmt(&program.body, &mut |stmt| {
+        if let Stmt::Run(id) = stmt {
+            found.push(*id);
+        }
+    });
+    found.sort_unstable();
+    found.dedup();
+    let proposals = found.into_iter();
+    let proposals = proposals.filter_map(|id| propose(program, latency, id));
+    let mut proposals: Vec<_> = proposals.collect();
+    // Compile time stays bounded: what promises most is tried.
+    proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    proposals.truncate(MAX_TRIALS);
+    if proposals.is_empty() {
+        return;
+    }
+    let mut best = total(program, latency.machine());
+    for proposal in proposals {
+        let before = program.clone();
+        split(program, proposal);
+        let time = total(program, latency.machine());
+        match time < best * (1.0 - 1e-6) {
+            true => best = time,
+            false => *program = before,
+        }
+    }
+}
+
+/// How many operators are tried at most.
+const MAX_TRIALS: usize = 16;
+
+/// By so much of its time an operator must take less for parts to be tried: less is within what the cost model knows.
+const WORTH_A_TRIAL: f64 = 0.1;
+
+/// In how many parts a depth axis is split at most: each point adds that many sums.
+const MAX_PARTS: usize = 8;
+
+/// An operator summed in parts, each by another unit: the time is that of a part, of the synchronisation and of adding up. `None`
+/// where it cannot be: the depth is not the same throughout a launch, or how many points there are is not known.
+pub fn in_parts(
+    program: &mut UProgram,
+    latency: &dyn Latency,
+    id: OperatorId,
+) -> Option<Candidate> {
+    let (op, machine) = (&program.operators[id], latency.machine());
+    let size = depth_of(&op.body)?.size;
+    let depth = estimate(program, size);
+    let parts = machine.units().min(MAX_PARTS).min(depth as usize);
+    let mut axes = op.axes.iter().map(|a| program.pool.as_int(a.1));
+    let points = axes.try_fold(1i64, |points, size| points.checked_mul(size?))?;
+    if parts < 2 || points == 0 || !is_fixed(program, size) {
+        return None;
+    }
+    let whole = latency.operator(program, id, Share::One(0)) - machine.start_ns;
+    let part = (depth / parts as f64).ceil() / depth;
+    let adding_ns = arithmetic(machine, DType::F32).elementwise_ns;
+    // Units share the adding: a load and an addition for each part.
+    let each = (points as usize).div_ceil(machine.units()) as f64;
+    let adding = each * 2.0 * parts as f64 * adding_ns;
+    Some(Candidate {
+        share: Share::Dealt(Split::whole(0, program.pool.int(parts as i64))),
+        parts: parts as i64,
+        tasks: parts,
+        time: 2.0 * machine.start_ns + whole * part + latency.barrier() + adding,
+    })
+}
+
+/// An operator that may take less time in parts.
+struct Proposal {
+    id: OperatorId,
+    gain: f64,
+    /// All ways to run it, the one in parts at the end.
+    candidates: Vec<Candidate>,
+}
+
+fn propose(program: &mut UProgram, latency: &dyn Latency, id: OperatorId) -> Option<Proposal> {
+    let candidate = in_parts(program, latency, id)?;
+    let gain = |time: f64| Some(time - candidate.time).filter(|gain| *gain > time * WORTH_A_TRIAL);
+    let share = program.operators[id].share;
+    gain(latency.operator(program, id, share))?;
+    let mut candidates = candidates(program, latency, id);
+    let fastest = candidates.iter().map(|c| c.time);
+    let gain = gain(fastest.fold(f64::INFINITY, f64::min))?;
+    candidates.push(candidate);
+    Some(Proposal {
+        id,
+        gain,
+        candidates,
+    })
+}
+
+/// Runs two operators in the place of one: one that sums the parts, and one that adds those up.
+fn split(program: &mut UProgram, proposal: Proposal) {
+    let Some(Candidate { share, parts, .. }) = proposal.candidates.last().copied() else {
+        return;
+    };
+    let op = program.operators[proposal.id].clone();
+    let Some(depth) = depth_of(&op.body) else {
+        return;
+    };
+    let axis = program.locals.push(LocalData {
+        dtype: DType::I64,
+        kind: LocalKind::Axis,
+        name: "part".into(),
+    });
+    let pool = &mut program.pool;
+    // Where the sum of a part lies: the points one after the other, the parts outermost.
+    let (mut place, mut points) = (pool.local(axis), pool.int(1));
+    for &(local, size) in &op.axes {
+        let (scaled, local) = (pool.product(place, size), pool.local(local));
+        place = pool.sum(scaled, local);
+        points = pool.product(points, size);
+    }
+    let size = pool.int(parts);
+    let data = BufferData {
+        dtype: depth.dtype,
+        len: pool.product(size, points),
+        kind: BufferKind::Scratch,
+        procedure: None,
+        name: "sums of parts".into(),
+    };
+    let buffer = program.buffers.push(data);
+    let store = Store {
+        buffer,
+        offset: place,
+    };
+    let sums = Operator {
+        axes: [&[(axis, size)], op.axes.as_slice()].concat(),
+        share,
+        body: part_of(program, &op.body, &depth, (axis, parts), store),
+        name: op.name.clone(),
+    };
+    let pool = &mut program.pool;
+    let sum_of = |pool: &mut Pool, part: i64| {
+        let (axis, part) = (pool.local(axis), pool.int(part));
+        let offset = Substitution::new([(axis, part)]).apply(pool, place);
+        pool.add(Expr::Load(buffer, offset))
+    };
+    let mut total = sum_of(pool, 0);
+    for part in 1..parts {
+        let next = sum_of(pool, part);
+        total = pool.binary(BinaryOp::Add, depth.dtype, total, next);
+    }
+    let value = match &op.body {
+        Body::Contract(c) => {
+            let sum = pool.local(c.sum);
+            Substitution::new([(sum, total)]).apply(pool, c.finish)
+        }
+        _ => total,
+    };
+    let store = op.body.store();
+    let finished = Operator {
+        body: Body::Map { store, value },
+        ..op
+    };
+    let both = [sums, finished].map(|op| program.operators.push(op));
+    let mut body = std::mem::take(&mut program.body);
+    replace(&mut body, proposal.id, both);
+    program.body = body;
+    // The operator that sums has the parts as its first axis.
+    let mut candidates = proposal.candidates;
+    for candidate in candidates.iter_mut().filter(|c| c.parts == 1) {
+        if let Share::Dealt(split) = &mut candidate.share {
+            split.axis += 1;
+        }
+    }
+    program.candidates.insert(both[0], candidates);
+}
+
+/// What is summed in parts.
+struct Depth {
+    axis: Local,
+    size: ExprId,
+    dtype: DType,
+}
+
+/// The depth of a contraction, or of a product as a plain reduction.
+fn depth_of(body: &Body) -> Option<Depth> {
+    let ((axis, size), dtype) = match body {
+        Body::Contract(c) => (c.depth, c.dtype),
+        Body::Fold {
+            kind: ReduceOp::Sum,
+            columns: true,
+            axes,
+            dtype,
+            ..
+        } if dtype.bits() >= 32 => (*axes.first()?, *dtype),
+        _ => return None,
+    };
+    Some(Depth { axis, size, dtype })
+}
+
+/// The body over the places of the depth axis that a part has: as many as each of the others, but for the last ones, which have what
+/// is left.
+fn part_of(
+    program: &mut UProgram,
+    body: &Body,
+    depth: &Depth,
+    (axis, parts): (Local, i64),
+    store: Store,
+) -> Body {
+    let pool = &mut program.pool;
+    let (part, zero) = (pool.local(axis), pool.int(0));
+    let (count, less) = (pool.int(parts), pool.int(parts - 1));
+    let above = pool.sum(depth.size, less);
+    let each = pool.binary(BinaryOp::Div, DType::I64, above, count);
+    let first = pool.product(part, each);
+    let left = pool.difference(depth.size, first);
+    let left = pool.binary(BinaryOp::Max, DType::I64, left, zero);
+    let size = pool.binary(BinaryOp::Min, DType::I64, each, left);
+    let old = pool.local(depth.axis);
+    let moved = pool.sum(first, old);
+    let mut values = Substitution::new([(old, moved)]);
+    let mut body = body.clone();
+    match &mut body {
+        Body::Contract(c) => {
+            for operand in [&mut c.a, &mut c.b] {
+                operand.value = values.apply(pool, operand.value);
+                let (base, step) = match &mut operand.access {
+                    Access::Strided { base, depth, .. } => (base, *depth),
+                    Access::Panels { base, .. } => (base, pool.int(panel_width(c.dtype))),
+                    Access::Computed => continue,
+                };
+                let by = pool.product(first, step);
+                *base = pool.sum(*base, by);
+            }
+            (c.depth.1, c.finish, c.store) = (size, pool.local(c.sum), store);
+        }
+        Body::Fold {
+            axes,
+            value,
+            store: to,
+            ..
+        } => {
+            *value = values.apply(pool, *value);
+            *to = store;
+            let axes = axes.iter_mut().filter(|a| a.0 == depth.axis);
+            axes.for_each(|a| a.1 = size);
+        }
+        _ => {}
+    }
+    body
+}
+
+/// Runs two operators wherever one is run.
+fn replace(block: &mut Vec<Stmt>, one: OperatorId, both: [OperatorId; 2]) {
+    let mut k = 0;
+    while k < block.len() {
+        match &mut block[k] {
+            Stmt::Run(id) if *id == one => {
+                block.splice(k..=k, both.map(Stmt::Run));
+            }
+            Stmt::Loop { body, .. } => replace(body, one, both),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                replace(then, one, both);
+                replace(otherwise, one, both);
+            }
+            _ => {}
+        }
+        k += 1;
+    }
+}

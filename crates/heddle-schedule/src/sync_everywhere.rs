@@ -1,0 +1,64 @@
+//! The schedule without dependence analysis.
+
+use heddle_uprogram::program::{Stmt, Sync, UProgram};
+
+/// Synchronises all units before each operator and before each value that units compute for themselves from memory, as
+/// compilers do that know nothing of what depends on what (Cocktailer §3.2). For comparison with
+/// [`place_syncs`](super::place_syncs).
+pub fn sync_everywhere(program: &mut UProgram) {
+    let body = std::mem::take(&mut program.body);
+    program.body = block(program, body);
+    let procedures: Vec<_> = program.procedures.keys().collect();
+    for id in procedures {
+        let body = std::mem::take(&mut program.procedures[id].body);
+        program.procedures[id].body = block(program, body);
+    }
+}
+
+fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let mut out = vec![];
+    for stmt in stmts {
+        let touches_memory = match &stmt {
+            Stmt::Run(_) => true,
+            Stmt::Let(_, value) => program.loads(*value),
+            Stmt::Loop { trip, .. } => trip.is_some_and(|t| program.loads(t)),
+            Stmt::If { cond, .. } | Stmt::Check { cond, .. } => program.loads(*cond),
+            Stmt::Call(id) => {
+                let lets = &program.calls[*id].lets;
+                lets.iter().any(|(_, value)| program.loads(*value))
+            }
+            Stmt::Fork(_) => true,
+            Stmt::Swap(..) => false,
+            Stmt::Sync(_) => continue,
+        };
+        if touches_memory {
+            out.push(Stmt::Sync(Sync::ALL));
+        }
+        out.push(match stmt {
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                body,
+                name,
+            } => Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                body: block(program, body),
+                name,
+            },
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => Stmt::If {
+                cond,
+                then: block(program, then),
+                otherwise: block(program, otherwise),
+            },
+            stmt => stmt,
+        });
+    }
+    out
+}

@@ -1,0 +1,34 @@
+//! What the tests share.
+
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::{Stmt, Sync};
+
+/// A program in text form, lowered.
+pub fn lowered(text: &str) -> UProgram {
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let lowered = heddle_lower::lower(&module);
+    let mut program = lowered.unwrap_or_else(|e| panic!("{e}"));
+    heddle_schedule::fuse(&mut program);
+    program
+}
+
+/// The statements that matter, in order: `r` run, `s` sync, `x` swap, loops and branches in brackets.
+pub fn shape(stmts: &[Stmt]) -> String {
+    let text = stmts.iter().map(|stmt| match stmt {
+        Stmt::Run(_) => "r".into(),
+        Stmt::Sync(Sync::ALL) => "s".into(),
+        Stmt::Sync(Sync::Unit) => "u".into(),
+        Stmt::Sync(Sync::Wait { .. }) => "w".into(),
+        Stmt::Swap(..) => "x".into(),
+        Stmt::Let(..) | Stmt::Check { .. } => String::new(),
+        Stmt::Call(_) => "c".into(),
+        Stmt::Fork(calls) => format!("f{}", calls.len()),
+        Stmt::Loop { body, .. } => format!("({})", shape(body)),
+        Stmt::If {
+            then, otherwise, ..
+        } => format!("[{}|{}]", shape(then), shape(otherwise)),
+    });
+    text.collect()
+}

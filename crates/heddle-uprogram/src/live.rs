@@ -1,0 +1,234 @@
+//! What a caller must keep over a call.
+//!
+//! A procedure that is called back uses the same names for other values, so a unit saves, before such a call, the
+//! variables and the names of buffers that are looked at after it, and nothing else ("label and the arguments that differ").
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::expr::{Expr, ExprId};
+use crate::program::{
+    Buffer, BufferKind, CallId, Local, LocalKind, ProcedureId, Stmt, UProgram, for_each_stmt,
+};
+
+/// Variables and names of buffers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names {
+    /// The variables.
+    pub locals: BTreeSet<Local>,
+    /// The buffers whose names are used; what lies in them is not this analysis' business.
+    pub buffers: BTreeSet<Buffer>,
+}
+
+/// For each call what the calling unit must keep over it. A call of a procedure that does not call back keeps nothing.
+pub fn kept_over_calls(program: &UProgram) -> BTreeMap<CallId, Names> {
+    let callees: BTreeMap<_, _> = program
+        .procedures
+        .keys()
+        .map(|id| (id, program.callees(id)))
+        .collect();
+    let mut kept = BTreeMap::new();
+    for (id, procedure) in program.procedures.iter() {
+        let cycle: BTreeSet<_> = callees[&id]
+            .iter()
+            .copied()
+            .filter(|other| callees[other].contains(&id))
+            .collect();
+        if cycle.is_empty() {
+            continue;
+        }
+        let mut set = BTreeSet::new();
+        cycle
+            .iter()
+            .for_each(|p| assigned(program, &program.procedures[*p].body, &mut set));
+        let mut walk = Walk {
+            program,
+            callees: &callees,
+            cycle: &cycle,
+            assigned: set,
+            kept: &mut kept,
+        };
+        let mut after = Names::default();
+        after.locals.extend(&procedure.results);
+        walk.block(&procedure.body, after);
+    }
+    kept
+}
+
+struct Walk<'p> {
+    program: &'p UProgram,
+    callees: &'p BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
+    /// The procedures that the one at hand calls and that call it back.
+    cycle: &'p BTreeSet<ProcedureId>,
+    /// Variables that these set.
+    assigned: BTreeSet<Local>,
+    kept: &'p mut BTreeMap<CallId, Names>,
+}
+
+impl Walk<'_> {
+    /// What is looked at before the block if this is looked at after it.
+    fn block(&mut self, block: &[Stmt], mut live: Names) -> Names {
+        for stmt in block.iter().rev() {
+            live = self.stmt(stmt, live);
+        }
+        live
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, mut live: Names) -> Names {
+        match stmt {
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                body,
+                ..
+            } => {
+                live.locals.extend(cond);
+                live.locals.insert(*iteration);
+                trip.iter().for_each(|t| live.read(self.program, *t));
+                loop {
+                    let head = live.clone();
+                    live.join(self.block(body, head.clone()));
+                    if live == head {
+                        break;
+                    }
+                }
+                live.locals.remove(iteration);
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let mut before = self.block(then, live.clone());
+                before.join(self.block(otherwise, live));
+                live = before;
+                live.read(self.program, *cond);
+            }
+            Stmt::Let(local, value) => {
+                live.locals.remove(local);
+                live.read(self.program, *value);
+            }
+            // One unit may go to all of them, one after the other.
+            Stmt::Call(_) | Stmt::Fork(_) => {
+                for id in stmt.calls().iter().rev() {
+                    live = self.call(*id, live);
+                }
+            }
+            Stmt::Run(_) | Stmt::Swap(..) | Stmt::Check { .. } | Stmt::Sync(_) => {
+                live.used_by(self.program, stmt);
+            }
+        }
+        live
+    }
+
+    fn call(&mut self, id: CallId, mut live: Names) -> Names {
+        let call = &self.program.calls[id];
+        if self.cycle.contains(&call.procedure) {
+            self.keep(id, &live);
+        } else {
+            // A procedure that does not call back names what is its caller's.
+            let inner = self.callees[&call.procedure].iter();
+            for &id in inner.chain([&call.procedure]) {
+                live.mention(self.program, &self.program.procedures[id].body);
+            }
+        }
+        let results = &self.program.procedures[call.procedure].results;
+        live.locals.retain(|l| !results.contains(l));
+        live.used_by(self.program, &Stmt::Call(id));
+        live
+    }
+
+    fn keep(&mut self, id: CallId, live: &Names) {
+        let results = &self.program.procedures[self.program.calls[id].procedure].results;
+        let slot = self.kept.entry(id).or_default();
+        let own = |l: &&Local| self.assigned.contains(l) && !results.contains(l);
+        slot.locals.extend(live.locals.iter().filter(own));
+        let own = |b: &&Buffer| {
+            let owner = self.program.buffers[**b].procedure;
+            owner.is_some_and(|p| self.cycle.contains(&p))
+        };
+        slot.buffers.extend(live.buffers.iter().filter(own));
+    }
+}
+
+impl Names {
+    fn join(&mut self, other: Names) {
+        self.locals.extend(other.locals);
+        self.buffers.extend(other.buffers);
+    }
+
+    /// Adds what an expression looks at.
+    fn read(&mut self, program: &UProgram, expr: ExprId) {
+        program.pool.walk(expr, &mut |_, e| match e {
+            Expr::Local(l) if program.locals[l].kind == LocalKind::Variable => {
+                self.locals.insert(l);
+            }
+            Expr::Load(b, _) => drop(self.buffers.insert(b)),
+            _ => {}
+        });
+    }
+
+    /// Adds what a statement itself looks at.
+    pub fn used_by(&mut self, program: &UProgram, stmt: &Stmt) {
+        match stmt {
+            Stmt::Run(id) => {
+                let op = &program.operators[*id];
+                self.buffers.insert(op.body.store().buffer);
+                let sizes = op.axes.iter().map(|a| a.1);
+                let exprs = op.body.exprs().into_iter().chain(sizes);
+                exprs.for_each(|e| self.read(program, e));
+            }
+            Stmt::Let(_, value) => self.read(program, *value),
+            Stmt::Swap(a, b) => self.buffers.extend([a, b]),
+            Stmt::Loop { trip, cond, .. } => {
+                trip.iter().for_each(|t| self.read(program, *t));
+                self.locals.extend(cond);
+            }
+            Stmt::If { cond, .. } => self.read(program, *cond),
+            Stmt::Check { cond, sizes, .. } => {
+                let exprs = [*cond, sizes[0], sizes[1]];
+                exprs.into_iter().for_each(|e| self.read(program, e));
+            }
+            Stmt::Call(_) | Stmt::Fork(_) => {
+                for id in stmt.calls() {
+                    let call = &program.calls[*id];
+                    call.lets.iter().for_each(|l| self.read(program, l.1));
+                    self.buffers.extend(call.buffers.iter().map(|b| b.1));
+                }
+            }
+            Stmt::Sync(_) => {}
+        }
+    }
+
+    /// Adds all that a block looks at.
+    pub fn mention(&mut self, program: &UProgram, block: &[Stmt]) {
+        for_each_stmt(block, &mut |stmt| self.used_by(program, stmt));
+    }
+}
+
+/// Variables that a block sets.
+fn assigned(program: &UProgram, block: &[Stmt], set: &mut BTreeSet<Local>) {
+    for_each_stmt(block, &mut |stmt| match stmt {
+        Stmt::Let(local, _) => drop(set.insert(*local)),
+        Stmt::Loop { iteration, .. } => drop(set.insert(*iteration)),
+        Stmt::Call(_) | Stmt::Fork(_) => {
+            for id in stmt.calls() {
+                set.extend(program.calls[*id].lets.iter().map(|l| l.0));
+            }
+        }
+        _ => {}
+    });
+}
+
+impl UProgram {
+    /// The buffers that each activation of a procedure has for itself.
+    pub fn frame(&self, of: ProcedureId) -> impl Iterator<Item = Buffer> {
+        let own = move |b: &crate::program::BufferData| {
+            b.procedure == Some(of) && matches!(b.kind, BufferKind::Scratch)
+        };
+        self.buffers
+            .iter()
+            .filter(move |(_, data)| own(data))
+            .map(|(id, _)| id)
+    }
+}

@@ -1,0 +1,119 @@
+//! Copies of operators and expressions that touch other buffers; what they were copied from stays as it is.
+
+use std::collections::BTreeMap;
+
+use crate::contract::Access;
+use crate::expr::{Expr, ExprId, Pool};
+use crate::program::{Body, Buffer, Operator, UProgram};
+
+/// Buffers, and those to be touched in their places.
+pub type BufferNames = BTreeMap<Buffer, Buffer>;
+
+impl UProgram {
+    /// A copy of an operator that touches other buffers.
+    pub fn renamed(&mut self, op: &Operator, names: &BufferNames) -> Operator {
+        let mut copy = op.clone();
+        copy.body.rename_buffers(names);
+        let pool = &mut self.pool;
+        let rename = &mut |e: &mut ExprId| *e = pool.renamed(*e, names);
+        copy.axes.iter_mut().for_each(|a| rename(&mut a.1));
+        copy.body.change_exprs(rename);
+        copy
+    }
+}
+
+impl Pool {
+    /// The expression with loads from other buffers.
+    pub fn renamed(&mut self, root: ExprId, names: &BufferNames) -> ExprId {
+        let mut parts = vec![];
+        self.walk(root, &mut |id, _| parts.push(id));
+        // What an expression is made of was added before it.
+        parts.sort_unstable();
+        let mut copies: BTreeMap<ExprId, ExprId> = BTreeMap::new();
+        for id in parts {
+            let of = |e: ExprId| copies.get(&e).copied().unwrap_or(e);
+            let copy = match self[id] {
+                Expr::Num(..) | Expr::Local(_) => continue,
+                Expr::Load(b, a) => Expr::Load(names.get(&b).copied().unwrap_or(b), of(a)),
+                Expr::Unary(op, t, a) => Expr::Unary(op, t, of(a)),
+                Expr::Binary(op, t, a, b) => Expr::Binary(op, t, of(a), of(b)),
+                Expr::Compare(op, t, a, b) => Expr::Compare(op, t, of(a), of(b)),
+                Expr::Select(t, a, b, c) => Expr::Select(t, of(a), of(b), of(c)),
+                Expr::Cast(from, to, a) => Expr::Cast(from, to, of(a)),
+                Expr::Bits(from, to, a) => Expr::Bits(from, to, of(a)),
+                Expr::Narrow(n, a) => Expr::Narrow(n, of(a)),
+                Expr::Index(a, b) => Expr::Index(of(a), of(b)),
+            };
+            if copy != self[id] {
+                copies.insert(id, self.add(copy));
+            }
+        }
+        copies.get(&root).copied().unwrap_or(root)
+    }
+}
+
+impl Body {
+    /// Lets `change` replace each expression of it.
+    pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
+        match self {
+            Body::Map { store, value } => {
+                change(value);
+                change(&mut store.offset);
+            }
+            Body::Fold {
+                axes, value, store, ..
+            }
+            | Body::Update {
+                axes, value, store, ..
+            } => {
+                axes.iter_mut().for_each(|a| change(&mut a.1));
+                change(value);
+                change(&mut store.offset);
+            }
+            Body::ArgFold {
+                axis, value, store, ..
+            }
+            | Body::Scan {
+                axis, value, store, ..
+            } => {
+                change(&mut axis.1);
+                change(value);
+                change(&mut store.offset);
+            }
+            Body::Contract(c) => {
+                change(&mut c.depth.1);
+                for operand in [&mut c.a, &mut c.b] {
+                    change(&mut operand.value);
+                    match &mut operand.access {
+                        Access::Strided {
+                            base, outer, depth, ..
+                        } => [base, outer, depth].into_iter().for_each(&mut *change),
+                        Access::Panels { base, depth, .. } => {
+                            [base, depth].into_iter().for_each(&mut *change)
+                        }
+                        Access::Computed => {}
+                    }
+                }
+                change(&mut c.finish);
+                change(&mut c.store.offset);
+            }
+            Body::Call {
+                source,
+                args,
+                store,
+                ..
+            } => {
+                change(source);
+                args.iter_mut().for_each(&mut *change);
+                change(&mut store.offset);
+            }
+            Body::Chain(c) => {
+                c.axes.iter_mut().for_each(|a| change(&mut a.1));
+                for step in &mut c.steps {
+                    step.axes.iter_mut().for_each(|a| change(&mut a.1));
+                    step.body.change_exprs(change);
+                }
+            }
+        }
+    }
+}
