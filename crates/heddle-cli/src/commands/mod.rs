@@ -81,6 +81,7 @@ fn load(path: &Path, exec: &Exec) -> Result<(Model, CompileOptions), heddle::Err
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
+        machine: None,
         tune: exec.tune.into(),
         verify: exec.verify,
         transform: TransformOptions {
