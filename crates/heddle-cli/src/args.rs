@@ -217,7 +217,7 @@ pub struct Exec {
     /// Stop when a loop takes more iterations.
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<u64>,
-    /// Stop when calls nest deeper.
+    /// Stop when calls nest deeper; default: 10000, on any device.
     #[arg(long, value_name = "N")]
     pub max_depth: Option<usize>,
     /// Stop after so many seconds.
