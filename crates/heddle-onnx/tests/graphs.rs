@@ -47,11 +47,58 @@ fn broken_graphs_name_their_nodes() {
         message.contains("user") && message.contains("missing"),
         "{message}"
     );
-    let twice = vec![node("Neg", &["x"], &["y"]), node("Neg", &["x"], &["y"])];
-    assert!(of(twice).contains('y'));
     assert!(of(vec![node("Neg", &["x"], &["z"])]).contains("`y` is not defined"));
     let shadowed = vec![node("Neg", &["x"], &["x"])];
     assert!(of(shadowed).contains("defined already"));
+}
+
+#[test]
+fn two_results_of_one_name_name_their_nodes() {
+    let of = |nodes| error(&model(main_graph(nodes), vec![]));
+    let twice = vec![
+        named("early", "Neg", &["x"], &["y"]),
+        named("late", "Exp", &["x"], &["y"]),
+    ];
+    let expected = "graph `main`: `y` is an output of both Neg node `early` and Exp node `late`";
+    assert!(of(twice).contains(expected));
+    // A node that comes first in the file and last in order.
+    let unsorted = vec![
+        named("late", "Neg", &["a"], &["y"]),
+        node("Exp", &["x"], &["a"]),
+        named("early", "Neg", &["x"], &["y"]),
+    ];
+    let message = of(unsorted);
+    assert!(
+        message.contains("`late`") && message.contains("`early`"),
+        "{message}"
+    );
+    let split = named("halves", "Split", &["x"], &["y", "y"]).int("axis", 0);
+    assert!(of(vec![split]).contains("`y` is twice an output of Split node `halves`"));
+    // In a branch, and in a function.
+    let both = || {
+        vec![
+            node("Neg", &["x"], &["r"]),
+            named("second", "Exp", &["x"], &["r"]),
+        ]
+    };
+    let nodes = vec![
+        node("Less", &["x", "x"], &["c"]),
+        fork("y", "c", both(), vec![node("Neg", &["x"], &["r"])]),
+    ];
+    assert!(of(nodes).contains("graph `then`: `r` is an output of both"));
+    let f = function("f", &["x"], &["r"], both());
+    let nodes = vec![call("f", &["x"], &["y"])];
+    let message = error(&model(main_graph(nodes), vec![f]));
+    assert!(
+        message.contains("`f`") && message.contains("`second`"),
+        "{message}"
+    );
+    // A graph's list of outputs.
+    let mut g = main_graph(vec![named("only", "Neg", &["x"], &["y"])]);
+    g.output.push(untyped("y"));
+    let message = error(&model(g, vec![]));
+    let expected = "graph `main`: output `y`, which Neg node `only` makes, is listed twice";
+    assert!(message.contains(expected), "{message}");
 }
 
 #[test]

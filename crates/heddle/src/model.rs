@@ -1,10 +1,11 @@
 //! Reads a model from a file: ONNX, or Heddle's text form.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heddle_ir::text::{Loader, parse_with};
-use heddle_ir::{Folder, Module, Op, Signature, Tensor};
+use heddle_ir::{Folder, Module, Op, Signature, Tensor, VerifyError};
 use heddle_onnx::ImportOptions;
 
 use crate::Error;
@@ -159,9 +160,43 @@ fn parse_text(path: &Path, text: &str, load: Loader) -> Result<Module, Error> {
         path: path.into(),
         error: Box::new(error),
     })?;
-    heddle_ir::verify(&module).map_err(|errors| Error::Verify {
+    let refuse = |errors| Error::Verify {
         path: path.into(),
         errors,
-    })?;
+    };
+    heddle_ir::verify(&module).map_err(refuse)?;
+    each_result_once(&module).map_err(|error| refuse(vec![error]))?;
     Ok(module)
+}
+
+/// Checks that the entry's results have different names, by which a run hands them out.
+fn each_result_once(module: &Module) -> Result<(), VerifyError> {
+    let sig = &module.entry().sig;
+    let mut seen = HashSet::new();
+    match sig.results.iter().find(|(name, _)| !seen.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(VerifyError {
+            function: sig.name.clone(),
+            inst: None,
+            op: None,
+            loc: None,
+            message: format!("two results are named `{name}`"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_one_name_are_refused() {
+        let text = "fn @main(%x: f32[2]) -> (%y: f32[2], %y: f32[2]) {
+  %y = neg(%x)
+  return %y, %y
+}
+";
+        let error = Model::parse("m", text).unwrap_err().to_string();
+        assert!(error.contains("two results are named `y`"), "{error}");
+    }
 }

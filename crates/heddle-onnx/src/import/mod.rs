@@ -146,6 +146,7 @@ impl<'m> Importer<'m> {
 
     /// Imports the main graph as the function `main`.
     fn main(&mut self, graph: &'m GraphProto) -> Result<(), ImportError> {
+        graph::each_result_once(graph)?;
         let initialized: HashSet<&str> = graph.initializer.iter().map(|t| t.name()).collect();
         let is_input = |name: &str| !initialized.contains(name);
         let inputs = graph.input.iter().filter(|i| is_input(i.name()));
