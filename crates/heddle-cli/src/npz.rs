@@ -4,7 +4,7 @@
 //! and its elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left
 //! out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -109,6 +109,12 @@ pub enum Floats {
     OrF64,
     /// Any float type may stand for any other.
     Any,
+}
+
+/// The names of an archive's arrays.
+pub fn names(path: &Path) -> Result<HashSet<String>, NpzError> {
+    let archive = Archive::open(path, Floats::Same)?;
+    Ok(archive.names.into_iter().collect())
 }
 
 /// Reads values for names of these types. Values that are not there are left out of the result.

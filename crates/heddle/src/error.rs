@@ -178,7 +178,10 @@ impl Error {
             }
             Error::Input(InputError::Unknown { inputs, .. }) => Some(match inputs.len() {
                 0 => "the model has no inputs".into(),
-                _ => format!("its inputs are {}", inputs.join(", ")),
+                _ => format!(
+                    "its inputs are {}; one that has a default value must be named when the model is loaded",
+                    inputs.join(", ")
+                ),
             }),
             Error::Draw(DrawError::TooLarge { .. }) => {
                 Some("choose smaller sizes with --size NAME=N".into())

@@ -54,6 +54,9 @@ impl<'m> Importer<'m> {
         }
         for proto in &graph.sparse_initializer {
             let name = proto.values.as_ref().map_or("", |v| v.name());
+            if given.contains(name) {
+                continue;
+            }
             let value = self.sparse(&mut f.b, proto)?;
             if !f.define(scope, name, Binding::Value(value)) {
                 return Err(twice(name));
