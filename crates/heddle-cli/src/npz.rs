@@ -3,6 +3,9 @@
 //! An array is stored under the value's name. A sequence `s` is stored as `s.len` (a scalar `i64`)
 //! and its elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left
 //! out.
+//!
+//! The archive is read by `zip` itself: npyz's reader of archives needs a version of `zip` from years ago with codecs in C, and
+//! hands out arrays by Rust type, without sequences, checks of names or errors that name the file and the array.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;

@@ -272,7 +272,7 @@ fn recursion_stops_at_its_limit_and_has_memory_up_to_it() {
     }
 }
 
-/// Where the limit of memory leaves no room for all frames, there are as many as fit, and the error tells the two limits apart.
+/// Frames that the memory limit has no room for are left out, and the error tells the two limits apart.
 #[test]
 fn frames_end_where_memory_ends() {
     let program = build("deep", DEEP);

@@ -87,7 +87,7 @@ fn a_value_in_the_input_file_replaces_the_default() {
                 assert_eq!(s.elements::<f32>("out.npz", "y").1, want);
             }
         }
-        // What is given and what is drawn go together; a default is not drawn.
+        // Some inputs given, others drawn; a default is not drawn.
         s.npz("scale.npz", &[("scale", vector(&[0.0]))]);
         let args = "run m.onnx -i scale.npz --random 1 --size n=3 -o out.npz";
         s.heddle(args).ok();
