@@ -28,6 +28,7 @@ demo: build
 	$(VENV)/bin/python scripts/demo.py
 
 test: setup
+	scripts/setup_clang.sh
 	$(VENV)/bin/python scripts/run_stages.py $(STAGES)
 
 zoo: build

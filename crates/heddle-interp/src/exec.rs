@@ -227,7 +227,11 @@ impl<'m> Machine<'m> {
             time: self.cx.time_left(),
             memory: self.cx.memory_left(),
             // The part's own level is that of the caller.
-            depth: (self.options.max_depth + 1).saturating_sub(self.depth),
+            depth: self
+                .options
+                .max_depth
+                .saturating_add(1)
+                .saturating_sub(self.depth),
         };
         match self.natives.and_then(|n| n.call(callee, &data, &left)) {
             None => {

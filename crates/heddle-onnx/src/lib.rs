@@ -18,5 +18,5 @@ mod types;
 pub use error::{ImportError, UnsupportedOp};
 pub use file::read_proto;
 pub use folder::{DataFolder, open_file};
-pub use import::{ImportOptions, load, load_bytes};
-pub use testdata::read_datum;
+pub use import::{ImportOptions, Imported, load, load_bytes};
+pub use testdata::{read_datum, read_name};

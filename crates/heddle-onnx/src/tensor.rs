@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 use heddle_ir::tensor::{byte_size, element_count};
 use heddle_ir::types::MAX_RANK;
-use heddle_ir::{DType, Tensor};
+use heddle_ir::{DType, Tensor, Type};
 
 use crate::folder::{DataFolder, slice};
 use crate::proto::TensorProto;
@@ -100,6 +100,11 @@ fn finish(dtype: DType, shape: Vec<usize>, mut data: Bytes) -> Result<Tensor, St
         data = data.iter().map(|&b| (b != 0) as u8).collect();
     }
     Tensor::new(dtype, shape, data).map_err(|e| e.to_string())
+}
+
+/// A stored tensor's type; its data is not looked at.
+pub fn tensor_type(proto: &TensorProto) -> Result<Type, String> {
+    Ok(Type::fixed(dtype(proto.data_type())?, &dims(&proto.dims)?))
 }
 
 fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {

@@ -24,6 +24,12 @@ pub fn read_datum(path: &Path, expected: &Type) -> Result<Datum, ImportError> {
     })
 }
 
+/// Name of the tensor in a file, if it holds a tensor that has one.
+pub fn read_name(path: &Path) -> Option<String> {
+    let proto: TensorProto = with_stack(|| decode(path, open(path)?, Kind::Tensor)).ok()?;
+    proto.name.filter(|name| !name.is_empty())
+}
+
 fn tensor(proto: &TensorProto) -> Result<Datum, ImportError> {
     match Store::new(None).tensor(proto) {
         Ok(tensor) => Ok(tensor.into()),

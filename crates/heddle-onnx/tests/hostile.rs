@@ -109,10 +109,12 @@ fn attempt(bytes: Vec<u8>, what: &dyn Fn() -> String) {
     PEAK.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
     let options = ImportOptions {
         folder: Some(heddle_interp::fold),
+        ..Default::default()
     };
     let result = std::panic::catch_unwind(|| {
         load_bytes(Bytes::from(bytes), &options).map(|m| {
-            heddle_ir::verify::verify(&m).unwrap_or_else(|e| panic!("not verified: {}", e[0]));
+            heddle_ir::verify::verify(&m.module)
+                .unwrap_or_else(|e| panic!("not verified: {}", e[0]));
         })
     });
     if result.is_err() {

@@ -158,7 +158,7 @@ impl heddle_interp::Natives for Calls<'_> {
         match results {
             Err(error) if part.plans_too_much(&error) => None,
             Err(error) => {
-                let error = self.with_whole_time(error);
+                let error = self.with_whole_limits(error, left.depth);
                 let message = error.to_string();
                 if let Ok(mut stopped) = self.stopped.lock() {
                     *stopped = Some(error);
@@ -171,20 +171,27 @@ impl heddle_interp::Natives for Calls<'_> {
 }
 
 impl Calls<'_> {
-    /// Of a run that took too long, the limit is the run's and not what was left of it.
-    fn with_whole_time(&self, error: Error) -> Error {
-        match (error, self.options.timeout) {
-            (Error::Compiled { site, error }, Some(limit)) if is_timeout(&error) => {
-                let error = Box::new(heddle_runtime::RunError::Timeout(limit));
-                Error::Compiled { site, error }
+    /// A part's error with the run's limits in place of what was left of them, and the depth counted from the entry.
+    fn with_whole_limits(&self, error: Error, depth_left: usize) -> Error {
+        use heddle_runtime::{Fault, RunError as Stop};
+        let Error::Compiled { site, mut error } = error else {
+            return error;
+        };
+        let above = self.options.depth_limit().saturating_sub(depth_left);
+        let above = i64::try_from(above).unwrap_or(i64::MAX);
+        match &mut *error {
+            Stop::Timeout(limit) => *limit = self.options.timeout.unwrap_or(*limit),
+            Stop::Program {
+                fault: Fault::Depth { depth, limit } | Fault::Frames { depth, limit },
+                ..
+            } => {
+                *depth = depth.saturating_add(above);
+                *limit = limit.saturating_add(above);
             }
-            (error, _) => error,
+            _ => {}
         }
+        Error::Compiled { site, error }
     }
-}
-
-fn is_timeout(error: &heddle_runtime::RunError) -> bool {
-    matches!(error, heddle_runtime::RunError::Timeout(_))
 }
 
 /// A program that is being parted.

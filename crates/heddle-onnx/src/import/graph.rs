@@ -1,5 +1,7 @@
 //! Graphs: inputs, initializers, nodes in order, outputs.
 
+use std::collections::{HashMap, HashSet};
+
 use heddle_ir::op::ScatterReduce;
 use heddle_ir::{DType, FuncBuilder, Op, Tensor, TypeError, Value};
 
@@ -25,7 +27,7 @@ impl<'m> Importer<'m> {
         let twice = |name: &str| fail(format!("`{name}` is defined twice"));
         f.declare(scope, &graph.value_info);
         f.declare(scope, &graph.output);
-        let mut given = std::collections::HashSet::new();
+        let mut given = HashSet::new();
         let mut absent = vec![];
         for (i, input) in graph.input.iter().enumerate() {
             let name = input.name();
@@ -52,6 +54,9 @@ impl<'m> Importer<'m> {
         }
         for proto in &graph.sparse_initializer {
             let name = proto.values.as_ref().map_or("", |v| v.name());
+            if given.contains(name) {
+                continue;
+            }
             let value = self.sparse(&mut f.b, proto)?;
             if !f.define(scope, name, Binding::Value(value)) {
                 return Err(twice(name));
@@ -88,6 +93,7 @@ impl<'m> Importer<'m> {
         nodes: &'m [NodeProto],
         place: &dyn Fn() -> String,
     ) -> Result<(), ImportError> {
+        each_output_once(nodes).map_err(|message| graph_error(&place(), message))?;
         let order = order(nodes, &mut self.captures, &|name| {
             f.lookup(scope, name).is_some()
         });
@@ -160,6 +166,45 @@ fn scatter(
         true => b.op1(Op::Reshape, &[dense, shape]),
         false => Ok(dense),
     }
+}
+
+/// Checks that no two outputs of nodes have the same name; the error names both nodes.
+fn each_output_once(nodes: &[NodeProto]) -> Result<(), String> {
+    let mut producers: HashMap<&str, &NodeProto> = HashMap::new();
+    for node in nodes {
+        for output in node.output.iter().filter(|o| !o.is_empty()) {
+            let Some(first) = producers.insert(output, node) else {
+                continue;
+            };
+            let (first, second) = (titled(first), titled(node));
+            return Err(match first == second {
+                true => format!("`{output}` is twice an output of {first}"),
+                false => format!("`{output}` is an output of both {first} and {second}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a graph lists no output twice: results are told apart by name.
+pub(super) fn each_result_once(graph: &GraphProto) -> Result<(), ImportError> {
+    let mut seen = HashSet::new();
+    let Some(twice) = graph.output.iter().find(|o| !seen.insert(o.name())) else {
+        return Ok(());
+    };
+    let name = twice.name();
+    let makes = |node: &&NodeProto| node.output.iter().any(|o| o == name);
+    let from = match graph.node.iter().find(makes) {
+        Some(node) => format!(", which {} makes,", titled(node)),
+        None => String::new(),
+    };
+    let message = format!("output `{name}`{from} is listed twice");
+    Err(graph_error(&format!("graph `{}`", graph.name()), message))
+}
+
+/// A node with its operator, for messages.
+fn titled(node: &NodeProto) -> String {
+    format!("{} node `{}`", node.op_type(), short_name(node))
 }
 
 /// The node's name, or what stands for it: its first output, or its operator.

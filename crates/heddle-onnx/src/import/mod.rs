@@ -1,8 +1,9 @@
 //! ONNX graphs to functions of the IR.
 //!
-//! - The main graph becomes the entry function `main`. Its parameters are the graph's inputs; an initializer
-//!   that is listed as an input too is only a default by the specification (from IR version 4), and is taken as
-//!   the constant that it is.
+//! - The main graph becomes the entry function `main`. Its parameters are the graph's inputs. An input that has an
+//!   initializer is optional: the initializer is its default value, and a constant unless the caller
+//!   [gives a value](ImportOptions::overrides). Before IR version 4 every initializer was listed as an input; those are
+//!   defaults in the same way, so that weights are constants.
 //! - Control flow becomes `if` and `loop` regions. Functions are imported in place, as often as they are
 //!   called, so that constant arguments give precise shapes; those that call themselves, directly or through
 //!   others, become functions of the IR ([`recursion`]).
@@ -35,9 +36,9 @@ use heddle_ir::{Folder, FuncBuilder, Module, Signature, Type};
 
 use crate::error::ImportError;
 use crate::file::{decode, open, with_stack};
-use crate::proto::{FunctionProto, GraphProto, ModelProto};
+use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto, ValueInfoProto};
 use crate::scan::Kind;
-use crate::tensor::Store;
+use crate::tensor::{Store, tensor_type};
 use crate::types::{DimNames, convert};
 use scope::{Binding, Env, Frame};
 
@@ -46,10 +47,22 @@ use scope::{Binding, Env, Frame};
 pub struct ImportOptions {
     /// Evaluates ops on small constants, so that computed shapes are known.
     pub folder: Option<Folder>,
+    /// Names of inputs with a default value that the caller gives values for: these become parameters. Other names are
+    /// ignored.
+    pub overrides: HashSet<String>,
+}
+
+/// An imported model.
+#[derive(Debug)]
+pub struct Imported {
+    /// The program.
+    pub module: Module,
+    /// Inputs with a default value that is a constant in the program, with their types.
+    pub optional: Vec<(String, Type)>,
 }
 
 /// Reads an ONNX file and imports it. External data is read from the file's folder only.
-pub fn load(path: &Path, options: &ImportOptions) -> Result<Module, ImportError> {
+pub fn load(path: &Path, options: &ImportOptions) -> Result<Imported, ImportError> {
     with_stack(|| {
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -61,7 +74,7 @@ pub fn load(path: &Path, options: &ImportOptions) -> Result<Module, ImportError>
 }
 
 /// Imports an ONNX model that is in memory; it has no external data.
-pub fn load_bytes(bytes: Bytes, options: &ImportOptions) -> Result<Module, ImportError> {
+pub fn load_bytes(bytes: Bytes, options: &ImportOptions) -> Result<Imported, ImportError> {
     with_stack(|| {
         let model = decode(Path::new("model"), bytes, Kind::Model)?;
         Importer::new(&model, &Store::new(None), options)?.run()
@@ -83,6 +96,7 @@ struct Importer<'m> {
     store: &'m Store,
     options: ImportOptions,
     module: Module,
+    optional: Vec<(String, Type)>,
     opsets: Opsets<'m>,
     /// Model-local functions by domain, name and overload.
     functions: HashMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
@@ -119,6 +133,7 @@ impl<'m> Importer<'m> {
             store,
             options: options.clone(),
             module: Module::default(),
+            optional: vec![],
             opsets: Rc::new(opsets),
             functions,
             recursive,
@@ -131,7 +146,7 @@ impl<'m> Importer<'m> {
         })
     }
 
-    fn run(mut self) -> Result<Module, ImportError> {
+    fn run(mut self) -> Result<Imported, ImportError> {
         let Some(graph) = &self.model.graph else {
             return Err(graph_error("the model", "has no graph".into()));
         };
@@ -141,24 +156,37 @@ impl<'m> Importer<'m> {
         }
         result?;
         recursion::prune(&mut self.module);
-        Ok(self.module)
+        Ok(Imported {
+            module: self.module,
+            optional: self.optional,
+        })
     }
 
     /// Imports the main graph as the function `main`.
     fn main(&mut self, graph: &'m GraphProto) -> Result<(), ImportError> {
-        let initialized: HashSet<&str> = graph.initializer.iter().map(|t| t.name()).collect();
-        let is_input = |name: &str| !initialized.contains(name);
-        let inputs = graph.input.iter().filter(|i| is_input(i.name()));
+        graph::each_result_once(graph)?;
+        let defaults = defaults(graph);
+        let overrides = std::mem::take(&mut self.options.overrides);
+        let is_param = |name: &str| !defaults.contains_key(name) || overrides.contains(name);
+        let (given, optional): (Vec<_>, Vec<_>) =
+            graph.input.iter().partition(|i| is_param(i.name()));
         let mut names = DimNames::default();
+        let mut type_of = |input: &ValueInfoProto| match (&input.r#type, defaults.get(input.name()))
+        {
+            (Some(proto), _) => convert(proto, &mut names),
+            (None, Some(Some(tensor))) => tensor_type(tensor),
+            (None, _) => Err("the type is missing".into()),
+        };
         let mut params = vec![];
-        for input in inputs {
-            let ty = match &input.r#type {
-                Some(proto) => convert(proto, &mut names),
-                None => Err("the type is missing".into()),
-            };
+        for input in given {
             let place = || format!("input `{}`", input.name());
-            let ty = ty.map_err(|m| graph_error(&place(), m))?;
+            let ty = type_of(input).map_err(|m| graph_error(&place(), m))?;
             params.push((input.name().to_owned(), ty));
+        }
+        for input in optional {
+            if let Ok(ty) = type_of(input) {
+                self.optional.push((input.name().to_owned(), ty));
+            }
         }
         let id = self.module.declare(Signature {
             name: "main".into(),
@@ -172,7 +200,7 @@ impl<'m> Importer<'m> {
         };
         let mut frame = Frame::new(self.builder(sig), env);
         let mut values = frame.b.params().to_vec().into_iter();
-        let args = graph.input.iter().map(|i| match is_input(i.name()) {
+        let args = graph.input.iter().map(|i| match is_param(i.name()) {
             true => values.next().map_or(Binding::Absent, Binding::Value),
             false => Binding::Absent,
         });
@@ -193,6 +221,13 @@ impl<'m> Importer<'m> {
         b.set_folder(self.options.folder);
         b
     }
+}
+
+/// Initializers by name; without the tensor for those that are sparse.
+fn defaults(graph: &GraphProto) -> HashMap<&str, Option<&TensorProto>> {
+    let dense = graph.initializer.iter().map(|t| (t.name(), Some(t)));
+    let sparse = graph.sparse_initializer.iter().flat_map(|t| &t.values);
+    dense.chain(sparse.map(|t| (t.name(), None))).collect()
 }
 
 /// The domain as tables know it: ONNX's own has two names.

@@ -163,7 +163,8 @@ impl<'m> Importer<'m> {
                 return Err(error(message, String::new()));
             };
             if !f.define(scope, output, binding) {
-                let message = format!("its output `{output}` is defined already");
+                let message =
+                    format!("its output `{output}` is defined already, as an input or initializer");
                 return Err(error(message, String::new()));
             }
         }
