@@ -11,7 +11,7 @@ use crate::error::{Fault, InputError, Place, RunError};
 use crate::natives::{Arguments, Left, Natives};
 use crate::plan::Plan;
 use crate::value::{Array, Val};
-use crate::{Options, border, kernels};
+use crate::{Options, kernels, marshal};
 
 /// Native stack kept free below each region, and how much is added when it runs out.
 const RED_ZONE: usize = 128 << 10;
@@ -32,7 +32,7 @@ pub fn run(
     let cx = Context::new(options.f64, options.max_memory, options.timeout, u64::MAX);
     let mut args = vec![];
     for ((name, ty), datum) in entry.sig.params.iter().zip(inputs) {
-        let mut val = border::from_datum(datum, &cx).map_err(|fault| InputError::Fault {
+        let mut val = marshal::from_datum(datum, &cx).map_err(|fault| InputError::Fault {
             name: name.clone(),
             fault,
         })?;
@@ -52,7 +52,7 @@ pub fn run(
     };
     let id = module.entry.expect("a module has an entry");
     let results = machine.call(id, args)?;
-    let out = results.iter().map(|v| border::to_datum(v, &machine.cx));
+    let out = results.iter().map(|v| marshal::to_datum(v, &machine.cx));
     out.collect::<Result<_, _>>()
         .map_err(|fault| at_function(entry, fault))
 }
@@ -168,7 +168,7 @@ impl<'m> Machine<'m> {
                 let array = match known {
                     Some(array) => array.clone(),
                     None => {
-                        let array = border::from_tensor(t, &self.cx)?;
+                        let array = marshal::from_tensor(t, &self.cx)?;
                         self.constants.insert((frame.id, inst), array.clone());
                         array
                     }
@@ -241,7 +241,7 @@ impl<'m> Machine<'m> {
                 message,
             })),
             Some(Ok(results)) => {
-                let results = results.iter().map(|d| border::from_datum(d, &self.cx));
+                let results = results.iter().map(|d| marshal::from_datum(d, &self.cx));
                 Ok(results.collect::<Result<_, _>>()?)
             }
         }
@@ -343,7 +343,7 @@ fn empty(frame: &Frame, ty: &Type, cx: &Context) -> Result<Array, Fault> {
         .map(|d| size(d).unwrap_or(0));
     let shape: Vec<usize> = std::iter::once(0).chain(dims).collect();
     debug_assert_eq!(count(&shape), Ok(0));
-    kernels::movement::empty(cx, t.dtype, shape)
+    cx.empty(t.dtype, shape)
 }
 
 fn condition(val: &Val) -> Result<bool, Fault> {

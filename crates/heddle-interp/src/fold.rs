@@ -5,7 +5,7 @@ use heddle_ir::{DType, Op, Tensor, Type};
 
 use crate::context::Context;
 use crate::value::Val;
-use crate::{border, kernels};
+use crate::{kernels, marshal};
 
 /// Bytes that operands and results may take together.
 const MAX_BYTES: u64 = 1 << 30;
@@ -66,9 +66,9 @@ fn evaluate_in(op: &Op, operands: &[&Tensor], double: bool, max_work: u64) -> Op
     let cx = Context::new(double, MAX_BYTES, None, max_work);
     let args = operands
         .iter()
-        .map(|t| border::from_tensor(t, &cx).map(Val::Tensor));
+        .map(|t| marshal::from_tensor(t, &cx).map(Val::Tensor));
     let results = kernels::eval(&cx, op, args.collect::<Result<_, _>>().ok()?).ok()?;
-    let tensors = results.iter().map(|v| match border::to_datum(v, &cx) {
+    let tensors = results.iter().map(|v| match marshal::to_datum(v, &cx) {
         Ok(heddle_ir::Datum::Tensor(t)) => Some(t),
         _ => None,
     });

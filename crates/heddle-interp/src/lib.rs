@@ -9,13 +9,15 @@
 //! the run with an error that names the instruction. Modules must have passed the verifier; what types cannot rule
 //! out (an index out of range, shapes that do not fit) is an error too.
 
-mod border;
+#![forbid(unsafe_code)]
+
 mod check;
 mod context;
 mod error;
 mod exec;
 mod fold;
 mod kernels;
+mod marshal;
 mod natives;
 mod plan;
 mod value;

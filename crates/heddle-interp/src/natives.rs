@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use heddle_ir::{Datum, FuncId};
 
-use crate::border;
 use crate::context::Context;
 use crate::error::Fault;
+use crate::marshal;
 use crate::value::{Array, Val};
 
 /// Functions of a module that are evaluated elsewhere: those of its parts that are compiled.
@@ -63,7 +63,7 @@ impl Arguments {
             Val::Tensor(array) if array.shape.iter().product::<usize>() > LARGE => {
                 self.large(callee, i, array, cx)
             }
-            val => border::to_datum(val, cx),
+            val => marshal::to_datum(val, cx),
         })
         .collect()
     }
@@ -83,7 +83,7 @@ impl Arguments {
             return Ok(datum.clone());
         }
         let again = last.is_some();
-        let datum = border::to_datum(&Val::Tensor(array.clone()), cx)?;
+        let datum = marshal::to_datum(&Val::Tensor(array.clone()), cx)?;
         let kept = again.then(|| (array.clone(), datum.clone()));
         self.last.insert((callee, i), Last { address, kept });
         Ok(datum)

@@ -124,32 +124,58 @@ elements! {
     },
 }
 
-/// Evaluates an expression with the elements as a typed slice, if they are numbers (else with `else`).
+/// Evaluates an expression with the elements as a typed slice, if they are numbers or bools (else `else`).
+macro_rules! with_scalar {
+    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr) => {
+        $crate::value::with_variants!($buf, $data => $e, else $otherwise;
+            Bool F32 F64 I8 I16 I32 I64 U8 U16 U32 U64)
+    };
+}
+pub(crate) use with_scalar;
+
+/// Evaluates an expression with the elements as a typed slice, if they are numbers (else `else`).
 macro_rules! with_num {
-    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr) => {{
-        use $crate::value::Buf;
-        macro_rules! arm {
-            ($s:ident) => {{
-                let $data = $s.data.as_slice();
-                $e
-            }};
-        }
-        match &$buf {
-            Buf::F32(s) => arm!(s),
-            Buf::F64(s) => arm!(s),
-            Buf::I8(s) => arm!(s),
-            Buf::I16(s) => arm!(s),
-            Buf::I32(s) => arm!(s),
-            Buf::I64(s) => arm!(s),
-            Buf::U8(s) => arm!(s),
-            Buf::U16(s) => arm!(s),
-            Buf::U32(s) => arm!(s),
-            Buf::U64(s) => arm!(s),
-            _ => $otherwise,
-        }
-    }};
+    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr) => {
+        $crate::value::with_variants!($buf, $data => $e, else $otherwise;
+            F32 F64 I8 I16 I32 I64 U8 U16 U32 U64)
+    };
 }
 pub(crate) use with_num;
+
+macro_rules! with_variants {
+    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr; $($variant:ident)*) => {
+        match &$buf {
+            $($crate::value::Buf::$variant(s) => {
+                let $data = s.data.as_slice();
+                $e
+            })*
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use with_variants;
+
+/// Evaluates an expression with the type that numbers and bools of an element type are kept as (else `else`).
+macro_rules! with_scalar_type {
+    ($dtype:expr, $double:expr, $t:ident => $e:expr, else $otherwise:expr) => {
+        $crate::value::with_scalar_type!(@ $dtype, $t => $e, else $otherwise;
+            f64 if $double => F32 | F16 | Bf16;
+            f64 if true => F64; f32 if true => F32 | F16 | Bf16; bool if true => Bool;
+            i8 if true => I8; i16 if true => I16; i32 if true => I32; i64 if true => I64;
+            u8 if true => U8; u16 if true => U16; u32 if true => U32; u64 if true => U64;)
+    };
+    (@ $dtype:expr, $t:ident => $e:expr, else $otherwise:expr;
+     $($kept:ident if $if:expr => $($stated:ident)|+;)*) => {
+        match $dtype {
+            $($(heddle_ir::DType::$stated)|+ if $if => {
+                type $t = $kept;
+                $e
+            })*
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use with_scalar_type;
 
 impl Array {
     /// The number of elements.
@@ -162,6 +188,14 @@ impl Array {
         T::of(&self.data)
             .map(|s| s.data.as_slice())
             .ok_or_else(|| Fault::Unsupported(format!("this op on {}", self.dtype)))
+    }
+
+    /// The same elements under a shape of as many.
+    pub fn reshaped(&self, shape: Vec<usize>) -> Array {
+        Array {
+            shape,
+            ..self.clone()
+        }
     }
 
     /// The elements to change in place: copied first if they have another owner.

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::eval;
-use crate::border::from_tensor;
 use crate::context::Context;
+use crate::marshal::from_tensor;
 use crate::value::Val;
 
 struct Draw(ChaCha8Rng);

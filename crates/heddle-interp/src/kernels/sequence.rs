@@ -6,8 +6,8 @@ use heddle_ir::{DType, Op};
 
 use super::arrange::concat;
 use super::movement::{no_axis, strided};
-use super::rows::strides;
 use super::tensors;
+use super::walk::strides;
 use crate::context::Context;
 use crate::error::Fault;
 use crate::value::{Array, Seq, Val};
@@ -147,7 +147,7 @@ fn split(
     for &len in lengths {
         let mut shape = x.shape.clone();
         shape[axis] = len as usize;
-        // Of an empty array nothing is read, so that the product may wrap.
+        // An empty array is never read: the product may wrap.
         let from = isize::wrapping_mul(first, steps[axis]);
         let mut piece = strided(cx, x, from, shape, &steps)?;
         if squeeze {

@@ -1,4 +1,4 @@
-//! Between constant arrays, as modules and callers hold them, and working values.
+//! Conversion between the arrays of modules and callers, and working values.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -133,8 +133,8 @@ pub fn to_bytes(a: &Array, dtype: DType, cx: &Context) -> Result<Vec<u8>, Fault>
         (Buf::F32(s), DType::F16) => write!(s.data, half::f16::from_f32),
         (Buf::F32(s), DType::Bf16) => write!(s.data, half::bf16::from_f32),
         (Buf::F64(s), DType::F32) => write!(s.data, |v| v as f32),
-        (Buf::F64(s), DType::F16) => write!(s.data, crate::kernels::cast::to_f16),
-        (Buf::F64(s), DType::Bf16) => write!(s.data, crate::kernels::cast::to_bf16),
+        (Buf::F64(s), DType::F16) => write!(s.data, to_f16),
+        (Buf::F64(s), DType::Bf16) => write!(s.data, to_bf16),
         (Buf::F32(s), _) => raw!(s.data),
         (Buf::F64(s), _) => raw!(s.data),
         (Buf::I8(s), _) => raw!(s.data),
@@ -174,4 +174,28 @@ fn pack(codes: &[Code], bits: usize, cx: &Context) -> Result<Vec<u8>, Fault> {
         bytes[i / per] |= code.0 << (i % per * bits);
     }
     Ok(bytes)
+}
+
+/// A double as an `f32` rounded to an odd significand.
+fn odd_f32(v: f64) -> f32 {
+    let f = v as f32;
+    if f64::from(f) == v || v.is_nan() || f.to_bits() & 1 == 1 {
+        return f;
+    }
+    let away = (f64::from(f).abs() < v.abs()) && f.is_finite();
+    f32::from_bits(if away {
+        f.to_bits() + 1
+    } else {
+        f.to_bits() - 1
+    })
+}
+
+/// Rounds to nearest even, once.
+pub fn to_f16(v: f64) -> half::f16 {
+    half::f16::from_f32(odd_f32(v))
+}
+
+/// Rounds to nearest even, once.
+pub fn to_bf16(v: f64) -> half::bf16 {
+    half::bf16::from_f32(odd_f32(v))
 }
