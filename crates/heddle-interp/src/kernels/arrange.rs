@@ -1,4 +1,4 @@
-//! Ops that put elements together: reshape, concat, pad, range.
+//! Ops that build arrays: reshape, concat, pad, range.
 
 use heddle_ir::op::PadMode;
 
@@ -10,7 +10,7 @@ use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, Elem, with_any, with_num};
 
-/// The shape that a reshape to `to` gives, where one size may be -1.
+/// The shape of a reshape to `to`, in which one size may be -1.
 pub fn reshape(x: &Array, to: &[i64]) -> Result<Vec<usize>, Fault> {
     let fault = || {
         Fault::Shape(format!(
@@ -136,7 +136,7 @@ pub fn pad(
     if count(&shape)? == 0 {
         return cx.empty(x.dtype, shape);
     }
-    // For each axis and index of the result, what it adds to the place in `x`.
+    // For each axis and index of the result, the offset in `x`.
     let mut places = vec![];
     for (i, step) in strides(&x.shape).into_iter().enumerate() {
         let mut along = cx.vec(shape[i])?;
@@ -156,7 +156,8 @@ fn source(k: i128, size: i128, mode: PadMode) -> Option<i128> {
         PadMode::Edge => Some(k.clamp(0, size - 1)),
         PadMode::Wrap => Some(k.rem_euclid(size)),
         PadMode::Reflect => {
-            // The pattern repeats after going there and back; one element has no neighbour to mirror.
+            // The pattern repeats after going there and back; one element has no neighbour to
+            // mirror.
             let period = (2 * (size - 1)).max(1);
             let k = k.rem_euclid(period);
             Some(k.min(period - k).min(size - 1))
@@ -164,7 +165,7 @@ fn source(k: i128, size: i128, mode: PadMode) -> Option<i128> {
     }
 }
 
-/// `start + i * step`, below (or for a negative step above) the limit (ONNX Range 11).
+/// `start + i * step`, below the limit, or above it for a negative step (ONNX Range 11).
 pub fn range(cx: &Context, start: &Array, limit: &Array, step: &Array) -> Result<Array, Fault> {
     fn typed<T: Num>(cx: &Context, [start, limit, step]: [&[T]; 3]) -> Result<Vec<T>, Fault> {
         let ([start], [limit], [step]) = (start, limit, step) else {

@@ -126,8 +126,8 @@ fn convert<S, T: Elem>(
     cx.array(to, x.shape.clone(), out)
 }
 
-/// A number as a double which, if it is not exact, is rounded to an odd significand: rounding it again to
-/// a narrower type gives what rounding the number at once gives.
+/// A number as a double, rounded to odd: rounding that again to a narrower type gives the same as
+/// rounding the number once (Boldo and Melquiond, 2008).
 fn odd(number: Number) -> f64 {
     match number {
         Float(f) => f,

@@ -1,7 +1,7 @@
 //! Matrix products.
 //!
-//! Every element of a result is the sum of its products in ascending order of the contracted index: one multiplication
-//! and one addition each, rounded separately.
+//! Every element of a result is the sum of its products in ascending order of the contracted index:
+//! one multiplication and one addition each, rounded separately.
 
 use super::number::Num;
 use super::walk::{broadcast_shape, broadcast_strides, walk_strided};

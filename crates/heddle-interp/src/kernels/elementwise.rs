@@ -1,4 +1,5 @@
-//! Elementwise ops. Operands are broadcast to the result's shape first; [`super::number`] defines each op.
+//! Elementwise ops. Operands are broadcast to the result's shape; [`super::number`] defines each
+//! op.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ pub fn pick(
         let fill = fill_of(data, fill)?;
         let mut out = cx.vec(n)?;
         walk(cx, &shape, first, along, |place| {
-            out.push(place.map_or(&fill, |p| &data[p]).clone());
+            out.push(Clone::clone(place.map_or(&fill, |p| &data[p])));
         })?;
         cx.array(x.dtype, shape, out)
     })
@@ -46,7 +46,7 @@ pub fn strided(
     pick(cx, x, shape, first, &along, None)
 }
 
-/// Result axis `i` is axis `perm[i]`.
+/// Permutes axes: result axis `i` is axis `perm[i]` (ONNX Transpose 13).
 pub fn transpose(cx: &Context, x: &Array, perm: &[usize]) -> Result<Array, Fault> {
     if perm.len() != x.shape.len() {
         return Err(Fault::Shape(format!(
@@ -61,7 +61,7 @@ pub fn transpose(cx: &Context, x: &Array, perm: &[usize]) -> Result<Array, Fault
     strided(cx, x, 0, shape, &steps)
 }
 
-/// `x` broadcast together with a shape.
+/// `x` broadcast together with a shape (ONNX Expand 13).
 pub fn broadcast(cx: &Context, x: &Array, with: &[i64]) -> Result<Array, Fault> {
     let shape = broadcast_shape(&[&x.shape, &sizes(with)?])?;
     broadcast_to(cx, x, &shape)
@@ -76,7 +76,7 @@ pub fn broadcast_to(cx: &Context, x: &Array, shape: &[usize]) -> Result<Array, F
     strided(cx, x, 0, shape.to_vec(), &steps)
 }
 
-/// Python's slices of some axes.
+/// Python's slices of some axes (ONNX Slice 13).
 pub fn slice(
     cx: &Context,
     x: &Array,
@@ -102,7 +102,8 @@ pub fn slice(
         }
         let (start, _) = slice_bounds(size as i64, starts[k], ends[k], steps[k]);
         shape[axis] = slice_count(size as i64, starts[k], ends[k], steps[k]) as usize;
-        // Places in an empty result are never read, nor is a step beyond the axis taken: both may wrap.
+        // Elements of an empty result are never read, nor is a step beyond the axis taken: both may
+        // wrap.
         first = first.wrapping_add((start as isize).wrapping_mul(strides[axis]));
         strides[axis] = strides[axis].wrapping_mul(steps[k] as isize);
     }
@@ -115,12 +116,12 @@ pub fn sizes(values: &[i64]) -> Result<Vec<usize>, Fault> {
     values.iter().map(size).collect()
 }
 
-/// The error for an axis that a value of unknown rank turns out not to have.
+/// The error for an axis that a value of dynamic rank does not have.
 pub fn no_axis(axis: usize, shape: &[usize]) -> Fault {
     Fault::Shape(format!("there is no axis {axis} in shape {shape:?}"))
 }
 
-/// The lines of `x` along an axis: their number before it, their length, and the distance of their elements.
+/// `x` as `[outer, n, inner]` around an axis: lines along the axis have `n` elements, `inner` apart.
 pub fn lines(x: &Array, axis: usize) -> Result<[usize; 3], Fault> {
     let n = *x.shape.get(axis).ok_or_else(|| no_axis(axis, &x.shape))?;
     Ok([count(&x.shape[..axis])?, n, count(&x.shape[axis + 1..])?])

@@ -1,4 +1,5 @@
-//! Arithmetic of the element types, as the op set (`heddle_ir::op`) defines it: one table of operations per kind of type.
+//! Arithmetic of the element types, as the op set (`heddle_ir::op`) defines it: a table of
+//! operations for bools, one for integers and one for floats.
 
 use std::cmp::Ordering;
 
@@ -25,20 +26,24 @@ impl Number {
     }
 }
 
+/// The neutral element and the operation of a reduction.
+pub type Combine<T> = (T, fn(T, T) -> T);
+
 /// Numbers and bools.
 pub trait Scalar: Elem + Copy + PartialOrd {
     /// Exactly this number.
     fn number(self) -> Number;
-    /// The conversion of the op `cast`: floats round to nearest and truncate to integers, which wrap and saturate.
+    /// The conversion of the op `cast`: to floats rounds to nearest; from floats truncates and
+    /// saturates; among integers wraps.
     fn from_number(number: Number) -> Self;
     /// Appends `op` of each element; `false` if it is not defined for the type.
     fn unary(op: UnaryOp, x: &[Self], out: &mut Vec<Self>) -> bool;
     /// Appends `op` of each pair; `false` if it is not defined for the type.
     fn binary(op: BinaryOp, x: &[Self], y: &[Self], out: &mut Vec<Self>) -> bool;
-    /// The neutral element and the operation of a reduction, if it is defined for the type.
-    fn combine(kind: ReduceOp) -> Option<(Self, fn(Self, Self) -> Self)>;
+    /// The reduction, if it is defined for the type.
+    fn combine(kind: ReduceOp) -> Option<Combine<Self>>;
 
-    /// NaN is the only value that is not equal to itself.
+    /// True for NaN, the only value that is not equal to itself.
     fn is_nan(self) -> bool {
         self.partial_cmp(&self).is_none()
     }
@@ -104,7 +109,7 @@ impl Scalar for bool {
             _ => false,
         }
     }
-    fn combine(kind: ReduceOp) -> Option<(Self, fn(Self, Self) -> Self)> {
+    fn combine(kind: ReduceOp) -> Option<Combine<Self>> {
         match kind {
             ReduceOp::Max => Some((false, |a, b| a | b)),
             ReduceOp::Min => Some((true, |a, b| a & b)),
@@ -113,7 +118,7 @@ impl Scalar for bool {
     }
 }
 
-/// What integers and floats have in common.
+/// Items that integers and floats share.
 macro_rules! scalar {
     ($t:ident, $number:ident($wide:ty), $one:literal, $lowest:expr, $highest:expr) => {
         fn number(self) -> Number {
@@ -125,7 +130,7 @@ macro_rules! scalar {
                 Number::Float(f) => f as $t,
             }
         }
-        fn combine(kind: ReduceOp) -> Option<(Self, fn(Self, Self) -> Self)> {
+        fn combine(kind: ReduceOp) -> Option<Combine<Self>> {
             Some(match kind {
                 ReduceOp::Sum => (Self::ZERO, Num::add),
                 ReduceOp::Prod => ($one, Num::mul),
@@ -156,9 +161,10 @@ macro_rules! ints {
                 match op {
                     UnaryOp::Neg => map(x, out, |v| v.wrapping_neg()),
                     UnaryOp::Abs => map(x, out, |v| if v < 0 { v.wrapping_neg() } else { v }),
-                    UnaryOp::Sign => {
-                        map(x, out, |v| if v < 0 { (0 as $t).wrapping_sub(1) } else { (v > 0) as $t })
-                    }
+                    UnaryOp::Sign => map(x, out, |v| match v < 0 {
+                        true => (0 as $t).wrapping_sub(1),
+                        false => (v > 0) as $t,
+                    }),
                     UnaryOp::Not => map(x, out, |v| !v),
                     _ => false,
                 }
@@ -201,7 +207,8 @@ macro_rules! ints {
 }
 ints! { i8: u8; i16: u16; i32: u32; i64: u64; u8: u8; u16: u16; u32: u32; u64: u64; }
 
-/// A power by repeated squaring, modulo 2^128. A negative exponent gives the truncated quotient of one and the power.
+/// A power by repeated squaring, modulo 2^128. A negative exponent gives the truncated quotient of
+/// one and the power.
 fn power(base: i128, exponent: i128) -> i128 {
     if exponent < 0 {
         return match base {
@@ -240,9 +247,10 @@ macro_rules! floats {
                 match op {
                     UnaryOp::Neg => map(x, out, |v| -v),
                     UnaryOp::Abs => map(x, out, $t::abs),
-                    UnaryOp::Sign => {
-                        map(x, out, |v| if v == 0.0 { 0.0 } else if v.is_nan() { v } else { v.signum() })
-                    }
+                    UnaryOp::Sign => map(x, out, |v| match v == 0.0 {
+                        true => 0.0,
+                        false => v.signum(),
+                    }),
                     UnaryOp::Floor => map(x, out, $t::floor),
                     UnaryOp::Ceil => map(x, out, $t::ceil),
                     UnaryOp::Round => map(x, out, $t::round_ties_even),
@@ -288,16 +296,15 @@ macro_rules! floats {
                         }
                     }),
                     BinaryOp::Rem => zip(x, y, out, |a, b| a % b),
-                    // Squares are exact but for one rounding, so that they may be written as products.
+                    // Squares are exact but for one rounding, so that they may be written as
+                    // products.
                     BinaryOp::Pow => {
                         zip(x, y, out, |a, b| if b == 2.0 { a * a } else { a.powf(b) })
                     }
                     BinaryOp::Max => zip(x, y, out, Scalar::larger),
                     BinaryOp::Min => zip(x, y, out, Scalar::smaller),
                     BinaryOp::Atan2 => zip(x, y, out, $t::atan2),
-                    BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
-                        false
-                    }
+                    _ => false,
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, Buf, with_num, with_scalar};
 
-/// Indices of the elements that are not zero, one column each, in row-major order (ONNX NonZero 13).
+/// Indices of the elements that are not zero, a column each, in row-major order (ONNX NonZero 13).
 pub fn nonzero(cx: &Context, x: &Array) -> Result<Array, Fault> {
     cx.tick(x.len())?;
     let set: Vec<bool> = match &x.data {
@@ -83,7 +83,7 @@ pub fn arg_reduce(
     }, else Err(Fault::dtype("arg_reduce", x.dtype)))
 }
 
-/// The order in which the wanted extreme comes first, and NaN before it.
+/// The order in which NaN comes first, then the wanted extreme.
 fn extreme<T: Num>(kind: Extreme, a: T, b: T) -> Ordering {
     match (kind, a.is_nan() || b.is_nan()) {
         (Extreme::Max, _) | (_, true) => b.order(a),
@@ -152,7 +152,8 @@ pub fn top_k(
     }, else Err(Fault::dtype("top_k", x.dtype)))
 }
 
-/// The different elements or slices; the first index, the inverse and the number of occurrences of each (ONNX Unique 11).
+/// The different elements or slices, their first indices, the inverse, and their numbers of
+/// occurrences (ONNX Unique 11).
 pub fn unique(
     cx: &Context,
     x: &Array,

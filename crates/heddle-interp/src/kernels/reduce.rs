@@ -3,14 +3,11 @@
 use heddle_ir::op::ReduceOp;
 
 use super::movement::{lines, no_axis};
-use super::number::Scalar;
+use super::number::{Combine, Scalar};
 use super::walk::{broadcast_strides, walk_strided};
 use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, with_scalar};
-
-/// The neutral element and the operation of a reduction.
-pub type Combine<T> = (T, fn(T, T) -> T);
 
 /// A reduction's operation on elements of this type.
 pub fn combine<T: Scalar>(_: &[T], kind: ReduceOp, x: &Array) -> Result<Combine<T>, Fault> {
@@ -27,6 +24,9 @@ pub fn reduce(
 ) -> Result<Array, Fault> {
     if let Some(&axis) = axes.iter().find(|&&a| a >= x.shape.len()) {
         return Err(no_axis(axis, &x.shape));
+    }
+    if axes.is_empty() {
+        return Ok(x.clone());
     }
     let mut kept = x.shape.clone();
     axes.iter().for_each(|&a| kept[a] = 1);

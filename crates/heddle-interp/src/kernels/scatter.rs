@@ -80,7 +80,7 @@ fn write(
     }
     let kind = match reduce {
         ScatterReduce::Set => {
-            return with_any!(updates.data, new => run(cx, x, places, len, new, |_, n| n.clone()));
+            return with_any!(updates.data, new => run(cx, x, places, len, new, |_, n| Clone::clone(n)));
         }
         ScatterReduce::Add => ReduceOp::Sum,
         ScatterReduce::Mul => ReduceOp::Prod,

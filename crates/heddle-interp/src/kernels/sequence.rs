@@ -94,7 +94,7 @@ fn resolve(position: i64, len: usize) -> Result<usize, Fault> {
     super::resolve(position, 0, len).map_err(|_| Fault::Position { position, len })
 }
 
-/// The sequence to change, with memory counted for so many elements more: copied if it has another owner.
+/// The sequence to change, with memory for `more` elements: copied if it has another owner.
 fn own<'a>(cx: &Context, s: &'a mut Rc<Seq>, more: usize) -> Result<&'a mut Seq, Fault> {
     if Rc::get_mut(s).is_none() {
         cx.tick(s.items.len())?;

@@ -87,7 +87,8 @@ fn split(
     ])
 }
 
-/// Python's `split` at white space: the last piece, after `max` cuts, keeps what white space it ends with.
+/// Python's `split` at white space: after `max` cuts, the last piece keeps its trailing white
+/// space.
 fn words(s: &str, max: usize) -> Vec<&str> {
     let (mut pieces, mut rest) = (vec![], s.trim_start());
     while !rest.is_empty() {
@@ -109,7 +110,7 @@ fn full_match(cx: &Context, x: &Array, pattern: &str) -> Result<Array, Fault> {
     let fault =
         |e: regex::Error| Fault::Value(format!("the pattern `{pattern}` is not valid: {e}"));
     let translated = from_re2(pattern);
-    // The pattern must be valid without what is put around it.
+    // The pattern must be valid on its own.
     Regex::new(&translated).map_err(fault)?;
     let regex = Regex::new(&format!(r"\A(?:{translated})\z")).map_err(fault)?;
     let strings = x.data::<Arc<str>>()?;
@@ -121,8 +122,8 @@ fn full_match(cx: &Context, x: &Array, pattern: &str) -> Result<Array, Fault> {
     cx.array(DType::Bool, x.shape.clone(), out)
 }
 
-/// A pattern in RE2's syntax in that of the regex crate. Where both know the same notation it differs in that RE2's `\d`, `\s`,
-/// `\w` and `\b` are ASCII, and that its character classes do not nest and have no operators.
+/// Translates a pattern from RE2's syntax to that of the regex crate. In RE2, `\d`, `\s`, `\w` and
+/// `\b` are ASCII, and character classes do not nest and have no operators.
 fn from_re2(pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;

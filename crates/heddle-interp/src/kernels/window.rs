@@ -15,13 +15,14 @@ struct Windows {
     out: Vec<usize>,
     /// Size of the window along each axis.
     size: Vec<usize>,
-    /// For each axis, element of the window and window (in this order), what they add to the element's place in the
-    /// input; `None` in the padding and in gaps of a dilated input.
+    /// For each axis, element of the window and window (in this order), the offset of the element
+    /// in the input; `None` in the padding and in gaps of a dilated input.
     along: Vec<Vec<Option<isize>>>,
 }
 
 impl Windows {
-    /// Along each axis, element `k` of window `i` is `i * stride + k * dilation - pad` of the dilated input.
+    /// Along an axis, element `k` of window `i` lies at `i * stride + k * dilation - pad` in the
+    /// dilated input.
     fn new(
         cx: &Context,
         input: &[usize],
@@ -86,7 +87,8 @@ impl Windows {
     }
 }
 
-/// Cross-correlation of `x[n, c, s…]` with `w[o, c/groups, k…]` over zero-padded input (ONNX Conv 11).
+/// Cross-correlation of `x[n, c, s…]` with `w[o, c/groups, k…]` over zero-padded input (ONNX Conv
+/// 11).
 ///
 /// Products are added in row-major order of a filter's elements.
 pub fn conv(
@@ -144,7 +146,8 @@ pub fn conv(
     }, else Err(Fault::dtype("conv", x.dtype)))
 }
 
-/// Reduces windows over the last axes; padding does not take part.
+/// Reduces windows over the last axes (ONNX MaxPool 12, AveragePool 19); padding does not take
+/// part.
 ///
 /// Elements are combined in row-major order of the window.
 pub fn window(
