@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::{panic, thread};
 
-use heddle_interp::Left;
+use heddle_interp::Budget;
 use heddle_ir::{Datum, FuncId, Function, Inst, Module, Op, Region, Signature};
 use heddle_lower::LowerError;
 use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
@@ -142,13 +142,13 @@ impl heddle_interp::Natives for Calls<'_> {
         &self,
         callee: FuncId,
         args: &[Datum],
-        left: &Left,
+        budget: &Budget,
     ) -> Option<Result<Vec<Datum>, String>> {
         let part = self.mixed.parts.get(&callee)?;
         let options = RunOptions {
-            timeout: left.time,
-            max_memory: self.options.max_memory.map(|_| left.memory),
-            max_depth: Some(left.depth),
+            timeout: budget.time,
+            max_memory: self.options.max_memory.map(|_| budget.memory),
+            max_depth: Some(budget.depth),
             ..self.options.clone()
         };
         let sig = &self.mixed.module.functions[callee].sig;

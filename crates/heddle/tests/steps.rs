@@ -23,14 +23,18 @@ fn source(model: &Model, without: &[&str]) -> String {
 
 #[test]
 fn each_step_changes_the_program_where_it_pays() {
+    let mut idle = vec![];
     for step in STEPS.iter() {
         let path = folder().join(step.name).with_extension("heddle");
         let model = Model::load(&path, &LoadOptions::default());
         let model = model.unwrap_or_else(|e| panic!("{}: {e}", step.name));
         let with_it = source(&model, &[]);
         assert!(with_it.contains("HEDDLE_MAIN"), "{}: {with_it}", step.name);
-        assert_ne!(with_it, source(&model, &[step.name]), "{}", step.name);
+        if with_it == source(&model, &[step.name]) {
+            idle.push(step.name);
+        }
     }
+    assert!(idle.is_empty(), "steps that change nothing: {idle:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Between constant arrays, as modules and callers hold them, and working values.
+//! Conversion between the arrays of modules and callers, and working values.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use heddle_ir::{DType, Datum, Tensor};
 
 use crate::context::{Context, count};
 use crate::error::Fault;
-use crate::value::{Array, Buf, Code, Elem, Seq, Val};
+use crate::value::{Array, Buf, Code, Elem, Seq, Val, with_num};
 
 /// The working value of a datum.
 pub fn from_datum(datum: &Datum, cx: &Context) -> Result<Val, Fault> {
@@ -53,7 +53,8 @@ pub fn from_tensor(t: &Tensor, cx: &Context) -> Result<Array, Fault> {
     from_bytes(t.dtype(), shape, t.bytes(), cx)
 }
 
-/// Reads little-endian elements, those of under 8 bits packed with the first one in the lowest bits.
+/// Reads little-endian elements, those of under 8 bits packed with the first one in the lowest
+/// bits.
 pub fn from_bytes(
     dtype: DType,
     shape: Vec<usize>,
@@ -121,36 +122,27 @@ pub fn to_bytes(a: &Array, dtype: DType, cx: &Context) -> Result<Vec<u8>, Fault>
             Ok(bytes)
         }};
     }
-    macro_rules! raw {
-        ($data:expr) => {{
-            let raw: &[u8] = bytemuck::cast_slice(&$data);
-            let mut bytes = cx.vec(raw.len())?;
-            bytes.extend_from_slice(raw);
-            Ok(bytes)
-        }};
-    }
     match (&a.data, dtype) {
         (Buf::F32(s), DType::F16) => write!(s.data, half::f16::from_f32),
         (Buf::F32(s), DType::Bf16) => write!(s.data, half::bf16::from_f32),
         (Buf::F64(s), DType::F32) => write!(s.data, |v| v as f32),
-        (Buf::F64(s), DType::F16) => write!(s.data, crate::kernels::cast::to_f16),
-        (Buf::F64(s), DType::Bf16) => write!(s.data, crate::kernels::cast::to_bf16),
-        (Buf::F32(s), _) => raw!(s.data),
-        (Buf::F64(s), _) => raw!(s.data),
-        (Buf::I8(s), _) => raw!(s.data),
-        (Buf::I16(s), _) => raw!(s.data),
-        (Buf::I32(s), _) => raw!(s.data),
-        (Buf::I64(s), _) => raw!(s.data),
-        (Buf::U8(s), _) => raw!(s.data),
-        (Buf::U16(s), _) => raw!(s.data),
-        (Buf::U32(s), _) => raw!(s.data),
-        (Buf::U64(s), _) => raw!(s.data),
-        (Buf::C64(s), _) => raw!(s.data),
-        (Buf::C128(s), _) => raw!(s.data),
+        (Buf::F64(s), DType::F16) => write!(s.data, to_f16),
+        (Buf::F64(s), DType::Bf16) => write!(s.data, to_bf16),
         (Buf::Bool(s), _) => write!(s.data, u8::from),
         (Buf::Code(s), _) => pack(&s.data, dtype.bits(), cx),
-        (Buf::Str(_), _) => Err(Fault::dtype("bytes", dtype)),
+        (Buf::C64(s), _) => raw(&s.data, cx),
+        (Buf::C128(s), _) => raw(&s.data, cx),
+        (data, _) => {
+            with_num!(*data, data => raw(data, cx), else Err(Fault::dtype("bytes", dtype)))
+        }
     }
+}
+
+fn raw<T: Pod>(data: &[T], cx: &Context) -> Result<Vec<u8>, Fault> {
+    let raw: &[u8] = bytemuck::cast_slice(data);
+    let mut bytes = cx.vec(raw.len())?;
+    bytes.extend_from_slice(raw);
+    Ok(bytes)
 }
 
 fn map<F: Pod, T: Elem>(bytes: &[u8], cx: &Context, f: impl Fn(F) -> T) -> Result<Vec<T>, Fault> {
@@ -174,4 +166,28 @@ fn pack(codes: &[Code], bits: usize, cx: &Context) -> Result<Vec<u8>, Fault> {
         bytes[i / per] |= code.0 << (i % per * bits);
     }
     Ok(bytes)
+}
+
+/// A double as an `f32` rounded to an odd significand.
+fn odd_f32(v: f64) -> f32 {
+    let f = v as f32;
+    if f64::from(f) == v || v.is_nan() || f.to_bits() & 1 == 1 {
+        return f;
+    }
+    let away = (f64::from(f).abs() < v.abs()) && f.is_finite();
+    f32::from_bits(if away {
+        f.to_bits() + 1
+    } else {
+        f.to_bits() - 1
+    })
+}
+
+/// Rounds to nearest even, once.
+pub fn to_f16(v: f64) -> half::f16 {
+    half::f16::from_f32(odd_f32(v))
+}
+
+/// Rounds to nearest even, once.
+pub fn to_bf16(v: f64) -> half::bf16 {
+    half::bf16::from_f32(odd_f32(v))
 }
