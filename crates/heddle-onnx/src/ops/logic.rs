@@ -3,8 +3,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[
     ("Equal", |cx| compare(cx, CompareOp::Eq)),
@@ -54,9 +53,7 @@ fn bit_shift(cx: &mut NodeCx) -> Result<Vec<Value>> {
         Some("LEFT") => true,
         Some("RIGHT") => false,
         other => {
-            return Err(OpError::Invalid(format!(
-                "direction is {other:?}, not LEFT or RIGHT"
-            )));
+            return invalid(format!("direction is {other:?}, not LEFT or RIGHT"));
         }
     };
     let kind = if left { BinaryOp::Shl } else { BinaryOp::Shr };
