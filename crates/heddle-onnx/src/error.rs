@@ -61,7 +61,7 @@ pub enum ImportError {
     /// A node breaks its operator's specification, or its inputs do not fit it.
     #[error(transparent)]
     Node(#[from] Box<NodeError>),
-    /// The model needs what Heddle does not do; all of it, not just the first.
+    /// The model needs unsupported operators: all of them, not just the first.
     #[error("{}", list(.0))]
     Unsupported(Vec<UnsupportedOp>),
     /// Functions or loops unfold into too much.

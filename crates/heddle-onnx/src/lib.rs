@@ -1,6 +1,6 @@
 //! ONNX files to graph IR, and ONNX test data.
 //!
-//! [`load`] maps a file, looks it over, decodes it and imports its graphs and functions. Weights
+//! [`load`] maps a file, checks its nesting, decodes it and imports its graphs and functions. Weights
 //! are views of the mapped files: nothing is copied, and no weight is touched until the program
 //! runs. Whatever the bytes are, the outcome is a module or an [`ImportError`].
 

@@ -1,4 +1,4 @@
-//! A first look at a protobuf message, before it is decoded.
+//! Checks of a protobuf message before it is decoded.
 //!
 //! The decoder recurses over nested messages and makes a struct of each, so a small hostile file
 //! could exhaust the stack or the memory. This scan walks the wire format with a stack of its own
@@ -8,7 +8,7 @@ use heddle_ir::MAX_NESTING;
 
 use crate::proto;
 
-/// Kinds of messages, told apart by what nests in them.
+/// Kinds of messages, told apart by the messages nested in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `ModelProto`.

@@ -274,7 +274,7 @@ impl Fit {
         Ok(())
     }
 
-    /// Wraps next values whose initial value is an optional: a loop may go on with what it holds.
+    /// Wraps next values whose initial value is an optional: a loop may go on with its element.
     fn wrap_optionals(&mut self, f: &mut Frame, next: &mut [Option<Value>]) -> Result<(), Fail> {
         for (k, next) in next.iter_mut().enumerate() {
             if let (Some(Type::Opt(_)), Some(v)) = (&self.types[k], *next)

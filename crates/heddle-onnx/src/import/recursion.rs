@@ -239,7 +239,7 @@ impl<'m> Importer<'m> {
                     continue;
                 }
                 spec.status = Status::Done;
-                // The assumed types are at least as wide as what the body gives.
+                // The assumed types are at least as wide as the types that the body yields.
                 Arc::make_mut(&mut self.module.functions[spec.id].sig).results =
                     spec.signature().results;
             }

@@ -32,7 +32,7 @@ impl<'m> Importer<'m> {
             }
             Ok(this.graph(f, body, Some(home), args)?)
         };
-        // A first look tells the types of the elements that come out.
+        // A trial import infers the types of the resulting elements.
         let before = f.b.checkpoint();
         let (_, params) = f.b.begin_region(&[Type::scalar(DType::I64)]);
         enter(f)?;

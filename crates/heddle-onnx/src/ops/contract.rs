@@ -1,4 +1,4 @@
-//! Matrix products and what is built of them.
+//! Matrix products, and determinants.
 
 use heddle_ir::op::{CompareOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};

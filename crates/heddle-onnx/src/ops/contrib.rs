@@ -152,7 +152,7 @@ fn skip_simplified_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (y, inverse) = root_mean_square(cx, sum, &[last], epsilon)?;
     let y = cx.mul(y, gamma)?;
     let (y, sum) = (cx.cast(y, dtype)?, cx.cast(sum, dtype)?);
-    // There is no mean; what stands in its place is never asked for.
+    // There is no mean; its output has no user.
     Ok(vec![y, inverse, inverse, sum])
 }
 

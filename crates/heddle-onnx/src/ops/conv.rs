@@ -227,7 +227,7 @@ fn transposed_pads(
         let full = cx.int_add(reach, spans[i])?;
         let full = cx.int_add(full, extra[i])?;
         let total = cx.int_sub(full, target)?;
-        // An output larger than what the input reaches is filled up with zeros at its end.
+        // An output beyond the reach of the input is zero-padded at its end.
         let cut = cx.int_max(total, 0)?;
         let fill = cx.int_min(total, 0)?;
         let (begin, end) = windows.distribute(cx, cut)?;

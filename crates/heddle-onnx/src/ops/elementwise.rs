@@ -43,12 +43,12 @@ pub(super) const OPS: Table = &[
     ("Clip", clip),
 ];
 
-fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
+pub(super) fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     Ok(vec![cx.unary(kind, x)?])
 }
 
-fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
+pub(super) fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
     let (a, b) = (cx.input(0)?, cx.input(1)?);
     Ok(vec![cx.binary(kind, a, b)?])
 }

@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
+use super::elementwise::{binary, unary};
 
 pub(super) const OPS: Table = &[
     ("Equal", |cx| compare(cx, CompareOp::Eq)),
@@ -24,16 +25,6 @@ pub(super) const OPS: Table = &[
     ("IsInf", is_inf),
     ("Where", select),
 ];
-
-fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
-    let x = cx.input(0)?;
-    Ok(vec![cx.unary(kind, x)?])
-}
-
-fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
-    let (a, b) = (cx.input(0)?, cx.input(1)?);
-    Ok(vec![cx.binary(kind, a, b)?])
-}
 
 fn compare(cx: &mut NodeCx, kind: CompareOp) -> Result<Vec<Value>> {
     let (a, b) = (cx.input(0)?, cx.input(1)?);

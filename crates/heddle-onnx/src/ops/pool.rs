@@ -162,7 +162,7 @@ impl Pool {
                 let size = cx.size(x, i + 2)?;
                 let stride = windows.strides[i] as i64;
                 let count = ceil_count(cx, size, pads[i], pads[k + i], spans[i], stride)?;
-                // The end of the last window, less what the input has.
+                // The end of the last window, less the input and its front padding.
                 let steps = cx.int_sub(count, 1)?;
                 let last = cx.int_mul(steps, stride)?;
                 let end = cx.int_add(last, spans[i])?;

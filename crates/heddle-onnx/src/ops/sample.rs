@@ -113,7 +113,7 @@ impl Image {
         Ok(total.expect("there are taps"))
     }
 
-    /// The two elements around each place (floats) and their weights; what lies outside is zero.
+    /// The two elements around each place (floats) and their weights; elements outside are zero.
     pub fn linear_taps(&self, cx: &mut NodeCx, place: Value, axis: usize) -> Result<Vec<Tap>> {
         let base = cx.unary(UnaryOp::Floor, place)?;
         let upper = cx.sub(place, base)?;
@@ -142,9 +142,6 @@ impl Image {
 
     /// An index clamped into the image.
     pub fn clamped(&self, cx: &mut NodeCx, index: Value, axis: usize) -> Result<Value> {
-        let last = cx.int_sub(self.sizes[axis], 1)?;
-        let (zero, last) = (cx.b.i64(0), cx.int_value(last));
-        let index = cx.min(index, last)?;
-        cx.max(index, zero)
+        cx.clamp_index(index, self.sizes[axis])
     }
 }

@@ -163,6 +163,14 @@ impl NodeCx<'_> {
         self.binary(BinaryOp::And, above, below)
     }
 
+    /// `max(0, min(index, size - 1))`, elementwise.
+    pub(super) fn clamp_index(&mut self, index: Value, size: Int) -> Result<Value> {
+        let last = self.int_sub(size, 1)?;
+        let (zero, last) = (self.b.i64(0), self.int_value(last));
+        let index = self.min(index, last)?;
+        self.max(index, zero)
+    }
+
     /// `x[.., start..end, ..]` along one axis.
     pub(super) fn cut(
         &mut self,

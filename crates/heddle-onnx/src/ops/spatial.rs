@@ -23,9 +23,9 @@ pub(super) enum AutoPad {
     Explicit,
     /// None.
     Valid,
-    /// As much as makes as many windows as strides fit into the input; what is odd goes to the end.
+    /// `ceil(size / stride)` windows; an odd element of padding goes to the end.
     SameUpper,
-    /// The same, but what is odd goes to the beginning.
+    /// The same, but an odd element goes to the beginning.
     SameLower,
 }
 

@@ -189,21 +189,13 @@ impl Axis {
                 let shrinks = cx.compare(CompareOp::Lt, scale, one)?;
                 let rounded = cx.select(shrinks, up, down)?;
                 let indices = cx.cast(rounded, DType::I64)?;
-                return self.clamp(cx, indices);
+                return cx.clamp_index(indices, self.from);
             }
         };
         let shifted = cx.with_num(BinaryOp::Add, places, shift.into())?;
         let rounded = cx.unary(kind, shifted)?;
         let indices = cx.cast(rounded, DType::I64)?;
-        self.clamp(cx, indices)
-    }
-
-    /// Indices brought into the input.
-    fn clamp(&self, cx: &mut NodeCx, indices: Value) -> Result<Value> {
-        let last = cx.int_sub(self.from, 1)?;
-        let (zero, last) = (cx.b.i64(0), cx.int_value(last));
-        let indices = cx.min(indices, last)?;
-        cx.max(indices, zero)
+        cx.clamp_index(indices, self.from)
     }
 
     /// Weighs the two (linear) or four (cubic) elements around each place.
@@ -230,7 +222,7 @@ impl Axis {
             if settings.exclude_outside {
                 weight = self.inside_only(cx, index, weight)?;
             }
-            taps.push((self.clamp(cx, index)?, weight));
+            taps.push((cx.clamp_index(index, self.from)?, weight));
         }
         if settings.exclude_outside {
             let mut sum = taps[0].1;
@@ -297,7 +289,7 @@ impl Axis {
         let dtype = cx.dtype(x)?;
         let weights = cx.cast(weights, dtype)?;
 
-        let index = self.clamp(cx, index)?;
+        let index = cx.clamp_index(index, self.from)?;
         let spread = cx.gather(x, index, self.axis)?;
         let rank = cx.rank(x)?;
         // The axis comes last, is multiplied by the weights and goes back.
