@@ -28,7 +28,7 @@ impl Store {
 
     /// The tensor that the message stands for.
     pub fn tensor(&self, proto: &TensorProto) -> Result<Tensor, String> {
-        let dtype = dtype(proto.data_type.unwrap_or(0))?;
+        let dtype = dtype(proto.data_type.unwrap_or(0)).map_err(|e| e.to_string())?;
         let shape = dims(&proto.dims)?;
         let count = element_count(&shape);
         if proto.segment.is_some() {
@@ -104,7 +104,8 @@ fn finish(dtype: DType, shape: Vec<usize>, mut data: Bytes) -> Result<Tensor, St
 
 /// A stored tensor's type; its data is not looked at.
 pub fn tensor_type(proto: &TensorProto) -> Result<Type, String> {
-    Ok(Type::fixed(dtype(proto.data_type())?, &dims(&proto.dims)?))
+    let dtype = dtype(proto.data_type()).map_err(|f| f.to_string())?;
+    Ok(Type::fixed(dtype, &dims(&proto.dims)?))
 }
 
 fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
@@ -115,7 +116,7 @@ fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
     dims.iter().map(size).collect()
 }
 
-/// How many numbers the typed field holds for `count` elements.
+/// The length of the typed field for `count` elements.
 fn typed_count(dtype: DType, count: usize) -> usize {
     match dtype {
         d if d.is_complex() => count.saturating_mul(2),

@@ -1,6 +1,8 @@
-//! Broken files: whatever the bytes are, the outcome is a module or an error, within bounded memory.
+//! Broken files: whatever the bytes are, the outcome is a module or an error, within bounded
+//! memory.
 //!
-//! The runs are seeded. `HEDDLE_FUZZ_SECONDS` makes the mutations go on for longer than a test should take.
+//! The runs are seeded. `HEDDLE_FUZZ_SECONDS` makes the mutations go on for longer than a test
+//! should take.
 
 mod common;
 

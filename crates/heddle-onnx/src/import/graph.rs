@@ -2,19 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heddle_ir::op::ScatterReduce;
-use heddle_ir::{DType, FuncBuilder, Op, Tensor, TypeError, Value};
+use heddle_ir::{FuncBuilder, Tensor, Value};
 
+use super::messages::short_name;
 use super::order::order;
 use super::scope::{Binding, Frame};
-use super::{Importer, graph_error};
-use crate::error::ImportError;
+use super::state::Importer;
+use crate::error::{ImportError, graph_error};
 use crate::proto::{GraphProto, NodeProto, SparseTensorProto, TensorProto};
+use crate::sparse::dense;
 
 impl<'m> Importer<'m> {
-    /// Imports a graph into the open region and returns its outputs; `None` for those that are poison.
+    /// Imports a graph into the open region and returns its outputs; `None` for those that are
+    /// poison.
     ///
-    /// `args` are its inputs; an input that is absent gets its initializer. `parent` is the scope around it.
+    /// `args` are its inputs; an input that is absent gets its initializer. `parent` is the scope
+    /// around it.
     pub(super) fn graph(
         &mut self,
         f: &mut Frame<'m>,
@@ -43,7 +46,7 @@ impl<'m> Importer<'m> {
         }
         f.b.set_loc(None);
         for proto in &graph.initializer {
-            // An initializer of an input that is given is a default that is not needed.
+            // The initializer of a given input is an unused default.
             if given.contains(proto.name()) {
                 continue;
             }
@@ -123,48 +126,17 @@ impl<'m> Importer<'m> {
             })
     }
 
-    /// A sparse tensor: zeros with values scattered into them. It is made at run time, where memory is guarded.
+    /// A sparse tensor: zeros with values scattered into them. It is made at run time, where memory
+    /// is guarded.
     fn sparse(&self, b: &mut FuncBuilder, proto: &SparseTensorProto) -> Result<Value, ImportError> {
         let empty = TensorProto::default();
         let values = proto.values.as_ref().unwrap_or(&empty);
         let indices = proto.indices.as_ref().unwrap_or(&empty);
         let (values, indices) = (self.stored(values)?, self.stored(indices)?);
-        scatter(b, values, indices, &proto.dims).map_err(|e| ImportError::Tensor {
+        dense(b, values, indices, &proto.dims).map_err(|e| ImportError::Tensor {
             name: proto.values.as_ref().map_or("", |v| v.name()).to_owned(),
             message: e.to_string(),
         })
-    }
-}
-
-/// The dense form of a sparse tensor, whose indices are tuples or places in row-major order.
-fn scatter(
-    b: &mut FuncBuilder,
-    values: Tensor,
-    indices: Tensor,
-    dims: &[i64],
-) -> Result<Value, TypeError> {
-    let dtype = values.dtype();
-    if !dtype.is_arith() && dtype != DType::Bool {
-        return Err(TypeError::new(
-            "sparse tensor",
-            format!("of {dtype} is not supported"),
-        ));
-    }
-    let zero = b.scalar(dtype, 0.0);
-    let shape = b.i64s(dims);
-    let linear = indices.shape().len() == 1;
-    let all = b.i64s(&[-1]);
-    let (values, mut indices) = (b.constant(values), b.constant(indices));
-    let mut dense = b.op1(Op::Broadcast, &[zero, shape])?;
-    if linear {
-        dense = b.op1(Op::Reshape, &[dense, all])?;
-        indices = b.op1(Op::Unsqueeze { axes: vec![1] }, &[indices])?;
-    }
-    let reduce = ScatterReduce::Set;
-    dense = b.op1(Op::ScatterNd { reduce }, &[dense, indices, values])?;
-    match linear {
-        true => b.op1(Op::Reshape, &[dense, shape]),
-        false => Ok(dense),
     }
 }
 
@@ -205,16 +177,4 @@ pub(super) fn each_result_once(graph: &GraphProto) -> Result<(), ImportError> {
 /// A node with its operator, for messages.
 fn titled(node: &NodeProto) -> String {
     format!("{} node `{}`", node.op_type(), short_name(node))
-}
-
-/// The node's name, or what stands for it: its first output, or its operator.
-pub(super) fn short_name(node: &NodeProto) -> &str {
-    match node.name() {
-        "" => node
-            .output
-            .iter()
-            .find(|o| !o.is_empty())
-            .map_or(node.op_type(), |o| o),
-        name => name,
-    }
 }

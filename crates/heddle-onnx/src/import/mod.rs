@@ -1,65 +1,78 @@
 //! ONNX graphs to functions of the IR.
 //!
-//! - The main graph becomes the entry function `main`. Its parameters are the graph's inputs. An input that has an
-//!   initializer is optional: the initializer is its default value, and a constant unless the caller
-//!   [gives a value](ImportOptions::overrides). Before IR version 4 every initializer was listed as an input; those are
-//!   defaults in the same way, so that weights are constants.
-//! - Control flow becomes `if` and `loop` regions. Functions are imported in place, as often as they are
-//!   called, so that constant arguments give precise shapes; those that call themselves, directly or through
-//!   others, become functions of the IR ([`recursion`]).
-//! - Types are inferred, never believed: a declared type is used only where the rank is unknown, and then the
+//! - The main graph becomes the entry function `main`. Its parameters are the graph's inputs. An
+//!   input that has an initializer is optional: the initializer is its default value, and a constant
+//!   unless the caller [gives a value](ImportOptions::overrides). Before IR version 4 every
+//!   initializer was listed as an input; those are defaults in the same way, so that weights are
+//!   constants.
+//! - Control flow becomes `if` and `loop` regions. Functions are imported in place, as often as
+//!   they are called, so that constant arguments give precise shapes; those that call themselves,
+//!   directly or through others, become functions of the IR ([`recursion`]).
+//! - Types are inferred: a declared type is used only where the rank is unknown, and then the
 //!   program checks it when it runs.
-//! - What is not supported is collected: the outputs of such a node are *poison*, nodes that use poison are passed
-//!   over, and at the end everything is reported at once.
+//! - Refusals are collected: the outputs of an unsupported node are *poison*, nodes that use poison
+//!   are skipped, and the end reports all refusals at once.
 
 mod branch;
-mod call;
+mod call_graph;
+mod captures;
 mod flex_attention;
+mod functions;
 mod graph;
 mod loops;
+mod messages;
 mod node;
 mod order;
+mod prune;
 mod recursion;
 mod scan;
 mod scope;
 mod sequence_map;
 mod signature;
+mod specs;
+mod state;
 mod unsupported;
+mod values;
 mod versions;
+mod widen;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
-use std::rc::Rc;
 
 use bytes::Bytes;
-use heddle_ir::{Folder, FuncBuilder, Module, Signature, Type};
+use heddle_ir::Signature;
 
-use crate::error::ImportError;
+use crate::error::{ImportError, graph_error};
 use crate::file::{decode, open, with_stack};
-use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto, ValueInfoProto};
+use crate::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
 use crate::scan::Kind;
 use crate::tensor::{Store, tensor_type};
-use crate::types::{DimNames, convert};
+use crate::types::{DimNames, TypeFault, convert};
 use scope::{Binding, Env, Frame};
+use state::{Call, Constructs, Importer};
 
-/// How a model is imported.
-#[derive(Clone, Default)]
-pub struct ImportOptions {
-    /// Evaluates ops on small constants, so that computed shapes are known.
-    pub folder: Option<Folder>,
-    /// Names of inputs with a default value that the caller gives values for: these become parameters. Other names are
-    /// ignored.
-    pub overrides: HashSet<String>,
-}
+pub use state::{ImportOptions, Imported};
 
-/// An imported model.
-#[derive(Debug)]
-pub struct Imported {
-    /// The program.
-    pub module: Module,
-    /// Inputs with a default value that is a constant in the program, with their types.
-    pub optional: Vec<(String, Type)>,
-}
+/// The constructs that own graphs, and calls.
+const CONSTRUCTS: Constructs = Constructs {
+    control: &[
+        ("", "If", |importer, f, at| importer.if_node(f, at)),
+        ("", "Loop", |importer, f, at| importer.loop_node(f, at)),
+        ("", "Scan", |importer, f, at| importer.scan_node(f, at)),
+        ("", "SequenceMap", |importer, f, at| {
+            importer.sequence_map(f, at)
+        }),
+        ("ai.onnx.preview", "FlexAttention", |importer, f, at| {
+            importer.flex_attention(f, at)
+        }),
+    ],
+    call: |importer, f, at, call| match call {
+        Call::Enclosing(around) => importer.call_enclosing(f, at, &around),
+        Call::Recursion => importer.recursion_node(f, at),
+        Call::Recursive(function) => importer.call_recursive(f, at, function),
+        Call::InPlace(function) => importer.call_in_place(f, at, function),
+    },
+};
 
 /// Reads an ONNX file and imports it. External data is read from the file's folder only.
 pub fn load(path: &Path, options: &ImportOptions) -> Result<Imported, ImportError> {
@@ -69,7 +82,7 @@ pub fn load(path: &Path, options: &ImportOptions) -> Result<Imported, ImportErro
             _ => Path::new("."),
         };
         let model = decode(path, open(path)?, Kind::Model)?;
-        Importer::new(&model, &Store::new(Some(folder)), options)?.run()
+        import(&model, &Store::new(Some(folder)), options)
     })
 }
 
@@ -77,75 +90,19 @@ pub fn load(path: &Path, options: &ImportOptions) -> Result<Imported, ImportErro
 pub fn load_bytes(bytes: Bytes, options: &ImportOptions) -> Result<Imported, ImportError> {
     with_stack(|| {
         let model = decode(Path::new("model"), bytes, Kind::Model)?;
-        Importer::new(&model, &Store::new(None), options)?.run()
+        import(&model, &Store::new(None), options)
     })
 }
 
-/// Nodes that may be imported, counting each time.
-const MAX_NODES: usize = 1_000_000;
-
-/// Instructions that may be emitted, counting those too that are thrown away again.
-const MAX_INSTS: usize = 1_000_000;
-
-/// Versions of operator sets, by domain.
-type Opsets<'m> = Rc<HashMap<&'m str, i64>>;
-
-/// Imports one model.
-struct Importer<'m> {
-    model: &'m ModelProto,
-    store: &'m Store,
-    options: ImportOptions,
-    module: Module,
-    optional: Vec<(String, Type)>,
-    opsets: Opsets<'m>,
-    /// Model-local functions by domain, name and overload.
-    functions: HashMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
-    /// Those of them that may call themselves.
-    recursive: HashSet<*const FunctionProto>,
-    unsupported: unsupported::Report,
-    captures: order::Captures<'m>,
-    /// Types of carried values at which earlier attempts at a loop arrived, by the path to its node.
-    widened: HashMap<Vec<usize>, Vec<Type>>,
-    specs: recursion::Specs<'m>,
-    nodes: usize,
-    /// How often an erring loop body was looked at again.
-    second_looks: usize,
+fn import(
+    model: &ModelProto,
+    store: &Store,
+    options: &ImportOptions,
+) -> Result<Imported, ImportError> {
+    Importer::new(model, store, options, &CONSTRUCTS)?.run()
 }
 
 impl<'m> Importer<'m> {
-    fn new(
-        model: &'m ModelProto,
-        store: &'m Store,
-        options: &ImportOptions,
-    ) -> Result<Self, ImportError> {
-        let opsets = opsets(&model.opset_import)?;
-        let mut functions = HashMap::new();
-        for f in &model.functions {
-            let key = (domain(f.domain()), f.name(), f.overload());
-            if functions.insert(key, f).is_some() {
-                let message = "is defined twice".into();
-                return Err(graph_error(&format!("function `{}`", f.name()), message));
-            }
-        }
-        let recursive = order::recursive_functions(&functions);
-        Ok(Self {
-            model,
-            store,
-            options: options.clone(),
-            module: Module::default(),
-            optional: vec![],
-            opsets: Rc::new(opsets),
-            functions,
-            recursive,
-            unsupported: Default::default(),
-            captures: Default::default(),
-            widened: HashMap::new(),
-            specs: Default::default(),
-            nodes: 0,
-            second_looks: 0,
-        })
-    }
-
     fn run(mut self) -> Result<Imported, ImportError> {
         let Some(graph) = &self.model.graph else {
             return Err(graph_error("the model", "has no graph".into()));
@@ -155,7 +112,7 @@ impl<'m> Importer<'m> {
             return Err(ImportError::Unsupported(self.unsupported.finish()));
         }
         result?;
-        recursion::prune(&mut self.module);
+        prune::prune(&mut self.module);
         Ok(Imported {
             module: self.module,
             optional: self.optional,
@@ -173,9 +130,9 @@ impl<'m> Importer<'m> {
         let mut names = DimNames::default();
         let mut type_of = |input: &ValueInfoProto| match (&input.r#type, defaults.get(input.name()))
         {
-            (Some(proto), _) => convert(proto, &mut names),
+            (Some(proto), _) => convert(proto, &mut names).map_err(|f| f.to_string()),
             (None, Some(Some(tensor))) => tensor_type(tensor),
-            (None, _) => Err("the type is missing".into()),
+            (None, _) => Err(TypeFault::Missing.to_string()),
         };
         let mut params = vec![];
         for input in given {
@@ -208,18 +165,12 @@ impl<'m> Importer<'m> {
         let results = self.graph(&mut frame, graph, None, args)?;
         let names = graph.output.iter().map(|o| o.name().to_owned());
         let named: Option<Vec<_>> = names.zip(results).map(|(n, v)| Some((n, v?))).collect();
-        // Poison was recorded when it came into being.
+        // The report has the cause of poison already.
         if let Some(named) = named {
             self.module.functions[id] = frame.b.finish(&named);
             self.module.entry = Some(id);
         }
         Ok(())
-    }
-
-    fn builder(&self, sig: Signature) -> FuncBuilder {
-        let mut b = FuncBuilder::new(sig);
-        b.set_folder(self.options.folder);
-        b
     }
 }
 
@@ -228,37 +179,4 @@ fn defaults(graph: &GraphProto) -> HashMap<&str, Option<&TensorProto>> {
     let dense = graph.initializer.iter().map(|t| (t.name(), Some(t)));
     let sparse = graph.sparse_initializer.iter().flat_map(|t| &t.values);
     dense.chain(sparse.map(|t| (t.name(), None))).collect()
-}
-
-/// The domain as tables know it: ONNX's own has two names.
-fn domain(name: &str) -> &str {
-    match name {
-        "ai.onnx" => "",
-        name => name,
-    }
-}
-
-/// Versions by domain, checked for ONNX's own.
-fn opsets(list: &[crate::proto::OperatorSetIdProto]) -> Result<HashMap<&str, i64>, ImportError> {
-    let mut opsets = HashMap::new();
-    for id in list {
-        let (domain, version) = (domain(id.domain()), id.version());
-        if domain.is_empty() && !versions::OPSETS.contains(&version) {
-            return Err(ImportError::Opset {
-                domain: domain.to_owned(),
-                version,
-                min: *versions::OPSETS.start(),
-                max: *versions::OPSETS.end(),
-            });
-        }
-        opsets.insert(domain, version);
-    }
-    Ok(opsets)
-}
-
-fn graph_error(place: &str, message: String) -> ImportError {
-    ImportError::Graph {
-        place: place.to_owned(),
-        message,
-    }
 }

@@ -161,7 +161,7 @@ impl Outline {
                 "version": u.version,
                 "count": u.count,
                 "nodes": u.nodes,
-                "reason": u.reason,
+                "reason": u.reason.to_string(),
             })).collect::<Vec<_>>(),
         })
     }

@@ -1,19 +1,19 @@
-//! Calls of functions that do not recur: imported in place.
+//! Calls of functions that are not recursive: imported in place.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::graph::short_name;
-use super::node::{At, Fail, Outputs, invalid};
-use super::scope::{Attr, Binding, Env, Frame};
-use super::{Importer, Opsets, opsets};
+use super::messages::{opsets, short_name};
+use super::scope::{Attr, Binding, Env, Frame, Opsets};
+use super::state::{At, Fail, Importer, Outputs, invalid};
 use crate::proto::FunctionProto;
 
 /// Calls in place may nest this deep.
 pub(super) const MAX_CALLS: usize = 1000;
 
 impl<'m> Importer<'m> {
-    /// Imports the function's body in place of the call, so that its constant arguments stay constants.
+    /// Imports the function's body in place of the call, so that its constant arguments stay
+    /// constants.
     pub(super) fn call_in_place(
         &mut self,
         f: &mut Frame<'m>,
@@ -85,7 +85,7 @@ impl<'m> Importer<'m> {
     }
 }
 
-/// The calls that led to a call, as a prefix for names; of a long chain only the end.
+/// The calls that led to a call, as a prefix for names; a long chain is cut to its end.
 fn longer(calls: &str, name: &str) -> String {
     let from = calls.len().saturating_sub(120);
     match calls.char_indices().find(|(i, c)| *i >= from && *c == '/') {
