@@ -12,8 +12,10 @@ pub mod builder;
 pub mod dim;
 pub mod dtype;
 pub mod entity;
+mod failure;
 pub mod function;
 pub mod infer;
+mod loops;
 pub mod op;
 pub mod tensor;
 pub mod text;
@@ -24,10 +26,12 @@ pub use builder::{Folder, FuncBuilder};
 pub use dim::{Dim, DimBound, DimExpr};
 pub use dtype::DType;
 pub use entity::{Arena, Entity, FuncId, Inst, Region, Value};
+pub use failure::{cannot_fail, region_cannot_fail};
 pub use function::{
     Function, InstData, Loc, MAX_NESTING, Module, RegionData, Signature, ValueData, ValueDef,
 };
 pub use infer::TypeError;
+pub use loops::{LoopForm, LoopOperands, LoopView, LoopYields};
 pub use op::Op;
 pub use tensor::{Datum, Tensor, TensorError};
 pub use types::{TensorType, Type};

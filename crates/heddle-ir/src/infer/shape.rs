@@ -1,6 +1,7 @@
 //! Shapes of results.
 
-use super::{Arg, Result, bail, check_axis, index, need, same_dtype, scalar, sizes, tensor};
+use super::operands::{check_axis, index, need, same_dtype, scalar, sizes, tensor};
+use super::{Arg, Result, bail};
 use crate::op::BinaryOp;
 use crate::types::MAX_RANK;
 use crate::{DType, Dim, TensorType};

@@ -8,7 +8,7 @@ use super::MAX_SPLAT;
 use super::attrs::{Attr, attributes};
 use super::element;
 use super::names::{is_bare, write_name, write_quoted};
-use crate::{DType, Entity, Function, Inst, Loc, Module, Op, Region, Tensor, Value};
+use crate::{DType, Entity, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value};
 
 /// What becomes of constants of many elements.
 #[derive(Default)]
@@ -217,10 +217,14 @@ impl Printer<'_, '_, '_> {
         self.instructions(f, region, depth + 1)?;
         self.indent(depth + 1);
         self.out.push_str("continue");
-        let (next, rest) = body.yields.split_at((cond as usize).min(body.yields.len()));
-        let (carry, stack) = rest.split_at(carried.len().min(rest.len()));
-        for (word, values) in [(" while ", next), (" carry ", carry), (" stack ", stack)] {
-            self.list(word, values);
+        let form = LoopForm::new(trip, cond);
+        match form.yields(&body.yields, carried.len()) {
+            Some(yields) => {
+                self.list(" while ", yields.cond.map_or(&[], std::slice::from_ref));
+                self.list(" carry ", yields.next);
+                self.list(" stack ", yields.stacked);
+            }
+            None => self.list(" carry ", &body.yields),
         }
         self.close(depth);
         Ok(())
