@@ -17,6 +17,7 @@ pub mod function;
 pub mod infer;
 mod loops;
 pub mod op;
+pub mod patch;
 pub mod tensor;
 pub mod text;
 pub mod types;
@@ -33,6 +34,7 @@ pub use function::{
 pub use infer::TypeError;
 pub use loops::{LoopForm, LoopOperands, LoopView, LoopYields};
 pub use op::Op;
+pub use patch::{Patch, PatchError, Stats};
 pub use tensor::{Datum, Tensor, TensorError};
 pub use types::{TensorType, Type};
 pub use verify::{VerifyError, verify};

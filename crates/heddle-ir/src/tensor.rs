@@ -221,6 +221,36 @@ impl Tensor {
         (self.dtype == T::DTYPE).then(|| bytemuck::allocation::pod_collect_to_vec(self.bytes()))
     }
 
+    /// The element of a `bool[]`.
+    pub fn truth(&self) -> Option<bool> {
+        let scalar = self.dtype() == DType::Bool && self.shape().is_empty();
+        scalar.then(|| self.bytes()[..] == [1])
+    }
+
+    /// An `i64`, `i32` or `bool` array of rank 0 or 1 with these elements; `None` if `ty` is another type or does not hold
+    /// them.
+    pub fn of_integers(ty: &Type, values: &[i64]) -> Option<Tensor> {
+        let t = ty.as_tensor()?;
+        let tensor = match t.dtype {
+            DType::I64 => Tensor::vector(values),
+            DType::I32 => {
+                let narrow: Result<Vec<i32>, _> =
+                    values.iter().map(|v| i32::try_from(*v)).collect();
+                Tensor::vector(&narrow.ok()?)
+            }
+            DType::Bool => {
+                let bytes: Vec<u8> = values.iter().map(|v| (*v != 0) as u8).collect();
+                Tensor::new(DType::Bool, vec![values.len()], bytes.into()).ok()?
+            }
+            _ => return None,
+        };
+        match t.rank()? {
+            0 => tensor.reshaped(vec![]),
+            1 => Some(tensor),
+            _ => None,
+        }
+    }
+
     /// The elements as `i64`, for integers (from 8 bits up) and `bool` whose values fit.
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         fn widen<T: Scalar + TryInto<i64>>(t: &Tensor) -> Option<Vec<i64>> {

@@ -12,15 +12,10 @@
 
 mod control;
 mod rules;
-mod total;
 
 use std::collections::HashMap;
 
 use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, TypeError, Value};
-
-use crate::shorthand::Shorthand;
-
-pub use total::cannot_fail;
 
 /// Why instructions cannot be evaluated for many rows at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +142,7 @@ impl<'a> Batch<'a> {
         b.set_loc(data.loc.clone());
         let results = match &data.op {
             Op::If => self.branch(b, inst)?,
-            Op::Loop { trip, cond } => self.repeat(b, inst, *trip, *cond)?,
+            Op::Loop { .. } => self.repeat(b, inst)?,
             Op::Call(_) => return Err(Refusal("a call".into())),
             op => {
                 let lanes: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();

@@ -4,7 +4,6 @@ use heddle_ir::op::ReduceOp;
 use heddle_ir::{FuncBuilder, Op, Value};
 
 use super::{Batch, Lane, Refusal, Result, rank};
-use crate::shorthand::Shorthand;
 
 impl Batch<'_> {
     /// An op on operands of which at least one differs by row.

@@ -7,7 +7,6 @@ use heddle_ir::{DType, Dim, FuncBuilder, Inst, Op, Tensor, Value};
 
 use super::level_recursion::definition;
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 
 /// Elements that what is evaluated has for each row.
 const MAX_ELEMENTS: i64 = 64;

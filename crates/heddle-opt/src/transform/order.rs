@@ -4,7 +4,6 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
 use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use crate::batch::{Refusal, Result};
-use crate::shorthand::Shorthand;
 
 /// What each of some states needs. The number behind the last state stands for none.
 pub struct Needs<'a> {

@@ -6,7 +6,6 @@ use heddle_ir::{DType, Dim, Op, Type, Value};
 use super::plan::Plan;
 use super::span::{Place, Span};
 use super::{Distribution, Stop};
-use crate::shorthand::Shorthand;
 use crate::transform::rebuild::{Rebuild, Result};
 
 /// The most iterations in a chunk where only the run knows how many there are: those behind the last one are in vain.

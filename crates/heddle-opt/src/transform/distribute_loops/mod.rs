@@ -10,18 +10,16 @@ mod until;
 use std::collections::HashSet;
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncId, Function, Inst, Module, TypeError, Value};
+use heddle_ir::{Dim, FuncId, Function, Inst, LoopView, Module, TypeError, Value};
 
 use self::groups::groups;
 use self::plan::{Body, Plan, plan};
 use self::span::{Place, Span};
 use super::cost::CostModel;
-use super::loops::Loop;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
 use crate::batch::Refusal;
 use crate::effects::Effects;
-use crate::shorthand::Shorthand;
 
 /// Distributes loops over the strongly connected components of what they carry, where that lets contractions with weights
 /// run for all iterations at once: what does not depend on carried state (`x_t·W`) is computed before the loop, and of a
@@ -90,7 +88,7 @@ impl Distribution<'_> {
     /// Builds a distributed loop in the place of a loop, if that pays.
     fn instead<'a>(&mut self, rebuild: &mut Rebuild<'a>, inst: Inst) -> Result<bool> {
         let func = rebuild.source;
-        let Some(parts) = Loop::of(func, inst) else {
+        let Some(parts) = LoopView::of(func, inst) else {
             return Ok(false);
         };
         if parts.trip.is_none() && parts.cond.is_none() {
@@ -220,7 +218,7 @@ fn finish(rebuild: &mut Rebuild, body: &Body, (last, stacked): (Vec<Value>, Vec<
 }
 
 /// Whether the sizes of stacked elements are stated, so that they are the same without iterations.
-fn stated_sizes(func: &Function, parts: &Loop) -> bool {
+fn stated_sizes(func: &Function, parts: &LoopView) -> bool {
     parts.stacked.iter().all(|v| {
         let shape = func.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());
         shape.is_some_and(|s| s.iter().all(|d| d.as_expr().is_some()))

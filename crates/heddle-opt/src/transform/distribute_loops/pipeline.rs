@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, Op, Type, Value};
+use heddle_ir::{DType, Dim, Op, Type, Value, cannot_fail};
 
 use super::chunks::{Results, flatten, rows_are};
 use super::groups::Groups;
@@ -17,9 +17,7 @@ use super::plan::Mode;
 use super::span::{Place, Span, State};
 use super::{Distribution, Stop};
 use crate::batch::{Batch, Lane};
-use crate::shorthand::Shorthand;
 use crate::transform::rebuild::Rebuild;
-use crate::transform::safe::cannot_fail;
 
 /// A pipeline is worth it from so many chunks on for each group that has to wait for its first one: filling it then takes a third of
 /// its time at most.

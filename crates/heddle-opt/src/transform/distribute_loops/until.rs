@@ -7,7 +7,6 @@ use super::chunks::{PADDED, Results, rows_are};
 use super::plan::{Body, Plan};
 use super::span::{End, Place, Span};
 use super::{Distribution, Stop};
-use crate::shorthand::Shorthand;
 use crate::transform::rebuild::Rebuild;
 
 impl Distribution<'_> {

@@ -10,7 +10,6 @@ use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use super::analyze::{RowLoop, Worth};
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::transform::foresight::{Foresight, inside, no};
 use crate::transform::order::{Needs, Order, order};
 use crate::transform::rebuild::Rebuild;

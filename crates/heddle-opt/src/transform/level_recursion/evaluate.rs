@@ -11,7 +11,6 @@ use super::LevelOptions;
 use super::analyze::{Kind, Recursion};
 use super::walk::Walk;
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 
 /// Results of all states: arrays whose first axis is the place in the order.
 pub struct Store {

@@ -18,7 +18,6 @@ pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 pub use self::worth::gain;
 use crate::batch::{Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::{CostModel, Patch, Stats};
 
 /// How recursion is run level by level.

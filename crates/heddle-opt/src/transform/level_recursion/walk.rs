@@ -9,7 +9,6 @@ use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
 
 use super::analyze::{Member, Recursion};
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::transform::foresight::{Foresight, inside, no, yes};
 use crate::transform::order::{Needs, order};
 

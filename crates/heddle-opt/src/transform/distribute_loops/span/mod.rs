@@ -17,7 +17,6 @@ use self::step::Step;
 use super::plan::{Body, Mode, Plan};
 use super::{Distribution, Stop};
 use crate::batch::{Batch, Lane};
-use crate::shorthand::Shorthand;
 use crate::transform::rebuild::Rebuild;
 
 type Result<T> = std::result::Result<T, Stop>;

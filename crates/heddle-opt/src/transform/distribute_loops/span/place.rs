@@ -4,7 +4,6 @@ use heddle_ir::Value;
 use heddle_ir::op::BinaryOp;
 
 use super::{Result, Span};
-use crate::shorthand::Shorthand;
 use crate::transform::distribute_loops::Stop;
 use crate::transform::distribute_loops::chunks::rows_are;
 use crate::transform::rebuild::Rebuild;

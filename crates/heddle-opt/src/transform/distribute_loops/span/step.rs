@@ -7,7 +7,6 @@ use heddle_ir::{DType, Op, Type, Value};
 
 use super::{End, Result, Span};
 use crate::batch::{Batch, Lane};
-use crate::shorthand::Shorthand;
 use crate::transform::distribute_loops::chunks::rows_are;
 use crate::transform::distribute_loops::plan::Mode;
 use crate::transform::distribute_loops::{Distribution, Stop};

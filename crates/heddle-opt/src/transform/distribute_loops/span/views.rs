@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use heddle_ir::{Inst, Op, Value};
 
 use super::{Place, Result, Span};
-use crate::shorthand::Shorthand;
 use crate::transform::distribute_loops::chunks::rows_are;
 use crate::transform::rebuild::Rebuild;
 

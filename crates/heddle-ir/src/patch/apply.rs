@@ -1,9 +1,9 @@
 //! Performs a patch in one walk.
 
-use heddle_ir::{Entity, Inst, Region, Value, ValueDef};
+use crate::{Entity, Inst, Region, Value, ValueDef};
 
 use super::Patch;
-use crate::Stats;
+use super::Stats;
 
 /// A patch does not fit its function: a pass is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

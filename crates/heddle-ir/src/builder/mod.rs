@@ -1,5 +1,7 @@
 //! Builds functions instruction by instruction, with result types inferred and checked.
 
+mod ops;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

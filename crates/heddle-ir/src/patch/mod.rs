@@ -1,8 +1,8 @@
-//! The one way in which passes change a function.
+//! Edits of a function: the only way in which passes change one in place.
 //!
-//! A pass reads the function through a [`Patch`], which collects edits, each with the reason for it.
+//! A pass reads the function through a [`Patch`], which collects edits, each with a reason.
 //! [`Patch::apply`] then walks the function once and performs them all. Until then the function's regions, operands
-//! and types are what they were, but for new values, instructions and regions in the arenas that nothing refers to.
+//! and types are unchanged, but for new values, instructions and regions in the arenas that nothing refers to.
 //!
 //! An edit that replaces a value must keep the types sound: uses rely on what the old value's type states, so the new
 //! value's type has to state at least as much. Where both are computed under the same circumstances (in one region),
@@ -11,18 +11,18 @@
 mod apply;
 mod copy;
 mod inline;
+mod stats;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use heddle_ir::{
-    Entity, Function, Inst, InstData, Loc, Op, Region, Signature, Type, Value, ValueDef,
+use crate::{
+    Entity, Function, Inst, InstData, Loc, LoopView, Op, Region, Signature, Type, Value, ValueDef,
 };
-
-use crate::Stats;
 
 pub use apply::PatchError;
 pub use copy::CopyTypes;
+pub use stats::Stats;
 
 /// Edits of one function.
 pub struct Patch<'f> {
@@ -238,6 +238,12 @@ impl<'f> Patch<'f> {
     /// Says what a region takes and yields: `params` is an ordered choice of its parameters.
     pub fn set_border(&mut self, region: Region, params: Vec<Value>, yields: Vec<Value>) {
         self.borders.insert(region, Border { params, yields });
+    }
+
+    /// Gives a loop other parts in its place: its body is the same region, and takes an ordered choice of its parameters.
+    pub fn set_loop(&mut self, inst: Inst, parts: &LoopView) {
+        self.set_border(parts.body, parts.body_params(), parts.yields());
+        self.change(inst, parts.op(), parts.args(), parts.results());
     }
 
     /// What a region yields after the edits so far.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{Function, Inst, Op, Region, Type, Value};
+use crate::{Function, Inst, Op, Region, Type, Value};
 
 use super::Patch;
 
@@ -43,7 +43,7 @@ impl Patch<'_> {
     fn settle(&mut self, inst: Inst) {
         for region in self.func.insts[inst].regions.clone() {
             for inner in self.func.regions[region].insts.clone() {
-                self.home[heddle_ir::Entity::index(inner)] = Some(region);
+                self.home[crate::Entity::index(inner)] = Some(region);
                 self.settle(inner);
             }
         }
