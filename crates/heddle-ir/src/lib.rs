@@ -9,6 +9,7 @@
 //! [`mod@verify`], and what each op means at [`op::Op`].
 
 pub mod builder;
+mod copy;
 pub mod dim;
 pub mod dtype;
 pub mod entity;
@@ -24,6 +25,7 @@ pub mod types;
 pub mod verify;
 
 pub use builder::{Folder, FuncBuilder};
+pub use copy::{Copier, CopyTypes};
 pub use dim::{Dim, DimBound, DimExpr};
 pub use dtype::DType;
 pub use entity::{Arena, Entity, FuncId, Inst, Region, Value};

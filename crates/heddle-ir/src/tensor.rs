@@ -48,7 +48,7 @@ pub enum TensorError {
     },
 }
 
-/// How many bytes `count` elements take; `None` on overflow.
+/// The bytes that `count` elements take; `None` on overflow.
 pub fn byte_size(dtype: DType, count: usize) -> Option<usize> {
     count.checked_mul(dtype.bits()).map(|bits| bits.div_ceil(8))
 }
@@ -61,7 +61,7 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
 }
 
-/// Whether sizes are those of a type, which are signed.
+/// Do sizes fit those of a type, which are signed?
 fn sizes_fit(shape: &[usize]) -> bool {
     shape.iter().all(|&size| i64::try_from(size).is_ok())
 }
@@ -179,7 +179,7 @@ impl Tensor {
         }
     }
 
-    /// Whether there is no element.
+    /// Is there no element?
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }

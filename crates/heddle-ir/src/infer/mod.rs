@@ -1,4 +1,4 @@
-//! Result types: the one place that says which operands an op takes and what comes out.
+//! Result types, and checks of operands.
 //!
 //! Inference never guesses: a dim is stated only if it holds in every run that does not stop with an error.
 //! Operands that give sizes are looked up in what small integer arrays are known to hold ([`known_results`]).
@@ -47,7 +47,7 @@ impl<'a> Arg<'a> {
 pub struct RegionTypes<'a> {
     /// Its parameters.
     pub params: Vec<&'a Type>,
-    /// What it yields.
+    /// Types of its yields.
     pub yields: Vec<&'a Type>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> RegionTypes<'a> {
 pub struct TypeError {
     /// The op's name in the text form.
     pub op: String,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 

@@ -88,7 +88,7 @@ pub enum CompareOp {
     Ge,
 }
 
-/// How elements combine in a reduction. `bool` takes `Max` (any) and `Min` (all). NaN wins in `Max` and `Min`.
+/// The combination of elements in a reduction. `bool` takes `Max` (any) and `Min` (all). NaN wins in `Max` and `Min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ReduceOp {
@@ -98,7 +98,7 @@ pub enum ReduceOp {
     Min,
 }
 
-/// Which end of an order.
+/// An end of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Extreme {
@@ -106,7 +106,7 @@ pub enum Extreme {
     Min,
 }
 
-/// How a scattered update combines with what is there.
+/// The combination of a scattered update with the old element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ScatterReduce {
@@ -118,7 +118,7 @@ pub enum ScatterReduce {
     Min,
 }
 
-/// What padding consists of.
+/// The elements of padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum PadMode {
@@ -149,7 +149,7 @@ pub enum Distribution {
     Bernoulli,
 }
 
-/// How a scale is rounded to a power of two.
+/// The rounding of a scale to a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ScaleRounding {
@@ -179,7 +179,7 @@ pub enum StrOp {
     Normalize {
         /// Change of case of what is kept.
         case: Option<Case>,
-        /// Whether stop words are compared with their case.
+        /// Stop words are compared with their case.
         case_sensitive: bool,
         /// Strings that are dropped.
         stopwords: Arc<[Box<str>]>,

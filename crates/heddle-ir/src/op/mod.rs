@@ -22,7 +22,7 @@ pub use kinds::{
 };
 pub use props::{Cost, Effect, Extent, Failure, Gradient, Operand, OperandType, Operands, Props};
 
-/// What an instruction does. Operands are listed as `(name: type, …) -> results`.
+/// The operation of an instruction. Operands are listed as `(name: type, …) -> results`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     // ---- constants and random numbers
@@ -58,7 +58,7 @@ pub enum Op {
         to: DType,
         /// Clamp what an 8-bit float cannot hold (else NaN or infinity).
         saturate: bool,
-        /// How `f8e8m0` is rounded.
+        /// The rounding of `f8e8m0`.
         round: ScaleRounding,
     },
     /// `(x) -> to`, the same bits; both types have the same width.
@@ -102,7 +102,7 @@ pub enum Op {
     },
     /// `(x, pads: i64[2*rank], value: T[]) -> T`: `pads` are the counts before each axis, then those after; negative counts crop.
     Pad {
-        /// What the added elements are.
+        /// The added elements.
         mode: PadMode,
     },
 
@@ -126,12 +126,12 @@ pub enum Op {
     ScatterElements {
         /// The axis that is indexed.
         axis: usize,
-        /// How updates and old elements combine.
+        /// The combination of updates and old elements.
         reduce: ScatterReduce,
     },
     /// `(x, indices[.., k], updates) -> T`, the inverse of [`Op::GatherNd`] without batch axes.
     ScatterNd {
-        /// How updates and old elements combine.
+        /// The combination of updates and old elements.
         reduce: ScatterReduce,
     },
     /// `(x, update, starts: i64[rank]) -> T`: `x` with `update`, of the same rank, written at `starts`, which must leave it inside.
@@ -145,7 +145,7 @@ pub enum Op {
     // ---- reductions and order
     /// `(x) -> T`: over `axes` (may be empty: nothing is reduced).
     Reduce {
-        /// How elements combine. Over nothing: 0, 1, the lowest, the highest value (float: infinities).
+        /// The combination of elements. Over nothing: 0, 1, the lowest, the highest value (float: infinities).
         kind: ReduceOp,
         /// The axes.
         axes: Vec<usize>,
@@ -160,7 +160,7 @@ pub enum Op {
         axis: usize,
         /// Keep it with size 1.
         keep: bool,
-        /// Of several, the last one instead of the first.
+        /// The last one of several instead of the first.
         last: bool,
     },
     /// `(x) -> T`: running sum or product along `axis`.
@@ -207,7 +207,7 @@ pub enum Op {
     },
     /// `(x[.., s…], pads: i64[2*k]) -> T[.., t…]`: reduces windows over the last `k` axes; padding is the kind's neutral element.
     Window {
-        /// How elements combine.
+        /// The combination of elements.
         kind: ReduceOp,
         /// Size of the window, per axis.
         window: Vec<usize>,
@@ -270,9 +270,9 @@ pub enum Op {
     /// iteration along a new leading axis; without iterations its other axes have the sizes that the result's type states, and
     /// 0 where it states none. Without trip count and condition it never ends.
     Loop {
-        /// Whether there is a trip count.
+        /// There is a trip count.
         trip: bool,
-        /// Whether there is a condition.
+        /// There is a condition.
         cond: bool,
     },
     /// `(args…) -> results of the function`.

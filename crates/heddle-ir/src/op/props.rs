@@ -143,7 +143,8 @@ pub enum Extent {
 pub enum Gradient {
     /// The derivative is zero wherever it exists, or there is no operand to differentiate by.
     Zero,
-    /// Linear in all float operands together: the transpose, which needs no float operand's value.
+    /// Linear in all float operands together: the transpose, which needs no float operand's value. A range is linear as long
+    /// as the number of its elements stays.
     Linear,
     /// Linear in each float operand while the others stay: the product rule, which needs the others' values.
     Multilinear,
@@ -253,171 +254,167 @@ impl Props {
 impl Op {
     /// The op's properties.
     pub fn props(&self) -> &'static Props {
-        use Cost::{Constant, Container, Control, Copy, Generate, Indexed, Order, Update, View};
-        use Extent::FirstOperand;
-        use Failure::{Never, Rule, Sizes};
-        use Gradient::{Linear, Multilinear, Nested, Selection, Zero};
-        macro_rules! row {
-            ($($row:tt)*) => { const { &row $($row)* } };
-        }
         match self {
-            Op::Const(_) => row!(("const", &[], Constant, Zero).fails(Never)),
+            Op::Const(_) => &CONST,
             Op::Random { dist, .. } => random(dist),
             Op::Unary(kind) => unary(*kind),
             Op::Binary(kind) => binary(*kind),
-            Op::Compare(_) => const { &pointwise("compare", &[SHARED; 2], Zero) },
-            Op::Select => const { &pointwise("select", &[COND, SHARED, SHARED], Linear) },
-            Op::Cast { .. } => {
-                const {
-                    &row("cast", &[ANY], Cost::Elementwise, Linear)
-                        .fails(Rule)
-                        .bounded(FirstOperand)
-                }
-            }
-            Op::Bitcast { .. } => {
-                row!(("bitcast", &[ANY], Cost::Elementwise, Zero).fails(Never))
-            }
-
-            Op::Shape => row!(("shape", &[ANY], View, Zero).fails(Never)),
-            Op::Reshape => row!(
-                ("reshape", &[ANY, SIZES], View, Linear)
-                    .fails(Sizes)
-                    .moves()
-            ),
-            Op::Transpose { .. } => {
-                row!(("transpose", &[ANY], View, Linear).fails(Never).moves())
-            }
-            Op::Unsqueeze { .. } => {
-                row!(("unsqueeze", &[ANY], View, Linear).fails(Never).moves())
-            }
-            Op::Squeeze { .. } => row!(("squeeze", &[ANY], View, Linear).fails(Rule).moves()),
-            Op::Broadcast => {
-                row!(
-                    ("broadcast", &[ANY, SIZES], View, Linear)
-                        .fails(Sizes)
-                        .moves()
-                )
-            }
-            Op::Slice { .. } => {
-                const {
-                    &row("slice", &[ANY, SIZES, SIZES, SIZES], View, Linear)
-                        .fails(Rule)
-                        .bounded(FirstOperand)
-                        .moves()
-                }
-            }
-            Op::Concat { .. } => {
-                const {
-                    &row("concat", &[SHARED], Copy, Linear)
-                        .rest(SHARED)
-                        .fails(Rule)
-                        .moves()
-                }
-            }
-            Op::Pad { .. } => {
-                row!(("pad", &[SHARED, SIZES, SHARED], Copy, Linear).fails(Sizes))
-            }
-
-            Op::Gather { .. } => {
-                row!(("gather", &[ANY, INDEX], Copy, Linear).fails(Rule).moves())
-            }
-            Op::GatherElements { .. } => {
-                row!(("gather_elements", &[ANY, INDEX], Indexed, Linear).moves())
-            }
-            Op::GatherNd { .. } => row!(("gather_nd", &[ANY, INDEX], Indexed, Linear).moves()),
+            Op::Compare(_) => &COMPARE,
+            Op::Select => &SELECT,
+            Op::Cast { .. } => &CAST,
+            Op::Bitcast { .. } => &BITCAST,
+            Op::Shape => &SHAPE,
+            Op::Reshape => &RESHAPE,
+            Op::Transpose { .. } => &TRANSPOSE,
+            Op::Unsqueeze { .. } => &UNSQUEEZE,
+            Op::Squeeze { .. } => &SQUEEZE,
+            Op::Broadcast => &BROADCAST,
+            Op::Slice { .. } => &SLICE,
+            Op::Concat { .. } => &CONCAT,
+            Op::Pad { .. } => &PAD,
+            Op::Gather { .. } => &GATHER,
+            Op::GatherElements { .. } => &GATHER_ELEMENTS,
+            Op::GatherNd { .. } => &GATHER_ND,
             Op::ScatterElements { reduce, .. } => scatter(*reduce, true),
             Op::ScatterNd { reduce } => scatter(*reduce, false),
-            Op::UpdateSlice => {
-                const {
-                    &row(
-                        "update_slice",
-                        &[SHARED, SHARED, SCALAR_INDEX],
-                        Update,
-                        Linear,
-                    )
-                    .bounded(FirstOperand)
-                }
-            }
-            Op::Range => row!(("range", &[SHARED_SIZES; 3], Generate, Linear)),
-            Op::NonZero => row!(("nonzero", &[ANY], Order, Zero)),
-
+            Op::UpdateSlice => &UPDATE_SLICE,
+            Op::Range => &RANGE,
+            Op::NonZero => &NONZERO,
             Op::Reduce { kind, .. } => reduction(*kind)[0],
             Op::Cumulative { kind, .. } => reduction(*kind)[1],
             Op::Window { kind, .. } => reduction(*kind)[2],
-            Op::ArgReduce { .. } => {
-                row!(("arg_reduce", &[ANY], Cost::Reduction, Zero).fails(Rule))
-            }
-            Op::TopK { .. } => {
-                row!(("top_k", &[ANY, SIZES], Order, Selection).bounded(FirstOperand))
-            }
-            Op::Unique { .. } => {
-                row!(("unique", &[ANY], Order, Selection).bounded(FirstOperand))
-            }
-
-            Op::Dot => {
-                row!(("dot", &[SHARED; 2], Cost::Contraction, Multilinear).fails(Rule))
-            }
-            Op::Conv { .. } => {
-                const {
-                    let operands = &[SHARED, SHARED, SIZES];
-                    &row("conv", operands, Cost::Contraction, Multilinear).fails(Sizes)
-                }
-            }
-
-            Op::SeqNew { .. } => {
-                row!(
-                    ("seq_new", &[], Container, Gradient::Container)
-                        .rest(ANY)
-                        .fails(Never)
-                )
-            }
-            Op::SeqInsert => {
-                row!((
-                    "seq_insert",
-                    &[ANY, ANY, SCALAR_INDEX],
-                    Container,
-                    Gradient::Container
-                ))
-            }
-            Op::SeqErase => {
-                row!((
-                    "seq_erase",
-                    &[ANY, SCALAR_INDEX],
-                    Container,
-                    Gradient::Container
-                ))
-            }
-            Op::SeqAt => row!((
-                "seq_at",
-                &[ANY, SCALAR_INDEX],
-                Container,
-                Gradient::Container
-            )),
-            Op::SeqLen => row!(("seq_len", &[ANY], Container, Zero).fails(Never)),
-            Op::SeqConcat { .. } => row!(("seq_concat", &[ANY], Container, Gradient::Container)),
-            Op::SeqSplit { .. } => {
-                row!(("seq_split", &[ANY, SIZES], Container, Gradient::Container))
-            }
-            Op::OptSome => {
-                row!(("opt_some", &[ANY], Container, Gradient::Container).fails(Never))
-            }
-            Op::OptNone { .. } => row!(("opt_none", &[], Container, Zero).fails(Never)),
-            Op::OptHas => row!(("opt_has", &[ANY], Container, Zero).fails(Never)),
-            Op::OptGet => row!(("opt_get", &[ANY], Container, Gradient::Container)),
-
+            Op::ArgReduce { .. } => &ARG_REDUCE,
+            Op::TopK { .. } => &TOP_K,
+            Op::Unique { .. } => &UNIQUE,
+            Op::Dot => &DOT,
+            Op::Conv { .. } => &CONV,
+            Op::SeqNew { .. } => &SEQ_NEW,
+            Op::SeqInsert => &SEQ_INSERT,
+            Op::SeqErase => &SEQ_ERASE,
+            Op::SeqAt => &SEQ_AT,
+            Op::SeqLen => &SEQ_LEN,
+            Op::SeqConcat { .. } => &SEQ_CONCAT,
+            Op::SeqSplit { .. } => &SEQ_SPLIT,
+            Op::OptSome => &OPT_SOME,
+            Op::OptNone { .. } => &OPT_NONE,
+            Op::OptHas => &OPT_HAS,
+            Op::OptGet => &OPT_GET,
             Op::Str(kind) => text(kind),
-
-            Op::If => row!(("if", &[COND], Control, Nested).with(Effect::Regions, 2)),
             Op::Loop { trip, cond } => repeat(*trip, *cond),
-            Op::Call(_) => {
-                row!(
-                    ("call", &[], Control, Nested)
-                        .rest(ANY)
-                        .with(Effect::Callee, 0)
-                )
-            }
+            Op::If => &IF,
+            Op::Call(_) => &CALL,
         }
     }
+}
+
+const CONST: Props = row("const", &[], Cost::Constant, Gradient::Zero).fails(Failure::Never);
+const COMPARE: Props = pointwise("compare", &[SHARED; 2], Gradient::Zero);
+const SELECT: Props = pointwise("select", &[COND, SHARED, SHARED], Gradient::Linear);
+const CAST: Props = row("cast", &[ANY], Cost::Elementwise, Gradient::Linear)
+    .fails(Failure::Rule)
+    .bounded(Extent::FirstOperand);
+const BITCAST: Props =
+    row("bitcast", &[ANY], Cost::Elementwise, Gradient::Zero).fails(Failure::Never);
+
+const SHAPE: Props = row("shape", &[ANY], Cost::View, Gradient::Zero).fails(Failure::Never);
+const RESHAPE: Props = view("reshape", &[ANY, SIZES], Failure::Sizes);
+const TRANSPOSE: Props = view("transpose", &[ANY], Failure::Never);
+const UNSQUEEZE: Props = view("unsqueeze", &[ANY], Failure::Never);
+const SQUEEZE: Props = view("squeeze", &[ANY], Failure::Rule);
+const BROADCAST: Props = view("broadcast", &[ANY, SIZES], Failure::Sizes);
+const SLICE: Props =
+    view("slice", &[ANY, SIZES, SIZES, SIZES], Failure::Rule).bounded(Extent::FirstOperand);
+const CONCAT: Props = row("concat", &[SHARED], Cost::Copy, Gradient::Linear)
+    .rest(SHARED)
+    .fails(Failure::Rule)
+    .moves();
+const PAD: Props = row(
+    "pad",
+    &[SHARED, SIZES, SHARED],
+    Cost::Copy,
+    Gradient::Linear,
+)
+.fails(Failure::Sizes);
+
+const GATHER: Props = row("gather", &[ANY, INDEX], Cost::Copy, Gradient::Linear)
+    .fails(Failure::Rule)
+    .moves();
+const GATHER_ELEMENTS: Props = row(
+    "gather_elements",
+    &[ANY, INDEX],
+    Cost::Indexed,
+    Gradient::Linear,
+)
+.moves();
+const GATHER_ND: Props = row("gather_nd", &[ANY, INDEX], Cost::Indexed, Gradient::Linear).moves();
+const UPDATE_SLICE: Props = row(
+    "update_slice",
+    &[SHARED, SHARED, SCALAR_INDEX],
+    Cost::Update,
+    Gradient::Linear,
+)
+.bounded(Extent::FirstOperand);
+const RANGE: Props = row(
+    "range",
+    &[SHARED_SIZES; 3],
+    Cost::Generate,
+    Gradient::Linear,
+);
+const NONZERO: Props = row("nonzero", &[ANY], Cost::Order, Gradient::Zero);
+
+const ARG_REDUCE: Props =
+    row("arg_reduce", &[ANY], Cost::Reduction, Gradient::Zero).fails(Failure::Rule);
+const TOP_K: Props =
+    row("top_k", &[ANY, SIZES], Cost::Order, Gradient::Selection).bounded(Extent::FirstOperand);
+const UNIQUE: Props =
+    row("unique", &[ANY], Cost::Order, Gradient::Selection).bounded(Extent::FirstOperand);
+const DOT: Props = row(
+    "dot",
+    &[SHARED; 2],
+    Cost::Contraction,
+    Gradient::Multilinear,
+)
+.fails(Failure::Rule);
+const CONV: Props = row(
+    "conv",
+    &[SHARED, SHARED, SIZES],
+    Cost::Contraction,
+    Gradient::Multilinear,
+)
+.fails(Failure::Sizes);
+
+const SEQ_NEW: Props = container("seq_new", &[]).rest(ANY).fails(Failure::Never);
+const SEQ_INSERT: Props = container("seq_insert", &[ANY, ANY, SCALAR_INDEX]);
+const SEQ_ERASE: Props = container("seq_erase", &[ANY, SCALAR_INDEX]);
+const SEQ_AT: Props = container("seq_at", &[ANY, SCALAR_INDEX]);
+const SEQ_LEN: Props = query("seq_len", &[ANY]);
+const SEQ_CONCAT: Props = container("seq_concat", &[ANY]);
+const SEQ_SPLIT: Props = container("seq_split", &[ANY, SIZES]);
+const OPT_SOME: Props = container("opt_some", &[ANY]).fails(Failure::Never);
+const OPT_NONE: Props = query("opt_none", &[]);
+const OPT_HAS: Props = query("opt_has", &[ANY]);
+const OPT_GET: Props = container("opt_get", &[ANY]);
+
+const IF: Props = row("if", &[COND], Cost::Control, Gradient::Nested).with(Effect::Regions, 2);
+const CALL: Props = row("call", &[], Cost::Control, Gradient::Nested)
+    .rest(ANY)
+    .with(Effect::Callee, 0);
+
+/// A view, which moves all elements.
+const fn view(name: &'static str, fixed: &'static [Operand], failure: Failure) -> Props {
+    row(name, fixed, Cost::View, Gradient::Linear)
+        .fails(failure)
+        .moves()
+}
+
+/// An op that builds, edits or reads a sequence or an optional.
+const fn container(name: &'static str, fixed: &'static [Operand]) -> Props {
+    row(name, fixed, Cost::Container, Gradient::Container)
+}
+
+/// An op on containers that no gradient flows through.
+const fn query(name: &'static str, fixed: &'static [Operand]) -> Props {
+    row(name, fixed, Cost::Container, Gradient::Zero).fails(Failure::Never)
 }
 
 /// An elementwise op on broadcast operands.

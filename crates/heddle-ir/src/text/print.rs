@@ -10,7 +10,7 @@ use super::element;
 use super::names::{is_bare, write_name, write_quoted};
 use crate::{DType, Entity, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value};
 
-/// What becomes of constants of many elements.
+/// Treatment of constants of many elements.
 #[derive(Default)]
 pub enum Large<'a> {
     /// They are in the text.
@@ -20,16 +20,16 @@ pub enum Large<'a> {
     Elide,
     /// They are appended to a file beside the text.
     Sidecar {
-        /// How the text names the file.
+        /// The file's name in the text.
         file: &'a str,
         /// The file, written from its start.
         blob: &'a mut dyn io::Write,
     },
 }
 
-/// How a program is printed.
+/// Options of the printer.
 pub struct PrintOptions<'a> {
-    /// What becomes of large constants. Those of strings are always in the text, or left out.
+    /// Treatment of large constants. Those of strings are always in the text, or left out.
     pub large: Large<'a>,
     /// Constants of more elements are large.
     pub threshold: usize,
@@ -80,7 +80,7 @@ struct Printer<'a, 'o, 'b> {
     options: &'o mut PrintOptions<'b>,
     /// Bytes written to the sidecar file.
     written: u64,
-    /// What the reader will still accept.
+    /// Bytes of splat constants that the reader will still accept.
     splat_left: usize,
 }
 

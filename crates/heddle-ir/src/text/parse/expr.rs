@@ -307,13 +307,13 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// What an op wants of a literal operand.
+/// The element type that an op gives a literal operand.
 #[derive(PartialEq)]
 enum Wants {
     Dtype(DType),
     /// The element type of its other operands of this kind.
     Shared,
-    /// What the literal looks like.
+    /// The type that the literal looks like.
     Any,
 }
 
@@ -332,7 +332,7 @@ fn wants(op: &Op, i: usize) -> Wants {
     }
 }
 
-/// How many letters have to change to make one name of the other; names are short.
+/// The edit distance of two names; names are short.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().take(32).enumerate() {
