@@ -46,7 +46,7 @@ impl Batch<'_> {
     ) -> Result<Vec<Lane>> {
         for region in [then, otherwise] {
             if !region_cannot_fail(self.source, region) {
-                return Err(Refusal("a branch that differs by row and may fail".into()));
+                return Err(Refusal::MayFail);
             }
         }
         let yields = self.region(b, then)?;
@@ -58,7 +58,7 @@ impl Batch<'_> {
                 Some(shape[v.is_rows() as usize..].to_vec())
             };
             if m != n || shape(*x) != shape(*y) {
-                return Err(Refusal("a branch whose arms differ in shape".into()));
+                return Err(Refusal::Arms);
             }
             self.rule(b, &Op::Select, &[Lane::Rows(cond), *x, *y])
                 .map(|v| v[0])
@@ -69,13 +69,13 @@ impl Batch<'_> {
     pub(super) fn repeat(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
         let data = &self.source.insts[inst];
         let Some(form) = LoopForm::of(&data.op) else {
-            return Err(Refusal("no loop".into()));
+            return Err(Refusal::LoopEnd);
         };
         let args: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
         let args = args?;
         let LoopOperands { trip, cond, inits } = form.operands(&args);
         if trip.into_iter().chain(cond).any(|c| c.is_rows()) {
-            return Err(Refusal("a loop whose end differs by row".into()));
+            return Err(Refusal::LoopEnd);
         }
         let region = data.regions[0];
         let params = &self.source.regions[region].params;
@@ -102,7 +102,7 @@ impl Batch<'_> {
             let yields = self.region(b, region)?;
             let (next_cond, next) = yields.split_at(form.cond as usize);
             if next_cond.iter().any(|c| c.is_rows()) {
-                return Err(Refusal("a loop whose end differs by row".into()));
+                return Err(Refusal::LoopEnd);
             }
             let grown: Vec<bool> = rows
                 .iter()
@@ -145,7 +145,7 @@ impl Batch<'_> {
                 {
                     shape.swap(0, 1);
                     if shape.iter().skip(1).any(|d| matches!(d, Dim::Unknown(_))) {
-                        return Err(Refusal("a stacked result of unknown size".into()));
+                        return Err(Refusal::UnknownSize);
                     }
                     let stated = Type::Tensor(t);
                     let met = b.ty(*x).meet(&stated).unwrap_or(stated);

@@ -4,7 +4,7 @@
 //! floats, which are rounded, it bounds them. Exporters write it in many ways: with a carried counter of 32 bits, with both
 //! numbers cast, with an `n` that each iteration computes anew from what does not change.
 
-use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::op::{BinaryOp, CompareOp, Effect};
 use heddle_ir::{DType, LoopView, Op, Region, Tensor, Type, Value, ValueDef};
 
 use super::control::truth_of;
@@ -180,7 +180,7 @@ fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
     let (Some((op, args)), Some((other, others))) = (cx.definition(a), cx.definition(b)) else {
         return false;
     };
-    let is_pure = !matches!(op, Op::Random { .. } | Op::Call(_));
+    let is_pure = op.props().effect == Effect::Pure;
     depth < MAX_DEPTH
         && is_pure
         && op == other

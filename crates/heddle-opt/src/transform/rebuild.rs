@@ -134,6 +134,16 @@ impl<'a> Rebuild<'a> {
         }
     }
 
+    /// States the size of the first axis.
+    pub fn state_rows(&mut self, x: Value, rows: &Dim) {
+        if let Type::Tensor(mut t) = self.b.ty(x).clone()
+            && let Some(shape) = &mut t.shape
+        {
+            shape[0] = rows.clone();
+            self.state(x, &Type::Tensor(t));
+        }
+    }
+
     /// A size as `i64[]`, if it is a constant or a name that the function's parameters give.
     pub fn size(&mut self, dim: &Dim) -> Result<Option<Value>> {
         if let Some(n) = dim.as_const() {

@@ -5,20 +5,21 @@ mod groups;
 mod pipeline;
 mod plan;
 mod span;
+mod stop;
 mod until;
 
 use std::collections::HashSet;
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncId, Function, Inst, LoopView, Module, TypeError, Value};
+use heddle_ir::{Dim, FuncId, Function, Inst, LoopView, Module, Value};
 
 use self::groups::groups;
 use self::plan::{Body, Plan, plan};
 use self::span::{Place, Span};
+use self::stop::Stop;
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
-use crate::batch::Refusal;
 use crate::effects::Effects;
 
 /// Distributes loops over the strongly connected components of what they carry, where that lets contractions with weights
@@ -56,26 +57,6 @@ pub fn distribute_loops_by(module: &mut Module, costs: &CostModel) -> Stats {
         *stats = distribution.stats;
         built
     })
-}
-
-/// Why a loop is not distributed as planned.
-enum Stop {
-    /// This instruction cannot be evaluated for all iterations at once.
-    Refused(Inst),
-    /// The plan cannot be carried out.
-    Impossible,
-}
-
-impl From<Refusal> for Stop {
-    fn from(_: Refusal) -> Self {
-        Stop::Impossible
-    }
-}
-
-impl From<TypeError> for Stop {
-    fn from(_: TypeError) -> Self {
-        Stop::Impossible
-    }
 }
 
 struct Distribution<'a> {
@@ -182,7 +163,13 @@ impl Distribution<'_> {
         match (whole.dim.as_const(), self.chunk(whole.plan, &whole.dim)) {
             (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;
-                let built = whole.build(self, rebuild, &Place::Whole, &views, first)?;
+                let built = whole.build(
+                    &mut |r, i| self.instead(r, i),
+                    rebuild,
+                    &Place::Whole,
+                    &views,
+                    first,
+                )?;
                 Ok((built.carried, built.stacked))
             }
             (Some(_), Some(size)) => self.chunks(rebuild, whole, size, first),
