@@ -35,7 +35,7 @@ fn cases() -> Vec<Case> {
     all.extend(
         UnaryOp::ALL
             .iter()
-            .map(|&k| case(Op::Unary(k), &[x.clone()])),
+            .map(|&k| case(Op::Unary(k), std::slice::from_ref(&x))),
     );
     all.extend(
         BinaryOp::ALL
@@ -48,7 +48,7 @@ fn cases() -> Vec<Case> {
             .map(|&k| case(Op::Compare(k), &[x.clone(), y.clone()])),
     );
     let cond = Tensor::splat(DType::Bool, vec![3], 1.0);
-    let one = |op: Op| case(op, &[x.clone()]);
+    let one = |op: Op| case(op, std::slice::from_ref(&x));
     all.push(case(Op::Select, &[cond, x.clone(), y.clone()]));
     all.extend([one(Op::cast(DType::F64)), one(Op::Shape), one(Op::NonZero)]);
     all.push(case(Op::Reshape, &[x.clone(), ints(&[3, 2])]));
