@@ -1,5 +1,7 @@
 //! Builds functions instruction by instruction, with result types inferred and checked.
 
+mod ops;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -58,7 +60,7 @@ impl FuncBuilder {
         &self.func
     }
 
-    /// Says where the instructions that follow come from.
+    /// Sets the source location of the instructions that follow.
     pub fn set_loc(&mut self, loc: Option<Arc<Loc>>) {
         self.loc = loc;
     }
@@ -68,7 +70,7 @@ impl FuncBuilder {
         self.folder = folder;
     }
 
-    /// Where instructions come from at present.
+    /// The source location that new instructions get.
     pub fn loc(&self) -> Option<&Arc<Loc>> {
         self.loc.as_ref()
     }
@@ -78,7 +80,7 @@ impl FuncBuilder {
         self.func.ty(value)
     }
 
-    /// What an integer array of rank 0 or 1 is known to hold.
+    /// The known contents of an integer array of rank 0 or 1.
     pub fn known(&self, value: Value) -> Option<&[Dim]> {
         self.known.get(&value).map(Vec::as_slice)
     }

@@ -1,8 +1,8 @@
-//! The one way in which passes change a function.
+//! Edits of a function: the only way in which passes change one in place.
 //!
-//! A pass reads the function through a [`Patch`], which collects edits, each with the reason for it.
+//! A pass reads the function through a [`Patch`], which collects edits, each with a reason.
 //! [`Patch::apply`] then walks the function once and performs them all. Until then the function's regions, operands
-//! and types are what they were, but for new values, instructions and regions in the arenas that nothing refers to.
+//! and types are unchanged, but for new values, instructions and regions in the arenas that nothing refers to.
 //!
 //! An edit that replaces a value must keep the types sound: uses rely on what the old value's type states, so the new
 //! value's type has to state at least as much. Where both are computed under the same circumstances (in one region),
@@ -11,24 +11,22 @@
 mod apply;
 mod copy;
 mod inline;
+mod stats;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use heddle_ir::{
-    Entity, Function, Inst, InstData, Loc, Op, Region, Signature, Type, Value, ValueDef,
+use crate::{
+    Entity, Function, Inst, InstData, LoopView, Op, Region, Signature, Type, Value, ValueDef,
 };
 
-use crate::Stats;
-
 pub use apply::PatchError;
-pub use copy::CopyTypes;
+pub use stats::Stats;
 
 /// Edits of one function.
 pub struct Patch<'f> {
     func: &'f mut Function,
     stats: Stats,
-    /// Where instructions are, indexed by instruction; those in no region have none.
+    /// The region of each instruction, indexed by instruction; `None` for those in no region.
     home: Vec<Option<Region>>,
     /// Instructions that go before others, in order.
     before: HashMap<Inst, Vec<Inst>>,
@@ -36,9 +34,9 @@ pub struct Patch<'f> {
     placed: HashSet<Inst>,
     removed: HashSet<Inst>,
     replaced: HashMap<Value, Value>,
-    /// What others were replaced by.
+    /// Values that replace others.
     targets: HashSet<Value>,
-    /// How many values there were at first.
+    /// The number of values at first.
     values: usize,
     /// Replacements that hold inside a region only.
     within: HashMap<Region, Vec<(Value, Value)>>,
@@ -48,14 +46,14 @@ pub struct Patch<'f> {
     signature: Option<Signature>,
 }
 
-/// What an instruction becomes.
+/// The new form of an instruction.
 struct Changed {
     op: Op,
     args: Vec<Value>,
     results: Vec<Value>,
 }
 
-/// What a region takes and yields.
+/// The new parameters and yields of a region.
 struct Border {
     params: Vec<Value>,
     yields: Vec<Value>,
@@ -102,12 +100,12 @@ impl<'f> Patch<'f> {
         self.stats.record(reason);
     }
 
-    /// How many edits were counted so far.
+    /// The number of edits so far.
     pub fn edits(&self) -> usize {
         self.stats.total()
     }
 
-    /// What a value is replaced by so far, else the value itself.
+    /// The replacement of a value so far, else the value itself.
     pub fn resolve(&self, mut value: Value) -> Value {
         while let Some(&new) = self.replaced.get(&value) {
             value = new;
@@ -141,7 +139,7 @@ impl<'f> Patch<'f> {
         self.home.get(inst.index()).copied().flatten()
     }
 
-    /// Whether an instruction is removed.
+    /// Is an instruction removed?
     pub fn is_removed(&self, inst: Inst) -> bool {
         self.removed.contains(&inst)
     }
@@ -156,12 +154,13 @@ impl<'f> Patch<'f> {
         types: Vec<Type>,
     ) -> Vec<Value> {
         let loc = self.func.insts[anchor].loc.clone();
-        let inst = self.create(op, args.to_vec(), regions, types, loc);
+        let inst = self.func.add_inst(op, args.to_vec(), regions, types, loc);
+        self.home.resize(self.func.insts.len(), None);
         self.place(inst, anchor);
         self.func.insts[inst].results.clone()
     }
 
-    /// Whether `new` may stand for `old` everywhere, and the type that it must be given for that, if another one.
+    /// `Some` if `new` may stand for `old` everywhere; it holds the type that `new` must be given for that, if another one.
     /// `together`: both are computed in the same runs.
     fn fits(&self, old: Value, new: Value, together: bool) -> Option<Option<Type>> {
         let (a, b) = (self.ty(old), self.ty(new));
@@ -172,12 +171,12 @@ impl<'f> Patch<'f> {
             return Some(None);
         }
         let narrowed = a.meet(b).filter(|m| together && a.accepts(m))?;
-        // What uses the new value already relies on its type, of which only more may be said.
+        // Uses of the new value rely on its type, which may only become narrower.
         let fresh = new.index() >= self.values && !self.targets.contains(&new);
         (fresh || b.accepts(&narrowed)).then_some(Some(narrowed))
     }
 
-    /// Whether `new` is a tensor op's result in the region of `old`'s instruction, so that what is known of
+    /// Is `new` a tensor op's result in the region of `old`'s instruction? Then what is known of
     /// one is true of the other.
     fn together(&self, old: Value, new: Value) -> bool {
         let place = |v: Value| match self.func.values[v].def {
@@ -188,7 +187,7 @@ impl<'f> Patch<'f> {
         plain && place(new).is_some() && place(old) == place(new)
     }
 
-    /// Whether [`replace`](Self::replace) would succeed.
+    /// Would [`replace`](Self::replace) succeed?
     pub fn can_replace(&self, old: Value, new: Value) -> bool {
         let new = self.resolve(new);
         self.fits(old, new, self.together(old, new)).is_some()
@@ -235,12 +234,18 @@ impl<'f> Patch<'f> {
         self.changed.insert(inst, Changed { op, args, results });
     }
 
-    /// Says what a region takes and yields: `params` is an ordered choice of its parameters.
+    /// Sets a region's parameters and yields: `params` is an ordered choice of its parameters.
     pub fn set_border(&mut self, region: Region, params: Vec<Value>, yields: Vec<Value>) {
         self.borders.insert(region, Border { params, yields });
     }
 
-    /// What a region yields after the edits so far.
+    /// Gives a loop other parts in its place: its body is the same region, and takes an ordered choice of its parameters.
+    pub fn set_loop(&mut self, inst: Inst, parts: &LoopView) {
+        self.set_border(parts.body, parts.body_params(), parts.yields());
+        self.change(inst, parts.op(), parts.args(), parts.results());
+    }
+
+    /// The yields of a region after the edits so far.
     pub fn yields(&self, region: Region) -> Vec<Value> {
         let yields = match self.borders.get(&region) {
             Some(border) => &border.yields,
@@ -257,19 +262,6 @@ impl<'f> Patch<'f> {
     /// Gives the function another signature, which must agree with its body after the edits.
     pub fn set_signature(&mut self, signature: Signature) {
         self.signature = Some(signature);
-    }
-
-    fn create(
-        &mut self,
-        op: Op,
-        args: Vec<Value>,
-        regions: Vec<Region>,
-        types: Vec<Type>,
-        loc: Option<Arc<Loc>>,
-    ) -> Inst {
-        let inst = self.func.add_inst(op, args, regions, types, loc);
-        self.home.resize(self.func.insts.len(), None);
-        inst
     }
 
     fn place(&mut self, inst: Inst, anchor: Inst) {

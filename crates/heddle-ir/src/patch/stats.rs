@@ -1,11 +1,11 @@
-//! What passes did: counts by reason.
+//! Edits of passes, counted by reason.
 
 use std::collections::BTreeMap;
 
-/// What a pass did.
+/// The edits of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// How often each reason for an edit occurred.
+    /// The number of edits for each reason.
     pub reasons: BTreeMap<&'static str, usize>,
     /// Patches that [`Patch::apply`](crate::Patch::apply) found to be wrong and did not perform. Always
     /// empty unless a pass is wrong; tests assert that it is.
@@ -13,12 +13,12 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// How many edits there were.
+    /// The number of edits.
     pub fn total(&self) -> usize {
         self.reasons.values().sum()
     }
 
-    /// How often this reason occurred.
+    /// The number of edits for this reason.
     pub fn count(&self, reason: &str) -> usize {
         self.reasons.get(reason).copied().unwrap_or(0)
     }

@@ -1,14 +1,15 @@
 //! Performs a patch in one walk.
 
-use heddle_ir::{Entity, Inst, Region, Value, ValueDef};
+use crate::{Entity, Inst, Region, Value, ValueDef};
 
 use super::Patch;
-use crate::Stats;
+use super::Stats;
 
 /// A patch does not fit its function: a pass is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// An instruction would use a value that is not defined before it.
+    #[error("{inst:?} uses {value:?} out of scope")]
     OutOfScope {
         /// The instruction.
         inst: Inst,
@@ -16,32 +17,20 @@ pub enum PatchError {
         value: Value,
     },
     /// A region would yield a value that is not defined in it or around it.
+    #[error("{region:?} yields {value:?} out of scope")]
     YieldOutOfScope {
         /// The region.
         region: Region,
-        /// What it yields.
+        /// The yielded value.
         value: Value,
     },
     /// A type contradicts the one that was stated before.
+    #[error("the new type of {value:?} contradicts")]
     Contradiction {
         /// The value.
         value: Value,
     },
 }
-
-impl std::fmt::Display for PatchError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OutOfScope { inst, value } => write!(f, "{inst:?} uses {value:?} out of scope"),
-            Self::YieldOutOfScope { region, value } => {
-                write!(f, "{region:?} yields {value:?} out of scope")
-            }
-            Self::Contradiction { value } => write!(f, "the new type of {value:?} contradicts"),
-        }
-    }
-}
-
-impl std::error::Error for PatchError {}
 
 impl Patch<'_> {
     /// Performs all edits and says what they were for. A patch that does not fit leaves the function as it
@@ -102,7 +91,7 @@ impl Patch<'_> {
             while let Some(&next) = self.replaced.get(&new) {
                 new = next;
             }
-            // What people called the old value is a better name than none.
+            // The old value's name is better than none.
             if f.values[new].name.is_none() && f.def_inst(new).is_some() {
                 f.values[new].name = f.values[old].name.clone();
             }
@@ -114,7 +103,7 @@ impl Patch<'_> {
     }
 }
 
-/// What the function becomes.
+/// The new operands and regions.
 #[derive(Default)]
 struct Plan {
     regions: Vec<(Region, Vec<Inst>, Vec<Value>)>,

@@ -10,11 +10,19 @@
 //!   computed at run time (an index out of range, shapes that do not fit) stops the run with an error.
 //! - `f16` and `bf16` are computed in `f32` and rounded once per op (sums and products: once at the end).
 
-use std::sync::Arc;
+mod kinds;
+mod props;
+mod prototype;
 
 use crate::{DType, FuncId, Tensor, Type};
 
-/// What an instruction does. Operands are listed as `(name: type, …) -> results`.
+pub use kinds::{
+    BinaryOp, Case, CompareOp, Distribution, Extreme, PadMode, ReduceOp, ScaleRounding,
+    ScatterReduce, StrOp, UnaryOp,
+};
+pub use props::{Cost, Effect, Extent, Failure, Gradient, Operand, OperandType, Operands, Props};
+
+/// The operation of an instruction. Operands are listed as `(name: type, …) -> results`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     // ---- constants and random numbers
@@ -50,7 +58,7 @@ pub enum Op {
         to: DType,
         /// Clamp what an 8-bit float cannot hold (else NaN or infinity).
         saturate: bool,
-        /// How `f8e8m0` is rounded.
+        /// The rounding of `f8e8m0`.
         round: ScaleRounding,
     },
     /// `(x) -> to`, the same bits; both types have the same width.
@@ -94,7 +102,7 @@ pub enum Op {
     },
     /// `(x, pads: i64[2*rank], value: T[]) -> T`: `pads` are the counts before each axis, then those after; negative counts crop.
     Pad {
-        /// What the added elements are.
+        /// The added elements.
         mode: PadMode,
     },
 
@@ -118,12 +126,12 @@ pub enum Op {
     ScatterElements {
         /// The axis that is indexed.
         axis: usize,
-        /// How updates and old elements combine.
+        /// The combination of updates and old elements.
         reduce: ScatterReduce,
     },
     /// `(x, indices[.., k], updates) -> T`, the inverse of [`Op::GatherNd`] without batch axes.
     ScatterNd {
-        /// How updates and old elements combine.
+        /// The combination of updates and old elements.
         reduce: ScatterReduce,
     },
     /// `(x, update, starts: i64[rank]) -> T`: `x` with `update`, of the same rank, written at `starts`, which must leave it inside.
@@ -137,7 +145,7 @@ pub enum Op {
     // ---- reductions and order
     /// `(x) -> T`: over `axes` (may be empty: nothing is reduced).
     Reduce {
-        /// How elements combine. Over nothing: 0, 1, the lowest, the highest value (float: infinities).
+        /// The combination of elements. Over nothing: 0, 1, the lowest, the highest value (float: infinities).
         kind: ReduceOp,
         /// The axes.
         axes: Vec<usize>,
@@ -152,7 +160,7 @@ pub enum Op {
         axis: usize,
         /// Keep it with size 1.
         keep: bool,
-        /// Of several, the last one instead of the first.
+        /// The last one of several instead of the first.
         last: bool,
     },
     /// `(x) -> T`: running sum or product along `axis`.
@@ -199,7 +207,7 @@ pub enum Op {
     },
     /// `(x[.., s…], pads: i64[2*k]) -> T[.., t…]`: reduces windows over the last `k` axes; padding is the kind's neutral element.
     Window {
-        /// How elements combine.
+        /// The combination of elements.
         kind: ReduceOp,
         /// Size of the window, per axis.
         window: Vec<usize>,
@@ -262,305 +270,44 @@ pub enum Op {
     /// iteration along a new leading axis; without iterations its other axes have the sizes that the result's type states, and
     /// 0 where it states none. Without trip count and condition it never ends.
     Loop {
-        /// Whether there is a trip count.
+        /// There is a trip count.
         trip: bool,
-        /// Whether there is a condition.
+        /// There is a condition.
         cond: bool,
     },
     /// `(args…) -> results of the function`.
     Call(FuncId),
 }
 
-/// One operand, elementwise. Float ones take `f32 f64 f16 bf16`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum UnaryOp {
-    /// Arithmetic types.
-    Neg,
-    Abs,
-    /// -1, 0 or 1; NaN stays NaN.
-    Sign,
-    /// Floats from here on.
-    Floor,
-    Ceil,
-    /// To nearest, ties to even.
-    Round,
-    /// Toward zero.
-    Trunc,
-    Sqrt,
-    Exp,
-    Log,
-    Expm1,
-    Log1p,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    /// `1 / (1 + exp(-x))`, without overflow.
-    Sigmoid,
-    /// `bool`: logical; integers: bits.
-    Not,
-    /// Floats (and 8-bit floats) to `bool`.
-    IsNan,
-    IsInf,
-}
-
-/// Two operands of one element type, elementwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    /// Integers: toward zero; by zero: 0.
-    Div,
-    /// Remainder with the divisor's sign (Python's `%`); integers by zero: 0.
-    Mod,
-    /// Remainder with the dividend's sign (C's `fmod`, `%`); integers by zero: 0.
-    Rem,
-    /// Integers: by repeated multiplication, wrapping; a negative exponent gives the truncated quotient `1 / base^|e|`, 0 for base 0.
-    Pow,
-    /// NaN if either is; on `bool`, or.
-    Max,
-    /// NaN if either is; on `bool`, and.
-    Min,
-    /// `bool` or integers.
-    And,
-    Or,
-    Xor,
-    /// Integers; by the width or more, or by a negative number: 0.
-    Shl,
-    /// Integers, logical; by the width or more, or by a negative number: 0.
-    Shr,
-    /// Floats.
-    Atan2,
-}
-
-/// Comparisons; any comparison with NaN but `Ne` is false. `bool` and `str` know only `Eq` and `Ne`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum CompareOp {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-}
-
-/// How elements combine in a reduction. `bool` takes `Max` (any) and `Min` (all). NaN wins in `Max` and `Min`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum ReduceOp {
-    Sum,
-    Prod,
-    Max,
-    Min,
-}
-
-/// Which end of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Extreme {
-    Max,
-    Min,
-}
-
-/// How a scattered update combines with what is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum ScatterReduce {
-    /// Replaces it.
-    Set,
-    Add,
-    Mul,
-    Max,
-    Min,
-}
-
-/// What padding consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum PadMode {
-    /// The value operand.
-    Constant,
-    /// The nearest element.
-    Edge,
-    /// Mirrored at the outermost element, which is not repeated; as often as the padding needs. Of one element, that one.
-    Reflect,
-    /// The other end.
-    Wrap,
-}
-
-/// Distributions of [`Op::Random`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub enum Distribution {
-    /// Uniform in `[low, high)`.
-    Uniform {
-        low: f64,
-        high: f64,
-    },
-    Normal {
-        mean: f64,
-        scale: f64,
-    },
-    /// 1 with the probability that the operand says, else 0.
-    Bernoulli,
-}
-
-/// How a scale is rounded to a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum ScaleRounding {
-    Up,
-    Down,
-    Nearest,
-}
-
-/// Operations on `str` tensors; they run on the host.
-#[derive(Clone, Debug, PartialEq)]
-pub enum StrOp {
-    /// `(a, b) -> str, broadcast`: ONNX StringConcat.
-    Concat,
-    /// `(x) -> (str[.., ?], i64[..])`: pieces, padded with "", and their number; ONNX StringSplit.
-    Split {
-        /// `None`: runs of white space.
-        delimiter: Option<Arc<str>>,
-        /// At most this many cuts.
-        max_splits: Option<u64>,
-    },
-    /// `(x) -> bool`: whether the whole string matches (RE2 syntax); ONNX RegexFullMatch.
-    FullMatch {
-        /// The regular expression.
-        pattern: Arc<str>,
-    },
-    /// `(x: str[c] or str[1,c]) -> str`: ONNX StringNormalizer.
-    Normalize {
-        /// Change of case of what is kept.
-        case: Option<Case>,
-        /// Whether stop words are compared with their case.
-        case_sensitive: bool,
-        /// Strings that are dropped.
-        stopwords: Arc<[Box<str>]>,
-    },
-}
-
-/// Letter case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Case {
-    Lower,
-    Upper,
-}
-
 impl Op {
-    /// Whether evaluating it twice on the same operands gives the same results.
+    /// Is the op free of random draws? Control flow is as pure as its regions or its callee.
     pub fn is_pure(&self) -> bool {
-        !matches!(self, Op::Random { .. })
+        self.props().effect != Effect::Draws
     }
 
-    /// Whether the elements of its results are elements of its first operand or, side by side, of all.
+    /// Is every element of a result an element of the first operand or, for a concatenation, of any?
     pub fn only_moves(&self) -> bool {
-        matches!(
-            self,
-            Op::Reshape
-                | Op::Transpose { .. }
-                | Op::Unsqueeze { .. }
-                | Op::Squeeze { .. }
-                | Op::Broadcast
-                | Op::Slice { .. }
-                | Op::Concat { .. }
-                | Op::Gather { .. }
-                | Op::GatherElements { .. }
-                | Op::GatherNd { .. }
-        )
+        self.props().moves
+    }
+
+    /// Does each element of the result depend on one element of each operand only?
+    pub fn is_elementwise(&self) -> bool {
+        matches!(self.props().cost, Cost::Elementwise | Cost::Transcendental)
     }
 
     /// The name in the text form.
     pub fn name(&self) -> &'static str {
         match self {
-            Op::Const(_) => "const",
-            Op::Random {
-                dist: Distribution::Uniform { .. },
-                ..
-            } => "random_uniform",
-            Op::Random {
-                dist: Distribution::Normal { .. },
-                ..
-            } => "random_normal",
-            Op::Random {
-                dist: Distribution::Bernoulli,
-                ..
-            } => "random_bernoulli",
-            Op::Unary(op) => op.name(),
-            Op::Binary(op) => op.name(),
-            Op::Compare(op) => op.name(),
-            Op::Select => "select",
-            Op::Cast { .. } => "cast",
-            Op::Bitcast { .. } => "bitcast",
-            Op::Shape => "shape",
-            Op::Reshape => "reshape",
-            Op::Transpose { .. } => "transpose",
-            Op::Unsqueeze { .. } => "unsqueeze",
-            Op::Squeeze { .. } => "squeeze",
-            Op::Broadcast => "broadcast",
-            Op::Slice { .. } => "slice",
-            Op::Concat { .. } => "concat",
-            Op::Pad { .. } => "pad",
-            Op::Gather { .. } => "gather",
-            Op::GatherElements { .. } => "gather_elements",
-            Op::GatherNd { .. } => "gather_nd",
-            Op::ScatterElements { .. } => "scatter_elements",
-            Op::ScatterNd { .. } => "scatter_nd",
-            Op::UpdateSlice => "update_slice",
-            Op::Range => "range",
-            Op::NonZero => "nonzero",
-            Op::Reduce { .. } => "reduce",
-            Op::ArgReduce { .. } => "arg_reduce",
-            Op::Cumulative { .. } => "cumulative",
-            Op::TopK { .. } => "top_k",
-            Op::Unique { .. } => "unique",
-            Op::Dot => "dot",
-            Op::Conv { .. } => "conv",
-            Op::Window { .. } => "window",
-            Op::SeqNew { .. } => "seq_new",
-            Op::SeqInsert => "seq_insert",
-            Op::SeqErase => "seq_erase",
-            Op::SeqAt => "seq_at",
-            Op::SeqLen => "seq_len",
-            Op::SeqConcat { .. } => "seq_concat",
-            Op::SeqSplit { .. } => "seq_split",
-            Op::OptSome => "opt_some",
-            Op::OptNone { .. } => "opt_none",
-            Op::OptHas => "opt_has",
-            Op::OptGet => "opt_get",
-            Op::Str(StrOp::Concat) => "str_concat",
-            Op::Str(StrOp::Split { .. }) => "str_split",
-            Op::Str(StrOp::FullMatch { .. }) => "str_full_match",
-            Op::Str(StrOp::Normalize { .. }) => "str_normalize",
-            Op::If => "if",
-            Op::Loop { .. } => "loop",
-            Op::Call(_) => "call",
+            Op::Unary(kind) => kind.name(),
+            Op::Binary(kind) => kind.name(),
+            Op::Compare(kind) => kind.name(),
+            op => op.props().name,
         }
     }
 
-    /// How many regions it has.
+    /// The number of regions.
     pub fn region_count(&self) -> usize {
-        match self {
-            Op::If => 2,
-            Op::Loop { .. } => 1,
-            _ => 0,
-        }
+        self.props().regions
     }
 
     /// A plain cast: 8-bit floats saturate.
@@ -571,44 +318,4 @@ impl Op {
             round: ScaleRounding::Up,
         }
     }
-}
-
-macro_rules! names {
-    ($($ty:ident { $($variant:ident = $name:literal),* $(,)? })*) => { $(
-        impl $ty {
-            /// All of them.
-            pub const ALL: &'static [$ty] = &[$($ty::$variant),*];
-            /// The name in the text form.
-            pub const fn name(self) -> &'static str {
-                match self { $($ty::$variant => $name),* }
-            }
-            /// The one with this name.
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|v| v.name() == name)
-            }
-        }
-    )* };
-}
-
-names! {
-    UnaryOp {
-        Neg = "neg", Abs = "abs", Sign = "sign", Floor = "floor", Ceil = "ceil", Round = "round",
-        Trunc = "trunc", Sqrt = "sqrt", Exp = "exp", Log = "log", Expm1 = "expm1",
-        Log1p = "log1p", Sin = "sin", Cos = "cos", Tan = "tan", Asin = "asin", Acos = "acos",
-        Atan = "atan", Sinh = "sinh", Cosh = "cosh", Tanh = "tanh", Asinh = "asinh",
-        Acosh = "acosh", Atanh = "atanh", Erf = "erf", Sigmoid = "sigmoid", Not = "not",
-        IsNan = "is_nan", IsInf = "is_inf",
-    }
-    BinaryOp {
-        Add = "add", Sub = "sub", Mul = "mul", Div = "div", Mod = "mod", Rem = "rem", Pow = "pow",
-        Max = "max", Min = "min", And = "and", Or = "or", Xor = "xor", Shl = "shl", Shr = "shr",
-        Atan2 = "atan2",
-    }
-    CompareOp { Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge" }
-    ReduceOp { Sum = "sum", Prod = "prod", Max = "max", Min = "min" }
-    Extreme { Max = "max", Min = "min" }
-    ScatterReduce { Set = "set", Add = "add", Mul = "mul", Max = "max", Min = "min" }
-    PadMode { Constant = "constant", Edge = "edge", Reflect = "reflect", Wrap = "wrap" }
-    ScaleRounding { Up = "up", Down = "down", Nearest = "nearest" }
-    Case { Lower = "lower", Upper = "upper" }
 }

@@ -1,6 +1,6 @@
 //! Puts a region in the place of its owner.
 
-use heddle_ir::{Inst, Region, Type, Value};
+use crate::{Inst, Region, Type, Value};
 
 use super::Patch;
 
