@@ -158,7 +158,7 @@ impl heddle_interp::Natives for Calls<'_> {
         match results {
             Err(error) if part.plans_too_much(&error) => None,
             Err(error) => {
-                let error = self.with_whole_limits(error, left.depth);
+                let error = self.with_whole_limits(error, budget.depth);
                 let message = error.to_string();
                 if let Ok(mut stopped) = self.stopped.lock() {
                     *stopped = Some(error);
