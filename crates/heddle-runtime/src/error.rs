@@ -153,10 +153,10 @@ pub enum RunError {
     },
     /// The sizes are so large that a computation of offsets overflows.
     #[error(
-        "with the sizes {sizes:?} the program's memory exceeds what can be addressed: use smaller inputs or a lower limit for recursion"
+        "with the sizes {sizes:?} the program's memory exceeds what can be addressed: use smaller inputs"
     )]
     Plan {
-        /// Named sizes, number of workers, depth limit.
+        /// Named sizes, number of workers, depth of calls.
         sizes: Vec<i64>,
     },
     /// The run needs more memory than allowed.
@@ -229,13 +229,21 @@ pub enum Fault {
         right: i64,
     },
     /// Recursion went too deep.
-    #[error(
-        "recursion reached depth {depth}, the limit is {limit}: raise the depth limit if it is meant to go deeper"
-    )]
+    #[error("a call would nest {depth} deep, over the limit of {limit}")]
     Depth {
-        /// How deep it would have become.
+        /// Depth that the call would be at.
         depth: i64,
-        /// How deep it may.
+        /// The limit.
+        limit: i64,
+    },
+    /// Memory for frames ended before recursion came to its limit.
+    #[error(
+        "a call would nest {depth} deep, which memory has no frames for (the limit is {limit})"
+    )]
+    Frames {
+        /// Depth that the call would be at.
+        depth: i64,
+        /// The limit.
         limit: i64,
     },
     /// A loop ran too often.

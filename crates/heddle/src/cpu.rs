@@ -313,7 +313,7 @@ impl Compiled {
         let defaults = heddle_runtime::RunOptions::default();
         let limits = heddle_runtime::RunOptions {
             timeout: options.timeout,
-            max_depth: options.max_depth.map_or(defaults.max_depth, |d| d as i64),
+            max_depth: i64::try_from(options.depth_limit()).unwrap_or(i64::MAX),
             max_iterations: options
                 .max_iterations
                 .map_or(defaults.max_iterations, |n| n.min(i64::MAX as u64) as i64),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::{panic, thread};
 
-use heddle_interp::Left;
+use heddle_interp::Budget;
 use heddle_ir::{Datum, FuncId, Function, Inst, Module, Op, Region, Signature};
 use heddle_lower::LowerError;
 use heddle_machine::Host;
@@ -144,13 +144,13 @@ impl heddle_interp::Natives for Calls<'_> {
         &self,
         callee: FuncId,
         args: &[Datum],
-        left: &Left,
+        budget: &Budget,
     ) -> Option<Result<Vec<Datum>, String>> {
         let part = self.mixed.parts.get(&callee)?;
         let options = RunOptions {
-            timeout: left.time,
-            max_memory: self.options.max_memory.map(|_| left.memory),
-            max_depth: Some(left.depth),
+            timeout: budget.time,
+            max_memory: self.options.max_memory.map(|_| budget.memory),
+            max_depth: Some(budget.depth),
             ..self.options.clone()
         };
         let sig = &self.mixed.module.functions[callee].sig;
@@ -160,7 +160,7 @@ impl heddle_interp::Natives for Calls<'_> {
         match results {
             Err(error) if part.plans_too_much(&error) => None,
             Err(error) => {
-                let error = self.with_whole_time(error);
+                let error = self.with_whole_limits(error, budget.depth);
                 let message = error.to_string();
                 if let Ok(mut stopped) = self.stopped.lock() {
                     *stopped = Some(error);
@@ -173,20 +173,27 @@ impl heddle_interp::Natives for Calls<'_> {
 }
 
 impl Calls<'_> {
-    /// Of a run that took too long, the limit is the run's and not what was left of it.
-    fn with_whole_time(&self, error: Error) -> Error {
-        match (error, self.options.timeout) {
-            (Error::Compiled { site, error }, Some(limit)) if is_timeout(&error) => {
-                let error = Box::new(heddle_runtime::RunError::Timeout(limit));
-                Error::Compiled { site, error }
+    /// A part's error with the run's limits in place of what was left of them, and the depth counted from the entry.
+    fn with_whole_limits(&self, error: Error, depth_left: usize) -> Error {
+        use heddle_runtime::{Fault, RunError as Stop};
+        let Error::Compiled { site, mut error } = error else {
+            return error;
+        };
+        let above = self.options.depth_limit().saturating_sub(depth_left);
+        let above = i64::try_from(above).unwrap_or(i64::MAX);
+        match &mut *error {
+            Stop::Timeout(limit) => *limit = self.options.timeout.unwrap_or(*limit),
+            Stop::Program {
+                fault: Fault::Depth { depth, limit } | Fault::Frames { depth, limit },
+                ..
+            } => {
+                *depth = depth.saturating_add(above);
+                *limit = limit.saturating_add(above);
             }
-            (error, _) => error,
+            _ => {}
         }
+        Error::Compiled { site, error }
     }
-}
-
-fn is_timeout(error: &heddle_runtime::RunError) -> bool {
-    matches!(error, heddle_runtime::RunError::Timeout(_))
 }
 
 /// A program that is being parted.

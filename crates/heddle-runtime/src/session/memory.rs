@@ -16,8 +16,10 @@ static NOTHING: [u64; 8] = [0; 8];
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// Named sizes, workers, depth limit.
+    /// Named sizes, workers, depth that frames are planned for.
     pub(super) sizes: Vec<i64>,
+    /// Depth limit of the run. Frames may be planned for less, see [`Memory::depth`].
+    pub(super) max_depth: i64,
     pub(super) table: Vec<i64>,
     /// Whether `table` and `scratch_bytes` belong to `sizes`.
     planned: bool,
@@ -39,6 +41,7 @@ impl Memory {
         let (inputs, outputs) = (about.inputs as usize, about.outputs as usize);
         Memory {
             sizes: vec![0; about.sizes as usize + EXTRA_SIZES],
+            max_depth: 0,
             table: vec![0; about.table_len as usize],
             planned: false,
             scratch_bytes: 0,
@@ -61,24 +64,41 @@ impl Memory {
         self.staging.fill_with(Buffer::default);
     }
 
+    /// Depth that frames are planned for: the run's limit, or less where memory ends before.
+    pub(super) fn depth(&self) -> i64 {
+        self.sizes.last().copied().unwrap_or_default()
+    }
+
     /// Plans for these sizes, unless it is the plan that stands, and has the memory that it asks for.
     pub(super) fn plan(
         &mut self,
         program: &Program,
         sizes: &[i64],
-        extra: [i64; EXTRA_SIZES],
+        workers: i64,
+        max_depth: i64,
         limit: u64,
     ) -> Result<(), RunError> {
         let named = self.sizes.len() - EXTRA_SIZES;
         count("sizes", named, sizes.len())?;
-        if !(self.planned && self.sizes[..named] == *sizes && self.sizes[named..] == extra) {
+        let same = self.sizes[..named] == *sizes && self.sizes[named] == workers;
+        if !(self.planned && same && self.max_depth == max_depth) {
             self.sizes[..named].copy_from_slice(sizes);
-            self.sizes[named..].copy_from_slice(&extra);
+            self.sizes[named] = workers;
+            self.max_depth = max_depth;
             self.planned = false;
-            self.make_plan(program, limit)?;
+            self.plan_depth(program, limit)?;
             self.planned = true;
         }
-        self.scratch.reserve(self.scratch_bytes)?;
+        while let Err(error) = self.scratch.reserve(self.scratch_bytes) {
+            // The system may refuse address space for frames that are never used.
+            let (depth, bytes) = (self.depth(), self.scratch_bytes);
+            self.planned = false;
+            self.make_plan(program, depth / 2, limit)?;
+            if depth < 2 || self.scratch_bytes == bytes {
+                return Err(error.into());
+            }
+            self.planned = true;
+        }
         for (buffer, bytes) in self.outputs.iter_mut().zip(&self.table) {
             buffer.reserve(*bytes as usize)?;
         }
@@ -89,7 +109,29 @@ impl Memory {
         Ok(())
     }
 
-    fn make_plan(&mut self, program: &Program, limit: u64) -> Result<(), RunError> {
+    /// Plans frames for the whole depth limit, or for as many levels as the memory limit has room for. Memory is taken only when
+    /// a frame is used: most runs stay far above the bottom.
+    fn plan_depth(&mut self, program: &Program, limit: u64) -> Result<(), RunError> {
+        let max_depth = self.max_depth;
+        if self.make_plan(program, max_depth, limit).is_ok() {
+            return Ok(());
+        }
+        let (mut fits, mut exceeds) = (max_depth.min(1), max_depth);
+        self.make_plan(program, fits, limit)?;
+        while exceeds - fits > 1 {
+            let depth = fits + (exceeds - fits) / 2;
+            match self.make_plan(program, depth, limit) {
+                Ok(()) => fits = depth,
+                Err(_) => exceeds = depth,
+            }
+        }
+        self.make_plan(program, fits, limit)
+    }
+
+    fn make_plan(&mut self, program: &Program, depth: i64, limit: u64) -> Result<(), RunError> {
+        if let Some(last) = self.sizes.last_mut() {
+            *last = depth;
+        }
         let overflow = |sizes: &[i64]| RunError::Plan {
             sizes: sizes.to_vec(),
         };

@@ -49,7 +49,8 @@ pub struct RunOptions<'a> {
     pub timeout: Option<Duration>,
     /// Stops the run from another thread.
     pub cancel: Option<&'a CancelToken>,
-    /// Recursion goes this deep. Memory for its frames is planned by it.
+    /// Calls nest this deep, the entry counted; by default none is made. Memory for frames is planned for it, or for as many as
+    /// the memory limit has room for.
     pub max_depth: i64,
     /// Each loop runs this often.
     pub max_iterations: i64,
@@ -60,7 +61,7 @@ impl Default for RunOptions<'_> {
         RunOptions {
             timeout: None,
             cancel: None,
-            max_depth: 1000,
+            max_depth: 1,
             max_iterations: i64::MAX,
         }
     }
@@ -134,9 +135,9 @@ impl Session {
         if options.cancel.is_some_and(CancelToken::is_cancelled) {
             return Err(RunError::Cancelled);
         }
-        let extra = [self.pool.threads() as i64, options.max_depth];
+        let (workers, max_memory) = (self.pool.threads() as i64, self.options.max_memory);
         self.memory
-            .plan(&self.program, sizes, extra, self.options.max_memory)?;
+            .plan(&self.program, sizes, workers, options.max_depth, max_memory)?;
         self.memory.set_inputs(inputs)?;
         if self.options.poison {
             self.memory.fill(POISON);
@@ -163,7 +164,7 @@ impl Session {
             lanes: self.lanes.as_ptr(),
             error: &*self.error,
             cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
-            max_depth: options.max_depth,
+            max_depth: self.memory.depth(),
             max_iterations: options.max_iterations,
             spins,
             yields,
@@ -299,9 +300,20 @@ impl<'s> Staged<'s, '_> {
                 site: 0,
             },
             code => RunError::Program {
-                fault: Fault::new(code, values),
+                fault: self.whole(Fault::new(code, values)),
                 site: site.load(Ordering::Relaxed),
             },
+        }
+    }
+
+    /// The fault in terms of the run's limit, which may lie deeper than frames could be planned for.
+    fn whole(&self, fault: Fault) -> Fault {
+        let limit = self.memory.max_depth;
+        match fault {
+            Fault::Depth { depth, .. } if self.memory.depth() < limit => {
+                Fault::Frames { depth, limit }
+            }
+            fault => fault,
         }
     }
 }

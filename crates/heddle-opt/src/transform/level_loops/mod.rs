@@ -13,7 +13,7 @@ use super::cost::CostModel;
 use super::level_recursion::LevelOptions;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
-use crate::batch::{self, Refusal};
+use crate::batch;
 
 /// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological
 /// order that exporters make of a recursive network. An *inspector* finds out from index data which iterations need rows that others
@@ -58,7 +58,7 @@ fn instead(
     let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
     match build(rebuild, &rows, options, &worth) {
         Ok(()) => Ok(true),
-        Err(Refusal(_)) => {
+        Err(_) => {
             rebuild.b.rollback(&before);
             rebuild.values = values;
             Ok(false)
