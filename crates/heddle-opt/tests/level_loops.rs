@@ -88,7 +88,6 @@ fn always(batch: usize, width: f64) -> LevelOptions {
         batch,
         width,
         always: true,
-        ..LevelOptions::USUAL
     }
 }
 
