@@ -29,26 +29,24 @@ impl Executable {
         options: &RunOptions,
     ) -> Result<Executable, Error> {
         let start = Instant::now();
-        let Some(compiled) = self.compiled() else {
-            let reason = self.report().interpreted.clone();
-            let reason = reason.unwrap_or_else(|| {
-                let why = match self.device() {
-                    Device::Cpu => "it is compiled in parts, which the interpreter calls",
-                    Device::Interp => "the device is the interpreter",
-                };
-                Interpreted::whole(None, why.into())
-            });
-            return Err(Error::NotCompiled(reason));
+        let args = match kind {
+            Baseline::Host => vec![],
+            Baseline::Trace => inputs::in_order(self.signature(), inputs)?,
         };
-        let other = match kind {
-            Baseline::Host => on_large_stack(|| compiled.on_host())??,
-            Baseline::Trace => {
-                let args = inputs::in_order(self.signature(), inputs)?;
-                let call = compiled.call(self.signature(), &args)?;
-                on_large_stack(|| compiled.traced(&call, options))??
+        match on_large_stack(|| self.artifact.variant(kind, &args, options))? {
+            Some(other) => Ok(self.with(other?, start.elapsed())),
+            None => {
+                let reason = self.report().interpreted.clone();
+                let reason = reason.unwrap_or_else(|| {
+                    let why = match self.device() {
+                        Device::Cpu => "it is compiled in parts, which the interpreter calls",
+                        Device::Interp => "the device is the interpreter",
+                    };
+                    Interpreted::whole(None, why.into())
+                });
+                Err(Error::NotCompiled(reason))
             }
-        };
-        Ok(self.with(other, start.elapsed()))
+        }
     }
 }
 

@@ -1,56 +1,53 @@
-//! What a session keeps between runs: the plan for the last sizes, and memory that is only replaced when it is too small.
+//! The memory of a session: the plan evaluated for the last sizes, and buffers that are only replaced when they are too small.
 
 use std::ffi::c_void;
 
-use crate::abi::{EXTRA_SIZES, RawTensor};
+use heddle_abi::plan::EXTRA_SIZES;
+use heddle_abi::{Launch, Plan};
+
+use super::Input;
+use crate::abi::RawTensor;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::RunError;
-use crate::program::Program;
-use crate::session::Input;
 
-/// Inputs may have any element type, and the largest takes 8 bytes.
-const INPUT_ALIGNMENT: usize = 8;
+/// The caller's arrays may have any element type, and the largest takes 8 bytes.
+const ARRAY_ALIGNMENT: usize = 8;
 
 /// Stands for inputs without elements: a program may load an element whose value it does not use.
 static NOTHING: [u64; 8] = [0; 8];
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// Named sizes, workers, depth limit.
-    pub(super) sizes: Vec<i64>,
-    pub(super) table: Vec<i64>,
-    /// Whether `table` and `scratch_bytes` belong to `sizes`.
-    planned: bool,
-    scratch_bytes: usize,
+    pub(super) launch: Launch,
     pub(super) scratch: Buffer,
     pub(super) outputs: Vec<Buffer>,
     pub(super) raw_inputs: Vec<RawTensor>,
     pub(super) raw_outputs: Vec<RawTensor>,
     /// Copies of inputs that came misaligned.
     staging: Vec<Buffer>,
+    /// Outputs that lie in the caller's memory.
+    pub(super) foreign: Vec<bool>,
 }
 
 // SAFETY: the raw tensors point to inputs and outputs of a run only while it goes on; they are set anew by each.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    pub(super) fn new(program: &Program) -> Memory {
-        let about = program.about();
-        let (inputs, outputs) = (about.inputs as usize, about.outputs as usize);
+    pub(super) fn new(plan: &Plan) -> Memory {
+        let (inputs, outputs) = (plan.inputs.len(), plan.outputs.len());
+        let buffers = |count| {
+            std::iter::repeat_with(Buffer::default)
+                .take(count)
+                .collect()
+        };
         Memory {
-            sizes: vec![0; about.sizes as usize + EXTRA_SIZES],
-            table: vec![0; about.table_len as usize],
-            planned: false,
-            scratch_bytes: 0,
+            launch: Launch::new(plan),
             scratch: Buffer::EMPTY,
-            outputs: std::iter::repeat_with(Buffer::default)
-                .take(outputs)
-                .collect(),
+            outputs: buffers(outputs),
             raw_inputs: vec![RawTensor::EMPTY; inputs],
             raw_outputs: vec![RawTensor::EMPTY; outputs],
-            staging: std::iter::repeat_with(Buffer::default)
-                .take(inputs)
-                .collect(),
+            staging: buffers(inputs),
+            foreign: vec![false; outputs],
         }
     }
 
@@ -61,87 +58,116 @@ impl Memory {
         self.staging.fill_with(Buffer::default);
     }
 
-    /// Plans for these sizes, unless it is the plan that stands, and has the memory that it asks for.
+    /// Evaluates the plan for these sizes, unless that is done; returns whether it was not.
+    pub(super) fn evaluate(
+        &mut self,
+        plan: &Plan,
+        sizes: &[i64],
+        extra: [i64; EXTRA_SIZES],
+    ) -> Result<bool, RunError> {
+        count("sizes", plan.sizes(), sizes.len())?;
+        Ok(self.launch.evaluate(plan, sizes, extra)?)
+    }
+
+    /// The dims of an output.
+    pub(super) fn dims(&self, output: usize) -> &[i64] {
+        let raw = &self.raw_outputs[output];
+        &raw.dims[..raw.rank as usize]
+    }
+
+    /// Plans for these sizes, unless the plan stands, and allocates the scratch memory that is missing.
     pub(super) fn plan(
         &mut self,
-        program: &Program,
+        plan: &Plan,
         sizes: &[i64],
         extra: [i64; EXTRA_SIZES],
         limit: u64,
     ) -> Result<(), RunError> {
-        let named = self.sizes.len() - EXTRA_SIZES;
-        count("sizes", named, sizes.len())?;
-        if !(self.planned && self.sizes[..named] == *sizes && self.sizes[named..] == extra) {
-            self.sizes[..named].copy_from_slice(sizes);
-            self.sizes[named..].copy_from_slice(&extra);
-            self.planned = false;
-            self.make_plan(program, limit)?;
-            self.planned = true;
-        }
-        self.scratch.reserve(self.scratch_bytes)?;
-        for (buffer, bytes) in self.outputs.iter_mut().zip(&self.table) {
-            buffer.reserve(*bytes as usize)?;
-        }
-        for (raw, buffer) in self.raw_outputs.iter_mut().zip(&mut self.outputs) {
-            raw.data = buffer.start().cast::<c_void>();
-            raw.rank = 0;
-        }
-        Ok(())
-    }
-
-    fn make_plan(&mut self, program: &Program, limit: u64) -> Result<(), RunError> {
-        let overflow = |sizes: &[i64]| RunError::Plan {
-            sizes: sizes.to_vec(),
-        };
-        let scratch = program
-            .plan(&self.sizes, &mut self.table)
-            .ok_or_else(|| overflow(&self.sizes))?;
-        let stated = self.outputs.len() + self.raw_inputs.len();
-        let mut needed = scratch;
-        for (index, word) in self.table[..stated].iter().enumerate() {
-            let bytes = u64::try_from(*word).map_err(|_| overflow(&self.sizes))?;
-            if index < self.outputs.len() {
-                needed = needed
-                    .checked_add(bytes)
-                    .ok_or_else(|| overflow(&self.sizes))?;
+        if self.evaluate(plan, sizes, extra)? {
+            // What earlier, larger sizes left counts, too.
+            let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
+            if (self.scratch.len() + kept) as u64 > limit {
+                self.release();
             }
         }
+        let outputs = plan.outputs.iter().map(|array| self.launch.bytes(array));
+        let needed = outputs.fold(self.launch.scratch(), u64::saturating_add);
         if needed > limit {
             return Err(RunError::MemoryLimit { needed, limit });
         }
-        self.scratch_bytes = usize::try_from(scratch).map_err(|_| overflow(&self.sizes))?;
-        // What earlier, larger sizes left counts, too.
-        let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
-        if (self.scratch.len() + kept) as u64 > limit {
-            self.release();
+        Ok(self.scratch.reserve(self.launch.scratch() as usize)?)
+    }
+
+    /// Points the program to the outputs: the caller's memory where there is some, the session's otherwise. `given` has all
+    /// outputs or none.
+    pub(super) fn set_outputs<'o>(
+        &mut self,
+        plan: &Plan,
+        mut given: impl ExactSizeIterator<Item = &'o mut [u8]>,
+    ) -> Result<(), RunError> {
+        if given.len() > 0 {
+            count("outputs", self.outputs.len(), given.len())?;
+        }
+        for (output, array) in plan.outputs.iter().enumerate() {
+            let needed = self.launch.bytes(array);
+            let raw = &mut self.raw_outputs[output];
+            raw.rank = 0;
+            let data = given.next();
+            // Memory without bytes may lie at any address, which the program may not like.
+            self.foreign[output] = data.is_some() && needed > 0;
+            raw.data = match data {
+                Some(data) if needed > 0 => {
+                    let is_aligned = (data.as_ptr() as usize).is_multiple_of(ARRAY_ALIGNMENT);
+                    if (data.len() as u64) < needed || !is_aligned {
+                        return Err(RunError::OutputData {
+                            output,
+                            needed,
+                            given: data.len(),
+                        });
+                    }
+                    data.as_mut_ptr().cast::<c_void>()
+                }
+                _ => {
+                    let buffer = &mut self.outputs[output];
+                    buffer.reserve(needed as usize)?;
+                    buffer.start().cast::<c_void>()
+                }
+            };
         }
         Ok(())
     }
 
     /// Points the program to the inputs.
-    pub(super) fn set_inputs(&mut self, inputs: &[Input<'_>]) -> Result<(), RunError> {
+    pub(super) fn set_inputs<'i>(
+        &mut self,
+        plan: &Plan,
+        inputs: impl ExactSizeIterator<Item = Input<'i>>,
+    ) -> Result<(), RunError> {
         count("inputs", self.raw_inputs.len(), inputs.len())?;
-        let needed = &self.table[self.outputs.len()..];
-        for (position, input) in inputs.iter().enumerate() {
+        for (position, input) in inputs.enumerate() {
             let raw = &mut self.raw_inputs[position];
-            let Some(dims) = raw.dims.get_mut(..input.dims.len()) else {
-                return Err(bad_dims(position, input));
+            let bad_dims = || RunError::InputDims {
+                input: position,
+                dims: input.dims.to_vec(),
             };
+            let dims = raw.dims.get_mut(..input.dims.len()).ok_or_else(bad_dims)?;
             if input.dims.iter().any(|d| *d < 0) {
-                return Err(bad_dims(position, input));
+                return Err(bad_dims());
             }
-            if (input.data.len() as i64) < needed[position] {
+            let needed = self.launch.bytes(&plan.inputs[position]);
+            if (input.data.len() as u64) < needed {
                 return Err(RunError::InputData {
                     input: position,
-                    needed: needed[position],
+                    needed,
                     given: input.data.len(),
                 });
             }
             dims.copy_from_slice(input.dims);
             raw.rank = input.dims.len() as i32;
+            let is_aligned = (input.data.as_ptr() as usize).is_multiple_of(ARRAY_ALIGNMENT);
             raw.data = if input.data.is_empty() {
                 NOTHING.as_ptr().cast_mut().cast::<c_void>()
-            } else if (input.data.as_ptr() as usize).is_multiple_of(INPUT_ALIGNMENT) {
+            } else if is_aligned {
                 input.data.as_ptr().cast_mut().cast::<c_void>()
             } else {
                 let copy = &mut self.staging[position];
@@ -176,7 +202,8 @@ impl Memory {
     }
 }
 
-const _: () = assert!(ALIGNMENT.is_multiple_of(INPUT_ALIGNMENT));
+const _: () = assert!(ALIGNMENT.is_multiple_of(ARRAY_ALIGNMENT));
+const _: () = assert!(ALIGNMENT as i64 == heddle_abi::plan::ALIGNMENT);
 
 fn count(what: &'static str, expected: usize, given: usize) -> Result<(), RunError> {
     if expected == given {
@@ -187,11 +214,4 @@ fn count(what: &'static str, expected: usize, given: usize) -> Result<(), RunErr
         expected,
         given,
     })
-}
-
-fn bad_dims(input: usize, given: &Input<'_>) -> RunError {
-    RunError::InputDims {
-        input,
-        dims: given.dims.to_vec(),
-    }
 }
