@@ -46,7 +46,7 @@ impl Writer<'_> {
                 self.text.line(format!("{ty} {};", name(local)));
             }
             for buffer in kept.buffers {
-                let ty = (self.dialect.type_name)(self.program.buffers[buffer].dtype);
+                let ty = self.dialect.stored(self.program.buffers[buffer].dtype);
                 self.text.line(format!("{ty} *b{};", buffer.index()));
             }
             self.text.line(format!("}} c{};", id.index()));
@@ -119,7 +119,7 @@ impl Writer<'_> {
             self.text.line("}");
         }
         for (i, (param, arg)) in call.buffers.iter().enumerate() {
-            let ty = (self.dialect.type_name)(self.program.buffers[*param].dtype);
+            let ty = self.dialect.stored(self.program.buffers[*param].dtype);
             self.text
                 .line(format!("{ty} *p{i} = ({ty} *)b{};", arg.index()));
         }
@@ -181,7 +181,7 @@ impl Writer<'_> {
             let frame: Vec<_> = self.program.frame(id).collect();
             for buffer in frame {
                 let word = self.layout.offsets[&buffer];
-                let ty = (self.dialect.type_name)(self.program.buffers[buffer].dtype);
+                let ty = self.dialect.stored(self.program.buffers[buffer].dtype);
                 self.text.line(format!(
                     "b{} = ({ty} *)(frame + env->table[{word}]);",
                     buffer.index()

@@ -238,13 +238,21 @@ pub enum Fault {
         right: i64,
     },
     /// Recursion went too deep.
-    #[error(
-        "recursion reached depth {depth}, the limit is {limit}: raise the depth limit if it is meant to go deeper"
-    )]
+    #[error("a call would nest {depth} deep, over the limit of {limit}")]
     Depth {
-        /// How deep it would have become.
+        /// Depth that the call would be at.
         depth: i64,
-        /// How deep it may.
+        /// The limit.
+        limit: i64,
+    },
+    /// Memory for frames ended before recursion came to its limit.
+    #[error(
+        "a call would nest {depth} deep, which memory has no frames for (the limit is {limit})"
+    )]
+    Frames {
+        /// Depth that the call would be at.
+        depth: i64,
+        /// The limit.
         limit: i64,
     },
     /// A loop ran too often.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{ADD, LOOP, add_plan, build, executable, fixed_plan, integer, loop_plan, vector};
 use heddle_runtime::plan::IntOp;
 use heddle_runtime::{
-    CancelToken, Executable, Fault, Pool, PoolOptions, RunError, RunOptions, SessionOptions,
+    CancelToken, Executable, Fault, Plan, Pool, PoolOptions, RunError, RunOptions, SessionOptions,
 };
 
 /// What a stop may take at most, on a busy machine: far above what it takes, far below for ever.
@@ -239,10 +239,8 @@ fn a_loop_stops_at_its_limit() {
     }
 }
 
-#[test]
-fn recursion_stops_at_its_limit_and_has_memory_up_to_it() {
-    // One frame of 64 bytes for each level, planned by the depth limit that the runtime adds to the sizes.
-    const DEEP: &str = r#"
+/// One frame of 64 bytes for each level, planned by the depth limit that the runtime adds to the sizes.
+const DEEP: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 1, 0);
 HEDDLE_MAIN {
   for (int64_t depth = 1; depth <= env->sizes[0]; depth++) {
@@ -252,11 +250,18 @@ HEDDLE_MAIN {
   return 0;
 }
 "#;
+
+fn deep_plan() -> Plan {
     let mut plan = fixed_plan(1, &[], &[], 0);
     let (depth, frame) = (plan.depth_limit(), plan.int(64));
     let frames = plan.integer(IntOp::Mul, depth, frame);
     plan.reserve_scratch(frames, "frames");
-    let executable = executable(&build("deep", DEEP, plan), 2);
+    plan
+}
+
+#[test]
+fn recursion_stops_at_its_limit_and_has_memory_up_to_it() {
+    let executable = executable(&build("deep", DEEP, deep_plan()), 2);
     for limit in [10, 100_000, 5] {
         let options = RunOptions {
             max_depth: limit,
@@ -269,6 +274,34 @@ HEDDLE_MAIN {
         };
         match executable.run(&[], &[limit + 7], &options).map(|_| ()) {
             Err(RunError::Program { fault: f, site: 9 }) => assert_eq!(f, fault),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Frames that the memory limit has no room for are left out, and the error tells the two limits apart.
+#[test]
+fn frames_end_where_memory_ends() {
+    let program = build("deep", DEEP, deep_plan());
+    let pool = Arc::new(Pool::new(&PoolOptions::new(2)).unwrap());
+    let options = SessionOptions {
+        max_memory: 64 * 1000,
+        ..SessionOptions::default()
+    };
+    let executable = Executable::new(program, pool, options);
+    for max_depth in [1001, 100_000, i64::MAX, 1000] {
+        let options = RunOptions {
+            max_depth,
+            ..RunOptions::default()
+        };
+        executable.run(&[], &[1000], &options).unwrap();
+        let (depth, limit) = (1001, max_depth);
+        let expected = match max_depth {
+            1000 => Fault::Depth { depth, limit },
+            _ => Fault::Frames { depth, limit },
+        };
+        match executable.run(&[], &[2000], &options).map(|_| ()) {
+            Err(RunError::Program { fault, site: 9 }) => assert_eq!(fault, expected),
             other => panic!("{other:?}"),
         }
     }

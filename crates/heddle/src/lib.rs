@@ -33,14 +33,13 @@ mod stack;
 mod steps;
 
 pub use backend::{ArrayView, Block, HostMemory, Memory, Required, Space};
-pub use baseline::Baseline;
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use compile::{compile, schedule, source};
 pub use error::{Error, ErrorKind};
 pub use exec::{Executable, Outputs, Run};
 pub use inputs::{InputError, Inputs};
 pub use model::{Fold, Format, LoadOptions, Model};
-pub use options::{CompileOptions, Device, RunOptions, Target, Tune};
+pub use options::{Baseline, CompileOptions, Device, RunOptions, Target, Tune};
 pub use repeat::Repeat;
 pub use report::{Interpreted, PassTimes, Report, Uncompiled};
 pub use session::Session;

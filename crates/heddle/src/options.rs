@@ -76,7 +76,7 @@ pub struct RunOptions {
     pub max_memory: Option<u64>,
     /// Iterations that a single loop may take.
     pub max_iterations: Option<u64>,
-    /// How deep calls may nest.
+    /// Depth of nested calls, the entry counted as 1; `None`: 10,000, on every device.
     pub max_depth: Option<usize>,
     /// Wall time.
     pub timeout: Option<Duration>,
@@ -95,6 +95,25 @@ pub enum Target {
     Cuda,
 }
 
+impl RunOptions {
+    /// The limit of nested calls. Its default is the interpreter's, which all devices follow.
+    pub(crate) fn depth_limit(&self) -> usize {
+        let default = || heddle_interp::Options::default().max_depth;
+        self.max_depth.unwrap_or_else(default)
+    }
+}
+
+/// What a compiled program is compared with. Operators, their kernels and the workers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
+    /// calls CocktailerBase.
+    Host,
+    /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
+    /// of what can be had without changing operators.
+    Trace,
+}
+
 /// The interpreter's options.
 pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Options {
     let defaults = heddle_interp::Options::default();
@@ -102,7 +121,7 @@ pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Option
         f64: options.f64,
         max_memory: options.max_memory.unwrap_or(defaults.max_memory),
         max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
-        max_depth: options.max_depth.unwrap_or(defaults.max_depth),
+        max_depth: options.depth_limit(),
         timeout: options.timeout.or(defaults.timeout),
         seed: options.seed,
         ..defaults

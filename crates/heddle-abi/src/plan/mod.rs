@@ -116,9 +116,7 @@ pub struct Region {
 
 /// Why memory can't be planned for the sizes of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{node}: {fault}, with the sizes {sizes:?}; use smaller inputs or a lower limit for recursion"
-)]
+#[error("{node}: {fault}, with the sizes {sizes:?}: use smaller inputs")]
 pub struct PlanError {
     /// The node or buffer.
     pub node: String,

@@ -57,6 +57,7 @@ fn read(path: &Path) -> Result<Module, Failure> {
             path,
             &LoadOptions {
                 fold: Fold::Nothing,
+                ..Default::default()
             },
         )?;
         return Ok(model.module().clone());

@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 
-use heddle_abi::plan::EXTRA_SIZES;
 use heddle_abi::{Launch, Plan};
 
 use super::Input;
@@ -16,9 +15,21 @@ const ARRAY_ALIGNMENT: usize = 8;
 /// Stands for inputs without elements: a program may load an element whose value it does not use.
 static NOTHING: [u64; 8] = [0; 8];
 
+/// The limits that a launch is planned within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) workers: i64,
+    /// The depth limit of the run. Frames may be planned for less, see [`Memory::depth`].
+    pub(super) max_depth: i64,
+    /// Bytes of scratch and outputs.
+    pub(super) max_memory: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) launch: Launch,
+    /// Limits that the launch was evaluated within; `None` if its plan does not stand.
+    limits: Option<Limits>,
     pub(super) scratch: Buffer,
     pub(super) outputs: Vec<Buffer>,
     pub(super) raw_inputs: Vec<RawTensor>,
@@ -42,6 +53,7 @@ impl Memory {
         };
         Memory {
             launch: Launch::new(plan),
+            limits: None,
             scratch: Buffer::EMPTY,
             outputs: buffers(outputs),
             raw_inputs: vec![RawTensor::EMPTY; inputs],
@@ -58,15 +70,14 @@ impl Memory {
         self.staging.fill_with(Buffer::default);
     }
 
-    /// Evaluates the plan for these sizes, unless that is done; returns whether it was not.
-    pub(super) fn evaluate(
-        &mut self,
-        plan: &Plan,
-        sizes: &[i64],
-        extra: [i64; EXTRA_SIZES],
-    ) -> Result<bool, RunError> {
-        count("sizes", plan.sizes(), sizes.len())?;
-        Ok(self.launch.evaluate(plan, sizes, extra)?)
+    /// Depth that frames are planned for: the run's limit, or less where memory ends before.
+    pub(super) fn depth(&self) -> i64 {
+        self.launch.sizes().last().copied().unwrap_or_default()
+    }
+
+    /// The depth limit of the run.
+    pub(super) fn max_depth(&self) -> i64 {
+        self.limits.map_or(0, |limits| limits.max_depth)
     }
 
     /// The dims of an output.
@@ -80,22 +91,74 @@ impl Memory {
         &mut self,
         plan: &Plan,
         sizes: &[i64],
-        extra: [i64; EXTRA_SIZES],
-        limit: u64,
+        limits: Limits,
     ) -> Result<(), RunError> {
-        if self.evaluate(plan, sizes, extra)? {
-            // What earlier, larger sizes left counts, too.
-            let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
-            if (self.scratch.len() + kept) as u64 > limit {
-                self.release();
+        self.evaluate(plan, sizes, limits)?;
+        while let Err(error) = self.scratch.reserve(self.launch.scratch() as usize) {
+            // The system may refuse address space for frames that are never used.
+            let (depth, bytes) = (self.depth(), self.launch.scratch());
+            self.limits = None;
+            self.fit(plan, sizes, limits, depth / 2)?;
+            if depth < 2 || self.launch.scratch() == bytes {
+                return Err(error.into());
             }
+            self.limits = Some(limits);
         }
+        Ok(())
+    }
+
+    /// Evaluates the plan for these sizes, unless it stands. Frames are planned for the whole depth limit, or for as many levels
+    /// as the memory limit has room for. Memory is taken only when a frame is used: most runs stay far above the bottom.
+    pub(super) fn evaluate(
+        &mut self,
+        plan: &Plan,
+        sizes: &[i64],
+        limits: Limits,
+    ) -> Result<(), RunError> {
+        count("sizes", plan.sizes(), sizes.len())?;
+        if self.limits == Some(limits) && self.launch.sizes()[..sizes.len()] == *sizes {
+            return Ok(());
+        }
+        self.limits = None;
+        if self.fit(plan, sizes, limits, limits.max_depth).is_err() {
+            let (mut fits, mut exceeds) = (limits.max_depth.min(1), limits.max_depth);
+            self.fit(plan, sizes, limits, fits)?;
+            while exceeds - fits > 1 {
+                let depth = fits + (exceeds - fits) / 2;
+                match self.fit(plan, sizes, limits, depth) {
+                    Ok(()) => fits = depth,
+                    Err(_) => exceeds = depth,
+                }
+            }
+            self.fit(plan, sizes, limits, fits)?;
+        }
+        self.limits = Some(limits);
+        // What earlier, larger sizes left counts, too.
+        let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
+        if (self.scratch.len() + kept) as u64 > limits.max_memory {
+            self.release();
+        }
+        Ok(())
+    }
+
+    /// Evaluates the plan with frames for this depth, within the memory limit.
+    fn fit(
+        &mut self,
+        plan: &Plan,
+        sizes: &[i64],
+        limits: Limits,
+        depth: i64,
+    ) -> Result<(), RunError> {
+        self.launch.evaluate(plan, sizes, [limits.workers, depth])?;
         let outputs = plan.outputs.iter().map(|array| self.launch.bytes(array));
         let needed = outputs.fold(self.launch.scratch(), u64::saturating_add);
-        if needed > limit {
-            return Err(RunError::MemoryLimit { needed, limit });
+        match needed > limits.max_memory {
+            true => Err(RunError::MemoryLimit {
+                needed,
+                limit: limits.max_memory,
+            }),
+            false => Ok(()),
         }
-        Ok(self.scratch.reserve(self.launch.scratch() as usize)?)
     }
 
     /// Points the program to the outputs: the caller's memory where there is some, the session's otherwise. `given` has all

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use heddle_abi::{Launch, Plan};
-use memory::Memory;
+use memory::{Limits, Memory};
 
 use crate::abi::{self, Env, ErrorCell, UnitState};
 use crate::buffer::Buffer;
@@ -50,7 +50,8 @@ pub struct RunOptions<'a> {
     pub timeout: Option<Duration>,
     /// Stops the run from another thread.
     pub cancel: Option<&'a CancelToken>,
-    /// Recursion goes this deep. Memory for its frames is planned by it.
+    /// Calls nest this deep, the entry counted; by default none is made. Memory for frames is planned for it, or for as many as
+    /// the memory limit has room for.
     pub max_depth: i64,
     /// Each loop runs this often.
     pub max_iterations: i64,
@@ -61,7 +62,7 @@ impl Default for RunOptions<'_> {
         RunOptions {
             timeout: None,
             cancel: None,
-            max_depth: 1000,
+            max_depth: 1,
             max_iterations: i64::MAX,
         }
     }
@@ -160,10 +161,8 @@ impl Session {
         if options.cancel.is_some_and(CancelToken::is_cancelled) {
             return Err(RunError::Cancelled);
         }
-        let extra = [self.pool.threads() as i64, options.max_depth];
         let plan = self.program.plan();
-        self.memory
-            .plan(plan, sizes, extra, self.options.max_memory)?;
+        self.memory.plan(plan, sizes, self.limits(options))?;
         self.memory.set_inputs(plan, inputs)?;
         self.memory.set_outputs(plan, outputs)?;
         if self.options.poison {
@@ -191,7 +190,7 @@ impl Session {
             units: self.units.as_ptr(),
             error: &*self.error,
             cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
-            max_depth: options.max_depth,
+            max_depth: self.memory.depth(),
             max_iterations: options.max_iterations,
             spins,
             yields,
@@ -244,10 +243,17 @@ impl Session {
         sizes: &[i64],
         options: &RunOptions<'_>,
     ) -> Result<(&Plan, &Launch), RunError> {
-        let extra = [self.pool.threads() as i64, options.max_depth];
         let plan = self.program.plan();
-        self.memory.evaluate(plan, sizes, extra)?;
+        self.memory.evaluate(plan, sizes, self.limits(options))?;
         Ok((plan, &self.memory.launch))
+    }
+
+    fn limits(&self, options: &RunOptions<'_>) -> Limits {
+        Limits {
+            workers: self.pool.threads() as i64,
+            max_depth: options.max_depth,
+            max_memory: self.options.max_memory,
+        }
     }
 
     /// The outputs of the last run, if it succeeded; otherwise of no use.
@@ -339,9 +345,20 @@ impl<'s> Staged<'s, '_> {
                 site: 0,
             },
             code => RunError::Program {
-                fault: Fault::new(code, values),
+                fault: self.whole(Fault::new(code, values)),
                 site: site.load(Ordering::Relaxed),
             },
+        }
+    }
+
+    /// The fault in terms of the run's limit, which may lie deeper than frames could be planned for.
+    fn whole(&self, fault: Fault) -> Fault {
+        let limit = self.memory.max_depth();
+        match fault {
+            Fault::Depth { depth, .. } if self.memory.depth() < limit => {
+                Fault::Frames { depth, limit }
+            }
+            fault => fault,
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use heddle_ir::{Dim, Function, Inst, Op, Value};
+use heddle_ir::{Dim, Function, Inst, LoopView, Op, Value};
 
 use crate::transform::cost::is_contraction;
 use crate::transform::level_recursion::{LevelOptions, definition, gain};
-use crate::transform::loops::Loop;
 
 /// Columns that an iteration may read at once, by one vector of indices.
 const MAX_COLUMNS: i64 = 8;
@@ -15,7 +14,7 @@ const MAX_COLUMNS: i64 = 8;
 pub struct RowLoop<'a> {
     pub func: &'a Function,
     pub inst: Inst,
-    pub parts: Loop,
+    pub parts: LoopView,
     pub trip: Value,
     /// The rows of each of the arrays.
     pub extent: Dim,
@@ -40,7 +39,7 @@ pub struct Worth {
 impl<'a> RowLoop<'a> {
     /// Takes an instruction apart if it is such a loop.
     pub fn of(func: &'a Function, inst: Inst) -> Option<Self> {
-        let parts = Loop::of(func, inst)?;
+        let parts = LoopView::of(func, inst)?;
         let trip = parts.trip?;
         let plain = parts.cond.is_none() && parts.stacked.is_empty();
         if !plain || parts.params.is_empty() {

@@ -12,7 +12,7 @@ use self::inspect::inspect;
 use super::level_recursion::LevelOptions;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
-use crate::batch::{self, Refusal};
+use crate::batch;
 
 /// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological
 /// order that exporters make of a recursive network. An *inspector* finds out from index data which iterations need rows that others
@@ -52,7 +52,7 @@ fn instead(rebuild: &mut Rebuild, inst: Inst, options: &LevelOptions) -> Result<
     let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
     match build(rebuild, &rows, options, &worth) {
         Ok(()) => Ok(true),
-        Err(Refusal(_)) => {
+        Err(_) => {
             rebuild.b.rollback(&before);
             rebuild.values = values;
             Ok(false)

@@ -18,7 +18,6 @@ pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 pub use self::worth::gain;
 use crate::batch::{Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::{CostModel, Patch, Stats};
 
 /// How recursion is run level by level.
@@ -215,15 +214,13 @@ impl Named {
         if let Some(n) = dim.as_const() {
             return Ok(b.i64(n));
         }
-        let expr = dim
-            .as_expr()
-            .ok_or_else(|| Refusal("an unknown size".into()))?;
+        let expr = dim.as_expr().ok_or(Refusal::UnknownSize)?;
         let mut sum = None;
         for (product, coefficient) in expr.terms() {
             let mut term = None;
             for atom in product {
                 let Atom::Sym(name) = atom else {
-                    return Err(Refusal("a size that is no polynomial".into()));
+                    return Err(Refusal::UnknownSize);
                 };
                 let value = self.named(b, name)?;
                 term = Some(match term {
@@ -262,7 +259,7 @@ impl Named {
                 return Ok(size);
             }
         }
-        Err(Refusal(format!("size `{name}` of no axis")))
+        Err(Refusal::UnknownSize)
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::{panic, thread};
 
 use heddle_emit::Emitted;
-use heddle_interp::{Left, Natives};
+use heddle_interp::{Budget, Natives};
 use heddle_ir::{Datum, FuncId, Module};
-use heddle_runtime::RunError;
+use heddle_runtime::{Fault, RunError};
 use heddle_uprogram::UProgram;
 use partition::Partition;
 
@@ -167,19 +167,19 @@ impl Natives for Calls<'_> {
         &self,
         callee: FuncId,
         args: &[Datum],
-        left: &Left,
+        budget: &Budget,
     ) -> Option<Result<Vec<Datum>, String>> {
         let part = self.mixed.parts.get(&callee)?;
         let options = RunOptions {
-            timeout: left.time,
-            max_memory: self.options.max_memory.map(|_| left.memory),
-            max_depth: Some(left.depth),
+            timeout: budget.time,
+            max_memory: self.options.max_memory.map(|_| budget.memory),
+            max_depth: Some(budget.depth),
             ..self.options.clone()
         };
         match run(part, args, &options) {
             Err(error) if part.leaves_to_interpreter(&error) => None,
             Err(error) => {
-                let error = self.with_whole_time(error);
+                let error = self.with_whole_limits(error, budget.depth);
                 let message = error.to_string();
                 if let Ok(mut stopped) = self.stopped.lock() {
                     *stopped = Some(error);
@@ -192,16 +192,24 @@ impl Natives for Calls<'_> {
 }
 
 impl Calls<'_> {
-    /// A timeout that names the limit of the run, rather than the rest of it that the part was given.
-    fn with_whole_time(&self, error: Error) -> Error {
-        match (error, self.options.timeout) {
-            (Error::Compiled { site, error }, Some(limit))
-                if matches!(*error, RunError::Timeout(_)) =>
-            {
-                let error = Box::new(RunError::Timeout(limit));
-                Error::Compiled { site, error }
+    /// A part's error with the run's limits in place of what was left of them, and the depth counted from the entry.
+    fn with_whole_limits(&self, error: Error, depth_left: usize) -> Error {
+        let Error::Compiled { site, mut error } = error else {
+            return error;
+        };
+        let above = self.options.depth_limit().saturating_sub(depth_left);
+        let above = i64::try_from(above).unwrap_or(i64::MAX);
+        match &mut *error {
+            RunError::Timeout(limit) => *limit = self.options.timeout.unwrap_or(*limit),
+            RunError::Program {
+                fault: Fault::Depth { depth, limit } | Fault::Frames { depth, limit },
+                ..
+            } => {
+                *depth = depth.saturating_add(above);
+                *limit = limit.saturating_add(above);
             }
-            (error, _) => error,
+            _ => {}
         }
+        Error::Compiled { site, error }
     }
 }
