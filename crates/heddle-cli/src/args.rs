@@ -289,6 +289,10 @@ pub struct CompileArgs {
     /// What the source is for.
     #[arg(long, value_enum, default_value_t = TargetArg::Cpu)]
     pub target: TargetArg,
+    /// Schedule for this machine: host:N (this computer with N threads), reference:N, h100, h200, mi300x, bsp-tiles;
+    /// default: host for the cpu, h100 for cuda.
+    #[arg(long, value_name = "NAME", value_parser = heddle::Machine::named)]
+    pub machine: Option<heddle::Machine>,
     /// Take this input, which has a default value, as an input and not as a constant (may be repeated).
     #[arg(long = "override", value_name = "INPUT")]
     pub overrides: Vec<String>,
@@ -395,6 +399,10 @@ pub struct OptArgs {
     /// Passes to apply, in order, separated by commas; default: all of them.
     #[arg(long = "pass", value_name = "NAME", value_delimiter = ',')]
     pub passes: Vec<String>,
+    /// Decide by the costs of this machine: host:N (this computer with N threads), reference:N, h100, h200, mi300x,
+    /// bsp-tiles.
+    #[arg(long, value_name = "NAME", default_value = "host", value_parser = heddle::Machine::named)]
+    pub machine: heddle::Machine,
     /// List the passes.
     #[arg(long)]
     pub list: bool,

@@ -1,7 +1,7 @@
 //! Constants may be packed while their program is scheduled.
 
 use heddle_emit::Constants;
-use heddle_schedule::Device;
+use heddle_machine::Machine;
 
 #[test]
 fn scheduling_leaves_constants_as_they_are() {
@@ -25,7 +25,7 @@ fn scheduling_leaves_constants_as_they_are() {
     let mut program = heddle_lower::lower(&module).unwrap();
     heddle_schedule::fuse(&mut program);
     let before: Vec<_> = Constants::of(&program).packed().collect();
-    heddle_schedule::schedule(&mut program, &Device::cpu(2));
+    heddle_schedule::schedule(&mut program, &Machine::reference_host(2));
     let after: Vec<_> = Constants::of(&program).packed().collect();
     assert!(
         before.iter().any(|c| c.len() == 3 * 64),

@@ -5,8 +5,9 @@ mod harness;
 use std::sync::Arc;
 
 use harness::PROGRAMS;
+use heddle_machine::Machine;
 use heddle_runtime::{BuildOptions, Pool, Program, RunOptions, Session, SessionOptions, Source};
-use heddle_schedule::{Device, benchmark, choices};
+use heddle_schedule::{benchmark, choices};
 
 #[test]
 fn every_choice_runs() {
@@ -15,7 +16,7 @@ fn every_choice_runs() {
         let module = heddle_ir::text::parse(text).expect("a program");
         let mut program = heddle_lower::lower(&module).expect("it has a compiled form");
         heddle_schedule::fuse(&mut program);
-        let choices = choices(&mut program, &Device::cpu(2)).list;
+        let choices = choices(&mut program, &Machine::reference_host(2)).list;
         assert!(choices.len() > 2, "{name}");
         let bench = benchmark(&program, &choices);
         let layout = heddle_uprogram::layout(&bench).expect("a plan");

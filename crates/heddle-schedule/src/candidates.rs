@@ -7,7 +7,7 @@ use heddle_uprogram::program::{Body, Candidate, Operator, OperatorId, Share, Spl
 /// The candidates of an operator: as it is; and of a contraction also on one unit, and dealt out by each axis into as many
 /// tasks as there are units, half as many, and so on. What one unit must run has one candidate.
 pub fn candidates(program: &UProgram, latency: &dyn Latency, id: OperatorId) -> Vec<Candidate> {
-    let (op, units) = (&program.operators[id], latency.device().units);
+    let (op, units) = (&program.operators[id], latency.machine().units());
     let shares = shares(program, op, units).into_iter();
     let candidate = |share| candidate(program, latency, id, share);
     shares.map(candidate).collect()
@@ -24,7 +24,7 @@ pub(super) fn candidate(
     Candidate {
         share,
         parts: 1,
-        tasks: tasks(program, share, latency.device().units),
+        tasks: tasks(program, share, latency.machine().units()),
         time: latency.operator(program, id, share),
     }
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Tensor;
+use heddle_machine::Machine;
 use heddle_runtime::plan::Array;
 use heddle_runtime::{
     BuildOptions, Constant, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_schedule::Device;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -227,7 +227,7 @@ impl Case {
         let module = heddle_ir::text::parse(&self.text())?;
         let mut program = heddle_lower::lower(&module)?;
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::schedule(&mut program, &Device::cpu(pool.threads()));
+        heddle_schedule::schedule(&mut program, &Machine::host(pool.threads()));
         let layout = heddle_uprogram::layout(&program)?;
         let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let source = Source {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
+use heddle_machine::Machine;
 
-use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, default_threads};
+use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled};
 use crate::exec::Executable;
 use crate::options::{CompileOptions, Target};
 use crate::report::{Interpreted, PassTimes, Report};
@@ -122,22 +123,13 @@ fn part(module: &Module, options: &CompileOptions) -> Built {
     build(module, &options, &*backend::of(&options), &mut vec![])
 }
 
-/// The least gain of several workers on a part by the cost model, in nanoseconds. Between its calls they may fall asleep, and on a busy machine
-/// each call waits until all of them have run.
-const WORTH_WAKING: f64 = 20_000.0;
-
-/// The number of workers that run a part.
+/// The number of workers that run a part: one, unless several gain more on a call than it takes to wake them. Between
+/// calls they may fall asleep, and on a busy machine each call waits until all of them have run.
 fn part_threads(module: &Module, options: &CompileOptions) -> usize {
-    let threads = options.threads.unwrap_or_else(default_threads);
-    let time = |threads| {
-        let options = CompileOptions {
-            threads: Some(threads),
-            ..options.clone()
-        };
-        let machine = backend::of(&options).machine();
-        estimated(module, &machine, &options.transform.without)
-    };
-    match threads > 1 && time(1) - time(threads) < WORTH_WAKING {
+    let threads = options.threads();
+    let wake_ns = backend::of(options).machine().host.wake_ns;
+    let time = |threads| estimated(module, &Machine::host(threads), &options.transform.without);
+    match threads > 1 && time(1) - time(threads) < wake_ns {
         true => 1,
         false => threads,
     }
@@ -195,13 +187,14 @@ fn transformed(
     if !options.optimize {
         return Ok((module.clone(), false));
     }
+    let machine = backend.machine();
     let transformed = |units| {
         let options = heddle_opt::TransformOptions {
             units,
             ..options.transform.clone()
         };
         let mut module = module.clone();
-        let report = heddle_opt::transform(&mut module, &options);
+        let report = heddle_opt::transform(&mut module, &options, &machine);
         heddle_ir::verify(&module).map(|()| (module, report))
     };
     let (module, report) = on_large_stack(|| {
@@ -211,7 +204,6 @@ fn transformed(
         }
         let plain = transformed(1)?;
         let without = &options.transform.without;
-        let machine = backend.machine();
         let [new, old] = [&pipelined, &plain.0].map(|m| estimated(m, &machine, without));
         Ok(match new < old {
             true => (pipelined, report),

@@ -47,6 +47,8 @@ pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
 
+pub use heddle_machine::{Machine, NameError};
+
 pub use heddle_interp as interp;
 pub use heddle_ir as ir;
 pub use heddle_onnx as onnx;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use heddle_machine::Machine;
+
 /// What a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,6 +40,9 @@ pub struct CompileOptions {
     pub transform: heddle_opt::TransformOptions,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
+    /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
+    /// [`Target::Cuda`]. A program runs on any number of threads.
+    pub machine: Option<Machine>,
     /// Whether the scheduler measures.
     pub tune: Tune,
     /// Whether each scheduled program is proven sound before it is built: that no unit touches what another one may still be at.
@@ -61,9 +66,25 @@ impl Default for CompileOptions {
             optimize: true,
             transform: heddle_opt::TransformOptions::default(),
             threads: None,
+            machine: None,
             tune: Tune::default(),
             verify: false,
         }
+    }
+}
+
+impl CompileOptions {
+    /// The number of worker threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(crate::backend::default_threads)
+    }
+
+    /// The machine that decisions for a target are made for.
+    pub(crate) fn machine(&self, target: Target) -> Machine {
+        self.machine.clone().unwrap_or_else(|| match target {
+            Target::Cpu => Machine::host(self.threads()),
+            Target::Cuda => Machine::h100(),
+        })
     }
 }
 

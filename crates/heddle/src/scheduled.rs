@@ -106,7 +106,7 @@ pub(crate) fn prove(
     program: &UProgram,
     machine: &Machine,
 ) -> Result<(), Error> {
-    heddle_uprogram::verify_schedule(program, machine.lanes)
+    heddle_uprogram::verify_schedule(program, machine.synced_lanes())
         .map_err(|error| Error::Schedule { what, error })
 }
 
@@ -130,10 +130,7 @@ fn @main(%x: f32[64,64]) -> (%y: f32[64,64]) {
     fn a_broken_schedule_is_refused() {
         let model = Model::parse("m", TEXT).unwrap();
         // Synchronising costs nothing here, so that both products are shared out.
-        let machine = Machine {
-            sync_ns: 0.0,
-            ..Machine::cpu(3)
-        };
+        let machine = Machine::reference_host(3).with_barrier_ns(0.0);
         let mut program = lower(&model.module, &[]).unwrap();
         schedule(&mut program, &machine, &[], Tune::Off);
         prove("the program", &program, &machine).unwrap();

@@ -17,6 +17,7 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let options = CompileOptions {
         device: Device::Interp,
         optimize: !args.no_opt,
+        machine: args.machine,
         tune: args.tune.into(),
         verify: args.verify,
         ..Default::default()

@@ -95,6 +95,7 @@ pub fn load(
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
+        machine: None,
         tune: exec.tune.into(),
         verify: exec.verify,
         transform: TransformOptions {

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use heddle_ir::{DType, Datum, Module, Tensor};
+use heddle_machine::Machine;
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_schedule::Device;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::Size;
 
@@ -121,27 +121,25 @@ impl Case {
     /// Runs the interpreter and emits the program; an error says what has no compiled form.
     pub fn new(name: &str, module: Module, inputs: &[Datum]) -> Result<Case, String> {
         // Small programs would stay on one unit if synchronising cost anything.
-        let device = Device {
-            sync_ns: 0.0,
-            ..Device::cpu(2)
-        };
-        Self::scheduled(name, module, inputs, &device)
+        let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+        Self::scheduled(name, module, inputs, &machine)
     }
 
-    /// The same with the program scheduled for this device.
+    /// The same with the program scheduled for this machine.
     pub fn scheduled(
         name: &str,
         mut module: Module,
         inputs: &[Datum],
-        device: &Device,
+        machine: &Machine,
     ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
         let mut program = heddle_lower::lower(&module).map_err(|e| e.reason)?;
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::schedule(&mut program, device);
-        heddle_uprogram::verify_schedule(&program, device.lanes).expect("a sound schedule");
+        heddle_schedule::schedule(&mut program, machine);
+        heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
+            .expect("a sound schedule");
         let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
         let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);

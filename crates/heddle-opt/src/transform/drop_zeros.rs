@@ -21,12 +21,7 @@ const LEAST_SHARE: f64 = 0.02;
 ///
 /// The other operand must be a constant without infinities and NaNs, whose products with zero would not be zero, or of integers. It
 /// does *not* peel loops around others, whose body is much code, nor loops with a condition or an unknown trip count.
-pub fn drop_zeros(module: &mut Module) -> Stats {
-    drop_zeros_by(module, &CostModel::default())
-}
-
-/// The pass `drop_zeros` where it pays by these costs.
-pub fn drop_zeros_by(module: &mut Module, costs: &CostModel) -> Stats {
+pub fn drop_zeros(module: &mut Module, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
         let mut zeros = Zeros {

@@ -6,15 +6,25 @@ use heddle_emit::Emitted;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
-use crate::{Error, Interpreted};
+use crate::{CompileOptions, Error, Interpreted, Target};
 
 /// Writes programs for NVIDIA GPUs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cuda;
+#[derive(Clone, Debug)]
+pub(super) struct Cuda {
+    machine: Machine,
+}
+
+impl Cuda {
+    pub(super) fn new(options: &CompileOptions) -> Self {
+        Self {
+            machine: options.machine(Target::Cuda),
+        }
+    }
+}
 
 impl Backend for Cuda {
     fn machine(&self) -> Machine {
-        Machine::gpu()
+        self.machine.clone()
     }
 
     fn lowers(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::results::Results;
 use crate::{Baseline, Device, Error, RunOptions, Uncompiled};
 
 /// The machine that a program is scheduled for.
-pub(crate) type Machine = heddle_schedule::Device;
+pub(crate) type Machine = heddle_machine::Machine;
 /// The memory layout of a scheduled program.
 pub(crate) type Layout = heddle_uprogram::Layout;
 

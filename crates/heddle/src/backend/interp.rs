@@ -20,7 +20,7 @@ pub(crate) struct Interpreter;
 
 impl Backend for Interpreter {
     fn machine(&self) -> Machine {
-        Machine::cpu(1)
+        Machine::host(1)
     }
 
     fn lowers(&self) -> bool {

@@ -38,6 +38,6 @@ pub(crate) fn of(options: &CompileOptions) -> Box<dyn Backend> {
 pub(crate) fn of_target(target: Target, options: &CompileOptions) -> Box<dyn Backend> {
     match target {
         Target::Cpu => Box::new(cpu::Cpu::new(options)),
-        Target::Cuda => Box::new(cuda::Cuda),
+        Target::Cuda => Box::new(cuda::Cuda::new(options)),
     }
 }

@@ -39,12 +39,7 @@ use crate::effects::Effects;
 ///
 /// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
 /// most. Sums of contractions keep their order.
-pub fn distribute_loops(module: &mut Module) -> Stats {
-    distribute_loops_by(module, &CostModel::default())
-}
-
-/// [`distribute_loops`] where it pays by these costs.
-pub fn distribute_loops_by(module: &mut Module, costs: &CostModel) -> Stats {
+pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
     let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {

@@ -11,7 +11,7 @@ use heddle_emit::Emitted;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
-use crate::{CompileOptions, Error};
+use crate::{CompileOptions, Error, Target};
 
 use compiled::Compiled;
 
@@ -21,8 +21,9 @@ pub(crate) fn default_threads() -> usize {
 }
 
 /// Builds programs for so many worker threads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cpu {
+    machine: Machine,
     threads: usize,
     verify: bool,
 }
@@ -30,7 +31,8 @@ pub(super) struct Cpu {
 impl Cpu {
     pub(super) fn new(options: &CompileOptions) -> Self {
         Self {
-            threads: options.threads.unwrap_or_else(default_threads),
+            machine: options.machine(Target::Cpu),
+            threads: options.threads(),
             verify: options.verify,
         }
     }
@@ -38,7 +40,7 @@ impl Cpu {
 
 impl Backend for Cpu {
     fn machine(&self) -> Machine {
-        Machine::cpu(self.threads)
+        self.machine.clone()
     }
 
     fn lowers(&self) -> bool {
@@ -50,7 +52,7 @@ impl Backend for Cpu {
     }
 
     fn pipelined_units(&self) -> usize {
-        self.threads
+        self.machine.units()
     }
 
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {

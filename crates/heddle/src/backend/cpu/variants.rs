@@ -16,7 +16,7 @@ type Write = fn(&UProgram, &Layout, &heddle_emit::Dialect) -> heddle_emit::Emitt
 
 impl Compiled {
     fn machine(&self) -> Machine {
-        Machine::cpu(self.threads())
+        Machine::host(self.threads())
     }
 
     /// A program made of this one, written and built.

@@ -49,7 +49,7 @@ impl Backend for Parts<'_> {
     }
 
     fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
-        let mut partition = Partition::of(&program.module);
+        let mut partition = Partition::of(&program.module, &self.machine.host);
         let built = self.compile_all(&partition.parts);
         let mut parts = BTreeMap::new();
         for (&(id, _), built) in partition.parts.iter().zip(built) {

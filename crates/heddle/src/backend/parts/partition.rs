@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Region, Signature};
 use heddle_lower::LowerError;
+use heddle_machine::Host;
 use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
 
 use super::worth::is_worth_it;
@@ -30,6 +31,8 @@ const LATE: &str = "it takes too long to see what of it can be compiled";
 pub(super) struct Partition {
     /// The program, with a call in the place of each part.
     pub(super) module: Module,
+    /// Costs of the interpreter and of launches.
+    host: Host,
     /// The parts, each with the program that has it as its entry function.
     pub(super) parts: Vec<(FuncId, Module)>,
     /// Instructions without a compiled form.
@@ -42,9 +45,10 @@ pub(super) struct Partition {
 
 impl Partition {
     /// Partitions a program that has no compiled form as a whole.
-    pub(super) fn of(module: &Module) -> Self {
+    pub(super) fn of(module: &Module, host: &Host) -> Self {
         let mut partition = Self {
             module: module.clone(),
+            host: *host,
             parts: vec![],
             left: vec![],
             small: vec![],
@@ -89,7 +93,8 @@ impl Partition {
             rest.retain(|inst| !part.contains(inst));
             let outlined = self.outlined(id, &part).filter(|outlined| {
                 let func = &self.module.functions[id];
-                self.parts.len() < PARTS && is_worth_it(&self.module, func, region, &part, outlined)
+                self.parts.len() < PARTS
+                    && is_worth_it(&self.module, func, region, &part, outlined, &self.host)
             });
             match outlined {
                 Some(outlined) => placed.push(self.add(id, &outlined)),

@@ -5,19 +5,11 @@
 use std::collections::HashSet;
 
 use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Region, Type, Value, ValueDef};
+use heddle_machine::Host;
 use heddle_opt::Outlined;
 
 /// What an axis is taken to have whose size is not known, and a loop of iterations.
 const GUESS: f64 = 64.0;
-
-/// Nanoseconds of the interpreter for an instruction, for an element that is computed, and for a multiplication of a product.
-const INSTRUCTION: f64 = 200.0;
-const ELEMENT: f64 = 3.0;
-const MULTIPLICATION: f64 = 1.0;
-
-/// Nanoseconds of a call, and for each byte that it takes or gives: copied once or twice.
-const CALL: f64 = 6_000.0;
-const BYTE: f64 = 0.5;
 
 /// Calls are followed so deep.
 const DEPTH: usize = 3;
@@ -29,8 +21,9 @@ pub(crate) fn is_worth_it(
     region: Region,
     part: &[Inst],
     outlined: &Outlined,
+    host: &Host,
 ) -> bool {
-    let work = part.iter().map(|&inst| work(module, func, inst, 0));
+    let work = part.iter().map(|&inst| work(module, func, inst, 0, host));
     // What comes from regions around this one stays the same from one call to the next.
     let data = &func.regions[region];
     let own: HashSet<_> = data.insts.iter().collect();
@@ -40,34 +33,38 @@ pub(crate) fn is_worth_it(
     };
     let moved = outlined.args.iter().filter(is_own).chain(&outlined.results);
     let bytes: f64 = moved.map(|&v| bytes(func.ty(v))).sum();
-    work.sum::<f64>() > CALL + BYTE * bytes
+    work.sum::<f64>() > host.launch_ns + host.transfer_byte_ns * bytes
 }
 
 /// What the interpreter takes for an instruction, in nanoseconds.
-fn work(module: &Module, func: &Function, inst: Inst, depth: usize) -> f64 {
+fn work(module: &Module, func: &Function, inst: Inst, depth: usize, host: &Host) -> f64 {
     let data = &func.insts[inst];
     let count = |value: Option<&Value>| value.map_or(0.0, |&v| elements(func.ty(v)));
     let result = || count(data.results.first());
     let inside = |region: &Region| {
         let insts = func.regions[*region].insts.iter();
-        insts.map(|&i| work(module, func, i, depth)).sum::<f64>()
+        insts
+            .map(|&i| work(module, func, i, depth, host))
+            .sum::<f64>()
     };
     let own = match &data.op {
         Op::Const(_) => return 0.0,
         op if op.only_moves() || *op == Op::Shape => 0.0,
         Op::Dot => {
             let depth = data.args.first().map(|&v| last(func.ty(v)));
-            MULTIPLICATION * result() * depth.unwrap_or(GUESS)
+            host.product_ns * result() * depth.unwrap_or(GUESS)
         }
         Op::Conv { .. } => {
             let weights = data.args.get(1).map(|&v| func.ty(v));
             let each = weights.map_or(GUESS, |ty| elements(ty) / first(ty).max(1.0));
-            MULTIPLICATION * result() * each
+            host.product_ns * result() * each
         }
-        Op::UpdateSlice => ELEMENT * count(data.args.get(1)),
-        Op::ScatterElements { .. } | Op::ScatterNd { .. } => ELEMENT * count(data.args.get(2)),
+        Op::UpdateSlice => host.element_ns * count(data.args.get(1)),
+        Op::ScatterElements { .. } | Op::ScatterNd { .. } => {
+            host.element_ns * count(data.args.get(2))
+        }
         Op::Reduce { .. } | Op::ArgReduce { .. } | Op::NonZero | Op::TopK { .. } => {
-            ELEMENT * count(data.args.first())
+            host.element_ns * count(data.args.first())
         }
         Op::If => data.regions.iter().map(inside).fold(0.0, f64::max),
         Op::Loop { trip, .. } => {
@@ -76,16 +73,18 @@ fn work(module: &Module, func: &Function, inst: Inst, depth: usize) -> f64 {
             let iterations = known.map_or(GUESS, |n| (n.max(0) as f64).min(GUESS));
             iterations * data.regions.iter().map(inside).sum::<f64>()
         }
-        Op::Call(callee) if depth < DEPTH => body(module, *callee, depth + 1),
-        _ => ELEMENT * result(),
+        Op::Call(callee) if depth < DEPTH => body(module, *callee, depth + 1, host),
+        _ => host.element_ns * result(),
     };
-    INSTRUCTION + own
+    host.instruction_ns + own
 }
 
-fn body(module: &Module, id: FuncId, depth: usize) -> f64 {
+fn body(module: &Module, id: FuncId, depth: usize, host: &Host) -> f64 {
     let func = &module.functions[id];
     let insts = func.regions[func.body].insts.iter();
-    insts.map(|&inst| work(module, func, inst, depth)).sum()
+    insts
+        .map(|&inst| work(module, func, inst, depth, host))
+        .sum()
 }
 
 fn sizes(ty: &Type) -> Vec<f64> {
