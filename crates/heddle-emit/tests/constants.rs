@@ -33,7 +33,8 @@ fn scheduling_leaves_constants_as_they_are() {
     );
     assert_eq!(before, after);
     let stated = format!(", {}, {}, ", before.len(), program.sizes.len());
-    let source = heddle_emit::write(&program, &heddle_emit::C).source;
+    let layout = heddle_uprogram::layout(&program).unwrap();
+    let source = heddle_emit::write(&program, &layout, &heddle_emit::C).source;
     let line = source
         .lines()
         .find(|l| l.starts_with("HEDDLE_PROGRAM("))

@@ -9,6 +9,12 @@ use heddle_lower::lower;
 use heddle_machine::Machine;
 use heddle_runtime::BuildOptions;
 use heddle_schedule::schedule;
+use heddle_uprogram::{UProgram, layout};
+
+fn source(program: &UProgram) -> String {
+    let layout = layout(program).expect("a plan");
+    write(program, &layout, &C).source
+}
 
 const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
@@ -111,9 +117,7 @@ fn sums_that_stay_as_they_are_go_straight_to_their_place() {
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
         schedule(&mut program, &Machine::reference_host(2));
-        write(&program, &C)
-            .source
-            .contains(" + row * out_row + start, out_row, 0, 0);")
+        source(&program).contains(" + row * out_row + start, out_row, 0, 0);")
     };
     assert!(straight("dot(%x, %y)"));
     assert!(!straight("neg(dot(%x, %y))"));
@@ -132,7 +136,7 @@ fn few_rows_of_many_are_not_worth_packing_for() {
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
         schedule(&mut program, &Machine::reference_host(2));
-        let source = write(&program, &C).source;
+        let source = source(&program);
         let tiles = source.contains("heddle_block_f32(rows,");
         let rows = source.contains("if (last_row - first_row <= 4) {");
         assert!(tiles, "{source}");
@@ -165,7 +169,7 @@ fn what_sums_meet_is_asked_for() {
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
         schedule(&mut program, &Machine::reference_host(2));
-        let source = write(&program, &C).source;
+        let source = source(&program);
         source.contains(" + row * beside_row + start, beside_row);")
     };
     let near = [

@@ -19,10 +19,12 @@ fn every_choice_runs() {
         let choices = choices(&mut program, &Machine::reference_host(2)).list;
         assert!(choices.len() > 2, "{name}");
         let bench = benchmark(&program, &choices);
+        let layout = heddle_uprogram::layout(&bench).expect("a plan");
         let source = Source {
             name: name.to_string(),
-            text: heddle_emit::write(&bench, &heddle_emit::C).source,
+            text: heddle_emit::write(&bench, &layout, &heddle_emit::C).source,
             constants: vec![],
+            plan: layout.plan,
         };
         let built = Program::build(&source, &BuildOptions::default());
         let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}")));

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use heddle_ir::Tensor;
 use heddle_machine::Machine;
+use heddle_runtime::plan::Array;
 use heddle_runtime::{
-    BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
+    BuildOptions, Constant, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -227,7 +228,8 @@ impl Case {
         let mut program = heddle_lower::lower(&module)?;
         heddle_schedule::fuse(&mut program);
         heddle_schedule::schedule(&mut program, &Machine::host(pool.threads()));
-        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        let layout = heddle_uprogram::layout(&program)?;
+        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let source = Source {
             name: "product".into(),
             text: emitted.source,
@@ -235,6 +237,7 @@ impl Case {
                 .packed()
                 .map(Constant::from)
                 .collect(),
+            plan: layout.plan,
         };
         let ones = |shape: Vec<usize>| {
             let count = shape.iter().product();
@@ -273,8 +276,7 @@ const MULTIPLY_ADDS: f64 = 1024.0 * 12.0 * 2.0;
 /// Sums of products in registers.
 fn multiply_adds() -> Source {
     let text = r#"
-HEDDLE_PROGRAM(1, 1, 0, 0, 2);
-HEDDLE_PLAN { (void)sizes; table[0] = 4096; table[1] = 8; return 0; }
+HEDDLE_PROGRAM(1, 1, 0, 0, 0);
 HEDDLE_MAIN {
   float *out = (float *)env->outputs[0].data + 16 * worker;
   int64_t times = *(const int64_t *)env->inputs[0].data * (1024 / LANES);
@@ -295,15 +297,33 @@ HEDDLE_MAIN {
         name: "peak".into(),
         text: [VECTOR, text].concat(),
         constants: vec![],
+        plan: plan(0),
     }
+}
+
+/// The memory of a program that is told how often to do something and writes a few sums; its launch size, if it has one, is
+/// the bytes of its scratch memory.
+fn plan(sizes: usize) -> Plan {
+    let mut plan = Plan::new(sizes);
+    let mut array = |name: &str, bytes| Array {
+        name: name.into(),
+        bytes: plan.int(bytes),
+        shape: vec![],
+    };
+    let (sums, times) = (array("sums", 4096), array("times", 8));
+    (plan.outputs, plan.inputs) = (vec![sums], vec![times]);
+    if sizes > 0 {
+        let bytes = plan.size(0);
+        plan.reserve_scratch(bytes, "what is read");
+    }
+    plan
 }
 
 /// Reads as many bytes as the launch's size says over and over, each thread its part, at four places in turn: what lies
 /// further away than the L2 comes faster so than from one place.
 fn reads() -> Source {
     let text = r#"
-HEDDLE_PROGRAM(1, 1, 0, 1, 2);
-HEDDLE_PLAN { table[0] = 4096; table[1] = 8; return sizes[0]; }
+HEDDLE_PROGRAM(1, 1, 0, 1, 0);
 /* Eight sums, which fit the registers. */
 enum { PART = 8 * LANES, PLACES = 4 };
 HEDDLE_MAIN {
@@ -339,6 +359,7 @@ HEDDLE_MAIN {
         name: "read".into(),
         text: [VECTOR, text].concat(),
         constants: vec![],
+        plan: plan(1),
     }
 }
 

@@ -89,6 +89,9 @@ pub enum Error {
         /// What happened.
         error: Box<heddle_runtime::RunError>,
     },
+    /// Memory of the caller does not fit.
+    #[error("{0}")]
+    Memory(String),
     /// The system gives no thread to work on.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
@@ -158,7 +161,7 @@ impl Error {
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
-            Error::Input(_) => ErrorKind::Invalid,
+            Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {

@@ -59,7 +59,7 @@ pub enum Format {
     Text,
 }
 
-/// A program as it was read, verified and not optimised.
+/// A program as it was read, verified and not optimised. Threads may share it.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(crate) module: Module,

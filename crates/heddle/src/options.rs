@@ -76,7 +76,7 @@ impl Default for CompileOptions {
 impl CompileOptions {
     /// The number of worker threads.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(crate::cpu::default_threads)
+        self.threads.unwrap_or_else(crate::backend::default_threads)
     }
 
     /// The machine that decisions for a target are made for.
@@ -122,6 +122,17 @@ impl RunOptions {
         let default = || heddle_interp::Options::default().max_depth;
         self.max_depth.unwrap_or_else(default)
     }
+}
+
+/// What a compiled program is compared with. Operators, their kernels and the workers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
+    /// calls CocktailerBase.
+    Host,
+    /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
+    /// of what can be had without changing operators.
+    Trace,
 }
 
 /// The interpreter's options.

@@ -46,7 +46,8 @@ impl Profiler {
     pub(crate) fn new(program: &mut UProgram, machine: &Machine) -> Option<Self> {
         let choices = choices(program, machine);
         let bench = benchmark(program, &choices.list);
-        let text = heddle_emit::write(&bench, &heddle_emit::C).source;
+        let layout = heddle_uprogram::layout(&bench).ok()?;
+        let text = heddle_emit::write(&bench, &layout, &heddle_emit::C).source;
         let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
         let units = machine.units().to_string();
         let hardware = heddle_runtime::cpu::identity();
@@ -55,7 +56,15 @@ impl Profiler {
         let times = match cached.filter(|times| times.len() == choices.list.len() + 1) {
             Some(times) => times,
             None => {
-                let times = measure(&bench, text, &choices.list, machine.units())?;
+                let times = {
+                    let source = Source {
+                        name: "measure".into(),
+                        text,
+                        constants: vec![],
+                        plan: layout.plan,
+                    };
+                    measure(&source, &choices.list, machine.units())?
+                };
                 // A cache that takes nothing costs time, not results.
                 let _ = cache.put("times", key, &bytes(&times));
                 times
@@ -128,16 +137,11 @@ impl Latency for Profiler {
 }
 
 /// The time of each choice in nanoseconds, and of a synchronisation; 0 of what could not be measured.
-fn measure(bench: &UProgram, text: String, choices: &[Choice], threads: usize) -> Option<Vec<f64>> {
-    let source = Source {
-        name: "measure".into(),
-        text,
-        constants: vec![],
-    };
-    let built = Program::build(&source, &BuildOptions::default()).ok()?;
+fn measure(source: &Source, choices: &[Choice], threads: usize) -> Option<Vec<f64>> {
+    let built = Program::build(source, &BuildOptions::default()).ok()?;
     let pool = Pool::shared(threads).ok()?;
     let mut session = Session::new(Arc::new(built), pool, SessionOptions::default());
-    let mut sizes = vec![TYPICAL_SIZE; bench.sizes.len()];
+    let mut sizes = vec![TYPICAL_SIZE; source.plan.sizes()];
     let last = sizes.len().checked_sub(2)?;
     sizes[last..].fill(0);
     session.run(&[], &sizes, &limits()).ok()?;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 /// Each crate with the crates of ours that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("heddle-abi", &[]),
     ("heddle-ir", &[]),
     ("heddle-machine", &[]),
     ("heddle-interp", &["heddle-ir"]),
@@ -14,8 +15,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "heddle-opt",
         &["heddle-ir", "heddle-interp", "heddle-machine"],
     ),
-    ("heddle-runtime", &[]),
-    ("heddle-uprogram", &["heddle-ir"]),
+    ("heddle-runtime", &["heddle-abi"]),
+    ("heddle-uprogram", &["heddle-abi", "heddle-ir"]),
     ("heddle-lower", &["heddle-ir", "heddle-uprogram"]),
     (
         "heddle-schedule",

@@ -16,8 +16,8 @@ pub mod random;
 pub mod sanitized;
 
 /// Arrays as compiled programs hold them.
-#[path = "../../../heddle/src/border.rs"]
-mod border;
+#[path = "../../../heddle/src/backend/cpu/marshal.rs"]
+mod marshal;
 
 /// Programs by hand, in text form.
 pub const PROGRAMS: &[(&str, &str)] = &[
@@ -140,11 +140,12 @@ impl Case {
         heddle_schedule::schedule(&mut program, machine);
         heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
             .expect("a sound schedule");
-        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
+        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.packed().map(Constant::from).collect();
         let tensors = inputs.iter().map(|d| match d {
-            Datum::Tensor(t) => border::unpacked(t),
+            Datum::Tensor(t) => marshal::unpacked(t),
             _ => panic!("lowering lets only tensors in"),
         });
         let tensors: Vec<Tensor> = tensors.collect();
@@ -156,6 +157,7 @@ impl Case {
                 name: name.into(),
                 text: emitted.source,
                 constants,
+                plan: layout.plan,
             },
             sizes: sizes(&module, &program, &tensors),
             program,
@@ -167,7 +169,9 @@ impl Case {
 
     /// The same with control flow that the host runs.
     pub fn hosted(mut self) -> Case {
-        self.source.text = heddle_emit::write_hosted(&self.program, &heddle_emit::C).source;
+        let layout = heddle_uprogram::layout(&self.program).expect("it was laid out before");
+        let emitted = heddle_emit::write_hosted(&self.program, &layout, &heddle_emit::C);
+        self.source.text = emitted.source;
         self
     }
 
@@ -232,7 +236,7 @@ impl Case {
         let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
         assert_eq!(dims, shape, "{what}");
         let width = want.dtype().bits().div_ceil(8);
-        let data = border::packed(want.dtype(), &data[..want.len() * width]);
+        let data = marshal::packed(want.dtype(), &data[..want.len() * width]);
         let got = Tensor::new(want.dtype(), want.shape().to_vec(), data.into()).expect("fits");
         same(&got, want, what);
     }
@@ -262,7 +266,10 @@ fn sizes(module: &Module, program: &UProgram, inputs: &[Tensor]) -> Vec<i64> {
     let given = program.sizes.iter().map(|(size, _)| match size {
         Size::Named(name) => find(name),
         Size::Axis { input, axis } => inputs[*input].shape()[*axis] as i64,
-        Size::Element { input, place } => border::element(&inputs[*input], *place),
+        Size::Element { input, place } => {
+            let tensor = &inputs[*input];
+            marshal::element(tensor.dtype(), tensor.bytes(), *place)
+        }
     });
     given.collect()
 }

@@ -1,52 +1,52 @@
-//! Programs of which a part has no compiled form: that part runs on the interpreter, with calls of compiled parts around and in it.
+//! Partitions a program into parts that can be compiled and the rest, which is the interpreter's.
 //!
-//! The instructions of a region are parted in an order that their operands allow: as many as can be lowered together are one part, then those
-//! that cannot be lowered at all are left to the interpreter, and so on. Of control flow that is left, the regions are parted in turn, and
-//! the functions that it calls. What a part computes sizes from are its inputs, so that memory is planned where it begins.
+//! The instructions of a region are partitioned in an order that their operands allow: as many as can be lowered together are one part, then
+//! those that cannot be lowered at all are left, and so on. The regions of control flow that is left are partitioned in turn, and so are the
+//! functions that it calls. Values from which a part computes sizes are its inputs, so that memory is planned where it begins.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Mutex;
-use std::{panic, thread};
+use std::collections::{HashMap, HashSet};
 
-use heddle_interp::Budget;
-use heddle_ir::{Datum, FuncId, Function, Inst, Module, Op, Region, Signature};
+use heddle_ir::{FuncId, Function, Inst, Module, Op, Region, Signature};
 use heddle_lower::LowerError;
 use heddle_machine::Host;
 use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
 
-use crate::Error;
-use crate::cpu::{Built, Compiled, default_threads};
-use crate::options::{RunOptions, interpreter_options};
+use super::worth::is_worth_it;
 use crate::report::Uncompiled;
-use crate::worth::is_worth_it;
-
-/// A program whose compiled parts the interpreter calls.
-#[derive(Debug)]
-pub(crate) struct Mixed {
-    /// The program, with a call in the place of each part.
-    pub module: Module,
-    parts: BTreeMap<FuncId, Compiled>,
-    /// What is left to the interpreter.
-    pub left: Vec<Uncompiled>,
-}
 
 /// The instructions of a region with those of them that each needs before it.
 type Needs = HashMap<Inst, Vec<Inst>>;
 
-/// So many instructions are lowered to see what can be compiled; what is left then is interpreted.
+/// Limit on lowered instructions; the rest is interpreted.
 const LOWERED: usize = 100_000;
 
-/// There are at most so many parts: the C compiler takes some tenths of a second for each.
+/// Limit on parts: the C compiler takes some tenths of a second for each.
 const PARTS: usize = 32;
 
 /// Why something is interpreted that has a compiled form.
 const SMALL: &str = "too little work to be compiled by itself";
 const LATE: &str = "it takes too long to see what of it can be compiled";
 
-impl Mixed {
-    /// Parts a program that has no compiled form as a whole, and compiles what can be and is worth it.
-    pub fn new(module: &Module, compile: Compile<'_>, host: &Host) -> Result<Self, Error> {
-        let mut parting = Parting {
+/// A program in parts.
+pub(super) struct Partition {
+    /// The program, with a call in the place of each part.
+    pub(super) module: Module,
+    /// Costs of the interpreter and of launches.
+    host: Host,
+    /// The parts, each with the program that has it as its entry function.
+    pub(super) parts: Vec<(FuncId, Module)>,
+    /// Instructions without a compiled form.
+    pub(super) left: Vec<Uncompiled>,
+    /// Instructions that have one and are not worth a part.
+    pub(super) small: Vec<Uncompiled>,
+    /// The number of instructions lowered so far.
+    lowered: usize,
+}
+
+impl Partition {
+    /// Partitions a program that has no compiled form as a whole.
+    pub(super) fn of(module: &Module, host: &Host) -> Self {
+        let mut partition = Self {
             module: module.clone(),
             host: *host,
             parts: vec![],
@@ -54,166 +54,12 @@ impl Mixed {
             small: vec![],
             lowered: 0,
         };
-        parting.module();
-        let mut parts = BTreeMap::new();
-        for (&(id, _), built) in parting
-            .parts
-            .iter()
-            .zip(compile_all(&parting.parts, compile))
-        {
-            match built? {
-                Ok(compiled) => drop(parts.insert(id, compiled)),
-                // Then its body runs as it is.
-                Err(error) => parting.left.push(error.into()),
-            }
-        }
-        if !parts.is_empty() {
-            parting.left.append(&mut parting.small);
-        }
-        let mut seen = HashSet::new();
-        parting.left.retain(|what| seen.insert(what.to_string()));
-        Ok(Self {
-            module: parting.module,
-            parts,
-            left: parting.left,
-        })
+        partition.functions();
+        partition
     }
 
-    /// How many parts are compiled.
-    pub fn len(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// The workers that run the compiled parts.
-    pub fn threads(&self) -> usize {
-        let threads = self.parts.values().map(Compiled::threads);
-        threads.max().unwrap_or(1)
-    }
-
-    /// Runs the program on inputs, which are in order.
-    pub fn run(&self, args: &[Datum], options: &RunOptions) -> Result<Vec<Datum>, Error> {
-        let calls = Calls {
-            mixed: self,
-            options,
-            stopped: Mutex::default(),
-        };
-        let interpreter = interpreter_options(options);
-        let results = heddle_interp::run_with(&self.module, args, &interpreter, &calls);
-        match calls.stopped.into_inner() {
-            Ok(Some(error)) if results.is_err() => Err(error),
-            _ => Ok(results?),
-        }
-    }
-}
-
-/// How a part is compiled.
-type Compile<'a> = &'a (dyn Fn(&Module) -> Built + Sync);
-
-/// Compiles all parts, some at the same time: building waits for the C compiler.
-fn compile_all(parts: &[(FuncId, Module)], compile: Compile<'_>) -> Vec<Built> {
-    let side_by_side = parts.chunks(default_threads());
-    let built = side_by_side.flat_map(|some| {
-        thread::scope(|scope| {
-            let spawn = |part| thread::Builder::new().spawn_scoped(scope, move || compile(part));
-            let handles: Vec<_> = some.iter().map(|(_, part)| (part, spawn(part))).collect();
-            let results = handles.into_iter().map(|(part, handle)| match handle {
-                Ok(handle) => handle.join().unwrap_or_else(|p| panic::resume_unwind(p)),
-                // The system has no thread left for it.
-                Err(_) => compile(part),
-            });
-            results.collect::<Vec<_>>()
-        })
-    });
-    built.collect()
-}
-
-/// The calls of a run.
-struct Calls<'a> {
-    mixed: &'a Mixed,
-    options: &'a RunOptions,
-    /// What a compiled part stopped with.
-    stopped: Mutex<Option<Error>>,
-}
-
-impl heddle_interp::Natives for Calls<'_> {
-    fn takes(&self, callee: FuncId) -> bool {
-        self.mixed.parts.contains_key(&callee)
-    }
-
-    fn call(
-        &self,
-        callee: FuncId,
-        args: &[Datum],
-        budget: &Budget,
-    ) -> Option<Result<Vec<Datum>, String>> {
-        let part = self.mixed.parts.get(&callee)?;
-        let options = RunOptions {
-            timeout: budget.time,
-            max_memory: self.options.max_memory.map(|_| budget.memory),
-            max_depth: Some(budget.depth),
-            ..self.options.clone()
-        };
-        let sig = &self.mixed.module.functions[callee].sig;
-        let results = part
-            .call(sig, args)
-            .and_then(|call| part.run(&call, &options));
-        match results {
-            Err(error) if part.plans_too_much(&error) => None,
-            Err(error) => {
-                let error = self.with_whole_limits(error, budget.depth);
-                let message = error.to_string();
-                if let Ok(mut stopped) = self.stopped.lock() {
-                    *stopped = Some(error);
-                }
-                Some(Err(message))
-            }
-            Ok(results) => Some(Ok(results)),
-        }
-    }
-}
-
-impl Calls<'_> {
-    /// A part's error with the run's limits in place of what was left of them, and the depth counted from the entry.
-    fn with_whole_limits(&self, error: Error, depth_left: usize) -> Error {
-        use heddle_runtime::{Fault, RunError as Stop};
-        let Error::Compiled { site, mut error } = error else {
-            return error;
-        };
-        let above = self.options.depth_limit().saturating_sub(depth_left);
-        let above = i64::try_from(above).unwrap_or(i64::MAX);
-        match &mut *error {
-            Stop::Timeout(limit) => *limit = self.options.timeout.unwrap_or(*limit),
-            Stop::Program {
-                fault: Fault::Depth { depth, limit } | Fault::Frames { depth, limit },
-                ..
-            } => {
-                *depth = depth.saturating_add(above);
-                *limit = limit.saturating_add(above);
-            }
-            _ => {}
-        }
-        Error::Compiled { site, error }
-    }
-}
-
-/// A program that is being parted.
-struct Parting {
-    module: Module,
-    /// Costs of the interpreter and of launches.
-    host: Host,
-    /// The parts, each with the program that has it as its entry function.
-    parts: Vec<(FuncId, Module)>,
-    /// What has no compiled form.
-    left: Vec<Uncompiled>,
-    /// What has one and is not worth a part.
-    small: Vec<Uncompiled>,
-    /// How many instructions were lowered.
-    lowered: usize,
-}
-
-impl Parting {
-    /// Parts the entry function, and then the functions that what is left of it calls.
-    fn module(&mut self) {
+    /// Partitions the entry function, and then the functions that the rest of it calls.
+    fn functions(&mut self) {
         let (mut open, mut seen): (Vec<_>, HashSet<_>) = Default::default();
         open.extend(self.module.entry);
         while let Some(id) = open.pop() {
@@ -224,7 +70,7 @@ impl Parting {
         }
     }
 
-    /// Parts a region; adds the functions that the interpreter calls.
+    /// Partitions a region; adds the functions that the interpreter calls.
     fn region(&mut self, id: FuncId, region: Region, callees: &mut Vec<FuncId>) {
         let func = &self.module.functions[id];
         let needs: Needs = needs(&self.module, func, region).into_iter().collect();
@@ -271,7 +117,7 @@ impl Parting {
         self.lowered <= LOWERED
     }
 
-    /// Parts the regions of control flow that is left to the interpreter.
+    /// Partitions the regions of control flow that is left to the interpreter.
     fn inside(&mut self, id: FuncId, inst: Inst, callees: &mut Vec<FuncId>) {
         let data = &self.module.functions[id].insts[inst];
         if let Op::Call(callee) = data.op {
@@ -336,7 +182,7 @@ impl Parting {
         name.unwrap_or_else(|| data.op.name().into())
     }
 
-    /// Whether instructions have a compiled form, as a function of their own.
+    /// Lowers instructions as a function of their own.
     fn lowers(&mut self, id: FuncId, insts: &[Inst]) -> Result<(), LowerError> {
         self.lowered += insts.len();
         let Some(outlined) = self.outlined(id, insts) else {
