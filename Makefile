@@ -2,6 +2,7 @@
 # make test           everything that is tested, within 30 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
+# make bench-steps    each step of compiling on the program where it pays
 # make bench-import   time and memory to import 3 GB of weights
 # make test STAGES="corpus-dump corpus"   some stages of the test only
 
@@ -12,7 +13,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: build setup demo test zoo bench-zoo bench-import clean
+.PHONY: build setup demo test zoo bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -27,6 +28,7 @@ demo: build
 	$(VENV)/bin/python scripts/demo.py
 
 test: setup
+	scripts/setup_clang.sh
 	$(VENV)/bin/python scripts/run_stages.py $(STAGES)
 
 zoo: build
@@ -37,6 +39,9 @@ zoo: build
 bench-zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make bench-zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/bench_zoo.py $(ZOO)
+
+bench-steps: build
+	$(VENV)/bin/python scripts/bench_steps.py
 
 bench-import: build
 	$(VENV)/bin/python scripts/big_model.py target/big --heddle $(HEDDLE)

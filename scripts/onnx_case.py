@@ -57,6 +57,8 @@ def write_case(folder, model: ModelProto | bytes, data_sets, tolerance=None, por
         data.mkdir()
         for kind, infos, arrays in zip(("input", "output"), ports, values, strict=True):
             for i, (info, value) in enumerate(zip(infos, arrays, strict=True)):
+                if value is None and info.type.WhichOneof("value") == "tensor_type":
+                    continue  # an input that is left to its default value
                 proto = to_proto(value, info.type, info.name)
                 (data / f"{kind}_{i}.pb").write_bytes(proto.SerializeToString())
     if tolerance:

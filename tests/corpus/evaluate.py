@@ -19,7 +19,10 @@ class Evaluator:
     def graph(self, graph, arguments, outer, bodies):
         """A graph's outputs. `bodies` are the Recursion bodies in scope: name -> (graph, scope)."""
         scope = outer | {t.name: numpy_helper.to_array(t) for t in graph.initializer}
-        scope |= {info.name: value for info, value in zip(graph.input, arguments, strict=True)}
+        defaults = {t.name for t in graph.initializer}
+        for info, value in zip(graph.input, arguments, strict=True):
+            if value is not None or info.name not in defaults:
+                scope[info.name] = value
         self.nodes(graph.node, scope, bodies)
         return [scope[info.name] for info in graph.output]
 

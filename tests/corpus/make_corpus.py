@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import branches  # noqa: F401  (these register their programs)
+import defaults  # noqa: F401
 import functions  # noqa: F401
 import loops  # noqa: F401
 import nested

@@ -22,7 +22,8 @@ Arrays in the .npz are named as the model's inputs and outputs. A sequence `s` i
 `s.len`, `s.0`, `s.1`, …; an \
 optional as what it holds, or not at all. bf16, the 8- and 4-bit floats and the 4-bit integers, \
 which NumPy does not \
-have, are stored as raw elements, as ml_dtypes does.
+have, are stored as raw elements, as ml_dtypes does. An input with a default value (an initializer \
+that is an input, too) may be left out.
 
 Examples:
   heddle run model.onnx --input in.npz --output out.npz
@@ -70,6 +71,7 @@ Examples:
   heddle compile model.onnx --emit ir
   heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)
   heddle compile model.onnx --emit schedule
+  heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
 const BENCH_EXAMPLES: &str = "\
@@ -217,7 +219,7 @@ pub struct Exec {
     /// Stop when a loop takes more iterations.
     #[arg(long, value_name = "N")]
     pub max_iterations: Option<u64>,
-    /// Stop when calls nest deeper.
+    /// Stop when calls nest deeper; default: 10000, on any device.
     #[arg(long, value_name = "N")]
     pub max_depth: Option<usize>,
     /// Stop after so many seconds.
@@ -287,6 +289,13 @@ pub struct CompileArgs {
     /// What the source is for.
     #[arg(long, value_enum, default_value_t = TargetArg::Cpu)]
     pub target: TargetArg,
+    /// Schedule for this machine: host:N (this computer with N threads), reference:N, h100, h200, mi300x, bsp-tiles;
+    /// default: host for the cpu, h100 for cuda.
+    #[arg(long, value_name = "NAME", value_parser = heddle::Machine::named)]
+    pub machine: Option<heddle::Machine>,
+    /// Take this input, which has a default value, as an input and not as a constant (may be repeated).
+    #[arg(long = "override", value_name = "INPUT")]
+    pub overrides: Vec<String>,
     /// Write it to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -390,6 +399,10 @@ pub struct OptArgs {
     /// Passes to apply, in order, separated by commas; default: all of them.
     #[arg(long = "pass", value_name = "NAME", value_delimiter = ',')]
     pub passes: Vec<String>,
+    /// Decide by the costs of this machine: host:N (this computer with N threads), reference:N, h100, h200, mi300x,
+    /// bsp-tiles.
+    #[arg(long, value_name = "NAME", default_value = "host", value_parser = heddle::Machine::named)]
+    pub machine: heddle::Machine,
     /// List the passes.
     #[arg(long)]
     pub list: bool,

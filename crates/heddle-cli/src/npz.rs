@@ -3,8 +3,11 @@
 //! An array is stored under the value's name. A sequence `s` is stored as `s.len` (a scalar `i64`)
 //! and its elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left
 //! out.
+//!
+//! The archive is read by `zip` itself: npyz's reader of archives needs a version of `zip` from years ago with codecs in C, and
+//! hands out arrays by Rust type, without sequences, checks of names or errors that name the file and the array.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -109,6 +112,12 @@ pub enum Floats {
     OrF64,
     /// Any float type may stand for any other.
     Any,
+}
+
+/// The names of an archive's arrays.
+pub fn names(path: &Path) -> Result<HashSet<String>, NpzError> {
+    let archive = Archive::open(path, Floats::Same)?;
+    Ok(archive.names.into_iter().collect())
 }
 
 /// Reads values for names of these types. Values that are not there are left out of the result.

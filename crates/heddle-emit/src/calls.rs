@@ -5,80 +5,20 @@
 //!
 //! At a fork each unit goes to the call of its part of the team. The first part goes on where the frames of all were; the others
 //! have theirs in memory of their first units.
-//!
-//! The table has, after the offsets of buffers, the bytes of each procedure's frame, the offset of the frames, the offset of those
-//! of teams that do not begin with unit 0, the bytes of one team's, the offset of the units' stacks, and the bytes of
-//! one unit's stack.
-
-use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::Entity;
-use heddle_uprogram::UProgram;
-use heddle_uprogram::live::Names;
-use heddle_uprogram::program::{CallId, ProcedureId, Stmt, for_each_stmt};
+use heddle_uprogram::layout::Stack;
+use heddle_uprogram::program::{CallId, ProcedureId};
 
 use crate::program::Writer;
 use crate::scalar::{bare, name};
 use crate::text::plain;
-
-/// What is known of a program's calls.
-pub(crate) struct Calls {
-    kept: BTreeMap<CallId, Names>,
-    /// Calls by procedure that they are of.
-    to: BTreeMap<ProcedureId, Vec<CallId>>,
-    /// Calls that stand in forks.
-    parts: BTreeSet<CallId>,
-    /// Procedures that teams may be in.
-    pub(crate) in_teams: BTreeSet<ProcedureId>,
-}
 
 /// One of the calls of a fork.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) number: usize,
     pub(crate) of_all: usize,
-}
-
-impl Calls {
-    pub(crate) fn new(program: &UProgram) -> Calls {
-        let mut to: BTreeMap<ProcedureId, Vec<CallId>> = BTreeMap::new();
-        let mut parts = BTreeSet::new();
-        let bodies = program.procedures.iter().map(|(_, p)| &p.body);
-        for body in bodies.chain([&program.body]) {
-            for_each_stmt(body, &mut |stmt| {
-                for id in stmt.calls() {
-                    to.entry(program.calls[*id].procedure)
-                        .or_default()
-                        .push(*id);
-                    if matches!(stmt, Stmt::Fork(_)) {
-                        parts.insert(*id);
-                    }
-                }
-            });
-        }
-        Calls {
-            kept: heddle_uprogram::kept_over_calls(program),
-            to,
-            in_teams: in_teams(program, &parts),
-            parts,
-        }
-    }
-
-    /// Words of the table.
-    pub(crate) fn words(&self, program: &UProgram) -> usize {
-        match program.procedures.is_empty() {
-            true => 0,
-            false => program.procedures.len() + 5,
-        }
-    }
-}
-
-/// The procedures that these calls are of, and all that those call.
-fn in_teams(program: &UProgram, parts: &BTreeSet<CallId>) -> BTreeSet<ProcedureId> {
-    let called = parts.iter().map(|id| program.calls[*id].procedure);
-    let called: BTreeSet<_> = called.collect();
-    let inner = called.iter().flat_map(|id| program.callees(*id));
-    inner.chain(called.iter().copied()).collect()
 }
 
 /// What says where a team is.
@@ -92,99 +32,54 @@ impl Writer<'_> {
         }
         self.text.line("/* What a unit keeps over a call. */");
         self.text.line("union heddle_kept {");
-        let ids: Vec<_> = self.calls.to.values().flatten().copied().collect();
+        let ids: Vec<_> = self.layout.calls.to.values().flatten().copied().collect();
         for id in ids {
             self.text.line("struct {");
             self.text.line("int32_t back;");
-            if self.calls.parts.contains(&id) {
+            if self.layout.calls.parts.contains(&id) {
                 self.text.line("int32_t first, worker, workers;");
                 self.text.line("uint8_t *frame;");
             }
-            let kept = self.calls.kept.get(&id).cloned().unwrap_or_default();
+            let kept = self.layout.calls.kept.get(&id).cloned().unwrap_or_default();
             for local in kept.locals {
                 let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
                 self.text.line(format!("{ty} {};", name(local)));
             }
             for buffer in kept.buffers {
-                let ty = (self.dialect.type_name)(self.program.buffers[buffer].dtype);
+                let ty = self.dialect.stored(self.program.buffers[buffer].dtype);
                 self.text.line(format!("{ty} *b{};", buffer.index()));
             }
             self.text.line(format!("}} c{};", id.index()));
         }
         self.text.line("};");
+        if let Some(Stack {
+            kept: bytes @ 1.., ..
+        }) = self.layout.stack
+        {
+            self.text.line(format!(
+                "HEDDLE_ASSERT(sizeof(union heddle_kept) == {bytes}, \"planned so\");"
+            ));
+        }
         self.text.line("");
-    }
-
-    /// Plans frames and stacks: as many as the depth limit allows.
-    pub(crate) fn plan_calls(&mut self) {
-        if self.program.procedures.is_empty() {
-            return;
-        }
-        let first = self.call_words();
-        let count = self.program.procedures.len();
-        self.text
-            .line("int64_t largest = 0, team_largest = 0, team = 0, stack = 0;");
-        for id in self.program.procedures.keys() {
-            let title = plain(&self.program.procedures[id].name);
-            self.text.line(format!("bytes = 0; /* frame of {title} */"));
-            let frame: Vec<_> = self.program.frame(id).collect();
-            for buffer in frame {
-                let word = self.word(buffer);
-                self.text.line(format!("table[{word}] = bytes;"));
-                self.reserve("bytes", buffer);
-            }
-            self.text.line("if (bytes < 0) return -1;");
-            let word = first + id.index();
-            self.text.line(format!("table[{word}] = bytes;"));
-            let mut maxima = vec!["largest"];
-            if self.calls.in_teams.contains(&id) {
-                maxima.push("team_largest");
-            }
-            for max in maxima {
-                self.text
-                    .line(format!("{max} = bytes > {max} ? bytes : {max};"));
-            }
-        }
-        let sizes = self.program.sizes.len();
-        let (workers, depth) = (format!("sizes[{sizes}]"), format!("sizes[{}]", sizes + 1));
-        let word = first + count;
-        self.text.line(format!("table[{word}] = total;"));
-        self.text
-            .line(format!("heddle_reserve(&total, {depth}, largest);"));
-        self.text
-            .line(format!("heddle_reserve(&team, {depth}, team_largest);"));
-        self.text.line("if (team < 0) return -1;");
-        self.text.line(format!("table[{}] = total;", word + 1));
-        self.text.line(format!("table[{}] = team;", word + 2));
-        self.text
-            .line(format!("heddle_reserve(&total, {workers} - 1, team);"));
-        self.text.line(format!(
-            "heddle_reserve(&stack, {depth}, sizeof(union heddle_kept));"
-        ));
-        self.text.line("if (stack < 0) return -1;");
-        self.text.line(format!("table[{}] = total;", word + 3));
-        self.text.line(format!("table[{}] = stack;", word + 4));
-        self.text
-            .line(format!("heddle_reserve(&total, {workers}, stack);"));
     }
 
     /// The unit's stack, and where frames begin.
     pub(crate) fn stack(&mut self) {
-        if self.program.procedures.is_empty() {
+        let Some(Stack {
+            base, units, unit, ..
+        }) = self.layout.stack
+        else {
             return;
-        }
-        let word = self.call_words() + self.program.procedures.len();
+        };
         self.text.line("int32_t back = 0;");
         self.text.line("int64_t depth = 1;");
         self.text.line(format!(
-            "uint8_t *frame = env->scratch + env->table[{word}];"
+            "uint8_t *frame = env->scratch + env->table[{base}];"
         ));
         self.text.line(format!(
-            "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{}] + worker * env->table[{}]);",
-            word + 3,
-            word + 4
+            "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{units}] + worker * env->table[{unit}]);"
         ));
-        if !self.calls.parts.is_empty() {
+        if !self.layout.calls.parts.is_empty() {
             self.text
                 .line("int32_t first = 0; /* unit of the team, whose numbers begin there */");
             self.text.line("(void)first;");
@@ -196,14 +91,15 @@ impl Writer<'_> {
         let call = &self.program.calls[id];
         let site = self.site(&call.name);
         let k = id.index();
-        let kept = self.calls.kept.get(&id).cloned().unwrap_or_default();
+        let kept = self.layout.calls.kept.get(&id).cloned().unwrap_or_default();
         let names: Vec<_> = kept
             .locals
             .iter()
             .map(|&l| name(l))
             .chain(kept.buffers.iter().map(|b| format!("b{}", b.index())))
             .collect();
-        let frame = from.map(|p| format!("env->table[{}]", self.call_words() + p.index()));
+        let stack = self.layout.stack.as_ref();
+        let frame = from.and_then(|p| Some(format!("env->table[{}]", stack?.frames[&p])));
         self.text.line(format!("/* {} */", plain(&call.name)));
         let part = part.map(|p| format!("{}, {}", p.number, p.of_all));
         if let Some(part) = &part {
@@ -223,7 +119,7 @@ impl Writer<'_> {
             self.text.line("}");
         }
         for (i, (param, arg)) in call.buffers.iter().enumerate() {
-            let ty = (self.dialect.type_name)(self.program.buffers[*param].dtype);
+            let ty = self.dialect.stored(self.program.buffers[*param].dtype);
             self.text
                 .line(format!("{ty} *p{i} = ({ty} *)b{};", arg.index()));
         }
@@ -248,12 +144,11 @@ impl Writer<'_> {
         if let Some(part) = &part {
             self.text
                 .line(format!("heddle_part(&first, &worker, &workers, {part});"));
-            let word = self.call_words() + self.program.procedures.len();
-            self.text.line(format!(
-                "if (first != top->c{k}.first) frame = env->scratch + env->table[{}] + (first - 1) * env->table[{}];",
-                word + 1,
-                word + 2
-            ));
+            if let Some(Stack { teams, team, .. }) = stack {
+                self.text.line(format!(
+                    "if (first != top->c{k}.first) frame = env->scratch + env->table[{teams}] + (first - 1) * env->table[{team}];"
+                ));
+            }
         }
         self.text.line(format!("top++, depth++, back = {k};"));
         self.text
@@ -285,15 +180,15 @@ impl Writer<'_> {
             self.text.line(format!("proc{}:;", id.index()));
             let frame: Vec<_> = self.program.frame(id).collect();
             for buffer in frame {
-                let word = self.word(buffer);
-                let ty = (self.dialect.type_name)(self.program.buffers[buffer].dtype);
+                let word = self.layout.offsets[&buffer];
+                let ty = self.dialect.stored(self.program.buffers[buffer].dtype);
                 self.text.line(format!(
                     "b{} = ({ty} *)(frame + env->table[{word}]);",
                     buffer.index()
                 ));
             }
             self.block(&procedure.body, Some(id));
-            let calls = self.calls.to.get(&id).cloned().unwrap_or_default();
+            let calls = self.layout.calls.to.get(&id).cloned().unwrap_or_default();
             let Some((last, rest)) = calls.split_last() else {
                 continue;
             };

@@ -10,8 +10,8 @@ use crate::functions::Functions;
 use crate::operator::{Arguments, Parameter};
 use crate::text::Text;
 
-/// The operator's arguments as a structure, and the task that takes them from there. Arrays that each unit has for itself lie one
-/// behind the other; the structure has that of unit 0, and how many elements it has.
+/// The operator's arguments as a structure, and the task that takes them from there. Of arrays that each unit has for itself
+/// the structure holds that of unit 0, and the bytes from one unit's to the next.
 pub fn task(
     text: &mut Text,
     program: &UProgram,
@@ -27,7 +27,7 @@ pub fn task(
         text.line(format!("{ty} {name};"));
     }
     for own in args.own(program) {
-        text.line(format!("int64_t b{}_len;", own.index()));
+        text.line(format!("int64_t b{}_stride;", own.index()));
     }
     text.line(format!("}} op{k}_arguments;"));
     text.line(format!(
@@ -37,18 +37,20 @@ pub fn task(
         "op{k}_arguments a = *(const op{k}_arguments *)env->arguments;"
     ));
     for own in args.own(program) {
-        let b = own.index();
-        text.line(format!("a.b{b} += worker * a.b{b}_len;"));
+        let (b, ty) = (own.index(), dialect.stored(program.buffers[own].dtype));
+        text.line(format!(
+            "a.b{b} = ({ty} *)((uint8_t *)a.b{b} + worker * a.b{b}_stride);"
+        ));
     }
     text.line(functions.call(id, "a."));
     text.line("return heddle_poll(env);");
     text.line("}");
 }
 
-/// Runs an operator on all units and waits for them. `lens` says how many elements its units' own arrays have.
-pub fn dispatch(text: &mut Text, program: &UProgram, id: OperatorId, lens: Vec<String>) {
+/// Runs an operator on all units and waits for them. `strides` are those of its units' own arrays.
+pub fn dispatch(text: &mut Text, program: &UProgram, id: OperatorId, strides: Vec<String>) {
     let mut values = Arguments::of(program, &program.operators[id]).names();
-    values.extend(lens);
+    values.extend(strides);
     let k = id.index();
     text.line("{");
     text.line(format!(

@@ -1,13 +1,12 @@
-//! Writes a whole program: helpers, operators, the plan of its memory, and the control flow that every unit executes.
+//! Writes a whole program: helpers, operators, and the control flow that every unit executes.
 
-use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::program::{
-    Buffer, BufferKind, LocalKind, Port, ProcedureId, Stmt, Sync, Units,
+    Buffer, BufferKind, Local, LocalKind, Port, ProcedureId, Stmt, Sync, Units,
 };
-use heddle_uprogram::{Expr, ExprId, UProgram};
+use heddle_uprogram::{ExprId, Layout, UProgram};
 
-use crate::calls::{Calls, Part};
+use crate::calls::Part;
 use crate::constants::is_constant;
 use crate::contract;
 use crate::dialect::Dialect;
@@ -25,15 +24,15 @@ pub struct Emitted {
     pub sites: Vec<String>,
 }
 
-/// Writes a program for a target.
-pub fn write(program: &UProgram, dialect: &Dialect) -> Emitted {
-    write_as(program, dialect, Control::Units)
+/// Writes a program, whose memory is laid out, for a target.
+pub fn write(program: &UProgram, layout: &Layout, dialect: &Dialect) -> Emitted {
+    write_as(program, layout, dialect, Control::Units)
 }
 
 /// Writes a program whose control flow the host runs, with a dispatch to all units for each operator, for comparison:
 /// operators and memory are those of [`write`](fn@write), and synchronisations are not needed.
-pub fn write_hosted(program: &UProgram, dialect: &Dialect) -> Emitted {
-    write_as(program, dialect, Control::Host)
+pub fn write_hosted(program: &UProgram, layout: &Layout, dialect: &Dialect) -> Emitted {
+    write_as(program, layout, dialect, Control::Host)
 }
 
 /// Who runs the control flow.
@@ -45,11 +44,11 @@ enum Control {
     Host,
 }
 
-fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted {
+fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Control) -> Emitted {
     let mut w = Writer {
         program,
+        layout,
         dialect,
-        calls: Calls::new(program),
         functions: Functions::new(program, dialect),
         control,
         text: Text::default(),
@@ -65,7 +64,7 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
     w.text.line(dialect.prelude.trim_end());
     w.text.line("");
     let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
-    let table = w.table_len();
+    let table = layout.plan.table.len();
     w.text.line(format!(
         "HEDDLE_PROGRAM({inputs}, {outputs}, {}, {}, {table});",
         constants,
@@ -81,8 +80,6 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
     }
     w.text.line("");
     w.kept();
-    w.plan();
-    w.text.line("");
     w.main();
     Emitted {
         source: w.text.finish(),
@@ -92,9 +89,9 @@ fn write_as(program: &UProgram, dialect: &Dialect, control: Control) -> Emitted 
 
 pub(crate) struct Writer<'p> {
     pub(crate) program: &'p UProgram,
+    pub(crate) layout: &'p Layout,
     pub(crate) dialect: &'p Dialect,
     control: Control,
-    pub(crate) calls: Calls,
     functions: Functions,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
@@ -103,116 +100,16 @@ pub(crate) struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    /// The table: bytes of each output, bytes of each input, then the offset of each scratch buffer, then what calls need.
-    fn table_len(&self) -> usize {
-        self.call_words() + self.calls.words(self.program)
-    }
-
-    /// Where in the table stands what calls need.
-    pub(crate) fn call_words(&self) -> usize {
-        self.program.outputs.len() + self.program.inputs.len() + self.scratch().count()
-    }
-
-    /// Where in the table a scratch buffer's offset stands.
-    pub(crate) fn word(&self, buffer: Buffer) -> usize {
-        let ports = self.program.outputs.len() + self.program.inputs.len();
-        ports + self.scratch().take_while(|b| *b != buffer).count()
-    }
-
-    fn scratch(&self) -> impl Iterator<Item = Buffer> {
-        let buffers = self.program.buffers.iter();
-        buffers
-            .filter(|(_, b)| matches!(b.kind, BufferKind::Scratch | BufferKind::Own))
-            .map(|(id, _)| id)
-    }
-
-    fn plan(&mut self) {
-        self.text.line("HEDDLE_PLAN {");
-        // What reports errors is not there yet: the run reports them.
-        self.text.line("const heddle_env *env = 0;");
-        self.text.line("(void)sizes, (void)env;");
-        self.sizes("sizes");
-        self.text.line("int64_t total = 0, bytes;");
-        let ports = self
-            .program
-            .outputs
-            .iter()
-            .chain(&self.program.inputs)
-            .map(|p| p.buffer);
-        let ports: Vec<_> = ports.collect();
-        for (word, buffer) in ports.iter().enumerate() {
-            self.text.line("bytes = 0;");
-            self.reserve("bytes", *buffer);
-            self.text.line("if (bytes < 0) return -1;");
-            let (len, width) = (self.len(*buffer), self.width(*buffer));
-            self.text.line(format!("table[{word}] = {len} * {width};"));
-        }
-        let scratch: Vec<_> = self.scratch().collect();
-        for (k, buffer) in scratch.into_iter().enumerate() {
-            if self.program.buffers[buffer].procedure.is_none() {
-                let word = ports.len() + k;
-                self.text.line(format!("table[{word}] = total;"));
-                self.reserve("total", buffer);
-            }
-        }
-        self.plan_calls();
-        // An element may be loaded, and not used, where a buffer has none.
-        self.text.line("heddle_reserve(&total, 1, 64);");
-        self.text.line("return total;");
-        self.text.line("}");
-    }
-
-    pub(crate) fn reserve(&mut self, total: &str, buffer: Buffer) {
-        let (len, width) = (self.program.buffers[buffer].len, self.width(buffer));
-        let count = self.count(len);
-        let width = match self.program.buffers[buffer].kind {
-            // One for each unit.
-            BufferKind::Own => format!("{width} * sizes[{}]", self.program.sizes.len()),
-            _ => width.to_string(),
-        };
-        self.text.line(format!(
-            "heddle_reserve(&{total}, {}, {width});",
-            bare(&count)
-        ));
-    }
-
-    /// A number of elements whose products do not wrap: a small one would be believed.
-    fn count(&mut self, len: ExprId) -> String {
-        match self.program.pool[len] {
-            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
-                let (a, b) = (self.count(a), self.count(b));
-                format!("heddle_count({}, {})", bare(&a), bare(&b))
-            }
-            _ => self.expr(len, 0),
-        }
-    }
-
-    fn width(&self, buffer: Buffer) -> usize {
-        // Elements of under 8 bits take a byte each.
-        self.program.buffers[buffer].dtype.bits().div_ceil(8)
-    }
-
-    fn len(&mut self, buffer: Buffer) -> String {
-        self.expr(self.program.buffers[buffer].len, 0)
-    }
-
-    fn sizes(&mut self, from: &str) {
+    /// Launch sizes, then what is derived from them: by the plan where memory depends on it, and here otherwise.
+    fn sizes(&mut self) {
         for (i, (size, local)) in self.program.sizes.iter().enumerate() {
-            let (v, size) = (name(*local), plain(&size.to_string()));
-            let dtype = self.program.locals[*local].dtype;
-            let ty = (self.dialect.type_name)(dtype);
-            let given = match dtype {
-                DType::F16 | DType::Bf16 => {
-                    format!("heddle_load_{}((uint16_t){from}[{i}])", dtype.name())
-                }
-                DType::F32 => format!("heddle_from_bits((uint32_t){from}[{i}])"),
-                DType::F64 => format!("heddle_from_bits_f64((uint64_t){from}[{i}])"),
-                _ => format!("({ty}){from}[{i}]"),
-            };
-            self.text
-                .line(format!("const {ty} {v} = {given}; /* {size} */"));
+            self.given(*local, &format!("env->sizes[{i}]"), &size.to_string());
         }
         for &(local, expr) in &self.program.derived {
+            if let Some(word) = self.layout.derived.get(&local) {
+                self.given(local, &format!("env->table[{word}]"), "by the plan");
+                continue;
+            }
             let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
             let value = self.expr(expr, 0);
             self.text
@@ -220,12 +117,29 @@ impl Writer<'_> {
         }
     }
 
+    /// A variable of the launch, from a word that holds an integer or a float's bits.
+    fn given(&mut self, local: Local, word: &str, comment: &str) {
+        let dtype = self.program.locals[local].dtype;
+        let ty = (self.dialect.type_name)(dtype);
+        let given = match dtype {
+            DType::F16 | DType::Bf16 => {
+                format!("heddle_load_{}((uint16_t){word})", dtype.name())
+            }
+            DType::F32 => format!("heddle_from_bits((uint32_t){word})"),
+            DType::F64 => format!("heddle_from_bits_f64((uint64_t){word})"),
+            _ => format!("({ty}){word}"),
+        };
+        let (v, comment) = (name(local), plain(comment));
+        self.text
+            .line(format!("const {ty} {v} = {given}; /* {comment} */"));
+    }
+
     fn main(&mut self) {
         match self.control {
             Control::Units => self.text.line("HEDDLE_MAIN {"),
             Control::Host => host::open_main(&mut self.text),
         }
-        self.sizes("env->sizes");
+        self.sizes();
         self.buffers();
         self.variables();
         self.stack();
@@ -240,18 +154,17 @@ impl Writer<'_> {
     }
 
     fn buffers(&mut self) {
-        let ports = self.program.outputs.len() + self.program.inputs.len();
-        let (mut constants, mut scratch) = (0, 0);
+        let mut constants = 0;
         for (id, data) in self.program.buffers.iter() {
             let ty = self.dialect.stored(data.dtype);
-            let of = |list: &[Port]| list.iter().position(|p| p.buffer == id);
+            let of = |list: &[Port]| list.iter().position(|p| p.buffer == id).unwrap_or(0);
             let (constant, place) = match data.kind {
                 BufferKind::Input => {
-                    let i = of(&self.program.inputs).unwrap_or(0);
+                    let i = of(&self.program.inputs);
                     ("const ", format!("env->inputs[{i}].data"))
                 }
                 BufferKind::Output => {
-                    let i = of(&self.program.outputs).unwrap_or(0);
+                    let i = of(&self.program.outputs);
                     ("", format!("env->outputs[{i}].data"))
                 }
                 BufferKind::Constant(_) | BufferKind::Packed(_) => {
@@ -259,20 +172,13 @@ impl Writer<'_> {
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }
                 BufferKind::Row => continue,
-                BufferKind::Param => ("", "0".into()),
-                BufferKind::Scratch if data.procedure.is_some() => {
-                    scratch += 1;
-                    ("", "0".into())
-                }
-                BufferKind::Scratch | BufferKind::Own => {
-                    scratch += 1;
-                    let word = ports + scratch - 1;
-                    let own = match data.kind {
-                        BufferKind::Own => {
-                            let (len, width) = (self.len(id), self.width(id));
-                            format!(" + worker * {len} * {width}")
-                        }
-                        _ => String::new(),
+                // Each activation sets them.
+                _ if self.in_frames(id) => ("", "0".into()),
+                _ => {
+                    let word = self.layout.offsets[&id];
+                    let own = match self.layout.strides.get(&id) {
+                        Some(stride) => format!(" + worker * env->table[{stride}]"),
+                        None => String::new(),
                     };
                     ("", format!("(env->scratch + env->table[{word}]{own})"))
                 }
@@ -282,6 +188,16 @@ impl Writer<'_> {
                 "{constant}{ty} *b{} = ({constant}{ty} *){place}; /* {comment} */",
                 id.index()
             ));
+        }
+    }
+
+    /// Is the buffer the memory of an activation?
+    fn in_frames(&self, buffer: Buffer) -> bool {
+        let data = &self.program.buffers[buffer];
+        match data.kind {
+            BufferKind::Param => true,
+            BufferKind::Scratch => data.procedure.is_some(),
+            _ => false,
         }
     }
 
@@ -304,8 +220,9 @@ impl Writer<'_> {
             match stmt {
                 Stmt::Run(id) if self.control == Control::Host => {
                     let args = Arguments::of(self.program, &self.program.operators[*id]);
-                    let lens = args.own(self.program).map(|own| self.len(own)).collect();
-                    host::dispatch(&mut self.text, self.program, *id, lens);
+                    let strides = args.own(self.program).map(|own| self.layout.strides[&own]);
+                    let strides = strides.map(|word| format!("env->table[{word}]")).collect();
+                    host::dispatch(&mut self.text, self.program, *id, strides);
                 }
                 Stmt::Run(id) => {
                     self.text.line(self.functions.call(*id, ""));
@@ -325,26 +242,7 @@ impl Writer<'_> {
                         "{{ {ty} *swap = b{a}; b{a} = b{b}; b{b} = swap; }}"
                     ));
                 }
-                Stmt::Loop {
-                    iteration,
-                    trip,
-                    cond,
-                    body,
-                    name: node,
-                } => {
-                    self.text.line(format!("/* {} */", plain(node)));
-                    let i = name(*iteration);
-                    let trip = trip.map(|t| format!("{i} < {}", self.expr(t, 0)));
-                    let cond = cond.map(name);
-                    let test: Vec<_> = trip.into_iter().chain(cond).collect();
-                    self.text
-                        .line(format!("for ({i} = 0; {}; {i}++) {{", test.join(" && ")));
-                    let site = self.site(node);
-                    self.text
-                        .line(format!("HEDDLE_TRY(heddle_iteration(env, {site}, {i}));"));
-                    self.block(body, of);
-                    self.text.line("}");
-                }
+                Stmt::Loop { .. } => self.repeat(stmt, of),
                 Stmt::If {
                     cond,
                     then,
@@ -372,18 +270,7 @@ impl Writer<'_> {
                         self.call(*id, of, Some(Part { number, of_all }));
                     }
                 }
-                Stmt::Check { cond, sizes, name } => {
-                    let site = self.sites.len();
-                    self.sites.push(name.clone());
-                    self.text.line("{");
-                    let [a, b] = sizes.map(|size| self.expr(size, 0));
-                    let cond = self.expr(*cond, 0);
-                    let (a, b) = (bare(&a), bare(&b));
-                    self.text.line(format!(
-                        "if (!{cond}) return heddle_fail(env, HEDDLE_SHAPE, {site}, {a}, {b});"
-                    ));
-                    self.text.line("}");
-                }
+                Stmt::Check { cond, sizes, name } => self.check(*cond, *sizes, name),
                 // A dispatch ends when all units have done their part.
                 Stmt::Sync(_) if self.control == Control::Host => {}
                 Stmt::Sync(sync) => self.sync(*sync, of),
@@ -391,10 +278,50 @@ impl Writer<'_> {
         }
     }
 
+    /// A loop.
+    fn repeat(&mut self, stmt: &Stmt, of: Option<ProcedureId>) {
+        let Stmt::Loop {
+            iteration,
+            trip,
+            cond,
+            body,
+            name: node,
+        } = stmt
+        else {
+            return;
+        };
+        self.text.line(format!("/* {} */", plain(node)));
+        let i = name(*iteration);
+        let trip = trip.map(|t| format!("{i} < {}", self.expr(t, 0)));
+        let cond = cond.map(name);
+        let test: Vec<_> = trip.into_iter().chain(cond).collect();
+        self.text
+            .line(format!("for ({i} = 0; {}; {i}++) {{", test.join(" && ")));
+        let site = self.site(node);
+        self.text
+            .line(format!("HEDDLE_TRY(heddle_iteration(env, {site}, {i}));"));
+        self.block(body, of);
+        self.text.line("}");
+    }
+
+    /// Stops the run unless a condition on two sizes holds.
+    fn check(&mut self, cond: ExprId, sizes: [ExprId; 2], node: &str) {
+        let site = self.sites.len();
+        self.sites.push(node.into());
+        self.text.line("{");
+        let [a, b] = sizes.map(|size| self.expr(size, 0));
+        let cond = self.expr(cond, 0);
+        let (a, b) = (bare(&a), bare(&b));
+        self.text.line(format!(
+            "if (!{cond}) return heddle_fail(env, HEDDLE_SHAPE, {site}, {a}, {b});"
+        ));
+        self.text.line("}");
+    }
+
     /// Who is waited for says so by its counter; who waits reads that. All units count alike, which units that have
     /// parted do not: a team has a barrier only.
     fn sync(&mut self, sync: Sync, of: Option<ProcedureId>) {
-        let is_team = of.is_some_and(|p| self.calls.in_teams.contains(&p));
+        let is_team = of.is_some_and(|p| self.layout.calls.in_teams.contains(&p));
         let (from, to) = match sync {
             Sync::Wait { .. } if is_team => return self.text.line(self.dialect.team_sync),
             Sync::ALL => return self.text.line(self.dialect.sync),

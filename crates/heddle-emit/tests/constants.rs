@@ -1,7 +1,7 @@
 //! Constants may be packed while their program is scheduled.
 
 use heddle_emit::Constants;
-use heddle_schedule::Device;
+use heddle_machine::Machine;
 
 #[test]
 fn scheduling_leaves_constants_as_they_are() {
@@ -24,9 +24,9 @@ fn scheduling_leaves_constants_as_they_are() {
     let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
     let mut program = heddle_lower::lower(&module).unwrap();
     heddle_schedule::fuse(&mut program);
-    heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
+    heddle_schedule::select_kernels(&mut program, &Machine::reference_host(2));
     let before: Vec<_> = Constants::of(&program).packed().collect();
-    heddle_schedule::schedule(&mut program, &Device::cpu(2));
+    heddle_schedule::schedule(&mut program, &Machine::reference_host(2));
     let after: Vec<_> = Constants::of(&program).packed().collect();
     assert!(
         before.iter().any(|c| c.len() == 3 * 64),
@@ -34,7 +34,8 @@ fn scheduling_leaves_constants_as_they_are() {
     );
     assert_eq!(before, after);
     let stated = format!(", {}, {}, ", before.len(), program.sizes.len());
-    let source = heddle_emit::write(&program, &heddle_emit::C).source;
+    let layout = heddle_uprogram::layout(&program).unwrap();
+    let source = heddle_emit::write(&program, &layout, &heddle_emit::C).source;
     let line = source
         .lines()
         .find(|l| l.starts_with("HEDDLE_PROGRAM("))

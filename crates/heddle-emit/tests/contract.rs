@@ -6,8 +6,15 @@ use harness::{Case, drawn_with};
 use heddle_emit::{C, write};
 use heddle_ir::text::parse;
 use heddle_lower::lower;
+use heddle_machine::Machine;
 use heddle_runtime::BuildOptions;
-use heddle_schedule::{Device, schedule};
+use heddle_schedule::schedule;
+use heddle_uprogram::{UProgram, layout};
+
+fn source(program: &UProgram) -> String {
+    let layout = layout(program).expect("a plan");
+    write(program, &layout, &C).source
+}
 
 const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
@@ -109,11 +116,9 @@ fn sums_that_stay_as_they_are_go_straight_to_their_place() {
         let module = parse(&text).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
-        schedule(&mut program, &Device::cpu(2));
-        write(&program, &C)
-            .source
-            .contains(" + row * out_row + start, out_row, 0, 0);")
+        heddle_schedule::select_kernels(&mut program, &Machine::reference_host(2));
+        schedule(&mut program, &Machine::reference_host(2));
+        source(&program).contains(" + row * out_row + start, out_row, 0, 0);")
     };
     assert!(straight("dot(%x, %y)"));
     assert!(!straight("neg(dot(%x, %y))"));
@@ -131,9 +136,9 @@ fn few_rows_of_many_are_not_worth_packing_for() {
         let module = parse(&text).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
-        schedule(&mut program, &Device::cpu(2));
-        let source = write(&program, &C).source;
+        heddle_schedule::select_kernels(&mut program, &Machine::reference_host(2));
+        schedule(&mut program, &Machine::reference_host(2));
+        let source = source(&program);
         let tiles = source.contains("heddle_block_f32(rows,");
         let rows = source.contains("if (last_row - first_row <= 4) {");
         assert!(tiles, "{source}");
@@ -165,9 +170,9 @@ fn what_sums_meet_is_asked_for() {
         let module = parse(&text(result)).expect("a program");
         let mut program = lower(&module).expect("a program of uOperators");
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
-        schedule(&mut program, &Device::cpu(2));
-        let source = write(&program, &C).source;
+        heddle_schedule::select_kernels(&mut program, &Machine::reference_host(2));
+        schedule(&mut program, &Machine::reference_host(2));
+        let source = source(&program);
         source.contains(" + row * beside_row + start, beside_row);")
     };
     let near = [

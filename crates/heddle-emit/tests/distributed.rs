@@ -4,7 +4,8 @@
 mod harness;
 
 use harness::{Outcome, check, drawn};
-use heddle_opt::{CostModel, distribute_loops_by, optimize};
+use heddle_machine::Machine;
+use heddle_opt::{CostModel, distribute_loops, optimize};
 
 const PROGRAMS: &[(&str, &str)] = &[
     (
@@ -83,9 +84,9 @@ fn distributed_loops() {
                     arrays: f64::INFINITY,
                     step: 0.0,
                     chunk,
-                    ..CostModel::default()
+                    ..CostModel::of(&Machine::reference_host(2))
                 };
-                let stats = distribute_loops_by(&mut module, &costs);
+                let stats = distribute_loops(&mut module, &costs);
                 assert_eq!(stats.count("loop distributed"), 1, "{name}");
                 match check(name, module, &inputs, 2) {
                     Outcome::Equal => {}
@@ -119,9 +120,9 @@ fn pipelined_layers() {
                     weights: 1.0,
                     step: 0.0,
                     units,
-                    ..CostModel::default()
+                    ..CostModel::of(&Machine::reference_host(2))
                 };
-                let stats = distribute_loops_by(&mut module, &costs);
+                let stats = distribute_loops(&mut module, &costs);
                 assert_eq!(stats.count("layers pipelined"), 1, "{name}");
                 for threads in [1, 2, 5] {
                     match check(name, module.clone(), &inputs, threads) {

@@ -10,21 +10,19 @@ use grids::{SHARING, force_grids};
 use harness::{Case, PROGRAMS, drawn};
 use heddle_gen::Config;
 use heddle_ir::{Datum, Module};
+use heddle_machine::Machine;
 use heddle_runtime::BuildOptions;
 use heddle_runtime::cache::CacheChoice;
-use heddle_schedule::{Device, schedule, schedule_without};
+use heddle_schedule::{schedule, schedule_without};
 
 /// Runs a program whose operators are split by two axes; says how many are, or why it is not compiled.
 fn check(name: &str, module: Module, inputs: &[Datum], seed: u64) -> Result<usize, String> {
-    let device = Device {
-        sync_ns: 0.0,
-        ..Device::cpu(4)
-    };
+    let machine = Machine::reference_host(4).with_barrier_ns(0.0);
     let without = SHARING.map(String::from);
     let forced = std::cell::Cell::new(0);
-    let case = Case::with(name, module, inputs, &device, &|program| {
+    let case = Case::with(name, module, inputs, &machine, &|program| {
         forced.set(force_grids(program, seed).len());
-        schedule_without(program, &device, &without);
+        schedule_without(program, &machine, &without);
     })?;
     let options = BuildOptions {
         cache: CacheChoice::Off,
@@ -70,13 +68,12 @@ fn products_on_many_workers() {
            return %z
          }";
     let (module, inputs) = drawn("products", text, 70, 1);
-    let device = Device {
-        sync_ns: 0.0,
+    let machine = Machine {
         start_ns: 0.0,
-        ..Device::cpu(16)
+        ..Machine::reference_host(16).with_barrier_ns(0.0)
     };
-    let case = Case::with("products", module, &inputs, &device, &|program| {
-        schedule(program, &device);
+    let case = Case::with("products", module, &inputs, &machine, &|program| {
+        schedule(program, &machine);
     });
     let case = case.unwrap_or_else(|why| panic!("not compiled: {why}"));
     let text = &case.source.text;

@@ -5,8 +5,9 @@ mod harness;
 use std::sync::Arc;
 
 use harness::PROGRAMS;
+use heddle_machine::Machine;
 use heddle_runtime::{BuildOptions, Pool, Program, RunOptions, Session, SessionOptions, Source};
-use heddle_schedule::{Device, benchmark, choices};
+use heddle_schedule::{benchmark, choices};
 
 #[test]
 fn every_choice_runs() {
@@ -15,14 +16,16 @@ fn every_choice_runs() {
         let module = heddle_ir::text::parse(text).expect("a program");
         let mut program = heddle_lower::lower(&module).expect("it has a compiled form");
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &Device::cpu(2));
-        let choices = choices(&mut program, &Device::cpu(2)).list;
+        heddle_schedule::select_kernels(&mut program, &Machine::reference_host(2));
+        let choices = choices(&mut program, &Machine::reference_host(2)).list;
         assert!(choices.len() > 2, "{name}");
         let bench = benchmark(&program, &choices);
+        let layout = heddle_uprogram::layout(&bench).expect("a plan");
         let source = Source {
             name: name.to_string(),
-            text: heddle_emit::write(&bench, &heddle_emit::C).source,
+            text: heddle_emit::write(&bench, &layout, &heddle_emit::C).source,
             constants: vec![],
+            plan: layout.plan,
         };
         let built = Program::build(&source, &BuildOptions::default());
         let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}")));

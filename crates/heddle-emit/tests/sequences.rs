@@ -3,6 +3,7 @@
 mod harness;
 
 use harness::{Case, drawn};
+use heddle_machine::Machine;
 use heddle_opt::TransformOptions;
 use heddle_runtime::BuildOptions;
 
@@ -15,7 +16,11 @@ fn sequences_of_known_length_are_compiled() {
         assert!(Case::new("sequences", module.clone(), &inputs).is_err());
         let mut opened = module.clone();
         heddle_opt::optimize(&mut opened);
-        heddle_opt::transform(&mut opened, &TransformOptions::default());
+        heddle_opt::transform(
+            &mut opened,
+            &TransformOptions::default(),
+            &Machine::reference_host(2),
+        );
         let case = Case::new("sequences", opened, &inputs);
         let case = case.unwrap_or_else(|e| panic!("it is not compiled: {e}"));
         case.expects(&module, &inputs);

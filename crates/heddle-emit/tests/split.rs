@@ -4,20 +4,22 @@ mod harness;
 
 use harness::{Case, drawn_with};
 use heddle_lower::lower;
+use heddle_machine::Machine;
 use heddle_runtime::BuildOptions;
-use heddle_schedule::{Device, schedule};
+use heddle_schedule::schedule;
 use heddle_uprogram::program::{Body, UProgram};
 
-/// A device on which little but products takes time.
-fn device(units: usize) -> Device {
-    Device {
-        sync_ns: 0.0,
-        start_ns: 0.0,
-        arithmetic_ns: 0.001,
-        function_ns: 0.001,
-        byte_ns: 0.0,
-        ..Device::cpu(units)
+/// A machine on which little but products takes time.
+fn machine(units: usize) -> Machine {
+    let mut machine = Machine::reference_host(units).with_barrier_ns(0.0);
+    machine.start_ns = 0.0;
+    for (_, rates) in &mut machine.arithmetic {
+        (rates.elementwise_ns, rates.transcendental_ns) = (0.001, 0.001);
     }
+    for memory in &mut machine.memories {
+        (memory.unit_rate, memory.rate) = (f64::INFINITY, f64::INFINITY);
+    }
+    machine
 }
 
 /// How many operators are summed in parts.
@@ -40,10 +42,10 @@ fn check(name: &str, text: &str, depth: i64, units: &[usize], expected: usize) {
         heddle_opt::optimize(&mut optimized);
         let mut program = lower(&optimized).expect("compiled");
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &device(units));
-        schedule(&mut program, &device(units));
+        heddle_schedule::select_kernels(&mut program, &machine(units));
+        schedule(&mut program, &machine(units));
         assert_eq!(split(&program), expected, "{name}");
-        let case = Case::scheduled(&name, module, &inputs, &device(units));
+        let case = Case::scheduled(&name, module, &inputs, &machine(units));
         let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
         case.check(&name, &BuildOptions::default(), &[1, 2, 5]);
     }

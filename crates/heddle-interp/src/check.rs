@@ -1,4 +1,4 @@
-//! Types against values while a program runs: named sizes are bound by a function's arguments.
+//! Run-time checks of values against types. A function's arguments bind its named sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use heddle_ir::{DType, Datum, Dim, Signature, Type};
 use crate::error::{Fault, InputError};
 use crate::value::Val;
 
-/// What named sizes stand for in one evaluation of a function.
+/// Values of named sizes in one evaluation of a function.
 #[derive(Default)]
 pub struct Bindings(HashMap<Arc<str>, i64>);
 
@@ -18,7 +18,8 @@ impl Bindings {
         dim.as_expr()?.eval(&|name| self.0.get(name).copied())
     }
 
-    /// Binds the names that are a whole dim of a parameter's type to the argument's sizes, unless they are bound.
+    /// Binds the names that are a whole dim of a parameter's type to the argument's sizes, unless
+    /// they are bound.
     pub fn bind(&mut self, ty: &Type, val: &Val) {
         match (ty, val) {
             (Type::Tensor(t), Val::Tensor(a)) => {
@@ -35,7 +36,7 @@ impl Bindings {
         }
     }
 
-    /// Whether a value is of a type. Dims of unknown value hold anything up to their bound.
+    /// True if a value is of a type. Dynamic dims hold any size up to their bound.
     pub fn holds(&self, ty: &Type, val: &Val) -> bool {
         match (ty, val) {
             (Type::Tensor(t), Val::Tensor(a)) => {
@@ -84,7 +85,7 @@ impl Bindings {
     }
 }
 
-/// Checks a run's inputs against the entry function's parameters; gives what named sizes stand for.
+/// Checks a run's inputs against the entry function's parameters; gives the values of named sizes.
 ///
 /// With `double`, inputs of type `f64` are taken for parameters of any float type.
 pub fn check_inputs(

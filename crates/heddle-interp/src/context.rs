@@ -1,23 +1,27 @@
-//! What all kernels share: the memory meter, the clock and how floats are kept.
+//! State that all kernels share: the memory meter, the clock and the precision of floats.
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::DType;
 
 use crate::error::Fault;
-use crate::value::{Array, Elem, Store};
+use crate::value::{Array, Code, Elem, Store, with_scalar_type};
 
-/// The clock is looked at each time this much work (about one element of a simple op) was announced.
+/// Announced work between two looks at the clock, in elements of a simple op.
 const WORK_PER_LOOK: u64 = 1 << 22;
 
-/// What one instruction counts as.
+/// Most elements that a kernel processes between two announcements.
+pub const PART: usize = 1 << 20;
+
+/// Work of an instruction besides that on its elements.
 pub const INSTRUCTION: usize = 512;
 
 /// The context of a run.
 pub struct Context {
-    /// Whether floats are computed and kept in double.
+    /// All floats are computed and kept in double.
     pub f64: bool,
     meter: Rc<Meter>,
     deadline: Option<(Instant, Duration)>,
@@ -66,13 +70,13 @@ impl Context {
         }
     }
 
-    /// How much time is left, if it is limited.
+    /// Time left, if it is limited.
     pub fn time_left(&self) -> Option<Duration> {
         let (at, _) = self.deadline?;
         Some(at.saturating_duration_since(Instant::now()))
     }
 
-    /// How many bytes may be claimed yet.
+    /// Bytes that may still be claimed.
     pub fn memory_left(&self) -> u64 {
         self.meter.limit.saturating_sub(self.meter.live.get())
     }
@@ -87,7 +91,7 @@ impl Context {
         })
     }
 
-    /// Whether so many bytes more would be within the limit.
+    /// Checks that so many bytes more are within the limit.
     fn check_memory(&self, needed: u64) -> Result<(), Fault> {
         let (live, limit) = (self.meter.live.get(), self.meter.limit);
         match live.checked_add(needed) {
@@ -144,6 +148,18 @@ impl Context {
         })
     }
 
+    /// An array without elements.
+    pub fn empty(&self, dtype: DType, shape: Vec<usize>) -> Result<Array, Fault> {
+        with_scalar_type!(dtype, self.f64, T => self.array::<T>(dtype, shape, vec![]), else {
+            match dtype {
+                DType::C64 => self.array::<[f32; 2]>(dtype, shape, vec![]),
+                DType::C128 => self.array::<[f64; 2]>(dtype, shape, vec![]),
+                DType::Str => self.array::<Arc<str>>(dtype, shape, vec![]),
+                _ => self.array::<Code>(dtype, shape, vec![]),
+            }
+        })
+    }
+
     /// Announces work, so that a long run sees its limit.
     #[inline]
     pub fn tick(&self, work: usize) -> Result<(), Fault> {
@@ -172,7 +188,7 @@ pub fn count(shape: &[usize]) -> Result<usize, Fault> {
         })
 }
 
-/// What a vector of elements takes, with a little for the array around it.
+/// Bytes of a vector of elements, with a little for the array around it.
 pub fn footprint<T: Elem>(data: &Vec<T>) -> u64 {
     const HEADER: u64 = 64;
     (data.capacity() * size_of::<T>()) as u64 + T::heap_bytes(data) + HEADER

@@ -1,4 +1,4 @@
-//! What can stop a run.
+//! Errors that stop a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heddle_ir::{DType, Entity, Inst, Loc};
 
-/// Why a run gave no results.
+/// An error that stopped a run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
     /// The inputs do not fit the entry function.
@@ -17,7 +17,7 @@ pub enum RunError {
     At {
         /// The instruction.
         at: Box<Place>,
-        /// What happened.
+        /// The cause.
         fault: Fault,
     },
 }
@@ -30,11 +30,11 @@ pub enum InputError {
     Count {
         /// The entry function.
         function: String,
-        /// How many it takes.
+        /// Number of its parameters.
         expected: usize,
         /// Their names.
         names: String,
-        /// How many are given.
+        /// Number of inputs given.
         found: usize,
     },
     /// Not of the parameter's kind, element type or rank.
@@ -44,7 +44,7 @@ pub enum InputError {
         name: String,
         /// The parameter's type.
         expected: String,
-        /// What is given.
+        /// The type given.
         found: String,
     },
     /// An axis does not have the size that the parameter states.
@@ -78,7 +78,7 @@ pub enum InputError {
     Fault {
         /// The input.
         name: String,
-        /// What happened.
+        /// The cause.
         fault: Fault,
     },
 }
@@ -92,7 +92,7 @@ pub struct Place {
     pub op: &'static str,
     /// The instruction; `None` for a function's parameters and results.
     pub inst: Option<Inst>,
-    /// Where it comes from.
+    /// Its source location.
     pub loc: Option<Arc<Loc>>,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why an instruction could not be evaluated.
+/// The cause that an instruction could not be evaluated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// An index is outside its axis.
@@ -131,12 +131,12 @@ pub enum Fault {
     /// Shapes that the types leave open do not fit.
     #[error("{0}")]
     Shape(String),
-    /// A function that is evaluated elsewhere stopped.
+    /// A compiled function stopped.
     #[error("@{function}: {message}")]
     Native {
         /// The function.
         function: String,
-        /// What happened.
+        /// Its message.
         message: String,
     },
     /// An operand's value is not allowed.
@@ -195,22 +195,22 @@ pub enum Fault {
     /// A value is not of its stated type.
     #[error("value {index} is stated to be {expected}, but is {found}")]
     Type {
-        /// Which operand or result.
+        /// Index of the operand or result.
         index: usize,
         /// The stated type.
         expected: String,
-        /// What it is.
+        /// The value's type.
         found: String,
     },
 }
 
 impl RunError {
-    /// Whether the time was up.
+    /// True for the time limit.
     pub fn is_timeout(&self) -> bool {
         matches!(self, RunError::At { fault, .. } if matches!(fault, Fault::Timeout { .. }))
     }
 
-    /// What to do about it, in terms of the command line's options.
+    /// Remedy, in terms of the command line's options.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             RunError::At { fault, .. } | RunError::Input(InputError::Fault { fault, .. }) => {

@@ -8,19 +8,19 @@ use heddle_ir::{Datum, Entity, FuncId, Function, Inst, InstData, Module, Op, Reg
 use crate::check::{self, Bindings};
 use crate::context::{Context, INSTRUCTION, Lease, count};
 use crate::error::{Fault, InputError, Place, RunError};
-use crate::natives::{Arguments, Left, Natives};
+use crate::natives::{Arguments, Budget, Natives};
 use crate::plan::Plan;
 use crate::value::{Array, Val};
-use crate::{Options, border, kernels};
+use crate::{Options, kernels, marshal};
 
 /// Native stack kept free below each region, and how much is added when it runs out.
 const RED_ZONE: usize = 128 << 10;
 const STACK_SEGMENT: usize = 2 << 20;
 
-/// What a nested call takes besides its values, roughly.
+/// Memory of a nested call besides its values, roughly.
 const CALL_BYTES: u64 = 4 << 10;
 
-/// Runs the entry function, with some functions evaluated elsewhere.
+/// Runs the entry function; `natives` evaluates the calls that it takes.
 pub fn run(
     module: &Module,
     inputs: &[Datum],
@@ -32,14 +32,14 @@ pub fn run(
     let cx = Context::new(options.f64, options.max_memory, options.timeout, u64::MAX);
     let mut args = vec![];
     for ((name, ty), datum) in entry.sig.params.iter().zip(inputs) {
-        let mut val = border::from_datum(datum, &cx).map_err(|fault| InputError::Fault {
+        let mut val = marshal::from_datum(datum, &cx).map_err(|fault| InputError::Fault {
             name: name.clone(),
             fault,
         })?;
-        state(ty, &mut val);
+        restate(ty, &mut val);
         args.push(val);
     }
-    let mut machine = Machine {
+    let mut evaluator = Evaluator {
         module,
         options,
         natives,
@@ -51,31 +51,31 @@ pub fn run(
         depth: 0,
     };
     let id = module.entry.expect("a module has an entry");
-    let results = machine.call(id, args)?;
-    let out = results.iter().map(|v| border::to_datum(v, &machine.cx));
+    let results = evaluator.call(id, args)?;
+    let out = results.iter().map(|v| marshal::to_datum(v, &evaluator.cx));
     out.collect::<Result<_, _>>()
         .map_err(|fault| at_function(entry, fault))
 }
 
-/// Gives inputs that came as `f64` in double mode the element type that the parameter states.
-fn state(ty: &Type, val: &mut Val) {
+/// Gives inputs that came as `f64` in double mode the parameter's element type.
+fn restate(ty: &Type, val: &mut Val) {
     match (ty, val) {
         (Type::Tensor(t), Val::Tensor(a)) => a.dtype = t.dtype,
         (Type::Seq(t), Val::Seq(s)) => {
             if let Some(s) = Rc::get_mut(s) {
-                s.items.iter_mut().for_each(|v| state(t, v));
+                s.items.iter_mut().for_each(|v| restate(t, v));
             }
         }
         (Type::Opt(t), Val::Opt(Some(v))) => {
             if let Some(v) = Rc::get_mut(v) {
-                state(t, v);
+                restate(t, v);
             }
         }
         _ => {}
     }
 }
 
-struct Machine<'m> {
+struct Evaluator<'m> {
     module: &'m Module,
     options: &'m Options,
     natives: Option<&'m dyn Natives>,
@@ -84,7 +84,7 @@ struct Machine<'m> {
     plans: Vec<Option<Rc<Plan>>>,
     /// Constants in working form: converted once in a run, not each time around a loop.
     constants: HashMap<(FuncId, Inst), Array>,
-    /// How often each random instruction was evaluated, those without a seed together.
+    /// Number of evaluations of each random instruction; those without a seed share one.
     draws: HashMap<Option<(FuncId, Inst)>, u64>,
     depth: usize,
 }
@@ -99,7 +99,7 @@ struct Frame<'m> {
     _lease: Lease,
 }
 
-impl<'m> Machine<'m> {
+impl<'m> Evaluator<'m> {
     fn call(&mut self, id: FuncId, args: Vec<Val>) -> Result<Vec<Val>, RunError> {
         let f = &self.module.functions[id];
         let mut names = Bindings::default();
@@ -168,7 +168,7 @@ impl<'m> Machine<'m> {
                 let array = match known {
                     Some(array) => array.clone(),
                     None => {
-                        let array = border::from_tensor(t, &self.cx)?;
+                        let array = marshal::from_tensor(t, &self.cx)?;
                         self.constants.insert((frame.id, inst), array.clone());
                         array
                     }
@@ -220,16 +220,20 @@ impl<'m> Machine<'m> {
         self.natives.is_some_and(|natives| natives.takes(callee))
     }
 
-    /// Has a call evaluated elsewhere. It is no level of its own: what is evaluated there is a part of the caller.
+    /// Evaluates a call natively. It nests no deeper: the callee is a part of its caller.
     fn call_native(&mut self, callee: FuncId, args: Vec<Val>) -> Result<Vec<Val>, Stop> {
         let data = self.arguments.of(callee, &args, &self.cx)?;
-        let left = Left {
+        let budget = Budget {
             time: self.cx.time_left(),
             memory: self.cx.memory_left(),
-            // The part's own level is that of the caller.
-            depth: (self.options.max_depth + 1).saturating_sub(self.depth),
+            // The part runs at its caller's level.
+            depth: self
+                .options
+                .max_depth
+                .saturating_add(1)
+                .saturating_sub(self.depth),
         };
-        match self.natives.and_then(|n| n.call(callee, &data, &left)) {
+        match self.natives.and_then(|n| n.call(callee, &data, &budget)) {
             None => {
                 self.depth -= 1;
                 let results = self.call(callee, args);
@@ -241,7 +245,7 @@ impl<'m> Machine<'m> {
                 message,
             })),
             Some(Ok(results)) => {
-                let results = results.iter().map(|d| border::from_datum(d, &self.cx));
+                let results = results.iter().map(|d| marshal::from_datum(d, &self.cx));
                 Ok(results.collect::<Result<_, _>>()?)
             }
         }
@@ -264,8 +268,8 @@ impl<'m> Machine<'m> {
         let mut carried: Vec<Val> = args.collect();
         let body = data.regions[0];
         let (f, width) = (frame.f, carried.len());
-        let mut stacks: Vec<Option<Array>> = vec![];
-        stacks.resize(data.results.len() - width, None);
+        let mut outputs: Vec<Option<Array>> = vec![];
+        outputs.resize(data.results.len() - width, None);
         let mut iteration = 0u64;
         while go && trip.is_none_or(|t| t > 0 && iteration < t as u64) {
             self.cx.tick(INSTRUCTION)?;
@@ -287,13 +291,13 @@ impl<'m> Machine<'m> {
                 go = condition(&yields.next().expect("verified"))?;
             }
             carried = yields.by_ref().take(width).collect();
-            for (stack, val) in stacks.iter_mut().zip(yields) {
-                push(stack, val, iteration, &self.cx)?;
+            for (output, val) in outputs.iter_mut().zip(yields) {
+                push(output, val, iteration, &self.cx)?;
             }
             iteration += 1;
         }
-        for (stack, &result) in stacks.into_iter().zip(&data.results[width..]) {
-            let array = match stack {
+        for (output, &result) in outputs.into_iter().zip(&data.results[width..]) {
+            let array = match output {
                 Some(array) => array,
                 None => empty(frame, f.ty(result), &self.cx)?,
             };
@@ -303,21 +307,22 @@ impl<'m> Machine<'m> {
     }
 }
 
-/// Adds one iteration's element to a stacked result.
-fn push(stack: &mut Option<Array>, val: Val, iteration: u64, cx: &Context) -> Result<(), Fault> {
+/// Appends one iteration's element to a scan output.
+fn push(output: &mut Option<Array>, val: Val, iteration: u64, cx: &Context) -> Result<(), Fault> {
     let Val::Tensor(mut element) = val else {
         return Err(Fault::Unsupported("stacking sequences".into()));
     };
     cx.tick(element.len())?;
-    match stack {
+    match output {
         None => {
             element.shape.insert(0, 1);
-            *stack = Some(element);
+            *output = Some(element);
         }
         Some(array) => {
             if array.shape[1..] != element.shape {
                 return Err(Fault::Shape(format!(
-                    "the loop's stacked result has elements of shape {:?}, but iteration {iteration} gives {:?}",
+                    "the loop's scan output has elements of shape {:?}, \
+                     but iteration {iteration} gives {:?}",
                     &array.shape[1..],
                     element.shape
                 )));
@@ -329,7 +334,7 @@ fn push(stack: &mut Option<Array>, val: Val, iteration: u64, cx: &Context) -> Re
     Ok(())
 }
 
-/// The stacked result of a loop that did not iterate: sizes that nobody knows are 0.
+/// The scan output of a loop that did not iterate: sizes that the type does not state are 0.
 fn empty(frame: &Frame, ty: &Type, cx: &Context) -> Result<Array, Fault> {
     let Some(t) = ty.as_tensor() else {
         return Err(Fault::Unsupported("stacking sequences".into()));
@@ -343,7 +348,7 @@ fn empty(frame: &Frame, ty: &Type, cx: &Context) -> Result<Array, Fault> {
         .map(|d| size(d).unwrap_or(0));
     let shape: Vec<usize> = std::iter::once(0).chain(dims).collect();
     debug_assert_eq!(count(&shape), Ok(0));
-    kernels::movement::empty(cx, t.dtype, shape)
+    cx.empty(t.dtype, shape)
 }
 
 fn condition(val: &Val) -> Result<bool, Fault> {
@@ -361,7 +366,7 @@ impl Frame<'_> {
         self.values[value.index()] = None;
     }
 
-    /// The values of operands: moved out of the frame at their last use.
+    /// Operand values: moved out of the frame at their last use.
     fn take_all(&mut self, values: &[Value], last: &[bool]) -> Vec<Val> {
         let take = |(v, &last): (&Value, &bool)| {
             let slot = &mut self.values[v.index()];
@@ -372,7 +377,7 @@ impl Frame<'_> {
     }
 }
 
-/// A fault of the instruction at hand, or an error that already says where it comes from.
+/// A fault of the current instruction, or an error that already names its place.
 enum Stop {
     Fault(Fault),
     Error(RunError),

@@ -5,19 +5,19 @@ use heddle_ir::{DType, Op, Tensor, Type};
 
 use crate::context::Context;
 use crate::value::Val;
-use crate::{border, kernels};
+use crate::{kernels, marshal};
 
 /// Bytes that operands and results may take together.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Work that is done ahead of a run: about this many elements of simple ops.
+/// Work limit of folding, in elements of a simple op.
 const MAX_WORK: u64 = 1 << 28;
 
 /// Evaluates a pure tensor op on constants.
 ///
-/// `None` for ops that are not pure or are control flow, on any error, when it would take too much memory or work, and
-/// when the result depends on the precision of floats: what is folded is the same in `f32` and in double, so
-/// that folding never hides a rounding error from a run in double.
+/// `None` for ops that are not pure or are control flow, on any error, above the limits of memory
+/// and work, and if the result depends on the precision of floats: folded values are the same in
+/// `f32` and in double, so that folding never hides a rounding error from a run in double.
 pub fn fold(op: &Op, operands: &[&Tensor]) -> Option<Vec<Tensor>> {
     if !op.is_pure() || op.region_count() > 0 || matches!(op, Op::Call(_) | Op::Const(_)) {
         return None;
@@ -52,7 +52,8 @@ pub fn fold(op: &Op, operands: &[&Tensor]) -> Option<Vec<Tensor>> {
     fits.then_some(results)
 }
 
-/// Evaluates a pure tensor op on constants in the precision of their types, in at most about this many operations on elements.
+/// Evaluates a pure tensor op on constants in the precision of their types, within about `max_work`
+/// operations on elements.
 ///
 /// `None` where [`fold`] gives none, but not where the result depends on the precision.
 pub fn evaluate(op: &Op, operands: &[&Tensor], max_work: u64) -> Option<Vec<Tensor>> {
@@ -66,16 +67,16 @@ fn evaluate_in(op: &Op, operands: &[&Tensor], double: bool, max_work: u64) -> Op
     let cx = Context::new(double, MAX_BYTES, None, max_work);
     let args = operands
         .iter()
-        .map(|t| border::from_tensor(t, &cx).map(Val::Tensor));
+        .map(|t| marshal::from_tensor(t, &cx).map(Val::Tensor));
     let results = kernels::eval(&cx, op, args.collect::<Result<_, _>>().ok()?).ok()?;
-    let tensors = results.iter().map(|v| match border::to_datum(v, &cx) {
+    let tensors = results.iter().map(|v| match marshal::to_datum(v, &cx) {
         Ok(heddle_ir::Datum::Tensor(t)) => Some(t),
         _ => None,
     });
     tensors.collect()
 }
 
-/// Whether results of a run as the types say are those of a run in double, NaN being like any other NaN.
+/// True if results in the stated types equal those in double, bit for bit; all NaNs are equal.
 fn same(stated: &[Tensor], double: &[Tensor]) -> bool {
     let agree = |a: &Tensor, b: &Tensor| match (a.to_f64s(), b.to_f64s()) {
         (Some(x), Some(y)) => {

@@ -1,21 +1,29 @@
 //! The reference interpreter: the oracle for everything else.
 //!
-//! It executes the IR directly, instruction by instruction, in the order in which they are written. It is
-//! deterministic (random numbers come from a seed), runs on one thread and never reassociates: every kernel has one
-//! simple, fixed order of accumulation. Floats of 16 bits are computed in `f32` and rounded once per op; with
-//! [`Options::f64`] all floats are computed and kept in double.
+//! It executes the IR directly, instruction by instruction, in program order. It is meant to be
+//! obviously right, not fast: each op has one kernel of plain loops, without vector code, blocking
+//! or threads. It is deterministic (random numbers come from a seed) and never reassociates: each
+//! kernel documents its one order of accumulation. Floats of 16 bits are computed in `f32` and
+//! rounded once per op; with [`Options::f64`] all floats are computed and kept in double.
 //!
-//! A run is guarded: memory of live values, iterations of a loop, depth of calls and wall time have limits, which stop
-//! the run with an error that names the instruction. Modules must have passed the verifier; what types cannot rule
-//! out (an index out of range, shapes that do not fit) is an error too.
+//! Limits on the memory of live values, iterations of a loop, depth of calls and wall time stop a
+//! run with an error that names the instruction. Modules must have passed the verifier; an index
+//! out of range or shapes that do not fit, which types cannot rule out, are errors too.
+//!
+//! Layers, each of which uses only those before it:
+//! - `error`, `context` (limits), `value` (arrays), `marshal` (arrays of callers and modules);
+//! - `kernels`: the value of each op;
+//! - `plan` (last uses), `check` (types), `natives` (compiled calls), `exec` (control flow), `fold`.
 
-mod border;
+#![forbid(unsafe_code)]
+
 mod check;
 mod context;
 mod error;
 mod exec;
 mod fold;
 mod kernels;
+mod marshal;
 mod natives;
 mod plan;
 mod value;
@@ -27,23 +35,23 @@ use heddle_ir::{Datum, Module};
 pub use check::check_inputs;
 pub use error::{Fault, InputError, Place, RunError};
 pub use fold::{evaluate, fold};
-pub use natives::{Left, Natives};
+pub use natives::{Budget, Natives};
 
-/// How to run, and when to stop.
+/// Precision and limits of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Compute and keep all floats in double: casts among floats of 16 bits and more do nothing, inputs and constants are
-    /// widened exactly, float outputs come as `f64`.
+    /// Compute and keep all floats in double: casts among floats of 16 bits and more do nothing,
+    /// inputs and constants are widened exactly, float outputs come as `f64`.
     pub f64: bool,
-    /// Bytes that live values may take together.
+    /// Limit on the bytes of all live values.
     pub max_memory: u64,
-    /// How often a loop may iterate each time it is run.
+    /// Limit on the iterations of one execution of a loop.
     pub max_iterations: u64,
-    /// How deep calls may nest.
+    /// Limit on the depth of nested calls.
     pub max_depth: usize,
-    /// How long the run may take.
+    /// Limit on wall time.
     pub timeout: Option<Duration>,
-    /// What random numbers are drawn from, where an instruction has no seed of its own.
+    /// Seed of the random instructions that have none of their own.
     pub seed: u64,
     /// Check every result against the type that its value states; for tests of inference.
     pub check_types: bool,
@@ -63,15 +71,17 @@ impl Default for Options {
     }
 }
 
-/// Runs a module's entry function on these inputs, in the order of its parameters, and returns its results.
+/// Runs a module's entry function on these inputs, in the order of its parameters, and returns its
+/// results.
 ///
-/// Inputs are checked against the parameters' types: number, element types, ranks and dims, with named sizes bound
-/// consistently and within their bounds. With [`Options::f64`] a float input may also be given as `f64`.
+/// Inputs are checked against the parameters' types: number, element types, ranks and dims, with
+/// named sizes bound consistently and within their bounds. With [`Options::f64`] a float input may
+/// also be given as `f64`.
 pub fn run(module: &Module, inputs: &[Datum], options: &Options) -> Result<Vec<Datum>, RunError> {
     exec::run(module, inputs, options, None)
 }
 
-/// The same as [`run`], with some functions evaluated elsewhere.
+/// [`run`] with compiled functions.
 pub fn run_with(
     module: &Module,
     inputs: &[Datum],

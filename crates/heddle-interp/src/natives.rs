@@ -1,36 +1,36 @@
-//! Calls of functions that are evaluated elsewhere.
+//! Calls of compiled functions.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use heddle_ir::{Datum, FuncId};
 
-use crate::border;
 use crate::context::Context;
 use crate::error::Fault;
+use crate::marshal;
 use crate::value::{Array, Val};
 
-/// Functions of a module that are evaluated elsewhere: those of its parts that are compiled.
+/// The compiled functions of a module.
 pub trait Natives {
-    /// Whether calls of a function may be evaluated here.
+    /// True for a function whose calls may be evaluated here.
     fn takes(&self, callee: FuncId) -> bool;
 
-    /// Evaluates a call within what is left. `None` leaves it to the interpreter.
+    /// Evaluates a call within a budget. `None` leaves it to the interpreter.
     ///
     /// # Errors
     ///
-    /// What went wrong, for people: [`Fault::Native`](crate::Fault::Native).
+    /// A message for people: [`Fault::Native`](crate::Fault::Native).
     fn call(
         &self,
         callee: FuncId,
         args: &[Datum],
-        left: &Left,
+        budget: &Budget,
     ) -> Option<Result<Vec<Datum>, String>>;
 }
 
-/// What a run may still use.
+/// Time, memory and depth that a run may still use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Budget {
     /// Time, if it is limited.
     pub time: Option<Duration>,
     /// Bytes.
@@ -39,19 +39,19 @@ pub struct Left {
     pub depth: usize,
 }
 
-/// Arguments of smaller arrays are made anew for each call.
+/// Number of elements up to which an argument is copied for each call.
 const LARGE: usize = 16 << 10;
 
-/// Arguments of the calls before: what stays the same around a loop, such as weights, is not copied in each iteration.
+/// Arguments of earlier calls: a loop copies its invariant ones, such as weights, only once.
 #[derive(Default)]
 pub struct Arguments {
     last: HashMap<(FuncId, usize), Last>,
 }
 
-/// An argument of the call before.
+/// An argument of the previous call.
 struct Last {
     address: usize,
-    /// The array, which keeps its address from being another one's, and the argument: from the second call on.
+    /// The array, which keeps its address in use, and the argument; from the second call on.
     kept: Option<(Array, Datum)>,
 }
 
@@ -63,7 +63,7 @@ impl Arguments {
             Val::Tensor(array) if array.shape.iter().product::<usize>() > LARGE => {
                 self.large(callee, i, array, cx)
             }
-            val => border::to_datum(val, cx),
+            val => marshal::to_datum(val, cx),
         })
         .collect()
     }
@@ -83,7 +83,7 @@ impl Arguments {
             return Ok(datum.clone());
         }
         let again = last.is_some();
-        let datum = border::to_datum(&Val::Tensor(array.clone()), cx)?;
+        let datum = marshal::to_datum(&Val::Tensor(array.clone()), cx)?;
         let kept = again.then(|| (array.clone(), datum.clone()));
         self.last.insert((callee, i), Last { address, kept });
         Ok(datum)

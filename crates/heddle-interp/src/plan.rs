@@ -1,5 +1,5 @@
-//! Where values are used for the last time: there they are handed over instead of copied, so that memory is
-//! freed early and a kernel that gets the only owner may work in place.
+//! Last uses of values: a value is moved to its last user, not cloned, so that memory is freed
+//! early and a kernel that gets the only owner updates in place.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -12,21 +12,21 @@ pub struct Plan {
     regions: Vec<Rc<RegionPlan>>,
 }
 
-/// What to do at an instruction.
+/// Last uses at an instruction.
 #[derive(Default)]
 pub struct InstPlan {
-    /// For each operand, whether this is the value's last use.
+    /// For each operand, true at the value's last use.
     pub last: Vec<bool>,
-    /// Values to drop after it: results that nobody uses, and what its regions used last.
+    /// Values to drop after it: unused results, and values that its regions used last.
     pub after: Vec<Value>,
 }
 
-/// What to do at a region's ends.
+/// Last uses at a region's ends.
 #[derive(Default)]
 pub struct RegionPlan {
     /// Values to drop before the first instruction.
     pub start: Vec<Value>,
-    /// For each yielded value, whether this is its last use.
+    /// For each yielded value, true at its last use.
     pub last: Vec<bool>,
 }
 
@@ -65,7 +65,7 @@ struct Planner<'a> {
     regions: Vec<Rc<RegionPlan>>,
     /// The region that defines a value.
     home: Vec<Option<Region>>,
-    /// What a region, with those inside it, uses of the regions around it.
+    /// Values that a region, with the regions in it, captures.
     captured: Vec<HashSet<Value>>,
 }
 
@@ -91,7 +91,7 @@ impl Planner<'_> {
         self.captured[region.index()] = used;
     }
 
-    /// Plans a region which, besides its own values, may end those in `inherited`.
+    /// Plans a region which, besides its own values, may drop those in `inherited`.
     fn region(&mut self, region: Region, inherited: &HashSet<Value>) {
         let f = self.f;
         let data = &f.regions[region];
@@ -118,7 +118,7 @@ impl Planner<'_> {
         let data = &self.f.insts[inst];
         let mut after = data.results.clone();
         after.retain(|v| !used.contains(v));
-        // What the regions use for the last time: branches end it themselves, a loop's body may not.
+        // Captured values at their last use: a branch drops them itself, a loop's body must not.
         let mut captured = HashSet::new();
         for inner in &data.regions {
             captured.extend(&self.captured[inner.index()]);
@@ -136,7 +136,7 @@ impl Planner<'_> {
         self.insts[inst.index()] = Rc::new(InstPlan { last, after });
     }
 
-    /// Which of these uses are the last ones, given what is used later.
+    /// For each use, true if it is the last one, given the values used later.
     fn ends(
         &self,
         region: Region,

@@ -1,8 +1,8 @@
 //! Values while a program runs.
 //!
-//! Arrays are typed vectors behind a count of owners: cloning is cheap, and what has one owner may be changed in place.
-//! `f16` and `bf16` are kept as `f32`, all floats as `f64` in double mode; elements of under 8 bits and the 8-bit
-//! floats are kept as codes, one a byte.
+//! Arrays are reference-counted typed vectors: a clone is cheap, and the only owner updates in
+//! place. `f16` and `bf16` are kept as `f32`, in double mode all floats as `f64`; elements of under
+//! 8 bits and the 8-bit floats are kept as codes, one a byte.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Array {
     pub data: Buf,
 }
 
-/// Elements and the memory that they are counted with.
+/// Elements and the lease of their memory.
 pub struct Store<T> {
     /// The elements.
     pub data: Vec<T>,
@@ -54,7 +54,7 @@ pub struct Store<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Code(pub u8);
 
-/// A type that arrays are kept as.
+/// Element types of working arrays.
 pub trait Elem: Clone + Default + 'static {
     /// The untyped form.
     fn wrap(store: Rc<Store<Self>>) -> Buf;
@@ -66,7 +66,7 @@ pub trait Elem: Clone + Default + 'static {
     fn heap_bytes(_data: &[Self]) -> u64 {
         0
     }
-    /// Rounds to a stated type that is narrower than what is computed with.
+    /// Rounds to the stated type, if elements are kept in a wider one.
     fn round_to(_dtype: DType, _data: &mut [Self]) {}
 }
 
@@ -78,7 +78,7 @@ macro_rules! elements {
         pub enum Buf { $($variant(Rc<Store<$ty>>)),* }
 
         impl Buf {
-            /// Where the elements are: the same for clones, while there are any.
+            /// Address of the elements: clones share it.
             pub fn address(&self) -> usize {
                 match self { $(Buf::$variant(s) => Rc::as_ptr(s).addr()),* }
             }
@@ -98,7 +98,12 @@ macro_rules! elements {
         /// Evaluates an expression with the elements as a typed slice.
         macro_rules! with_any {
             ($buf:expr, $data:ident => $e:expr) => {
-                match &$buf { $($crate::value::Buf::$variant(s) => { let $data = s.data.as_slice(); $e })* }
+                match &$buf {
+                    $($crate::value::Buf::$variant(s) => {
+                        let $data = s.data.as_slice();
+                        $e
+                    })*
+                }
             };
         }
         pub(crate) use with_any;
@@ -115,7 +120,8 @@ elements! {
             }
         }
     },
-    F64(f64), I8(i8), I16(i16), I32(i32), I64(i64), U8(u8), U16(u16), U32(u32), U64(u64), Bool(bool), Code(Code),
+    F64(f64), I8(i8), I16(i16), I32(i32), I64(i64), U8(u8), U16(u16), U32(u32), U64(u64),
+    Bool(bool), Code(Code),
     C64([f32; 2]), C128([f64; 2]),
     Str(Arc<str>) {
         fn heap_bytes(data: &[Arc<str>]) -> u64 {
@@ -124,32 +130,58 @@ elements! {
     },
 }
 
-/// Evaluates an expression with the elements as a typed slice, if they are numbers (else with `else`).
+/// Evaluates an expression with the elements of numbers or bools as a typed slice, else `else`.
+macro_rules! with_scalar {
+    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr) => {
+        $crate::value::with_variants!($buf, $data => $e, else $otherwise;
+            Bool F32 F64 I8 I16 I32 I64 U8 U16 U32 U64)
+    };
+}
+pub(crate) use with_scalar;
+
+/// Evaluates an expression with the elements of numbers as a typed slice, else `else`.
 macro_rules! with_num {
-    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr) => {{
-        use $crate::value::Buf;
-        macro_rules! arm {
-            ($s:ident) => {{
-                let $data = $s.data.as_slice();
-                $e
-            }};
-        }
-        match &$buf {
-            Buf::F32(s) => arm!(s),
-            Buf::F64(s) => arm!(s),
-            Buf::I8(s) => arm!(s),
-            Buf::I16(s) => arm!(s),
-            Buf::I32(s) => arm!(s),
-            Buf::I64(s) => arm!(s),
-            Buf::U8(s) => arm!(s),
-            Buf::U16(s) => arm!(s),
-            Buf::U32(s) => arm!(s),
-            Buf::U64(s) => arm!(s),
-            _ => $otherwise,
-        }
-    }};
+    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr) => {
+        $crate::value::with_variants!($buf, $data => $e, else $otherwise;
+            F32 F64 I8 I16 I32 I64 U8 U16 U32 U64)
+    };
 }
 pub(crate) use with_num;
+
+macro_rules! with_variants {
+    ($buf:expr, $data:ident => $e:expr, else $otherwise:expr; $($variant:ident)*) => {
+        match &$buf {
+            $($crate::value::Buf::$variant(s) => {
+                let $data = s.data.as_slice();
+                $e
+            })*
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use with_variants;
+
+/// Evaluates an expression with the type that keeps numbers or bools of a `DType`, else `else`.
+macro_rules! with_scalar_type {
+    ($dtype:expr, $double:expr, $t:ident => $e:expr, else $otherwise:expr) => {
+        $crate::value::with_scalar_type!(@ $dtype, $t => $e, else $otherwise;
+            f64 if $double => F32 | F16 | Bf16;
+            f64 if true => F64; f32 if true => F32 | F16 | Bf16; bool if true => Bool;
+            i8 if true => I8; i16 if true => I16; i32 if true => I32; i64 if true => I64;
+            u8 if true => U8; u16 if true => U16; u32 if true => U32; u64 if true => U64;)
+    };
+    (@ $dtype:expr, $t:ident => $e:expr, else $otherwise:expr;
+     $($kept:ident if $if:expr => $($stated:ident)|+;)*) => {
+        match $dtype {
+            $($(heddle_ir::DType::$stated)|+ if $if => {
+                type $t = $kept;
+                $e
+            })*
+            _ => $otherwise,
+        }
+    };
+}
+pub(crate) use with_scalar_type;
 
 impl Array {
     /// The number of elements.
@@ -157,11 +189,19 @@ impl Array {
         with_any!(self.data, data => data.len())
     }
 
-    /// The elements as this type. Verified programs only ask for what types promise; the rest is an error.
+    /// The elements as this type; an error if they are of another one.
     pub fn data<T: Elem>(&self) -> Result<&[T], Fault> {
         T::of(&self.data)
             .map(|s| s.data.as_slice())
             .ok_or_else(|| Fault::Unsupported(format!("this op on {}", self.dtype)))
+    }
+
+    /// The same elements under a shape of as many.
+    pub fn reshaped(&self, shape: Vec<usize>) -> Array {
+        Array {
+            shape,
+            ..self.clone()
+        }
     }
 
     /// The elements to change in place: copied first if they have another owner.
@@ -178,7 +218,7 @@ impl Array {
         Ok(&mut Rc::get_mut(store).expect("just made the only owner").data)
     }
 
-    /// Appends the elements of another array of the same type; the shape is the caller's business.
+    /// Appends the elements of another array of the same type; the caller updates the shape.
     pub fn append(&mut self, other: &Array, cx: &Context) -> Result<(), Fault> {
         with_any!(other.data, more => append(self, more, cx))
     }
@@ -231,7 +271,7 @@ impl Val {
         }
     }
 
-    /// What it is, for messages.
+    /// Description for messages.
     pub fn describe(&self) -> String {
         match self {
             Val::Tensor(a) => {

@@ -155,7 +155,7 @@ fn stacked_shapes() {
     fails(
         &ragged,
         &[i64(2), x, i64(1)],
-        "`loop` in @main (line 2, column 18): the loop's stacked result",
+        "`loop` in @main (line 2, column 18): the loop's scan output",
     );
 }
 
@@ -301,7 +301,7 @@ fn memory_is_bounded_before_it_is_taken() {
         "fn @main() -> (%y: f32[?]) { %y = random_uniform([1000000000], low=0.0, high=1.0, dtype=f32) return %y }",
         &[],
     );
-    // What grows in a loop: stacked results, carried arrays, sequences and texts.
+    // Values that grow in a loop: scan outputs, carried arrays, sequences and texts.
     refused(
         "fn @main() -> (%y: i64[..]) { %y = loop %i trip 10000000 { continue stack %i } return %y }",
         &[],

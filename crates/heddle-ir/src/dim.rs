@@ -28,7 +28,7 @@ pub struct DimExpr {
     terms: BTreeMap<Vec<Atom>, i64>,
 }
 
-/// What a [`DimExpr`] is made of.
+/// A factor of a [`DimExpr`]'s terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Atom {
     /// A named size.
@@ -191,7 +191,7 @@ impl DimExpr {
         Some(result)
     }
 
-    /// How many terms and atoms there are, those within atoms too.
+    /// The number of terms and atoms, nested ones included.
     fn weight(&self) -> usize {
         let of = |a: &Atom| match a {
             Atom::Sym(_) => 1,
@@ -259,12 +259,12 @@ impl Dim {
         }
     }
 
-    /// How much there is of it: terms and atoms, at least 1.
+    /// The number of terms and atoms, at least 1.
     pub fn weight(&self) -> usize {
         self.as_expr().map_or(1, |e| 1 + e.weight())
     }
 
-    /// Whether the size is this constant.
+    /// Is the size this constant?
     pub fn is(&self, value: i64) -> bool {
         self.as_const() == Some(value)
     }
@@ -339,7 +339,7 @@ impl Dim {
         })
     }
 
-    /// Whether the two can never be equal.
+    /// Are the two different for every binding of names?
     pub fn differs(&self, other: &Dim) -> bool {
         match (self, other) {
             (Dim::Expr(a), Dim::Expr(b)) => Self::difference(a, b).is_some_and(|d| d != 0),
@@ -350,12 +350,12 @@ impl Dim {
         }
     }
 
-    /// Whether the two are the same for every binding of names.
+    /// Are the two equal for every binding of names?
     pub fn equals(&self, other: &Dim) -> bool {
         matches!(self, Dim::Expr(_)) && self == other
     }
 
-    /// What is true of both: the dim itself when equal, else unknown.
+    /// The join: the dim itself when equal, else unknown.
     pub fn join(&self, other: &Dim) -> Dim {
         if self == other {
             return self.clone();
@@ -366,7 +366,7 @@ impl Dim {
         }
     }
 
-    /// What is known of a size that is both: a constant, else an expression, else the lower bound;
+    /// The meet, for a size that is both: a constant, else an expression, else the lower bound;
     /// of two expressions `self`.
     pub fn meet(&self, other: &Dim) -> Dim {
         match (self, other) {

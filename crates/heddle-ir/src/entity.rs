@@ -82,12 +82,12 @@ impl<K: Entity, V> Arena<K, V> {
         key
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is none.
+    /// Is the arena empty?
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -8,15 +8,15 @@ use indexmap::IndexMap;
 use crate::entity::Arena;
 use crate::{DimBound, FuncId, Inst, Op, Region, Type, Value};
 
-/// How deep regions may nest. Readers refuse more, so that everything else may recurse over regions.
+/// Limit of nested regions. Readers enforce it, so that everything else may recurse over regions.
 pub const MAX_NESTING: usize = 256;
 
-/// A program: functions, one of which is where a run begins.
+/// A program: functions, one of which is the entry.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// All functions. They may call themselves and each other.
     pub functions: Arena<FuncId, Function>,
-    /// Where a run begins; `None` only while the module is being built.
+    /// The function that a run begins with; `None` only while the module is being built.
     pub entry: Option<FuncId>,
 }
 
@@ -48,18 +48,18 @@ pub struct Function {
     pub regions: Arena<Region, RegionData>,
 }
 
-/// What is known of a value.
+/// A value's type, definition and name.
 #[derive(Clone, Debug)]
 pub struct ValueData {
     /// Its type.
     pub ty: Type,
-    /// Where it comes from.
+    /// Its source location.
     pub def: ValueDef,
     /// A name for people; not necessarily unique.
     pub name: Option<Arc<str>>,
 }
 
-/// Where a value comes from.
+/// The definition of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueDef {
     /// The result of this instruction with this index.
@@ -71,7 +71,7 @@ pub enum ValueDef {
 /// An instruction.
 #[derive(Clone, Debug)]
 pub struct InstData {
-    /// What it does.
+    /// The op.
     pub op: Op,
     /// Operands: values of the same region before it, or of regions around it.
     pub args: Vec<Value>,
@@ -79,7 +79,7 @@ pub struct InstData {
     pub regions: Vec<Region>,
     /// Results.
     pub results: Vec<Value>,
-    /// Where it comes from.
+    /// Its source location.
     pub loc: Option<Arc<Loc>>,
 }
 
@@ -90,11 +90,11 @@ pub struct RegionData {
     pub params: Vec<Value>,
     /// Instructions in order.
     pub insts: Vec<Inst>,
-    /// What it yields: its own values or those of regions around it.
+    /// Yielded values: its own or those of regions around it.
     pub yields: Vec<Value>,
 }
 
-/// Where an instruction comes from.
+/// The source location of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Loc {
     /// A node of a model file.

@@ -9,26 +9,34 @@
 //! [`mod@verify`], and what each op means at [`op::Op`].
 
 pub mod builder;
+mod copy;
 pub mod dim;
 pub mod dtype;
 pub mod entity;
+mod failure;
 pub mod function;
 pub mod infer;
+mod loops;
 pub mod op;
+pub mod patch;
 pub mod tensor;
 pub mod text;
 pub mod types;
 pub mod verify;
 
 pub use builder::{Folder, FuncBuilder};
+pub use copy::{Copier, CopyTypes};
 pub use dim::{Dim, DimBound, DimExpr};
 pub use dtype::DType;
 pub use entity::{Arena, Entity, FuncId, Inst, Region, Value};
+pub use failure::{cannot_fail, region_cannot_fail};
 pub use function::{
     Function, InstData, Loc, MAX_NESTING, Module, RegionData, Signature, ValueData, ValueDef,
 };
 pub use infer::TypeError;
+pub use loops::{LoopForm, LoopOperands, LoopView, LoopYields};
 pub use op::Op;
+pub use patch::{Patch, PatchError, Stats};
 pub use tensor::{Datum, Tensor, TensorError};
 pub use types::{TensorType, Type};
 pub use verify::{VerifyError, verify};

@@ -48,7 +48,7 @@ pub enum TensorError {
     },
 }
 
-/// How many bytes `count` elements take; `None` on overflow.
+/// The bytes that `count` elements take; `None` on overflow.
 pub fn byte_size(dtype: DType, count: usize) -> Option<usize> {
     count.checked_mul(dtype.bits()).map(|bits| bits.div_ceil(8))
 }
@@ -61,7 +61,7 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
 }
 
-/// Whether sizes are those of a type, which are signed.
+/// Do sizes fit those of a type, which are signed?
 fn sizes_fit(shape: &[usize]) -> bool {
     shape.iter().all(|&size| i64::try_from(size).is_ok())
 }
@@ -179,7 +179,7 @@ impl Tensor {
         }
     }
 
-    /// Whether there is no element.
+    /// Is there no element?
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
@@ -219,6 +219,36 @@ impl Tensor {
     /// A copy of the elements as a plain Rust type, if that is the element type.
     pub fn to_vec<T: Scalar>(&self) -> Option<Vec<T>> {
         (self.dtype == T::DTYPE).then(|| bytemuck::allocation::pod_collect_to_vec(self.bytes()))
+    }
+
+    /// The element of a `bool[]`.
+    pub fn truth(&self) -> Option<bool> {
+        let scalar = self.dtype() == DType::Bool && self.shape().is_empty();
+        scalar.then(|| self.bytes()[..] == [1])
+    }
+
+    /// An `i64`, `i32` or `bool` array of rank 0 or 1 with these elements; `None` if `ty` is another type or does not hold
+    /// them.
+    pub fn of_integers(ty: &Type, values: &[i64]) -> Option<Tensor> {
+        let t = ty.as_tensor()?;
+        let tensor = match t.dtype {
+            DType::I64 => Tensor::vector(values),
+            DType::I32 => {
+                let narrow: Result<Vec<i32>, _> =
+                    values.iter().map(|v| i32::try_from(*v)).collect();
+                Tensor::vector(&narrow.ok()?)
+            }
+            DType::Bool => {
+                let bytes: Vec<u8> = values.iter().map(|v| (*v != 0) as u8).collect();
+                Tensor::new(DType::Bool, vec![values.len()], bytes.into()).ok()?
+            }
+            _ => return None,
+        };
+        match t.rank()? {
+            0 => tensor.reshaped(vec![]),
+            1 => Some(tensor),
+            _ => None,
+        }
     }
 
     /// The elements as `i64`, for integers (from 8 bits up) and `bool` whose values fit.

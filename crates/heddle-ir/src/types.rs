@@ -79,7 +79,7 @@ impl Type {
         Type::Tensor(TensorType::unranked(dtype))
     }
 
-    /// How much there is of it: levels, axes and what their sizes are made of.
+    /// The size of the type: levels, axes, and terms and atoms of dims.
     pub fn weight(&self) -> usize {
         match self {
             Type::Tensor(t) => {
@@ -98,13 +98,13 @@ impl Type {
         }
     }
 
-    /// Whether every value of type `other` may be used where `self` is expected: the same kinds and
+    /// May every value of type `other` be used where `self` is expected? It has the same kinds and
     /// element types, and every dim that `self` states is the same dim in `other`.
     pub fn accepts(&self, other: &Type) -> bool {
         self.join(other).is_some_and(|j| j == *self)
     }
 
-    /// Whether some value could be of both types: nothing that one states contradicts the other.
+    /// Could some value be of both types? Nothing that one states contradicts the other.
     pub fn compatible(&self, other: &Type) -> bool {
         match (self, other) {
             (Type::Tensor(a), Type::Tensor(b)) => {
@@ -143,7 +143,7 @@ impl Type {
         })
     }
 
-    /// What is known of a value that is of both types; where both state an expression, `self`'s stands.
+    /// The meet: the type of a value that is of both types; where both state an expression, `self`'s stands.
     /// `None` when they contradict each other.
     pub fn meet(&self, other: &Type) -> Option<Type> {
         if !self.compatible(other) {

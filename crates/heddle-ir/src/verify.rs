@@ -1,4 +1,4 @@
-//! The verifier: what every program satisfies that passes, interpreters and back ends are handed.
+//! The verifier: the invariants of every program that passes, interpreters and back ends are given.
 //!
 //! A module:
 //! 1. has an entry, which is one of its functions; names of functions are unique.
@@ -40,7 +40,7 @@ use crate::{
     Value, ValueDef,
 };
 
-/// Where a program breaks an invariant, and how.
+/// A broken invariant: its place and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyError {
     /// The function's name; empty when it is about the module.
@@ -49,9 +49,9 @@ pub struct VerifyError {
     pub inst: Option<Inst>,
     /// The instruction's op.
     pub op: Option<&'static str>,
-    /// Where the instruction comes from.
+    /// The instruction's source location.
     pub loc: Option<Arc<Loc>>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -134,7 +134,7 @@ struct Frame {
     pending: Option<Inst>,
     /// Its regions that are still to be gone through.
     inner: std::vec::IntoIter<Region>,
-    /// How many values were visible before it.
+    /// The number of values that were visible before it.
     outer: usize,
 }
 
@@ -360,7 +360,7 @@ impl<'a> Verifier<'a> {
         true
     }
 
-    /// Whether all that inference looks at is in the arenas.
+    /// Do all values and regions that inference reads exist in the arenas?
     fn parts_exist(&self, inst: Inst) -> bool {
         let data = &self.f.insts[inst];
         let exist = |values: &[Value]| values.iter().all(|&v| self.f.values.get(v).is_some());
@@ -400,7 +400,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// What holds of any type.
+    /// The invariants of a type.
     fn ty(&mut self, what: &str, ty: &Type) {
         let (mut inner, mut depth) = (ty, 0);
         let tensor = loop {

@@ -26,7 +26,7 @@ mod wanted;
 
 use std::collections::{HashMap, HashSet};
 
-use heddle_ir::{DType, Function, Inst, Module, Op, Region, Type, Value};
+use heddle_ir::{DType, Function, Inst, LoopForm, Module, Op, Region, Type, Value};
 
 use crate::value::{Val, linear};
 use call::Cycle;
@@ -252,7 +252,7 @@ impl Lowerer<'_> {
         let results = match &data.op {
             Op::Call(callee) => self.call(inst, *callee)?,
             Op::If => self.branch(inst)?,
-            Op::Loop { trip, cond } => self.repeat(inst, *trip, *cond)?,
+            Op::Loop { trip, cond } => self.repeat(inst, LoopForm::new(*trip, *cond))?,
             op => {
                 let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
                 self.inferred = self.open_shape(op, &args, data.results[0])?;

@@ -6,7 +6,7 @@
 //! whatever size it gets (`grow`).
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Dim, Entity, Inst, Region, TensorType, Type, Value};
+use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Value};
 
 use super::branch::Carried;
 use super::grow::Grown;
@@ -38,20 +38,16 @@ struct Head {
 
 impl Lowerer<'_> {
     /// Lowers a `loop`.
-    pub(super) fn repeat(
-        &mut self,
-        inst: Inst,
-        has_trip: bool,
-        has_cond: bool,
-    ) -> Result<Vec<Val>> {
+    pub(super) fn repeat(&mut self, inst: Inst, form: LoopForm) -> Result<Vec<Val>> {
         let data = &self.f.insts[inst];
         let (region, name) = (data.regions[0], self.name.clone());
         let body = &self.f.regions[region];
         let args = data.args.iter().map(|v| self.values[v].clone());
-        let mut args: Vec<_> = args.collect();
-        let first = args.split_off(has_trip as usize + has_cond as usize);
+        let args: Vec<_> = args.collect();
+        let operands = form.operands(&args);
+        let first = operands.inits;
         let stacked = &data.results[first.len()..];
-        let head = self.head(&args, has_trip, has_cond, stacked)?;
+        let head = self.head(operands.trip, operands.cond, stacked)?;
         let stacks = stacked.iter().map(|&v| self.stack(v, head.count));
         let stacks = stacks.collect::<Result<Vec<_>>>()?;
         if let Some(most) = head.most {
@@ -70,8 +66,8 @@ impl Lowerer<'_> {
             elems: vec![index],
         };
         self.values.insert(body.params[0], counter);
-        let next = &body.yields[has_cond as usize..];
-        let carried = self.enter_all(region, &first, next)?;
+        let next = &body.yields[form.cond as usize..];
+        let carried = self.enter_all(region, first, next)?;
 
         let cells = self.cells_of_one_reader(&carried, &body.params[1..]);
         let outer_cells = std::mem::replace(&mut self.in_place, cells);
@@ -114,20 +110,19 @@ impl Lowerer<'_> {
     /// The variables of a loop, set before its first iteration.
     fn head(
         &mut self,
-        args: &[Val],
-        has_trip: bool,
-        has_cond: bool,
+        trip_count: Option<&Val>,
+        first_cond: Option<&Val>,
         stacked: &[Value],
     ) -> Result<Head> {
         let (mut trip, mut most, mut cond) = (None, None, None);
-        if has_trip {
+        if let Some(count) = trip_count {
             // Looked at before every iteration, and kept over calls: a variable.
-            let count = self.scalar(&args[0])?;
+            let count = self.scalar(count)?;
             most = Some(count);
             trip = Some(self.let_expr(DType::I64, count));
         }
-        if has_cond {
-            let first = self.scalar(&args[has_trip as usize])?;
+        if let Some(first) = first_cond {
+            let first = self.scalar(first)?;
             let local = self.variable(DType::Bool, "go");
             self.block.push(Stmt::Let(local, first));
             cond = Some(local);
@@ -137,10 +132,11 @@ impl Lowerer<'_> {
             let shape = self.f.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());
             matches!(shape.and_then(|s| s.first()), Some(Dim::Unknown(_)))
         };
-        let count = match !stacked.is_empty() && (has_cond || stacked.iter().any(is_open)) {
-            true => Some(self.iterations(most)?),
-            false => None,
-        };
+        let count =
+            match !stacked.is_empty() && (first_cond.is_some() || stacked.iter().any(is_open)) {
+                true => Some(self.iterations(most)?),
+                false => None,
+            };
         Ok(Head {
             trip,
             most,

@@ -27,8 +27,8 @@ fn region(f: &Function, region_: Region, wanted: &mut HashSet<Value>) {
         if asked && (follows(&data.op) || is_mask_of_axes(f, inst)) {
             wanted.extend(&data.args);
         } else if data.results.iter().any(|&r| is_open(f, r)) {
-            let sizes = size_operands(&data.op);
-            wanted.extend(data.args.iter().skip(sizes.start).take(sizes.len()));
+            let sizes = data.op.props().operands.sizes();
+            wanted.extend(sizes.filter_map(|i| data.args.get(i)));
         }
     }
 }
@@ -40,18 +40,6 @@ pub fn is_open(f: &Function, value: Value) -> bool {
         Some(shape) => shape.iter().any(|d| matches!(d, Dim::Unknown(_))),
         None => true,
     })
-}
-
-/// The operands that say how large the result is.
-fn size_operands(op: &Op) -> std::ops::Range<usize> {
-    match op {
-        Op::Reshape | Op::Broadcast | Op::Pad { .. } | Op::TopK { .. } | Op::Window { .. } => 1..2,
-        Op::Slice { .. } => 1..4,
-        Op::Range => 0..3,
-        Op::Conv { .. } => 2..3,
-        Op::Random { .. } | Op::Loop { trip: true, .. } => 0..1,
-        _ => 0..0,
-    }
 }
 
 /// Whether it looks for what is set among so few elements that every unit can: which axes of an array are kept.

@@ -1,7 +1,11 @@
-//! What can go wrong between a file and a module.
+//! Errors of an import.
 
 use std::fmt;
 use std::path::PathBuf;
+
+use heddle_ir::{Type, TypeError};
+
+use crate::refusal::Refusal;
 
 /// A model could not be imported.
 #[derive(Debug, thiserror::Error)]
@@ -19,15 +23,16 @@ pub enum ImportError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
-    /// A stored tensor's type, dims and data do not fit together, or its external data cannot be used.
+    /// A stored tensor's type, dims and data do not fit together, or its external data cannot be
+    /// used.
     #[error("tensor `{name}`: {message}")]
     Tensor {
         /// The tensor's name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// A graph, a function or the model as a whole breaks the specification.
@@ -35,7 +40,7 @@ pub enum ImportError {
     Graph {
         /// The graph or function.
         place: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The model imports a version of an operator set that Heddle does not know.
@@ -54,35 +59,94 @@ pub enum ImportError {
         max: i64,
     },
     /// A node breaks its operator's specification, or its inputs do not fit it.
-    #[error("{op} node `{name}`: {message}")]
-    Node {
-        /// The operator, as `Conv` or `domain::Op`.
-        op: String,
-        /// The node's name, or its first output.
-        name: String,
-        /// What is wrong.
-        message: String,
-        /// What to do about it; may be empty.
-        hint_text: String,
-    },
-    /// The model needs what Heddle does not do; all of it, not just the first.
+    #[error(transparent)]
+    Node(#[from] Box<NodeError>),
+    /// The model needs unsupported operators: all of them, not just the first.
     #[error("{}", list(.0))]
     Unsupported(Vec<UnsupportedOp>),
     /// Functions or loops unfold into too much.
-    #[error("the model unfolds into more than {limit} {what}")]
+    #[error("the model unfolds into more than {limit} {part}s")]
     TooLarge {
         /// The limit.
         limit: usize,
-        /// What is counted.
-        what: &'static str,
+        /// The kind of part that is limited.
+        part: Part,
     },
 }
 
+/// Parts of a model whose number is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Imported nodes, counted each time.
+    Node,
+    /// Instructions of a function.
+    Instruction,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Node => "node",
+            Part::Instruction => "instruction",
+        })
+    }
+}
+
+/// The reason why a node could not be expanded.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum OpError {
+    /// The node is valid, but Heddle does not do this (yet).
+    #[error("not supported: {0}")]
+    Unsupported(#[from] Refusal),
+    /// The node breaks the operator's specification.
+    #[error("{0}")]
+    Invalid(String),
+    /// An emitted op does not take its operands: the node's inputs have wrong types or shapes.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+}
+
+/// A node that could not be imported.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{op} node `{name}`: {error}")]
+pub struct NodeError {
+    /// The operator, as `Conv` or `domain::Op`.
+    pub op: String,
+    /// The version of its domain that is imported.
+    pub version: i64,
+    /// The node's name, or its first output, after the calls that lead to it.
+    pub name: String,
+    /// The reason.
+    pub error: OpError,
+    /// Types of the inputs; `None` for those that are left out or not supported.
+    pub input_types: Vec<Option<Type>>,
+}
+
+impl NodeError {
+    /// The inputs' types, where the error is about types.
+    fn hint(&self) -> Option<String> {
+        let OpError::Type(_) = self.error else {
+            return None;
+        };
+        let text = |t: &Option<Type>| t.as_ref().map_or("none".to_owned(), Type::to_string);
+        let types: Vec<_> = self.input_types.iter().map(text).collect();
+        Some(format!("the inputs' types are {}", types.join(", ")))
+    }
+}
+
+/// An error of a graph or function.
+pub(crate) fn graph_error(place: &str, message: String) -> ImportError {
+    ImportError::Graph {
+        place: place.to_owned(),
+        message,
+    }
+}
+
 impl ImportError {
-    /// What to do about it, if that is known.
+    /// Advice, if there is any.
     pub fn hint(&self) -> Option<String> {
         match self {
-            ImportError::Node { hint_text, .. } if !hint_text.is_empty() => Some(hint_text.clone()),
+            ImportError::Node(node) => node.hint(),
             ImportError::Opset { version, min, .. } if version < min => {
                 Some("convert the model with onnx.version_converter".into())
             }
@@ -105,13 +169,13 @@ pub struct UnsupportedOp {
     pub version: i64,
     /// Names of the first few nodes.
     pub nodes: Vec<String>,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub count: usize,
-    /// What is missing.
-    pub reason: String,
+    /// The reason.
+    pub reason: Refusal,
 }
 
-/// Of more nodes only the count is kept.
+/// Nodes named in an [`UnsupportedOp`]; beyond them only the count is kept.
 pub(crate) const MAX_NAMED_NODES: usize = 8;
 
 impl fmt::Display for UnsupportedOp {

@@ -13,10 +13,10 @@ use crate::scan::{self, Kind};
 /// Stack for decoding and importing: both recurse over nested graphs, to a bounded depth.
 const STACK: usize = 256 << 20;
 
-/// What a caller that has made such a stack itself may have used of it.
+/// Part of the stack that a caller with such a stack may have used already.
 const USED: usize = 1 << 20;
 
-/// Runs `work` on a stack that is large enough for the deepest model that is accepted: the present one, if it is.
+/// Runs `work` on a stack large enough for the deepest accepted model: the present one, if it is.
 pub fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK - USED, STACK, work)
 }
@@ -29,8 +29,8 @@ pub fn open(path: &Path) -> Result<Bytes, ImportError> {
     })
 }
 
-/// Reads a file's messages without importing them, for tools that describe models. Nested graphs make the
-/// messages deep: walk over them and drop them on a large stack.
+/// Reads a file's messages without importing them, for tools that describe models. Nested graphs
+/// make the messages deep: walk over them and drop them on a large stack.
 pub fn read_proto(path: &Path) -> Result<ModelProto, ImportError> {
     with_stack(|| decode(path, open(path)?, Kind::Model))
 }

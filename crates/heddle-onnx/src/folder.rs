@@ -81,8 +81,8 @@ pub(crate) fn slice(
     }
 }
 
-/// Opens a plain file. To open a pipe may take for ever, and a device may have no end; so what a path
-/// leads to is looked at first.
+/// Opens a plain file. Opening a pipe may block forever and a device may be endless, so the file's
+/// kind is checked first.
 pub fn open_file(path: &Path) -> std::io::Result<File> {
     if fs::metadata(path)?.is_file() {
         return File::open(path);
@@ -100,8 +100,9 @@ pub fn map_file(path: &Path) -> std::io::Result<Bytes> {
     if file.metadata()?.len() == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: the map is read-only and private. As with every mapped file, another process that cuts the file
-    // short while it is read can kill this one; the bytes themselves are never trusted.
+    // SAFETY: the map is read-only and private. As with every mapped file, another process that
+    // cuts the file short while it is read can kill this one; the bytes themselves are never
+    // trusted.
     let map = unsafe { memmap2::Mmap::map(&file)? };
     Ok(Bytes::from_owner(map))
 }

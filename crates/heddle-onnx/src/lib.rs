@@ -1,8 +1,8 @@
 //! ONNX files to graph IR, and ONNX test data.
 //!
-//! [`load`] maps a file, looks it over, decodes it and imports its graphs and functions. Weights are views of the mapped
-//! files: nothing is copied, and no weight is touched until the program runs. Whatever the bytes are, the outcome is a
-//! module or an [`ImportError`].
+//! [`load`] maps a file, checks its nesting, decodes it and imports its graphs and functions. Weights
+//! are views of the mapped files: nothing is copied, and no weight is touched until the program
+//! runs. Whatever the bytes are, the outcome is a module or an [`ImportError`].
 
 mod error;
 mod file;
@@ -10,13 +10,17 @@ mod folder;
 mod import;
 pub mod ops;
 pub mod proto;
+mod refusal;
 mod scan;
+mod sparse;
 mod tensor;
 mod testdata;
 mod types;
 
-pub use error::{ImportError, UnsupportedOp};
+pub use error::{ImportError, NodeError, OpError, Part, UnsupportedOp};
 pub use file::read_proto;
 pub use folder::{DataFolder, open_file};
-pub use import::{ImportOptions, load, load_bytes};
-pub use testdata::read_datum;
+pub use import::{ImportOptions, Imported, load, load_bytes};
+pub use refusal::Refusal;
+pub use testdata::{read_datum, read_name};
+pub use types::TypeFault;

@@ -1,14 +1,14 @@
-//! A first look at a protobuf message, before it is decoded.
+//! Checks of a protobuf message before it is decoded.
 //!
-//! The decoder recurses over nested messages and makes a struct of each, so a small hostile file could
-//! exhaust the stack or the memory. This scan walks the wire format with a stack of its own and
-//! refuses such files. It copies nothing, and of tensor data it looks only into numbers of varying length.
+//! The decoder recurses over nested messages and makes a struct of each, so a small hostile file
+//! could exhaust the stack or the memory. This scan walks the wire format with a stack of its own
+//! and refuses such files. It copies nothing; of tensor data it reads only variable-length numbers.
 
 use heddle_ir::MAX_NESTING;
 
 use crate::proto;
 
-/// Kinds of messages, as far as nesting goes.
+/// Kinds of messages, told apart by the messages nested in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `ModelProto`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 use heddle_ir::tensor::{byte_size, element_count};
 use heddle_ir::types::MAX_RANK;
-use heddle_ir::{DType, Tensor};
+use heddle_ir::{DType, Tensor, Type};
 
 use crate::folder::{DataFolder, slice};
 use crate::proto::TensorProto;
@@ -28,7 +28,7 @@ impl Store {
 
     /// The tensor that the message stands for.
     pub fn tensor(&self, proto: &TensorProto) -> Result<Tensor, String> {
-        let dtype = dtype(proto.data_type.unwrap_or(0))?;
+        let dtype = dtype(proto.data_type.unwrap_or(0)).map_err(|e| e.to_string())?;
         let shape = dims(&proto.dims)?;
         let count = element_count(&shape);
         if proto.segment.is_some() {
@@ -102,6 +102,12 @@ fn finish(dtype: DType, shape: Vec<usize>, mut data: Bytes) -> Result<Tensor, St
     Tensor::new(dtype, shape, data).map_err(|e| e.to_string())
 }
 
+/// A stored tensor's type; its data is not looked at.
+pub fn tensor_type(proto: &TensorProto) -> Result<Type, String> {
+    let dtype = dtype(proto.data_type()).map_err(|f| f.to_string())?;
+    Ok(Type::fixed(dtype, &dims(&proto.dims)?))
+}
+
 fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
     if dims.len() > MAX_RANK {
         return Err(format!("it has {} axes, more than {MAX_RANK}", dims.len()));
@@ -110,7 +116,7 @@ fn dims(dims: &[i64]) -> Result<Vec<usize>, String> {
     dims.iter().map(size).collect()
 }
 
-/// How many numbers the typed field holds for `count` elements.
+/// The length of the typed field for `count` elements.
 fn typed_count(dtype: DType, count: usize) -> usize {
     match dtype {
         d if d.is_complex() => count.saturating_mul(2),

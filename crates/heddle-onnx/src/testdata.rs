@@ -10,9 +10,11 @@ use crate::proto::{OptionalProto, SequenceProto, TensorProto};
 use crate::scan::Kind;
 use crate::tensor::Store;
 
-/// Reads a file that holds a value of this type: a `TensorProto`, `SequenceProto` or `OptionalProto`.
+/// Reads a file that holds a value of this type: a `TensorProto`, `SequenceProto` or
+/// `OptionalProto`.
 ///
-/// Only the kind of the type matters: element type and shape are those of the file. External data is not read.
+/// Only the kind of the type matters: element type and shape are those of the file. External data
+/// is not read.
 pub fn read_datum(path: &Path, expected: &Type) -> Result<Datum, ImportError> {
     with_stack(|| {
         let bytes = open(path)?;
@@ -22,6 +24,12 @@ pub fn read_datum(path: &Path, expected: &Type) -> Result<Datum, ImportError> {
             Type::Opt(elem) => optional(&decode(path, bytes, Kind::Optional)?, elem),
         }
     })
+}
+
+/// Name of the tensor in a file, if it holds a tensor that has one.
+pub fn read_name(path: &Path) -> Option<String> {
+    let proto: TensorProto = with_stack(|| decode(path, open(path)?, Kind::Tensor)).ok()?;
+    proto.name.filter(|name| !name.is_empty())
 }
 
 fn tensor(proto: &TensorProto) -> Result<Datum, ImportError> {

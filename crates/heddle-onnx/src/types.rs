@@ -1,7 +1,6 @@
 //! ONNX's types as the IR's.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::types::MAX_RANK;
 use heddle_ir::{DType, Dim, TensorType, Type};
@@ -10,46 +9,73 @@ use crate::proto::tensor_proto::DataType;
 use crate::proto::tensor_shape_proto::dimension::Value as DimValue;
 use crate::proto::{TensorShapeProto, TypeProto, type_proto};
 
-/// How deep declared types may nest.
+/// Nesting limit of declared types.
 const MAX_DEPTH: usize = 32;
 
+/// A declared type that the IR cannot express.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum TypeFault {
+    /// There is no type.
+    #[error("the type is missing")]
+    Missing,
+    /// A sequence or optional without a type of its elements.
+    #[error("an element type is missing")]
+    MissingElement,
+    /// `UNDEFINED` where an element type is needed.
+    #[error("the element type is not given")]
+    UndefinedElement,
+    /// An element type of ONNX that the IR lacks.
+    #[error("element type {0} is not supported")]
+    Element(&'static str),
+    /// A number that stands for no element type.
+    #[error("there is no element type number {0}")]
+    Number(i64),
+    /// A kind of type that the IR lacks, in the plural.
+    #[error("{0} are not supported")]
+    Kind(&'static str),
+    /// Sequences and optionals nest too deep.
+    #[error("the type nests deeper than {MAX_DEPTH} levels")]
+    Depth,
+    /// A tensor of too many axes.
+    #[error("it has {0} axes, more than {MAX_RANK}")]
+    Rank(usize),
+}
+
 /// The element type with this number in `TensorProto.DataType`.
-pub fn dtype(number: i32) -> Result<DType, String> {
-    Ok(match DataType::try_from(number) {
-        Ok(DataType::Float) => DType::F32,
-        Ok(DataType::Uint8) => DType::U8,
-        Ok(DataType::Int8) => DType::I8,
-        Ok(DataType::Uint16) => DType::U16,
-        Ok(DataType::Int16) => DType::I16,
-        Ok(DataType::Int32) => DType::I32,
-        Ok(DataType::Int64) => DType::I64,
-        Ok(DataType::String) => DType::Str,
-        Ok(DataType::Bool) => DType::Bool,
-        Ok(DataType::Float16) => DType::F16,
-        Ok(DataType::Double) => DType::F64,
-        Ok(DataType::Uint32) => DType::U32,
-        Ok(DataType::Uint64) => DType::U64,
-        Ok(DataType::Complex64) => DType::C64,
-        Ok(DataType::Complex128) => DType::C128,
-        Ok(DataType::Bfloat16) => DType::Bf16,
-        Ok(DataType::Float8e4m3fn) => DType::F8E4M3FN,
-        Ok(DataType::Float8e4m3fnuz) => DType::F8E4M3FNUZ,
-        Ok(DataType::Float8e5m2) => DType::F8E5M2,
-        Ok(DataType::Float8e5m2fnuz) => DType::F8E5M2FNUZ,
-        Ok(DataType::Float8e8m0) => DType::F8E8M0,
-        Ok(DataType::Uint4) => DType::U4,
-        Ok(DataType::Int4) => DType::I4,
-        Ok(DataType::Uint2) => DType::U2,
-        Ok(DataType::Int2) => DType::I2,
-        Ok(DataType::Float4e2m1) => DType::F4E2M1,
-        Ok(DataType::Undefined) => return Err("the element type is not given".into()),
-        Ok(other) => {
-            return Err(format!(
-                "element type {} is not supported",
-                other.as_str_name()
-            ));
-        }
-        Err(_) => return Err(format!("there is no element type number {number}")),
+pub fn dtype(number: impl Into<i64>) -> Result<DType, TypeFault> {
+    let number = number.into();
+    let data_type = i32::try_from(number)
+        .ok()
+        .and_then(|n| DataType::try_from(n).ok());
+    Ok(match data_type.ok_or(TypeFault::Number(number))? {
+        DataType::Float => DType::F32,
+        DataType::Uint8 => DType::U8,
+        DataType::Int8 => DType::I8,
+        DataType::Uint16 => DType::U16,
+        DataType::Int16 => DType::I16,
+        DataType::Int32 => DType::I32,
+        DataType::Int64 => DType::I64,
+        DataType::String => DType::Str,
+        DataType::Bool => DType::Bool,
+        DataType::Float16 => DType::F16,
+        DataType::Double => DType::F64,
+        DataType::Uint32 => DType::U32,
+        DataType::Uint64 => DType::U64,
+        DataType::Complex64 => DType::C64,
+        DataType::Complex128 => DType::C128,
+        DataType::Bfloat16 => DType::Bf16,
+        DataType::Float8e4m3fn => DType::F8E4M3FN,
+        DataType::Float8e4m3fnuz => DType::F8E4M3FNUZ,
+        DataType::Float8e5m2 => DType::F8E5M2,
+        DataType::Float8e5m2fnuz => DType::F8E5M2FNUZ,
+        DataType::Float8e8m0 => DType::F8E8M0,
+        DataType::Uint4 => DType::U4,
+        DataType::Int4 => DType::I4,
+        DataType::Uint2 => DType::U2,
+        DataType::Int2 => DType::I2,
+        DataType::Float4e2m1 => DType::F4E2M1,
+        DataType::Undefined => return Err(TypeFault::UndefinedElement),
+        other => return Err(TypeFault::Element(other.as_str_name())),
     })
 }
 
@@ -90,20 +116,21 @@ fn identifier(text: &str) -> String {
     }
 }
 
-/// A declared type. Sizes that are neither numbers nor names are unknown, and so is the rank without a shape.
-pub fn convert(proto: &TypeProto, names: &mut DimNames) -> Result<Type, String> {
+/// A declared type. Sizes that are neither numbers nor names are unknown; so is the rank without a
+/// shape.
+pub fn convert(proto: &TypeProto, names: &mut DimNames) -> Result<Type, TypeFault> {
     convert_at(proto, names, 0)
 }
 
 /// `depth` counts the sequences and optionals around.
-fn convert_at(proto: &TypeProto, names: &mut DimNames, depth: usize) -> Result<Type, String> {
+fn convert_at(proto: &TypeProto, names: &mut DimNames, depth: usize) -> Result<Type, TypeFault> {
     use type_proto::Value;
     if depth > MAX_DEPTH {
-        return Err(format!("the type nests deeper than {MAX_DEPTH} levels"));
+        return Err(TypeFault::Depth);
     }
     let element = |e: &Option<Box<TypeProto>>, names: &mut DimNames| match e {
         Some(e) => Ok(Box::new(without_names(&convert_at(e, names, depth + 1)?))),
-        None => Err("an element type is missing".to_owned()),
+        None => Err(TypeFault::MissingElement),
     };
     match &proto.value {
         Some(Value::TensorType(t)) => Ok(Type::Tensor(TensorType {
@@ -112,10 +139,10 @@ fn convert_at(proto: &TypeProto, names: &mut DimNames, depth: usize) -> Result<T
         })),
         Some(Value::SequenceType(s)) => Ok(Type::Seq(element(&s.elem_type, names)?)),
         Some(Value::OptionalType(o)) => Ok(Type::Opt(element(&o.elem_type, names)?)),
-        Some(Value::MapType(_)) => Err("maps are not supported".into()),
-        Some(Value::SparseTensorType(_)) => Err("sparse tensors are not supported".into()),
-        Some(Value::OpaqueType(_)) => Err("opaque types are not supported".into()),
-        None => Err("the type is missing".into()),
+        Some(Value::MapType(_)) => Err(TypeFault::Kind("maps")),
+        Some(Value::SparseTensorType(_)) => Err(TypeFault::Kind("sparse tensors")),
+        Some(Value::OpaqueType(_)) => Err(TypeFault::Kind("opaque types")),
+        None => Err(TypeFault::Missing),
     }
 }
 
@@ -127,12 +154,9 @@ fn without_names(ty: &Type) -> Type {
     })
 }
 
-fn shape(proto: &TensorShapeProto, names: &mut DimNames) -> Result<Vec<Dim>, String> {
+fn shape(proto: &TensorShapeProto, names: &mut DimNames) -> Result<Vec<Dim>, TypeFault> {
     if proto.dim.len() > MAX_RANK {
-        return Err(format!(
-            "it has {} axes, more than {MAX_RANK}",
-            proto.dim.len()
-        ));
+        return Err(TypeFault::Rank(proto.dim.len()));
     }
     let dim = |value: &Option<DimValue>| match value {
         Some(DimValue::DimValue(size)) if *size >= 0 => Dim::constant(*size),

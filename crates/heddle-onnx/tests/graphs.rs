@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use heddle_ir::{Datum, Tensor};
+use heddle_ir::{Datum, Tensor, Type};
 use heddle_onnx::ImportError;
 use heddle_onnx::proto::*;
 
@@ -47,11 +47,58 @@ fn broken_graphs_name_their_nodes() {
         message.contains("user") && message.contains("missing"),
         "{message}"
     );
-    let twice = vec![node("Neg", &["x"], &["y"]), node("Neg", &["x"], &["y"])];
-    assert!(of(twice).contains('y'));
     assert!(of(vec![node("Neg", &["x"], &["z"])]).contains("`y` is not defined"));
     let shadowed = vec![node("Neg", &["x"], &["x"])];
     assert!(of(shadowed).contains("defined already"));
+}
+
+#[test]
+fn two_results_of_one_name_name_their_nodes() {
+    let of = |nodes| error(&model(main_graph(nodes), vec![]));
+    let twice = vec![
+        named("early", "Neg", &["x"], &["y"]),
+        named("late", "Exp", &["x"], &["y"]),
+    ];
+    let expected = "graph `main`: `y` is an output of both Neg node `early` and Exp node `late`";
+    assert!(of(twice).contains(expected));
+    // A node that comes first in the file and last in order.
+    let unsorted = vec![
+        named("late", "Neg", &["a"], &["y"]),
+        node("Exp", &["x"], &["a"]),
+        named("early", "Neg", &["x"], &["y"]),
+    ];
+    let message = of(unsorted);
+    assert!(
+        message.contains("`late`") && message.contains("`early`"),
+        "{message}"
+    );
+    let split = named("halves", "Split", &["x"], &["y", "y"]).int("axis", 0);
+    assert!(of(vec![split]).contains("`y` is twice an output of Split node `halves`"));
+    // In a branch, and in a function.
+    let both = || {
+        vec![
+            node("Neg", &["x"], &["r"]),
+            named("second", "Exp", &["x"], &["r"]),
+        ]
+    };
+    let nodes = vec![
+        node("Less", &["x", "x"], &["c"]),
+        fork("y", "c", both(), vec![node("Neg", &["x"], &["r"])]),
+    ];
+    assert!(of(nodes).contains("graph `then`: `r` is an output of both"));
+    let f = function("f", &["x"], &["r"], both());
+    let nodes = vec![call("f", &["x"], &["y"])];
+    let message = error(&model(main_graph(nodes), vec![f]));
+    assert!(
+        message.contains("`f`") && message.contains("`second`"),
+        "{message}"
+    );
+    // A graph's list of outputs.
+    let mut g = main_graph(vec![named("only", "Neg", &["x"], &["y"])]);
+    g.output.push(untyped("y"));
+    let message = error(&model(g, vec![]));
+    let expected = "graph `main`: output `y`, which Neg node `only` makes, is listed twice";
+    assert!(message.contains(expected), "{message}");
 }
 
 #[test]
@@ -73,13 +120,67 @@ fn everything_unsupported_is_listed_at_once() {
 }
 
 #[test]
-fn an_initializer_that_is_an_input_is_a_constant() {
-    let mut g = main_graph(vec![node("Add", &["x", "w"], &["y"])]);
-    g.input.push(info("w", FLOAT, &[]));
+fn an_initializer_is_the_default_of_an_input() {
+    let mut g = main_graph(vec![
+        node("Mul", &["x", "w"], &["a"]),
+        node("Add", &["a", "v"], &["y"]),
+    ]);
+    g.input.insert(0, info("w", FLOAT, &[]));
+    g.input.push(info("v", FLOAT, &[-1]));
     g.initializer.push(floats("w", &[], &[2.0]));
+    g.initializer.push(floats("v", &[1], &[10.0]));
+    // Not an input, and never one.
+    g.initializer.push(floats("fixed", &[], &[5.0]));
+    let mut m = model(g, vec![]);
+    let names = |list: &[(String, Type)]| list.iter().map(|p| p.0.clone()).collect::<Vec<_>>();
+    // Before version 4 of the IR all initializers were inputs.
+    for version in [3, 4, 8] {
+        m.ir_version = Some(version);
+        let imported = import_with(&m, &[]).unwrap();
+        assert_eq!(names(&imported.module.entry().sig.params), ["x"]);
+        assert_eq!(names(&imported.optional), ["w", "v"]);
+        assert_eq!(imported.optional[1].1.to_string(), "f32[n]");
+        let imported = import_with(&m, &["v", "fixed", "none"]).unwrap();
+        assert_eq!(names(&imported.module.entry().sig.params), ["x", "v"]);
+        assert_eq!(names(&imported.optional), ["w"]);
+    }
+    let vector = |v: &[f32]| Tensor::vector(v);
+    let x = || Tensor::scalar(3f32);
+    assert_eq!(run(&m, &[x()]), [vector(&[16.0]).into()]);
+    // Parameters come in the order of the graph's inputs; another size is one, too.
+    let w = Tensor::scalar(-1f32);
+    let given = run_with(&m, &["v", "w"], &[w, x(), vector(&[0.0, 1.0])]);
+    assert_eq!(given, [vector(&[-3.0, -2.0]).into()]);
+}
+
+#[test]
+fn defaults_may_lack_a_type_or_be_sparse() {
+    let mut g = main_graph(vec![node("Add", &["w", "s"], &["y"])]);
+    g.input = vec![untyped("w"), info("s", FLOAT, &[3])];
+    g.initializer.push(floats("w", &[3], &[1.0, 2.0, 3.0]));
+    g.sparse_initializer.push(SparseTensorProto {
+        values: Some(floats("s", &[1], &[5.0])),
+        indices: Some(ints("", &[1], &[2])),
+        dims: vec![3],
+    });
     let m = model(g, vec![]);
-    assert_eq!(import(&m).unwrap().entry().sig.params.len(), 1);
-    assert_eq!(run(&m, &[Tensor::scalar(1f32)]), [scalar(3.0)]);
+    let imported = import_with(&m, &[]).unwrap();
+    let shown = imported
+        .optional
+        .iter()
+        .map(|(name, ty)| format!("{name}: {ty}"));
+    assert_eq!(shown.collect::<Vec<_>>(), ["w: f32[3]", "s: f32[3]"]);
+    let vector = |v: &[f32]| Tensor::vector(v);
+    assert_eq!(run(&m, &[]), [vector(&[1.0, 2.0, 8.0]).into()]);
+    let (w, s) = (vector(&[0.0; 3]), vector(&[7.0; 3]));
+    assert_eq!(
+        run_with(&m, &["w"], &[w]),
+        [vector(&[0.0, 0.0, 5.0]).into()]
+    );
+    assert_eq!(
+        run_with(&m, &["s"], &[s]),
+        [vector(&[8.0, 9.0, 10.0]).into()]
+    );
 }
 
 #[test]

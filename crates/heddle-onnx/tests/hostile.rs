@@ -1,6 +1,8 @@
-//! Broken files: whatever the bytes are, the outcome is a module or an error, within bounded memory.
+//! Broken files: whatever the bytes are, the outcome is a module or an error, within bounded
+//! memory.
 //!
-//! The runs are seeded. `HEDDLE_FUZZ_SECONDS` makes the mutations go on for longer than a test should take.
+//! The runs are seeded. `HEDDLE_FUZZ_SECONDS` makes the mutations go on for longer than a test
+//! should take.
 
 mod common;
 
@@ -109,10 +111,12 @@ fn attempt(bytes: Vec<u8>, what: &dyn Fn() -> String) {
     PEAK.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
     let options = ImportOptions {
         folder: Some(heddle_interp::fold),
+        ..Default::default()
     };
     let result = std::panic::catch_unwind(|| {
         load_bytes(Bytes::from(bytes), &options).map(|m| {
-            heddle_ir::verify::verify(&m).unwrap_or_else(|e| panic!("not verified: {}", e[0]));
+            heddle_ir::verify::verify(&m.module)
+                .unwrap_or_else(|e| panic!("not verified: {}", e[0]));
         })
     });
     if result.is_err() {

@@ -1,4 +1,5 @@
-//! Types of operators' results: as precise as inputs and parameters allow, also where those are computed.
+//! Types of operators' results: as precise as inputs and parameters allow, also where those are
+//! computed.
 
 mod common;
 
@@ -6,7 +7,8 @@ use common::*;
 use heddle_ir::{DType, Datum, Tensor};
 use heddle_onnx::proto::*;
 
-/// The type of the last output of a node with inputs `x0`, `x1`, …; those without dims are constants.
+/// The type of the last output of a node with inputs `x0`, `x1`, …; those without dims are
+/// constants.
 fn result_type(version: i64, node: NodeProto, inputs: &[Input]) -> String {
     let mut g = graph("main", vec![], vec![untyped("y")], vec![]);
     for (i, input) in inputs.iter().enumerate() {

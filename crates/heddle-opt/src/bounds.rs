@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use heddle_ir::dim::Atom;
+use heddle_ir::op::Extent;
 use heddle_ir::{Dim, DimBound, DimExpr, Op, Signature, Type};
 
 /// What a function states of its named sizes.
@@ -54,7 +55,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// Gives axes of unknown size in an op's first result the bound that follows from its operands.
+    /// Gives axes of unknown size in an op's result the bound that follows from its operands.
     pub fn limit(&self, op: &Op, args: &[&Type], known: &[Option<&[Dim]>], result: &mut Type) {
         let shape = |i: usize| args.get(i)?.as_tensor()?.shape.as_ref();
         let Type::Tensor(t) = result else { return };
@@ -65,15 +66,10 @@ impl<'a> Bounds<'a> {
                 continue;
             }
             let same_axis = || shape(0).filter(|s| s.len() == rank).map(|s| &s[axis]);
-            let bound = match op {
-                // A part of an axis is at most all of it.
-                Op::Slice { .. } => same_axis().and_then(|d| self.upper(d)),
-                Op::Unary(_) | Op::Cast { .. } | Op::Cumulative { .. } | Op::UpdateSlice => {
-                    same_axis().and_then(|d| self.upper(d))
-                }
-                Op::TopK { axis: k, .. } if *k == axis => same_axis().and_then(|d| self.upper(d)),
-                // An axis of a broadcast is one of the operands' axes.
-                Op::Binary(_) | Op::Compare(_) | Op::Select => {
+            let bound = match (op.props().extent, op) {
+                (_, Op::Unique { axis: None, .. }) => shape(0).and_then(|s| self.count(s)),
+                (Extent::FirstOperand, _) => same_axis().and_then(|d| self.upper(d)),
+                (Extent::Broadcast, _) => {
                     let aligned = |i: usize| {
                         let s = shape(i)?;
                         match (axis + s.len()).checked_sub(rank) {
@@ -84,19 +80,15 @@ impl<'a> Bounds<'a> {
                     let all: Option<Vec<u64>> = (0..args.len()).map(aligned).collect();
                     all.and_then(|all| all.into_iter().max())
                 }
-                Op::Concat { axis: k } if *k == axis => (0..args.len()).try_fold(0u64, |sum, i| {
-                    sum.checked_add(self.upper(shape(i)?.get(axis)?)?)
-                }),
-                Op::NonZero if axis == 1 => shape(0).and_then(|s| self.count(s)),
-                Op::Unique { axis: None, .. } => shape(0).and_then(|s| self.count(s)),
-                Op::Unique { axis: Some(k), .. } if *k == axis => {
-                    same_axis().and_then(|d| self.upper(d))
+                (_, Op::Concat { axis: k }) if *k == axis => (0..args.len())
+                    .try_fold(0u64, |sum, i| {
+                        sum.checked_add(self.upper(shape(i)?.get(axis)?)?)
+                    }),
+                (_, Op::NonZero) if axis == 1 => shape(0).and_then(|s| self.count(s)),
+                (_, Op::Loop { trip: true, .. }) if axis == 0 => {
+                    let trip = known.first().copied().flatten();
+                    trip.and_then(|k| self.upper(&k[0]))
                 }
-                Op::Loop { trip: true, .. } if axis == 0 => known
-                    .first()
-                    .copied()
-                    .flatten()
-                    .and_then(|k| self.upper(&k[0])),
                 _ => None,
             };
             *dim = Dim::Unknown(bound.filter(|b| *b < i64::MAX as u64));

@@ -5,10 +5,9 @@
 //! false never ends, nor does what follows it ever begin. Every other loop, and every recursion, is taken to
 //! end: a program may lose one that does not, and also an error of an instruction that nobody needs.
 
-use heddle_ir::{Entity, FuncId, Function, InstData, Module, Op, Value};
+use heddle_ir::{Entity, FuncId, Function, InstData, LoopForm, Module, Op, Tensor, Value};
 
 use crate::callgraph;
-use crate::literal::truth;
 
 /// What calling each function does, indexed by function.
 pub struct Effects {
@@ -66,14 +65,17 @@ impl Effects {
     }
 }
 
-/// Whether a loop without a trip count has no condition either, or one that is always true.
+/// Does a loop have neither a trip count nor a condition that can become false?
 fn never_ends(func: &Function, inst: &InstData) -> bool {
-    let Op::Loop { trip: false, cond } = inst.op else {
+    let Some(form) = LoopForm::of(&inst.op).filter(|form| !form.trip) else {
         return false;
     };
-    !cond || is_true(func, inst.args[0]) && is_true(func, func.regions[inst.regions[0]].yields[0])
+    let yields = &func.regions[inst.regions[0]].yields;
+    let next = form.yields(yields, 0).and_then(|y| y.cond);
+    let mut conds = form.operands(&inst.args).cond.into_iter().chain(next);
+    conds.all(|&cond| is_true(func, cond))
 }
 
 fn is_true(func: &Function, value: Value) -> bool {
-    func.constant(value).and_then(truth) == Some(true)
+    func.constant(value).and_then(Tensor::truth) == Some(true)
 }

@@ -6,8 +6,10 @@
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::infer::{self, Arg, RegionTypes};
+use heddle_ir::op::Extent;
 use heddle_ir::{
-    DType, Dim, Entity, FuncId, Function, Inst, Module, Op, Region, TensorType, Type, Value,
+    DType, Dim, Entity, FuncId, Function, Inst, LoopView, Module, Op, Region, TensorType, Type,
+    Value,
 };
 
 use crate::bounds::Bounds;
@@ -181,7 +183,7 @@ impl<'a> Analysis<'a> {
         let data = &self.func.insts[inst];
         match data.op {
             Op::If => self.if_(inst),
-            Op::Loop { trip, cond } => self.loop_(inst, trip as usize, cond as usize),
+            Op::Loop { .. } => self.loop_(inst),
             _ => {
                 let args: Vec<_> = data.args.iter().map(|v| self.arg(*v)).collect();
                 let found = match data.op {
@@ -235,10 +237,12 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn loop_(&mut self, inst: Inst, trip: usize, cond: usize) {
+    fn loop_(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
-        let body = data.regions[0];
-        let region = &self.func.regions[body];
+        let Some(parts) = LoopView::of(self.func, inst) else {
+            return;
+        };
+        let region = &self.func.regions[parts.body];
         if data
             .args
             .iter()
@@ -248,36 +252,27 @@ impl<'a> Analysis<'a> {
             self.tainted
                 .extend(data.results.iter().chain(&region.params));
         }
-        let params = &region.params[1..];
-        let inits = &data.args[trip + cond..];
-        for (&param, &init) in params.iter().zip(inits) {
+        for (&param, &init) in parts.params.iter().zip(&parts.inits) {
             self.flow(param, init);
         }
-        self.region(body);
-        for (&param, &next) in params.iter().zip(&region.yields[cond..]) {
+        self.region(parts.body);
+        for (&param, &next) in parts.params.iter().zip(&parts.next) {
             self.flow(param, next);
         }
         // The operands' types are in the parameters' by now; given those, inference adds the stacked results.
         let scalar = Type::scalar(DType::Bool);
-        let facts = &self.facts;
-        let mut args: Vec<_> = data.args[..trip + cond]
-            .iter()
-            .map(|v| self.arg(*v))
-            .collect();
-        args.extend(params.iter().map(|v| self.arg(*v)));
-        let types = |values: &'a [Value]| values.iter().map(|v| self.ty(*v));
-        let mut yields = vec![&scalar; cond];
-        yields.extend(types(params));
-        yields.extend(types(&region.yields[cond + params.len()..]));
+        let control = parts.trip.iter().chain(&parts.cond);
+        let args: Vec<_> = control.chain(&parts.params).map(|v| self.arg(*v)).collect();
+        let ty = |v: &Value| self.ty(*v);
+        let ends = parts.params.iter().chain(&parts.stacked).map(ty);
+        let cond = parts.next_cond.map(|_| &scalar);
         let border = RegionTypes {
-            params: types(&region.params).collect(),
-            yields,
+            params: region.params.iter().map(ty).collect(),
+            yields: cond.into_iter().chain(ends).collect(),
         };
         let found = infer::result_types(&data.op, &args, &[border]);
-        let invariant: Vec<_> = params
-            .iter()
-            .map(|v| facts.known(*v).map(<[_]>::to_vec))
-            .collect();
+        let known = |v: &Value| self.facts.known(*v).map(<[_]>::to_vec);
+        let invariant: Vec<_> = parts.params.iter().map(known).collect();
         self.contradiction |= found.is_err();
         self.results(inst, found.ok());
         for (result, known) in data.results.iter().zip(invariant) {
@@ -337,33 +332,22 @@ impl<'a> Analysis<'a> {
         let args: Vec<_> = data.args.iter().map(|v| self.ty(*v)).collect();
         let known: Vec<_> = data.args.iter().map(|v| self.facts.known(*v)).collect();
         let bounds = Bounds::of(&self.func.sig);
-        let limited = match data.op {
-            // Of a loop the stacked results; the carried ones have the parameters' types.
-            Op::Loop { .. } => {
-                let body = &self.func.regions[data.regions[0]];
-                body.params.len() - 1..found.len()
-            }
-            Op::TopK { .. } => 0..found.len(),
-            _ => 0..found.len().min(1),
+        let parts = LoopView::of(self.func, inst);
+        let limited = match (&parts, data.op.props().extent) {
+            // The stacked results of a loop; the carried ones have the parameters' types.
+            (Some(parts), _) => parts.params.len()..found.len(),
+            (None, Extent::FirstOperand) => 0..found.len(),
+            (None, _) => 0..found.len().min(1),
         };
         for ty in &mut found[limited] {
             bounds.limit(&data.op, &args, &known, ty);
         }
-        if let Op::Loop { trip, cond } = data.op {
-            let count = known
-                .first()
-                .copied()
-                .flatten()
-                .and_then(|k| bounds.lower(&k[0]));
-            if !trip || cond || count.is_none_or(|n| n < 1) {
-                let body = &self.func.regions[data.regions[0]];
-                for (value, found) in data
-                    .results
-                    .iter()
-                    .zip(&mut found)
-                    .skip(body.params.len() - 1)
-                {
-                    *found = keep_element(self.func.ty(*value), found);
+        if let Some(parts) = parts {
+            let trip = parts.trip.and_then(|t| self.facts.known(t));
+            let count = trip.and_then(|k| bounds.lower(&k[0]));
+            if parts.cond.is_some() || count.is_none_or(|n| n < 1) {
+                for (&value, found) in parts.scans.iter().zip(&mut found[parts.params.len()..]) {
+                    *found = keep_element(self.func.ty(value), found);
                 }
             }
         }

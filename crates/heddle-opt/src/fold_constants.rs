@@ -1,10 +1,11 @@
 //! Constant folding.
 
 use heddle_ir::tensor::{byte_size, element_count};
-use heddle_ir::{DType, Dim, Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
+use heddle_ir::{
+    DType, Dim, Entity, FuncId, Inst, LoopView, Module, Op, Region, Tensor, Type, Value,
+};
 
 use crate::facts::Facts;
-use crate::literal::{integers, truth};
 use crate::uses::count_uses;
 use crate::{Patch, Stats};
 
@@ -52,7 +53,7 @@ impl Fold<'_, '_> {
             match self.patch.func().insts[inst].op {
                 Op::Const(_) | Op::Random { .. } | Op::Call(_) => {}
                 Op::If => self.if_(inst),
-                Op::Loop { trip, cond } => self.loop_(inst, trip, cond),
+                Op::Loop { .. } => self.loop_(inst),
                 _ => {
                     let _ = self.known(inst) || self.fold(inst);
                 }
@@ -65,7 +66,7 @@ impl Fold<'_, '_> {
     }
 
     fn truth(&self, value: Value) -> Option<bool> {
-        self.constant(value).and_then(truth)
+        self.constant(value).and_then(Tensor::truth)
     }
 
     /// Replaces an instruction whose one result is known by a constant.
@@ -75,7 +76,7 @@ impl Fold<'_, '_> {
         };
         let Some(tensor) = self.facts.known(result).and_then(|known| {
             let values: Option<Vec<i64>> = known.iter().map(|d| d.as_const()).collect();
-            integers(self.patch.ty(result), &values?)
+            Tensor::of_integers(self.patch.ty(result), &values?)
         }) else {
             return false;
         };
@@ -157,12 +158,15 @@ impl Fold<'_, '_> {
         }
     }
 
-    fn loop_(&mut self, inst: Inst, trip: bool, cond: bool) {
-        let data = self.patch.func().insts[inst].clone();
-        let none = trip && self.integer(data.args[0]).is_some_and(|n| n <= 0)
-            || cond && self.truth(data.args[trip as usize]) == Some(false);
-        if !none || !self.drop_loop(inst, trip as usize + cond as usize) {
-            self.region(data.regions[0]);
+    fn loop_(&mut self, inst: Inst) {
+        let Some(parts) = LoopView::of(self.patch.func(), inst) else {
+            return;
+        };
+        let count = parts.trip.and_then(|t| self.integer(t));
+        let begins = parts.cond.and_then(|c| self.truth(c));
+        let none = count.is_some_and(|n| n <= 0) || begins == Some(false);
+        if !none || !self.drop_loop(inst, &parts) {
+            self.region(parts.body);
         }
     }
 
@@ -171,10 +175,8 @@ impl Fold<'_, '_> {
     }
 
     /// Replaces the results of a loop that does not iterate: what carried values start as, and nothing stacked.
-    fn drop_loop(&mut self, inst: Inst, control: usize) -> bool {
-        let data = self.patch.func().insts[inst].clone();
-        let inits = &data.args[control..];
-        let (carried, stacked) = data.results.split_at(inits.len());
+    fn drop_loop(&mut self, inst: Inst, parts: &LoopView) -> bool {
+        let (carried, stacked) = (&parts.last, &parts.scans);
         let empty = |v: &Value| {
             let t = self.patch.ty(*v).as_tensor()?;
             let shape = t.shape.as_ref()?.iter().skip(1);
@@ -192,7 +194,7 @@ impl Fold<'_, '_> {
         let Some(empties) = stacked.iter().map(empty).collect::<Option<Vec<_>>>() else {
             return false;
         };
-        let mut pairs = carried.iter().zip(inits);
+        let mut pairs = carried.iter().zip(&parts.inits);
         if !pairs
             .clone()
             .all(|(&old, &new)| self.patch.can_replace(old, new))

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use heddle_ir::{
-    Dim, Entity, FuncId, Function, Inst, MAX_NESTING, Module, Op, Region, Signature, Type, Value,
+    Dim, Entity, FuncId, Function, Inst, LoopView, MAX_NESTING, Module, Op, Region, Signature,
+    Type, Value,
 };
 
 use crate::{Patch, Stats, callgraph};
@@ -198,12 +199,9 @@ fn depth(f: &Function, region: Region) -> usize {
 /// not iterate.
 fn loses_empty_shapes(callee: &Function, types: &dyn Fn(&Type) -> Type) -> bool {
     let mut found = false;
-    callee.for_each_inst(&mut |_, inst| {
-        if !matches!(inst.op, Op::Loop { .. }) {
-            return;
-        }
-        let carried = callee.regions[inst.regions[0]].params.len() - 1;
-        for &value in &inst.results[carried..] {
+    callee.for_each_inst(&mut |inst, _| {
+        let scans = LoopView::of(callee, inst).map(|parts| parts.scans);
+        for value in scans.into_iter().flatten() {
             let (old, new) = (callee.ty(value), types(callee.ty(value)));
             let dims = |t: &Type| {
                 t.as_tensor()

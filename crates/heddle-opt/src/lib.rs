@@ -16,16 +16,14 @@ mod facts;
 mod fold_constants;
 mod infer_shapes;
 mod inline_calls;
-mod literal;
 mod merge_common;
 mod outline;
-mod patch;
 mod pipeline;
 mod remove_dead;
-mod shorthand;
-mod stats;
 mod transform;
 mod uses;
+
+pub use heddle_ir::patch::{Patch, Stats};
 
 pub use batch::{Batch, Lane, Refusal, batch_function};
 pub use bind_sizes::bind_sizes;
@@ -35,12 +33,10 @@ pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
 pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, is_stated, needs, outline};
-pub use patch::{CopyTypes, Patch, PatchError};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
-pub use stats::Stats;
 pub use transform::{
-    CostModel, LevelOptions, PIPELINE_LAYERS, TRANSFORMATIONS, TransformOptions, distribute_loops,
-    distribute_loops_by, drop_zeros_by, find_transformation, hoist_invariant, level_loops,
+    CostModel, LevelOptions, PIPELINE_LAYERS, TRANSFORMATIONS, TransformOptions, Transformation,
+    distribute_loops, drop_zeros, find_transformation, hoist_invariant, level_loops,
     level_recursion, tabulate_products, transform,
 };

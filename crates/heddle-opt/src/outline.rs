@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use heddle_ir::{
-    DType, Dim, FuncId, Function, Inst, Module, Op, Region, RegionData, Signature, Type, Value,
+    Copier, DType, Dim, FuncId, Function, Inst, Module, Op, Region, Signature, Type, Value,
     ValueDef,
 };
 
@@ -48,29 +48,26 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
         let ports = ports.map(|(i, &v)| (format!("{prefix}{i}"), func.ty(v).clone()));
         ports.collect()
     };
-    let mut copy = Copy {
-        from: func,
-        to: Function::new(Signature {
-            name: name.into(),
-            params: ports(&args, "a"),
-            results: ports(&results, "r"),
-            bounds: func.sig.bounds.clone(),
-        }),
-        values: HashMap::new(),
-    };
-    let body = copy.to.body;
-    let params = copy.to.regions[body].params.clone();
-    copy.values.extend(args.iter().copied().zip(params));
+    let mut function = Function::new(Signature {
+        name: name.into(),
+        params: ports(&args, "a"),
+        results: ports(&results, "r"),
+        bounds: func.sig.bounds.clone(),
+    });
+    let mut copier = Copier::new(func, &Type::clone);
+    let body = function.body;
+    let params = function.regions[body].params.clone();
+    copier.values.extend(args.iter().copied().zip(params));
     let mut origin = HashMap::new();
     let constants = constants.iter().filter_map(|&v| func.def_inst(v));
     for inst in constants.chain(insts.iter().copied()) {
-        let new = copy.inst(inst);
-        copy.to.regions[body].insts.push(new);
+        let new = copier.inst(&mut function, inst);
+        function.regions[body].insts.push(new);
         origin.insert(new, inst);
     }
-    copy.to.regions[body].yields = copy.all(&results);
+    function.regions[body].yields = copier.all(&results);
     Some(Outlined {
-        function: copy.to,
+        function,
         args,
         results,
         origin,
@@ -84,55 +81,6 @@ pub fn is_stated(func: &Function, inst: Inst) -> bool {
     let free = seen.used.iter().filter(|v| !seen.defined.contains(v));
     let free: Vec<_> = free.copied().collect();
     stating(func, &seen, &free).is_some()
-}
-
-/// Copies instructions to another function.
-struct Copy<'a> {
-    from: &'a Function,
-    to: Function,
-    values: HashMap<Value, Value>,
-}
-
-impl Copy<'_> {
-    fn inst(&mut self, inst: Inst) -> Inst {
-        let data = &self.from.insts[inst];
-        let regions = data.regions.iter().map(|&r| self.region(r)).collect();
-        let types = data.results.iter().map(|&v| self.from.ty(v).clone());
-        let (op, loc, args) = (data.op.clone(), data.loc.clone(), self.all(&data.args));
-        let new = self.to.add_inst(op, args, regions, types.collect(), loc);
-        let results = self.to.insts[new].results.clone();
-        for (&old, new) in data.results.iter().zip(results) {
-            self.stands_for(old, new);
-        }
-        new
-    }
-
-    fn region(&mut self, region: Region) -> Region {
-        let data = &self.from.regions[region];
-        let new = self.to.regions.push(RegionData::default());
-        for &param in &data.params {
-            let ty = self.from.ty(param).clone();
-            let copy = self.to.add_param(new, ty, None);
-            self.stands_for(param, copy);
-        }
-        for &inst in &data.insts {
-            let inst = self.inst(inst);
-            self.to.regions[new].insts.push(inst);
-        }
-        self.to.regions[new].yields = self.all(&data.yields);
-        new
-    }
-
-    fn stands_for(&mut self, old: Value, new: Value) {
-        self.to.values[new]
-            .name
-            .clone_from(&self.from.values[old].name);
-        self.values.insert(old, new);
-    }
-
-    fn all(&self, values: &[Value]) -> Vec<Value> {
-        values.iter().map(|v| self.values[v]).collect()
-    }
 }
 
 /// Values that instructions define and use, in all their regions.

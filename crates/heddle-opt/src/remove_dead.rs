@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use heddle_ir::{
-    Arena, Entity, FuncId, Function, Inst, Module, Op, Signature, Type, Value, ValueDef,
+    Arena, Entity, FuncId, Function, Inst, LoopView, Module, Op, Signature, Type, Value, ValueDef,
 };
 
 use crate::effects::Effects;
@@ -209,12 +209,10 @@ impl<'m> Liveness<'m> {
         let data = &f.insts[inst];
         match data.op {
             Op::If => self.mark(id, data.args[0]),
-            Op::Loop { trip, cond } => {
-                let control = trip as usize + cond as usize;
-                self.mark_all(id, data.args[..control].iter().copied());
-                if cond {
-                    self.mark(id, f.regions[data.regions[0]].yields[0]);
-                }
+            Op::Loop { .. } => {
+                let parts = LoopView::of(f, inst);
+                let control = parts.map(|p| [p.trip, p.cond, p.next_cond]);
+                self.mark_all(id, control.into_iter().flatten().flatten());
             }
             Op::Call(callee) => {
                 self.reach(callee);
@@ -267,12 +265,12 @@ impl<'m> Liveness<'m> {
                     self.mark(id, f.regions[region].yields[i]);
                 }
             }
-            Op::Loop { cond, .. } => {
-                let body = &f.regions[data.regions[0]];
-                if i + 1 < body.params.len() {
-                    self.mark_carried(id, inst, i);
-                } else {
-                    self.mark(id, body.yields[cond as usize + i]);
+            Op::Loop { .. } => {
+                if let Some(parts) = LoopView::of(f, inst) {
+                    match i.checked_sub(parts.params.len()) {
+                        None => self.mark_carried(id, inst, i),
+                        Some(scan) => self.mark(id, parts.stacked[scan]),
+                    }
                 }
             }
             Op::Call(callee) => {
@@ -285,19 +283,10 @@ impl<'m> Liveness<'m> {
 
     /// A carried value matters as a whole: what it starts as, inside the body, what follows, and the result.
     fn mark_carried(&mut self, id: FuncId, inst: Inst, i: usize) {
-        let f = &self.module.functions[id];
-        let data = &f.insts[inst];
-        let Op::Loop { trip, cond } = data.op else {
-            return;
-        };
-        let body = &f.regions[data.regions[0]];
-        let parts = [
-            data.args[trip as usize + cond as usize + i],
-            body.params[i + 1],
-            body.yields[cond as usize + i],
-            data.results[i],
-        ];
-        self.mark_all(id, parts);
+        if let Some(parts) = LoopView::of(&self.module.functions[id], inst) {
+            let (before, after) = (parts.inits[i], parts.next[i]);
+            self.mark_all(id, [before, parts.params[i], after, parts.last[i]]);
+        }
     }
 
     fn marks(self) -> Marks {
@@ -376,21 +365,18 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
                 patch.change(inst, Op::If, data.args, choose(&data.results, &keep));
                 patch.because("unused result of an if");
             }
-            Op::Loop { trip, cond } if !data.results.iter().all(is_live) => {
-                let control = trip as usize + cond as usize;
-                let body = patch.func().regions[data.regions[0]].clone();
-                let carried = body.params.len() - 1;
-                let results: Vec<bool> = data.results.iter().map(is_live).collect();
-                let with = |n: usize, rest: &[bool]| [&vec![true; n], rest].concat();
-                let args = choose(&data.args, &with(control, &results[..carried]));
-                let params = choose(&body.params, &with(1, &results[..carried]));
-                let yields = choose(&body.yields, &with(cond as usize, &results));
-                patch.set_border(data.regions[0], params, yields);
-                patch.change(inst, data.op, args, choose(&data.results, &results));
-                if results[..carried].contains(&false) {
+            Op::Loop { .. } if !data.results.iter().all(is_live) => {
+                let Some(mut parts) = LoopView::of(patch.func(), inst) else {
+                    continue;
+                };
+                let keep = |values: &[Value]| values.iter().map(is_live).collect::<Vec<_>>();
+                let (carried, scans) = (keep(&parts.last), keep(&parts.scans));
+                parts.retain(&carried, &scans);
+                patch.set_loop(inst, &parts);
+                if carried.contains(&false) {
                     patch.because("unused carried value");
                 }
-                if results[carried..].contains(&false) {
+                if scans.contains(&false) {
                     patch.because("unused stacked result");
                 }
             }

@@ -19,7 +19,7 @@ fn variable(name: &str, default: u64) -> u64 {
 
 /// The module with its entry batched; what cannot be batched gives the reason.
 fn batched(module: &Module, by_row: &[bool]) -> Result<Module, String> {
-    let f = batch_function(module.entry(), by_row, "rows").map_err(|r| r.0)?;
+    let f = batch_function(module.entry(), by_row, "rows").map_err(|r| r.to_string())?;
     let mut result = module.clone();
     let entry = result.entry.expect("has an entry");
     result.functions[entry] = f;

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{draw_inputs, draw_sized, same_outcome};
+use common::{costs, draw_inputs, draw_sized, machine, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{CostModel, Stats, distribute_loops_by, optimize};
+use heddle_opt::{CostModel, Stats, distribute_loops, optimize};
 
 /// Costs by which every distribution pays, in chunks of a number of bytes.
 fn free(chunk: f64) -> CostModel {
@@ -16,7 +16,7 @@ fn free(chunk: f64) -> CostModel {
         step: 0.0,
         chunk,
         unknown: 5.0,
-        ..CostModel::default()
+        ..costs()
     }
 }
 
@@ -26,7 +26,7 @@ fn distributed(program: &str) -> (Module, Stats) {
     let mut first = None;
     for chunk in [1e9, 1.0, 40.0, 100.0, 400.0] {
         let mut module = before.clone();
-        let stats = distribute_loops_by(&mut module, &free(chunk));
+        let stats = distribute_loops(&mut module, &free(chunk));
         assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
         for cleared in [false, true] {
             if cleared {
@@ -126,7 +126,7 @@ fn chunks_have_room_for_what_is_needed_at_once() {
     // A layer needs what the one before left, the product of that, and room for its own: 32 bytes each an iteration.
     let chunked = |count: usize, chunk: f64| {
         let mut module = text::parse(&layers(count)).expect("a program");
-        let stats = distribute_loops_by(&mut module, &free(chunk));
+        let stats = distribute_loops(&mut module, &free(chunk));
         assert_eq!(stats.count("loop distributed"), 1);
         stats.count("loop in chunks")
     };
@@ -229,7 +229,7 @@ fn what_stays() {
          }",
     )
     .expect("a program");
-    let stats = distribute_loops_by(&mut module, &CostModel::default());
+    let stats = distribute_loops(&mut module, &costs());
     assert_eq!(stats.total(), 0);
 }
 
@@ -244,7 +244,7 @@ fn an_open_batch_may_be_one_row() {
          }";
     for (batch, times) in [("n", 1), ("1", 1), ("4096", 0)] {
         let mut module = text::parse(&text.replace("n,", &format!("{batch},"))).expect("a program");
-        let stats = distribute_loops_by(&mut module, &CostModel::default());
+        let stats = distribute_loops(&mut module, &costs());
         assert_eq!(stats.count("loop distributed"), times, "batch {batch}");
     }
 }
@@ -325,7 +325,7 @@ fn sizes_at_the_end_of_64_bits() {
     ] {
         let mut module = text::parse(program).expect("a program");
         optimize(&mut module);
-        heddle_opt::transform(&mut module, &Default::default());
+        heddle_opt::transform(&mut module, &Default::default(), &machine());
         verify(&module).unwrap_or_else(|e| panic!("{}", e[0]));
     }
 }
@@ -339,7 +339,7 @@ fn pipelined(units: usize) -> CostModel {
         step: 0.0,
         near: f64::INFINITY,
         units,
-        ..CostModel::default()
+        ..costs()
     }
 }
 
@@ -370,7 +370,7 @@ fn layers_work_on_different_chunks() {
             let before = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
             for units in [2, 3, 5] {
                 let mut module = before.clone();
-                let stats = distribute_loops_by(&mut module, &pipelined(units));
+                let stats = distribute_loops(&mut module, &pipelined(units));
                 assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
                 let count = stats.count("layers pipelined");
                 // Two units would have one layer and two, which hardly pays.
@@ -415,7 +415,7 @@ fn large_layers_and_single_ones_are_not_pipelined() {
         (one, pipelined(2)),
     ] {
         let mut module = text::parse(text).expect("a program");
-        let stats = distribute_loops_by(&mut module, &costs);
+        let stats = distribute_loops(&mut module, &costs);
         assert_eq!(stats.count("layers pipelined"), 0);
         assert_eq!(stats.count("loop distributed"), 1);
     }

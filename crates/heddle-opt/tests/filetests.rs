@@ -6,7 +6,7 @@ mod common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use common::{draw_inputs, same_outcome};
+use common::{costs, draw_inputs, machine, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
     Stats, TransformOptions, find_pass, find_transformation, optimize, rule_names, transform,
@@ -76,11 +76,13 @@ fn run(input: &str) -> Result<String, String> {
         if name == "all" {
             stats.merge(optimize(&mut module).total());
         } else if name == "transform" {
-            stats.merge(transform(&mut module, &TransformOptions::default()).total());
+            stats.merge(transform(&mut module, &TransformOptions::default(), &machine()).total());
         } else {
-            let pass = find_pass(name).or_else(|| find_transformation(name));
-            let pass = pass.ok_or(format!("there is no pass {name}"))?;
-            stats.merge((pass.run)(&mut module));
+            stats.merge(match (find_pass(name), find_transformation(name)) {
+                (Some(pass), _) => (pass.run)(&mut module),
+                (_, Some(pass)) => (pass.run)(&mut module, &costs()),
+                (None, None) => return Err(format!("there is no pass {name}")),
+            });
         }
         check(&module).map_err(|e| format!("after {name}: {e}\n{}", text::print(&module)))?;
     }

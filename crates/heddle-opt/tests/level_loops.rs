@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, assert_same};
+use common::{Random, assert_same, costs, machine};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
 use heddle_opt::{LevelOptions, Stats, TransformOptions, level_loops, optimize, transform};
@@ -88,7 +88,6 @@ fn always(batch: usize, width: f64) -> LevelOptions {
         batch,
         width,
         always: true,
-        ..Default::default()
     }
 }
 
@@ -96,7 +95,7 @@ fn leveled(source: &str, options: &LevelOptions) -> (Module, Module, Stats) {
     let before = text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"));
     verify(&before).unwrap_or_else(|e| panic!("{}\n{source}", e[0]));
     let mut after = before.clone();
-    let stats = level_loops(&mut after, options);
+    let stats = level_loops(&mut after, options, &costs());
     verify(&after).unwrap_or_else(|e| panic!("{}\n{}", e[0], text::print(&after)));
     assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
     (before, after, stats)
@@ -350,7 +349,7 @@ fn large_products_are_worth_it() {
         );
         let mut module = text::parse(&source).unwrap_or_else(|e| panic!("{e}"));
         optimize(&mut module);
-        let report = transform(&mut module, &TransformOptions::default());
+        let report = transform(&mut module, &TransformOptions::default(), &machine());
         assert!(report.total().rejected.is_empty(), "{:?}", report.total());
         let mut found = 0;
         for (_, f) in module.functions.iter() {
@@ -378,7 +377,7 @@ fn only_weights_that_all_iterations_use_count() {
         )
     };
     let changed = |product: &str| {
-        let (_, _, stats) = leveled(&body(product), &LevelOptions::default());
+        let (_, _, stats) = leveled(&body(product), &LevelOptions::USUAL);
         stats.total() > 0
     };
     assert!(changed("%z = dot(%p, %w)"));

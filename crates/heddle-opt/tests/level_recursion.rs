@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{Random, assert_same};
+use common::{Random, assert_same, costs, machine};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
-use heddle_opt::{LevelOptions, Stats, TransformOptions, level_recursion, optimize, transform};
+use heddle_opt::{
+    CostModel, LevelOptions, Stats, TransformOptions, level_recursion, optimize, transform,
+};
 
 /// Programs on `l, r: i64[n]` (children, -1: none), `x: f32[n,3]`, `w: f32[6,3]` and a root.
 const MAIN: &str = "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %root: i64[]) -> ";
@@ -154,10 +156,14 @@ fn options() -> Options {
 }
 
 fn leveled(source: &str, options: &LevelOptions) -> (Module, Module, Stats) {
+    leveled_by(source, options, &costs())
+}
+
+fn leveled_by(source: &str, options: &LevelOptions, costs: &CostModel) -> (Module, Module, Stats) {
     let before = text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"));
     verify(&before).unwrap_or_else(|e| panic!("{}", e[0]));
     let mut after = before.clone();
-    let stats = level_recursion(&mut after, options);
+    let stats = level_recursion(&mut after, options, costs);
     verify(&after).unwrap_or_else(|e| panic!("{}\n{}", e[0], text::print(&after)));
     assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
     (before, after, stats)
@@ -226,7 +232,6 @@ fn same_results_without_calls() {
                     batch,
                     always: true,
                     width: 0.0,
-                    ..Default::default()
                 },
             );
             assert!(stats.total() > 0, "{name} was not changed");
@@ -272,9 +277,9 @@ fn same_results_without_calls() {
 fn same_outcome_on_any_numbers() {
     let walked = LevelOptions {
         always: true,
-        ..Default::default()
+        ..LevelOptions::USUAL
     };
-    for options in [walked, LevelOptions::default()] {
+    for options in [walked, LevelOptions::USUAL] {
         PROGRAMS
             .iter()
             .for_each(|(name, program)| same_outcomes(name, program, &options));
@@ -331,12 +336,12 @@ fn in_levels(module: &Module, left: &[i64], right: &[i64], root: i64) -> bool {
 fn narrow_trees_are_left_to_calls() {
     let program = format!("{MAIN}{}", PROGRAMS[0].1);
     // As if batches cost nothing, which are not worth it on weights this small.
-    let cheap = LevelOptions {
+    let cheap = CostModel {
         call: 0.0,
         level: 0.0,
-        ..Default::default()
+        ..costs()
     };
-    let (before, after, _) = leveled(&program, &cheap);
+    let (before, after, _) = leveled_by(&program, &LevelOptions::USUAL, &cheap);
     let mut random = Random(1);
     let (left, right, root) = children(64, 0, false, &mut random);
     assert!(in_levels(&after, &left, &right, root), "a complete tree");
@@ -356,7 +361,7 @@ fn narrow_trees_are_left_to_calls() {
 #[test]
 fn trees_of_small_products_are_left_to_calls() {
     let program = format!("{MAIN}{}", PROGRAMS[0].1);
-    let (before, after, _) = leveled(&program, &LevelOptions::default());
+    let (before, after, _) = leveled(&program, &LevelOptions::USUAL);
     let mut random = Random(2);
     for (n, shape, shared, levels) in [
         (3, 0, false, false),
@@ -429,7 +434,7 @@ fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32
     let before = text::parse(source).expect("a program");
     let mut after = before.clone();
     optimize(&mut after);
-    let report = transform(&mut after, &TransformOptions::default());
+    let report = transform(&mut after, &TransformOptions::default(), &machine());
     assert!(report.total().rejected.is_empty(), "{:?}", report.total());
     let mut products = 0;
     for (_, f) in after.functions.iter() {

@@ -7,9 +7,9 @@ mod common;
 
 use std::fmt::Write as _;
 
-use common::{Random, draw_inputs, same_outcome, variable};
+use common::{Random, costs, draw_inputs, same_outcome, variable};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{CostModel, Stats, distribute_loops_by, drop_zeros_by, optimize};
+use heddle_opt::{CostModel, Stats, distribute_loops, drop_zeros, optimize};
 
 /// A loop of 1 to 3 carried values over `x`; weights are constants, and some values start as zeros.
 fn random_loop(random: &mut Random) -> String {
@@ -84,16 +84,16 @@ fn loops_keep_results() {
             }
         };
         for chunk in [1e9, 1.0, 100.0] {
-            let costs = CostModel {
+            let free = CostModel {
                 arrays: f64::INFINITY,
                 step: 0.0,
                 chunk,
-                ..CostModel::default()
+                ..costs()
             };
             let mut module = optimized.clone();
-            all.merge(distribute_loops_by(&mut module, &costs));
+            all.merge(distribute_loops(&mut module, &free));
             check(&module, "distributed");
-            all.merge(drop_zeros_by(&mut module, &costs));
+            all.merge(drop_zeros(&mut module, &free));
             check(&module, "without zeros");
             optimize(&mut module);
             check(&module, "and cleared");

@@ -4,11 +4,11 @@
 
 mod common;
 
-use common::{same_outcome, variable};
+use common::{costs, machine, same_outcome, variable};
 use heddle_gen::{Config, generate};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
-    CostModel, Stats, TRANSFORMATIONS, TransformOptions, distribute_loops_by, optimize, transform,
+    CostModel, Stats, TRANSFORMATIONS, TransformOptions, distribute_loops, optimize, transform,
 };
 
 #[test]
@@ -49,26 +49,26 @@ fn try_seed(seed: u64) -> Stats {
     for pass in TRANSFORMATIONS {
         for before in [&program, &optimized] {
             let mut module = before.clone();
-            let stats = (pass.run)(&mut module);
+            let stats = (pass.run)(&mut module, &costs());
             check(&module, pass.name, &stats.rejected);
             all.merge(stats);
         }
     }
     for chunk in [64.0, 1e9] {
-        let costs = CostModel {
+        let free = CostModel {
             flops: f64::INFINITY,
             arrays: f64::INFINITY,
             step: 0.0,
             chunk,
-            ..CostModel::default()
+            ..costs()
         };
         let mut module = optimized.clone();
-        let stats = distribute_loops_by(&mut module, &costs);
-        check(&module, "distribute_loops_by", &stats.rejected);
+        let stats = distribute_loops(&mut module, &free);
+        check(&module, "distribute_loops", &stats.rejected);
         all.merge(stats);
     }
     let mut module = optimized;
-    let report = transform(&mut module, &TransformOptions::default());
+    let report = transform(&mut module, &TransformOptions::default(), &machine());
     check(&module, "all", &report.total().rejected);
     all
 }

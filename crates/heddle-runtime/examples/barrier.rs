@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_runtime::{
-    BuildOptions, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions, Source,
+    BuildOptions, Plan, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions, Source,
 };
 
 /// `sizes[0]` times: 0 barriers, 1 waits for the next worker, 2 polls.
 const TEXT: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 2, 0);
-HEDDLE_PLAN { return 0; }
 HEDDLE_MAIN {
   int64_t n = env->sizes[0];
   if (env->sizes[1] == 0)
@@ -31,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         name: "barrier".to_owned(),
         text: TEXT.to_owned(),
         constants: Vec::new(),
+        plan: Plan::new(2),
     };
     let program = Arc::new(Program::build(&source, &BuildOptions::default())?);
     let report = program.report();

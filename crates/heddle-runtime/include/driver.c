@@ -5,9 +5,9 @@
  * Both files are streams of 64-bit words, with data in between:
  *   request  alarm seconds, runs, workers, max_depth, max_iterations, spins, yields,
  *            sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
- *            each: bytes, data)
- *   answer   kind (0 done, 1 error, 2 plan overflow, 3 input too short); 0: outputs (count, each: rank, 8
- *            dims, bytes, data); 1: code, site, two values; 3: input, needed bytes
+ *            each: bytes, data), table (count, words), scratch bytes, outputs (count, each: bytes)
+ *   answer   kind (0 done, 1 error); 0: outputs (count, each: rank, 8 dims, bytes, data); 1: code, site,
+ *            two values
  *
  * All memory is allocated to the byte, so that accesses beyond the end are found.
  */
@@ -82,20 +82,17 @@ int main(int argc, char **argv) {
   env.yields = get();
 
   int64_t size_count = get();
-  if (size_count != heddle_program.sizes) die("wrong number of sizes");
-  int64_t *sizes = allocate((size_count + 2) * 8);
+  if (size_count != heddle_program.sizes + 2) die("wrong number of sizes");
+  int64_t *sizes = allocate(size_count * 8);
   for (int64_t i = 0; i < size_count; i++) sizes[i] = get();
-  sizes[size_count] = workers;
-  sizes[size_count + 1] = env.max_depth;
 
-  int64_t input_count = get(), *input_bytes = allocate(input_count * 8);
+  int64_t input_count = get();
   if (input_count != heddle_program.inputs) die("wrong number of inputs");
   heddle_tensor *inputs = allocate(input_count * sizeof *inputs);
   for (int64_t i = 0; i < input_count; i++) {
     inputs[i].rank = get();
     for (int d = 0; d < HEDDLE_MAX_RANK; d++) inputs[i].dims[d] = get();
-    input_bytes[i] = get();
-    inputs[i].data = get_data(input_bytes[i]);
+    inputs[i].data = get_data(get());
   }
 
   int64_t constant_count = get();
@@ -103,25 +100,17 @@ int main(int argc, char **argv) {
   void **constants = allocate(constant_count * sizeof *constants);
   for (int64_t i = 0; i < constant_count; i++) constants[i] = get_data(get());
 
-  int64_t *table = allocate(heddle_program.table_len * 8);
-  int64_t scratch_bytes = heddle_plan(sizes, table);
-  int64_t output_count = heddle_program.outputs;
-  for (int64_t i = 0; i < output_count + input_count; i++)
-    if (table[i] < 0) scratch_bytes = -1;
-  if (scratch_bytes < 0) {
-    put(2);
-    finish();
-  }
-  for (int64_t i = 0; i < input_count; i++)
-    if (input_bytes[i] < table[output_count + i]) {
-      put(3);
-      put(i);
-      put(table[output_count + i]);
-      finish();
-    }
-
+  int64_t table_len = get();
+  if (table_len != heddle_program.table_len) die("wrong length of the table");
+  int64_t *table = allocate(table_len * 8);
+  for (int64_t i = 0; i < table_len; i++) table[i] = get();
+  int64_t scratch_bytes = get(), output_count = get(), *output_bytes = allocate(output_count * 8);
+  if (output_count != heddle_program.outputs) die("wrong number of outputs");
   heddle_tensor *outputs = allocate(output_count * sizeof *outputs);
-  for (int64_t i = 0; i < output_count; i++) outputs[i].data = allocate(table[i]);
+  for (int64_t i = 0; i < output_count; i++) {
+    output_bytes[i] = get();
+    outputs[i].data = allocate(output_bytes[i]);
+  }
   env.inputs = inputs;
   env.outputs = outputs;
   env.constants = (const void *const *)constants;
@@ -129,15 +118,15 @@ int main(int argc, char **argv) {
   env.table = table;
   heddle_sync sync;
   env.sync = &sync;
-  void *lanes;
-  if (posix_memalign(&lanes, 128, workers * sizeof(heddle_lane))) die("out of memory");
-  env.lanes = lanes;
+  void *units;
+  if (posix_memalign(&units, 128, workers * sizeof(heddle_unit))) die("out of memory");
+  env.units = units;
   task *tasks = allocate(workers * sizeof *tasks);
   pthread_t *threads = allocate(workers * sizeof *threads);
 
   for (int64_t run = 0; run < runs; run++) {
     memset(&sync, 0, sizeof sync);
-    memset(lanes, 0, workers * sizeof(heddle_lane));
+    memset(units, 0, workers * sizeof(heddle_unit));
     env.scratch = allocate(scratch_bytes);
     for (int64_t w = 0; w < workers; w++) {
       tasks[w] = (task){&env, w, workers, 0};
@@ -164,8 +153,8 @@ int main(int argc, char **argv) {
   for (int64_t i = 0; i < output_count; i++) {
     put(outputs[i].rank);
     for (int d = 0; d < HEDDLE_MAX_RANK; d++) put(outputs[i].dims[d]);
-    put(table[i]);
-    if (table[i] && fwrite(outputs[i].data, table[i], 1, answer) != 1) die("no room");
+    put(output_bytes[i]);
+    if (output_bytes[i] && fwrite(outputs[i].data, output_bytes[i], 1, answer) != 1) die("no room");
   }
   finish();
 }

@@ -2,20 +2,15 @@
  *
  * An emitted program is one C file. It states its counts with HEDDLE_PROGRAM and defines
  *
- *     int64_t heddle_plan(const int64_t *sizes, int64_t *table);
  *     int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);
  *
  * It has no mutable globals: several runs of it may go on at the same time.
  *
- * heddle_plan is called by one thread, again whenever a size differs from the run before.
- *   sizes  `size_count` named sizes of this launch, then two that the runtime adds:
- *          sizes[size_count] is the number of workers, sizes[size_count + 1] the depth limit,
- *          so that private copies per worker and frames of recursion have a place in scratch.
- *   table  `table_len` words for the program to fill. The first `output_count` words are the most
- *          bytes that each output can take: the runtime allocates that much. The next `input_count`
- *          words are the bytes that the program reads of each input at most: the runtime refuses
- *          a shorter one. The rest (derived sizes, offsets of buffers) is the program's own.
- *   returns the bytes of scratch memory, or a negative number if a size overflows.
+ * The runtime evaluates the program's memory plan for the sizes of a launch, before the first run and whenever a size
+ * differs from the run before. The program finds in its environment:
+ *   sizes    the named sizes of this launch, the number of workers, the depth limit
+ *   table    the words that the plan says: offsets of buffers in scratch memory, derived sizes
+ *   scratch  as many bytes as the plan says
  *
  * heddle_main is called once on each of `workers` threads, with worker = 0 .. workers - 1, and all of
  * them run the same control flow. It returns 0 or an error code; a function that returns a non-zero
@@ -25,7 +20,7 @@
  * A program whose control flow the host runs, for comparison, defines heddle_host_main, too, which
  * one thread calls; its heddle_main does nothing.
  *
- * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs to 8.
+ * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs and outputs to 8.
  * This header is part of the key of cached programs. It uses atomics and no fences, so that
  * ThreadSanitizer understands it.
  */
@@ -43,73 +38,92 @@
 #include <unistd.h>
 #endif
 
-#define HEDDLE_ABI 1
-#define HEDDLE_MAX_RANK 8
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sleeping uses the low half of counters");
 
-/* Error codes. The two values that go with each stand behind it. */
+#define HEDDLE_ALIGNED(bytes) _Alignas(bytes)
+
+/* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
+#define HEDDLE_ABI 3
+#define HEDDLE_MAX_RANK 8
+
+/* Error codes, with their two values. */
 enum {
   HEDDLE_OK = 0,
-  HEDDLE_CANCELLED = 1,      /* – */
-  HEDDLE_TIMEOUT = 2,        /* –, raised by the runtime */
-  HEDDLE_INDEX = 3,          /* index, size of the axis */
-  HEDDLE_SHAPE = 4,          /* one size, the other that should agree with it */
-  HEDDLE_DEPTH = 5,          /* depth reached, limit */
-  HEDDLE_ITERATIONS = 6,     /* iterations done, limit */
-  HEDDLE_BOUND = 7,          /* size, the bound that was planned for it */
-  HEDDLE_FIRST_CUSTOM = 256, /* from here on: the program's own, any values */
+  HEDDLE_CANCELLED = 1, /* no values */
+  HEDDLE_TIMEOUT = 2, /* no values; raised by the runtime */
+  HEDDLE_INDEX = 3, /* index, size of the axis */
+  HEDDLE_SHAPE = 4, /* one size, the other that should agree with it */
+  HEDDLE_DEPTH = 5, /* depth reached, limit */
+  HEDDLE_ITERATIONS = 6, /* iterations done, limit */
+  HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
+  HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
 /* A row-major tensor without gaps. Dims beyond the rank are unspecified. */
 typedef struct heddle_tensor {
-  void *data;
-  int64_t dims[HEDDLE_MAX_RANK];
-  int32_t rank;
-  int32_t reserved;
+  void *data; /* The first element. */
+  int64_t dims[HEDDLE_MAX_RANK]; /* Sizes of the axes. */
+  int32_t rank; /* Number of axes. */
+  int32_t reserved; /* Keeps the size a multiple of 8. */
 } heddle_tensor;
 
-/* What went wrong first. `code` turns non-zero once; whoever did it writes the rest. */
+/* The first error of a run. Whoever turns the code non-zero, once, writes the rest. */
 typedef struct heddle_error {
-  uint32_t code;
-  uint32_t site; /* a row of the emitted program's site table */
-  int64_t values[2];
+  uint32_t code; /* Zero, or the code of the first error. */
+  uint32_t site; /* A row of the emitted program's site table. */
+  int64_t values[2]; /* Details; their meaning depends on the code. */
 } heddle_error;
 
-/* One worker's counter, which others wait on, on a line of its own what only it uses, and the barrier of a
- * team (see heddle_meet). */
-typedef struct heddle_lane {
-  _Alignas(128) uint64_t signalled;
-  uint32_t sleepers;
-  _Alignas(64) uint64_t round; /* barriers passed by this worker in this dispatch */
-  _Alignas(128) uint64_t met;  /* how often the team has met */
-  uint64_t come;               /* how many are here this time */
-  uint32_t asleep;             /* workers asleep on `met` */
-} heddle_lane;
+/* One unit, a worker or a block, with what others wait for on lines of its own. All zero before a dispatch. */
+typedef struct heddle_unit {
+  HEDDLE_ALIGNED(128) uint64_t signalled; /* The last epoch signalled. */
+  uint32_t sleepers; /* Workers asleep on it. */
+  uint32_t pad[13]; /* Ends the line. */
+  uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
+  uint64_t pad_round[7]; /* Ends the line. */
+  uint64_t met; /* How often the team has met whose middle this unit is. */
+  uint64_t come; /* Units of it that have come this time. */
+  uint32_t asleep; /* Workers asleep on `met`. */
+  uint32_t pad_met[27]; /* Ends the line. */
+} heddle_unit;
 
-/* The barrier of all workers. */
+/* The barrier of all units. All zero before a dispatch. */
 typedef struct heddle_sync {
-  _Alignas(128) uint64_t arrived;
-  _Alignas(128) uint32_t sleepers;
+  HEDDLE_ALIGNED(128) uint64_t arrived; /* Arrivals in this dispatch. */
+  uint64_t pad[15]; /* Ends the line. */
+  uint32_t sleepers; /* Workers asleep on it. */
+  uint32_t pad_sleepers[31]; /* Ends the line. */
 } heddle_sync;
 
+/* The environment of a launch. */
 typedef struct heddle_env {
-  const heddle_tensor *inputs;
-  heddle_tensor *outputs; /* the program sets dims and rank; data is allocated, see heddle_plan */
-  const void *const *constants;
-  const int64_t *sizes; /* as in heddle_plan */
-  const int64_t *table; /* as heddle_plan left it */
-  uint8_t *scratch;
-  heddle_sync *sync;
-  heddle_lane *lanes; /* one for each worker */
-  heddle_error *error;
-  const uint32_t *cancel; /* not zero: stop */
-  int64_t max_depth;
-  int64_t max_iterations;
-  uint32_t spins;  /* how often a wait looks before it yields its core */
-  uint32_t yields; /* how often it then yields before it sleeps */
-  const void *arguments; /* of a task that a host dispatches */
+  const heddle_tensor *inputs; /* One for each input. */
+  heddle_tensor *outputs; /* One for each output; the program sets dims and rank. */
+  const void *const *constants; /* One pointer for each constant blob. */
+  const int64_t *sizes; /* Named sizes, number of units, depth limit. */
+  const int64_t *table; /* The words that the memory plan says. */
+  uint8_t *scratch; /* Memory for everything that is neither input, output nor constant. */
+  heddle_sync *sync; /* The barrier of all units. */
+  heddle_unit *units; /* One for each unit. */
+  heddle_error *error; /* The first error. */
+  const uint32_t *cancel; /* Not zero: stop. */
+  int64_t max_depth; /* The limit on recursion depth. */
+  int64_t max_iterations; /* The limit on iterations of a loop. */
+  uint32_t spins; /* Looks at a word before a waiting worker yields its core. */
+  uint32_t yields; /* Yields before it sleeps. */
+  const void *arguments; /* Arguments of a task that the host dispatches. */
 } heddle_env;
+
+/* The counts of a program; once per program. */
+typedef struct heddle_about {
+  int64_t abi; /* The interface version that the program was compiled against. */
+  int64_t inputs; /* Number of inputs. */
+  int64_t outputs; /* Number of outputs. */
+  int64_t constants; /* Number of constant blobs. */
+  int64_t sizes; /* Number of named sizes. */
+  int64_t table_len; /* Words of the launch table. */
+} heddle_about;
+/* The end of the launch interface. */
 
 /* A function that all workers run. */
 typedef int32_t heddle_task(const heddle_env *env, int32_t worker, int32_t workers);
@@ -123,17 +137,11 @@ typedef struct heddle_host {
 
 #define HEDDLE_EXPORT __attribute__((visibility("default"), used))
 
-/* The counts that the runtime allocates by; once per program. */
-typedef struct heddle_about {
-  int64_t abi, inputs, outputs, constants, sizes, table_len;
-} heddle_about;
-
 #define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
   HEDDLE_EXPORT const int64_t heddle_table_len = (table_len);                                      \
   HEDDLE_EXPORT const heddle_about heddle_program = {HEDDLE_ABI, (inputs), (outputs),              \
                                                      (constants), (sizes), (table_len)}
 
-#define HEDDLE_PLAN HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table)
 #define HEDDLE_MAIN                                                                                \
   HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers)
 /* In place of heddle_main where control flow is the host's: called by one thread. */
@@ -143,7 +151,6 @@ typedef struct heddle_about {
 #define HEDDLE_ENTRY(name)                                                                         \
   HEDDLE_EXPORT int32_t heddle_entry_##name(const heddle_env *env, int32_t worker, int32_t workers)
 
-HEDDLE_EXPORT int64_t heddle_plan(const int64_t *sizes, int64_t *table);
 HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);
 
 #define HEDDLE_INLINE static inline __attribute__((unused))
@@ -253,7 +260,7 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
 HEDDLE_OUTLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
   heddle_sync *sync = env->sync;
-  uint64_t target = ++env->lanes[worker].round * (uint64_t)workers;
+  uint64_t target = ++env->units[worker].round * (uint64_t)workers;
   if (__atomic_add_fetch(&sync->arrived, 1, __ATOMIC_SEQ_CST) >= target) {
     if (HEDDLE_UNLIKELY(__atomic_load_n(&sync->sleepers, __ATOMIC_SEQ_CST)))
       heddle_wake(&sync->arrived);
@@ -265,17 +272,17 @@ HEDDLE_OUTLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int
 /* Lets others go on who wait for this worker to reach `epoch`. Epochs of one worker only grow during a
  * dispatch and start above 0. What it wrote before is seen by those after their wait. */
 HEDDLE_OUTLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
-  heddle_lane *lane = &env->lanes[worker];
-  __atomic_exchange_n(&lane->signalled, epoch, __ATOMIC_SEQ_CST);
-  if (HEDDLE_UNLIKELY(__atomic_load_n(&lane->sleepers, __ATOMIC_SEQ_CST)))
-    heddle_wake(&lane->signalled);
+  heddle_unit *unit = &env->units[worker];
+  __atomic_exchange_n(&unit->signalled, epoch, __ATOMIC_SEQ_CST);
+  if (HEDDLE_UNLIKELY(__atomic_load_n(&unit->sleepers, __ATOMIC_SEQ_CST)))
+    heddle_wake(&unit->signalled);
 }
 
 /* Waits until worker `other` has signalled `epoch` or a later one. */
 HEDDLE_OUTLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
-  heddle_lane *lane = &env->lanes[other];
-  if (__atomic_load_n(&lane->signalled, __ATOMIC_ACQUIRE) >= epoch) return heddle_poll(env);
-  return heddle_await(env, &lane->signalled, &lane->sleepers, epoch);
+  heddle_unit *unit = &env->units[other];
+  if (__atomic_load_n(&unit->signalled, __ATOMIC_ACQUIRE) >= epoch) return heddle_poll(env);
+  return heddle_await(env, &unit->signalled, &unit->sleepers, epoch);
 }
 
 /* Waits until all of a team have come here. What any of them wrote before is seen by all after.
@@ -285,15 +292,15 @@ HEDDLE_OUTLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_
  * they saw before they came, so that a team may meet again, or another one here, while some have not left yet. */
 HEDDLE_OUTLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
-  heddle_lane *lane = &env->lanes[first + workers / 2];
-  uint64_t met = __atomic_load_n(&lane->met, __ATOMIC_ACQUIRE);
-  if (__atomic_add_fetch(&lane->come, 1, __ATOMIC_SEQ_CST) == (uint64_t)workers) {
-    __atomic_store_n(&lane->come, 0, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&lane->met, 1, __ATOMIC_SEQ_CST);
-    if (HEDDLE_UNLIKELY(__atomic_load_n(&lane->asleep, __ATOMIC_SEQ_CST))) heddle_wake(&lane->met);
+  heddle_unit *unit = &env->units[first + workers / 2];
+  uint64_t met = __atomic_load_n(&unit->met, __ATOMIC_ACQUIRE);
+  if (__atomic_add_fetch(&unit->come, 1, __ATOMIC_SEQ_CST) == (uint64_t)workers) {
+    __atomic_store_n(&unit->come, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&unit->met, 1, __ATOMIC_SEQ_CST);
+    if (HEDDLE_UNLIKELY(__atomic_load_n(&unit->asleep, __ATOMIC_SEQ_CST))) heddle_wake(&unit->met);
     return heddle_poll(env);
   }
-  return heddle_await(env, &lane->met, &lane->asleep, met + 1);
+  return heddle_await(env, &unit->met, &unit->asleep, met + 1);
 }
 
 /* Before iteration number `done` (from 0) of a loop: stops at the limit, or when the run is to stop. */

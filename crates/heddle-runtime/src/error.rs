@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use heddle_abi::PlanError;
+
 use crate::abi::{ABI, MAX_RANK, code};
 
 /// Why a program could not be built or loaded.
@@ -79,8 +81,8 @@ pub enum BuildError {
         /// Its version.
         found: i64,
     },
-    /// The program's counts make no sense or do not fit its constants.
-    #[error("the program {name} says that it has {stated} {what}, but {actual}")]
+    /// The program's counts do not fit its plan and constants.
+    #[error("the program {name} says that it has {stated} {what}, but {given} are given")]
     Counts {
         /// The program's name.
         name: String,
@@ -88,8 +90,8 @@ pub enum BuildError {
         what: &'static str,
         /// How many the program states.
         stated: i64,
-        /// What is true instead.
-        actual: String,
+        /// How many the plan has, or were given.
+        given: usize,
     },
     /// Constants could not be copied to aligned memory.
     #[error(transparent)]
@@ -147,18 +149,25 @@ pub enum RunError {
         /// The input's position.
         input: usize,
         /// What the program reads at most.
-        needed: i64,
+        needed: u64,
         /// What it has.
         given: usize,
     },
-    /// The sizes are so large that a computation of offsets overflows.
+    /// The caller's memory for an output is too short or not aligned.
     #[error(
-        "with the sizes {sizes:?} the program's memory exceeds what can be addressed: use smaller inputs or a lower limit for recursion"
+        "output {output} takes {needed} bytes at an address that is a multiple of 8, but {given} are given: give more memory, or let the session allocate it"
     )]
-    Plan {
-        /// Named sizes, number of workers, depth limit.
-        sizes: Vec<i64>,
+    OutputData {
+        /// The output's position.
+        output: usize,
+        /// Bytes that the program may write.
+        needed: u64,
+        /// Bytes that there are.
+        given: usize,
     },
+    /// The memory of a node can't be addressed with these sizes.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The run needs more memory than allowed.
     #[error(
         "the run needs {needed} bytes for temporaries and outputs, the limit is {limit}: raise the limit, or use smaller inputs"
@@ -229,13 +238,21 @@ pub enum Fault {
         right: i64,
     },
     /// Recursion went too deep.
-    #[error(
-        "recursion reached depth {depth}, the limit is {limit}: raise the depth limit if it is meant to go deeper"
-    )]
+    #[error("a call would nest {depth} deep, over the limit of {limit}")]
     Depth {
-        /// How deep it would have become.
+        /// Depth that the call would be at.
         depth: i64,
-        /// How deep it may.
+        /// The limit.
+        limit: i64,
+    },
+    /// Memory for frames ended before recursion came to its limit.
+    #[error(
+        "a call would nest {depth} deep, which memory has no frames for (the limit is {limit})"
+    )]
+    Frames {
+        /// Depth that the call would be at.
+        depth: i64,
+        /// The limit.
         limit: i64,
     },
     /// A loop ran too often.

@@ -2,7 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::error::RunError;
 use crate::pool::Pool;
@@ -15,8 +14,11 @@ pub struct Executable {
     program: Arc<Program>,
     pool: Arc<Pool>,
     options: SessionOptions,
-    idle: Mutex<Vec<Session>>,
+    idle: Idle,
 }
+
+/// Sessions that no run uses.
+type Idle = Arc<Mutex<Vec<Session>>>;
 
 impl Executable {
     /// Runs of `program` on `pool`.
@@ -25,7 +27,7 @@ impl Executable {
             program,
             pool,
             options,
-            idle: Mutex::default(),
+            idle: Idle::default(),
         }
     }
 
@@ -45,14 +47,14 @@ impl Executable {
         inputs: &[Input<'_>],
         sizes: &[i64],
         options: &RunOptions<'_>,
-    ) -> Result<Finished<'_>, RunError> {
+    ) -> Result<Finished, RunError> {
         let mut lent = self.lend();
-        let elapsed = lent.run(inputs, sizes, options)?.elapsed();
-        Ok(Finished { lent, elapsed })
+        lent.run(inputs, sizes, options)?;
+        Ok(Finished { lent })
     }
 
     /// A session, which goes back on drop.
-    pub fn lend(&self) -> Lent<'_> {
+    pub fn lend(&self) -> Lent {
         let idle = self
             .idle
             .lock()
@@ -67,7 +69,7 @@ impl Executable {
         });
         Lent {
             session: Some(session),
-            home: self,
+            home: self.idle.clone(),
         }
     }
 
@@ -82,12 +84,12 @@ impl Executable {
 
 /// A session on loan from an [`Executable`].
 #[derive(Debug)]
-pub struct Lent<'a> {
+pub struct Lent {
     session: Option<Session>,
-    home: &'a Executable,
+    home: Idle,
 }
 
-impl Deref for Lent<'_> {
+impl Deref for Lent {
     type Target = Session;
 
     fn deref(&self) -> &Session {
@@ -95,20 +97,16 @@ impl Deref for Lent<'_> {
     }
 }
 
-impl DerefMut for Lent<'_> {
+impl DerefMut for Lent {
     fn deref_mut(&mut self) -> &mut Session {
         self.session.as_mut().expect("it is there until the drop")
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            let mut idle = self
-                .home
-                .idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut idle = self.home.lock().unwrap_or_else(PoisonError::into_inner);
             idle.push(session);
         }
     }
@@ -116,20 +114,13 @@ impl Drop for Lent<'_> {
 
 /// A run that succeeded, with its session.
 #[derive(Debug)]
-pub struct Finished<'a> {
-    lent: Lent<'a>,
-    elapsed: Duration,
+pub struct Finished {
+    lent: Lent,
 }
 
-impl Finished<'_> {
+impl Finished {
     /// The run's outputs.
     pub fn outputs(&mut self) -> Outputs<'_> {
-        let elapsed = self.elapsed;
-        self.lent.outputs(elapsed)
-    }
-
-    /// How long the program ran, without waiting for the pool.
-    pub fn elapsed(&self) -> Duration {
-        self.elapsed
+        self.lent.last()
     }
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use heddle_abi::Plan;
 use libloading::Library;
 
-use crate::abi::{ABI, About, EntryFn, HEADER, HostFn, PlanFn};
+use crate::abi::{ABI, About, EntryFn, HEADER, HostFn};
 use crate::cache::{Cache, CacheChoice, Key};
 use crate::compiler::{CompileError, Compiler};
 use crate::cpu;
@@ -92,7 +93,7 @@ pub struct Program {
     /// Differs from that of every other program in this process.
     id: u64,
     about: About,
-    plan: PlanFn,
+    plan: Plan,
     main: EntryFn,
     host_main: Option<HostFn>,
     /// Where `blobs` lie: `env->constants`.
@@ -130,7 +131,8 @@ impl Program {
             cache,
             elapsed: start.elapsed(),
         };
-        Program::resolve(&source.name, library, source.constants.clone(), report)
+        let (plan, constants) = (source.plan.clone(), source.constants.clone());
+        Program::resolve(&source.name, library, plan, constants, report)
     }
 
     /// Loads a program that was built elsewhere: a shared library as [`Program::build`] makes it.
@@ -140,6 +142,7 @@ impl Program {
     pub unsafe fn load(
         path: &Path,
         name: &str,
+        plan: Plan,
         constants: Vec<Constant>,
     ) -> Result<Program, BuildError> {
         let start = Instant::now();
@@ -150,7 +153,7 @@ impl Program {
             cache: CacheUse::Uncached("built elsewhere".to_owned()),
             elapsed: start.elapsed(),
         };
-        Program::resolve(name, library, constants, report)
+        Program::resolve(name, library, plan, constants, report)
     }
 
     /// For messages.
@@ -201,21 +204,15 @@ impl Program {
         self.pointers.as_ptr()
     }
 
-    /// Calls `heddle_plan`; `None` is an overflow.
-    pub(crate) fn plan(&self, sizes: &[i64], table: &mut [i64]) -> Option<u64> {
-        assert_eq!(
-            sizes.len(),
-            self.about.sizes as usize + crate::abi::EXTRA_SIZES
-        );
-        assert_eq!(table.len(), self.about.table_len as usize);
-        // SAFETY: both slices have the lengths that the program states.
-        let bytes = unsafe { (self.plan)(sizes.as_ptr(), table.as_mut_ptr()) };
-        u64::try_from(bytes).ok()
+    /// The memory of a launch.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     fn resolve(
         name: &str,
         library: Library,
+        plan: Plan,
         constants: Vec<Constant>,
         report: BuildReport,
     ) -> Result<Program, BuildError> {
@@ -224,13 +221,11 @@ impl Program {
             move |_| BuildError::Symbol { name, symbol }
         };
         // SAFETY: the header fixes the types of these symbols.
-        let (about, plan, main) = unsafe {
+        let (about, main) = unsafe {
             let about = library.get::<*const About>(c"heddle_program".to_bytes_with_nul());
-            let plan = library.get::<PlanFn>(c"heddle_plan".to_bytes_with_nul());
             let main = library.get::<EntryFn>(c"heddle_main".to_bytes_with_nul());
             (
                 **about.map_err(missing("heddle_program"))?,
-                *plan.map_err(missing("heddle_plan"))?,
                 *main.map_err(missing("heddle_main"))?,
             )
         };
@@ -239,7 +234,7 @@ impl Program {
             let host_main = library.get::<HostFn>(c"heddle_host_main".to_bytes_with_nul());
             host_main.ok().map(|f| *f)
         };
-        check_counts(name, &about, constants.len())?;
+        check_counts(name, &about, &plan, constants.len())?;
         let blobs = constants
             .into_iter()
             .map(Constant::aligned)
@@ -274,49 +269,34 @@ fn key(text: &str, flags: &Flags, compiler: &Compiler) -> Key {
     Key::new(&parts.map(str::as_bytes))
 }
 
-fn check_counts(name: &str, about: &About, constants: usize) -> Result<(), BuildError> {
-    const MOST: i64 = 1 << 24;
+/// The text and the plan must be of the same program.
+fn check_counts(
+    name: &str,
+    about: &About,
+    plan: &Plan,
+    constants: usize,
+) -> Result<(), BuildError> {
     if about.abi != ABI {
         return Err(BuildError::Abi {
             name: name.to_owned(),
             found: about.abi,
         });
     }
-    let wrong = |what, stated, actual: String| {
-        Err(BuildError::Counts {
-            name: name.to_owned(),
-            what,
-            stated,
-            actual,
-        })
-    };
-    let About {
-        inputs,
-        outputs,
-        sizes,
-        table_len,
-        ..
-    } = *about;
-    for (what, count) in [
-        ("inputs", inputs),
-        ("outputs", outputs),
-        ("sizes", sizes),
-        ("words of table", table_len),
+    for (what, stated, given) in [
+        ("inputs", about.inputs, plan.inputs.len()),
+        ("outputs", about.outputs, plan.outputs.len()),
+        ("sizes", about.sizes, plan.sizes()),
+        ("words of table", about.table_len, plan.table.len()),
+        ("constants", about.constants, constants),
     ] {
-        if !(0..=MOST).contains(&count) {
-            return wrong(what, count, format!("0 to {MOST} are possible"));
+        if stated != given as i64 {
+            return Err(BuildError::Counts {
+                name: name.to_owned(),
+                what,
+                stated,
+                given,
+            });
         }
-    }
-    if table_len < inputs + outputs {
-        let actual = format!("its inputs and outputs need {}", inputs + outputs);
-        return wrong("words of table", table_len, actual);
-    }
-    if about.constants != constants as i64 {
-        return wrong(
-            "constants",
-            about.constants,
-            format!("{constants} were given"),
-        );
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! What the emitter hands over: text and constants.
+//! An emitted program: its text, constants and memory plan.
 
 use bytes::Bytes;
+use heddle_abi::Plan;
 
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::MemoryError;
@@ -14,6 +15,8 @@ pub struct Source {
     pub text: String,
     /// `env->constants`, in this order. They are no part of the cache's key.
     pub constants: Vec<Constant>,
+    /// The memory of a launch. It is no part of the cache's key either: the text says which words of the table it reads.
+    pub plan: Plan,
 }
 
 /// A constant blob, in the layout that the program reads.

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use heddle_abi::{Launch, Plan};
 use tempfile::TempDir;
 
 use crate::abi::{self, MAX_RANK};
@@ -24,6 +25,7 @@ pub struct Standalone {
     folder: TempDir,
     program: PathBuf,
     constants: Vec<Constant>,
+    plan: Plan,
 }
 
 /// An output of a [`Standalone`] run.
@@ -75,6 +77,7 @@ impl Standalone {
             folder,
             program,
             constants: source.constants.clone(),
+            plan: source.plan.clone(),
         })
     }
 
@@ -99,7 +102,7 @@ impl Standalone {
                 report: String::from_utf8_lossy(&output.stderr).into_owned(),
             });
         }
-        read_answer(&answer, inputs, sizes, options)
+        read_answer(&answer, options)
     }
 
     fn command(&self) -> Command {
@@ -123,6 +126,8 @@ impl Standalone {
         runs: usize,
         options: &RunOptions<'_>,
     ) -> Result<Vec<u8>, RunError> {
+        let mut launch = Launch::new(&self.plan);
+        launch.evaluate(&self.plan, sizes, [workers as i64, options.max_depth])?;
         let mut out = Words(Vec::new());
         let seconds = options.timeout.map_or(0, |t| t.as_secs().saturating_add(1));
         out.put(seconds as i64);
@@ -133,23 +138,44 @@ impl Standalone {
         // Few looks before a yield: sanitized threads share cores, and other orders of events come up.
         out.put(10);
         out.put(10);
-        out.put(sizes.len() as i64);
-        sizes.iter().for_each(|s| out.put(*s));
+        out.put_all(launch.sizes());
+        self.put_inputs(&mut out, inputs, &launch)?;
+        out.put(self.constants.len() as i64);
+        self.constants.iter().for_each(|c| out.put_data(c.bytes()));
+        out.put_all(launch.table());
+        out.put(launch.scratch() as i64);
+        let outputs = self.plan.outputs.iter();
+        out.put_all(&outputs.map(|a| launch.bytes(a) as i64).collect::<Vec<_>>());
+        Ok(out.0)
+    }
+
+    fn put_inputs(
+        &self,
+        out: &mut Words,
+        inputs: &[Input<'_>],
+        launch: &Launch,
+    ) -> Result<(), RunError> {
         out.put(inputs.len() as i64);
-        for (position, input) in inputs.iter().enumerate() {
+        for (position, (input, array)) in inputs.iter().zip(&self.plan.inputs).enumerate() {
             if input.dims.len() > MAX_RANK {
                 return Err(RunError::InputDims {
                     input: position,
                     dims: input.dims.to_vec(),
                 });
             }
+            let (needed, given) = (launch.bytes(array), input.data.len());
+            if (given as u64) < needed {
+                return Err(RunError::InputData {
+                    input: position,
+                    needed,
+                    given,
+                });
+            }
             out.put(input.dims.len() as i64);
             (0..MAX_RANK).for_each(|axis| out.put(input.dims.get(axis).copied().unwrap_or(0)));
             out.put_data(input.data);
         }
-        out.put(self.constants.len() as i64);
-        self.constants.iter().for_each(|c| out.put_data(c.bytes()));
-        Ok(out.0)
+        Ok(())
     }
 }
 
@@ -160,23 +186,23 @@ impl Words {
         self.0.extend(word.to_ne_bytes());
     }
 
+    fn put_all(&mut self, words: &[i64]) {
+        self.put(words.len() as i64);
+        words.iter().for_each(|word| self.put(*word));
+    }
+
     fn put_data(&mut self, data: &[u8]) {
         self.put(data.len() as i64);
         self.0.extend(data);
     }
 }
 
-fn read_answer(
-    path: &Path,
-    inputs: &[Input<'_>],
-    sizes: &[i64],
-    options: &RunOptions<'_>,
-) -> Result<Vec<OwnedOutput>, StandaloneError> {
+fn read_answer(path: &Path, options: &RunOptions<'_>) -> Result<Vec<OwnedOutput>, StandaloneError> {
     let bytes = std::fs::read(path)?;
     let mut answer = Answer(&bytes);
     match answer.word()? {
         0 => (0..answer.word()?).map(|_| answer.output()).collect(),
-        1 => {
+        _ => {
             let [code, site, a, b] = [
                 answer.word()?,
                 answer.word()?,
@@ -193,21 +219,6 @@ fn read_answer(
             };
             Err(error.into())
         }
-        3 => {
-            let input = answer.word()? as usize;
-            let given = inputs.get(input).map_or(0, |i| i.data.len());
-            let needed = answer.word()?;
-            Err(RunError::InputData {
-                input,
-                needed,
-                given,
-            }
-            .into())
-        }
-        _ => Err(RunError::Plan {
-            sizes: sizes.to_vec(),
-        }
-        .into()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{ADD, build, bytes, vector};
+use common::{ADD, add_plan, build, bytes, vector};
 use heddle_runtime::{CancelToken, Pool, RunOptions, Session, SessionOptions};
 
 struct Counting;
@@ -50,13 +50,23 @@ fn runs_with_the_same_sizes_allocate_nothing() {
         ..RunOptions::default()
     };
     let pool = Pool::shared(3).unwrap();
-    let mut session = Session::new(build("add", ADD), pool, SessionOptions::default());
+    let mut session = Session::new(
+        build("add", ADD, add_plan()),
+        pool,
+        SessionOptions::default(),
+    );
+    let mut memory = bytes(&[0.0; 1002]);
+    let aligned = memory.as_ptr().align_offset(8);
     let mut run = |n: i64| {
         let dims = [n];
         let inputs = [vector(&data[1..4 * 999 + 1], &dims), vector(&data, &dims)];
         let mut outputs = session.run(&inputs, &[n], &options).unwrap();
         let taken = outputs.take(0);
         session.recycle(0, taken);
+        // Into the caller's memory, too.
+        let outputs = std::iter::once(&mut memory[aligned..]);
+        let run = session.run_into(inputs.into_iter(), outputs, &[n], &options);
+        assert_eq!(run.unwrap().dims(0), dims);
     };
     (0..3).for_each(|_| run(999));
     let before = ALLOCATIONS.load(Ordering::Relaxed);

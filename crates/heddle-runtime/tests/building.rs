@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use common::{ADD, cached, source};
+use common::{ADD, add_plan, cached, source};
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
 use heddle_runtime::{BuildError, BuildOptions, CacheUse, Program};
 
@@ -15,6 +15,7 @@ fn numbered(number: usize) -> heddle_runtime::Source {
     source(
         "numbered",
         &format!("{ADD}\nint heddle_number(void) {{ return {number}; }}\n"),
+        add_plan(),
     )
 }
 
@@ -45,7 +46,7 @@ fn a_program_is_built_once() {
         unreachable!("one is there")
     };
     // SAFETY: the entry was built from an emitted program just now.
-    let loaded = unsafe { Program::load(entry, "loaded", Vec::new()) }.unwrap();
+    let loaded = unsafe { Program::load(entry, "loaded", add_plan(), Vec::new()) }.unwrap();
     assert_eq!(loaded.about().outputs, 1);
     let other_flags = BuildOptions {
         optimize: 1,
@@ -140,7 +141,7 @@ fn what_the_compiler_says_is_kept() {
         ..BuildOptions::default()
     };
     let text = format!("{ADD}\nint broken(void) {{ return unheard_of; }}\n");
-    let error = Program::build(&source("broken", &text), &options).unwrap_err();
+    let error = Program::build(&source("broken", &text, add_plan()), &options).unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, BuildError::Compile { .. }));
     let line = text.lines().count();
@@ -150,22 +151,22 @@ fn what_the_compiler_says_is_kept() {
     );
     for (text, symbol) in [
         ("", "heddle_program"),
-        ("HEDDLE_PROGRAM(0, 0, 0, 0, 0);", "heddle_plan"),
+        ("HEDDLE_PROGRAM(2, 1, 0, 1, 0);", "heddle_main"),
     ] {
-        let error = Program::build(&source("empty", text), &options).unwrap_err();
+        let error = Program::build(&source("empty", text, add_plan()), &options).unwrap_err();
         assert!(
             matches!(error, BuildError::Symbol { symbol: s, .. } if s == symbol),
             "{error}"
         );
     }
     for counts in [
-        "0, 0, 1, 0, 0",
-        "1, 1, 0, 0, 1",
-        "-1, 0, 0, 0, 0",
-        "0, 0, 0, 0, 1ll << 60",
+        "2, 1, 1, 1, 0",
+        "1, 1, 0, 1, 0",
+        "-1, 1, 0, 1, 0",
+        "2, 1, 0, 1, 1ll << 60",
     ] {
-        let text = ADD.replace("2, 1, 0, 1, 3", counts);
-        let error = Program::build(&source("counts", &text), &options).unwrap_err();
+        let text = ADD.replace("2, 1, 0, 1, 0", counts);
+        let error = Program::build(&source("counts", &text, add_plan()), &options).unwrap_err();
         assert!(matches!(error, BuildError::Counts { .. }), "{error}");
     }
 }

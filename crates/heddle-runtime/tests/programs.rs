@@ -5,7 +5,8 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{ADD, LOOP, RING, build, bytes, executable, integer, source, vector};
+use common::{ADD, LOOP, RING, add_plan, build, bytes, executable, fixed_plan, integer};
+use common::{loop_plan, ring_plan, source, vector};
 use heddle_runtime::{
     Buffer, Constant, Executable, Input, Pool, Program, RunError, RunOptions, Session,
     SessionOptions,
@@ -29,7 +30,7 @@ fn check_add(executable: &Executable, n: usize) {
 
 #[test]
 fn vectors_are_added_by_any_number_of_workers() {
-    let program = build("add", ADD);
+    let program = build("add", ADD, add_plan());
     for threads in THREADS {
         let executable = executable(&program, threads);
         for n in [0, 1, 5, 1000, 100_000, 7, 1000] {
@@ -40,7 +41,7 @@ fn vectors_are_added_by_any_number_of_workers() {
 
 #[test]
 fn a_loop_with_barriers_is_right_with_any_number_of_workers() {
-    let program = build("loop", LOOP);
+    let program = build("loop", LOOP, loop_plan());
     for threads in THREADS {
         let executable = executable(&program, threads);
         // Two barriers each. 64 threads on a few cores take turns, which costs tens of microseconds.
@@ -59,7 +60,6 @@ fn workers_sleep_and_are_woken() {
     // Worker 0 is late for each barrier, so that the others go to sleep.
     const LATE: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 1, 0);
-HEDDLE_PLAN { return 0; }
 HEDDLE_MAIN {
   for (int64_t i = 0; i < env->sizes[0]; i++) {
     if (worker == i % workers) usleep(2000);
@@ -70,7 +70,7 @@ HEDDLE_MAIN {
   return 0;
 }
 "#;
-    let program = build("late", LATE);
+    let program = build("late", LATE, fixed_plan(1, &[], &[], 0));
     for threads in [2, 5] {
         let executable = executable(&program, threads);
         for _ in 0..3 {
@@ -82,7 +82,7 @@ HEDDLE_MAIN {
 
 #[test]
 fn workers_wait_for_named_workers() {
-    let program = build("ring", RING);
+    let program = build("ring", RING, ring_plan());
     for threads in THREADS {
         let executable = executable(&program, threads);
         let rounds = 20_000 / threads as i64;
@@ -97,7 +97,10 @@ fn workers_wait_for_named_workers() {
 
 #[test]
 fn several_programs_run_from_several_threads() {
-    let (add, count) = (build("add", ADD), build("loop", LOOP));
+    let (add, count) = (
+        build("add", ADD, add_plan()),
+        build("loop", LOOP, loop_plan()),
+    );
     let shared = Pool::shared(2).unwrap();
     let on_shared =
         |p: &Arc<Program>| Executable::new(p.clone(), shared.clone(), SessionOptions::default());
@@ -124,8 +127,7 @@ fn several_programs_run_from_several_threads() {
 #[test]
 fn constants_are_aligned_and_inputs_may_lie_anywhere() {
     const SCALE: &str = r#"
-HEDDLE_PROGRAM(1, 1, 2, 0, 2);
-HEDDLE_PLAN { table[0] = table[1] = 4; return 0; }
+HEDDLE_PROGRAM(1, 1, 2, 0, 0);
 HEDDLE_MAIN {
   for (int i = 0; i < 2; i++)
     if ((uintptr_t)env->constants[i] % 64) return heddle_fail(env, 310, 0, i, 0);
@@ -138,7 +140,7 @@ HEDDLE_MAIN {
 "#;
     let mut held = Buffer::zeroed(12).unwrap();
     held.copy_from_slice(&bytes(&[1.0, 2.0, 3.0]));
-    let mut source = source("scale", SCALE);
+    let mut source = source("scale", SCALE, fixed_plan(0, &[4], &[4], 0));
     source.constants = vec![vec![0; 5].into(), Constant::from(held)];
     let options = heddle_runtime::BuildOptions {
         cache: heddle_runtime::cache::CacheChoice::Off,
@@ -163,7 +165,11 @@ HEDDLE_MAIN {
 #[test]
 fn outputs_are_taken_without_a_copy() {
     let pool = Pool::shared(2).unwrap();
-    let mut session = Session::new(build("loop", LOOP), pool, SessionOptions::default());
+    let mut session = Session::new(
+        build("loop", LOOP, loop_plan()),
+        pool,
+        SessionOptions::default(),
+    );
     let mut addresses = Vec::new();
     for trips in 0..4 {
         let mut outputs = session.run(&[], &[trips], &RunOptions::default()).unwrap();
@@ -178,8 +184,7 @@ fn outputs_are_taken_without_a_copy() {
 #[test]
 fn the_host_may_dispatch_parts() {
     const PARTS: &str = r#"
-HEDDLE_PROGRAM(0, 1, 0, 0, 1);
-HEDDLE_PLAN { table[0] = 8; return 8; }
+HEDDLE_PROGRAM(0, 1, 0, 0, 0);
 HEDDLE_MAIN { return 0; }
 HEDDLE_ENTRY(begin) {
   if (worker == 0) *(int64_t *)env->scratch = 0;
@@ -198,10 +203,11 @@ HEDDLE_ENTRY(end) {
   return 0;
 }
 "#;
-    let program = build("parts", PARTS);
+    let plan = || fixed_plan(0, &[8], &[], 8);
+    let program = build("parts", PARTS, plan());
     assert!(program.entry("nothing").is_none() && program.entry("main").is_none());
     let [begin, step, end] = ["begin", "step", "end"].map(|name| program.entry(name).unwrap());
-    let foreign = build("parts", PARTS).entry("step").unwrap();
+    let foreign = build("parts", PARTS, plan()).entry("step").unwrap();
     let pool = Pool::shared(2).unwrap();
     let mut session = Session::new(program, pool, SessionOptions::default());
     let options = RunOptions::default();
@@ -217,4 +223,57 @@ HEDDLE_ENTRY(end) {
     staged.dispatch(end).unwrap();
     let outputs = staged.finish().unwrap();
     assert_eq!(integer(outputs.data(0)), 10_000);
+}
+
+#[test]
+fn outputs_may_lie_in_the_callers_memory() {
+    let pool = Pool::shared(2).unwrap();
+    let options = RunOptions::default();
+    let mut session = Session::new(
+        build("add", ADD, add_plan()),
+        pool,
+        SessionOptions::default(),
+    );
+    let a = bytes(&[1.0, 2.0, 3.0]);
+    let mut words = [0u64; 4];
+    let memory = words.as_mut_ptr().cast::<u8>();
+    // SAFETY: the words are 32 bytes.
+    let memory = unsafe { std::slice::from_raw_parts_mut(memory, 32) };
+    let mut run = |n: usize, memory: &mut [u8]| {
+        let dims = [n as i64];
+        let inputs = [vector(&a[..4 * n], &dims), vector(&a[..4 * n], &dims)];
+        let inputs = inputs.into_iter();
+        let outputs = std::iter::once(memory);
+        let run = session.run_into(inputs, outputs, &dims, &options);
+        run.map(|outputs| (outputs.dims(0).to_vec(), outputs.data(0).len()))
+    };
+    for n in [3, 1, 2] {
+        memory.fill(0);
+        assert_eq!(run(n, memory).unwrap(), (vec![n as i64], 0));
+        assert_eq!(memory[..4 * n], bytes(&[2.0, 4.0, 6.0])[..4 * n]);
+        assert!(memory[4 * n..].iter().all(|b| *b == 0));
+    }
+    for (from, to) in [(0, 8), (1, 32)] {
+        let error = run(3, &mut memory[from..to]).unwrap_err();
+        assert!(matches!(
+            error,
+            RunError::OutputData {
+                output: 0,
+                needed: 12,
+                ..
+            }
+        ));
+    }
+    let mut none = [];
+    assert_eq!(run(0, &mut none).unwrap(), (vec![0], 0));
+    let inputs = [vector(&a, &[3]), vector(&a, &[3])];
+    let two = [&mut [][..], &mut [][..]].into_iter();
+    let error = session.run_into(inputs.into_iter(), two, &[3], &options);
+    assert!(matches!(
+        error,
+        Err(RunError::Count {
+            what: "outputs",
+            ..
+        })
+    ));
 }

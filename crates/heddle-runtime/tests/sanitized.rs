@@ -2,25 +2,27 @@
 
 mod common;
 
-use common::{ADD, LOOP, RING, bytes, integer, source, vector};
+use common::{ADD, LOOP, RING, add_plan, bytes, integer, loop_plan, ring_plan, source, vector};
 use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::{
-    BuildError, BuildOptions, Fault, RunError, RunOptions, Sanitizer, Standalone, StandaloneError,
+    BuildError, BuildOptions, Fault, Plan, RunError, RunOptions, Sanitizer, Standalone,
+    StandaloneError,
 };
 
 /// `None` where the compiler has no sanitizers.
-fn build(text: &str, sanitizer: Sanitizer) -> Option<Standalone> {
+fn build(text: &str, plan: Plan, sanitizer: Sanitizer) -> Option<Standalone> {
     let mut options = BuildOptions {
         cache: CacheChoice::Off,
         sanitize: Some(sanitizer),
         optimize: 1,
         ..BuildOptions::default()
     };
-    match Standalone::build(&source("sanitized", text), &options) {
+    let source = source("sanitized", text, plan);
+    match Standalone::build(&source, &options) {
         Ok(program) => Some(program),
         Err(BuildError::Compile { stderr, .. }) => {
             options.sanitize = None;
-            Standalone::build(&source("plain", text), &options).expect("it compiles without");
+            Standalone::build(&source, &options).expect("it compiles without");
             eprintln!("skipped, no {sanitizer:?} sanitizer: {stderr}");
             None
         }
@@ -30,8 +32,8 @@ fn build(text: &str, sanitizer: Sanitizer) -> Option<Standalone> {
 
 #[test]
 fn barriers_and_waits_have_no_races() {
-    for text in [LOOP, RING] {
-        let Some(program) = build(text, Sanitizer::Thread) else {
+    for (text, plan) in [(LOOP, loop_plan()), (RING, ring_plan())] {
+        let Some(program) = build(text, plan, Sanitizer::Thread) else {
             return;
         };
         for workers in [1, 2, 5] {
@@ -51,10 +53,15 @@ fn barriers_and_waits_have_no_races() {
 
 #[test]
 fn a_missing_barrier_is_found() {
-    for (text, wait) in [
-        (LOOP, "HEDDLE_TRY(heddle_barrier(env, worker, workers));"),
+    for (text, plan, wait) in [
+        (
+            LOOP,
+            loop_plan(),
+            "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
+        ),
         (
             RING,
+            ring_plan(),
             "if (worker > 0) HEDDLE_TRY(heddle_wait(env, worker - 1, i + 1));",
         ),
     ] {
@@ -63,7 +70,7 @@ fn a_missing_barrier_is_found() {
         let text = text
             .replacen(wait, "if (0) {}", 1)
             .replace("return heddle_fail", "(void)");
-        let Some(program) = build(&text, Sanitizer::Thread) else {
+        let Some(program) = build(&text, plan, Sanitizer::Thread) else {
             return;
         };
         match program.run(&[], &[300], 4, 3, &RunOptions::default()) {
@@ -75,7 +82,7 @@ fn a_missing_barrier_is_found() {
 
 #[test]
 fn an_error_is_raised_without_a_race() {
-    let Some(program) = build(LOOP, Sanitizer::Thread) else {
+    let Some(program) = build(LOOP, loop_plan(), Sanitizer::Thread) else {
         return;
     };
     let options = RunOptions {
@@ -100,7 +107,7 @@ fn an_error_is_raised_without_a_race() {
 fn accesses_beyond_the_end_are_found() {
     let (a, dims) = (bytes(&[1.0; 100]), [100]);
     let inputs = [vector(&a, &dims), vector(&a, &dims)];
-    let Some(program) = build(ADD, Sanitizer::Address) else {
+    let Some(program) = build(ADD, add_plan(), Sanitizer::Address) else {
         return;
     };
     let outputs = program
@@ -114,7 +121,7 @@ fn accesses_beyond_the_end_are_found() {
         "i < n * (worker + 1) / workers",
         "i <= n * (worker + 1) / workers",
     );
-    let Some(program) = build(&beyond, Sanitizer::Address) else {
+    let Some(program) = build(&beyond, add_plan(), Sanitizer::Address) else {
         return;
     };
     match program.run(&inputs, &[100], 3, 1, &RunOptions::default()) {

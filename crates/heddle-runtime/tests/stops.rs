@@ -5,9 +5,10 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{ADD, LOOP, build, executable, integer, vector};
+use common::{ADD, LOOP, add_plan, build, executable, fixed_plan, integer, loop_plan, vector};
+use heddle_runtime::plan::IntOp;
 use heddle_runtime::{
-    CancelToken, Executable, Fault, Pool, PoolOptions, RunError, RunOptions, SessionOptions,
+    CancelToken, Executable, Fault, Plan, Pool, PoolOptions, RunError, RunOptions, SessionOptions,
 };
 
 /// What a stop may take at most, on a busy machine: far above what it takes, far below for ever.
@@ -16,7 +17,6 @@ const SOON: Duration = Duration::from_secs(20);
 /// `sizes[0]`: 0 a loop without barriers, 1 with barriers, 2 waits that nobody answers, 3 ends at once.
 const ENDLESS: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 1, 0);
-HEDDLE_PLAN { return 0; }
 HEDDLE_MAIN {
   for (int64_t i = 0; env->sizes[0] != 3; i++) {
     if (env->sizes[0] == 0) HEDDLE_TRY(heddle_iteration(env, 4, i));
@@ -33,7 +33,7 @@ fn works_again(executable: &Executable) {
 
 #[test]
 fn endless_loops_time_out() {
-    let program = build("endless", ENDLESS);
+    let program = build("endless", ENDLESS, fixed_plan(1, &[], &[], 0));
     for threads in [1, 2, 5] {
         let executable = executable(&program, threads);
         for kind in 0..3 {
@@ -56,7 +56,7 @@ fn endless_loops_time_out() {
 
 #[test]
 fn a_timeout_that_is_not_reached_changes_nothing() {
-    let executable = executable(&build("endless", ENDLESS), 2);
+    let executable = executable(&build("endless", ENDLESS, fixed_plan(1, &[], &[], 0)), 2);
     for millis in [5, 1000, 1] {
         let timeout = Some(Duration::from_millis(millis));
         let options = RunOptions {
@@ -78,7 +78,7 @@ fn a_timeout_that_is_not_reached_changes_nothing() {
 
 #[test]
 fn runs_are_cancelled_from_another_thread() {
-    let program = build("endless", ENDLESS);
+    let program = build("endless", ENDLESS, fixed_plan(1, &[], &[], 0));
     for threads in [1, 2, 5] {
         let executable = executable(&program, threads);
         for kind in 0..3 {
@@ -109,7 +109,11 @@ fn runs_are_cancelled_from_another_thread() {
 #[test]
 fn who_waits_for_a_busy_pool_gives_up() {
     let pool = Arc::new(Pool::new(&PoolOptions::new(2)).unwrap());
-    let executable = Executable::new(build("endless", ENDLESS), pool, SessionOptions::default());
+    let executable = Executable::new(
+        build("endless", ENDLESS, fixed_plan(1, &[], &[], 0)),
+        pool,
+        SessionOptions::default(),
+    );
     let (endless, waiter) = (CancelToken::new(), CancelToken::new());
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
@@ -153,7 +157,6 @@ fn who_waits_for_a_busy_pool_gives_up() {
 /// In iteration 100 worker `sizes[0]` raises the error 3 + `sizes[1]`, all others go on for ever.
 const FAIL: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 2, 0);
-HEDDLE_PLAN { return 0; }
 HEDDLE_MAIN {
   for (int64_t i = 0;; i++) {
     if (i == 100 && (worker == env->sizes[0] || env->sizes[0] < 0))
@@ -165,7 +168,7 @@ HEDDLE_MAIN {
 
 #[test]
 fn an_error_of_one_worker_stops_all() {
-    let program = build("fail", FAIL);
+    let program = build("fail", FAIL, fixed_plan(2, &[], &[], 0));
     let faults = [
         Fault::Index {
             index: 11,
@@ -211,7 +214,7 @@ fn an_error_of_one_worker_stops_all() {
 
 #[test]
 fn a_loop_stops_at_its_limit() {
-    let executable = executable(&build("loop", LOOP), 2);
+    let executable = executable(&build("loop", LOOP, loop_plan()), 2);
     let options = RunOptions {
         max_iterations: 10,
         ..RunOptions::default()
@@ -236,12 +239,9 @@ fn a_loop_stops_at_its_limit() {
     }
 }
 
-#[test]
-fn recursion_stops_at_its_limit_and_has_memory_up_to_it() {
-    // One frame of 64 bytes for each level, planned by the depth limit that the runtime adds to the sizes.
-    const DEEP: &str = r#"
+/// One frame of 64 bytes for each level, planned by the depth limit that the runtime adds to the sizes.
+const DEEP: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 1, 0);
-HEDDLE_PLAN { return sizes[2] * 64; }
 HEDDLE_MAIN {
   for (int64_t depth = 1; depth <= env->sizes[0]; depth++) {
     HEDDLE_TRY(heddle_depth(env, 9, depth));
@@ -250,7 +250,18 @@ HEDDLE_MAIN {
   return 0;
 }
 "#;
-    let executable = executable(&build("deep", DEEP), 2);
+
+fn deep_plan() -> Plan {
+    let mut plan = fixed_plan(1, &[], &[], 0);
+    let (depth, frame) = (plan.depth_limit(), plan.int(64));
+    let frames = plan.integer(IntOp::Mul, depth, frame);
+    plan.reserve_scratch(frames, "frames");
+    plan
+}
+
+#[test]
+fn recursion_stops_at_its_limit_and_has_memory_up_to_it() {
+    let executable = executable(&build("deep", DEEP, deep_plan()), 2);
     for limit in [10, 100_000, 5] {
         let options = RunOptions {
             max_depth: limit,
@@ -268,9 +279,37 @@ HEDDLE_MAIN {
     }
 }
 
+/// Frames that the memory limit has no room for are left out, and the error tells the two limits apart.
+#[test]
+fn frames_end_where_memory_ends() {
+    let program = build("deep", DEEP, deep_plan());
+    let pool = Arc::new(Pool::new(&PoolOptions::new(2)).unwrap());
+    let options = SessionOptions {
+        max_memory: 64 * 1000,
+        ..SessionOptions::default()
+    };
+    let executable = Executable::new(program, pool, options);
+    for max_depth in [1001, 100_000, i64::MAX, 1000] {
+        let options = RunOptions {
+            max_depth,
+            ..RunOptions::default()
+        };
+        executable.run(&[], &[1000], &options).unwrap();
+        let (depth, limit) = (1001, max_depth);
+        let expected = match max_depth {
+            1000 => Fault::Depth { depth, limit },
+            _ => Fault::Frames { depth, limit },
+        };
+        match executable.run(&[], &[2000], &options).map(|_| ()) {
+            Err(RunError::Program { fault, site: 9 }) => assert_eq!(fault, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
-    let executable = executable(&build("add", ADD), 2);
+    let executable = executable(&build("add", ADD, add_plan()), 2);
     let data = [0; 40];
     let run = |inputs: &[_], sizes: &[i64]| {
         let error = executable
@@ -328,7 +367,7 @@ fn memory_is_bounded_and_given_back() {
         max_memory: 1 << 20,
         ..SessionOptions::default()
     };
-    let mut session = heddle_runtime::Session::new(build("add", ADD), pool, options);
+    let mut session = heddle_runtime::Session::new(build("add", ADD, add_plan()), pool, options);
     let data = vec![0; 4 << 20];
     let mut run = |n: i64| {
         let dims = [n];
@@ -352,15 +391,14 @@ fn memory_is_bounded_and_given_back() {
 #[test]
 fn outputs_with_impossible_dims_are_refused() {
     const WRONG: &str = r#"
-HEDDLE_PROGRAM(0, 1, 0, 1, 1);
-HEDDLE_PLAN { table[0] = 8; return 0; }
+HEDDLE_PROGRAM(0, 1, 0, 1, 0);
 HEDDLE_MAIN {
   env->outputs[0].rank = env->sizes[0];
   for (int i = 0; i < 8; i++) env->outputs[0].dims[i] = -1;
   return 0;
 }
 "#;
-    let executable = executable(&build("wrong", WRONG), 1);
+    let executable = executable(&build("wrong", WRONG, fixed_plan(1, &[8], &[], 0)), 1);
     for rank in [-1, 2, 9] {
         let error = executable
             .run(&[], &[rank], &RunOptions::default())

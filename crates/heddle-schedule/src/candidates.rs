@@ -10,7 +10,7 @@ use heddle_uprogram::program::{
 /// tasks as there are units, half as many, and so on, and by each two axes over grids of units. What one unit must run has one
 /// candidate.
 pub fn candidates(program: &UProgram, latency: &dyn Latency, id: OperatorId) -> Vec<Candidate> {
-    let (op, units) = (&program.operators[id], latency.device().units);
+    let (op, units) = (&program.operators[id], latency.machine().units());
     let shares = shares(program, op, units).into_iter();
     let candidate = |share| candidate(program, latency, id, share);
     shares.map(candidate).collect()
@@ -27,7 +27,7 @@ pub(super) fn candidate(
     Candidate {
         share,
         parts: 1,
-        tasks: tasks(program, share, latency.device().units),
+        tasks: tasks(program, share, latency.machine().units()),
         time: latency.operator(program, id, share),
     }
 }

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
+use heddle_machine::Machine;
+
+use super::align_splits;
 use super::align_splits::visit_all;
 use super::candidates::{are_alike, shares};
-use super::{Device, align_splits};
+use super::cost::time;
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -49,13 +52,13 @@ struct Group {
 
 /// The operators that take the most time, and how they may be shared: as they are, as the cost model would, as their
 /// candidates are, by each axis, and not at all. Operators that one unit must run are left out.
-pub fn choices(program: &mut UProgram, device: &Device) -> Choices {
+pub fn choices(program: &mut UProgram, machine: &Machine) -> Choices {
     let mut aligned = program.clone();
-    align_splits(&mut aligned, device);
+    align_splits(&mut aligned, machine);
     // Sizes of blocks are expressions that were not there before.
     program.pool.clone_from(&aligned.pool);
     let mut choices = Choices::default();
-    let mut groups = groups(program, device);
+    let mut groups = groups(program, machine);
     groups.sort_by(|a, b| b.time.total_cmp(&a.time));
     let all: f64 = groups.iter().map(|g| g.time).sum();
     let mut covered = 0.0;
@@ -70,11 +73,11 @@ pub fn choices(program: &mut UProgram, device: &Device) -> Choices {
             let (now, then) = (&program.operators[id], &aligned.operators[id]);
             let axes = now.axes.iter().enumerate();
             let whole = axes.map(|(axis, &(_, period))| Share::Dealt(Split::whole(axis, period)));
-            let found = shares(program, now, device.units).into_iter();
-            let found = found.chain(shares(program, then, device.units));
+            let found = shares(program, now, machine.units()).into_iter();
+            let found = found.chain(shares(program, then, machine.units()));
             for share in found.chain(whole) {
                 // What is the same would seem to take different times.
-                let same = |&other: &Share| are_alike(program, other, share, device.units);
+                let same = |&other: &Share| are_alike(program, other, share, machine.units());
                 if !distinct.iter().any(same) {
                     distinct.push(share);
                 }
@@ -92,7 +95,7 @@ pub fn choices(program: &mut UProgram, device: &Device) -> Choices {
 }
 
 /// The operators that may be shared, those that are alike together.
-fn groups(program: &UProgram, device: &Device) -> Vec<Group> {
+fn groups(program: &UProgram, machine: &Machine) -> Vec<Group> {
     let (mut groups, mut known): (Vec<Group>, _) = (vec![], HashMap::new());
     visit_all(program, &mut |stmt, often| {
         let Stmt::Run(id) = stmt else { return };
@@ -111,7 +114,7 @@ fn groups(program: &UProgram, device: &Device) -> Vec<Group> {
         }
         let group = &mut groups[place];
         group.ops.push(*id);
-        group.time += often * device.time(program, op, op.share);
+        group.time += often * time(machine, program, op, op.share);
     });
     groups
 }

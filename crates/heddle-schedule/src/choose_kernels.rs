@@ -117,7 +117,7 @@ impl Search<'_> {
         if ops.iter().all(|id| !self.noted.contains_key(id)) {
             return;
         }
-        let units = self.latency.device().units;
+        let units = self.latency.machine().units();
         let all = ops.iter().map(|&id| {
             let noted = self.noted.get(&id).cloned();
             let share = self.program.operators[id].share;
@@ -169,7 +169,7 @@ impl Search<'_> {
 
     /// When the last unit has done operators that do not wait for each other.
     fn end(&self, ops: impl Iterator<Item = (Share, f64)>) -> f64 {
-        let mut clocks = vec![0.0; self.latency.device().units];
+        let mut clocks = vec![0.0; self.latency.machine().units()];
         for (share, time) in ops {
             add(&mut clocks, &self.loads(share), time);
         }
@@ -177,12 +177,12 @@ impl Search<'_> {
     }
 
     fn loads(&self, share: Share) -> Vec<f64> {
-        loads(self.program, share, self.latency.device().units)
+        loads(self.program, share, self.latency.machine().units())
     }
 
     /// Where tasks go: what takes most work first, to the units where it ends first. What has no other candidate stays.
     fn placed(&self, picked: &[(OperatorId, Candidate)]) -> Vec<(OperatorId, Share, f64)> {
-        let mut clocks = vec![0.0; self.latency.device().units];
+        let mut clocks = vec![0.0; self.latency.machine().units()];
         let stays = |id| !self.noted.contains_key(&id);
         let mut order: Vec<_> = picked.iter().collect();
         order.sort_by(|a, b| {

@@ -1,6 +1,6 @@
-//! Cocktailer's Algorithm 1 on the levels of a device: chooses which parts of a program one unit runs, and which all units share.
+//! Cocktailer's Algorithm 1 on the levels of a machine: chooses which parts of a program one unit runs, and which all units share.
 //!
-//! The levels of a [`Device`](super::Device) are the unit and all units together. Control flow is executed by every unit, so it is at
+//! The levels of a machine are the unit and all units together. Control flow is executed by every unit, so it is at
 //! the level of its body or above, as the paper demands, by construction. A part on the level of the unit
 //! needs no synchronisation inside; on the level of all units each of its operators takes less time.
 //!
@@ -109,7 +109,7 @@ impl Search<'_> {
 
     /// Whether what these operators would take longer could be less than the synchronisations that they might save.
     fn may_pay(&self, ops: &[OperatorId]) -> bool {
-        let sync = self.latency.device().sync_ns;
+        let sync = self.latency.barrier();
         let longer = ops.iter().map(|&id| {
             let time = |share| self.time(id, share);
             time(Share::One(0)) - time(self.program.operators[id].share) - SAVED_SYNCS * sync
@@ -149,7 +149,7 @@ impl Search<'_> {
         if parts.len() < 2 || self.left == 0 {
             return;
         }
-        let units = self.latency.device().units.min(parts.len());
+        let units = self.latency.machine().units().min(parts.len());
         let mut loads = vec![0.0; units];
         let mut shares = vec![];
         for part in parts {
@@ -179,7 +179,7 @@ impl Search<'_> {
 
     /// Spreads single-unit operators of straight-line code.
     fn spread_block(&mut self, stmts: &[Stmt]) {
-        let units = self.latency.device().units.min(MAX_SPREAD);
+        let units = self.latency.machine().units().min(MAX_SPREAD);
         for stmt in stmts {
             match stmt {
                 Stmt::Loop { body, .. } => self.spread_block(body),
@@ -193,7 +193,7 @@ impl Search<'_> {
                     // What takes less time than to wait for it is best where it is.
                     let share = self.program.operators[*id].share;
                     let time = self.time(*id, share);
-                    if time > self.latency.device().sync_ns {
+                    if time > self.latency.barrier() {
                         (1..units as u32).for_each(|unit| {
                             self.set_resource(&[*id], Share::One(unit));
                         });

@@ -16,7 +16,7 @@ use heddle_uprogram::program::{CallId, ProcedureId, Share, Stmt, UProgram, for_e
 
 /// Makes forks of calls that run on one unit and would wait for each other in vain.
 pub fn fork_calls(program: &mut UProgram, latency: &dyn Latency) {
-    if latency.device().units < 2 || program.procedures.is_empty() {
+    if latency.machine().units() < 2 || program.procedures.is_empty() {
         return;
     }
     let ids: Vec<_> = program.procedures.keys().collect();
@@ -124,7 +124,7 @@ impl<'p> Pass<'p> {
             effects: Effects::new(program),
             times: times.collect(),
             callees,
-            cost: SYNCS * latency.device().sync_ns,
+            cost: SYNCS * latency.barrier(),
         }
     }
 

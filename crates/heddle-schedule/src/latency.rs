@@ -2,9 +2,10 @@
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
+use heddle_machine::Machine;
 
 use crate::candidates::loads;
-use crate::device::Device;
+use crate::cost::time;
 use crate::memo::Memo;
 use crate::place_syncs::Placed;
 use heddle_uprogram::expr::{Expr, ExprId};
@@ -12,34 +13,43 @@ use heddle_uprogram::program::{
     OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units, for_each_stmt,
 };
 
-/// What the scheduler asks about time; the cost model of a [`Device`] answers from its figures, a profiler from runs.
+/// What the scheduler asks about time; the cost model of a [`Machine`] answers from its figures, a profiler from runs.
 /// All times are in nanoseconds.
 pub trait Latency {
-    /// The device that is scheduled for.
-    fn device(&self) -> &Device;
+    /// The machine that is scheduled for.
+    fn machine(&self) -> &Machine;
 
     /// The time of an operator that is shared like this: that of the unit with the largest share.
     fn operator(&self, program: &UProgram, id: OperatorId, share: Share) -> f64;
 
     /// What a synchronisation costs those who wait, beyond what they wait for.
     fn sync(&self, sync: Sync) -> f64;
+
+    /// A barrier of all units.
+    fn barrier(&self) -> f64 {
+        self.sync(Sync::ALL)
+    }
 }
 
-impl Latency for Device {
-    fn device(&self) -> &Device {
+impl Latency for Machine {
+    fn machine(&self) -> &Machine {
         self
     }
 
     fn operator(&self, program: &UProgram, id: OperatorId, share: Share) -> f64 {
-        self.time(program, &program.operators[id], share)
+        time(self, program, &program.operators[id], share)
     }
 
     fn sync(&self, sync: Sync) -> f64 {
+        let units = self.units();
         match sync {
-            Sync::Unit => self.start_ns,
-            Sync::ALL => self.sync_ns,
-            // One counter is read by its waiters only.
-            Sync::Wait { .. } => self.sync_ns / 2.0,
+            Sync::Unit => self.syncs.lanes_ns.unwrap_or(0.0),
+            Sync::ALL => self.barrier_ns(units),
+            Sync::Wait { from, to } => match (from, to) {
+                (Units::One(_), Units::All) => self.one_to_all_ns(units),
+                (Units::All, Units::One(_)) => self.all_to_one_ns(units),
+                _ => self.syncs.one_to_one_ns,
+            },
         }
     }
 }
@@ -57,7 +67,7 @@ pub fn total(program: &UProgram, latency: &dyn Latency) -> f64 {
 
 /// The same with what is remembered of the program.
 pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo) -> f64 {
-    let placed = Placed::new(program, latency.device(), memo);
+    let placed = Placed::new(program, latency.machine(), memo);
     let walk = Walk::new(program, latency, memo);
     let procedures = placed.procedures.iter();
     let procedures = procedures.map(|(_, body)| UNKNOWN_TRIP * walk.time(body));
@@ -70,7 +80,7 @@ pub(super) fn procedure_times(
     latency: &dyn Latency,
 ) -> Vec<(ProcedureId, f64)> {
     let memo = Memo::default();
-    let placed = Placed::new(program, latency.device(), &memo);
+    let placed = Placed::new(program, latency.machine(), &memo);
     let walk = Walk::new(program, latency, &memo);
     let procedures = placed.procedures.iter();
     procedures
@@ -128,7 +138,7 @@ impl<'p> Walk<'p> {
     }
 
     fn time(&self, stmts: &[Stmt]) -> f64 {
-        let mut clocks = vec![0.0; self.latency.device().units];
+        let mut clocks = vec![0.0; self.latency.machine().units()];
         self.block(stmts, &mut clocks);
         latest(&clocks)
     }

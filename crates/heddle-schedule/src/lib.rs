@@ -1,6 +1,7 @@
 //! Schedules a uProgram: which unit runs what, and where units wait for each other.
 //!
-//! Architecture invariant: nothing here knows what a unit is; a [`Device`] says how many there are and what things cost.
+//! Architecture invariant: nothing here knows what a unit is; a [`Machine`](heddle_machine::Machine) says
+//! how many there are and what things cost.
 
 mod align_splits;
 mod benchmark;
@@ -10,8 +11,8 @@ mod choose_kernels;
 mod choose_levels;
 mod coalesce_copies;
 mod common_deals;
+mod cost;
 mod deal;
-mod device;
 mod effects;
 mod fork_calls;
 pub mod fuse;
@@ -38,7 +39,7 @@ pub use choices::{Choice, Choices, choices};
 pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
 pub use coalesce_copies::coalesce_copies;
-pub use device::Device;
+pub use cost::time;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
 pub use latency::{Latency, total};
@@ -53,7 +54,7 @@ pub use trace::{TraceError, record_decisions, replay};
 
 use heddle_uprogram::program::UProgram;
 
-/// Schedules a program for the device of a cost model or profiler.
+/// Schedules a program for the machine of a cost model or profiler.
 pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
     schedule_without(program, latency, &[]);
 }
@@ -87,7 +88,7 @@ pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: 
         plan_memory(program, latency);
     }
     match with("place_syncs") {
-        true => place_syncs(program, latency.device()),
+        true => place_syncs(program, latency.machine()),
         false => sync_everywhere(program),
     }
 }

@@ -16,7 +16,7 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use super::common_deals::common_deals;
-use super::device::estimate;
+use super::cost::estimate;
 use super::latency::{Latency, total, total_with};
 use super::memo::Memo;
 use super::place_syncs::place_syncs_with;
@@ -30,7 +30,7 @@ const MAX_BUFFERS: usize = 4096;
 pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
     let memo = Memo::default();
     let mut placed = program.clone();
-    place_syncs_with(&mut placed, latency.device(), &memo);
+    place_syncs_with(&mut placed, latency.machine(), &memo);
     let spans = Spans::of(&placed);
     let exchanged = exchanged(&placed);
     let deals = common_deals(program, &memo);

@@ -14,8 +14,9 @@ use std::fmt::Write;
 
 use heddle_ir::Entity;
 use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_machine::Machine;
 
-use crate::{Device, total};
+use crate::{time, total};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, BufferKind, CallId, Candidate, Grid, Local, LocalKind, Operator, OperatorId, Share,
@@ -25,19 +26,19 @@ use heddle_uprogram::program::{
 /// Longer expressions are cut.
 const MAX_EXPR: usize = 160;
 
-/// The program with its schedule; times are the cost model's for the device.
-pub fn print(program: &UProgram, device: &Device) -> String {
+/// The program with its schedule; times are the cost model's for the machine.
+pub fn print(program: &UProgram, machine: &Machine) -> String {
     let mut p = Printer {
         program,
         out: String::new(),
     };
-    let (units, time) = (device.units, micros(total(program, device)));
+    let (units, time) = (machine.units(), micros(total(program, machine)));
     p.line(0, &format!("{units} units, {time} by the cost model"));
     p.line(0, "");
     p.buffers();
     p.line(0, "");
     for id in program.running() {
-        p.operator(id, &program.operators[id], device);
+        p.operator(id, &program.operators[id], machine);
     }
     p.line(0, "");
     p.block(&program.body, 0);
@@ -82,7 +83,7 @@ impl Printer<'_> {
         }
     }
 
-    fn operator(&mut self, id: OperatorId, op: &Operator, device: &Device) {
+    fn operator(&mut self, id: OperatorId, op: &Operator, machine: &Machine) {
         let kind = match &op.body {
             Body::Map { .. } => "map",
             Body::Fold { .. } => "reduce",
@@ -103,7 +104,7 @@ impl Printer<'_> {
         let is_chosen = |c: &&Candidate| c.share == op.share.from_unit(0);
         let time = match candidates.iter().find(is_chosen) {
             Some(chosen) => cost(chosen),
-            None => micros(device.time(self.program, op, op.share)),
+            None => micros(time(machine, self.program, op, op.share)),
         };
         self.line(0, &format!("{text}  {share}  {time}  {}", op.name));
         self.body(&op.body);

@@ -19,7 +19,7 @@ use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp};
 
 use crate::candidates::candidates;
-use crate::device::estimate;
+use crate::cost::{arithmetic, estimate};
 use crate::fuse::substitute::Substitution;
 use crate::latency::{Latency, total};
 use crate::linear::is_fixed;
@@ -49,11 +49,11 @@ pub fn split_depths(program: &mut UProgram, latency: &dyn Latency) {
     if proposals.is_empty() {
         return;
     }
-    let mut best = total(program, latency.device());
+    let mut best = total(program, latency.machine());
     for proposal in proposals {
         let before = program.clone();
         split(program, proposal);
-        let time = total(program, latency.device());
+        let time = total(program, latency.machine());
         match time < best * (1.0 - 1e-6) {
             true => best = time,
             false => *program = before,
@@ -77,25 +77,26 @@ pub fn in_parts(
     latency: &dyn Latency,
     id: OperatorId,
 ) -> Option<Candidate> {
-    let (op, device) = (&program.operators[id], latency.device());
+    let (op, machine) = (&program.operators[id], latency.machine());
     let size = depth_of(&op.body)?.size;
     let depth = estimate(program, size);
-    let parts = device.units.min(MAX_PARTS).min(depth as usize);
+    let parts = machine.units().min(MAX_PARTS).min(depth as usize);
     let mut axes = op.axes.iter().map(|a| program.pool.as_int(a.1));
     let points = axes.try_fold(1i64, |points, size| points.checked_mul(size?))?;
     if parts < 2 || points == 0 || !is_fixed(program, size) {
         return None;
     }
-    let whole = latency.operator(program, id, Share::One(0)) - device.start_ns;
+    let whole = latency.operator(program, id, Share::One(0)) - machine.start_ns;
     let part = (depth / parts as f64).ceil() / depth;
+    let adding_ns = arithmetic(machine, DType::F32).elementwise_ns;
     // Units share the adding: a load and an addition for each part.
-    let each = (points as usize).div_ceil(device.units) as f64;
-    let adding = each * 2.0 * parts as f64 * device.arithmetic_ns;
+    let each = (points as usize).div_ceil(machine.units()) as f64;
+    let adding = each * 2.0 * parts as f64 * adding_ns;
     Some(Candidate {
         share: Share::Dealt(Split::whole(0, program.pool.int(parts as i64))),
         parts: parts as i64,
         tasks: parts,
-        time: 2.0 * device.start_ns + whole * part + device.sync_ns + adding,
+        time: 2.0 * machine.start_ns + whole * part + latency.barrier() + adding,
     })
 }
 

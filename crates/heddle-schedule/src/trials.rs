@@ -110,7 +110,7 @@ impl<'a> Trials<'a> {
         let mut placed = vec![];
         if let Some(last) = last {
             let state = self.steps[first].before.clone();
-            let mut placer = Placer::new(program, self.latency.device(), &self.memo, state);
+            let mut placer = Placer::new(program, self.latency.machine(), &self.memo, state);
             for k in first..self.steps.len() {
                 if k > last && *placer.state() == self.steps[k].before {
                     break;
@@ -146,11 +146,11 @@ impl<'a> Trials<'a> {
         }
         let walk = Walk::new(program, self.latency, &self.memo);
         let mut clocks = match first {
-            0 => vec![0.0; self.latency.device().units],
+            0 => vec![0.0; self.latency.machine().units()],
             _ => self.steps[first].clocks.clone(),
         };
         let state = self.steps[first].before.clone();
-        let mut placer = Placer::new(program, self.latency.device(), &self.memo, state);
+        let mut placer = Placer::new(program, self.latency.machine(), &self.memo, state);
         for (k, step) in self.steps.iter_mut().enumerate().skip(first) {
             if k < end {
                 step.before = placer.state().clone();
@@ -178,7 +178,8 @@ fn exchange(program: &mut UProgram, shares: &[(OperatorId, Share)]) -> Vec<(Oper
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Device, align_splits, total};
+    use crate::{align_splits, total};
+    use heddle_machine::Machine;
 
     /// A chain of products, each of which needs what all units computed before; in its middle a branch and a loop.
     fn chain(products: usize) -> UProgram {
@@ -208,24 +209,24 @@ mod tests {
         let lowered = heddle_lower::lower(&module);
         let mut program = lowered.unwrap_or_else(|e| panic!("{e}"));
         crate::fuse(&mut program);
-        crate::select_kernels(&mut program, &Device::cpu(2));
+        crate::select_kernels(&mut program, &Machine::reference_host(2));
         program
     }
 
     #[test]
     fn times_are_those_of_the_whole_program() {
         for units in [2, 3] {
-            let device = Device::cpu(units);
+            let machine = Machine::reference_host(units);
             let mut program = chain(40);
-            align_splits(&mut program, &device);
+            align_splits(&mut program, &machine);
             let running: Vec<_> = program.running().into_iter().collect();
             let share = |&id: &OperatorId| program.operators[id].share;
             let dealt: Vec<_> = running.iter().map(share).collect();
             for &id in &running {
                 program.operators[id].share = Share::One(1);
             }
-            let mut trials = Trials::new(&program, &device);
-            assert_eq!(trials.best, total(&program, &device));
+            let mut trials = Trials::new(&program, &machine);
+            assert_eq!(trials.best, total(&program, &machine));
             let mut kept = 0;
             for (k, pair) in running.windows(2).enumerate() {
                 let other = [Share::One(0), dealt[k], dealt[k].from_unit(1)][k % 3];
@@ -234,10 +235,10 @@ mod tests {
                     let before = exchange(&mut program, &shares);
                     let changed = trials.changed(&program, &shares).unwrap();
                     let time = trials.time_of(&program, &changed);
-                    assert_eq!(time, total(&program, &device), "{shares:?}");
+                    assert_eq!(time, total(&program, &machine), "{shares:?}");
                     exchange(&mut program, &before);
                     kept += trials.set(&mut program, &shares) as usize;
-                    assert_eq!(trials.best, total(&program, &device), "{shares:?}");
+                    assert_eq!(trials.best, total(&program, &machine), "{shares:?}");
                 }
             }
             assert!(kept > 0, "nothing was better");
@@ -246,13 +247,10 @@ mod tests {
 
     #[test]
     fn a_trial_walks_a_part_of_the_program() {
-        let device = Device {
-            sync_ns: 0.0,
-            ..Device::cpu(2)
-        };
+        let machine = Machine::reference_host(2).with_barrier_ns(0.0);
         let mut program = chain(200);
-        align_splits(&mut program, &device);
-        let trials = Trials::new(&program, &device);
+        align_splits(&mut program, &machine);
+        let trials = Trials::new(&program, &machine);
         let running: Vec<_> = program.running().into_iter().collect();
         let shares = [(running[150], Share::One(0))];
         exchange(&mut program, &shares);

@@ -3,14 +3,15 @@
 mod common;
 
 use common::{lowered, shape};
-use heddle_schedule::{Device, align_splits, place_syncs};
+use heddle_machine::Machine;
+use heddle_schedule::{align_splits, place_syncs};
 
 /// Statements of the program without and with aligned splits.
 fn shapes(text: &str) -> (String, String) {
     let (mut plain, mut aligned) = (lowered(text), lowered(text));
-    align_splits(&mut aligned, &Device::cpu(2));
-    place_syncs(&mut plain, &Device::cpu(2));
-    place_syncs(&mut aligned, &Device::cpu(2));
+    align_splits(&mut aligned, &Machine::reference_host(2));
+    place_syncs(&mut plain, &Machine::reference_host(2));
+    place_syncs(&mut aligned, &Machine::reference_host(2));
     (shape(&plain.body), shape(&aligned.body))
 }
 

@@ -3,16 +3,17 @@
 mod common;
 
 use common::{lowered, shape};
-use heddle_schedule::{Device, schedule, schedule_without};
+use heddle_machine::Machine;
+use heddle_schedule::{schedule, schedule_without};
 use heddle_uprogram::program::{Call, Procedure, Stmt};
 use heddle_uprogram::{ScheduleError, UProgram, verify_schedule};
 
 const FORKS: &str = include_str!("programs/forks.heddle");
 
 fn scheduled(text: &str, units: usize) -> UProgram {
-    let (mut program, device) = (lowered(text), Device::cpu(units));
-    schedule(&mut program, &device);
-    verify_schedule(&program, device.lanes).unwrap();
+    let (mut program, machine) = (lowered(text), Machine::reference_host(units));
+    schedule(&mut program, &machine);
+    verify_schedule(&program, machine.synced_lanes()).unwrap();
     program
 }
 
@@ -130,10 +131,10 @@ fn @half(%m: f32[16,16], %n: i64[], %v: f32[16]) -> (%a: f32[16], %y: f32[16]) {
   %y = call @whole(%m, %n, %v)
   return %a, %y
 }";
-    let device = Device::cpu(2);
+    let machine = Machine::reference_host(2);
     let mut program = lowered(text);
-    schedule_without(&mut program, &device, &["place_syncs".into()]);
-    verify_schedule(&program, device.lanes).unwrap();
+    schedule_without(&mut program, &machine, &["place_syncs".into()]);
+    verify_schedule(&program, machine.synced_lanes()).unwrap();
     assert!(program.has_forks());
     let ids: Vec<_> = program.procedures.keys().collect();
     for id in ids {
@@ -145,7 +146,7 @@ fn @half(%m: f32[16,16], %n: i64[], %v: f32[16]) -> (%a: f32[16], %y: f32[16]) {
         }
         deafen(body);
     }
-    let error = verify_schedule(&program, device.lanes).unwrap_err();
+    let error = verify_schedule(&program, machine.synced_lanes()).unwrap_err();
     assert!(
         matches!(error, ScheduleError::Unordered { .. }),
         "{error:?}"

@@ -8,7 +8,8 @@ mod grids;
 use common::lowered_for;
 use grids::{SHARING, force_grids};
 use heddle_gen::Config;
-use heddle_schedule::{Device, print, schedule, schedule_without};
+use heddle_machine::Machine;
+use heddle_schedule::{print, schedule, schedule_without};
 use heddle_uprogram::program::{Body, Share, Stmt, Sync};
 use heddle_uprogram::{UProgram, verify_schedule};
 
@@ -22,10 +23,10 @@ fn product(rows: usize, depth: usize, columns: usize) -> String {
     )
 }
 
-fn scheduled(text: &str, device: &Device) -> UProgram {
-    let mut program = lowered_for(text, device);
-    schedule(&mut program, device);
-    verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("{e}"));
+fn scheduled(text: &str, machine: &Machine) -> UProgram {
+    let mut program = lowered_for(text, machine);
+    schedule(&mut program, machine);
+    verify_schedule(&program, machine.synced_lanes()).unwrap_or_else(|e| panic!("{e}"));
     program
 }
 
@@ -46,18 +47,18 @@ fn tasks(program: &UProgram, units: usize) -> (usize, bool) {
 #[test]
 fn many_units_split_two_axes() {
     // 512 columns are 32 panels, of which 64 threads would get half, and by rows each would read all weights.
-    let device = Device::cpu(64);
-    let program = scheduled(&product(64, 512, 512), &device);
+    let machine = Machine::reference_host(64);
+    let program = scheduled(&product(64, 512, 512), &machine);
     assert_eq!(tasks(&program, 64), (64, true));
-    let device = Device::gpu();
-    let (tasks, is_grid) = tasks(&scheduled(&product(8, 64, 48), &device), 132);
+    let machine = Machine::h100();
+    let (tasks, is_grid) = tasks(&scheduled(&product(8, 64, 48), &machine), 132);
     assert!(tasks >= 96 && is_grid, "{tasks}");
 }
 
 #[test]
 fn two_units_split_one_axis() {
-    let device = Device::cpu(2);
-    let program = scheduled(&product(512, 512, 512), &device);
+    let machine = Machine::reference_host(2);
+    let program = scheduled(&product(512, 512, 512), &machine);
     assert_eq!(tasks(&program, 2), (2, false));
     let all = program.candidates.values().flatten();
     assert!(all.clone().count() > 2);
@@ -66,9 +67,9 @@ fn two_units_split_one_axis() {
 
 #[test]
 fn grids_are_shown() {
-    let device = Device::cpu(64);
-    let program = scheduled(&product(64, 512, 512), &device);
-    let text = print(&program, &device);
+    let machine = Machine::reference_host(64);
+    let program = scheduled(&product(64, 512, 512), &machine);
+    let text = print(&program, &machine);
     let dealt = "dealt by i0 x i1, grain 16 over grids ";
     assert!(text.contains(dealt), "{text}");
 }
@@ -85,8 +86,8 @@ const ALIGNED: &str =
 
 #[test]
 fn equal_grids_need_no_synchronisation() {
-    let device = Device::cpu(16);
-    let mut program = lowered_for(ALIGNED, &device);
+    let machine = Machine::reference_host(16);
+    let mut program = lowered_for(ALIGNED, &machine);
     let products: Vec<_> = program.running().into_iter().collect();
     assert_eq!(products.len(), 2);
     let grid = |program: &mut UProgram, seeds: [u64; 2]| {
@@ -107,7 +108,7 @@ fn equal_grids_need_no_synchronisation() {
         syncs.count()
     };
     for (program, expected) in [(&mut same, 0), (&mut different, 1)] {
-        heddle_schedule::place_syncs(program, &device);
+        heddle_schedule::place_syncs(program, &machine);
         assert_eq!(syncs(program), expected);
         assert_eq!(verify_schedule(program, 1), Ok(()));
     }
@@ -136,11 +137,11 @@ fn forced_grids_are_sound() {
         let Ok(mut program) = heddle_lower::lower(&module) else {
             continue;
         };
-        let device = Device::cpu(5);
+        let machine = Machine::reference_host(5);
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &device);
+        heddle_schedule::select_kernels(&mut program, &machine);
         forced += force_grids(&mut program, seed).len();
-        schedule_without(&mut program, &device, &without);
+        schedule_without(&mut program, &machine, &without);
         verify_schedule(&program, 1).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
     assert!(forced > 50, "{forced}");

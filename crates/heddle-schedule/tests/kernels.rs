@@ -5,7 +5,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{lowered, lowered_for};
-use heddle_schedule::{Device, align_splits, are_alike, choose_kernels, order_waves, place_syncs};
+use heddle_machine::Machine;
+use heddle_schedule::{align_splits, are_alike, choose_kernels, order_waves, place_syncs};
 use heddle_uprogram::program::{Body, Candidate, Share};
 use heddle_uprogram::{UProgram, verify_schedule};
 
@@ -21,15 +22,15 @@ fn products(count: usize, rows: usize, depth: usize, columns: usize) -> String {
 }
 
 /// The program scheduled, and how it was before kernels were chosen.
-fn chosen(text: &str, device: &Device) -> (UProgram, UProgram) {
-    let mut program = lowered_for(text, device);
-    align_splits(&mut program, device);
-    order_waves(&mut program, device);
+fn chosen(text: &str, machine: &Machine) -> (UProgram, UProgram) {
+    let mut program = lowered_for(text, machine);
+    align_splits(&mut program, machine);
+    order_waves(&mut program, machine);
     let mut before = program.clone();
-    choose_kernels(&mut program, device);
+    choose_kernels(&mut program, machine);
     for program in [&mut program, &mut before] {
-        place_syncs(program, device);
-        verify_schedule(program, device.lanes).expect("a sound schedule");
+        place_syncs(program, machine);
+        verify_schedule(program, machine.synced_lanes()).expect("a sound schedule");
     }
     (program, before)
 }
@@ -57,14 +58,14 @@ fn least(candidates: &[Candidate], of: impl Fn(&Candidate) -> f64) -> f64 {
     candidates.iter().map(of).fold(f64::INFINITY, f64::min)
 }
 
-fn devices() -> [Device; 2] {
-    [Device::cpu(2), Device::gpu()]
+fn machines() -> [Machine; 2] {
+    [Machine::reference_host(2), Machine::h100()]
 }
 
 #[test]
 fn a_lone_product_takes_the_fastest() {
-    for device in devices() {
-        let (program, _) = chosen(&products(1, 64, 512, 512), &device);
+    for machine in machines() {
+        let (program, _) = chosen(&products(1, 64, 512, 512), &machine);
         let all = contractions(&program, &program);
         assert_eq!(all.len(), 1);
         let (own, candidates) = all[0];
@@ -76,8 +77,8 @@ fn a_lone_product_takes_the_fastest() {
 #[test]
 fn many_small_products_take_the_most_efficient() {
     // A product of one panel is done by one unit in less time × tasks than by two, which both compute all of its columns.
-    let device = Device::cpu(2);
-    let (program, before) = chosen(&products(8, 1, 256, 16), &device);
+    let machine = Machine::reference_host(2);
+    let (program, before) = chosen(&products(8, 1, 256, 16), &machine);
     for (own, candidates) in contractions(&program, &program) {
         assert_eq!(own.tasks, 1);
         assert_eq!(own.work(), least(candidates, Candidate::work));
@@ -92,17 +93,14 @@ fn many_small_products_take_the_most_efficient() {
 
 #[test]
 fn many_products_share_the_blocks_of_a_gpu() {
-    // By themselves each would take all blocks; together they take fewer each, and different ones.
-    let device = Device::gpu();
-    let (program, before) = chosen(&products(16, 128, 128, 128), &device);
-    let work = |of: &UProgram| -> f64 {
-        let own = contractions(of, &program).into_iter();
-        own.map(|c| c.0.work()).sum()
-    };
-    assert!(work(&program) < work(&before));
+    // All begin with the same blocks; together they take fewer than each would by itself, and different ones.
+    let machine = Machine::h100();
+    let (program, before) = chosen(&products(16, 128, 128, 128), &machine);
+    let time = |of: &UProgram| heddle_schedule::total(of, &machine);
+    assert!(time(&program) < time(&before) / 4.0);
     for (own, candidates) in contractions(&program, &program) {
         assert!(own.time > least(candidates, |c| c.time), "{candidates:?}");
-        assert!(own.tasks < device.units, "{candidates:?}");
+        assert!(own.tasks < machine.units(), "{candidates:?}");
     }
     let first = shares(&program).into_iter().map(|share| match share {
         Share::One(unit) => unit,
@@ -114,7 +112,7 @@ fn many_products_share_the_blocks_of_a_gpu() {
 #[test]
 fn uneven_shares_begin_with_different_units() {
     // Three panels of columns: one unit has two of them, of the next product the other one.
-    let device = Device::cpu(2);
+    let machine = Machine::reference_host(2);
     let weights = (0..3).map(|k| format!("%w{k} = const splat {k}.5: f32[512,48]\n"));
     let products = (0..3).map(|k| format!("%y{k} = dot(%x, %w{k})\n"));
     let lines: String = weights.chain(products).collect();
@@ -123,7 +121,7 @@ fn uneven_shares_begin_with_different_units() {
            {lines}return %y0, %y1, %y2
          }}"
     );
-    let (program, _) = chosen(&text, &device);
+    let (program, _) = chosen(&text, &machine);
     let first = shares(&program).into_iter().map(|share| match share {
         Share::Dealt(split) => split.first,
         share => panic!("{share:?}"),
@@ -134,9 +132,9 @@ fn uneven_shares_begin_with_different_units() {
 #[test]
 fn what_is_the_same_is_measured_once() {
     // 64 rows for two units: one by one, or in grains of 32.
-    let device = Device::cpu(2);
+    let machine = Machine::reference_host(2);
     let mut program = lowered(&products(2, 64, 512, 64));
-    let list = heddle_schedule::choices(&mut program, &device).list;
+    let list = heddle_schedule::choices(&mut program, &machine).list;
     for (k, a) in list.iter().enumerate() {
         let alike = |b: &&heddle_schedule::Choice| are_alike(&program, a.share, b.share, 2);
         assert_eq!(list[k + 1..].iter().filter(alike).count(), 0, "{list:?}");
@@ -147,9 +145,9 @@ fn what_is_the_same_is_measured_once() {
 
 #[test]
 fn what_is_chosen_is_shown() {
-    let device = Device::cpu(2);
-    let (program, _) = chosen(&products(8, 1, 256, 16), &device);
-    let text = heddle_schedule::print::print(&program, &device);
+    let machine = Machine::reference_host(2);
+    let (program, _) = chosen(&products(8, 1, 256, 16), &machine);
+    let text = heddle_schedule::print::print(&program, &machine);
     let line = text.lines().find(|l| l.contains("contract")).expect("one");
     assert!(line.contains("on unit"), "{line}");
     assert!(line.contains(" us x 1 = "), "{line}");
@@ -160,11 +158,8 @@ fn what_is_chosen_is_shown() {
 #[test]
 fn kernels_are_chosen_in_what_runs_against_the_interpreter() {
     let text = include_str!("../../heddle-emit/tests/programs/kernels.heddle");
-    let device = Device {
-        sync_ns: 0.0,
-        ..Device::cpu(2)
-    };
-    let (program, before) = chosen(text, &device);
+    let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+    let (program, before) = chosen(text, &machine);
     let both = shares(&program).into_iter().zip(shares(&before));
     let changed = both.filter(|(after, before)| after != before);
     let turned = |share| matches!(share, Share::Dealt(split) if split.first != 0);

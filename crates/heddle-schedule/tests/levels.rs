@@ -3,17 +3,18 @@
 mod common;
 
 use common::{lowered, shape};
-use heddle_schedule::{Device, align_splits, choose_levels, order_waves, place_syncs};
+use heddle_machine::Machine;
+use heddle_schedule::{align_splits, choose_levels, order_waves, place_syncs};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::Share;
 
 fn scheduled(text: &str, units: usize) -> UProgram {
     let mut program = lowered(text);
-    let device = Device::cpu(units);
-    align_splits(&mut program, &device);
-    order_waves(&mut program, &device);
-    choose_levels(&mut program, &device);
-    place_syncs(&mut program, &device);
+    let machine = Machine::reference_host(units);
+    align_splits(&mut program, &machine);
+    order_waves(&mut program, &machine);
+    choose_levels(&mut program, &machine);
+    place_syncs(&mut program, &machine);
     program
 }
 
@@ -80,11 +81,11 @@ fn chains_that_do_not_depend_on_each_other_share_their_synchronisations() {
            %b = dot(%z, dot(%z, dot(%z, %z)))
            return %a, %b
          }";
-    let device = Device::cpu(2);
+    let machine = Machine::reference_host(2);
     let (mut plain, mut ordered) = (lowered(text), lowered(text));
-    order_waves(&mut ordered, &device);
-    place_syncs(&mut plain, &device);
-    place_syncs(&mut ordered, &device);
+    order_waves(&mut ordered, &machine);
+    place_syncs(&mut plain, &machine);
+    place_syncs(&mut ordered, &machine);
     let count = |p: &UProgram| shape(&p.body).matches('s').count();
     assert_eq!(
         (count(&plain), count(&ordered)),
@@ -118,9 +119,9 @@ fn independent_loops_have_a_unit_each() {
     let text = shape(&program.body);
     assert!(!text.contains(['s', 'w']), "{text}");
     // The units' clocks are apart: both loops take as long as one.
-    let device = Device::cpu(2);
-    let both = heddle_schedule::total(&program, &device);
-    let one = heddle_schedule::total(&scheduled(&recurrent(64), 1), &Device::cpu(1));
+    let machine = Machine::reference_host(2);
+    let both = heddle_schedule::total(&program, &machine);
+    let one = heddle_schedule::total(&scheduled(&recurrent(64), 1), &Machine::reference_host(1));
     assert!(both < 1.2 * one, "{both} {one}");
 }
 

@@ -3,19 +3,20 @@
 mod common;
 
 use common::{lowered, shape};
-use heddle_schedule::{Device, place_syncs, plan_memory};
+use heddle_machine::Machine;
+use heddle_schedule::{place_syncs, plan_memory};
 use heddle_uprogram::program::{BufferKind, UProgram};
 use heddle_uprogram::verify_schedule;
 
 /// How many scratch buffers there are before and after.
 fn planned(text: &str) -> (usize, usize, UProgram) {
-    let device = Device::cpu(2);
+    let machine = Machine::reference_host(2);
     let mut program = lowered(text);
     let before = used(&program);
-    plan_memory(&mut program, &device);
+    plan_memory(&mut program, &machine);
     let after = used(&program);
-    place_syncs(&mut program, &device);
-    verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("{e}"));
+    place_syncs(&mut program, &machine);
+    verify_schedule(&program, machine.synced_lanes()).unwrap_or_else(|e| panic!("{e}"));
     (before, after, program)
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{lowered, shape};
-use heddle_schedule::Device;
+use heddle_machine::Machine;
 use heddle_uprogram::program::{Body, Share};
 
 /// For each operator that reduces, whether it is dealt out.
@@ -24,7 +24,7 @@ fn a_search_through_many_is_dealt_out() {
     }";
     assert_eq!(reductions(text), [true]);
     let mut program = lowered(text);
-    heddle_schedule::place_syncs(&mut program, &Device::cpu(2));
+    heddle_schedule::place_syncs(&mut program, &Machine::reference_host(2));
     // After the one synchronisation all units know the result.
     assert_eq!(shape(&program.body), "rsr");
 }

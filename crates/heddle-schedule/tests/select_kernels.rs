@@ -3,7 +3,8 @@
 mod common;
 
 use common::lowered_for;
-use heddle_schedule::{Device, select_kernels};
+use heddle_machine::Machine;
+use heddle_schedule::select_kernels;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::contract::{Access, Contract};
 use heddle_uprogram::program::{Body, BufferKind, Share};
@@ -11,12 +12,12 @@ use heddle_uprogram::program::{Body, BufferKind, Share};
 /// Each contraction of a program on a processor and on a GPU, one a line: its rows x columns, tile, and layout of the
 /// second operand.
 fn check(text: &str, cpu: &str, gpu: &str) {
-    for (device, expected) in [(Device::cpu(2), cpu), (Device::gpu(), gpu)] {
-        let program = lowered_for(text, &device);
+    for (machine, expected) in [(Machine::reference_host(2), cpu), (Machine::h100(), gpu)] {
+        let program = lowered_for(text, &machine);
         let found = selected(&program);
-        assert_eq!(found.join("; "), expected, "{device:?}");
+        assert_eq!(found.join("; "), expected, "{}", machine.name);
         let mut again = program.clone();
-        select_kernels(&mut again, &device);
+        select_kernels(&mut again, &machine);
         assert_eq!(selected(&again), found, "those that have kernels keep them");
         assert_eq!(again.buffers.iter().count(), program.buffers.iter().count());
     }
@@ -82,8 +83,8 @@ fn weights_are_packed_once() {
         "1 x 4 by 16, constant panels; n x 4 by 16, constant panels",
         "1 x 4 by 1, contiguous depth; n x 4 by 1, contiguous depth",
     );
-    let packed = |device| {
-        let program = lowered_for(text, &device);
+    let packed = |machine| {
+        let program = lowered_for(text, &machine);
         let packed = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
             BufferKind::Packed(panels) => Some(panels.pack().len()),
             _ => None,
@@ -91,8 +92,8 @@ fn weights_are_packed_once() {
         packed.collect::<Vec<_>>()
     };
     // Both read the same panels: six rows of one panel of 16 columns.
-    assert_eq!(packed(Device::cpu(2)), [6 * 16 * 4]);
-    assert_eq!(packed(Device::gpu()), []);
+    assert_eq!(packed(Machine::reference_host(2)), [6 * 16 * 4]);
+    assert_eq!(packed(Machine::h100()), []);
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn axes_that_weights_lack_are_rows() {
            %y = transpose(tanh(dot(%x, %w)), perm=[1,0,2])
            return %y
          }";
-    let found = selected(&lowered_for(text, &Device::cpu(2)));
+    let found = selected(&lowered_for(text, &Machine::reference_host(2)));
     assert!(found == [batches] || found == [rows], "{found:?}");
 }
 
@@ -177,14 +178,14 @@ fn units_keep_their_part_of_the_weights() {
            %y = dot(%x, %w)
            return %y
          }";
-    let split = |device| {
-        let program = lowered_for(text, &device);
+    let split = |machine| {
+        let program = lowered_for(text, &machine);
         let id = program.running().into_iter().next().expect("a product");
         let Share::Dealt(split) = program.operators[id].share else {
             panic!("not split");
         };
         split.axis
     };
-    assert_eq!(split(Device::cpu(2)), 1);
-    assert_eq!(split(Device::gpu()), 0);
+    assert_eq!(split(Machine::reference_host(2)), 1);
+    assert_eq!(split(Machine::h100()), 0);
 }

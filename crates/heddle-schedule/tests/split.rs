@@ -3,14 +3,15 @@
 mod common;
 
 use common::lowered;
-use heddle_schedule::{Device, print, schedule, schedule_without};
+use heddle_machine::Machine;
+use heddle_schedule::{print, schedule, schedule_without};
 use heddle_uprogram::program::{Body, Candidate};
 use heddle_uprogram::{UProgram, verify_schedule};
 
-fn scheduled(text: &str, device: &Device) -> UProgram {
+fn scheduled(text: &str, machine: &Machine) -> UProgram {
     let mut program = lowered(text);
-    schedule(&mut program, device);
-    verify_schedule(&program, device.lanes).expect("a sound schedule");
+    schedule(&mut program, machine);
+    verify_schedule(&program, machine.synced_lanes()).expect("a sound schedule");
     program
 }
 
@@ -52,14 +53,17 @@ fn in_place(rows: usize, depth: usize, columns: usize) -> String {
 #[test]
 fn few_results_of_a_deep_product_are_summed_in_parts() {
     for units in [2, 5] {
-        let device = Device::cpu(units);
+        let machine = Machine::reference_host(units);
         for text in [packed(1, 4096, 16), in_place(1, 4096, 16)] {
-            assert_eq!(parts(&scheduled(&text, &device)), [units as i64], "{text}");
+            assert_eq!(parts(&scheduled(&text, &machine)), [units as i64], "{text}");
         }
     }
     // So many units have no use: each result would take as many additions.
     assert_eq!(
-        parts(&scheduled(&packed(1, 4096, 16), &Device::cpu(64))),
+        parts(&scheduled(
+            &packed(1, 4096, 16),
+            &Machine::reference_host(64)
+        )),
         [8]
     );
 }
@@ -68,28 +72,37 @@ fn few_results_of_a_deep_product_are_summed_in_parts() {
 fn short_runs_of_long_rows_are_not_read_where_that_costs_more() {
     // Two units would read half a page of each row.
     assert_eq!(
-        parts(&scheduled(&in_place(1, 256, 1024), &Device::cpu(2))),
+        parts(&scheduled(
+            &in_place(1, 256, 1024),
+            &Machine::reference_host(2)
+        )),
         [2]
     );
     // Whole pages, packed panels and whole rows are read as fast by columns.
     assert_eq!(
-        parts(&scheduled(&in_place(1, 256, 2048), &Device::cpu(2))),
+        parts(&scheduled(
+            &in_place(1, 256, 2048),
+            &Machine::reference_host(2)
+        )),
         [1]
     );
     assert_eq!(
-        parts(&scheduled(&packed(1, 256, 1024), &Device::cpu(2))),
+        parts(&scheduled(
+            &packed(1, 256, 1024),
+            &Machine::reference_host(2)
+        )),
         [1]
     );
     let turned = "fn @main(%x: f32[1,256], %w: f32[1024,256]) -> (%y: f32[1,1024]) {
            %y = dot(%x, transpose(%w, perm=[1,0]))
            return %y
          }";
-    assert_eq!(parts(&scheduled(turned, &Device::cpu(2))), [1]);
+    assert_eq!(parts(&scheduled(turned, &Machine::reference_host(2))), [1]);
 }
 
 #[test]
 fn other_products_are_summed_whole() {
-    let device = Device::cpu(2);
+    let machine = Machine::reference_host(2);
     for text in [
         packed(64, 512, 512),
         in_place(64, 512, 512),
@@ -98,32 +111,32 @@ fn other_products_are_summed_whole() {
         // There are rows enough.
         packed(64, 4096, 16),
     ] {
-        assert_eq!(parts(&scheduled(&text, &device)), [1], "{text}");
+        assert_eq!(parts(&scheduled(&text, &machine)), [1], "{text}");
     }
     let text = packed(1, 4096, 16);
-    assert_eq!(parts(&scheduled(&text, &Device::cpu(1))), [1]);
+    assert_eq!(parts(&scheduled(&text, &Machine::reference_host(1))), [1]);
     let mut program = lowered(&text);
-    schedule_without(&mut program, &device, &["split_depths".into()]);
+    schedule_without(&mut program, &machine, &["split_depths".into()]);
     assert_eq!(parts(&program), [1]);
     // How many columns there are is not known.
     let text = "fn @main(%x: f32[1,4096], %w: f32[4096,n]) -> (%y: f32[1,n]) {
            %y = dot(%x, %w)
            return %y
          }";
-    assert_eq!(parts(&scheduled(text, &device)), [1]);
+    assert_eq!(parts(&scheduled(text, &machine)), [1]);
 }
 
 #[test]
 fn parts_are_shown() {
-    let device = Device::cpu(2);
-    let text = print::print(&scheduled(&packed(1, 4096, 16), &device), &device);
+    let machine = Machine::reference_host(2);
+    let text = print::print(&scheduled(&packed(1, 4096, 16), &machine), &machine);
     let line = text.lines().find(|l| l.contains("contract")).expect("one");
     assert!(
         line.contains("dealt by part") && line.contains(" us x 2 = "),
         "{line}"
     );
     assert!(text.contains("or on unit 0"), "{text}");
-    let text = print::print(&scheduled(&packed(64, 512, 512), &device), &device);
+    let text = print::print(&scheduled(&packed(64, 512, 512), &machine), &machine);
     let line = text.lines().find(|l| l.contains("or in 2 parts of i"));
     assert!(
         line.is_some_and(|l| l.contains("added up behind") && l.contains(" us x 2 = ")),

@@ -3,12 +3,12 @@
 mod common;
 
 use common::shape;
-use heddle_schedule::Device;
+use heddle_machine::Machine;
 use heddle_uprogram::UProgram;
 
 fn scheduled(text: &str) -> UProgram {
     let mut program = common::lowered(text);
-    heddle_schedule::place_syncs(&mut program, &Device::cpu(2));
+    heddle_schedule::place_syncs(&mut program, &Machine::reference_host(2));
     program
 }
 

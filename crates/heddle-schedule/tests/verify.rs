@@ -4,7 +4,8 @@ mod common;
 
 use common::lowered;
 use heddle_gen::Config;
-use heddle_schedule::{Device, place_syncs, schedule};
+use heddle_machine::Machine;
+use heddle_schedule::{place_syncs, schedule};
 use heddle_uprogram::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Units};
 use heddle_uprogram::{UProgram, verify_schedule};
 
@@ -18,27 +19,23 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("forks", include_str!("programs/forks.heddle")),
 ];
 
-/// A processor, one on which synchronising costs nothing, so that everything is dealt out, and a device whose units have
+/// A processor, one on which synchronising costs nothing, so that everything is dealt out, and a machine whose units have
 /// lanes.
-fn devices() -> [Device; 3] {
-    let lanes = Device {
-        lanes: 32,
-        ..Device::cpu(16)
-    };
-    let eager = Device {
-        sync_ns: 0.0,
-        ..Device::cpu(4)
-    };
-    [Device::cpu(2), eager, lanes]
+fn machines() -> [Machine; 3] {
+    let mut lanes = Machine::reference_host(16);
+    lanes.syncs.lanes_ns = Some(5.0);
+    let eager = Machine::reference_host(4).with_barrier_ns(0.0);
+    [Machine::reference_host(2), eager, lanes]
 }
 
 #[test]
 fn schedules_are_sound() {
     for (name, text) in PROGRAMS {
-        for device in devices() {
+        for machine in machines() {
             let mut program = lowered(text);
-            schedule(&mut program, &device);
-            verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("{name}: {e}"));
+            schedule(&mut program, &machine);
+            verify_schedule(&program, machine.synced_lanes())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
         }
     }
 }
@@ -53,12 +50,13 @@ fn schedules_of_random_programs_are_sound() {
             continue;
         };
         heddle_schedule::fuse(&mut program);
-        for device in devices() {
+        for machine in machines() {
             let mut program = program.clone();
-            heddle_schedule::select_kernels(&mut program, &device);
-            schedule(&mut program, &device);
-            verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-            each_sync(&format!("seed {seed}"), &program, &device);
+            heddle_schedule::select_kernels(&mut program, &machine);
+            schedule(&mut program, &machine);
+            verify_schedule(&program, machine.synced_lanes())
+                .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            each_sync(&format!("seed {seed}"), &program, &machine);
         }
         lowered += 1;
     }
@@ -69,17 +67,17 @@ fn schedules_of_random_programs_are_sound() {
 fn without_any_one_synchronisation_they_are_not() {
     for (name, text) in PROGRAMS {
         let mut count = 0;
-        for device in devices() {
+        for machine in machines() {
             let mut program = lowered(text);
-            schedule(&mut program, &device);
-            count += each_sync(name, &program, &device);
+            schedule(&mut program, &machine);
+            count += each_sync(name, &program, &machine);
         }
         assert!(count > 0 || *name == "attention", "{name}");
     }
 }
 
 /// Removes and weakens each synchronisation in turn; says how many there are.
-fn each_sync(name: &str, program: &UProgram, device: &Device) -> usize {
+fn each_sync(name: &str, program: &UProgram, machine: &Machine) -> usize {
     let mut count = 0;
     loop {
         let mut n = count;
@@ -114,7 +112,7 @@ fn each_sync(name: &str, program: &UProgram, device: &Device) -> usize {
                 assert!(ids.iter().any(replaced), "{name}: {count}");
             }
             assert!(
-                verify_schedule(&broken, device.lanes).is_err(),
+                verify_schedule(&broken, machine.synced_lanes()).is_err(),
                 "{name}: {sync:?} number {count} may be {weak:?}"
             );
         }
@@ -170,7 +168,7 @@ fn an_operator_on_other_units_is_noticed() {
     // Each operator in turn is run by another unit, or dealt out in other grains, or from another unit on; who touches its memory does not know.
     for (name, text) in PROGRAMS.iter().filter(|p| p.0 != "order") {
         let mut program = lowered(text);
-        schedule(&mut program, &Device::cpu(2));
+        schedule(&mut program, &Machine::reference_host(2));
         let ids: Vec<OperatorId> = program.running().into_iter().collect();
         let grains = |split: Split| Split {
             grain: split.grain * 3,
@@ -204,7 +202,7 @@ fn an_operator_on_other_units_is_noticed() {
 #[test]
 fn an_operator_that_is_not_dealt_out_whole_is_noticed() {
     let mut program = lowered(PROGRAMS[0].1);
-    place_syncs(&mut program, &Device::cpu(2));
+    place_syncs(&mut program, &Machine::reference_host(2));
     let id = program.operators.keys().next().expect("an operator");
     let seven = program.pool.int(7);
     program.operators[id].share = Share::Dealt(Split::whole(0, seven));
@@ -215,10 +213,11 @@ fn an_operator_that_is_not_dealt_out_whole_is_noticed() {
 #[test]
 fn synchronising_everywhere_is_sound() {
     for (name, text) in PROGRAMS {
-        for device in devices() {
+        for machine in machines() {
             let mut program = lowered(text);
             heddle_schedule::sync_everywhere(&mut program);
-            verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("{name}: {e}"));
+            verify_schedule(&program, machine.synced_lanes())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
         }
     }
 }
@@ -233,9 +232,9 @@ fn an_index_that_is_known_stays_in_its_row() {
        %u = broadcast(const splat 3: u32[], %s)
        return scatter_elements(%p, %i, %u, axis=1, reduce=max)
      }";
-    for device in devices() {
+    for machine in machines() {
         let mut program = lowered(text);
-        schedule(&mut program, &device);
-        verify_schedule(&program, device.lanes).unwrap_or_else(|e| panic!("{e}"));
+        schedule(&mut program, &machine);
+        verify_schedule(&program, machine.synced_lanes()).unwrap_or_else(|e| panic!("{e}"));
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! Architecture invariant: nothing here knows what a unit is; an emitter says so.
 
+pub mod calls;
 pub mod contract;
 pub mod expr;
+pub mod layout;
 pub mod live;
 pub mod program;
 pub mod renamed;
@@ -12,6 +14,7 @@ pub mod step;
 pub mod verify;
 
 pub use expr::{Expr, ExprId, Pool};
+pub use layout::{Layout, LayoutError, layout};
 pub use live::kept_over_calls;
 pub use program::UProgram;
 pub use verify::{ScheduleError, verify_schedule};

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Tensor;
+use heddle_machine::Machine;
+use heddle_runtime::plan::Array;
 use heddle_runtime::{
-    BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
+    BuildOptions, Constant, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_schedule::Device;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -225,11 +226,12 @@ impl Case {
     fn subject<'a>(&self, pool: &Arc<Pool>) -> Result<Subject<'a>, Error> {
         let module = heddle_ir::text::parse(&self.text())?;
         let mut program = heddle_lower::lower(&module)?;
-        let device = Device::cpu(pool.threads());
+        let machine = Machine::host(pool.threads());
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &device);
-        heddle_schedule::schedule(&mut program, &device);
-        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        heddle_schedule::select_kernels(&mut program, &machine);
+        heddle_schedule::schedule(&mut program, &machine);
+        let layout = heddle_uprogram::layout(&program)?;
+        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let source = Source {
             name: "product".into(),
             text: emitted.source,
@@ -237,6 +239,7 @@ impl Case {
                 .packed()
                 .map(Constant::from)
                 .collect(),
+            plan: layout.plan,
         };
         let ones = |shape: Vec<usize>| {
             let count = shape.iter().product();
@@ -275,8 +278,7 @@ const MULTIPLY_ADDS: f64 = 1024.0 * 12.0 * 2.0;
 /// Sums of products in registers.
 fn multiply_adds() -> Source {
     let text = r#"
-HEDDLE_PROGRAM(1, 1, 0, 0, 2);
-HEDDLE_PLAN { (void)sizes; table[0] = 4096; table[1] = 8; return 0; }
+HEDDLE_PROGRAM(1, 1, 0, 0, 0);
 HEDDLE_MAIN {
   float *out = (float *)env->outputs[0].data + 16 * worker;
   int64_t times = *(const int64_t *)env->inputs[0].data * (1024 / LANES);
@@ -297,15 +299,33 @@ HEDDLE_MAIN {
         name: "peak".into(),
         text: [VECTOR, text].concat(),
         constants: vec![],
+        plan: plan(0),
     }
+}
+
+/// The memory of a program that is told how often to do something and writes a few sums; its launch size, if it has one, is
+/// the bytes of its scratch memory.
+fn plan(sizes: usize) -> Plan {
+    let mut plan = Plan::new(sizes);
+    let mut array = |name: &str, bytes| Array {
+        name: name.into(),
+        bytes: plan.int(bytes),
+        shape: vec![],
+    };
+    let (sums, times) = (array("sums", 4096), array("times", 8));
+    (plan.outputs, plan.inputs) = (vec![sums], vec![times]);
+    if sizes > 0 {
+        let bytes = plan.size(0);
+        plan.reserve_scratch(bytes, "what is read");
+    }
+    plan
 }
 
 /// Reads as many bytes as the launch's size says over and over, each thread its part, at four places in turn: what lies
 /// further away than the L2 comes faster so than from one place.
 fn reads() -> Source {
     let text = r#"
-HEDDLE_PROGRAM(1, 1, 0, 1, 2);
-HEDDLE_PLAN { table[0] = 4096; table[1] = 8; return sizes[0]; }
+HEDDLE_PROGRAM(1, 1, 0, 1, 0);
 /* Eight sums, which fit the registers. */
 enum { PART = 8 * LANES, PLACES = 4 };
 HEDDLE_MAIN {
@@ -341,6 +361,7 @@ HEDDLE_MAIN {
         name: "read".into(),
         text: [VECTOR, text].concat(),
         constants: vec![],
+        plan: plan(1),
     }
 }
 

@@ -3,18 +3,7 @@
 use std::time::Instant;
 
 use crate::stack::on_large_stack;
-use crate::{Device, Error, Executable, Inputs, Interpreted, RunOptions, inputs};
-
-/// What a compiled program is compared with. Operators, their kernels and the workers are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Baseline {
-    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
-    /// calls CocktailerBase.
-    Host,
-    /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
-    /// of what can be had without changing operators.
-    Trace,
-}
+use crate::{Baseline, Device, Error, Executable, Inputs, Interpreted, RunOptions, inputs};
 
 impl Executable {
     /// Builds a baseline; a [`Baseline::Trace`] runs the program on the inputs once.
@@ -29,26 +18,24 @@ impl Executable {
         options: &RunOptions,
     ) -> Result<Executable, Error> {
         let start = Instant::now();
-        let Some(compiled) = self.compiled() else {
-            let reason = self.report().interpreted.clone();
-            let reason = reason.unwrap_or_else(|| {
-                let why = match self.device() {
-                    Device::Cpu => "it is compiled in parts, which the interpreter calls",
-                    Device::Interp => "the device is the interpreter",
-                };
-                Interpreted::whole(None, why.into())
-            });
-            return Err(Error::NotCompiled(reason));
+        let args = match kind {
+            Baseline::Host => vec![],
+            Baseline::Trace => inputs::in_order(self.signature(), inputs)?,
         };
-        let other = match kind {
-            Baseline::Host => on_large_stack(|| compiled.on_host())??,
-            Baseline::Trace => {
-                let args = inputs::in_order(self.signature(), inputs)?;
-                let call = compiled.call(self.signature(), &args)?;
-                on_large_stack(|| compiled.traced(&call, options))??
+        match on_large_stack(|| self.artifact.variant(kind, &args, options))? {
+            Some(other) => Ok(self.with(other?, start.elapsed())),
+            None => {
+                let reason = self.report().interpreted.clone();
+                let reason = reason.unwrap_or_else(|| {
+                    let why = match self.device() {
+                        Device::Cpu => "it is compiled in parts, which the interpreter calls",
+                        Device::Interp => "the device is the interpreter",
+                    };
+                    Interpreted::whole(None, why.into())
+                });
+                Err(Error::NotCompiled(reason))
             }
-        };
-        Ok(self.with(other, start.elapsed()))
+        }
     }
 }
 
@@ -56,8 +43,9 @@ impl Executable {
 mod tests {
     use heddle_ir::Tensor;
 
-    use super::Baseline;
-    use crate::{CompileOptions, Device, Error, Executable, Inputs, Model, RunOptions, compile};
+    use crate::{
+        Baseline, CompileOptions, Device, Error, Executable, Inputs, Model, RunOptions, compile,
+    };
 
     const TEXT: &str = "\
 fn @main(%x: f32[n,8], %w: f32[8,8], %k: i64[]) -> (%h: f32[n,8], %i: i64[]) {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
+use heddle_machine::Machine;
 
-use crate::cpu::{self, Built, Compiled};
-use crate::exec::{Executable, Form};
-use crate::mixed::Mixed;
-use crate::options::{CompileOptions, Device, Target, Tune};
+use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled};
+use crate::exec::Executable;
+use crate::options::{CompileOptions, Target};
 use crate::report::{Interpreted, PassTimes, Report};
-use crate::results::Results;
+use crate::scheduled::{estimated, scheduled};
 use crate::stack::on_large_stack;
 use crate::{Error, Model};
 
@@ -20,12 +20,9 @@ use crate::{Error, Model};
 ///
 /// [`Error::Lower`] names the node that has no compiled form, [`Error::Schedule`] what the verifier found if it was asked.
 pub fn source(model: &Model, options: &CompileOptions, target: Target) -> Result<String, Error> {
-    let (program, _) = scheduled(model, options, target)?;
-    let dialect = match target {
-        Target::Cpu => &heddle_emit::C,
-        Target::Cuda => &heddle_emit::CUDA,
-    };
-    Ok(heddle_emit::write(&program, dialect).source)
+    let backend = backend::of_target(target, options);
+    let lowered = lowered(model, options, &*backend)?;
+    Ok(backend.emit(&lowered.program, &lowered.layout)?.source)
 }
 
 /// The schedule of a model's program for a target, as text for people, once the verifier has proven it sound.
@@ -38,41 +35,22 @@ pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Resu
         verify: true,
         ..options.clone()
     };
-    let (program, device) = scheduled(model, &options, target)?;
-    Ok(heddle_schedule::print(&program, &device))
+    let backend = backend::of_target(target, &options);
+    let lowered = lowered(model, &options, &*backend)?;
+    Ok(heddle_schedule::print(&lowered.program, &backend.machine()))
 }
 
-/// A model's program for a target, with the device that it is scheduled for.
-fn scheduled(
+/// A model's scheduled program for a back end.
+fn lowered(
     model: &Model,
     options: &CompileOptions,
-    target: Target,
-) -> Result<(heddle_uprogram::UProgram, heddle_schedule::Device), Error> {
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let device = match target {
-        Target::Cpu => heddle_schedule::Device::cpu(threads),
-        Target::Cuda => heddle_schedule::Device::gpu(),
-    };
-    // What working on several layers at the same time brings was measured on processors only.
-    let units = match target {
-        Target::Cpu => threads,
-        Target::Cuda => 1,
-    };
+    backend: &dyn Backend,
+) -> Result<Lowered, Error> {
     let (module, mut passes) = optimized(model.module.clone(), options)?;
-    let (mut transformed, _) = transformed(&module, options, units, &mut passes)?;
-    Results::open(&mut transformed);
-    let tune = match target {
-        Target::Cpu => options.tune,
-        Target::Cuda => Tune::Off,
-    };
-    let program =
-        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))??;
-    if options.verify {
-        let what = "the program";
-        on_large_stack(|| heddle_uprogram::verify_schedule(&program, device.lanes))?
-            .map_err(|error| Error::Schedule { what, error })?;
-    }
-    Ok((program, device))
+    let (transformed, _) = transformed(&module, options, backend, &mut passes)?;
+    Ok(on_large_stack(|| {
+        scheduled(&transformed, backend, options)
+    })???)
 }
 
 /// Compiles a model: optimises the graph and prepares it for the device.
@@ -88,78 +66,98 @@ pub(crate) fn compile_module(
 ) -> Result<Executable, Error> {
     let start = Instant::now();
     let (module, mut passes) = optimized(module, options)?;
-    let (mut form, mut interpreted) = (Form::Interpreted, None);
-    if options.device == Device::Cpu {
-        match build(&module, options, &mut passes)? {
-            Ok(program) => form = Form::Compiled(Arc::new(program)),
+    let module = Arc::new(module);
+    let backend = backend::of(options);
+    let mut interpreted = None;
+    let graph = || Scheduled {
+        module: module.clone(),
+        lowered: None,
+    };
+    let artifact = match backend.lowers() {
+        false => backend.build(graph())?,
+        true => match build(&module, options, &*backend, &mut passes)? {
+            Ok(artifact) => artifact,
             Err(error) => {
-                let part = |module: &Module| {
-                    let options = CompileOptions {
-                        threads: Some(part_threads(module, options)),
-                        ..options.clone()
-                    };
-                    build(module, &options, &mut vec![])
+                let parts = Parts {
+                    machine: backend.machine(),
+                    compile: &|module| part(module, options),
                 };
-                let mixed = on_large_stack(|| Mixed::new(&module, &part))??;
+                let artifact = on_large_stack(|| parts.build(graph()))??;
+                let (count, left) = artifact.parts().unwrap_or((0, &[]));
                 // It may only have had to begin anew where sizes are known.
-                if mixed.len() == 0 || !mixed.left.is_empty() {
-                    let left = mixed.left.clone();
+                if count == 0 || !left.is_empty() {
                     interpreted = Some(Interpreted {
-                        uncompiled: if left.is_empty() {
-                            vec![error.into()]
-                        } else {
-                            left
+                        uncompiled: match left {
+                            [] => vec![error.into()],
+                            left => left.to_vec(),
                         },
-                        compiled_parts: mixed.len(),
+                        compiled_parts: count,
                     });
                 }
-                if mixed.len() > 0 {
-                    form = Form::Mixed(Arc::new(mixed));
-                }
+                artifact
             }
-        }
-    }
+        },
+    };
+    let is_interpreted = artifact.device() == crate::Device::Interp;
     let report = Report {
         load,
         compile: start.elapsed(),
         passes,
         run: Duration::ZERO,
-        verified: options.verify && !matches!(form, Form::Interpreted),
+        verified: options.verify && !is_interpreted,
         interpreted,
     };
     Ok(Executable {
         module,
-        form,
+        artifact,
         report,
     })
 }
 
-/// What several workers must gain on a part by the cost model, in nanoseconds. Between its calls they may fall asleep, and on a busy machine
-/// each call waits until all of them have run.
-const WORTH_WAKING: f64 = 20_000.0;
+/// Compiles a part of a program.
+fn part(module: &Module, options: &CompileOptions) -> Built {
+    let options = CompileOptions {
+        threads: Some(part_threads(module, options)),
+        ..options.clone()
+    };
+    build(module, &options, &*backend::of(&options), &mut vec![])
+}
 
-/// How many workers run a part.
+/// The number of workers that run a part: one, unless several gain more on a call than it takes to wake them. Between
+/// calls they may fall asleep, and on a busy machine each call waits until all of them have run.
 fn part_threads(module: &Module, options: &CompileOptions) -> usize {
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let time = |threads| cpu::estimated(module, threads, &options.transform.without);
-    match threads > 1 && time(1) - time(threads) < WORTH_WAKING {
+    let threads = options.threads();
+    let wake_ns = backend::of(options).machine().host.wake_ns;
+    let time = |threads| estimated(module, &Machine::host(threads), &options.transform.without);
+    match threads > 1 && time(1) - time(threads) < wake_ns {
         true => 1,
         false => threads,
     }
 }
 
-/// Transforms a program and builds what the worker threads run.
-fn build(module: &Module, options: &CompileOptions, passes: &mut PassTimes) -> Built {
-    let threads = options.threads.unwrap_or_else(cpu::default_threads);
-    let (transformed, changed) = transformed(module, options, threads, passes)?;
-    let build = |module: &Module| {
-        let (threads, without) = (options.threads, &options.transform.without);
-        let (tune, verify) = (options.tune, options.verify);
-        on_large_stack(|| Compiled::new(module, threads, without, tune, verify))?
+/// Transforms a program and builds it.
+fn build(
+    module: &Module,
+    options: &CompileOptions,
+    backend: &dyn Backend,
+    passes: &mut PassTimes,
+) -> Built {
+    let (transformed, changed) = transformed(module, options, backend, passes)?;
+    let build = |transformed: &Module| -> Built {
+        on_large_stack(|| match scheduled(transformed, backend, options)? {
+            Err(error) => Ok(Err(error)),
+            Ok(lowered) => {
+                let program = Scheduled {
+                    module: Arc::new(module.clone()),
+                    lowered: Some(lowered),
+                };
+                backend.build(program).map(Ok)
+            }
+        })?
     };
     let built = build(&transformed)?;
     if changed && built.is_err() {
-        // What a transformation made may have no compiled form where the program as it was has one.
+        // A transformation may have made something without a compiled form.
         return build(module);
     }
     Ok(built)
@@ -183,29 +181,30 @@ fn optimized(mut module: Module, options: &CompileOptions) -> Result<(Module, Pa
 fn transformed(
     module: &Module,
     options: &CompileOptions,
-    units: usize,
+    backend: &dyn Backend,
     passes: &mut PassTimes,
 ) -> Result<(Module, bool), Error> {
     if !options.optimize {
         return Ok((module.clone(), false));
     }
+    let machine = backend.machine();
     let transformed = |units| {
         let options = heddle_opt::TransformOptions {
             units,
             ..options.transform.clone()
         };
         let mut module = module.clone();
-        let report = heddle_opt::transform(&mut module, &options);
+        let report = heddle_opt::transform(&mut module, &options, &machine);
         heddle_ir::verify(&module).map(|()| (module, report))
     };
     let (module, report) = on_large_stack(|| {
-        let (pipelined, report) = transformed(units)?;
+        let (pipelined, report) = transformed(backend.pipelined_units())?;
         if report.total().count("layers pipelined") == 0 {
             return Ok((pipelined, report));
         }
         let plain = transformed(1)?;
         let without = &options.transform.without;
-        let [new, old] = [&pipelined, &plain.0].map(|m| cpu::estimated(m, units, without));
+        let [new, old] = [&pipelined, &plain.0].map(|m| estimated(m, &machine, without));
         Ok(match new < old {
             true => (pipelined, report),
             false => plain,
@@ -232,6 +231,7 @@ mod tests {
             );
             let model = Model::parse("m", &text).unwrap();
             let options = CompileOptions {
+                device: crate::Device::Cpu,
                 threads: Some(4),
                 ..Default::default()
             };

@@ -8,7 +8,7 @@ use heddle_ir::{DType, Datum, Dim, DimBound, Signature, Tensor, TensorType, Type
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::exec::Inputs;
+use crate::inputs::Inputs;
 
 /// The size of axes that nothing is known of, where the caller gives none.
 const DEFAULT_SIZE: u64 = 2;

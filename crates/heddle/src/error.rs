@@ -89,6 +89,9 @@ pub enum Error {
         /// What happened.
         error: Box<heddle_runtime::RunError>,
     },
+    /// Memory of the caller does not fit.
+    #[error("{0}")]
+    Memory(String),
     /// The system gives no thread to work on.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
@@ -158,7 +161,7 @@ impl Error {
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
-            Error::Input(_) => ErrorKind::Invalid,
+            Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {
@@ -180,7 +183,10 @@ impl Error {
             }
             Error::Input(InputError::Unknown { inputs, .. }) => Some(match inputs.len() {
                 0 => "the model has no inputs".into(),
-                _ => format!("its inputs are {}", inputs.join(", ")),
+                _ => format!(
+                    "its inputs are {}; one that has a default value must be named when the model is loaded",
+                    inputs.join(", ")
+                ),
             }),
             Error::Draw(DrawError::TooLarge { .. }) => {
                 Some("choose smaller sizes with --size NAME=N".into())
@@ -229,14 +235,12 @@ fn compiled_hint(error: &heddle_runtime::RunError) -> Option<&'static str> {
     Some(match error {
         RunError::Program { fault, .. } => match fault {
             Fault::Depth { .. } => "raise the limit with --max-depth",
+            Fault::Frames { .. } => "raise the limit of memory with --max-memory",
             Fault::Iterations { .. } => "raise the limit with --max-iterations",
             _ => return None,
         },
         RunError::Timeout(_) => "raise the limit with --timeout",
         RunError::MemoryLimit { .. } => "raise the limit with --max-memory",
-        RunError::Plan { .. } => {
-            "frames of recursion are planned by --max-depth: a lower one takes less"
-        }
         _ => return None,
     })
 }
@@ -245,7 +249,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
     use heddle_runtime::{Fault, RunError};
     match error {
         RunError::Program {
-            fault: Fault::Depth { .. } | Fault::Iterations { .. },
+            fault: Fault::Depth { .. } | Fault::Frames { .. } | Fault::Iterations { .. },
             ..
         }
         | RunError::MemoryLimit { .. }

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use heddle_ir::{Datum, Signature, Type};
+use indexmap::IndexMap;
 
-use crate::exec::Inputs;
+/// Values by the names of a program's inputs.
+pub type Inputs = IndexMap<String, Datum>;
 
 /// Names of inputs that do not fit a program's parameters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

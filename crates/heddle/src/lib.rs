@@ -12,40 +12,42 @@
 //! # Ok::<(), heddle::Error>(())
 //! ```
 
+mod backend;
 mod baseline;
-mod border;
 pub mod compare;
 mod compile;
-mod cpu;
 pub mod draw;
 mod error;
 mod exec;
 mod inputs;
-mod mixed;
 mod model;
 mod options;
 mod profile;
 mod repeat;
 mod report;
 mod results;
+mod scheduled;
+mod session;
 mod specialise;
 mod stack;
 mod steps;
-mod worth;
 
-pub use baseline::Baseline;
+pub use backend::{ArrayView, Block, HostMemory, Memory, Required, Space};
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
 pub use compile::{compile, schedule, source};
 pub use error::{Error, ErrorKind};
-pub use exec::{Executable, Inputs, Outputs, Run};
-pub use inputs::InputError;
+pub use exec::{Executable, Outputs, Run};
+pub use inputs::{InputError, Inputs};
 pub use model::{Fold, Format, LoadOptions, Model};
-pub use options::{CompileOptions, Device, RunOptions, Target, Tune};
+pub use options::{Baseline, CompileOptions, Device, RunOptions, Target, Tune};
 pub use repeat::Repeat;
 pub use report::{Interpreted, PassTimes, Report, Uncompiled};
+pub use session::Session;
 pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
+
+pub use heddle_machine::{Machine, NameError};
 
 pub use heddle_interp as interp;
 pub use heddle_ir as ir;

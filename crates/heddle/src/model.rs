@@ -1,11 +1,12 @@
 //! Reads a model from a file: ONNX, or Heddle's text form.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heddle_ir::text::{Loader, parse_with};
-use heddle_ir::{Folder, Module, Op, Signature, Tensor};
-use heddle_onnx::ImportOptions;
+use heddle_ir::{Folder, Module, Op, Signature, Tensor, Type, VerifyError};
+use heddle_onnx::{ImportOptions, Imported};
 
 use crate::Error;
 use crate::stack::on_large_stack;
@@ -15,6 +16,9 @@ use crate::stack::on_large_stack;
 pub struct LoadOptions {
     /// What of its constants is evaluated while reading, so that computed shapes become known.
     pub fold: Fold,
+    /// Names of [optional inputs](Model::optional_inputs) that values are given for. They become inputs like any other, and
+    /// their defaults are not used; other names are ignored.
+    pub overrides: HashSet<String>,
 }
 
 /// Which computations on constants are done ahead of a run.
@@ -55,10 +59,11 @@ pub enum Format {
     Text,
 }
 
-/// A program as it was read, verified and not optimised.
+/// A program as it was read, verified and not optimised. Threads may share it.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(crate) module: Module,
+    optional: Vec<(String, Type)>,
     path: PathBuf,
     format: Format,
     load_time: Duration,
@@ -70,12 +75,13 @@ impl Model {
     pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, Error> {
         let start = Instant::now();
         let format = format_of(path)?;
-        let module = on_large_stack(|| match format {
+        let (module, optional) = on_large_stack(|| match format {
             Format::Onnx => import(path, options),
-            Format::Text => parse(path),
+            Format::Text => Ok((parse(path)?, vec![])),
         })??;
         Ok(Self {
             module,
+            optional,
             path: path.into(),
             format,
             load_time: start.elapsed(),
@@ -89,6 +95,7 @@ impl Model {
         let module = on_large_stack(|| parse_text(Path::new(name), text, &refuse))??;
         Ok(Self {
             module,
+            optional: vec![],
             path: name.into(),
             format: Format::Text,
             load_time: start.elapsed(),
@@ -103,6 +110,12 @@ impl Model {
     /// Names and types of the inputs and outputs.
     pub fn signature(&self) -> &Signature {
         &self.module.entry().sig
+    }
+
+    /// Inputs that have a default value, with their types. The program holds the values as constants; [`LoadOptions::overrides`]
+    /// names those that are to be inputs.
+    pub fn optional_inputs(&self) -> &[(String, Type)] {
+        &self.optional
     }
 
     /// Where it was read from.
@@ -130,12 +143,16 @@ fn format_of(path: &Path) -> Result<Format, Error> {
     }
 }
 
-fn import(path: &Path, options: &LoadOptions) -> Result<Module, Error> {
-    let folder = options.fold.folder();
-    let module = heddle_onnx::load(path, &ImportOptions { folder })?;
+/// The program and its optional inputs.
+fn import(path: &Path, options: &LoadOptions) -> Result<(Module, Vec<(String, Type)>), Error> {
+    let options = ImportOptions {
+        folder: options.fold.folder(),
+        overrides: options.overrides.clone(),
+    };
+    let Imported { module, optional } = heddle_onnx::load(path, &options)?;
     // The importer promises a valid module: what it refuses, it refuses by itself.
     heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
-    Ok(module)
+    Ok((module, optional))
 }
 
 fn parse(path: &Path) -> Result<Module, Error> {
@@ -159,9 +176,43 @@ fn parse_text(path: &Path, text: &str, load: Loader) -> Result<Module, Error> {
         path: path.into(),
         error: Box::new(error),
     })?;
-    heddle_ir::verify(&module).map_err(|errors| Error::Verify {
+    let refuse = |errors| Error::Verify {
         path: path.into(),
         errors,
-    })?;
+    };
+    heddle_ir::verify(&module).map_err(refuse)?;
+    each_result_once(&module).map_err(|error| refuse(vec![error]))?;
     Ok(module)
+}
+
+/// Checks that the entry's results have different names, by which a run hands them out.
+fn each_result_once(module: &Module) -> Result<(), VerifyError> {
+    let sig = &module.entry().sig;
+    let mut seen = HashSet::new();
+    match sig.results.iter().find(|(name, _)| !seen.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(VerifyError {
+            function: sig.name.clone(),
+            inst: None,
+            op: None,
+            loc: None,
+            message: format!("two results are named `{name}`"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_one_name_are_refused() {
+        let text = "fn @main(%x: f32[2]) -> (%y: f32[2], %y: f32[2]) {
+  %y = neg(%x)
+  return %y, %y
+}
+";
+        let error = Model::parse("m", text).unwrap_err().to_string();
+        assert!(error.contains("two results are named `y`"), "{error}");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use heddle_machine::Machine;
+
 /// What a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,6 +40,9 @@ pub struct CompileOptions {
     pub transform: heddle_opt::TransformOptions,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
+    /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
+    /// [`Target::Cuda`]. A program runs on any number of threads.
+    pub machine: Option<Machine>,
     /// Whether the scheduler measures.
     pub tune: Tune,
     /// Whether each scheduled program is proven sound before it is built: that no unit touches what another one may still be at.
@@ -61,9 +66,25 @@ impl Default for CompileOptions {
             optimize: true,
             transform: heddle_opt::TransformOptions::default(),
             threads: None,
+            machine: None,
             tune: Tune::default(),
             verify: false,
         }
+    }
+}
+
+impl CompileOptions {
+    /// The number of worker threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(crate::backend::default_threads)
+    }
+
+    /// The machine that decisions for a target are made for.
+    pub(crate) fn machine(&self, target: Target) -> Machine {
+        self.machine.clone().unwrap_or_else(|| match target {
+            Target::Cpu => Machine::host(self.threads()),
+            Target::Cuda => Machine::h100(),
+        })
     }
 }
 
@@ -76,7 +97,7 @@ pub struct RunOptions {
     pub max_memory: Option<u64>,
     /// Iterations that a single loop may take.
     pub max_iterations: Option<u64>,
-    /// How deep calls may nest.
+    /// Depth of nested calls, the entry counted as 1; `None`: 10,000, on every device.
     pub max_depth: Option<usize>,
     /// Wall time.
     pub timeout: Option<Duration>,
@@ -95,6 +116,25 @@ pub enum Target {
     Cuda,
 }
 
+impl RunOptions {
+    /// The limit of nested calls. Its default is the interpreter's, which all devices follow.
+    pub(crate) fn depth_limit(&self) -> usize {
+        let default = || heddle_interp::Options::default().max_depth;
+        self.max_depth.unwrap_or_else(default)
+    }
+}
+
+/// What a compiled program is compared with. Operators, their kernels and the workers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
+    /// calls CocktailerBase.
+    Host,
+    /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
+    /// of what can be had without changing operators.
+    Trace,
+}
+
 /// The interpreter's options.
 pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Options {
     let defaults = heddle_interp::Options::default();
@@ -102,7 +142,7 @@ pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Option
         f64: options.f64,
         max_memory: options.max_memory.unwrap_or(defaults.max_memory),
         max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
-        max_depth: options.max_depth.unwrap_or(defaults.max_depth),
+        max_depth: options.depth_limit(),
         timeout: options.timeout.or(defaults.timeout),
         seed: options.seed,
         ..defaults

@@ -10,15 +10,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use heddle_machine::Machine;
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
 use heddle_runtime::{BuildOptions, Pool, Program, RunOptions, Session, SessionOptions, Source};
-use heddle_schedule::{Choice, Device, Latency, are_alike, benchmark, choices};
+use heddle_schedule::{Choice, Latency, are_alike, benchmark, choices, time};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{OperatorId, Share, Sync};
 
 /// Times of operators as measured; of what was not, the cost model's in proportion.
 pub(crate) struct Profiler {
-    device: Device,
+    machine: Machine,
     times: HashMap<OperatorId, Vec<(Share, f64)>>,
     /// Which operator was measured in the place of another one.
     instead: BTreeMap<OperatorId, OperatorId>,
@@ -42,32 +43,42 @@ const MARGIN: f64 = 0.1;
 impl Profiler {
     /// Measures the ways in which a program's operators may be shared, or reads from the cache what was measured on a
     /// processor like this one before. `None` if the program that measures cannot be built or run.
-    pub(crate) fn new(program: &mut UProgram, device: &Device) -> Option<Self> {
-        let choices = choices(program, device);
+    pub(crate) fn new(program: &mut UProgram, machine: &Machine) -> Option<Self> {
+        let choices = choices(program, machine);
         let bench = benchmark(program, &choices.list);
-        let text = heddle_emit::write(&bench, &heddle_emit::C).source;
+        let layout = heddle_uprogram::layout(&bench).ok()?;
+        let text = heddle_emit::write(&bench, &layout, &heddle_emit::C).source;
         let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
-        let units = device.units.to_string();
+        let units = machine.units().to_string();
         let hardware = heddle_runtime::cpu::identity();
         let key = Key::new(&[text.as_bytes(), units.as_bytes(), hardware.as_bytes()]);
         let cached = cache.get("times", key).and_then(|bytes| read(&bytes));
         let times = match cached.filter(|times| times.len() == choices.list.len() + 1) {
             Some(times) => times,
             None => {
-                let times = measure(&bench, text, &choices.list, device.units)?;
+                let times = {
+                    let source = Source {
+                        name: "measure".into(),
+                        text,
+                        constants: vec![],
+                        plan: layout.plan,
+                    };
+                    measure(&source, &choices.list, machine.units())?
+                };
                 // A cache that takes nothing costs time, not results.
                 let _ = cache.put("times", key, &bytes(&times));
                 times
             }
         };
         let mut profiler = Self {
-            device: device.clone(),
+            machine: machine.clone(),
             times: HashMap::new(),
             instead: choices.instead,
         };
         // Units that come to a synchronisation one right after another hardly wait for each other, as they do in programs.
         let sync = times.last().copied().unwrap_or(0.0);
-        profiler.device.sync_ns = sync.max(device.sync_ns);
+        let by_model = machine.barrier_ns(machine.units());
+        profiler.machine = machine.clone().with_barrier_ns(sync.max(by_model));
         for (choice, time) in choices.list.iter().zip(times) {
             if time > 0.0 {
                 let known = profiler.times.entry(choice.op).or_default();
@@ -75,7 +86,7 @@ impl Profiler {
             }
         }
         for (&id, times) in &mut profiler.times {
-            let model = |share: &Share| device.time(program, &program.operators[id], *share);
+            let model = |share: &Share| time(machine, program, &program.operators[id], *share);
             let by_model =
                 |a: &&(Share, f64), b: &&(Share, f64)| model(&a.0).total_cmp(&model(&b.0));
             let Some(&(share, time)) = times.iter().min_by(by_model) else {
@@ -94,18 +105,18 @@ impl Profiler {
 }
 
 impl Latency for Profiler {
-    fn device(&self) -> &Device {
-        &self.device
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     fn operator(&self, program: &UProgram, id: OperatorId, share: Share) -> f64 {
         let op = &program.operators[id];
-        let model = |share| self.device.time(program, op, share);
+        let model = |share| time(&self.machine, program, op, share);
         let measured = self.instead.get(&id).unwrap_or(&id);
         let Some(times) = self.times.get(measured) else {
             return model(share);
         };
-        let same = |t: &&(Share, f64)| are_alike(program, t.0, share, self.device.units);
+        let same = |t: &&(Share, f64)| are_alike(program, t.0, share, self.machine.units());
         if let Some(&(_, time)) = times.iter().find(same) {
             return time;
         }
@@ -121,21 +132,16 @@ impl Latency for Profiler {
     }
 
     fn sync(&self, sync: Sync) -> f64 {
-        self.device.sync(sync)
+        self.machine.sync(sync)
     }
 }
 
 /// The time of each choice in nanoseconds, and of a synchronisation; 0 of what could not be measured.
-fn measure(bench: &UProgram, text: String, choices: &[Choice], threads: usize) -> Option<Vec<f64>> {
-    let source = Source {
-        name: "measure".into(),
-        text,
-        constants: vec![],
-    };
-    let built = Program::build(&source, &BuildOptions::default()).ok()?;
+fn measure(source: &Source, choices: &[Choice], threads: usize) -> Option<Vec<f64>> {
+    let built = Program::build(source, &BuildOptions::default()).ok()?;
     let pool = Pool::shared(threads).ok()?;
     let mut session = Session::new(Arc::new(built), pool, SessionOptions::default());
-    let mut sizes = vec![TYPICAL_SIZE; bench.sizes.len()];
+    let mut sizes = vec![TYPICAL_SIZE; source.plan.sizes()];
     let last = sizes.len().checked_sub(2)?;
     sizes[last..].fill(0);
     session.run(&[], &sizes, &limits()).ok()?;

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heddle_ir::Datum;
-
-use crate::cpu::{AnySession, Call, Compiled};
+use crate::session::Session;
 use crate::{Error, Executable, Inputs, Outputs, RunOptions, inputs};
 
 /// A program with inputs that were checked and memory that is kept. A run is what every further call costs:
@@ -12,36 +10,18 @@ use crate::{Error, Executable, Inputs, Outputs, RunOptions, inputs};
 #[derive(Debug)]
 pub struct Repeat<'a> {
     program: &'a Executable,
-    options: RunOptions,
-    how: How<'a>,
-}
-
-#[derive(Debug)]
-enum How<'a> {
-    Compiled {
-        compiled: &'a Compiled,
-        session: Box<AnySession<'a>>,
-        call: Call,
-    },
-    Interpreted(Vec<Datum>),
+    session: Session,
 }
 
 impl Executable {
     /// Prepares runs on these inputs. In double precision the interpreter does them.
     pub fn repeat(&self, inputs: Inputs, options: &RunOptions) -> Result<Repeat<'_>, Error> {
         let args = inputs::in_order(self.signature(), inputs)?;
-        let how = match self.compiled() {
-            Some(compiled) if !options.f64 => How::Compiled {
-                compiled,
-                call: compiled.call(self.signature(), &args)?,
-                session: Box::new(compiled.lend(options)),
-            },
-            _ => How::Interpreted(args),
-        };
+        let mut session = self.session(options);
+        session.bind(&args)?;
         Ok(Repeat {
             program: self,
-            options: options.clone(),
-            how,
+            session,
         })
     }
 }
@@ -50,34 +30,16 @@ impl Repeat<'_> {
     /// Runs the program; how long it took.
     pub fn run(&mut self) -> Result<Duration, Error> {
         let start = Instant::now();
-        match &mut self.how {
-            How::Compiled {
-                compiled,
-                session,
-                call,
-            } => {
-                compiled.run_in(session, call, &self.options)?;
-            }
-            How::Interpreted(args) => {
-                self.program.evaluate(args, &self.options)?;
-            }
-        }
+        self.session.run()?;
         Ok(start.elapsed())
     }
 
-    /// Runs the program once more and copies what it gives.
+    /// Runs the program once more and copies its outputs.
     pub fn outputs(&mut self) -> Result<Outputs, Error> {
-        let sig = self.program.signature();
-        let results = match &mut self.how {
-            How::Compiled {
-                compiled,
-                session,
-                call,
-            } => compiled.data_of(&compiled.run_in(session, call, &self.options)?)?,
-            How::Interpreted(args) => self.program.evaluate(args, &self.options)?,
-        };
-        let names = sig.results.iter().map(|(name, _)| name.clone());
-        Ok(names.zip(results).collect())
+        self.session.run()?;
+        let names = self.program.signature().results.iter();
+        let names = names.map(|(name, _)| name.clone());
+        Ok(names.zip(self.session.outputs()?).collect())
     }
 }
 

@@ -52,6 +52,11 @@ impl Results {
         Self(groups)
     }
 
+    /// Is each result one array?
+    pub(crate) fn are_arrays(&self) -> bool {
+        self.0.iter().all(|group| *group == Group::Array)
+    }
+
     /// The model's results.
     pub(crate) fn group(&self, arrays: Vec<Tensor>) -> Vec<Datum> {
         let mut arrays = arrays.into_iter().map(Datum::from);

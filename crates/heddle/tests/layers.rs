@@ -6,19 +6,28 @@ use std::path::Path;
 
 /// Each crate with the crates of ours that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("heddle-abi", &[]),
     ("heddle-ir", &[]),
+    ("heddle-machine", &[]),
     ("heddle-interp", &["heddle-ir"]),
     ("heddle-onnx", &["heddle-ir"]),
-    ("heddle-opt", &["heddle-ir", "heddle-interp"]),
-    ("heddle-runtime", &[]),
-    ("heddle-uprogram", &["heddle-ir"]),
+    (
+        "heddle-opt",
+        &["heddle-ir", "heddle-interp", "heddle-machine"],
+    ),
+    ("heddle-runtime", &["heddle-abi"]),
+    ("heddle-uprogram", &["heddle-abi", "heddle-ir"]),
     ("heddle-lower", &["heddle-ir", "heddle-uprogram"]),
-    ("heddle-schedule", &["heddle-ir", "heddle-uprogram"]),
+    (
+        "heddle-schedule",
+        &["heddle-ir", "heddle-machine", "heddle-uprogram"],
+    ),
     ("heddle-emit", &["heddle-ir", "heddle-uprogram"]),
     (
         "heddle",
         &[
             "heddle-ir",
+            "heddle-machine",
             "heddle-onnx",
             "heddle-interp",
             "heddle-opt",

@@ -194,3 +194,44 @@ fn @main(%x: f32[n,4], %e: i64[2]) -> (%a: f32[?,4], %b: f32[?,4]) {
         assert!(parts(lengths).is_err(), "{lengths:?}");
     }
 }
+
+/// Launches evaluate what memory depends on; the functions that they have not leave the size to the interpreter.
+#[test]
+fn sizes_that_are_computed_from_floats() {
+    let text = |of: &str| {
+        format!(
+            "fn @main(%s: f32[]) -> (%y: f32[?]) {{
+  %k = cast({of}, to=i64)
+  %e = unsqueeze(%k, axes=[0])
+  return mul(broadcast(%s, %e), 2.0)
+}}
+"
+        )
+    };
+    let scalar = |s: f32| Datum::from(Tensor::scalar(s));
+    for (of, s, len) in [
+        ("floor(mul(%s, 10.0))", 0.75, 7),
+        ("ceil(exp(%s))", 3.0, 21),
+        ("add(round(%s), 0.5)", 2.5, 2),
+        ("cast(mul(%s, 1000.5), to=f16)", 0.1, 100),
+    ] {
+        let shapes = run(&text(of), &[("s", scalar(s))]);
+        assert_eq!(shapes, Ok(vec![vec![len]]), "{of}");
+    }
+    for s in [-1.0, f32::INFINITY] {
+        assert!(run(&text("floor(mul(%s, 10.0))"), &[("s", scalar(s))]).is_err());
+    }
+    let options = CompileOptions {
+        device: Device::Cpu,
+        threads: Some(2),
+        ..Default::default()
+    };
+    let model = Model::parse("m", &text("mul(erf(%s), 10.0)")).unwrap();
+    let program = compile(&model, &options).unwrap();
+    let inputs = Inputs::from_iter([("s".to_string(), scalar(1.0))]);
+    let outputs = program.run(inputs, &RunOptions::default()).unwrap().outputs;
+    let Datum::Tensor(y) = &outputs["y"] else {
+        panic!("an array comes out")
+    };
+    assert_eq!(y.shape(), [8]);
+}

@@ -13,10 +13,11 @@ use crate::{files, out};
 
 /// Compiles a model and writes what comes out of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
-    let model = Model::load(&args.model, &LoadOptions::default())?;
+    let model = load(&args)?;
     let options = CompileOptions {
         device: Device::Interp,
         optimize: !args.no_opt,
+        machine: args.machine,
         tune: args.tune.into(),
         verify: args.verify,
         ..Default::default()
@@ -42,6 +43,29 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
             write_text(&source, args.output.as_deref())
         }
     }
+}
+
+/// Reads the model, with the inputs that are to be overridden.
+fn load(args: &CompileArgs) -> Result<Model, Failure> {
+    let model = Model::load(&args.model, &LoadOptions::default())?;
+    if args.overrides.is_empty() {
+        return Ok(model);
+    }
+    let optional = model.optional_inputs();
+    let known = |name: &&String| optional.iter().any(|p| p.0 == **name);
+    if let Some(unknown) = args.overrides.iter().find(|name| !known(name)) {
+        let text = format!("--override: no optional input is named `{unknown}`");
+        let names: Vec<_> = optional.iter().map(|p| format!("`{}`", p.0)).collect();
+        return Err(Failure::new(Exit::Usage, text).hint(match names.len() {
+            0 => "the model has no optional inputs".into(),
+            _ => format!("its optional inputs are {}", names.join(", ")),
+        }));
+    }
+    let options = LoadOptions {
+        overrides: args.overrides.iter().cloned().collect(),
+        ..Default::default()
+    };
+    Ok(Model::load(&args.model, &options)?)
 }
 
 /// Writes text to a file or to standard output.

@@ -8,7 +8,7 @@ pub mod opt;
 pub mod run;
 pub mod test;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use heddle::opt::TransformOptions;
@@ -30,7 +30,12 @@ pub struct Prepared {
 
 /// Reads and compiles a model, and reads or draws its inputs.
 pub fn prepare_run(path: &Path, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
-    let (model, options) = load(path, exec)?;
+    // Inputs with default values are constants, unless the file has values for them.
+    let given = match &source.input {
+        Some(path) => npz::names(path)?,
+        None => HashSet::new(),
+    };
+    let (model, options) = load(path, exec, given)?;
     let program = heddle::compile(&model, &options)?;
     let inputs = inputs(&program, source, exec)?;
     let mut prepared = Prepared {
@@ -63,17 +68,26 @@ pub fn prepare_run(path: &Path, exec: &Exec, source: &Source) -> Result<Prepared
     Ok(prepared)
 }
 
-/// Reads and compiles a model.
-pub fn prepare(path: &Path, exec: &Exec) -> Result<Executable, heddle::Error> {
-    let (model, options) = load(path, exec)?;
+/// Reads and compiles a model. `overrides` names inputs with default values that values are given for.
+pub fn prepare(
+    path: &Path,
+    exec: &Exec,
+    overrides: HashSet<String>,
+) -> Result<Executable, heddle::Error> {
+    let (model, options) = load(path, exec, overrides)?;
     heddle::compile(&model, &options)
 }
 
-fn load(path: &Path, exec: &Exec) -> Result<(Model, CompileOptions), heddle::Error> {
+/// Reads a model.
+pub fn load(
+    path: &Path,
+    exec: &Exec,
+    overrides: HashSet<String>,
+) -> Result<(Model, CompileOptions), heddle::Error> {
     // In double precision nothing is computed ahead of the run, where it would be rounded to the
     // stated types.
     let fold = if exec.f64 { Fold::Exact } else { Fold::All };
-    let model = Model::load(path, &LoadOptions { fold })?;
+    let model = Model::load(path, &LoadOptions { fold, overrides })?;
     let options = CompileOptions {
         device: match exec.device {
             DeviceArg::Interp => Device::Interp,
@@ -81,6 +95,7 @@ fn load(path: &Path, exec: &Exec) -> Result<(Model, CompileOptions), heddle::Err
         },
         optimize: !exec.no_opt && !exec.f64,
         threads: exec.threads.map(std::num::NonZeroUsize::get),
+        machine: None,
         tune: exec.tune.into(),
         verify: exec.verify,
         transform: TransformOptions {

@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use heddle::ir::{Module, verify};
-use heddle::opt::{PASSES, Pass, TRANSFORMATIONS, find_pass, find_transformation};
+use heddle::opt::{CostModel, PASSES, Pass, TRANSFORMATIONS, Transformation};
+use heddle::opt::{find_pass, find_transformation};
 use heddle::{Error, Fold, LoadOptions, Model, on_large_stack};
 
 use super::compile::write_ir;
@@ -15,18 +16,12 @@ use crate::{out, show};
 /// Applies passes to a program in text form, and writes what comes out in text form.
 pub fn opt(args: OptArgs) -> Result<(), Failure> {
     if args.list {
-        let row = |p: &Pass| vec![p.name.to_string(), p.about.to_string()];
-        return out::print(&show::table(
-            &PASSES
-                .iter()
-                .chain(TRANSFORMATIONS)
-                .map(row)
-                .collect::<Vec<_>>(),
-        ));
+        let row = |(name, about): (&str, &str)| vec![name.to_string(), about.to_string()];
+        return out::print(&show::table(&named().map(row).collect::<Vec<_>>()));
     }
     let find = |name: &String| {
-        find_pass(name)
-            .or_else(|| find_transformation(name))
+        let pass = find_pass(name).map(Step::Pass);
+        pass.or_else(|| find_transformation(name).map(Step::Transformation))
             .ok_or_else(|| unknown(name))
     };
     let passes = args
@@ -36,6 +31,7 @@ pub fn opt(args: OptArgs) -> Result<(), Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     let path = args.file.unwrap_or_else(|| "-".into());
     let mut module = read(&path)?;
+    let costs = CostModel::of(&args.machine);
     on_large_stack(|| match passes.is_empty() {
         true => {
             heddle::opt::optimize(&mut module);
@@ -43,8 +39,17 @@ pub fn opt(args: OptArgs) -> Result<(), Failure> {
         }
         // After every pass, so that the one at fault is named.
         false => passes.iter().try_for_each(|pass| {
-            (pass.run)(&mut module);
-            verified(pass.name, &module)
+            let name = match pass {
+                Step::Pass(pass) => {
+                    (pass.run)(&mut module);
+                    pass.name
+                }
+                Step::Transformation(pass) => {
+                    (pass.run)(&mut module, &costs);
+                    pass.name
+                }
+            };
+            verified(name, &module)
         }),
     })??;
     write_ir(&module, args.output.as_deref())
@@ -57,6 +62,7 @@ fn read(path: &Path) -> Result<Module, Failure> {
             path,
             &LoadOptions {
                 fold: Fold::Nothing,
+                ..Default::default()
             },
         )?;
         return Ok(model.module().clone());
@@ -76,12 +82,21 @@ fn verified(stage: &str, module: &Module) -> Result<(), Error> {
     })
 }
 
+/// A step that the command knows by name.
+#[derive(Clone, Copy)]
+enum Step {
+    Pass(&'static Pass),
+    Transformation(&'static Transformation),
+}
+
+/// Names of all steps, and a line about each.
+fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let passes = PASSES.iter().map(|p| (p.name, p.about));
+    passes.chain(TRANSFORMATIONS.iter().map(|t| (t.name, t.about)))
+}
+
 fn unknown(name: &str) -> Failure {
-    let names: Vec<_> = PASSES
-        .iter()
-        .chain(TRANSFORMATIONS)
-        .map(|p| p.name)
-        .collect();
+    let names: Vec<_> = named().map(|(name, _)| name).collect();
     Failure::new(Exit::Usage, format!("there is no pass `{name}`"))
         .hint(format!("the passes are {}", names.join(", ")))
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod defaults;
 mod errors;
 mod inspect;
 mod npz;

@@ -151,14 +151,15 @@ fn limits_are_kept() {
         .fails(5, &["time"]);
     let deep = "fn @main(%x: f32[]) -> (%y: f32[]) {\n  return call @main(%x)\n}\n";
     s.write("deep.heddle", deep);
-    s.heddle("run deep.heddle --random 0 --max-depth 50").fails(
-        5,
-        &[
+    for device in ["cpu", "interp"] {
+        let args = format!("run deep.heddle --random 0 --max-depth 50 --device {device}");
+        let words = [
             "line 2",
-            "depth 51",
+            "would nest 51 deep, over the limit of 50",
             "hint: raise the limit with --max-depth",
-        ],
-    );
+        ];
+        s.heddle(&args).fails(5, &words);
+    }
     s.npz(
         "big.npz",
         &[

@@ -4,22 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define HEDDLE_ALIGN(bytes) (((bytes) + 63) & ~(int64_t)63)
-
-/* Adds count * size, rounded up to 64, to *total; keeps it negative once it has overflowed. */
-HEDDLE_OUTLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) {
-  int64_t bytes;
-  if (*total < 0 || count < 0 || __builtin_mul_overflow(count, size, &bytes) ||
-      bytes > INT64_MAX - 128 || __builtin_add_overflow(*total, HEDDLE_ALIGN(bytes), total))
-    *total = -1;
-}
-
-/* The product of two sizes; negative where it overflows or one of them is. */
-HEDDLE_OUTLINE int64_t heddle_count(int64_t a, int64_t b) {
-  int64_t count;
-  if (a == 0 || b == 0) return 0;
-  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &count) ? -1 : count;
-}
+#define HEDDLE_ASSERT(holds, text) _Static_assert(holds, text)
 
 /* An index into an axis of this size; a negative one counts from the end. Out of range raises an error and gives 0. */
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {

@@ -1,7 +1,6 @@
 /* What emitted CUDA programs start with. A program is one persistent kernel: blocks are the units, their threads are lanes.
  *
- *   heddle_plan_memory<<<1, 1>>>(sizes, table, &total)   fills the table, as heddle_plan does on a CPU
- *   heddle_run<<<blocks, threads>>>(env)                 all blocks must be resident (a cooperative launch)
+ *   heddle_run<<<blocks, threads>>>(env)   all blocks must be resident (a cooperative launch)
  *
  * Nothing is included, so that it compiles without any toolkit beside the compiler. What all lanes of a block return from
  * a barrier, a wait or a poll is the same, so that a block leaves as a whole. */
@@ -31,7 +30,6 @@ typedef unsigned long long uint64_t;
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
 
-#define HEDDLE_MAX_RANK 8
 #define HEDDLE_INLINE static __device__ __forceinline__
 #define HEDDLE_COLD static __device__ __noinline__
 #define HEDDLE_LIKELY(x) (x)
@@ -44,55 +42,90 @@ typedef unsigned long long uint64_t;
     if (heddle_code_) return heddle_code_;                                                         \
   } while (0)
 
-/* The codes of errors, as on a CPU. */
+#define HEDDLE_ALIGNED(bytes) __align__(bytes)
+
+/* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
+#define HEDDLE_ABI 3
+#define HEDDLE_MAX_RANK 8
+
+/* Error codes, with their two values. */
 enum {
   HEDDLE_OK = 0,
-  HEDDLE_CANCELLED = 1,
-  HEDDLE_TIMEOUT = 2,
-  HEDDLE_INDEX = 3,
-  HEDDLE_SHAPE = 4,
-  HEDDLE_DEPTH = 5,
-  HEDDLE_ITERATIONS = 6,
-  HEDDLE_BOUND = 7,
-  HEDDLE_FIRST_CUSTOM = 256,
+  HEDDLE_CANCELLED = 1, /* no values */
+  HEDDLE_TIMEOUT = 2, /* no values; raised by the runtime */
+  HEDDLE_INDEX = 3, /* index, size of the axis */
+  HEDDLE_SHAPE = 4, /* one size, the other that should agree with it */
+  HEDDLE_DEPTH = 5, /* depth reached, limit */
+  HEDDLE_ITERATIONS = 6, /* iterations done, limit */
+  HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
+  HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
-struct heddle_tensor {
-  void *data;
-  int64_t dims[HEDDLE_MAX_RANK];
-  int32_t rank;
-  int32_t reserved;
-};
+/* A row-major tensor without gaps. Dims beyond the rank are unspecified. */
+typedef struct heddle_tensor {
+  void *data; /* The first element. */
+  int64_t dims[HEDDLE_MAX_RANK]; /* Sizes of the axes. */
+  int32_t rank; /* Number of axes. */
+  int32_t reserved; /* Keeps the size a multiple of 8. */
+} heddle_tensor;
 
-struct heddle_error {
-  uint32_t code;
-  uint32_t site;
-  int64_t values[2];
-};
+/* The first error of a run. Whoever turns the code non-zero, once, writes the rest. */
+typedef struct heddle_error {
+  uint32_t code; /* Zero, or the code of the first error. */
+  uint32_t site; /* A row of the emitted program's site table. */
+  int64_t values[2]; /* Details; their meaning depends on the code. */
+} heddle_error;
 
-/* A block's counter, which others wait on, on a line of its own the barriers that it has passed, and the barrier
- * of a team. All are 0 before a launch. */
-struct heddle_lane_state {
-  __align__(128) uint64_t signalled;
-  __align__(128) uint64_t round;
-  __align__(128) uint64_t met; /* how often the team has met whose middle this block is */
-  uint64_t come;               /* how many of it are here this time */
-};
+/* One unit, a worker or a block, with what others wait for on lines of its own. All zero before a dispatch. */
+typedef struct heddle_unit {
+  HEDDLE_ALIGNED(128) uint64_t signalled; /* The last epoch signalled. */
+  uint32_t sleepers; /* Workers asleep on it. */
+  uint32_t pad[13]; /* Ends the line. */
+  uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
+  uint64_t pad_round[7]; /* Ends the line. */
+  uint64_t met; /* How often the team has met whose middle this unit is. */
+  uint64_t come; /* Units of it that have come this time. */
+  uint32_t asleep; /* Workers asleep on `met`. */
+  uint32_t pad_met[27]; /* Ends the line. */
+} heddle_unit;
 
-struct heddle_env {
-  const heddle_tensor *inputs;
-  heddle_tensor *outputs;
-  const void *const *constants;
-  const int64_t *sizes;
-  const int64_t *table;
-  uint8_t *scratch;
-  uint64_t *arrived; /* at the grid's barrier; 0 before a launch */
-  heddle_lane_state *lanes;
-  heddle_error *error;
-  const uint32_t *cancel;
-  int64_t max_depth;
-  int64_t max_iterations;
-};
+/* The barrier of all units. All zero before a dispatch. */
+typedef struct heddle_sync {
+  HEDDLE_ALIGNED(128) uint64_t arrived; /* Arrivals in this dispatch. */
+  uint64_t pad[15]; /* Ends the line. */
+  uint32_t sleepers; /* Workers asleep on it. */
+  uint32_t pad_sleepers[31]; /* Ends the line. */
+} heddle_sync;
+
+/* The environment of a launch. */
+typedef struct heddle_env {
+  const heddle_tensor *inputs; /* One for each input. */
+  heddle_tensor *outputs; /* One for each output; the program sets dims and rank. */
+  const void *const *constants; /* One pointer for each constant blob. */
+  const int64_t *sizes; /* Named sizes, number of units, depth limit. */
+  const int64_t *table; /* The words that the memory plan says. */
+  uint8_t *scratch; /* Memory for everything that is neither input, output nor constant. */
+  heddle_sync *sync; /* The barrier of all units. */
+  heddle_unit *units; /* One for each unit. */
+  heddle_error *error; /* The first error. */
+  const uint32_t *cancel; /* Not zero: stop. */
+  int64_t max_depth; /* The limit on recursion depth. */
+  int64_t max_iterations; /* The limit on iterations of a loop. */
+  uint32_t spins; /* Looks at a word before a waiting worker yields its core. */
+  uint32_t yields; /* Yields before it sleeps. */
+  const void *arguments; /* Arguments of a task that the host dispatches. */
+} heddle_env;
+
+/* The counts of a program; once per program. */
+typedef struct heddle_about {
+  int64_t abi; /* The interface version that the program was compiled against. */
+  int64_t inputs; /* Number of inputs. */
+  int64_t outputs; /* Number of outputs. */
+  int64_t constants; /* Number of constant blobs. */
+  int64_t sizes; /* Number of named sizes. */
+  int64_t table_len; /* Words of the launch table. */
+} heddle_about;
+/* The end of the launch interface. */
 
 /* This lane and the number of lanes. */
 #define heddle_lane ((int64_t)threadIdx.x)
@@ -157,10 +190,10 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
   int32_t code = 0;
   __syncthreads();
   if (threadIdx.x == 0) {
-    uint64_t target = ++env->lanes[worker].round * (uint64_t)workers;
+    uint64_t target = ++env->units[worker].round * (uint64_t)workers;
     __threadfence();
-    heddle_arrive(env->arrived);
-    code = heddle_await(env, env->arrived, target);
+    heddle_arrive(&env->sync->arrived);
+    code = heddle_await(env, &env->sync->arrived, target);
     __threadfence();
   }
   return __syncthreads_or(code);
@@ -171,7 +204,7 @@ HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();
-    heddle_store(&env->lanes[worker].signalled, epoch);
+    heddle_store(&env->units[worker].signalled, epoch);
   }
 }
 
@@ -179,7 +212,7 @@ HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t
 HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
   int32_t code = 0;
   if (threadIdx.x == 0) {
-    code = heddle_await(env, &env->lanes[other].signalled, epoch);
+    code = heddle_await(env, &env->units[other].signalled, epoch);
     __threadfence();
   }
   return __syncthreads_or(code);
@@ -191,16 +224,16 @@ HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t 
   int32_t code = 0;
   __syncthreads();
   if (threadIdx.x == 0) {
-    heddle_lane_state *lane = &env->lanes[first + workers / 2];
-    uint64_t met = heddle_load(&lane->met);
+    heddle_unit *unit = &env->units[first + workers / 2];
+    uint64_t met = heddle_load(&unit->met);
     __threadfence();
-    if (atomicAdd((unsigned long long *)&lane->come, 1ull) + 1 == (unsigned long long)workers) {
+    if (atomicAdd((unsigned long long *)&unit->come, 1ull) + 1 == (unsigned long long)workers) {
       __threadfence(); /* what the others wrote before they came is let go with `met` */
-      heddle_store(&lane->come, 0);
-      heddle_store(&lane->met, met + 1);
+      heddle_store(&unit->come, 0);
+      heddle_store(&unit->met, met + 1);
       code = heddle_look(env);
     } else {
-      code = heddle_await(env, &lane->met, met + 1);
+      code = heddle_await(env, &unit->met, met + 1);
     }
     __threadfence();
   }
@@ -221,35 +254,15 @@ HEDDLE_INLINE int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t
   return heddle_poll(env);
 }
 
-/* Adds count * size, rounded up to 64, to *total; keeps it negative once it has overflowed. */
-HEDDLE_INLINE void heddle_reserve(int64_t *total, int64_t count, int64_t size) {
-  if (*total < 0 || count < 0 || (count > 0 && size > (INT64_MAX - 128) / count)) {
-    *total = -1;
-    return;
-  }
-  int64_t bytes = (count * size + 63) & ~INT64_C(63);
-  *total = bytes > INT64_MAX - *total ? -1 : *total + bytes;
-}
-
-/* The product of two sizes; negative where it overflows or one of them is. */
-HEDDLE_INLINE int64_t heddle_count(int64_t a, int64_t b) {
-  if (a == 0 || b == 0) return 0;
-  return a < 0 || b < 0 || b > INT64_MAX / a ? -1 : a * b;
-}
+#define HEDDLE_ASSERT(holds, text) static_assert(holds, text)
 
 #define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
-  extern "C" __device__ const int64_t heddle_program[] = {1,         (inputs), (outputs),          \
-                                                          (constants), (sizes), (table_len)}
-#define HEDDLE_PLAN static __device__ int64_t heddle_plan(const int64_t *sizes, int64_t *table)
+  extern "C" __device__ const heddle_about heddle_program = {                                      \
+      HEDDLE_ABI, (inputs), (outputs), (constants), (sizes), (table_len)}
 #define HEDDLE_MAIN                                                                                \
   static __device__ int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers)
 
-HEDDLE_PLAN;
 HEDDLE_MAIN;
-
-extern "C" __global__ void heddle_plan_memory(const int64_t *sizes, int64_t *table, int64_t *total) {
-  *total = heddle_plan(sizes, table);
-}
 
 extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {
   heddle_main(&env, (int32_t)blockIdx.x, (int32_t)gridDim.x);

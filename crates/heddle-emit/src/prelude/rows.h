@@ -24,7 +24,7 @@
 #define HEDDLE_LESS(a, b) ((a) < (b) || ((a) == (a) && (b) != (b)))
 
 /* Rows of m elements in lexical order, of equal ones the first. */
-#define HEDDLE_ROWS(t, T)                                                                          \
+#define HEDDLE_LEXICAL(t, T)                                                                       \
   HEDDLE_INLINE int heddle_compare_##t(const T *x, int64_t m, int64_t i, int64_t j) {              \
     for (int64_t k = 0; k < m; k++) {                                                              \
       T a = x[i * m + k], b = x[j * m + k];                                                        \
@@ -82,16 +82,16 @@
     out[0] = count;                                                                                \
   }
 
-HEDDLE_ROWS(f32, float)
-HEDDLE_ROWS(f64, double)
-HEDDLE_ROWS(i8, int8_t)
-HEDDLE_ROWS(i16, int16_t)
-HEDDLE_ROWS(i32, int32_t)
-HEDDLE_ROWS(i64, int64_t)
-HEDDLE_ROWS(u8, uint8_t)
-HEDDLE_ROWS(u16, uint16_t)
-HEDDLE_ROWS(u32, uint32_t)
-HEDDLE_ROWS(u64, uint64_t)
+HEDDLE_LEXICAL(f32, float)
+HEDDLE_LEXICAL(f64, double)
+HEDDLE_LEXICAL(i8, int8_t)
+HEDDLE_LEXICAL(i16, int16_t)
+HEDDLE_LEXICAL(i32, int32_t)
+HEDDLE_LEXICAL(i64, int64_t)
+HEDDLE_LEXICAL(u8, uint8_t)
+HEDDLE_LEXICAL(u16, uint16_t)
+HEDDLE_LEXICAL(u32, uint32_t)
+HEDDLE_LEXICAL(u64, uint64_t)
 
 /* How many of n elements are not zero, then their indices. */
 HEDDLE_INLINE void heddle_nonzero_u8(const uint8_t *x, int64_t *out, int64_t n) {

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use heddle_ir::{DType, Datum, Module, Tensor};
+use heddle_machine::Machine;
 use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
-use heddle_schedule::Device;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::Size;
 
@@ -16,8 +16,8 @@ pub mod random;
 pub mod sanitized;
 
 /// Arrays as compiled programs hold them.
-#[path = "../../../heddle/src/border.rs"]
-mod border;
+#[path = "../../../heddle/src/backend/cpu/marshal.rs"]
+mod marshal;
 
 /// Programs by hand, in text form.
 pub const PROGRAMS: &[(&str, &str)] = &[
@@ -121,31 +121,28 @@ impl Case {
     /// Runs the interpreter and emits the program; an error says what has no compiled form.
     pub fn new(name: &str, module: Module, inputs: &[Datum]) -> Result<Case, String> {
         // Small programs would stay on one unit if synchronising cost anything.
-        let device = Device {
-            sync_ns: 0.0,
-            ..Device::cpu(2)
-        };
-        Self::scheduled(name, module, inputs, &device)
+        let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+        Self::scheduled(name, module, inputs, &machine)
     }
 
-    /// The same with the program scheduled for this device.
+    /// The same with the program scheduled for this machine.
     pub fn scheduled(
         name: &str,
         module: Module,
         inputs: &[Datum],
-        device: &Device,
+        machine: &Machine,
     ) -> Result<Case, String> {
-        Self::with(name, module, inputs, device, &|program| {
-            heddle_schedule::schedule(program, device);
+        Self::with(name, module, inputs, machine, &|program| {
+            heddle_schedule::schedule(program, machine);
         })
     }
 
-    /// The same with the program scheduled for this device by `schedule`.
+    /// The same with the program scheduled for this machine by `schedule`.
     pub fn with(
         name: &str,
         mut module: Module,
         inputs: &[Datum],
-        device: &Device,
+        machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
     ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
@@ -153,14 +150,16 @@ impl Case {
         heddle_opt::optimize(&mut module);
         let mut program = heddle_lower::lower(&module).map_err(|e| e.reason)?;
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, device);
+        heddle_schedule::select_kernels(&mut program, machine);
         schedule(&mut program);
-        heddle_uprogram::verify_schedule(&program, device.lanes).expect("a sound schedule");
-        let emitted = heddle_emit::write(&program, &heddle_emit::C);
+        heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
+            .expect("a sound schedule");
+        let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
+        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.packed().map(Constant::from).collect();
         let tensors = inputs.iter().map(|d| match d {
-            Datum::Tensor(t) => border::unpacked(t),
+            Datum::Tensor(t) => marshal::unpacked(t),
             _ => panic!("lowering lets only tensors in"),
         });
         let tensors: Vec<Tensor> = tensors.collect();
@@ -172,6 +171,7 @@ impl Case {
                 name: name.into(),
                 text: emitted.source,
                 constants,
+                plan: layout.plan,
             },
             sizes: sizes(&module, &program, &tensors),
             program,
@@ -183,7 +183,9 @@ impl Case {
 
     /// The same with control flow that the host runs.
     pub fn hosted(mut self) -> Case {
-        self.source.text = heddle_emit::write_hosted(&self.program, &heddle_emit::C).source;
+        let layout = heddle_uprogram::layout(&self.program).expect("it was laid out before");
+        let emitted = heddle_emit::write_hosted(&self.program, &layout, &heddle_emit::C);
+        self.source.text = emitted.source;
         self
     }
 
@@ -248,7 +250,7 @@ impl Case {
         let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
         assert_eq!(dims, shape, "{what}");
         let width = want.dtype().bits().div_ceil(8);
-        let data = border::packed(want.dtype(), &data[..want.len() * width]);
+        let data = marshal::packed(want.dtype(), &data[..want.len() * width]);
         let got = Tensor::new(want.dtype(), want.shape().to_vec(), data.into()).expect("fits");
         same(&got, want, what);
     }
@@ -278,7 +280,10 @@ fn sizes(module: &Module, program: &UProgram, inputs: &[Tensor]) -> Vec<i64> {
     let given = program.sizes.iter().map(|(size, _)| match size {
         Size::Named(name) => find(name),
         Size::Axis { input, axis } => inputs[*input].shape()[*axis] as i64,
-        Size::Element { input, place } => border::element(&inputs[*input], *place),
+        Size::Element { input, place } => {
+            let tensor = &inputs[*input];
+            marshal::element(tensor.dtype(), tensor.bytes(), *place)
+        }
     });
     given.collect()
 }

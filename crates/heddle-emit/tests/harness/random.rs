@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use heddle_gen::Config;
+use heddle_machine::Machine;
 use heddle_opt::TransformOptions;
 
 use super::Case;
@@ -28,7 +29,11 @@ pub fn case(seed: u64) -> Result<Case, String> {
     let (mut module, inputs) = heddle_gen::generate(seed, &Config::default());
     if seed % 2 == 1 {
         heddle_opt::optimize(&mut module);
-        heddle_opt::transform(&mut module, &TransformOptions::default());
+        heddle_opt::transform(
+            &mut module,
+            &TransformOptions::default(),
+            &Machine::reference_host(2),
+        );
     }
     Case::new(&format!("seed {seed}"), module, &inputs)
 }

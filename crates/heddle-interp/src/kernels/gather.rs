@@ -1,44 +1,33 @@
 //! Reading by index.
 
-use super::movement::no_axis;
+use super::movement::{lines, no_axis, pick};
 use super::resolve;
-use super::rows::{Rows, strides};
+use super::walk::{strides, walk_strided};
 use crate::context::{Context, count};
 use crate::error::Fault;
-use crate::value::{Array, Elem, with_any};
+use crate::value::Array;
 
-/// Slices of an axis, in the order and shape of `indices`.
+/// Slices of an axis, in the order and shape of `indices` (ONNX Gather 13).
 pub fn gather(cx: &Context, x: &Array, indices: &Array, axis: usize) -> Result<Array, Fault> {
-    fn typed<T: Elem>(
-        cx: &Context,
-        data: &[T],
-        indices: &[usize],
-        [outer, size, inner]: [usize; 3],
-    ) -> Result<Vec<T>, Fault> {
-        let mut out = cx.vec(count(&[outer, indices.len(), inner])?)?;
-        for o in 0..outer {
-            for &i in indices {
-                cx.tick(inner)?;
-                out.extend_from_slice(&data[(o * size + i) * inner..][..inner]);
-            }
-        }
-        Ok(out)
-    }
     let size = *x.shape.get(axis).ok_or_else(|| no_axis(axis, &x.shape))?;
-    let places = indices.ints()?.into_iter().map(|i| resolve(i, axis, size));
-    let places = places.collect::<Result<Vec<_>, _>>()?;
+    let chosen = indices.ints()?.into_iter().map(|i| resolve(i, axis, size));
+    let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
     let shape = [&x.shape[..axis], &indices.shape, &x.shape[axis + 1..]].concat();
     if count(&shape)? == 0 {
-        return super::movement::empty(cx, x.dtype, shape);
+        return cx.empty(x.dtype, shape);
     }
-    let dims = [count(&x.shape[..axis])?, size, count(&x.shape[axis + 1..])?];
-    with_any!(x.data, data => {
-        let out = typed(cx, data, &places, dims)?;
-        cx.array(x.dtype, shape, out)
-    })
+    let [outer, size, inner] = lines(x, axis)?;
+    let along = |axis: usize, i: usize| {
+        Some(match axis {
+            0 => i * size * inner,
+            1 => chosen[i] * inner,
+            _ => i,
+        } as isize)
+    };
+    Ok(pick(cx, x, vec![outer, chosen.len(), inner], 0, &along, None)?.reshaped(shape))
 }
 
-/// Where the elements lie that `indices` along `axis` names, in row-major order of `indices`.
+/// Places of the elements that `indices` along `axis` name, in row-major order of `indices`.
 pub fn element_places(
     cx: &Context,
     x: &[usize],
@@ -57,39 +46,34 @@ pub fn element_places(
     let values = indices.ints()?;
     let mut places = cx.vec(values.len())?;
     let mut steps = strides(x);
-    let along = steps[axis];
-    // The walk leaves out the indexed axis, whose place the index says.
-    steps[axis] = 0;
-    let own = strides(&indices.shape);
-    let rows = Rows::new(&indices.shape, [&steps, &own]);
-    rows.each([0, 0], |[base, at]| {
-        cx.tick(rows.len)?;
-        for k in 0..rows.len as isize {
-            let index = values[(at + k * rows.step[1]) as usize];
-            let i = resolve(index, axis, x[axis])?;
-            places.push((base + k * rows.step[0]) as usize + i * along as usize);
-        }
-        Ok(())
-    })?;
+    // The walk leaves out the indexed axis, where the index decides.
+    let along = std::mem::take(&mut steps[axis]) as usize;
+    walk_strided(cx, &indices.shape, 0, &steps, |base| places.push(base))?;
+    for (place, &index) in places.iter_mut().zip(&values) {
+        *place += resolve(index, axis, x[axis])? * along;
+    }
     Ok(places)
 }
 
-/// Single elements, in the shape of `indices`.
+/// Single elements, in the shape of `indices` (ONNX GatherElements 13).
 pub fn elements(cx: &Context, x: &Array, indices: &Array, axis: usize) -> Result<Array, Fault> {
     let places = element_places(cx, &x.shape, indices, axis)?;
-    with_any!(x.data, data => {
-        let out = pick(cx, data, &places)?;
-        cx.array(x.dtype, indices.shape.clone(), out)
-    })
+    slices(cx, x, &places, 1, indices.shape.clone())
 }
 
-fn pick<T: Elem>(cx: &Context, data: &[T], places: &[usize]) -> Result<Vec<T>, Fault> {
-    let mut out = cx.vec(places.len())?;
-    out.extend(places.iter().map(|&p| data[p].clone()));
-    Ok(out)
+/// The `len` elements from each place on.
+pub fn slices(
+    cx: &Context,
+    x: &Array,
+    places: &[usize],
+    len: usize,
+    shape: Vec<usize>,
+) -> Result<Array, Fault> {
+    let along = |axis: usize, i: usize| Some(if axis == 0 { places[i] } else { i } as isize);
+    Ok(pick(cx, x, vec![places.len(), len], 0, &along, None)?.reshaped(shape))
 }
 
-/// Where the slices begin that index tuples name, and the shape of one.
+/// First places of the slices that index tuples name, and the shape of a slice.
 pub fn tuple_places<'a>(
     cx: &Context,
     x: &'a [usize],
@@ -125,7 +109,7 @@ pub fn tuple_places<'a>(
         };
         for d in 0..depth {
             let i = resolve(values[t * depth + d], batch + d, x[batch + d])?;
-            // Of an empty array nothing is read, so that the sum may wrap.
+            // An empty array is never read: the sum may wrap.
             let step = i.wrapping_mul(steps[batch + d] as usize);
             place = place.wrapping_add(step);
         }
@@ -134,20 +118,11 @@ pub fn tuple_places<'a>(
     Ok((places, &x[end..]))
 }
 
-/// Slices that index tuples name.
+/// Slices that index tuples name (ONNX GatherND 13).
 pub fn nd(cx: &Context, x: &Array, indices: &Array, batch: usize) -> Result<Array, Fault> {
     let (places, slice) = tuple_places(cx, &x.shape, indices, batch)?;
     let tuples = &indices.shape[..indices.shape.len() - 1];
     let shape = [tuples, slice].concat();
-    let (n, inner) = (count(&shape)?, count(slice)?);
-    with_any!(x.data, data => {
-        let mut out = cx.vec(n)?;
-        for &p in &places {
-            cx.tick(inner)?;
-            if inner > 0 {
-                out.extend_from_slice(&data[p..p + inner]);
-            }
-        }
-        cx.array(x.dtype, shape, out)
-    })
+    count(&shape)?;
+    slices(cx, x, &places, count(slice)?, shape)
 }

@@ -1,5 +1,5 @@
-//! Kernels get operands of the right types, but of any shape and value where types leave these open: whatever they
-//! are, the result is a value or an error.
+//! Kernels get operands of the right element types, but of any shape and value: the result is a
+//! value or an error, never a panic.
 
 use heddle_ir::op::*;
 use heddle_ir::{Op, Tensor};
@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::eval;
-use crate::border::from_tensor;
 use crate::context::Context;
+use crate::marshal::from_tensor;
 use crate::value::Val;
 
 struct Draw(ChaCha8Rng);

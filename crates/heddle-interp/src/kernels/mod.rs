@@ -1,4 +1,4 @@
-//! What each op computes. A kernel gets its operands by value: one that it owns alone it may reuse.
+//! Kernels: the value of each op on arrays. The op's doc in `heddle_ir::Op` is the specification.
 
 pub mod arrange;
 pub mod cast;
@@ -12,12 +12,12 @@ pub mod number;
 pub mod order;
 pub mod random;
 pub mod reduce;
-pub mod rows;
 pub mod scatter;
 pub mod sequence;
 pub mod small;
 pub mod strings;
 pub mod text;
+pub mod walk;
 pub mod window;
 
 use heddle_ir::Op;
@@ -28,123 +28,10 @@ use crate::value::{Array, Val};
 
 /// Evaluates an op that is neither control flow nor a constant nor random.
 pub fn eval(cx: &Context, op: &Op, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
-    let t = |i: usize| args[i].tensor();
-    let one = |array: Array| Ok(vec![Val::Tensor(array)]);
     match op {
-        Op::Unary(kind) => one(elementwise::unary(cx, *kind, t(0)?)?),
-        Op::Binary(kind) => one(elementwise::binary(cx, *kind, t(0)?, t(1)?)?),
-        Op::Compare(kind) => one(elementwise::compare(cx, *kind, t(0)?, t(1)?)?),
-        Op::Select => one(elementwise::select(cx, t(0)?, t(1)?, t(2)?)?),
-        Op::Cast {
-            to,
-            saturate,
-            round,
-        } => one(cast::cast(cx, t(0)?, *to, *saturate, *round)?),
-        Op::Bitcast { to } => one(cast::bitcast(cx, t(0)?, *to)?),
-
-        Op::Shape => {
-            let dims: Vec<i64> = t(0)?.shape.iter().map(|&d| d as i64).collect();
-            one(cx.array(heddle_ir::DType::I64, vec![dims.len()], dims)?)
+        Op::ScatterElements { .. } | Op::ScatterNd { .. } | Op::UpdateSlice => {
+            Ok(vec![write(cx, op, tensors(args)?)?.into()])
         }
-        Op::Reshape => {
-            let shape = arrange::reshape(t(0)?, t(1)?.data()?)?;
-            reshaped(args, |s| *s = shape)
-        }
-        Op::Transpose { perm } => one(movement::transpose(cx, t(0)?, perm)?),
-        Op::Unsqueeze { axes } => reshaped(args, |s| {
-            axes.iter().for_each(|&a| s.insert(a.min(s.len()), 1))
-        }),
-        Op::Squeeze { axes } => {
-            let shape = arrange::squeeze(t(0)?, axes)?;
-            reshaped(args, |s| *s = shape)
-        }
-        Op::Broadcast => one(movement::broadcast(cx, t(0)?, t(1)?.data()?)?),
-        Op::Slice { axes } => {
-            let (starts, ends, steps) = (t(1)?.data()?, t(2)?.data()?, t(3)?.data()?);
-            one(movement::slice(cx, t(0)?, axes, starts, ends, steps)?)
-        }
-        Op::Concat { axis } => {
-            let arrays = args
-                .iter()
-                .map(Val::tensor)
-                .collect::<Result<Vec<_>, _>>()?;
-            one(arrange::concat(cx, &arrays, *axis)?)
-        }
-        Op::Pad { mode } => one(arrange::pad(cx, t(0)?, t(1)?.data()?, t(2)?, *mode)?),
-
-        Op::Gather { axis } => one(gather::gather(cx, t(0)?, t(1)?, *axis)?),
-        Op::GatherElements { axis } => one(gather::elements(cx, t(0)?, t(1)?, *axis)?),
-        Op::GatherNd { batch_dims } => one(gather::nd(cx, t(0)?, t(1)?, *batch_dims)?),
-        Op::ScatterElements { axis, reduce } => {
-            let [x, indices, updates] = tensors(args)?;
-            one(scatter::elements(
-                cx, x, &indices, &updates, *axis, *reduce,
-            )?)
-        }
-        Op::ScatterNd { reduce } => {
-            let [x, indices, updates] = tensors(args)?;
-            one(scatter::nd(cx, x, &indices, &updates, *reduce)?)
-        }
-        Op::UpdateSlice => {
-            let [x, update, starts] = tensors(args)?;
-            one(scatter::update_slice(cx, x, &update, starts.data()?)?)
-        }
-        Op::Range => one(arrange::range(cx, t(0)?, t(1)?, t(2)?)?),
-        Op::NonZero => one(order::nonzero(cx, t(0)?)?),
-
-        Op::Reduce { kind, axes, keep } => one(reduce::reduce(cx, t(0)?, *kind, axes, *keep)?),
-        Op::ArgReduce {
-            kind,
-            axis,
-            keep,
-            last,
-        } => one(order::arg_reduce(cx, t(0)?, *kind, *axis, *keep, *last)?),
-        Op::Cumulative {
-            kind,
-            axis,
-            exclusive,
-            reverse,
-        } => one(reduce::cumulative(
-            cx,
-            t(0)?,
-            *kind,
-            *axis,
-            *exclusive,
-            *reverse,
-        )?),
-        Op::TopK { axis, kind } => many(order::top_k(cx, t(0)?, t(1)?.int()?, *axis, *kind)?),
-        Op::Unique { axis, sorted } => many(order::unique(cx, t(0)?, *axis, *sorted)?),
-
-        Op::Dot => one(contract::dot(cx, t(0)?, t(1)?)?),
-        Op::Conv {
-            strides,
-            dilations,
-            input_dilations,
-            groups,
-        } => {
-            let spacing = [strides, dilations, input_dilations].map(Vec::as_slice);
-            one(window::conv(
-                cx,
-                t(0)?,
-                t(1)?,
-                t(2)?.data()?,
-                spacing,
-                *groups,
-            )?)
-        }
-        Op::Window {
-            kind,
-            window,
-            strides,
-            dilations,
-        } => one(window::window(
-            cx,
-            t(0)?,
-            t(1)?.data()?,
-            *kind,
-            [window, strides, dilations].map(Vec::as_slice),
-        )?),
-
         Op::SeqNew { .. }
         | Op::SeqInsert
         | Op::SeqErase
@@ -157,23 +44,120 @@ pub fn eval(cx: &Context, op: &Op, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
         | Op::OptHas
         | Op::OptGet => sequence::eval(cx, op, args),
         Op::Str(kind) => strings::eval(cx, kind, &args),
-
-        Op::Const(_) | Op::Random { .. } | Op::If | Op::Loop { .. } | Op::Call(_) => Err(
-            Fault::Unsupported(format!("`{}` as a tensor op", op.name())),
-        ),
+        Op::TopK { .. } | Op::Unique { .. } => {
+            let args: Vec<_> = args.iter().map(Val::tensor).collect::<Result<_, _>>()?;
+            sort(cx, op, &args)
+        }
+        _ => {
+            let args: Vec<_> = args.iter().map(Val::tensor).collect::<Result<_, _>>()?;
+            Ok(vec![compute(cx, op, &args)?.into()])
+        }
     }
 }
 
-/// The first operand under another shape of as many elements.
-fn reshaped(args: Vec<Val>, change: impl FnOnce(&mut Vec<usize>)) -> Result<Vec<Val>, Fault> {
-    let mut args = args.into_iter();
-    match args.next() {
-        Some(Val::Tensor(mut a)) => {
-            change(&mut a.shape);
-            Ok(vec![a.into()])
-        }
-        _ => Err(Fault::Unsupported("reshaping a sequence".into())),
+/// Ops that write into their first operand: in place if it has no other owner.
+fn write(cx: &Context, op: &Op, [x, a, b]: [Array; 3]) -> Result<Array, Fault> {
+    match op {
+        Op::ScatterElements { axis, reduce } => scatter::elements(cx, x, &a, &b, *axis, *reduce),
+        Op::ScatterNd { reduce } => scatter::nd(cx, x, &a, &b, *reduce),
+        _ => scatter::update_slice(cx, x, &a, b.data()?),
     }
+}
+
+/// Ops with several results.
+fn sort(cx: &Context, op: &Op, args: &[&Array]) -> Result<Vec<Val>, Fault> {
+    match op {
+        Op::TopK { axis, kind } => many(order::top_k(cx, args[0], args[1].int()?, *axis, *kind)?),
+        Op::Unique { axis, sorted } => many(order::unique(cx, args[0], *axis, *sorted)?),
+        _ => Err(no_kernel(op)),
+    }
+}
+
+/// Ops with one result that read arrays.
+fn compute(cx: &Context, op: &Op, args: &[&Array]) -> Result<Array, Fault> {
+    let x = args.first().copied();
+    let x = x.ok_or_else(|| no_kernel(op))?;
+    match op {
+        Op::Unary(kind) => elementwise::unary(cx, *kind, x),
+        Op::Binary(kind) => elementwise::binary(cx, *kind, x, args[1]),
+        Op::Compare(kind) => elementwise::compare(cx, *kind, x, args[1]),
+        Op::Select => elementwise::select(cx, x, args[1], args[2]),
+        Op::Cast {
+            to,
+            saturate,
+            round,
+        } => cast::cast(cx, x, *to, *saturate, *round),
+        Op::Bitcast { to } => cast::bitcast(cx, x, *to),
+        Op::Range => arrange::range(cx, x, args[1], args[2]),
+        Op::NonZero => order::nonzero(cx, x),
+        Op::Reduce { kind, axes, keep } => reduce::reduce(cx, x, *kind, axes, *keep),
+        Op::ArgReduce {
+            kind,
+            axis,
+            keep,
+            last,
+        } => order::arg_reduce(cx, x, *kind, *axis, *keep, *last),
+        Op::Cumulative {
+            kind,
+            axis,
+            exclusive,
+            reverse,
+        } => reduce::cumulative(cx, x, *kind, *axis, *exclusive, *reverse),
+        Op::Dot => contract::dot(cx, x, args[1]),
+        Op::Conv {
+            strides,
+            dilations,
+            input_dilations,
+            groups,
+        } => {
+            let spacing = [strides, dilations, input_dilations].map(Vec::as_slice);
+            window::conv(cx, x, args[1], args[2].data()?, spacing, *groups)
+        }
+        Op::Window {
+            kind,
+            window,
+            strides,
+            dilations,
+        } => {
+            let spacing = [window, strides, dilations].map(Vec::as_slice);
+            window::window(cx, x, args[1].data()?, *kind, spacing)
+        }
+        _ => arrange(cx, op, x, args),
+    }
+}
+
+/// Ops that move or select elements.
+fn arrange(cx: &Context, op: &Op, x: &Array, args: &[&Array]) -> Result<Array, Fault> {
+    match op {
+        Op::Shape => {
+            let dims: Vec<i64> = x.shape.iter().map(|&d| d as i64).collect();
+            cx.array(heddle_ir::DType::I64, vec![dims.len()], dims)
+        }
+        Op::Reshape => Ok(x.reshaped(arrange::reshape(x, args[1].data()?)?)),
+        Op::Unsqueeze { axes } => {
+            let mut shape = x.shape.clone();
+            axes.iter()
+                .for_each(|&a| shape.insert(a.min(shape.len()), 1));
+            Ok(x.reshaped(shape))
+        }
+        Op::Squeeze { axes } => Ok(x.reshaped(arrange::squeeze(x, axes)?)),
+        Op::Transpose { perm } => movement::transpose(cx, x, perm),
+        Op::Broadcast => movement::broadcast(cx, x, args[1].data()?),
+        Op::Slice { axes } => {
+            let (starts, ends, steps) = (args[1].data()?, args[2].data()?, args[3].data()?);
+            movement::slice(cx, x, axes, starts, ends, steps)
+        }
+        Op::Concat { axis } => arrange::concat(cx, args, *axis),
+        Op::Pad { mode } => arrange::pad(cx, x, args[1].data()?, args[2], *mode),
+        Op::Gather { axis } => gather::gather(cx, x, args[1], *axis),
+        Op::GatherElements { axis } => gather::elements(cx, x, args[1], *axis),
+        Op::GatherNd { batch_dims } => gather::nd(cx, x, args[1], *batch_dims),
+        _ => Err(no_kernel(op)),
+    }
+}
+
+fn no_kernel(op: &Op) -> Fault {
+    Fault::Unsupported(format!("`{}` as a tensor op", op.name()))
 }
 
 fn tensors<const N: usize>(args: Vec<Val>) -> Result<[Array; N], Fault> {

@@ -1,33 +1,53 @@
-//! Arithmetic of the element types, as the op set defines it.
+//! Arithmetic of the element types, as the op set (`heddle_ir::op`) defines it: a table of
+//! operations for bools, one for integers and one for floats.
+
+use std::cmp::Ordering;
+
+use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
 
 use crate::value::Elem;
 
-/// Numbers that can be computed with: integers wrap, dividing an integer by zero gives zero.
-pub trait Num: Elem + Copy + PartialOrd {
-    /// Zero.
-    const ZERO: Self;
-    /// One.
-    const ONE: Self;
-    /// The lowest value: what the maximum of nothing is.
-    const LOWEST: Self;
-    /// The highest value: what the minimum of nothing is.
-    const HIGHEST: Self;
-    fn add(self, other: Self) -> Self;
-    fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
-    fn div(self, other: Self) -> Self;
-    /// The remainder with the divisor's sign.
-    fn modulo(self, other: Self) -> Self;
-    /// The remainder with the dividend's sign.
-    fn rem(self, other: Self) -> Self;
-    fn pow(self, other: Self) -> Self;
-    fn neg(self) -> Self;
-    fn abs(self) -> Self;
-    fn sign(self) -> Self;
-    fn is_nan(self) -> bool;
+/// A number on its way from one type to another: exact in either case.
+#[derive(Clone, Copy)]
+pub enum Number {
+    /// An integer or bool.
+    Int(i128),
+    /// A float.
+    Float(f64),
+}
 
+impl Number {
+    /// The nearest double.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Number::Int(i) => i as f64,
+            Number::Float(f) => f,
+        }
+    }
+}
+
+/// The neutral element and the operation of a reduction.
+pub type Combine<T> = (T, fn(T, T) -> T);
+
+/// Numbers and bools.
+pub trait Scalar: Elem + Copy + PartialOrd {
+    /// Exactly this number.
+    fn number(self) -> Number;
+    /// The conversion of the op `cast`: to floats rounds to nearest; from floats truncates and
+    /// saturates; among integers wraps.
+    fn from_number(number: Number) -> Self;
+    /// Appends `op` of each element; `false` if it is not defined for the type.
+    fn unary(op: UnaryOp, x: &[Self], out: &mut Vec<Self>) -> bool;
+    /// Appends `op` of each pair; `false` if it is not defined for the type.
+    fn binary(op: BinaryOp, x: &[Self], y: &[Self], out: &mut Vec<Self>) -> bool;
+    /// The reduction, if it is defined for the type.
+    fn combine(kind: ReduceOp) -> Option<Combine<Self>>;
+
+    /// True for NaN, the only value that is not equal to itself.
+    fn is_nan(self) -> bool {
+        self.partial_cmp(&self).is_none()
+    }
     /// The larger one; NaN if either is.
-    #[inline]
     fn larger(self, other: Self) -> Self {
         if self > other || self.is_nan() {
             self
@@ -36,7 +56,6 @@ pub trait Num: Elem + Copy + PartialOrd {
         }
     }
     /// The smaller one; NaN if either is.
-    #[inline]
     fn smaller(self, other: Self) -> Self {
         if self < other || self.is_nan() {
             self
@@ -45,236 +64,249 @@ pub trait Num: Elem + Copy + PartialOrd {
         }
     }
     /// A total order: NaN is larger than all numbers.
-    #[inline]
-    fn order(self, other: Self) -> std::cmp::Ordering {
-        self.partial_cmp(&other)
-            .unwrap_or_else(|| self.is_nan().cmp(&other.is_nan()))
+    fn order(self, other: Self) -> Ordering {
+        let nan_last = || self.is_nan().cmp(&other.is_nan());
+        self.partial_cmp(&other).unwrap_or_else(nan_last)
     }
 }
 
-/// Integers.
-pub trait Int: Num + Eq {
-    fn and(self, other: Self) -> Self;
-    fn or(self, other: Self) -> Self;
-    fn xor(self, other: Self) -> Self;
-    fn not(self) -> Self;
-    fn shl(self, other: Self) -> Self;
-    /// Logical: zeros come in from the left.
-    fn shr(self, other: Self) -> Self;
-    /// For ranges.
-    fn widen(self) -> i128;
+/// Numbers: integers wrap.
+pub trait Num: Scalar {
+    /// Zero.
+    const ZERO: Self;
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
 }
 
-/// Floats.
-pub trait Float: Num {
-    fn floor(self) -> Self;
-    fn ceil(self) -> Self;
-    fn round(self) -> Self;
-    fn trunc(self) -> Self;
-    fn sqrt(self) -> Self;
-    fn exp(self) -> Self;
-    fn log(self) -> Self;
-    fn expm1(self) -> Self;
-    fn log1p(self) -> Self;
-    fn sin(self) -> Self;
-    fn cos(self) -> Self;
-    fn tan(self) -> Self;
-    fn asin(self) -> Self;
-    fn acos(self) -> Self;
-    fn atan(self) -> Self;
-    fn sinh(self) -> Self;
-    fn cosh(self) -> Self;
-    fn tanh(self) -> Self;
-    fn asinh(self) -> Self;
-    fn acosh(self) -> Self;
-    fn atanh(self) -> Self;
-    fn erf(self) -> Self;
-    fn sigmoid(self) -> Self;
-    fn atan2(self, other: Self) -> Self;
-    fn is_infinite(self) -> bool;
-    fn widen(self) -> f64;
-    fn narrow(v: f64) -> Self;
+fn map<T: Copy>(x: &[T], out: &mut Vec<T>, f: impl Fn(T) -> T) -> bool {
+    out.extend(x.iter().map(|&v| f(v)));
+    true
+}
+
+fn zip<T: Copy>(x: &[T], y: &[T], out: &mut Vec<T>, f: impl Fn(T, T) -> T) -> bool {
+    out.extend(x.iter().zip(y).map(|(&a, &b)| f(a, b)));
+    true
+}
+
+impl Scalar for bool {
+    fn number(self) -> Number {
+        Number::Int(self.into())
+    }
+    fn from_number(number: Number) -> Self {
+        match number {
+            Number::Int(i) => i != 0,
+            Number::Float(f) => f != 0.0,
+        }
+    }
+    fn unary(op: UnaryOp, x: &[Self], out: &mut Vec<Self>) -> bool {
+        op == UnaryOp::Not && map(x, out, |v| !v)
+    }
+    fn binary(op: BinaryOp, x: &[Self], y: &[Self], out: &mut Vec<Self>) -> bool {
+        match op {
+            BinaryOp::And | BinaryOp::Min => zip(x, y, out, |a, b| a & b),
+            BinaryOp::Or | BinaryOp::Max => zip(x, y, out, |a, b| a | b),
+            BinaryOp::Xor => zip(x, y, out, |a, b| a ^ b),
+            _ => false,
+        }
+    }
+    fn combine(kind: ReduceOp) -> Option<Combine<Self>> {
+        match kind {
+            ReduceOp::Max => Some((false, |a, b| a | b)),
+            ReduceOp::Min => Some((true, |a, b| a & b)),
+            ReduceOp::Sum | ReduceOp::Prod => None,
+        }
+    }
+}
+
+/// Items that integers and floats share.
+macro_rules! scalar {
+    ($t:ident, $number:ident($wide:ty), $one:literal, $lowest:expr, $highest:expr) => {
+        fn number(self) -> Number {
+            Number::$number(self as $wide)
+        }
+        fn from_number(number: Number) -> Self {
+            match number {
+                Number::Int(i) => i as $t,
+                Number::Float(f) => f as $t,
+            }
+        }
+        fn combine(kind: ReduceOp) -> Option<Combine<Self>> {
+            Some(match kind {
+                ReduceOp::Sum => (Self::ZERO, Num::add),
+                ReduceOp::Prod => ($one, Num::mul),
+                ReduceOp::Max => ($lowest, Scalar::larger),
+                ReduceOp::Min => ($highest, Scalar::smaller),
+            })
+        }
+    };
 }
 
 macro_rules! ints {
-    ($($t:ty, $unsigned:ty, $signed:literal;)*) => { $(
+    ($($t:ident: $unsigned:ty;)*) => { $(
         impl Num for $t {
             const ZERO: Self = 0;
-            const ONE: Self = 1;
-            const LOWEST: Self = <$t>::MIN;
-            const HIGHEST: Self = <$t>::MAX;
-            #[inline]
-            fn add(self, other: Self) -> Self { self.wrapping_add(other) }
-            #[inline]
-            fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
-            #[inline]
-            fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
-            #[inline]
-            fn div(self, other: Self) -> Self {
-                if other == 0 { 0 } else { self.wrapping_div(other) }
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
             }
-            #[inline]
-            #[allow(unused_comparisons)]
-            fn modulo(self, other: Self) -> Self {
-                let r = self.rem(other);
-                if r != 0 && (r < 0) != (other < 0) { r.wrapping_add(other) } else { r }
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
             }
-            #[inline]
-            fn rem(self, other: Self) -> Self {
-                if other == 0 { 0 } else { self.wrapping_rem(other) }
-            }
-            #[allow(unused_comparisons)]
-            fn pow(self, exponent: Self) -> Self {
-                if exponent < 0 {
-                    // The quotient of one and a power is 0 unless the base is 1 or -1.
-                    let odd = exponent & 1 == 1;
-                    return match self {
-                        1 => 1,
-                        b if $signed && b == (0 as $t).wrapping_sub(1) => if odd { b } else { 1 },
-                        _ => 0,
-                    };
-                }
-                let (mut base, mut rest, mut result) = (self, exponent, 1 as $t);
-                while rest > 0 {
-                    if rest & 1 == 1 {
-                        result = result.wrapping_mul(base);
-                    }
-                    base = base.wrapping_mul(base);
-                    rest >>= 1;
-                }
-                result
-            }
-            #[inline]
-            fn neg(self) -> Self { self.wrapping_neg() }
-            #[inline]
-            #[allow(unused_comparisons)]
-            fn abs(self) -> Self { if self < 0 { self.wrapping_neg() } else { self } }
-            #[inline]
-            #[allow(unused_comparisons)]
-            fn sign(self) -> Self {
-                if self > 0 { 1 } else if self < 0 { (0 as $t).wrapping_sub(1) } else { 0 }
-            }
-            #[inline]
-            fn is_nan(self) -> bool { false }
         }
 
-        impl Int for $t {
-            #[inline]
-            fn and(self, other: Self) -> Self { self & other }
-            #[inline]
-            fn or(self, other: Self) -> Self { self | other }
-            #[inline]
-            fn xor(self, other: Self) -> Self { self ^ other }
-            #[inline]
-            fn not(self) -> Self { !self }
-            #[inline]
-            fn shl(self, other: Self) -> Self {
-                let by = u32::try_from(other).unwrap_or(u32::MAX);
-                self.checked_shl(by).unwrap_or(0)
+        impl Scalar for $t {
+            scalar!($t, Int(i128), 1, $t::MIN, $t::MAX);
+
+            #[allow(unused_comparisons)]
+            fn unary(op: UnaryOp, x: &[$t], out: &mut Vec<$t>) -> bool {
+                match op {
+                    UnaryOp::Neg => map(x, out, |v| v.wrapping_neg()),
+                    UnaryOp::Abs => map(x, out, |v| if v < 0 { v.wrapping_neg() } else { v }),
+                    UnaryOp::Sign => map(x, out, |v| match v < 0 {
+                        true => (0 as $t).wrapping_sub(1),
+                        false => (v > 0) as $t,
+                    }),
+                    UnaryOp::Not => map(x, out, |v| !v),
+                    _ => false,
+                }
             }
-            #[inline]
-            fn shr(self, other: Self) -> Self {
-                let by = u32::try_from(other).unwrap_or(u32::MAX);
-                (self as $unsigned).checked_shr(by).unwrap_or(0) as $t
+
+            #[allow(unused_comparisons)]
+            fn binary(op: BinaryOp, x: &[$t], y: &[$t], out: &mut Vec<$t>) -> bool {
+                let rem = |a: $t, b: $t| if b == 0 { 0 } else { a.wrapping_rem(b) };
+                let by = |b: $t| u32::try_from(b).unwrap_or(u32::MAX);
+                match op {
+                    BinaryOp::Add => zip(x, y, out, |a, b| a.wrapping_add(b)),
+                    BinaryOp::Sub => zip(x, y, out, |a, b| a.wrapping_sub(b)),
+                    BinaryOp::Mul => zip(x, y, out, |a, b| a.wrapping_mul(b)),
+                    BinaryOp::Div => {
+                        zip(x, y, out, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) })
+                    }
+                    BinaryOp::Mod => zip(x, y, out, |a, b| {
+                        let r = rem(a, b);
+                        if r != 0 && (r < 0) != (b < 0) { r.wrapping_add(b) } else { r }
+                    }),
+                    BinaryOp::Rem => zip(x, y, out, rem),
+                    BinaryOp::Pow => zip(x, y, out, |a, b| {
+                        let exponent = b as i128;
+                        <$t>::from_number(Number::Int(power(a as i128, exponent)))
+                    }),
+                    BinaryOp::Max => zip(x, y, out, Ord::max),
+                    BinaryOp::Min => zip(x, y, out, Ord::min),
+                    BinaryOp::And => zip(x, y, out, |a, b| a & b),
+                    BinaryOp::Or => zip(x, y, out, |a, b| a | b),
+                    BinaryOp::Xor => zip(x, y, out, |a, b| a ^ b),
+                    BinaryOp::Shl => zip(x, y, out, |a, b| a.checked_shl(by(b)).unwrap_or(0)),
+                    BinaryOp::Shr => zip(x, y, out, |a, b| {
+                        (a as $unsigned).checked_shr(by(b)).unwrap_or(0) as $t
+                    }),
+                    BinaryOp::Atan2 => false,
+                }
             }
-            #[inline]
-            fn widen(self) -> i128 { self as i128 }
         }
     )* };
 }
-ints! {
-    i8, u8, true; i16, u16, true; i32, u32, true; i64, u64, true;
-    u8, u8, false; u16, u16, false; u32, u32, false; u64, u64, false;
+ints! { i8: u8; i16: u16; i32: u32; i64: u64; u8: u8; u16: u16; u32: u32; u64: u64; }
+
+/// A power by repeated squaring, modulo 2^128. A negative exponent gives the truncated quotient of
+/// one and the power.
+fn power(base: i128, exponent: i128) -> i128 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 => 1 - 2 * (exponent & 1),
+            _ => 0,
+        };
+    }
+    let (mut base, mut rest, mut result) = (base, exponent, 1i128);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result = result.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        rest >>= 1;
+    }
+    result
 }
 
 macro_rules! floats {
     ($($t:ident: $erf:ident $asinh:ident $acosh:ident $atanh:ident;)*) => { $(
         impl Num for $t {
             const ZERO: Self = 0.0;
-            const ONE: Self = 1.0;
-            const LOWEST: Self = $t::NEG_INFINITY;
-            const HIGHEST: Self = $t::INFINITY;
-            #[inline]
-            fn add(self, other: Self) -> Self { self + other }
-            #[inline]
-            fn sub(self, other: Self) -> Self { self - other }
-            #[inline]
-            fn mul(self, other: Self) -> Self { self * other }
-            #[inline]
-            fn div(self, other: Self) -> Self { self / other }
-            #[inline]
-            fn modulo(self, other: Self) -> Self {
-                let r = self % other;
-                if r == 0.0 {
-                    (0.0 as $t).copysign(other)
-                } else if (r < 0.0) != (other < 0.0) {
-                    r + other
-                } else {
-                    r
-                }
+            fn add(self, other: Self) -> Self {
+                self + other
             }
-            #[inline]
-            fn rem(self, other: Self) -> Self { self % other }
-            #[inline]
-            fn pow(self, other: Self) -> Self {
-                // Squares are exact but for one rounding, so that they may be written as products.
-                if other == 2.0 { self * self } else { self.powf(other) }
+            fn mul(self, other: Self) -> Self {
+                self * other
             }
-            #[inline]
-            fn neg(self) -> Self { -self }
-            #[inline]
-            fn abs(self) -> Self { $t::abs(self) }
-            #[inline]
-            fn sign(self) -> Self {
-                if self > 0.0 { 1.0 } else if self < 0.0 { -1.0 } else if self == 0.0 { 0.0 } else { self }
-            }
-            #[inline]
-            fn is_nan(self) -> bool { $t::is_nan(self) }
         }
 
-        impl Float for $t {
-            #[inline]
-            fn floor(self) -> Self { $t::floor(self) }
-            #[inline]
-            fn ceil(self) -> Self { $t::ceil(self) }
-            #[inline]
-            fn round(self) -> Self { self.round_ties_even() }
-            #[inline]
-            fn trunc(self) -> Self { $t::trunc(self) }
-            #[inline]
-            fn sqrt(self) -> Self { $t::sqrt(self) }
-            fn exp(self) -> Self { $t::exp(self) }
-            fn log(self) -> Self { self.ln() }
-            fn expm1(self) -> Self { self.exp_m1() }
-            fn log1p(self) -> Self { self.ln_1p() }
-            fn sin(self) -> Self { $t::sin(self) }
-            fn cos(self) -> Self { $t::cos(self) }
-            fn tan(self) -> Self { $t::tan(self) }
-            fn asin(self) -> Self { $t::asin(self) }
-            fn acos(self) -> Self { $t::acos(self) }
-            fn atan(self) -> Self { $t::atan(self) }
-            fn sinh(self) -> Self { $t::sinh(self) }
-            fn cosh(self) -> Self { $t::cosh(self) }
-            fn tanh(self) -> Self { $t::tanh(self) }
-            fn asinh(self) -> Self { libm::$asinh(self) }
-            fn acosh(self) -> Self { libm::$acosh(self) }
-            fn atanh(self) -> Self { libm::$atanh(self) }
-            fn erf(self) -> Self { libm::$erf(self) }
-            fn sigmoid(self) -> Self {
-                if self >= 0.0 {
-                    1.0 / (1.0 + $t::exp(-self))
-                } else {
-                    let e = $t::exp(self);
-                    e / (1.0 + e)
+        impl Scalar for $t {
+            scalar!($t, Float(f64), 1.0, $t::NEG_INFINITY, $t::INFINITY);
+
+            fn unary(op: UnaryOp, x: &[$t], out: &mut Vec<$t>) -> bool {
+                match op {
+                    UnaryOp::Neg => map(x, out, |v| -v),
+                    UnaryOp::Abs => map(x, out, $t::abs),
+                    UnaryOp::Sign => map(x, out, |v| match v == 0.0 {
+                        true => 0.0,
+                        false => v.signum(),
+                    }),
+                    UnaryOp::Floor => map(x, out, $t::floor),
+                    UnaryOp::Ceil => map(x, out, $t::ceil),
+                    UnaryOp::Round => map(x, out, $t::round_ties_even),
+                    UnaryOp::Trunc => map(x, out, $t::trunc),
+                    UnaryOp::Sqrt => map(x, out, $t::sqrt),
+                    UnaryOp::Exp => map(x, out, $t::exp),
+                    UnaryOp::Log => map(x, out, $t::ln),
+                    UnaryOp::Expm1 => map(x, out, $t::exp_m1),
+                    UnaryOp::Log1p => map(x, out, $t::ln_1p),
+                    UnaryOp::Sin => map(x, out, $t::sin),
+                    UnaryOp::Cos => map(x, out, $t::cos),
+                    UnaryOp::Tan => map(x, out, $t::tan),
+                    UnaryOp::Asin => map(x, out, $t::asin),
+                    UnaryOp::Acos => map(x, out, $t::acos),
+                    UnaryOp::Atan => map(x, out, $t::atan),
+                    UnaryOp::Sinh => map(x, out, $t::sinh),
+                    UnaryOp::Cosh => map(x, out, $t::cosh),
+                    UnaryOp::Tanh => map(x, out, $t::tanh),
+                    UnaryOp::Asinh => map(x, out, libm::$asinh),
+                    UnaryOp::Acosh => map(x, out, libm::$acosh),
+                    UnaryOp::Atanh => map(x, out, libm::$atanh),
+                    UnaryOp::Erf => map(x, out, libm::$erf),
+                    UnaryOp::Sigmoid => map(x, out, |v| {
+                        let e = (-v.abs()).exp();
+                        if v >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
+                    }),
+                    UnaryOp::Not | UnaryOp::IsNan | UnaryOp::IsInf => false,
                 }
             }
-            fn atan2(self, other: Self) -> Self { $t::atan2(self, other) }
-            #[inline]
-            fn is_infinite(self) -> bool { $t::is_infinite(self) }
-            #[inline]
-            fn widen(self) -> f64 { self as f64 }
-            #[inline]
-            fn narrow(v: f64) -> Self { v as $t }
+
+            fn binary(op: BinaryOp, x: &[$t], y: &[$t], out: &mut Vec<$t>) -> bool {
+                match op {
+                    BinaryOp::Add => zip(x, y, out, |a, b| a + b),
+                    BinaryOp::Sub => zip(x, y, out, |a, b| a - b),
+                    BinaryOp::Mul => zip(x, y, out, |a, b| a * b),
+                    BinaryOp::Div => zip(x, y, out, |a, b| a / b),
+                    BinaryOp::Mod => zip(x, y, out, |a, b| {
+                        let r = a % b;
+                        match r == 0.0 {
+                            true => (0.0 as $t).copysign(b),
+                            false if (r < 0.0) != (b < 0.0) => r + b,
+                            false => r,
+                        }
+                    }),
+                    BinaryOp::Rem => zip(x, y, out, |a, b| a % b),
+                    // Squares are exact but for one rounding, so that they may be written as
+                    // products.
+                    BinaryOp::Pow => {
+                        zip(x, y, out, |a, b| if b == 2.0 { a * a } else { a.powf(b) })
+                    }
+                    BinaryOp::Max => zip(x, y, out, Scalar::larger),
+                    BinaryOp::Min => zip(x, y, out, Scalar::smaller),
+                    BinaryOp::Atan2 => zip(x, y, out, $t::atan2),
+                    _ => false,
+                }
+            }
         }
     )* };
 }
@@ -282,41 +314,65 @@ floats! { f32: erff asinhf acoshf atanhf; f64: erf asinh acosh atanh; }
 
 #[cfg(test)]
 mod tests {
+    use heddle_ir::op::BinaryOp::*;
+
     use super::*;
+
+    fn binary<T: Scalar>(op: BinaryOp, a: T, b: T) -> T {
+        let mut out = vec![];
+        assert!(T::binary(op, &[a], &[b], &mut out));
+        out[0]
+    }
+
+    fn unary<T: Scalar>(op: UnaryOp, a: T) -> T {
+        let mut out = vec![];
+        assert!(T::unary(op, &[a], &mut out));
+        out[0]
+    }
 
     #[test]
     fn integer_edges() {
-        assert_eq!(Num::div(i32::MIN, -1), i32::MIN);
-        assert_eq!(Num::div(7u8, 0), 0);
+        assert_eq!(binary(Div, i32::MIN, -1), i32::MIN);
+        assert_eq!(binary(Div, 7u8, 0), 0);
         assert_eq!(
-            (Num::modulo(-7, 3), Num::modulo(7, -3), Num::rem(-7, 3)),
+            (binary(Mod, -7, 3), binary(Mod, 7, -3), binary(Rem, -7, 3)),
             (2, -2, -1)
         );
         assert_eq!(
-            (Num::pow(2i32, -1), Num::pow(-1i32, -3), Num::pow(0i32, -1)),
+            (binary(Pow, 2, -1), binary(Pow, -1, -3), binary(Pow, 0, -1)),
             (0, -1, 0)
         );
-        assert_eq!((Num::pow(3u8, 5), Num::pow(2i64, 63)), (243, i64::MIN));
         assert_eq!(
-            (Int::shl(1u8, 8), Int::shr(-1i8, 7), Int::shl(1i32, -1)),
+            (binary(Pow, 3u8, 5), binary(Pow, 2i64, 63)),
+            (243, i64::MIN)
+        );
+        assert_eq!((binary(Pow, 255u8, 255), binary(Pow, -1i8, -2)), (255, 1));
+        assert_eq!(
+            (
+                binary(Shl, 1u8, 8),
+                binary(Shr, -1i8, 7),
+                binary(Shl, 1i32, -1)
+            ),
             (0, 1, 0)
         );
-        assert_eq!(Num::abs(i8::MIN), i8::MIN);
+        assert_eq!(unary(UnaryOp::Abs, i8::MIN), i8::MIN);
+        assert_eq!(
+            (unary(UnaryOp::Sign, -7i8), unary(UnaryOp::Sign, 7u8)),
+            (-1, 1)
+        );
     }
 
     #[test]
     fn float_edges() {
-        assert!(Num::larger(f32::NAN, 1.0).is_nan() && Num::larger(1.0, f32::NAN).is_nan());
-        assert!(Num::smaller(f32::NAN, 1.0).is_nan() && Num::smaller(1.0, f32::NAN).is_nan());
+        assert!(binary(Max, f32::NAN, 1.0).is_nan() && binary(Max, 1.0, f32::NAN).is_nan());
+        assert!(binary(Min, f32::NAN, 1.0).is_nan() && binary(Min, 1.0, f32::NAN).is_nan());
         assert_eq!(
-            (Num::modulo(-5.5f64, 2.0), Num::modulo(5.5f64, -2.0)),
+            (binary(Mod, -5.5f64, 2.0), binary(Mod, 5.5f64, -2.0)),
             (0.5, -0.5)
         );
-        assert!(Num::sign(f32::NAN).is_nan());
-        assert_eq!(
-            (Float::sigmoid(-1e4f32), Float::sigmoid(1e4f32)),
-            (0.0, 1.0)
-        );
-        assert_eq!(Float::round(2.5f32), 2.0);
+        assert!(unary(UnaryOp::Sign, f32::NAN).is_nan());
+        let sigmoid = |v: f32| unary(UnaryOp::Sigmoid, v);
+        assert_eq!((sigmoid(-1e4), sigmoid(1e4)), (0.0, 1.0));
+        assert_eq!(unary(UnaryOp::Round, 2.5f32), 2.0);
     }
 }

@@ -1,40 +1,28 @@
-//! Ops that look for elements or put them in order.
-
-use std::cmp::Ordering;
-use std::sync::Arc;
+//! Ops that search or sort.
 
 use heddle_ir::DType;
 use heddle_ir::op::Extreme;
+use std::cmp::Ordering;
 
-use super::movement::{no_axis, strided};
-use super::number::Num;
-use super::rows::strides;
+use super::gather::slices;
+use super::movement::{lines, no_axis, transpose};
+use super::number::{Num, Scalar};
+use super::walk::strides;
 use crate::context::{Context, count};
 use crate::error::Fault;
-use crate::value::{Array, Buf, Elem, with_any, with_num};
+use crate::value::{Array, Buf, with_num, with_scalar};
 
-/// The indices of elements that are not zero, one column each, in row-major order.
+/// Indices of the elements that are not zero, a column each, in row-major order (ONNX NonZero 13).
 pub fn nonzero(cx: &Context, x: &Array) -> Result<Array, Fault> {
-    let unsupported = Fault::dtype("nonzero", x.dtype);
-    let mut places: Vec<usize> = vec![];
-    fn find<T>(data: &[T], is_set: impl Fn(&T) -> bool, places: &mut Vec<usize>) {
-        places.extend(
-            data.iter()
-                .enumerate()
-                .filter(|(_, v)| is_set(v))
-                .map(|(i, _)| i),
-        );
-    }
-    fn numbers<T: Num>(data: &[T], places: &mut Vec<usize>) {
-        find(data, |v| *v != T::ZERO, places);
-    }
-    cx.vec::<usize>(x.len())?;
     cx.tick(x.len())?;
-    match &x.data {
-        Buf::Bool(s) => find(&s.data, |v| *v, &mut places),
-        Buf::Str(s) => find(&s.data, |v| !v.is_empty(), &mut places),
-        _ => with_num!(x.data, data => numbers(data, &mut places), else return Err(unsupported)),
-    }
+    let set: Vec<bool> = match &x.data {
+        Buf::Str(s) => s.data.iter().map(|v| !v.is_empty()).collect(),
+        data => {
+            with_scalar!(*data, data => data.iter().map(|v| *v != Default::default()).collect(),
+            else return Err(Fault::dtype("nonzero", x.dtype)))
+        }
+    };
+    let places: Vec<usize> = (0..set.len()).filter(|&p| set[p]).collect();
     let (rank, n) = (x.shape.len(), places.len());
     let mut out = cx.vec(rank * n)?;
     for (axis, step) in strides(&x.shape).into_iter().enumerate() {
@@ -44,13 +32,7 @@ pub fn nonzero(cx: &Context, x: &Array) -> Result<Array, Fault> {
     cx.array(DType::I64, vec![rank, n], out)
 }
 
-/// The lines along an axis: how many, their length, and the distance of their elements.
-fn lines(x: &Array, axis: usize) -> Result<(usize, usize, usize), Fault> {
-    let n = *x.shape.get(axis).ok_or_else(|| no_axis(axis, &x.shape))?;
-    Ok((count(&x.shape[..axis])?, n, count(&x.shape[axis + 1..])?))
-}
-
-/// The index of the extreme element along an axis.
+/// Index of the extreme element along an axis (ONNX ArgMax 13, ArgMin 13).
 pub fn arg_reduce(
     cx: &Context,
     x: &Array,
@@ -62,7 +44,7 @@ pub fn arg_reduce(
     fn typed<T: Num>(
         cx: &Context,
         data: &[T],
-        (outer, n, inner): (usize, usize, usize),
+        [outer, n, inner]: [usize; 3],
         beats: impl Fn(T, T) -> bool,
     ) -> Result<Vec<i64>, Fault> {
         let mut out = cx.vec(outer * inner)?;
@@ -83,9 +65,9 @@ pub fn arg_reduce(
         false => drop(shape.remove(axis)),
     }
     if count(&shape)? == 0 {
-        return super::movement::empty(cx, DType::I64, shape);
+        return cx.empty(DType::I64, shape);
     }
-    if dims.1 == 0 {
+    if dims[1] == 0 {
         return Err(Fault::Shape(format!(
             "axis {axis} of shape {:?} is empty",
             x.shape
@@ -101,7 +83,7 @@ pub fn arg_reduce(
     }, else Err(Fault::dtype("arg_reduce", x.dtype)))
 }
 
-/// The order in which the wanted extreme comes first, and NaN before it.
+/// The order in which NaN comes first, then the wanted extreme.
 fn extreme<T: Num>(kind: Extreme, a: T, b: T) -> Ordering {
     match (kind, a.is_nan() || b.is_nan()) {
         (Extreme::Max, _) | (_, true) => b.order(a),
@@ -109,7 +91,7 @@ fn extreme<T: Num>(kind: Extreme, a: T, b: T) -> Ordering {
     }
 }
 
-/// The first `k` elements along an axis in order, and their indices.
+/// The first `k` elements along an axis in order, and their indices (ONNX TopK 11).
 pub fn top_k(
     cx: &Context,
     x: &Array,
@@ -120,7 +102,7 @@ pub fn top_k(
     fn typed<T: Num>(
         cx: &Context,
         data: &[T],
-        (outer, n, inner): (usize, usize, usize),
+        [outer, n, inner]: [usize; 3],
         k: usize,
         kind: Extreme,
     ) -> Result<(Vec<T>, Vec<i64>), Fault> {
@@ -152,7 +134,7 @@ pub fn top_k(
         Ok((values, indices))
     }
     let dims = lines(x, axis)?;
-    let size = dims.1;
+    let size = dims[1];
     let k = usize::try_from(k)
         .ok()
         .filter(|k| *k <= size)
@@ -170,31 +152,8 @@ pub fn top_k(
     }, else Err(Fault::dtype("top_k", x.dtype)))
 }
 
-/// A type whose elements have an order in which NaN comes last.
-trait Ranked: Elem {
-    fn rank(&self, other: &Self) -> Ordering;
-}
-
-macro_rules! ranked {
-    ($($t:ty),*) => { $(impl Ranked for $t {
-        fn rank(&self, other: &Self) -> Ordering { Num::order(*self, *other) }
-    })* };
-}
-ranked!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64);
-
-impl Ranked for bool {
-    fn rank(&self, other: &Self) -> Ordering {
-        self.cmp(other)
-    }
-}
-
-impl Ranked for Arc<str> {
-    fn rank(&self, other: &Self) -> Ordering {
-        self.cmp(other)
-    }
-}
-
-/// The different elements or slices, where each came first, which one each is, and how often each occurs.
+/// The different elements or slices, their first indices, the inverse, and their numbers of
+/// occurrences (ONNX Unique 11).
 pub fn unique(
     cx: &Context,
     x: &Array,
@@ -213,39 +172,27 @@ pub fn unique(
             let mut perm: Vec<_> = (0..x.shape.len()).collect();
             perm.remove(axis);
             perm.insert(0, axis);
-            (n, super::movement::transpose(cx, x, &perm)?)
+            (n, transpose(cx, x, &perm)?)
         }
     };
     let width = count(&moved.shape[1..])?;
+    cx.tick(moved.len().saturating_mul(8))?;
     let groups = match &moved.data {
-        Buf::Bool(s) => group(cx, &s.data, items, width, sorted)?,
-        Buf::Str(s) => group(cx, &s.data, items, width, sorted)?,
-        _ => with_num!(moved.data, data => group(cx, data, items, width, sorted)?,
+        Buf::Str(s) => group(cx, items, width, sorted, |a, b| s.data[a].cmp(&s.data[b]))?,
+        data => with_scalar!(*data, d => group(cx, items, width, sorted, |a, b| d[a].order(d[b]))?,
             else return Err(Fault::dtype("unique", x.dtype))),
     };
     let n = groups.first.len();
+    let places: Vec<usize> = groups.first.iter().map(|&i| i as usize * width).collect();
     let mut shape = moved.shape.clone();
     shape[0] = n;
-    let picked = with_any!(moved.data, data => {
-        let mut out = cx.vec(n * width)?;
-        for &i in &groups.first {
-            out.extend_from_slice(&data[i as usize * width..][..width]);
-        }
-        cx.array(x.dtype, shape, out)?
-    });
-    let values = match axis {
-        None => picked,
-        Some(axis) => {
-            // The first axis goes back to its place.
-            let mut steps = strides(&picked.shape);
-            let first = steps.remove(0);
-            steps.insert(axis, first);
-            let mut shape = picked.shape.clone();
-            let size = shape.remove(0);
-            shape.insert(axis, size);
-            strided(cx, &picked, 0, shape, &steps)?
-        }
-    };
+    let mut values = slices(cx, &moved, &places, width, shape)?;
+    if let Some(axis) = axis {
+        // The first axis goes back to its place.
+        let mut perm: Vec<_> = (1..x.shape.len()).collect();
+        perm.insert(axis, 0);
+        values = transpose(cx, &values, &perm)?;
+    }
     Ok([
         values,
         cx.array(DType::I64, vec![n], groups.first)?,
@@ -260,21 +207,17 @@ struct Groups {
     counts: Vec<i64>,
 }
 
-fn group<T: Ranked>(
+/// Groups equal items of `width` elements each, which `order` compares by their places.
+fn group(
     cx: &Context,
-    data: &[T],
     items: usize,
     width: usize,
     sorted: bool,
+    order: impl Fn(usize, usize) -> Ordering,
 ) -> Result<Groups, Fault> {
-    cx.tick(data.len().saturating_mul(8))?;
-    let item = |i: usize| &data[i * width..][..width];
     let compare = |a: usize, b: usize| {
-        let pairs = item(a).iter().zip(item(b));
-        pairs
-            .map(|(x, y)| x.rank(y))
-            .find(|o| o.is_ne())
-            .unwrap_or(Ordering::Equal)
+        let mut pairs = (0..width).map(|i| order(a * width + i, b * width + i));
+        pairs.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     };
     let mut order: Vec<usize> = cx.vec(items)?;
     order.extend(0..items);

@@ -1,4 +1,4 @@
-//! Random numbers: ChaCha with a seed and a stream for each evaluation, the same on every machine.
+//! Random numbers: ChaCha8 with a seed and a stream for each evaluation, the same on every machine.
 
 use heddle_ir::DType;
 use heddle_ir::op::Distribution;
@@ -33,7 +33,8 @@ impl Draw {
     }
 }
 
-/// An array of random elements; the operand says its shape or the probabilities.
+/// An array of random elements; the operand is its shape or the probabilities (ONNX RandomUniform
+/// 1, RandomNormal 1, Bernoulli 15).
 pub fn draw(
     cx: &Context,
     dist: Distribution,
@@ -55,7 +56,7 @@ pub fn draw(
             super::cast::cast_plain(cx, &hits, dtype)?
         }
         Distribution::Uniform { low, high } => {
-            // What rounding moved to the upper end goes to the lower one.
+            // Values that rounding moved to the upper end go to the lower one.
             floats(
                 cx,
                 dtype,

@@ -1,15 +1,15 @@
 //! Writing by index: in place where the array has no other owner.
 
-use heddle_ir::op::ScatterReduce;
+use heddle_ir::op::{ReduceOp, ScatterReduce};
 
 use super::gather::{element_places, tuple_places};
-use super::number::Num;
-use super::rows::{Rows, strides};
+use super::reduce::combine;
+use super::walk::{strides, walk_strided};
 use crate::context::{Context, count};
 use crate::error::Fault;
-use crate::value::{Array, Buf, Elem, with_any, with_num};
+use crate::value::{Array, Buf, Elem, with_any, with_scalar};
 
-/// Writes single elements along an axis.
+/// Writes single elements along an axis (ONNX ScatterElements 18).
 pub fn elements(
     cx: &Context,
     mut x: Array,
@@ -26,7 +26,7 @@ pub fn elements(
     Ok(x)
 }
 
-/// Writes slices that index tuples name.
+/// Writes slices that index tuples name (ONNX ScatterND 18).
 pub fn nd(
     cx: &Context,
     mut x: Array,
@@ -68,11 +68,9 @@ fn write(
         new: &[T],
         f: impl Fn(&T, &T) -> T,
     ) -> Result<(), Fault> {
-        if new.is_empty() {
-            return Ok(());
-        }
         let data = x.data_mut::<T>(cx)?;
-        for (&place, new) in places.iter().zip(new.chunks_exact(len)) {
+        // Without elements, slices have no length.
+        for (&place, new) in places.iter().zip(new.chunks_exact(len.max(1))) {
             cx.tick(len)?;
             for (old, new) in data[place..place + len].iter_mut().zip(new) {
                 *old = f(old, new);
@@ -80,29 +78,19 @@ fn write(
         }
         Ok(())
     }
-    fn set<T: Elem>(
-        cx: &Context,
-        x: &mut Array,
-        places: &[usize],
-        len: usize,
-        new: &[T],
-    ) -> Result<(), Fault> {
-        run(cx, x, places, len, new, |_, n| n.clone())
-    }
-    let unsupported = Fault::dtype(reduce.name(), x.dtype);
-    match (reduce, &updates.data) {
-        (ScatterReduce::Set, data) => {
-            with_any!(*data, new => set(cx, x, places, len, new))
+    let kind = match reduce {
+        ScatterReduce::Set => {
+            return with_any!(updates.data, new => run(cx, x, places, len, new, |_, n| Clone::clone(n)));
         }
-        (ScatterReduce::Max, Buf::Bool(s)) => run(cx, x, places, len, &s.data, |o, n| o | n),
-        (ScatterReduce::Min, Buf::Bool(s)) => run(cx, x, places, len, &s.data, |o, n| o & n),
-        (_, data) => with_num!(*data, new => match reduce {
-            ScatterReduce::Add => run(cx, x, places, len, new, |o, n| Num::add(*o, *n)),
-            ScatterReduce::Mul => run(cx, x, places, len, new, |o, n| Num::mul(*o, *n)),
-            ScatterReduce::Max => run(cx, x, places, len, new, |o, n| Num::larger(*o, *n)),
-            _ => run(cx, x, places, len, new, |o, n| Num::smaller(*o, *n)),
-        }, else Err(unsupported)),
-    }?;
+        ScatterReduce::Add => ReduceOp::Sum,
+        ScatterReduce::Mul => ReduceOp::Prod,
+        ScatterReduce::Max => ReduceOp::Max,
+        ScatterReduce::Min => ReduceOp::Min,
+    };
+    with_scalar!(updates.data, new => {
+        let (_, f) = combine(new, kind, x)?;
+        run(cx, x, places, len, new, |o, n| f(*o, *n))
+    }, else Err(Fault::dtype(reduce.name(), x.dtype)))?;
     round(cx, x)
 }
 
@@ -137,27 +125,13 @@ pub fn update_slice(
             update.shape, x.shape
         )));
     }
-    let (to, from) = (strides(&x.shape), strides(&update.shape));
+    let to = strides(&x.shape);
     let places = starts.iter().zip(&to);
     let first = places.fold(0isize, |sum, (&start, &step)| {
         sum.wrapping_add((start as isize).wrapping_mul(step))
     });
-    let rows = Rows::new(&update.shape, [&to, &from]);
-    with_any!(update.data, new => {
-        let data = x.data_mut(cx)?;
-        rows.each([first, 0], |at| {
-            cx.tick(rows.len)?;
-            copy_row(data, new, at, rows.step, rows.len);
-            Ok(())
-        })?;
-    });
+    let mut places = cx.vec(update.len())?;
+    walk_strided(cx, &update.shape, first, &to, |p| places.push(p))?;
+    write(cx, &mut x, &places, 1, update, ScatterReduce::Set)?;
     Ok(x)
-}
-
-/// Copies a row of one array to a row of another.
-pub fn copy_row<T: Elem>(to: &mut [T], from: &[T], at: [isize; 2], step: [isize; 2], len: usize) {
-    for k in 0..len as isize {
-        let source = &from[(at[1] + k * step[1]) as usize];
-        to[(at[0] + k * step[0]) as usize] = source.clone();
-    }
 }

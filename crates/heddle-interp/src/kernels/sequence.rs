@@ -6,8 +6,8 @@ use heddle_ir::{DType, Op};
 
 use super::arrange::concat;
 use super::movement::{no_axis, strided};
-use super::rows::strides;
 use super::tensors;
+use super::walk::strides;
 use crate::context::Context;
 use crate::error::Fault;
 use crate::value::{Array, Seq, Val};
@@ -94,7 +94,7 @@ fn resolve(position: i64, len: usize) -> Result<usize, Fault> {
     super::resolve(position, 0, len).map_err(|_| Fault::Position { position, len })
 }
 
-/// The sequence to change, with memory counted for so many elements more: copied if it has another owner.
+/// The sequence to change, with memory for `more` elements: copied if it has another owner.
 fn own<'a>(cx: &Context, s: &'a mut Rc<Seq>, more: usize) -> Result<&'a mut Seq, Fault> {
     if Rc::get_mut(s).is_none() {
         cx.tick(s.items.len())?;
@@ -147,7 +147,7 @@ fn split(
     for &len in lengths {
         let mut shape = x.shape.clone();
         shape[axis] = len as usize;
-        // Of an empty array nothing is read, so that the product may wrap.
+        // An empty array is never read: the product may wrap.
         let from = isize::wrapping_mul(first, steps[axis]);
         let mut piece = strided(cx, x, from, shape, &steps)?;
         if squeeze {

@@ -1,4 +1,4 @@
-//! Elements of under 8 bits and 8-bit floats: what their codes mean, and how numbers are rounded to them.
+//! Codes of elements of under 8 bits and of 8-bit floats: their values, and rounding to them.
 
 use heddle_ir::DType;
 use heddle_ir::op::ScaleRounding;
@@ -40,11 +40,11 @@ struct Format {
     bias: i32,
     /// The code of the largest finite value, without sign.
     largest: u8,
-    /// What is beyond it, without sign: infinity, or NaN where there is none.
+    /// Code of larger values, without sign: infinity, or NaN if there is none.
     beyond: Option<u8>,
     /// NaN, without sign where the format has signed ones.
     nan: Option<u8>,
-    /// Whether there is no negative zero: its code is the only NaN.
+    /// The format has no negative zero: its code is the only NaN.
     unsigned_zero: bool,
 }
 
@@ -105,9 +105,9 @@ pub fn float_value(dtype: DType, code: Code) -> f64 {
     if negative { -value } else { value }
 }
 
-/// The small float that a number is rounded to: to nearest, ties to even. What is beyond the largest finite value becomes
-/// that one if saturating, else infinity or, where there is none, NaN. Formats without NaN give negative
-/// zero for it, as ONNX's own type does.
+/// Rounds a number to a small float: to nearest, ties to even. Values above the largest finite one
+/// become that one if saturating, else infinity or, if there is none, NaN. Formats without NaN give
+/// negative zero for it, as ONNX's own type does (ONNX Cast 25).
 pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding) -> Code {
     if dtype == DType::F8E8M0 {
         return scale_code(value, saturate, round);
@@ -135,14 +135,14 @@ pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding
     if magnitude.is_infinite() {
         return too_large;
     }
-    // The distance of values around this one, below the smallest normal number that of its neighbours.
+    // Distance of neighbouring values; below the smallest normal number it is constant.
     let exponent = match magnitude == 0.0 {
         true => 1 - f.bias,
         false => (((magnitude.to_bits() >> 52) as i32) - 1023).max(1 - f.bias),
     };
     let unit = 2f64.powi(exponent - f.significand as i32);
     let steps = (magnitude / unit).round_ties_even();
-    // Codes of a sign count values in order, so that a carry into the next exponent comes out right.
+    // Codes of one sign are in the order of their values: a carry goes into the exponent.
     let code = (exponent + f.bias - 1) as i64 * (1i64 << f.significand) + steps as i64;
     if code > i64::from(f.largest) {
         return too_large;
@@ -153,7 +153,8 @@ pub fn float_code(dtype: DType, value: f64, saturate: bool, round: ScaleRounding
     }
 }
 
-/// A power of two; the sign is dropped. What is below the smallest one, with zero, becomes that one if saturating, else NaN.
+/// Rounds to a power of two and drops the sign. Smaller values than the smallest one, with zero,
+/// become that one if saturating, else NaN.
 fn scale_code(value: f64, saturate: bool, round: ScaleRounding) -> Code {
     if value.is_nan() {
         return Code(255);
@@ -202,7 +203,7 @@ mod tests {
         float_code(dtype, value, true, ScaleRounding::Up).0
     }
 
-    /// Every code stands for a number that is rounded to it again.
+    /// The value of each code is rounded to that code.
     #[test]
     fn codes_round_to_themselves() {
         for dtype in FLOATS {
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Between neighbours: the middle goes to the even one, what is beside it to the nearer one.
+    /// Between neighbours, the middle goes to the even one, other values to the nearer one.
     #[test]
     fn ties_go_to_even() {
         for dtype in FLOATS {

@@ -6,7 +6,8 @@ use heddle_ir::DType;
 use heddle_ir::op::{Case, StrOp};
 use regex::Regex;
 
-use super::rows::{Rows, broadcast_shape, broadcast_strides};
+use super::movement::broadcast_to;
+use super::walk::broadcast_shape;
 use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, Val};
@@ -37,22 +38,16 @@ pub fn eval(cx: &Context, op: &StrOp, args: &[Val]) -> Result<Vec<Val>, Fault> {
 
 fn concat(cx: &Context, a: &Array, b: &Array) -> Result<Array, Fault> {
     let shape = broadcast_shape(&[&a.shape, &b.shape])?;
-    let (x, y) = (a.data::<Arc<str>>()?, b.data::<Arc<str>>()?);
-    let (sa, sb) = (
-        broadcast_strides(&a.shape, &shape),
-        broadcast_strides(&b.shape, &shape),
-    );
+    let [x, y] = [broadcast_to(cx, a, &shape)?, broadcast_to(cx, b, &shape)?];
     let mut out: Vec<Arc<str>> = cx.vec(count(&shape)?)?;
-    // What is joined counts as it comes, so that no single join is too large.
+    // Text counts as it is joined, so that no single join is too large.
     let mut lease = cx.claim(0)?;
-    Rows::new(&shape, [&sa, &sb]).each_element([0, 0], |[i, j]| {
-        let (x, y) = (&x[i as usize], &y[j as usize]);
+    for (x, y) in x.data::<Arc<str>>()?.iter().zip(y.data::<Arc<str>>()?) {
         let len = x.len() + y.len();
-        cx.tick(len / 16)?;
+        cx.tick(1 + len / 16)?;
         cx.extend(&mut lease, 2 * len as u64)?;
         out.push([&**x, &**y].concat().into());
-        Ok(())
-    })?;
+    }
     drop(lease);
     cx.array(DType::Str, shape, out)
 }
@@ -92,7 +87,8 @@ fn split(
     ])
 }
 
-/// Python's `split` at white space: the last piece, after `max` cuts, keeps what white space it ends with.
+/// Python's `split` at white space: after `max` cuts, the last piece keeps its trailing white
+/// space.
 fn words(s: &str, max: usize) -> Vec<&str> {
     let (mut pieces, mut rest) = (vec![], s.trim_start());
     while !rest.is_empty() {
@@ -114,7 +110,7 @@ fn full_match(cx: &Context, x: &Array, pattern: &str) -> Result<Array, Fault> {
     let fault =
         |e: regex::Error| Fault::Value(format!("the pattern `{pattern}` is not valid: {e}"));
     let translated = from_re2(pattern);
-    // The pattern must be valid without what is put around it.
+    // The pattern must be valid on its own.
     Regex::new(&translated).map_err(fault)?;
     let regex = Regex::new(&format!(r"\A(?:{translated})\z")).map_err(fault)?;
     let strings = x.data::<Arc<str>>()?;
@@ -126,8 +122,8 @@ fn full_match(cx: &Context, x: &Array, pattern: &str) -> Result<Array, Fault> {
     cx.array(DType::Bool, x.shape.clone(), out)
 }
 
-/// A pattern in RE2's syntax in that of the regex crate. Where both know the same notation it differs in that RE2's `\d`, `\s`,
-/// `\w` and `\b` are ASCII, and that its character classes do not nest and have no operators.
+/// Translates a pattern from RE2's syntax to that of the regex crate. In RE2, `\d`, `\s`, `\w` and
+/// `\b` are ASCII, and character classes do not nest and have no operators.
 fn from_re2(pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;

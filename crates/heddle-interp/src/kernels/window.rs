@@ -1,116 +1,102 @@
 //! Windows that slide over spatial axes: convolution and pooling.
 
-use std::ops::Range;
-
 use heddle_ir::op::ReduceOp;
 
-use super::contract::product;
-use super::number::Num;
-use super::reduce::{Fold, by_kind};
-use super::rows::strides;
+use super::contract::{add_scaled, same_type, zero};
+use super::reduce::combine;
+use super::walk::{strides, walk};
 use crate::context::{Context, count};
 use crate::error::Fault;
-use crate::value::{Array, Elem, with_num};
+use crate::value::{Array, with_num, with_scalar};
 
-/// Where windows lie over spatial axes.
-struct Geometry {
-    /// How many windows there are along each axis.
+/// Positions of a window over spatial axes.
+struct Windows {
+    /// Number of windows along each axis.
     out: Vec<usize>,
-    /// Their size along each axis.
-    window: Vec<usize>,
-    /// For each axis, window and element of the window: what the element's index adds to its place, or
-    /// [`OUTSIDE`] where there is padding or a gap.
-    places: Vec<Vec<isize>>,
+    /// Size of the window along each axis.
+    size: Vec<usize>,
+    /// For each axis, element of the window and window (in this order), the offset of the element
+    /// in the input; `None` in the padding and in gaps of a dilated input.
+    along: Vec<Vec<Option<isize>>>,
 }
 
-const OUTSIDE: isize = -1;
-
-/// Spacing along one axis.
-struct Spacing {
-    stride: usize,
-    dilation: usize,
-    input_dilation: usize,
-}
-
-impl Geometry {
+impl Windows {
+    /// Along an axis, element `k` of window `i` lies at `i * stride + k * dilation - pad` in the
+    /// dilated input.
     fn new(
         cx: &Context,
         input: &[usize],
-        window: &[usize],
+        size: &[usize],
         pads: &[i64],
-        spacing: impl Fn(usize) -> Spacing,
+        [stride, dilation, input_dilation]: [&[usize]; 3],
     ) -> Result<Self, Fault> {
         let rank = input.len();
-        if window.len() != rank || pads.len() != 2 * rank {
+        let lists = [
+            size.len(),
+            stride.len(),
+            dilation.len(),
+            input_dilation.len(),
+        ];
+        if lists != [rank; 4] || pads.len() != 2 * rank {
             return Err(Fault::Shape(format!(
-                "a window {window:?} with {} pads does not fit spatial axes {input:?}",
+                "a window {size:?} with {} pads does not fit spatial axes {input:?}",
                 pads.len()
             )));
         }
         let steps = strides(input);
-        let (mut out, mut places) = (vec![], vec![]);
+        let (mut out, mut along) = (vec![], vec![]);
         for axis in 0..rank {
-            let s = spacing(axis);
             let [stride, dilation, gap] =
-                [s.stride, s.dilation, s.input_dilation].map(|v| v as i128);
-            let size = input[axis] as i128;
-            let spread = if size == 0 { 0 } else { (size - 1) * gap + 1 };
+                [stride, dilation, input_dilation].map(|list| list[axis] as i128);
+            let dilated = ((input[axis] as i128 - 1) * gap + 1).max(0);
             let (before, after) = (i128::from(pads[axis]), i128::from(pads[rank + axis]));
-            let room = spread + before + after - (window[axis] as i128 - 1) * dilation - 1;
+            let room = dilated + before + after - (size[axis] as i128 - 1) * dilation - 1;
             let n = if room < 0 { 0 } else { room / stride + 1 };
             let n = usize::try_from(n).map_err(|_| Fault::TooLarge {
                 shape: input.to_vec(),
             })?;
-            let mut along = cx.vec(count(&[n, window[axis]])?)?;
-            cx.tick(n.saturating_mul(window[axis]))?;
-            for i in 0..n as i128 {
-                for k in 0..window[axis] as i128 {
-                    let at = i * stride + k * dilation - before;
-                    let inside = at >= 0 && at < spread && at % gap == 0;
-                    along.push(match inside {
-                        true => (at / gap) as isize * steps[axis],
-                        false => OUTSIDE,
-                    });
-                }
-            }
+            let total = count(&[n, size[axis]])?;
+            cx.tick(total)?;
+            let mut places = cx.vec(total)?;
+            places.extend((0..total as i128).map(|t| {
+                let at = t % n as i128 * stride + t / n as i128 * dilation - before;
+                let inside = at >= 0 && at < dilated && at % gap == 0;
+                inside.then(|| (at / gap) as isize * steps[axis])
+            }));
             out.push(n);
-            places.push(along);
+            along.push(places);
         }
-        Ok(Self {
-            out,
-            window: window.to_vec(),
-            places,
-        })
+        let size = size.to_vec();
+        Ok(Self { out, size, along })
     }
 
-    /// The places of one element of the window in these windows, both counted in row-major order.
-    fn places(&self, element: usize, windows: Range<usize>, places: &mut [isize]) {
-        places.fill(0);
-        let (mut windows_below, mut elements_below) = (1, 1);
-        for axis in (0..self.out.len()).rev() {
-            let (n, k) = (self.out[axis], self.window[axis]);
-            let e = element / elements_below % k;
-            for (place, w) in places.iter_mut().zip(windows.clone()) {
-                let along = self.places[axis][w / windows_below % n * k + e];
-                *place = match (*place, along) {
-                    (OUTSIDE, _) | (_, OUTSIDE) => OUTSIDE,
-                    (sum, along) => sum + along,
-                };
-            }
-            windows_below *= n;
-            elements_below *= k;
-        }
+    /// Visits the places of one element of the window, in row-major order of the windows.
+    fn places(
+        &self,
+        cx: &Context,
+        element: usize,
+        visit: impl FnMut(Option<usize>),
+    ) -> Result<(), Fault> {
+        let steps = strides(&self.size);
+        let lines = self.along.iter().enumerate().map(|(axis, places)| {
+            let k = element / steps[axis] as usize % self.size[axis];
+            &places[k * self.out[axis]..]
+        });
+        let lines: Vec<_> = lines.collect();
+        walk(cx, &self.out, 0, &|axis, i| lines[axis][i], visit)
     }
 }
 
-/// Cross-correlation of `x[n, c, s…]` with `w[o, c/groups, k…]` over zero-padded input: a matrix product per
-/// group whose second matrix is read from the input as it is needed.
+/// Cross-correlation of `x[n, c, s…]` with `w[o, c/groups, k…]` over zero-padded input (ONNX Conv
+/// 11).
+///
+/// Products are added in row-major order of a filter's elements.
 pub fn conv(
     cx: &Context,
     x: &Array,
     w: &Array,
     pads: &[i64],
-    [stride, dilation, input_dilation]: [&[usize]; 3],
+    spacing: [&[usize]; 3],
     groups: usize,
 ) -> Result<Array, Fault> {
     let misfit = || {
@@ -125,85 +111,45 @@ pub fn conv(
         return Err(misfit());
     };
     let fits = depth.checked_mul(groups) == Some(*channels) && outputs.is_multiple_of(groups);
-    if !fits || input.len() != stride.len() {
+    if !fits || input.len() != spacing[0].len() {
         return Err(misfit());
     }
-    let geometry = Geometry::new(cx, input, window, pads, |axis| Spacing {
-        stride: stride[axis],
-        dilation: dilation[axis],
-        input_dilation: input_dilation[axis],
-    })?;
-    let shape = [&[*batch, *outputs], &geometry.out[..]].concat();
+    let windows = Windows::new(cx, input, window, pads, spacing)?;
+    let shape = [&[*batch, *outputs], &windows.out[..]].concat();
     let total = count(&shape)?;
-    let [windows, elements, plane] = [count(&geometry.out)?, count(window)?, count(input)?];
-    let (rows, terms) = (outputs / groups, count(&[*depth, elements])?);
     if total == 0 {
-        return super::movement::empty(cx, x.dtype, shape);
+        return cx.empty(x.dtype, shape);
     }
+    let [positions, elements, plane] = [count(&windows.out)?, count(window)?, count(input)?];
+    let (filters, terms) = (outputs / groups, count(&[*depth, elements])?);
     with_num!(x.data, data => {
-        let weights = alike(data, w.data()?);
-        let mut out = alike_vec(data, cx.filled(total, Num::ZERO)?);
-        if terms == 0 {
-            return cx.array(x.dtype, shape, out);
-        }
-        for (i, out) in out.chunks_exact_mut(rows * windows).enumerate() {
-            // Blocks of the result go through the groups of each batch element.
-            let input = &data[i * depth * plane..][..depth * plane];
-            let weights = &weights[i % groups * rows * terms..][..rows * terms];
-            let pack = |terms: Range<usize>, first: usize, width: usize, panel: &mut [_]| {
-                fill(&geometry, input, plane, terms, first..first + width, panel);
-            };
-            product(cx, weights, [rows, windows, terms], pack, out)?;
+        let weights = same_type(data, w.data()?);
+        let zero = zero(data);
+        let mut out = cx.filled(total, zero)?;
+        let mut line = cx.vec(positions)?;
+        // One block of the result for each group of each batch element.
+        for (block, out) in out.chunks_exact_mut(filters * positions).enumerate() {
+            for term in 0..terms {
+                let channel = &data[(block * depth + term / elements) * plane..][..plane];
+                line.clear();
+                windows.places(cx, term % elements, |place| {
+                    line.push(place.map_or(zero, |p| channel[p]));
+                })?;
+                for (filter, sums) in out.chunks_exact_mut(positions).enumerate() {
+                    cx.tick(positions)?;
+                    let filter = block % groups * filters + filter;
+                    add_scaled(sums, weights[filter * terms + term], &line);
+                }
+            }
         }
         cx.array(x.dtype, shape, out)
     }, else Err(Fault::dtype("conv", x.dtype)))
 }
 
-fn alike<'a, T>(_: &[T], other: &'a [T]) -> &'a [T] {
-    other
-}
-
-fn alike_vec<T>(_: &[T], other: Vec<T>) -> Vec<T> {
-    other
-}
-
-/// Writes the input under `terms` (channel and element of the window) of `windows` to the lines of `panel`.
-fn fill<T: Num>(
-    geometry: &Geometry,
-    input: &[T],
-    plane: usize,
-    terms: Range<usize>,
-    windows: Range<usize>,
-    panel: &mut [T],
-) {
-    let elements: usize = geometry.window.iter().product();
-    let stride = panel.len() / terms.len();
-    let width = windows.len();
-    let mut buffer = [0isize; 16];
-    let places = &mut buffer[..width];
-    // The same element of the window lies at the same places in each channel.
-    for first in terms.clone().take(elements) {
-        geometry.places(first % elements, windows.clone(), places);
-        let dense = places[0] != OUTSIDE && places.windows(2).all(|p| p[1] == p[0] + 1);
-        for term in (first..terms.end).step_by(elements) {
-            let channel = &input[term / elements * plane..][..plane];
-            let line = &mut panel[(term - terms.start) * stride..][..width];
-            if dense {
-                line.copy_from_slice(&channel[places[0] as usize..][..width]);
-                continue;
-            }
-            for (value, &place) in line.iter_mut().zip(&*places) {
-                *value = if place == OUTSIDE {
-                    T::ZERO
-                } else {
-                    channel[place as usize]
-                };
-            }
-        }
-    }
-}
-
-/// Reduces windows over the last axes; padding does not take part.
+/// Reduces windows over the last axes (ONNX MaxPool 12, AveragePool 19); padding does not take
+/// part.
+///
+/// Elements are combined in row-major order of the window.
 pub fn window(
     cx: &Context,
     x: &Array,
@@ -214,55 +160,28 @@ pub fn window(
     let misfit = || Fault::Shape(format!("a window {window:?} over shape {:?}", x.shape));
     let first = x.shape.len().checked_sub(window.len()).ok_or_else(misfit)?;
     let (outer, input) = x.shape.split_at(first);
-    let geometry = Geometry::new(cx, input, window, pads, |axis| Spacing {
-        stride: stride[axis],
-        dilation: dilation[axis],
-        input_dilation: 1,
-    })?;
-    let shape = [outer, &geometry.out].concat();
-    if count(&shape)? == 0 {
-        return super::movement::empty(cx, x.dtype, shape);
+    let plain = vec![1; window.len()];
+    let windows = Windows::new(cx, input, window, pads, [stride, dilation, &plain])?;
+    let shape = [outer, &windows.out].concat();
+    let total = count(&shape)?;
+    if total == 0 {
+        return cx.empty(x.dtype, shape);
     }
-    let pool = Pool {
-        windows: count(&geometry.out)?,
-        elements: count(window)?,
-        planes: count(outer)?,
-        plane: count(input)?,
-        geometry,
-    };
-    by_kind(cx, x, kind, shape, pool)
-}
-
-struct Pool {
-    geometry: Geometry,
-    windows: usize,
-    elements: usize,
-    planes: usize,
-    plane: usize,
-}
-
-impl Fold for Pool {
-    fn run<T: Elem + Copy>(
-        &self,
-        cx: &Context,
-        data: &[T],
-        neutral: T,
-        f: impl Fn(T, T) -> T + Copy,
-    ) -> Result<Vec<T>, Fault> {
-        let mut out = cx.filled(count(&[self.planes, self.windows])?, neutral)?;
-        let mut places = cx.filled(self.windows, 0)?;
-        for element in 0..self.elements {
-            self.geometry.places(element, 0..self.windows, &mut places);
-            for (i, out) in out.chunks_exact_mut(self.windows).enumerate() {
-                cx.tick(self.windows)?;
-                let plane = &data[i * self.plane..][..self.plane];
-                for (value, &place) in out.iter_mut().zip(&places) {
-                    if place != OUTSIDE {
-                        *value = f(*value, plane[place as usize]);
+    let [positions, elements, plane] = [count(&windows.out)?, count(window)?, count(input)?];
+    with_scalar!(x.data, data => {
+        let (neutral, f) = combine(data, kind, x)?;
+        let mut out = cx.filled(total, neutral)?;
+        for (i, out) in out.chunks_exact_mut(positions).enumerate() {
+            let plane = &data[i * plane..][..plane];
+            for element in 0..elements {
+                let mut results = out.iter_mut();
+                windows.places(cx, element, |place| {
+                    if let (Some(p), Some(result)) = (place, results.next()) {
+                        *result = f(*result, plane[p]);
                     }
-                }
+                })?;
             }
         }
-        Ok(out)
-    }
+        cx.array(x.dtype, shape, out)
+    }, else Err(Fault::dtype(kind.name(), x.dtype)))
 }

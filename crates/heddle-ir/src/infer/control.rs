@@ -1,8 +1,8 @@
-//! Results of control flow.
+//! Result types of control flow.
 
 use super::operands::scalar;
 use super::{Arg, RegionTypes, Result, bail, shape};
-use crate::{DType, Dim, TensorType, Type};
+use crate::{DType, Dim, LoopForm, TensorType, Type};
 
 pub(super) fn infer_if(args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
     scalar(args, 0, DType::Bool)?;
@@ -26,84 +26,68 @@ pub(super) fn infer_if(args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type
     joined.collect()
 }
 
-pub(super) fn infer_loop(
-    args: &[Arg],
-    body: &RegionTypes,
-    trip: bool,
-    cond: bool,
-) -> Result<Vec<Type>> {
-    if trip {
+pub(super) fn infer_loop(args: &[Arg], body: &RegionTypes, form: LoopForm) -> Result<Vec<Type>> {
+    let operands = form.operands(args);
+    if operands.trip.is_some() {
         scalar(args, 0, DType::I64)?;
     }
-    if cond {
-        scalar(args, trip as usize, DType::Bool)?;
+    if operands.cond.is_some() {
+        scalar(args, form.trip as usize, DType::Bool)?;
     }
-    let carried = &args[trip as usize + cond as usize..];
+    let carried = operands.inits;
     if body.params.len() != carried.len() + 1 {
-        bail!(
-            "the body takes {} parameters, not {}",
-            carried.len() + 1,
-            body.params.len()
-        );
+        let (n, m) = (carried.len() + 1, body.params.len());
+        bail!("the body takes {n} parameters, not {m}");
     }
-    if *body.params[0] != Type::scalar(DType::I64) {
-        bail!(
-            "the body's first parameter is the iteration, i64[], not {}",
-            body.params[0]
-        );
+    let (iteration, params) = (body.params[0], &body.params[1..]);
+    if *iteration != Type::scalar(DType::I64) {
+        bail!("the body's first parameter is the iteration, i64[], not {iteration}");
     }
-    let fixed = carried.len() + cond as usize;
-    if body.yields.len() < fixed {
-        bail!(
-            "the body yields {} values, but at least {fixed} are needed",
-            body.yields.len()
-        );
+    let Some(yields) = form.yields(&body.yields, carried.len()) else {
+        let (n, m) = (body.yields.len(), carried.len() + form.cond as usize);
+        bail!("the body yields {n} values, but at least {m} are needed")
+    };
+    if let Some(next) = yields.cond
+        && !next.compatible(&Type::scalar(DType::Bool))
+    {
+        bail!("the condition that the body yields must be bool[], not {next}");
     }
-    if cond && !body.yields[0].compatible(&Type::scalar(DType::Bool)) {
-        bail!(
-            "the condition that the body yields must be bool[], not {}",
-            body.yields[0]
-        );
-    }
-    let mut results = vec![];
-    for (i, arg) in carried.iter().enumerate() {
-        let (param, next) = (body.params[i + 1], body.yields[i + cond as usize]);
+    for (i, ((arg, param), next)) in carried.iter().zip(params).zip(yields.next).enumerate() {
         if !param.accepts(arg.ty) {
-            bail!(
-                "carried value {i} starts as {}, but the body takes {param}",
-                arg.ty
-            );
+            let ty = arg.ty;
+            bail!("carried value {i} starts as {ty}, but the body takes {param}");
         }
         if !param.accepts(next) {
             bail!("carried value {i} is {param}, but the body yields {next}");
         }
-        results.push(param.clone());
     }
-    let count = match (trip, cond, args.first().and_then(|a| a.known)) {
-        (true, false, Some([n])) if shape::is_non_negative(n) => n.clone(),
-        (true, false, Some([n])) => n.max(&Dim::from(0)),
-        (true, true, Some([n])) => {
+    let mut results: Vec<Type> = params.iter().map(|&ty| ty.clone()).collect();
+    let count = iterations(form, operands.trip.and_then(|t| t.known));
+    for (i, ty) in yields.stacked.iter().enumerate() {
+        let Type::Tensor(t) = ty else {
+            bail!("stacked value {i} must be a tensor, not {ty}")
+        };
+        let shape = t.shape.as_ref();
+        let shape = shape.map(|s| [std::slice::from_ref(&count), s.as_slice()].concat());
+        let stacked = TensorType {
+            dtype: t.dtype,
+            shape,
+        };
+        results.push(stacked.into());
+    }
+    Ok(results)
+}
+
+/// The leading axis of scan outputs.
+fn iterations(form: LoopForm, trip: Option<&[Dim]>) -> Dim {
+    match (form.cond, trip) {
+        (false, Some([n])) if shape::is_non_negative(n) => n.clone(),
+        (false, Some([n])) => n.max(&Dim::from(0)),
+        (true, Some([n])) => {
             // The largest count is how exporters write that there is none.
             let limit = n.as_const().filter(|c| *c < i64::MAX);
             Dim::Unknown(limit.and_then(|c| u64::try_from(c.max(0)).ok()))
         }
         _ => Dim::UNKNOWN,
-    };
-    for (i, ty) in body.yields[fixed..].iter().enumerate() {
-        let Type::Tensor(t) = ty else {
-            bail!("stacked value {i} must be a tensor, not {ty}")
-        };
-        let stacked = t
-            .shape
-            .as_ref()
-            .map(|s| [std::slice::from_ref(&count), s.as_slice()].concat());
-        results.push(
-            TensorType {
-                dtype: t.dtype,
-                shape: stacked,
-            }
-            .into(),
-        );
     }
-    Ok(results)
 }

@@ -1,14 +1,14 @@
-//! What a function's small integer arrays hold, collected instruction by instruction.
+//! Contents of a function's small integer arrays, collected instruction by instruction.
 
 use std::collections::HashMap;
 
 use super::{Arg, known_results};
 use crate::{Dim, Function, Inst, Value};
 
-/// What values are known to hold, in one function.
+/// Known contents of values, in one function.
 pub struct Facts {
     known: HashMap<Value, Vec<Dim>>,
-    /// What more may be held, in terms and atoms of dims: a hostile program may have long expressions in every array.
+    /// The budget for more, in terms and atoms of dims: a hostile program may have long expressions in every array.
     left: usize,
 }
 
@@ -27,7 +27,7 @@ impl Facts {
         Arg::new(f.ty(value), self.known.get(&value).map(Vec::as_slice))
     }
 
-    /// What a value is known to hold.
+    /// The known contents of a value.
     pub fn known(&self, value: Value) -> Option<&[Dim]> {
         self.known.get(&value).map(Vec::as_slice)
     }

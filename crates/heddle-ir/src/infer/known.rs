@@ -1,4 +1,4 @@
-//! What small integer arrays hold, followed through the ops that models compute shapes with.
+//! Contents of small integer arrays, propagated through the ops that models compute shapes with.
 
 use super::Arg;
 use super::shape::{is_non_negative, slice_bounds, slice_count};
@@ -28,8 +28,8 @@ fn result_dtype(op: &Op, args: &[Arg]) -> Option<DType> {
     }
 }
 
-/// Whether a dim computed without bounds is also what the element type gives: narrow types wrap. Sizes are taken to
-/// fit `i32`, as whoever computes with them in that type does; beyond `i64` dims are unknown anyway.
+/// Does the element type hold a dim that was computed without bounds? Narrow types wrap. Symbolic sizes are assumed to
+/// fit `i32`, as programs that compute with them in that type assume; beyond `i64` dims are unknown anyway.
 fn fits(dtype: Option<DType>, d: &Dim) -> bool {
     let range = match dtype {
         Some(DType::I64) => return true,
@@ -80,134 +80,145 @@ fn evaluate(op: &Op, args: &[Arg]) -> Option<Vec<Dim>> {
         }
         Op::Unsqueeze { axes } if rank(0)? + axes.len() <= 1 => Some(known(0)?.to_vec()),
         Op::Squeeze { .. } => Some(known(0)?.to_vec()),
-        Op::Broadcast => {
-            let (x, to) = (known(0)?, known(1)?);
-            let n = match to {
-                [] => 1,
-                [n] => usize::try_from(n.as_const()?).ok()?,
-                _ => return None,
-            };
-            match (x.len(), n) {
-                (a, b) if a == b || b == 1 => Some(x.to_vec()),
-                (1, b) if b <= MAX_KNOWN => Some(vec![x[0].clone(); b]),
-                _ => None,
-            }
-        }
-        Op::Gather { .. } => {
-            if rank(1)? > 1 {
-                return None;
-            }
-            let x = known(0)?;
-            let pick = |i: &Dim| {
-                let i = i.as_const()?;
-                let i = if i < 0 { i + x.len() as i64 } else { i };
-                x.get(usize::try_from(i).ok()?).cloned()
-            };
-            known(1)?.iter().map(pick).collect()
-        }
+        Op::Broadcast => broadcast(known(0)?, known(1)?),
+        Op::Gather { .. } if rank(1)? <= 1 => gather(known(0)?, known(1)?),
         Op::Slice { axes } if axes.len() == 1 => {
-            let x = known(0)?;
-            let part = |i: usize| known(i).and_then(|k| k[0].as_const());
-            let (start, end, step) = (part(1)?, part(2)?, part(3)?);
-            if step == 0 {
-                return None;
-            }
-            let size = x.len() as i64;
-            let (first, _) = slice_bounds(size, start, end, step);
-            let count = slice_count(size, start, end, step);
-            (0..count)
-                .map(|i| x.get(usize::try_from(first + i * step).ok()?).cloned())
-                .collect()
+            slice(known(0)?, [1, 2, 3].map(|i| first(known(i))))
         }
-        Op::Concat { .. } => {
-            let mut all = vec![];
-            for arg in args {
-                match arg.known {
-                    Some(known) => all.extend_from_slice(known),
-                    // A computed part leaves the others as they are.
-                    None => {
-                        let length = arg.ty.as_tensor()?.static_shape()?;
-                        let &[n] = length.as_slice() else {
-                            return None;
-                        };
-                        all.resize(all.len().checked_add(n.min(MAX_KNOWN + 1))?, Dim::UNKNOWN);
-                    }
-                }
-                if all.len() > MAX_KNOWN {
-                    return None;
-                }
-            }
-            all.iter().any(|d| d.as_expr().is_some()).then_some(all)
-        }
+        Op::Concat { .. } => concat(args),
         Op::Binary(kind) => zip(known(0)?, known(1)?, |a, b| binary(*kind, a, b)),
-        Op::Compare(kind) => zip(known(0)?, known(1)?, |a, b| {
-            let equal = match (a.equals(b), a.differs(b)) {
-                (true, _) => Some(true),
-                (_, true) => Some(false),
-                _ => None,
-            };
-            let constants = a.as_const().zip(b.as_const());
-            let truth = match kind {
-                CompareOp::Eq => equal,
-                CompareOp::Ne => equal.map(|e| !e),
-                CompareOp::Lt => constants.map(|(a, b)| a < b),
-                CompareOp::Le => constants.map(|(a, b)| a <= b),
-                CompareOp::Gt => constants.map(|(a, b)| a > b),
-                CompareOp::Ge => constants.map(|(a, b)| a >= b),
-            };
-            Some(truth.map_or(Dim::UNKNOWN, |t| Dim::constant(t as i64)))
-        }),
-        Op::Select => {
-            let (c, a, b) = (known(0)?, known(1)?, known(2)?);
-            let n = c.len().max(a.len()).max(b.len());
-            let at = |x: &[Dim], i: usize| match x.len() {
-                1 => Some(x[0].clone()),
-                l if l == n => Some(x[i].clone()),
-                _ => None,
-            };
-            (0..n)
-                .map(|i| match at(c, i)?.as_const() {
-                    Some(0) => at(b, i),
-                    Some(_) => at(a, i),
-                    // Whichever it is, it is what both agree on.
-                    None => Some(at(a, i)?.join(&at(b, i)?)),
-                })
-                .collect()
-        }
+        Op::Compare(kind) => zip(known(0)?, known(1)?, |a, b| Some(compare(*kind, a, b))),
+        Op::Select => select(known(0)?, known(1)?, known(2)?),
         // Over no axes nothing is combined.
         Op::Reduce { axes, .. } if axes.is_empty() => Some(known(0)?.to_vec()),
-        Op::Reduce { kind, .. } => {
-            let mut items = known(0)?.iter().cloned();
-            let combine = |a: Dim, b: Dim| match kind {
-                ReduceOp::Sum => a.add(&b),
-                ReduceOp::Prod => a.mul(&b),
-                ReduceOp::Max => a.max(&b),
-                ReduceOp::Min => a.min(&b),
-            };
-            match (items.next(), kind) {
-                (Some(first), _) if rank(0)? == 1 => Some(vec![items.fold(first, combine)]),
-                (Some(first), _) => Some(vec![first]),
-                (None, ReduceOp::Sum) => Some(vec![Dim::from(0)]),
-                (None, ReduceOp::Prod) => Some(vec![Dim::from(1)]),
-                _ => None,
-            }
-        }
-        Op::Range if is_int(args[0].ty) => {
-            let part = |i: usize| known(i).and_then(|k| k[0].as_const());
-            let (start, limit, step) = (part(0)?, part(1)?, part(2)?);
-            let mut all = vec![];
-            let mut v = start;
-            while step > 0 && v < limit || step < 0 && v > limit {
-                all.push(Dim::constant(v));
-                if all.len() > MAX_KNOWN {
-                    return None;
-                }
-                v = v.checked_add(step)?;
-            }
-            Some(all)
-        }
+        Op::Reduce { kind, .. } => reduce(*kind, known(0)?, rank(0)?),
+        Op::Range if is_int(args[0].ty) => range([0, 1, 2].map(|i| first(known(i)))),
         _ => None,
     }
+}
+
+/// The constant that a scalar or the first element of a vector is.
+fn first(known: Option<&[Dim]>) -> Option<i64> {
+    known?.first()?.as_const()
+}
+
+fn broadcast(x: &[Dim], to: &[Dim]) -> Option<Vec<Dim>> {
+    let n = match to {
+        [] => 1,
+        [n] => usize::try_from(n.as_const()?).ok()?,
+        _ => return None,
+    };
+    match (x.len(), n) {
+        (a, b) if a == b || b == 1 => Some(x.to_vec()),
+        (1, b) if b <= MAX_KNOWN => Some(vec![x[0].clone(); b]),
+        _ => None,
+    }
+}
+
+fn gather(x: &[Dim], indices: &[Dim]) -> Option<Vec<Dim>> {
+    let pick = |i: &Dim| {
+        let i = i.as_const()?;
+        let i = if i < 0 { i + x.len() as i64 } else { i };
+        x.get(usize::try_from(i).ok()?).cloned()
+    };
+    indices.iter().map(pick).collect()
+}
+
+fn slice(x: &[Dim], [start, end, step]: [Option<i64>; 3]) -> Option<Vec<Dim>> {
+    let (start, end, step) = (start?, end?, step.filter(|s| *s != 0)?);
+    let size = x.len() as i64;
+    let (first, _) = slice_bounds(size, start, end, step);
+    let count = slice_count(size, start, end, step);
+    (0..count)
+        .map(|i| x.get(usize::try_from(first + i * step).ok()?).cloned())
+        .collect()
+}
+
+fn concat(args: &[Arg]) -> Option<Vec<Dim>> {
+    let mut all = vec![];
+    for arg in args {
+        match arg.known {
+            Some(known) => all.extend_from_slice(known),
+            // A computed part leaves the others as they are.
+            None => {
+                let length = arg.ty.as_tensor()?.static_shape()?;
+                let &[n] = length.as_slice() else {
+                    return None;
+                };
+                all.resize(all.len().checked_add(n.min(MAX_KNOWN + 1))?, Dim::UNKNOWN);
+            }
+        }
+        if all.len() > MAX_KNOWN {
+            return None;
+        }
+    }
+    all.iter().any(|d| d.as_expr().is_some()).then_some(all)
+}
+
+fn compare(kind: CompareOp, a: &Dim, b: &Dim) -> Dim {
+    let equal = match (a.equals(b), a.differs(b)) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    };
+    let constants = a.as_const().zip(b.as_const());
+    let truth = match kind {
+        CompareOp::Eq => equal,
+        CompareOp::Ne => equal.map(|e| !e),
+        CompareOp::Lt => constants.map(|(a, b)| a < b),
+        CompareOp::Le => constants.map(|(a, b)| a <= b),
+        CompareOp::Gt => constants.map(|(a, b)| a > b),
+        CompareOp::Ge => constants.map(|(a, b)| a >= b),
+    };
+    truth.map_or(Dim::UNKNOWN, |t| Dim::constant(t as i64))
+}
+
+fn select(c: &[Dim], a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    let n = c.len().max(a.len()).max(b.len());
+    let at = |x: &[Dim], i: usize| match x.len() {
+        1 => Some(x[0].clone()),
+        l if l == n => Some(x[i].clone()),
+        _ => None,
+    };
+    (0..n)
+        .map(|i| match at(c, i)?.as_const() {
+            Some(0) => at(b, i),
+            Some(_) => at(a, i),
+            // Whichever it is, it is what both agree on.
+            None => Some(at(a, i)?.join(&at(b, i)?)),
+        })
+        .collect()
+}
+
+fn reduce(kind: ReduceOp, x: &[Dim], rank: usize) -> Option<Vec<Dim>> {
+    let mut items = x.iter().cloned();
+    let combine = |a: Dim, b: Dim| match kind {
+        ReduceOp::Sum => a.add(&b),
+        ReduceOp::Prod => a.mul(&b),
+        ReduceOp::Max => a.max(&b),
+        ReduceOp::Min => a.min(&b),
+    };
+    match (items.next(), kind) {
+        (Some(first), _) if rank == 1 => Some(vec![items.fold(first, combine)]),
+        (Some(first), _) => Some(vec![first]),
+        (None, ReduceOp::Sum) => Some(vec![Dim::from(0)]),
+        (None, ReduceOp::Prod) => Some(vec![Dim::from(1)]),
+        _ => None,
+    }
+}
+
+fn range([start, limit, step]: [Option<i64>; 3]) -> Option<Vec<Dim>> {
+    let (start, limit, step) = (start?, limit?, step?);
+    let mut all = vec![];
+    let mut v = start;
+    while step > 0 && v < limit || step < 0 && v > limit {
+        all.push(Dim::constant(v));
+        if all.len() > MAX_KNOWN {
+            return None;
+        }
+        v = v.checked_add(step)?;
+    }
+    Some(all)
 }
 
 fn is_int(ty: &Type) -> bool {

@@ -1,4 +1,4 @@
-//! What operands must be.
+//! Checks of operands.
 
 use super::{Arg, Result};
 use crate::op::{ReduceOp, ScatterReduce};

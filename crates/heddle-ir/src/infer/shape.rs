@@ -1,11 +1,12 @@
 //! Shapes of results.
 
-use super::{Arg, Result, bail, check_axis, index, need, same_dtype, scalar, sizes, tensor};
+use super::operands::{check_axis, index, need, same_dtype, scalar, sizes, tensor};
+use super::{Arg, Result, bail};
 use crate::op::BinaryOp;
 use crate::types::MAX_RANK;
 use crate::{DType, Dim, TensorType};
 
-/// Whether a binary op is defined on a type.
+/// Is a binary op defined on a type?
 pub(super) fn binary_takes(op: BinaryOp, d: DType) -> bool {
     use BinaryOp::*;
     match op {
@@ -17,8 +18,7 @@ pub(super) fn binary_takes(op: BinaryOp, d: DType) -> bool {
     }
 }
 
-/// Whether a dim that may stand for any integer (a computed size) cannot be negative: sums of products of
-/// named sizes.
+/// Is a dim that may stand for any integer (a computed size) never negative? Sums of products of named sizes are.
 pub(super) fn is_non_negative(d: &Dim) -> bool {
     d.as_expr().is_some_and(|e| {
         e.terms()
@@ -253,7 +253,7 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
     }
 }
 
-/// How many elements `start..end` by `step` takes from an axis of `size`, with Python's semantics.
+/// The number of elements that `start..end` by `step` takes from an axis of `size`, with Python's semantics.
 pub fn slice_count(size: i64, start: i64, end: i64, step: i64) -> i64 {
     let (start, end) = slice_bounds(size, start, end, step);
     let span = if step > 0 { end - start } else { start - end };
@@ -543,7 +543,7 @@ fn check_pads(args: &[Arg], i: usize, n: usize) -> Result<()> {
     })
 }
 
-/// How many windows of `span` fit into `size` and its padding, `stride` apart; 0 if none does.
+/// The number of windows of `span` that fit into `size` and its padding, `stride` apart.
 fn window_count(
     size: &Dim,
     pads: Option<&[Dim]>,

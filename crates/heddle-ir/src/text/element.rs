@@ -158,7 +158,7 @@ fn quiet_nan(d: DType) -> u128 {
     }
 }
 
-/// What the bits of a float stand for.
+/// The value of a float's bits.
 fn value(d: DType, bits: u128) -> f64 {
     let (exponent_bits, mantissa_bits, bias) = match d {
         DType::F64 => return f64::from_bits(bits as u64),

@@ -1,4 +1,4 @@
-//! What the reader says about text that it cannot read.
+//! Errors of the reader: a message, a place and a hint.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ pub struct ParseError {
     pub line: u32,
     /// The column in characters, from 1.
     pub column: u32,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do about it.
+    /// A hint at the remedy.
     pub hint: Option<String>,
     /// The part of the line around the column, to be shown.
     pub source: String,
-    /// Where the marker goes: characters before it, and its width.
+    /// The marker: characters before it, and its width.
     pub marker: (usize, usize),
 }
 
-/// How much of a long line is shown.
+/// The most characters of a line that are shown.
 const SHOWN: usize = 100;
 
 impl ParseError {

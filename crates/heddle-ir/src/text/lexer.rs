@@ -14,7 +14,7 @@ pub(super) enum Token<'a> {
     Func(Name<'a>),
     /// A number without sign.
     Number(&'a str),
-    /// What stands between quotes, with escapes.
+    /// The text between quotes, escapes included.
     Str(&'a str),
     /// Punctuation.
     Mark(&'static str),
@@ -177,7 +177,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What stands between quotes; its escapes are valid.
+    /// The text between quotes, with valid escapes.
     fn string(&mut self) -> Result<&'a str, Box<ParseError>> {
         let pos = self.pos;
         self.take(1);

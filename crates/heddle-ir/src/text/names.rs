@@ -2,8 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// Whether a name may stand without quotes: letters, digits, `_` and inner dots, not starting with
-/// a digit.
+/// May a name stand without quotes? It has letters, digits, `_` and inner dots, and does not start with a digit.
 pub(crate) fn is_bare(name: &str) -> bool {
     bare_len(name) == name.len() && !name.is_empty()
 }

@@ -8,9 +8,9 @@ use super::MAX_SPLAT;
 use super::attrs::{Attr, attributes};
 use super::element;
 use super::names::{is_bare, write_name, write_quoted};
-use crate::{DType, Entity, Function, Inst, Loc, Module, Op, Region, Tensor, Value};
+use crate::{DType, Entity, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value};
 
-/// What becomes of constants of many elements.
+/// Treatment of constants of many elements.
 #[derive(Default)]
 pub enum Large<'a> {
     /// They are in the text.
@@ -20,16 +20,16 @@ pub enum Large<'a> {
     Elide,
     /// They are appended to a file beside the text.
     Sidecar {
-        /// How the text names the file.
+        /// The file's name in the text.
         file: &'a str,
         /// The file, written from its start.
         blob: &'a mut dyn io::Write,
     },
 }
 
-/// How a program is printed.
+/// Options of the printer.
 pub struct PrintOptions<'a> {
-    /// What becomes of large constants. Those of strings are always in the text, or left out.
+    /// Treatment of large constants. Those of strings are always in the text, or left out.
     pub large: Large<'a>,
     /// Constants of more elements are large.
     pub threshold: usize,
@@ -80,7 +80,7 @@ struct Printer<'a, 'o, 'b> {
     options: &'o mut PrintOptions<'b>,
     /// Bytes written to the sidecar file.
     written: u64,
-    /// What the reader will still accept.
+    /// Bytes of splat constants that the reader will still accept.
     splat_left: usize,
 }
 
@@ -217,10 +217,14 @@ impl Printer<'_, '_, '_> {
         self.instructions(f, region, depth + 1)?;
         self.indent(depth + 1);
         self.out.push_str("continue");
-        let (next, rest) = body.yields.split_at((cond as usize).min(body.yields.len()));
-        let (carry, stack) = rest.split_at(carried.len().min(rest.len()));
-        for (word, values) in [(" while ", next), (" carry ", carry), (" stack ", stack)] {
-            self.list(word, values);
+        let form = LoopForm::new(trip, cond);
+        match form.yields(&body.yields, carried.len()) {
+            Some(yields) => {
+                self.list(" while ", yields.cond.map_or(&[], std::slice::from_ref));
+                self.list(" carry ", yields.next);
+                self.list(" stack ", yields.stacked);
+            }
+            None => self.list(" carry ", &body.yields),
         }
         self.close(depth);
         Ok(())

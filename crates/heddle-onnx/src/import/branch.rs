@@ -2,14 +2,14 @@
 
 use heddle_ir::Value;
 
-use super::Importer;
-use super::node::{At, Fail, Outputs, enter, invalid, known_truth, scalar, stand_in};
 use super::scope::{Binding, Frame};
+use super::state::{At, Fail, Importer, Outputs, enter, invalid};
+use super::values::{known_truth, scalar, stand_ins};
 use crate::proto::GraphProto;
 
 impl<'m> Importer<'m> {
-    /// `If`: both branches become regions. Of an `If` on a constant only the branch that is taken is imported: exporters
-    /// leave branches that would not even type-check.
+    /// `If`: both branches become regions. With a constant condition only the taken branch is
+    /// imported: exporters leave branches that would not even type-check.
     pub(super) fn if_node(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let (then, home) = at.graph("then_branch")?;
         let (other, other_home) = at.graph("else_branch")?;
@@ -48,23 +48,16 @@ impl<'m> Importer<'m> {
             let results = f.b.if_(cond, then, other)?;
             return Ok(results.into_iter().map(Binding::Value).collect());
         }
-        // Where a branch is poison, the type is that of the other branch: so a recursion's base case tells
-        // the type of the rest.
-        let types: Vec<_> = a
-            .iter()
-            .zip(&b)
-            .map(|(a, b)| match (a.map(|v| f.ty(v)), b.map(|v| f.ty(v))) {
-                (Some(a), Some(b)) => a.join(&b),
-                (a, b) => a.or(b),
-            })
-            .collect();
+        // A poisoned branch takes the other's type: a recursion's base case determines the type of
+        // the rest.
+        let types = a.iter().zip(&b);
+        let types = types.map(|(a, b)| match (a.map(|v| f.ty(v)), b.map(|v| f.ty(v))) {
+            (Some(a), Some(b)) => a.join(&b),
+            (a, b) => a.or(b),
+        });
+        let types: Vec<_> = types.collect();
         f.b.rollback(&before);
-        let mut results = vec![];
-        for ty in types {
-            let value = ty.map(|t| stand_in(&mut f.b, t)).transpose()?;
-            results.push(Binding::from(value));
-        }
-        Ok(results)
+        Ok(stand_ins(f, types)?)
     }
 
     fn branch(
@@ -85,7 +78,7 @@ fn known(values: &[Option<Value>]) -> Vec<Value> {
     values.iter().copied().flatten().collect()
 }
 
-/// Whether a graph's input has an initializer.
+/// True if a graph's input has an initializer.
 fn has_default(graph: &GraphProto, name: &str) -> bool {
     graph.initializer.iter().any(|t| t.name() == name)
 }

@@ -3,9 +3,8 @@
 
 use heddle_ir::Value;
 
-use super::Importer;
-use super::node::{At, Fail, Outputs, invalid};
 use super::scope::{Binding, Frame};
+use super::state::{At, Fail, Importer, Outputs, invalid};
 use crate::ops;
 
 impl<'m> Importer<'m> {
@@ -24,8 +23,8 @@ impl<'m> Importer<'m> {
         Ok(y.into_iter().map(Binding::Value).collect())
     }
 
-    /// What a graph attribute makes of a value; the value itself if there is no such attribute.
-    /// `None` if the graph has operators that are not supported.
+    /// A value modified by a graph attribute; the value itself without the attribute. `None` if the
+    /// graph has unsupported operators.
     fn modified(
         &mut self,
         f: &mut Frame<'m>,

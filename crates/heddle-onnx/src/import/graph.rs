@@ -1,18 +1,23 @@
 //! Graphs: inputs, initializers, nodes in order, outputs.
 
-use heddle_ir::op::ScatterReduce;
-use heddle_ir::{DType, FuncBuilder, Op, Tensor, TypeError, Value};
+use std::collections::{HashMap, HashSet};
 
+use heddle_ir::{FuncBuilder, Tensor, Value};
+
+use super::messages::short_name;
 use super::order::order;
 use super::scope::{Binding, Frame};
-use super::{Importer, graph_error};
-use crate::error::ImportError;
+use super::state::Importer;
+use crate::error::{ImportError, graph_error};
 use crate::proto::{GraphProto, NodeProto, SparseTensorProto, TensorProto};
+use crate::sparse::dense;
 
 impl<'m> Importer<'m> {
-    /// Imports a graph into the open region and returns its outputs; `None` for those that are poison.
+    /// Imports a graph into the open region and returns its outputs; `None` for those that are
+    /// poison.
     ///
-    /// `args` are its inputs; an input that is absent gets its initializer. `parent` is the scope around it.
+    /// `args` are its inputs; an input that is absent gets its initializer. `parent` is the scope
+    /// around it.
     pub(super) fn graph(
         &mut self,
         f: &mut Frame<'m>,
@@ -25,7 +30,7 @@ impl<'m> Importer<'m> {
         let twice = |name: &str| fail(format!("`{name}` is defined twice"));
         f.declare(scope, &graph.value_info);
         f.declare(scope, &graph.output);
-        let mut given = std::collections::HashSet::new();
+        let mut given = HashSet::new();
         let mut absent = vec![];
         for (i, input) in graph.input.iter().enumerate() {
             let name = input.name();
@@ -41,7 +46,7 @@ impl<'m> Importer<'m> {
         }
         f.b.set_loc(None);
         for proto in &graph.initializer {
-            // An initializer of an input that is given is a default that is not needed.
+            // The initializer of a given input is an unused default.
             if given.contains(proto.name()) {
                 continue;
             }
@@ -52,6 +57,9 @@ impl<'m> Importer<'m> {
         }
         for proto in &graph.sparse_initializer {
             let name = proto.values.as_ref().map_or("", |v| v.name());
+            if given.contains(name) {
+                continue;
+            }
             let value = self.sparse(&mut f.b, proto)?;
             if !f.define(scope, name, Binding::Value(value)) {
                 return Err(twice(name));
@@ -88,6 +96,7 @@ impl<'m> Importer<'m> {
         nodes: &'m [NodeProto],
         place: &dyn Fn() -> String,
     ) -> Result<(), ImportError> {
+        each_output_once(nodes).map_err(|message| graph_error(&place(), message))?;
         let order = order(nodes, &mut self.captures, &|name| {
             f.lookup(scope, name).is_some()
         });
@@ -117,59 +126,55 @@ impl<'m> Importer<'m> {
             })
     }
 
-    /// A sparse tensor: zeros with values scattered into them. It is made at run time, where memory is guarded.
+    /// A sparse tensor: zeros with values scattered into them. It is made at run time, where memory
+    /// is guarded.
     fn sparse(&self, b: &mut FuncBuilder, proto: &SparseTensorProto) -> Result<Value, ImportError> {
         let empty = TensorProto::default();
         let values = proto.values.as_ref().unwrap_or(&empty);
         let indices = proto.indices.as_ref().unwrap_or(&empty);
         let (values, indices) = (self.stored(values)?, self.stored(indices)?);
-        scatter(b, values, indices, &proto.dims).map_err(|e| ImportError::Tensor {
+        dense(b, values, indices, &proto.dims).map_err(|e| ImportError::Tensor {
             name: proto.values.as_ref().map_or("", |v| v.name()).to_owned(),
             message: e.to_string(),
         })
     }
 }
 
-/// The dense form of a sparse tensor, whose indices are tuples or places in row-major order.
-fn scatter(
-    b: &mut FuncBuilder,
-    values: Tensor,
-    indices: Tensor,
-    dims: &[i64],
-) -> Result<Value, TypeError> {
-    let dtype = values.dtype();
-    if !dtype.is_arith() && dtype != DType::Bool {
-        return Err(TypeError::new(
-            "sparse tensor",
-            format!("of {dtype} is not supported"),
-        ));
+/// Checks that no two outputs of nodes have the same name; the error names both nodes.
+fn each_output_once(nodes: &[NodeProto]) -> Result<(), String> {
+    let mut producers: HashMap<&str, &NodeProto> = HashMap::new();
+    for node in nodes {
+        for output in node.output.iter().filter(|o| !o.is_empty()) {
+            let Some(first) = producers.insert(output, node) else {
+                continue;
+            };
+            let (first, second) = (titled(first), titled(node));
+            return Err(match first == second {
+                true => format!("`{output}` is twice an output of {first}"),
+                false => format!("`{output}` is an output of both {first} and {second}"),
+            });
+        }
     }
-    let zero = b.scalar(dtype, 0.0);
-    let shape = b.i64s(dims);
-    let linear = indices.shape().len() == 1;
-    let all = b.i64s(&[-1]);
-    let (values, mut indices) = (b.constant(values), b.constant(indices));
-    let mut dense = b.op1(Op::Broadcast, &[zero, shape])?;
-    if linear {
-        dense = b.op1(Op::Reshape, &[dense, all])?;
-        indices = b.op1(Op::Unsqueeze { axes: vec![1] }, &[indices])?;
-    }
-    let reduce = ScatterReduce::Set;
-    dense = b.op1(Op::ScatterNd { reduce }, &[dense, indices, values])?;
-    match linear {
-        true => b.op1(Op::Reshape, &[dense, shape]),
-        false => Ok(dense),
-    }
+    Ok(())
 }
 
-/// The node's name, or what stands for it: its first output, or its operator.
-pub(super) fn short_name(node: &NodeProto) -> &str {
-    match node.name() {
-        "" => node
-            .output
-            .iter()
-            .find(|o| !o.is_empty())
-            .map_or(node.op_type(), |o| o),
-        name => name,
-    }
+/// Checks that a graph lists no output twice: results are told apart by name.
+pub(super) fn each_result_once(graph: &GraphProto) -> Result<(), ImportError> {
+    let mut seen = HashSet::new();
+    let Some(twice) = graph.output.iter().find(|o| !seen.insert(o.name())) else {
+        return Ok(());
+    };
+    let name = twice.name();
+    let makes = |node: &&NodeProto| node.output.iter().any(|o| o == name);
+    let from = match graph.node.iter().find(makes) {
+        Some(node) => format!(", which {} makes,", titled(node)),
+        None => String::new(),
+    };
+    let message = format!("output `{name}`{from} is listed twice");
+    Err(graph_error(&format!("graph `{}`", graph.name()), message))
+}
+
+/// A node with its operator, for messages.
+fn titled(node: &NodeProto) -> String {
+    format!("{} node `{}`", node.op_type(), short_name(node))
 }

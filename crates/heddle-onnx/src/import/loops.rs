@@ -1,22 +1,22 @@
-//! `Loop`, and the loop that all looping operators are made of.
+//! `Loop`, and the loop that all looping constructs share.
 
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
-use super::Importer;
-use super::node::{At, Fail, Outputs, enter, invalid, known_truth, scalar, stand_in};
 use super::scope::{Binding, Frame};
-use crate::error::ImportError;
-use crate::ops::OpError;
+use super::state::{At, Fail, Importer, Outputs, enter, invalid};
+use super::values::{known_truth, scalar, stand_ins};
+use super::widen::{widen, without_sizes};
+use crate::error::{ImportError, OpError};
 use crate::proto::GraphProto;
 
-/// What a loop runs over.
+/// The operands of a loop.
 pub(super) struct LoopHead {
     pub trip: Option<Value>,
     pub cond: Option<Value>,
     pub carried: Vec<Binding>,
 }
 
-/// What one iteration yields; `None` is poison.
+/// The yields of one iteration; `None` is poison.
 pub(super) struct Iteration {
     /// The condition for the next iteration; not used where the loop has none.
     pub cond: Option<Value>,
@@ -24,18 +24,13 @@ pub(super) struct Iteration {
     pub stacked: Vec<Option<Value>>,
 }
 
-/// Attempts after which dims that still change are given up.
-const PRECISE_ATTEMPTS: usize = 3;
-
-/// Attempts after which the shapes of values that still change are given up.
-const RANKED_ATTEMPTS: usize = 6;
-
-/// How often a body with an error is looked at again with wider types: not at every level of a deep nest.
-const MAX_SECOND_LOOKS: usize = 32;
+/// Retries of erring bodies with wider types, over the whole model: not one at every level of a
+/// deep nest.
+const MAX_RETRIES: usize = 32;
 
 impl<'m> Importer<'m> {
-    /// `Loop`, to the letter of the specification: where the condition is absent, the one that the body
-    /// gives is ignored; the body's own condition input is the present condition.
+    /// `Loop`, to the letter of the specification: where the condition is absent, the one that the
+    /// body gives is ignored; the body's own condition input is the present condition.
     pub(super) fn loop_node(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let (body, home) = at.graph("body")?;
         let carried = at.inputs.get(2..).unwrap_or_default().to_vec();
@@ -56,7 +51,7 @@ impl<'m> Importer<'m> {
         let one = |f: &mut Frame, v: Option<Value>| v.map(|v| scalar(&mut f.b, v)).transpose();
         let trip = one(f, at.optional(0))?;
         let cond = one(f, at.optional(1))?;
-        // Without a condition the body may still look at what it gave as one in the iteration before.
+        // Without a condition the body may still read its condition output of the iteration before.
         let looks = cond.is_none() && self.looks_at_condition(body);
         let mut head = LoopHead {
             trip,
@@ -70,7 +65,7 @@ impl<'m> Importer<'m> {
         let mut import = |this: &mut Self, f: &mut Frame<'m>, i: Value, carried: &[Binding]| {
             let (carried, condition) = match looks {
                 true => (&carried[..count], carried[count]),
-                // Inside the loop it is true, or else nobody looks at it.
+                // Inside the loop it is true, or unused.
                 false => (carried, Binding::Value(f.b.scalar(DType::Bool, 1.0))),
             };
             let args = [Binding::Value(i), condition]
@@ -95,7 +90,7 @@ impl<'m> Importer<'m> {
         Ok(results)
     }
 
-    /// Whether the body uses its condition input other than to pass it on as its condition output.
+    /// True if the body uses its condition input other than to pass it on as its condition output.
     fn looks_at_condition(&mut self, body: &'m GraphProto) -> bool {
         let name = body.input[1].name();
         // Follows the condition output back through `Identity`.
@@ -130,8 +125,8 @@ impl<'m> Importer<'m> {
         looks || body.output[1..].iter().any(|o| o.name() == name)
     }
 
-    /// Emits a loop. Types of carried values start as those of the initial values and are widened until the
-    /// body keeps them.
+    /// Emits a loop. Types of carried values start as those of the initial values and are widened
+    /// until the body keeps them.
     pub(super) fn build_loop(
         &mut self,
         f: &mut Frame<'m>,
@@ -139,87 +134,25 @@ impl<'m> Importer<'m> {
         head: LoopHead,
         body: Body<'_, 'm>,
     ) -> Outputs {
-        let initial: Vec<_> = head.carried.iter().map(|b| known_type(f, b)).collect();
-        let mut types = initial.clone();
-        if let Some(earlier) = self.widened.get(&f.path) {
-            for (ty, wide) in types.iter_mut().zip(earlier) {
-                *ty = ty
-                    .as_ref()
-                    .map(|t| t.join(wide).unwrap_or_else(|| t.clone()));
-            }
-        }
+        let mut fit = Fit::new(self, f, &head);
         let before = f.b.checkpoint();
         let (scopes, regions) = (f.scopes.len(), f.regions);
-        let mut first_error = None;
-        let mut unwrap = vec![false; types.len()];
         for attempt in 0.. {
-            let result = self.attempt(f, &types, body);
+            let result = self.attempt(f, &fit.types, body);
             f.regions = regions;
-            let mut iteration = match result {
-                Ok(iteration) => iteration,
-                Err(e) if !may_depend_on_types(&e) => return Err(e),
-                Err(e) => {
-                    // The types at the start may be too narrow for a body that is never run with them.
-                    let wide: Vec<_> = types
-                        .iter()
-                        .map(|t| t.as_ref().map(without_sizes))
-                        .collect();
-                    if first_error.is_some()
-                        || wide == types
-                        || self.second_looks >= MAX_SECOND_LOOKS
-                    {
-                        return Err(first_error.unwrap_or(e));
+            match result {
+                Ok(mut iteration) => {
+                    fit.wrap_optionals(f, &mut iteration.carried)?;
+                    if fit.accept(f, &iteration.carried, attempt)? {
+                        let results =
+                            self.finish_loop(f, at, &head, &fit.types, iteration, &before)?;
+                        return fit.unwrap_optionals(f, results);
                     }
-                    self.second_looks += 1;
-                    first_error = Some(e);
-                    types = wide;
-                    f.b.rollback(&before);
-                    f.scopes.truncate(scopes);
-                    continue;
                 }
-            };
-            // A loop may start with an optional and go on with what it holds.
-            for (k, next) in iteration.carried.iter_mut().enumerate() {
-                if let (Some(Type::Opt(_)), Some(v)) = (&types[k], *next)
-                    && !matches!(f.b.ty(v), Type::Opt(_))
-                {
-                    *next = Some(f.b.op1(Op::OptSome, &[v])?);
-                    unwrap[k] = true;
-                }
+                Err(e) => fit.retry(self, e)?,
             }
-            let mut stable = true;
-            for (k, (ty, next)) in types.iter_mut().zip(&iteration.carried).enumerate() {
-                let next = next.map(|v| f.ty(v));
-                let wider = match (&*ty, next) {
-                    (Some(t), Some(n)) => match widen(t, &n, attempt) {
-                        Some(wider) => Some(wider),
-                        None => {
-                            let message =
-                                format!("carried value {k} is {t}, but the body gives {n}");
-                            return invalid(message);
-                        }
-                    },
-                    (t, n) => t.clone().or(n),
-                };
-                stable &= *ty == wider;
-                *ty = wider;
-            }
-            if !stable {
-                f.b.rollback(&before);
-                f.scopes.truncate(scopes);
-                continue;
-            }
-            let mut results = self.finish_loop(f, at, &head, &types, iteration, &before)?;
-            for (result, _) in results
-                .iter_mut()
-                .zip(&unwrap)
-                .filter(|(_, unwrap)| **unwrap)
-            {
-                if let Binding::Value(v) = *result {
-                    *result = Binding::Value(f.b.op1(Op::OptGet, &[v])?);
-                }
-            }
-            return Ok(results);
+            f.b.rollback(&before);
+            f.scopes.truncate(scopes);
         }
         unreachable!("types can only be widened so often")
     }
@@ -259,14 +192,7 @@ impl<'m> Importer<'m> {
             carried,
             stacked,
         } = iteration;
-        let initial: Option<Vec<Value>> = head
-            .carried
-            .iter()
-            .map(|b| match b {
-                Binding::Value(v) => Some(*v),
-                _ => None,
-            })
-            .collect();
+        let initial: Option<Vec<Value>> = head.carried.iter().map(|b| b.value()).collect();
         // A condition that is always true is none.
         let is_true = |v: Value| known_truth(&f.b, v) == Some(true);
         let needed = head
@@ -286,7 +212,7 @@ impl<'m> Importer<'m> {
             let results = f.b.loop_(head.trip, needed, &initial, region)?;
             return Ok(results.into_iter().map(Binding::Value).collect());
         }
-        // Something is poison: only the types that are known go on.
+        // Something is poison: only the known types go on.
         let stacked = stacked.iter().map(|v| match v.map(|v| f.ty(v)) {
             Some(Type::Tensor(mut t)) => {
                 if let Some(shape) = &mut t.shape {
@@ -298,10 +224,96 @@ impl<'m> Importer<'m> {
         });
         let types: Vec<_> = types.iter().cloned().chain(stacked).collect();
         f.b.rollback(before);
-        let mut results = vec![];
-        for ty in types {
-            let value = ty.map(|t| stand_in(&mut f.b, t)).transpose()?;
-            results.push(Binding::from(value));
+        Ok(stand_ins(f, types)?)
+    }
+}
+
+/// The types of a loop's carried values while they are fitted to its body.
+struct Fit {
+    types: Vec<Option<Type>>,
+    /// Carried values that start as an optional and go on with its element.
+    unwrap: Vec<bool>,
+    /// The error that the body ended in before its types were widened.
+    first_error: Option<Fail>,
+}
+
+impl Fit {
+    /// Starts from the types of the initial values, or those at which an earlier import of the loop
+    /// arrived.
+    fn new(importer: &Importer, f: &Frame, head: &LoopHead) -> Self {
+        let initial = head.carried.iter().map(|b| b.value().map(|v| f.ty(v)));
+        let mut types: Vec<_> = initial.collect();
+        if let Some(earlier) = importer.widened.get(&f.path) {
+            for (ty, wide) in types.iter_mut().zip(earlier) {
+                let join = |t: &Type| t.join(wide).unwrap_or_else(|| t.clone());
+                *ty = ty.as_ref().map(join);
+            }
+        }
+        Self {
+            unwrap: vec![false; types.len()],
+            types,
+            first_error: None,
+        }
+    }
+
+    /// Gives up the sizes after an error: the initial types may be too narrow for a body that is
+    /// never run with them.
+    fn retry(&mut self, importer: &mut Importer, error: Fail) -> Result<(), Fail> {
+        if !may_depend_on_types(&error) {
+            return Err(error);
+        }
+        let wide = self.types.iter().map(|t| t.as_ref().map(without_sizes));
+        let wide: Vec<_> = wide.collect();
+        let exhausted = wide == self.types || importer.retries >= MAX_RETRIES;
+        if self.first_error.is_some() || exhausted {
+            return Err(self.first_error.take().unwrap_or(error));
+        }
+        importer.retries += 1;
+        self.first_error = Some(error);
+        self.types = wide;
+        Ok(())
+    }
+
+    /// Wraps next values whose initial value is an optional: a loop may go on with its element.
+    fn wrap_optionals(&mut self, f: &mut Frame, next: &mut [Option<Value>]) -> Result<(), Fail> {
+        for (k, next) in next.iter_mut().enumerate() {
+            if let (Some(Type::Opt(_)), Some(v)) = (&self.types[k], *next)
+                && !matches!(f.b.ty(v), Type::Opt(_))
+            {
+                *next = Some(f.b.op1(Op::OptSome, &[v])?);
+                self.unwrap[k] = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Widens the types to take the next values too; `true` if they took them already.
+    fn accept(&mut self, f: &Frame, next: &[Option<Value>], attempt: usize) -> Result<bool, Fail> {
+        let mut stable = true;
+        for (k, (ty, next)) in self.types.iter_mut().zip(next).enumerate() {
+            let wider = match (&*ty, next.map(|v| f.ty(v))) {
+                (Some(t), Some(n)) => match widen(t, &n, attempt) {
+                    Some(wider) => Some(wider),
+                    None => {
+                        return invalid(format!(
+                            "carried value {k} is {t}, but the body gives {n}"
+                        ));
+                    }
+                },
+                (t, n) => t.clone().or(n),
+            };
+            stable &= *ty == wider;
+            *ty = wider;
+        }
+        Ok(stable)
+    }
+
+    /// Undoes [`wrap_optionals`](Self::wrap_optionals) on the loop's results.
+    fn unwrap_optionals(&self, f: &mut Frame, mut results: Vec<Binding>) -> Outputs {
+        for (result, unwrap) in results.iter_mut().zip(&self.unwrap) {
+            if let (Binding::Value(v), true) = (*result, *unwrap) {
+                *result = Binding::Value(f.b.op1(Op::OptGet, &[v])?);
+            }
         }
         Ok(results)
     }
@@ -315,45 +327,11 @@ pub(super) type Body<'a, 'm> = &'a mut dyn FnMut(
     &[Binding],
 ) -> Result<Iteration, Fail>;
 
-fn known_type(f: &Frame, binding: &Binding) -> Option<Type> {
-    match binding {
-        Binding::Value(v) => Some(f.ty(*v)),
-        _ => None,
-    }
-}
-
-/// A type that accepts both; after some attempts what differs is given up, so that it ends.
-pub(super) fn widen(ty: &Type, next: &Type, attempt: usize) -> Option<Type> {
-    let joined = ty.join(next)?;
-    if joined == *ty || attempt < PRECISE_ATTEMPTS {
-        return Some(joined);
-    }
-    match attempt < RANKED_ATTEMPTS {
-        true => Some(joined.map_dims(&mut |d| match d {
-            Dim::Unknown(_) => Dim::UNKNOWN,
-            known => known.clone(),
-        })),
-        false => Some(without_shapes(&joined)),
-    }
-}
-
-fn without_sizes(ty: &Type) -> Type {
-    ty.map_dims(&mut |_| Dim::UNKNOWN)
-}
-
-fn without_shapes(ty: &Type) -> Type {
-    match ty {
-        Type::Tensor(t) => Type::unranked(t.dtype),
-        Type::Seq(t) => Type::Seq(Box::new(without_shapes(t))),
-        Type::Opt(t) => Type::Opt(Box::new(without_shapes(t))),
-    }
-}
-
-/// Whether an error may go away with other types of carried values.
+/// True if an error may vanish with other types of carried values.
 fn may_depend_on_types(e: &Fail) -> bool {
     match e {
         Fail::Op(OpError::Unsupported(_)) => false,
         Fail::Op(_) => true,
-        Fail::Inner(e) => matches!(e, ImportError::Node { .. }),
+        Fail::Inner(e) => matches!(e, ImportError::Node(_)),
     }
 }

@@ -1,61 +1,24 @@
-//! Nodes: finds out what a node is, and binds its outputs.
+//! Nodes: tells which construct or operator a node is, imports it, and binds its outputs.
 
 use std::sync::Arc;
 
-use heddle_ir::{DType, FuncBuilder, Loc, MAX_NESTING, Op, Type, TypeError, Value};
+use heddle_ir::{Loc, Op, TypeError, Value};
 
-use super::graph::short_name;
-use super::order::each_node;
+use super::messages::{domain, each_node, short_name, subgraphs};
 use super::scope::{Attr, Binding, Frame};
-use super::{Importer, MAX_INSTS, MAX_NODES, domain};
-use crate::error::{ImportError, op_name};
-use crate::ops::{self, NodeCx, OpError};
-use crate::proto::{GraphProto, NodeProto};
+use super::state::{At, Call, Construct, Fail, Importer, Outputs, invalid};
+use super::versions::too_old;
+use crate::error::{ImportError, NodeError, OpError, Part, op_name};
+use crate::ops::{self, Expand, NodeCx};
+use crate::proto::NodeProto;
+use crate::refusal::Refusal;
 use crate::types::{DimNames, convert};
 
-/// A node that is being imported.
-pub(super) struct At<'m> {
-    pub node: &'m NodeProto,
-    pub scope: usize,
-    pub inputs: Vec<Binding>,
-    pub attrs: Vec<Attr<'m>>,
-    pub version: i64,
-    pub loc: Arc<Loc>,
-}
+/// Nodes that may be imported, counting each time.
+const MAX_NODES: usize = 1_000_000;
 
-/// Why a node was not imported.
-pub(super) enum Fail {
-    /// Something about the node itself.
-    Op(OpError),
-    /// Something about what is in it, which has its place already.
-    Inner(ImportError),
-}
-
-impl From<OpError> for Fail {
-    fn from(e: OpError) -> Self {
-        Fail::Op(e)
-    }
-}
-
-impl From<TypeError> for Fail {
-    fn from(e: TypeError) -> Self {
-        Fail::Op(e.into())
-    }
-}
-
-impl From<ImportError> for Fail {
-    fn from(e: ImportError) -> Self {
-        Fail::Inner(e)
-    }
-}
-
-/// The node breaks the specification.
-pub(super) fn invalid<T>(message: impl Into<String>) -> Result<T, Fail> {
-    Err(Fail::Op(OpError::Invalid(message.into())))
-}
-
-/// Outputs in order.
-pub(super) type Outputs = Result<Vec<Binding>, Fail>;
+/// Instructions that may be emitted, counting those too that are thrown away again.
+const MAX_INSTS: usize = 1_000_000;
 
 impl<'m> Importer<'m> {
     /// Imports a node and binds its outputs.
@@ -66,55 +29,31 @@ impl<'m> Importer<'m> {
         node: &'m NodeProto,
     ) -> Result<(), ImportError> {
         self.count(f)?;
-        let name = format!("{}{}", f.scopes[scope].env.calls, short_name(node));
-        let op = op_name(domain(node.domain()), node.op_type());
-        let loc = Arc::new(Loc::Node {
-            op: op.clone(),
-            name: name.clone(),
-        });
-        f.b.set_loc(Some(loc.clone()));
-        let error = |message: String, hint_text: String| ImportError::Node {
-            op: op.clone(),
-            name: name.clone(),
-            message,
-            hint_text,
-        };
-        let mut inputs = vec![];
-        for input in &node.input {
-            inputs.push(match f.lookup(scope, input) {
-                _ if input.is_empty() => Binding::Absent,
-                Some(binding) => binding,
-                None => {
-                    let message = format!("its input `{input}` is not defined");
-                    return Err(error(message, String::new()));
-                }
-            });
-        }
         let env = f.scopes[scope].env.clone();
-        let attrs = node
-            .attribute
-            .iter()
-            .filter_map(|a| match a.ref_attr_name() {
-                "" => Some(Attr {
-                    name: a.name(),
-                    proto: a,
-                    home: None,
-                }),
-                from => env.attrs.get(from).map(|&found| Attr {
-                    name: a.name(),
-                    ..found
-                }),
-            });
-        let attrs = attrs.collect();
         let version = env.opsets.get(domain(node.domain())).copied();
-        let at = At {
+        let loc = Loc::Node {
+            op: op_name(domain(node.domain()), node.op_type()),
+            name: format!("{}{}", env.calls, short_name(node)),
+        };
+        let mut at = At {
             node,
             scope,
-            inputs,
-            attrs,
+            inputs: vec![],
+            attrs: attributes(f, scope, node),
             version: version.unwrap_or(1),
-            loc,
+            loc: Arc::new(loc),
         };
+        f.b.set_loc(Some(at.loc.clone()));
+        for input in &node.input {
+            let found = match input.as_str() {
+                "" => Some(Binding::Absent),
+                name => f.lookup(scope, name),
+            };
+            at.inputs.push(found.ok_or_else(|| {
+                let message = format!("its input `{input}` is not defined");
+                at.error(f, OpError::Invalid(message))
+            })?);
+        }
         let before = f.b.checkpoint();
         let (scopes, regions) = (f.scopes.len(), f.regions);
         f.path.push(node as *const _ as usize);
@@ -124,163 +63,104 @@ impl<'m> Importer<'m> {
             Ok(outputs) => outputs,
             Err(Fail::Inner(e)) => return Err(e),
             Err(Fail::Op(OpError::Unsupported(reason))) => {
-                // What was built of it goes, with the regions that it left open.
+                // Its instructions so far go, with the regions that it left open.
                 f.b.rollback(&before);
                 f.scopes.truncate(scopes);
                 f.regions = regions;
-                self.unsupported.add(node, at.version, &name, &reason);
+                self.unsupported.add(node, at.version, at.name(), reason);
                 self.note_missing(f, scope, node);
-                vec![Binding::Poison; node.output.len()]
+                at.poison()
             }
-            Err(Fail::Op(e)) => {
-                let types = at.inputs.iter().map(|b| match b {
-                    Binding::Value(v) => {
-                        f.b.func()
-                            .values
-                            .get(*v)
-                            .map_or("?".into(), |v| v.ty.to_string())
-                    }
-                    _ => "none".to_owned(),
-                });
-                let hint = match e {
-                    OpError::Type(_) => {
-                        format!(
-                            "the inputs' types are {}",
-                            types.collect::<Vec<_>>().join(", ")
-                        )
-                    }
-                    _ => String::new(),
-                };
-                return Err(error(e.to_string(), hint));
-            }
+            Err(Fail::Op(e)) => return Err(at.error(f, e)),
         };
-        for (i, output) in node.output.iter().enumerate() {
-            if output.is_empty() {
-                continue;
-            }
-            let Some(&binding) = outputs.get(i) else {
-                let message = format!("it has {} outputs, but {} are named", outputs.len(), i + 1);
-                return Err(error(message, String::new()));
-            };
-            if !f.define(scope, output, binding) {
-                let message = format!("its output `{output}` is defined already");
-                return Err(error(message, String::new()));
-            }
-        }
-        Ok(())
+        bind(f, &at, &outputs).map_err(|m| at.error(f, OpError::Invalid(m)))
     }
 
     /// Guards against models that unfold without end.
     fn count(&mut self, f: &Frame<'m>) -> Result<(), ImportError> {
         self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            return Err(ImportError::TooLarge {
-                limit: MAX_NODES,
-                what: "nodes",
-            });
-        }
-        if f.b.func().insts.len() > MAX_INSTS {
-            return Err(ImportError::TooLarge {
-                limit: MAX_INSTS,
-                what: "instructions",
-            });
+        let insts = f.b.func().insts.len();
+        for (number, limit, part) in [
+            (self.nodes, MAX_NODES, Part::Node),
+            (insts, MAX_INSTS, Part::Instruction),
+        ] {
+            if number > limit {
+                return Err(ImportError::TooLarge { limit, part });
+            }
         }
         Ok(())
     }
 
     fn dispatch(&mut self, f: &mut Frame<'m>, at: &At<'m>, versioned: bool) -> Outputs {
-        let node = at.node;
-        let (domain, op) = (domain(node.domain()), node.op_type());
-        let env = f.scopes[at.scope].env.clone();
-        if let Some(around) = env
-            .recursions
-            .iter()
-            .rev()
-            .find(|r| r.name == op && !op.is_empty())
-        {
-            return self.call_enclosing(f, at, around);
+        if let Some(call) = self.call_of(f, at) {
+            return (self.constructs.call)(self, f, at, call);
         }
-        if let Some(&function) = self.functions.get(&(domain, op, node.overload())) {
-            return match self.recursive.contains(&(function as *const _)) {
-                true => self.call_recursive(f, at, function),
-                false => self.call_in_place(f, at, function),
-            };
-        }
-        if op == "Recursion" && at.attrs.iter().any(|a| a.name == "body") {
-            return self.recursion_node(f, at);
-        }
-        let control = match (domain, op) {
-            ("", "If") => Some(Self::if_node as fn(&mut Self, &mut Frame<'m>, &At<'m>) -> Outputs),
-            ("", "Loop") => Some(Self::loop_node as _),
-            ("", "Scan") => Some(Self::scan_node as _),
-            ("", "SequenceMap") => Some(Self::sequence_map as _),
-            ("ai.onnx.preview", "FlexAttention") => Some(Self::flex_attention as _),
-            _ => None,
+        let (domain, op) = (domain(at.node.domain()), at.node.op_type());
+        let import = match (self.constructs.control(domain, op), ops::lookup(domain, op)) {
+            (Some(construct), _) => Import::Control(construct),
+            (None, Some(expand)) => Import::Expand(expand),
+            (None, None) => return Err(Refusal::UnknownOperator.into()),
         };
-        let poisoned = at.inputs.iter().any(|i| matches!(i, Binding::Poison));
-        if control.is_none() && ops::lookup(domain, op).is_none() {
-            return Err(
-                OpError::Unsupported("there is no such operator or function".into()).into(),
-            );
-        }
-        if let Some(reason) = super::versions::too_old(op, at.version).filter(|_| domain.is_empty())
+        if domain.is_empty()
+            && let Some(refusal) = too_old(op, at.version)
         {
-            return Err(OpError::Unsupported(reason).into());
+            return Err(refusal.into());
         }
         if domain.is_empty() && !versioned {
             return invalid("the model does not say which version of ONNX's operators it uses");
         }
-        let given = node
-            .input
-            .iter()
-            .rposition(|n| !n.is_empty())
-            .map_or(0, |i| i + 1);
+        let given = at.node.input.iter().rposition(|n| !n.is_empty());
+        let given = given.map_or(0, |i| i + 1);
         if let Some(max) = ops::max_inputs(domain, op).filter(|max| given > *max) {
             return invalid(format!("it has {given} inputs, but takes at most {max}"));
         }
-        if poisoned {
-            self.note_missing(f, at.scope, node);
-            return Ok(vec![Binding::Poison; node.output.len()]);
+        if at.inputs.iter().any(|i| matches!(i, Binding::Poison)) {
+            self.note_missing(f, at.scope, at.node);
+            return Ok(at.poison());
         }
-        match (control, ops::lookup(domain, op)) {
-            (Some(import), _) => import(self, f, at),
-            (_, Some(expand)) => self.expand(f, at, expand),
-            _ => unreachable!("checked above"),
+        match import {
+            Import::Control(construct) => construct(self, f, at),
+            Import::Expand(expand) => self.expand(f, at, expand),
         }
     }
 
-    /// Runs the expansion of a data-flow operator. If it fails for an input whose rank is not known but declared, it
-    /// is run again on an input that the program checks to have that rank.
-    fn expand(&mut self, f: &mut Frame<'m>, at: &At<'m>, expand: ops::Expand) -> Outputs {
-        let value = |b: &Binding| match b {
-            Binding::Value(v) => Some(*v),
-            _ => None,
-        };
-        let inputs: Vec<_> = at.inputs.iter().map(value).collect();
-        let unranked = |v: &Value| f.b.ty(*v).as_tensor().is_some_and(|t| t.shape.is_none());
-        let before = inputs
-            .iter()
-            .flatten()
-            .any(unranked)
-            .then(|| f.b.checkpoint());
-        let result = self.expand_on(f, at, expand, inputs.clone());
-        let (Err(OpError::Unsupported(_)), Some(before)) = (&result, before) else {
-            return Ok(result?.into_iter().map(Binding::Value).collect());
-        };
-        f.b.rollback(&before);
-        let mut checked = vec![];
-        for (name, input) in at.node.input.iter().zip(&inputs) {
-            checked.push(
-                input
-                    .map(|v| check_rank(f, at.scope, name, v))
-                    .transpose()?,
-            );
+    /// The call that a node is, if it is one.
+    fn call_of(&self, f: &Frame<'m>, at: &At<'m>) -> Option<Call<'m>> {
+        let (domain, op) = (domain(at.node.domain()), at.node.op_type());
+        let mut around = f.scopes[at.scope].env.recursions.iter().rev();
+        if let Some(around) = around.find(|r| r.name == op && !op.is_empty()) {
+            return Some(Call::Enclosing(around.clone()));
         }
-        let again = match checked == inputs {
-            true => result,
-            false => self.expand_on(f, at, expand, checked),
-        };
-        Ok(again?.into_iter().map(Binding::Value).collect())
+        if let Some(&function) = self.functions.get(&(domain, op, at.node.overload())) {
+            return Some(match self.recursive.contains(&(function as *const _)) {
+                true => Call::Recursive(function),
+                false => Call::InPlace(function),
+            });
+        }
+        let recursion = op == "Recursion" && at.attr("body").is_some();
+        recursion.then_some(Call::Recursion)
+    }
+
+    /// Runs the expansion of a data-flow operator. If it fails for an input whose rank is declared
+    /// but not inferred, runs it again on an input whose rank the program checks.
+    fn expand(&mut self, f: &mut Frame<'m>, at: &At<'m>, expand: Expand) -> Outputs {
+        let inputs: Vec<_> = at.inputs.iter().map(|b| b.value()).collect();
+        let unranked = |v: &Value| f.b.ty(*v).as_tensor().is_some_and(|t| t.shape.is_none());
+        let any_unranked = inputs.iter().flatten().any(unranked);
+        let before = any_unranked.then(|| f.b.checkpoint());
+        let mut result = self.expand_on(f, at, expand, inputs.clone());
+        if let (Err(OpError::Unsupported(_)), Some(before)) = (&result, before) {
+            f.b.rollback(&before);
+            let mut checked = vec![];
+            for (name, input) in at.node.input.iter().zip(&inputs) {
+                let check = input.map(|v| check_rank(f, at.scope, name, v));
+                checked.push(check.transpose()?);
+            }
+            if checked != inputs {
+                result = self.expand_on(f, at, expand, checked);
+            }
+        }
+        Ok(result?.into_iter().map(Binding::Value).collect())
     }
 
     /// Runs an expansion on these inputs.
@@ -288,7 +168,7 @@ impl<'m> Importer<'m> {
         &self,
         f: &mut Frame<'m>,
         at: &At<'m>,
-        expand: ops::Expand,
+        expand: Expand,
         inputs: Vec<Option<Value>>,
     ) -> Result<Vec<Value>, OpError> {
         let store = self.store;
@@ -303,102 +183,95 @@ impl<'m> Importer<'m> {
         expand(&mut cx)
     }
 
-    /// Notes all operators in the node's graphs that nothing is known of, without importing them.
+    /// Notes all unknown operators in the node's graphs, without importing them.
     pub(super) fn note_missing(&mut self, f: &Frame<'m>, scope: usize, node: &'m NodeProto) {
         let env = &f.scopes[scope].env;
-        for graph in super::order::subgraphs(node) {
+        for graph in subgraphs(node) {
             each_node(&graph.node, &mut |n| {
                 let (domain, op) = (domain(n.domain()), n.op_type());
-                let control =
-                    domain.is_empty() && matches!(op, "If" | "Loop" | "Scan" | "SequenceMap");
-                let known = control
-                    || op == "Recursion"
+                let known = op == "Recursion"
+                    || self.constructs.control(domain, op).is_some()
                     || ops::lookup(domain, op).is_some()
                     || self.functions.contains_key(&(domain, op, n.overload()))
                     || env.recursions.iter().any(|r| r.name == op);
                 if !known {
                     let version = env.opsets.get(domain).copied().unwrap_or(1);
                     let name = format!("{}{}", env.calls, short_name(n));
-                    let reason = "there is no such operator or function";
-                    self.unsupported.add(n, version, &name, reason);
+                    self.unsupported
+                        .add(n, version, &name, Refusal::UnknownOperator);
                 }
             });
         }
     }
 }
 
-impl<'m> At<'m> {
-    /// A graph attribute, and the scope in which it lives.
-    pub fn graph(&self, name: &str) -> Result<(&'m GraphProto, usize), Fail> {
-        let attr = self.attrs.iter().find(|a| a.name == name);
-        match attr.and_then(|a| Some((a.proto.g.as_ref()?, a.home.unwrap_or(self.scope)))) {
-            Some(found) => Ok(found),
-            None => invalid(format!("attribute `{name}` is missing or holds no graph")),
+/// The importer of a node that is no call.
+enum Import {
+    Control(Construct),
+    Expand(Expand),
+}
+
+impl At<'_> {
+    /// The node's name after the calls that lead to it.
+    fn name(&self) -> &str {
+        match &*self.loc {
+            Loc::Node { name, .. } => name,
+            _ => short_name(self.node),
         }
     }
 
-    /// An integer attribute.
-    pub fn int(&self, name: &str) -> Option<i64> {
-        self.attrs.iter().find(|a| a.name == name)?.proto.i
+    /// The error of this node.
+    fn error(&self, f: &Frame, error: OpError) -> ImportError {
+        let values = &f.b.func().values;
+        let ty = |b: &Binding| Some(values.get(b.value()?)?.ty.clone());
+        let node = NodeError {
+            op: op_name(domain(self.node.domain()), self.node.op_type()),
+            version: self.version,
+            name: self.name().to_owned(),
+            error,
+            input_types: self.inputs.iter().map(ty).collect(),
+        };
+        Box::new(node).into()
     }
+}
 
-    /// A list of integers; empty when the attribute is missing.
-    pub fn ints(&self, name: &str) -> &'m [i64] {
-        let attr = self.attrs.iter().find(|a| a.name == name);
-        attr.map_or(&[], |a| &a.proto.ints)
-    }
+/// The node's attributes, with references to those of the function around resolved.
+fn attributes<'m>(f: &Frame<'m>, scope: usize, node: &'m NodeProto) -> Vec<Attr<'m>> {
+    let env = &f.scopes[scope].env;
+    let resolve = |proto: &'m crate::proto::AttributeProto| {
+        let name = proto.name();
+        match proto.ref_attr_name() {
+            "" => Some(Attr {
+                name,
+                proto,
+                home: None,
+            }),
+            from => env.attrs.get(from).map(|&found| Attr { name, ..found }),
+        }
+    };
+    node.attribute.iter().filter_map(resolve).collect()
+}
 
-    /// An input that must be there and is no poison.
-    pub fn input(&self, i: usize) -> Result<Value, Fail> {
-        match self.optional(i) {
-            Some(v) => Ok(v),
-            None => invalid(format!("input {i} is missing")),
+/// Gives the outputs their names. An error is a message.
+fn bind<'m>(f: &mut Frame<'m>, at: &At<'m>, outputs: &[Binding]) -> Result<(), String> {
+    for (i, output) in at
+        .node
+        .output
+        .iter()
+        .enumerate()
+        .filter(|o| !o.1.is_empty())
+    {
+        let Some(&binding) = outputs.get(i) else {
+            let (count, named) = (outputs.len(), i + 1);
+            return Err(format!("it has {count} outputs, but {named} are named"));
+        };
+        if !f.define(at.scope, output, binding) {
+            return Err(format!(
+                "its output `{output}` is defined already, as an input or initializer"
+            ));
         }
     }
-
-    /// An input that may be absent.
-    pub fn optional(&self, i: usize) -> Option<Value> {
-        match self.inputs.get(i) {
-            Some(Binding::Value(v)) => Some(*v),
-            _ => None,
-        }
-    }
-}
-
-/// Counts an open region; an error when there are too many.
-pub(super) fn enter(f: &mut Frame) -> Result<(), Fail> {
-    f.regions += 1;
-    match f.regions < MAX_NESTING {
-        true => Ok(()),
-        false => invalid(format!(
-            "control flow nests deeper than {MAX_NESTING} levels"
-        )),
-    }
-}
-
-/// A value of one element as a scalar.
-pub(super) fn scalar(b: &mut FuncBuilder, v: Value) -> Result<Value, TypeError> {
-    if b.ty(v).as_tensor().is_some_and(|t| t.rank() == Some(0)) {
-        return Ok(v);
-    }
-    let shape = b.i64s(&[]);
-    b.op1(Op::Reshape, &[v, shape])
-}
-
-/// The truth of a scalar, if it is the same in every run.
-pub(super) fn known_truth(b: &FuncBuilder, v: Value) -> Option<bool> {
-    let constant = b.func().constant(v).filter(|t| t.dtype() == DType::Bool);
-    match (constant.map(|t| &t.bytes()[..]), b.known(v)) {
-        (Some([byte]), _) => Some(*byte != 0),
-        (_, Some([dim])) => dim.as_const().map(|c| c != 0),
-        _ => None,
-    }
-}
-
-/// Some value of a type. It stands in programs that are only built to find types, and never runs.
-pub(super) fn stand_in(b: &mut FuncBuilder, ty: Type) -> Result<Value, TypeError> {
-    let none = b.op1(Op::OptNone { elem: ty }, &[])?;
-    b.op1(Op::OptGet, &[none])
+    Ok(())
 }
 
 /// A value whose rank is not known but declared: the program checks the rank when it runs.

@@ -1,110 +1,39 @@
 //! Recursion: functions that call themselves or each other, and the node `Recursion`.
 //!
-//! Such a function becomes a function of the IR, one for each combination of attributes and element types. What its
-//! results are depends on what its calls of itself give, so types are found by iteration: at first nothing is known
-//! of the results, and a call of itself gives poison. An `If` takes the types of the branch that is no poison,
-//! the base case. With the types found that way everything is built again, until they do not change any more.
-//! Calls with other shapes widen the parameters and start it over.
+//! Such a function becomes a function of the IR, one for each combination of attributes and element
+//! types. Its result types depend on its recursive calls, so a fixpoint iteration finds them: at
+//! first no result type is known, and a recursive call gives poison. An `If` takes the types of the
+//! branch without poison, the base case. The function is built again with these types, until they
+//! do not change. Calls with other shapes widen the parameters and restart the iteration.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use heddle_ir::entity::Arena;
-use heddle_ir::{DType, FuncId, Function, Module, Op, Signature, Tensor, Type, Value};
+use heddle_ir::{Dim, Signature, Type, Value};
 
-use super::call::{MAX_CALLS, arguments, check_counts};
-use super::loops::widen;
-use super::node::{At, Fail, Outputs, invalid, stand_in};
-use super::order::each_node;
-use super::scope::{Attr, Binding, Env, Frame};
+use super::functions::{MAX_CALLS, arguments, check_counts};
+use super::messages::each_node;
+use super::scope::{Binding, Body, Enclosing, Frame};
 use super::signature::{Params, initial, refine, skeleton};
-use super::{Importer, Opsets};
-use crate::ops::OpError;
-use crate::proto::{FunctionProto, GraphProto, TypeProto};
-use crate::types::{DimNames, convert};
+use super::specs::{Callee, Spec, Status};
+use super::state::{At, Fail, Importer, Outputs, invalid};
+use super::values::stand_ins;
+use super::widen::widen;
+use crate::proto::FunctionProto;
+use crate::refusal::Refusal;
 
-/// A `Recursion` node around the present one, which nodes in it may call by its name.
-#[derive(Clone)]
-pub struct Enclosing<'m> {
-    /// The body graph's name.
-    pub name: &'m str,
-    body: Rc<Body<'m>>,
-    /// In the function that is being built, the values that the body captures.
-    captured: Vec<Value>,
-}
-
-/// The body of a `Recursion` node.
-struct Body<'m> {
-    graph: &'m GraphProto,
-    env: Env<'m>,
-    /// Names from outside that become parameters.
-    captured: Vec<&'m str>,
-    /// Names from outside that are constants.
-    constants: Vec<(&'m str, Tensor)>,
-    /// `Recursion` nodes around that are called from inside, with the places of what they capture
-    /// among the parameters.
-    around: Vec<(Enclosing<'m>, std::ops::Range<usize>)>,
-}
-
-/// What is called.
-#[derive(Clone)]
-enum Callee<'m> {
-    Function {
-        proto: &'m FunctionProto,
-        attrs: HashMap<&'m str, Attr<'m>>,
-        opsets: Opsets<'m>,
-    },
-    Body(Rc<Body<'m>>),
-}
-
-/// A callee for certain element types.
-struct Spec<'m> {
-    callee: Callee<'m>,
-    /// Kinds and element types of the arguments.
-    skeleton: String,
-    id: FuncId,
-    name: String,
-    params: Params,
-    /// What is known of the results.
-    results: Vec<Option<Type>>,
-    /// The state of knowledge at which it was built.
-    built: Option<u64>,
-    status: Status,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    /// Its types may still change.
-    Open,
-    /// It is final.
-    Done,
-    /// It turned out not to be needed.
-    Dropped,
-}
-
-/// All functions that recur.
-#[derive(Default)]
-pub struct Specs<'m> {
-    list: Vec<Spec<'m>>,
-    /// Those that are being built, outermost first.
-    building: Vec<usize>,
-    /// Counts the changes to what is known of parameters and results.
-    epoch: u64,
-    names: HashSet<String>,
-}
-
-/// A callee with more specialisations than this gets one that is as general as can be.
+/// Specialisations of a callee after which the next one is fully general.
 const MAX_PRECISE: usize = 16;
 
-/// More specialisations of one callee are an error: its element types change in each call.
+/// Limit on specialisations of one callee, whose element types may change in each call.
 const MAX_SPECS: usize = 64;
 
-/// Rounds in which types must settle.
+/// Limit on fixpoint iterations.
 const MAX_ROUNDS: usize = 64;
 
 impl<'m> Importer<'m> {
-    /// A call of a model-local function that recurs.
+    /// A call of a recursive model-local function.
     pub(super) fn call_recursive(
         &mut self,
         f: &mut Frame<'m>,
@@ -117,26 +46,21 @@ impl<'m> Importer<'m> {
             .values()
             .any(|a| a.proto.g.is_some() || !a.proto.graphs.is_empty())
         {
-            let reason = "a recursive function with a graph as an attribute";
-            return Err(OpError::Unsupported(reason.into()).into());
+            return Err(Refusal::RecursionOverGraph.into());
         }
         let opsets = self.function_opsets(proto)?;
         let mut args = at.inputs.clone();
         args.resize(proto.input.len(), Binding::Absent);
-        self.call_spec(
-            f,
-            at,
-            Callee::Function {
-                proto,
-                attrs,
-                opsets,
-            },
-            &args,
-        )
+        let callee = Callee::Function {
+            proto,
+            attrs,
+            opsets,
+        };
+        self.call_spec(f, at, callee, &args)
     }
 
-    /// The node `Recursion` of Cocktailer's artifact: its body may call itself by the body graph's name. What the
-    /// body captures becomes parameters; constants are made anew inside.
+    /// The node `Recursion` of Cocktailer's artifact: its body may call itself by the body graph's
+    /// name. Captured values become parameters; constants are copied inside.
     pub(super) fn recursion_node(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let (graph, home) = at.graph("body")?;
         if at.inputs.len() > graph.input.len() {
@@ -160,7 +84,7 @@ impl<'m> Importer<'m> {
                         values.push(v);
                     }
                 },
-                Some(Binding::Poison) => return Ok(vec![Binding::Poison; at.node.output.len()]),
+                Some(Binding::Poison) => return Ok(at.poison()),
                 Some(Binding::Absent) | None => {}
             }
         }
@@ -217,13 +141,7 @@ impl<'m> Importer<'m> {
             self.note_missing(f, at.scope, at.node);
             return Ok(vec![Binding::Poison; callee.outputs()]);
         }
-        let values: Vec<Option<Value>> = args
-            .iter()
-            .map(|a| match a {
-                Binding::Value(v) => Some(*v),
-                _ => None,
-            })
-            .collect();
+        let values: Vec<Option<Value>> = args.iter().map(|a| a.value()).collect();
         let types: Params = values.iter().map(|v| v.map(|v| f.ty(v))).collect();
         let index = self.find_spec(callee, &types)?;
         let specs = &mut self.specs;
@@ -249,12 +167,7 @@ impl<'m> Importer<'m> {
             let results = f.b.call(spec.id, &spec.signature(), &args)?;
             return Ok(results.into_iter().map(Binding::Value).collect());
         }
-        let mut results = vec![];
-        for ty in spec.results.clone() {
-            let value = ty.map(|t| stand_in(&mut f.b, t)).transpose()?;
-            results.push(Binding::from(value));
-        }
-        Ok(results)
+        Ok(stand_ins(f, spec.results.clone())?)
     }
 
     /// The specialisation for arguments of these types; a new one if there is none.
@@ -283,7 +196,7 @@ impl<'m> Importer<'m> {
         let params = match count < MAX_PRECISE {
             true => initial(types),
             false => {
-                let unknown = |t: &Type| t.map_dims(&mut |_| heddle_ir::Dim::UNKNOWN);
+                let unknown = |t: &Type| t.map_dims(&mut |_| Dim::UNKNOWN);
                 let general: Params = types.iter().map(|t| t.as_ref().map(unknown)).collect();
                 initial(&general)
             }
@@ -306,7 +219,7 @@ impl<'m> Importer<'m> {
         Ok(self.specs.list.len() - 1)
     }
 
-    /// Builds a specialisation and those that it needs, again and again until their types do not change.
+    /// Builds a specialisation and those that it needs until their types reach a fixpoint.
     fn settle(&mut self, root: usize) -> Result<(), Fail> {
         for round in 0..MAX_ROUNDS {
             let epoch = self.specs.epoch;
@@ -326,7 +239,7 @@ impl<'m> Importer<'m> {
                     continue;
                 }
                 spec.status = Status::Done;
-                // The assumed types are at least as wide as what the body gives.
+                // The assumed types are at least as wide as the types that the body yields.
                 Arc::make_mut(&mut self.module.functions[spec.id].sig).results =
                     spec.signature().results;
             }
@@ -338,7 +251,7 @@ impl<'m> Importer<'m> {
         ))
     }
 
-    /// Builds the function once with what is known, and learns from it.
+    /// Builds the function once with the known types, and widens them by the result.
     fn build_spec(&mut self, index: usize, round: usize) -> Result<(), Fail> {
         let epoch = self.specs.epoch;
         let spec = &self.specs.list[index];
@@ -369,16 +282,10 @@ impl<'m> Importer<'m> {
             Callee::Body(body) => self.body(&mut frame, body, &args),
         });
         self.specs.building.pop();
-        let results: Vec<Option<Value>> = results?
-            .into_iter()
-            .map(|b| match b {
-                Binding::Value(v) => Some(v),
-                _ => None,
-            })
-            .collect();
+        let results: Vec<Option<Value>> = results?.into_iter().map(Binding::value).collect();
         let spec = &mut self.specs.list[index];
         spec.built = Some(epoch);
-        // Types that were learned for other parameters say nothing.
+        // Results for other parameter types do not count.
         if spec.params != params {
             return Ok(());
         }
@@ -416,13 +323,7 @@ impl<'m> Importer<'m> {
     fn body(&mut self, f: &mut Frame<'m>, body: &Rc<Body<'m>>, args: &[Binding]) -> Outputs {
         let count = body.graph.input.len();
         let captured = &args[count..];
-        let values: Vec<Value> = captured
-            .iter()
-            .filter_map(|b| match b {
-                Binding::Value(v) => Some(*v),
-                _ => None,
-            })
-            .collect();
+        let values: Vec<Value> = captured.iter().filter_map(|b| b.value()).collect();
         let mut env = body.env.clone();
         env.recursions = body
             .around
@@ -453,210 +354,4 @@ impl<'m> Importer<'m> {
         let results = self.graph(f, body.graph, Some(outer), args[..count].to_vec())?;
         Ok(results.into_iter().map(Binding::from).collect())
     }
-}
-
-impl<'m> Callee<'m> {
-    /// Tells callees apart but for their attributes and constants.
-    fn address(&self) -> usize {
-        match self {
-            Callee::Function { proto, .. } => *proto as *const _ as usize,
-            Callee::Body(body) => body.graph as *const _ as usize,
-        }
-    }
-
-    /// Whether both are the same, attributes and constants included.
-    fn is(&self, other: &Callee) -> bool {
-        fn attrs_of(attrs: &HashMap<&str, Attr>) -> HashMap<String, *const u8> {
-            let pair =
-                |(name, attr): (&&str, &Attr)| (name.to_string(), attr.proto as *const _ as _);
-            attrs.iter().map(pair).collect()
-        }
-        match (self, other) {
-            (Callee::Function { attrs: a, .. }, Callee::Function { attrs: b, .. }) => {
-                attrs_of(a) == attrs_of(b)
-            }
-            (Callee::Body(a), Callee::Body(b)) => {
-                let same = |(x, y): (&(&str, Tensor), &(&str, Tensor))| {
-                    x.0 == y.0 && same_tensor(&x.1, &y.1)
-                };
-                a.captured == b.captured
-                    && a.constants.len() == b.constants.len()
-                    && a.constants.iter().zip(&b.constants).all(same)
-                    && attrs_of(&a.env.attrs) == attrs_of(&b.env.attrs)
-            }
-            _ => false,
-        }
-    }
-
-    fn name(&self) -> &'m str {
-        match self {
-            Callee::Function { proto, .. } => proto.name(),
-            Callee::Body(body) => body.graph.name(),
-        }
-    }
-
-    fn outputs(&self) -> usize {
-        match self {
-            Callee::Function { proto, .. } => proto.output.len(),
-            Callee::Body(body) => body.graph.output.len(),
-        }
-    }
-
-    fn input_name(&self, i: usize) -> String {
-        let name = match self {
-            Callee::Function { proto, .. } => proto.input.get(i).cloned(),
-            Callee::Body(body) => {
-                let own = body.graph.input.get(i).map(|p| p.name().to_owned());
-                let captured = || body.captured.get(i - body.graph.input.len());
-                own.or_else(|| captured().map(|n| n.to_string()))
-            }
-        };
-        name.unwrap_or_else(|| format!("captured_{i}"))
-    }
-
-    fn output_name(&self, i: usize) -> String {
-        match self {
-            Callee::Function { proto, .. } => proto.output[i].clone(),
-            Callee::Body(body) => body.graph.output[i].name().to_owned(),
-        }
-    }
-
-    /// The type that the model declares for a result.
-    fn declared(&self, i: usize) -> Option<Type> {
-        let name = self.output_name(i);
-        let proto: Option<&TypeProto> = match self {
-            Callee::Function { proto, .. } => proto
-                .value_info
-                .iter()
-                .find(|v| v.name() == name)
-                .and_then(|v| v.r#type.as_ref()),
-            Callee::Body(body) => body.graph.output[i].r#type.as_ref(),
-        };
-        let ty = convert(proto?, &mut DimNames::default()).ok()?;
-        Some(ty.map_dims(&mut |_| heddle_ir::Dim::UNKNOWN))
-    }
-
-    /// The environment of a function's body.
-    fn env(&self, name: &str) -> Env<'m> {
-        match self {
-            Callee::Function { attrs, opsets, .. } => Env {
-                opsets: opsets.clone(),
-                attrs: attrs
-                    .iter()
-                    .map(|(n, a)| (*n, Attr { home: None, ..*a }))
-                    .collect(),
-                calls: format!("{name}/"),
-                ..Default::default()
-            },
-            Callee::Body(body) => body.env.clone(),
-        }
-    }
-}
-
-impl Spec<'_> {
-    /// The signature as far as it is known.
-    fn signature(&self) -> Signature {
-        let params = self.params.iter().enumerate();
-        let params = params.filter_map(|(i, t)| Some((self.callee.input_name(i), t.clone()?)));
-        let unknown = Type::unranked(DType::F32);
-        let results = self.results.iter().enumerate();
-        let results = results.map(|(i, t)| {
-            (
-                self.callee.output_name(i),
-                t.clone().unwrap_or_else(|| unknown.clone()),
-            )
-        });
-        Signature {
-            name: self.name.clone(),
-            params: params.collect(),
-            results: results.collect(),
-            bounds: Default::default(),
-        }
-    }
-}
-
-impl Specs<'_> {
-    /// Gives types to results that no base case tells: such a function never returns, so that any type is right.
-    /// Returns whether there were such.
-    fn assume_results(&mut self) -> bool {
-        let mut assumed = false;
-        for spec in self.list.iter_mut().filter(|s| s.status == Status::Open) {
-            let first = spec.params.iter().flatten().find_map(|t| t.as_tensor());
-            let guess = Type::unranked(first.map_or(DType::F32, |t| t.dtype));
-            for (i, result) in spec.results.iter_mut().enumerate() {
-                if result.is_none() {
-                    *result = spec.callee.declared(i).or_else(|| Some(guess.clone()));
-                    assumed = true;
-                }
-            }
-        }
-        self.epoch += assumed as u64;
-        assumed
-    }
-
-    /// A name for a function: an identifier that is not taken.
-    fn unique_name(&mut self, name: &str) -> String {
-        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let mut base: String = name.chars().take(64).map(word).collect();
-        if !base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            base.insert(0, '_');
-        }
-        self.names.insert("main".into());
-        let mut unique = base.clone();
-        let mut count = 1;
-        while !self.names.insert(unique.clone()) {
-            count += 1;
-            unique = format!("{base}_{count}");
-        }
-        unique
-    }
-}
-
-/// Whether two constants are the same, without reading large ones: those are views of one file.
-fn same_tensor(a: &Tensor, b: &Tensor) -> bool {
-    let (x, y) = (a.bytes(), b.bytes());
-    let one_place = x.as_ptr() == y.as_ptr() && x.len() == y.len();
-    a.dtype() == b.dtype()
-        && a.shape() == b.shape()
-        && (one_place || x.len() <= 1 << 16 && x == y)
-        && a.strs() == b.strs()
-}
-
-/// Removes functions that are never called: specialisations that were given up.
-pub fn prune(module: &mut Module) {
-    let Some(entry) = module.entry else { return };
-    let mut order = vec![entry];
-    let mut place = HashMap::from([(entry, 0)]);
-    let mut at = 0;
-    while let Some(&id) = order.get(at) {
-        at += 1;
-        module.functions[id].for_each_inst(&mut |_, inst| {
-            if let Op::Call(callee) = inst.op
-                && !place.contains_key(&callee)
-            {
-                place.insert(callee, order.len());
-                order.push(callee);
-            }
-        });
-    }
-    let mut functions: Arena<FuncId, Function> = Arena::new();
-    let ids: Vec<FuncId> = order
-        .iter()
-        .map(|id| {
-            let empty = Function::new(Signature::default());
-            functions.push(std::mem::replace(&mut module.functions[*id], empty))
-        })
-        .collect();
-    for id in &ids {
-        let function = &mut functions[*id];
-        for inst in function.insts.keys() {
-            if let Op::Call(callee) = &mut function.insts[inst].op
-                && let Some(place) = place.get(callee)
-            {
-                *callee = ids[*place];
-            }
-        }
-    }
-    module.functions = functions;
-    module.entry = Some(ids[0]);
 }

@@ -3,12 +3,11 @@
 use heddle_ir::op::{BinaryOp, PadMode};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, TypeError, Value};
 
-use super::Importer;
 use super::loops::{Iteration, LoopHead};
-use super::node::{At, Fail, Outputs, invalid};
 use super::scope::{Binding, Frame};
-use crate::ops::OpError;
+use super::state::{At, Fail, Importer, Outputs, invalid};
 use crate::proto::GraphProto;
+use crate::refusal::Refusal;
 
 /// A node's parts.
 struct Scan<'m> {
@@ -60,8 +59,8 @@ impl<'m> Importer<'m> {
         Ok(results)
     }
 
-    /// Scans each item of the batch on its own, for as many steps as its length says; what the body gives is
-    /// padded with zeros to the longest possible.
+    /// Scans each item of the batch separately, for its own length; scan outputs are zero-padded to
+    /// the longest.
     fn scan8(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let scan = Scan::parse(f, at, 1, &[], at.ints("directions"))?;
         let lengths = at.optional(0);
@@ -123,7 +122,8 @@ impl<'m> Importer<'m> {
         self.build_loop(f, at, head, &mut import)
     }
 
-    /// The loop proper: states, then slices of each input, go in; states and slices of each output come out.
+    /// The loop proper: states, then slices of each input, go in; states and slices of each output
+    /// come out.
     fn scan_loop(
         &mut self,
         f: &mut Frame<'m>,
@@ -239,8 +239,7 @@ fn axis_of(b: &FuncBuilder, v: Value, axis: i64) -> Result<usize, Fail> {
         if axis == 0 {
             return Ok(0);
         }
-        let reason = "an axis of a value whose rank is not known";
-        return Err(OpError::Unsupported(reason.into()).into());
+        return Err(Refusal::AxisOfUnknownRank.into());
     };
     match if axis < 0 { axis + rank as i64 } else { axis } {
         index if (0..rank as i64).contains(&index) => Ok(index as usize),
@@ -262,7 +261,8 @@ fn size(b: &mut FuncBuilder, v: Value, axis: usize) -> Result<Value, TypeError> 
     b.op1(Op::Gather { axis: 0 }, &[shape, index])
 }
 
-/// Where an input may differ from the first in length, the program checks it when it runs: a longer one would be cut off.
+/// Makes the program check an input that may differ in length from the first: a longer one would be
+/// cut off.
 fn check_length(
     b: &mut FuncBuilder,
     input: &mut ScanInput,
@@ -288,7 +288,7 @@ fn check_length(
     Ok(())
 }
 
-/// What a loop stacked along axis 0, in the direction and along the axis that the node asks for.
+/// A scan output in the node's direction and along its axis.
 fn arrange(b: &mut FuncBuilder, stacked: Value, axis: i64, reverse: bool) -> Result<Value, Fail> {
     let mut value = stacked;
     if reverse {
@@ -314,12 +314,10 @@ fn pad_to(b: &mut FuncBuilder, v: Value, length: Value, longest: Value) -> Resul
         return invalid("only tensors can be stacked");
     };
     let Some(rank) = t.rank() else {
-        let reason = "sequence lengths with outputs whose rank is not known";
-        return Err(OpError::Unsupported(reason.into()).into());
+        return Err(Refusal::PaddedUnknownRank.into());
     };
     if !t.dtype.is_arith() && t.dtype != DType::Bool {
-        let reason = format!("sequence lengths with outputs of type {}", t.dtype);
-        return Err(OpError::Unsupported(reason).into());
+        return Err(Refusal::PaddedType(t.dtype).into());
     }
     let missing = b.op1(Op::Binary(BinaryOp::Sub), &[longest, length])?;
     let missing = b.op1(Op::Unsqueeze { axes: vec![0] }, &[missing])?;

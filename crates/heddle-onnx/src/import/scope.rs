@@ -1,29 +1,40 @@
-//! Names and what they stand for while a function is imported.
+//! Names and their meanings while a function is imported.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use heddle_ir::{FuncBuilder, Type, Value};
+use heddle_ir::{FuncBuilder, Tensor, Type, Value};
 
-use super::Opsets;
-use super::recursion::Enclosing;
-use crate::proto::{AttributeProto, TypeProto, ValueInfoProto};
+use crate::proto::{AttributeProto, GraphProto, TypeProto, ValueInfoProto};
 
-/// What a name stands for.
+/// Versions of operator sets, by domain.
+pub type Opsets<'m> = Rc<HashMap<&'m str, i64>>;
+
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug)]
 pub enum Binding {
     /// A value.
     Value(Value),
     /// An optional input that the caller left out.
     Absent,
-    /// A value that could not be made, because of what is not supported, or is not known yet, because of
-    /// recursion. What uses it is passed over.
+    /// A value that an unsupported node or a recursive call without known types would have made.
+    /// Its users are skipped.
     Poison,
 }
 
 impl From<Option<Value>> for Binding {
     fn from(value: Option<Value>) -> Self {
         value.map_or(Binding::Poison, Binding::Value)
+    }
+}
+
+impl Binding {
+    /// The value, unless the name is absent or poison.
+    pub fn value(self) -> Option<Value> {
+        match self {
+            Binding::Value(v) => Some(v),
+            Binding::Absent | Binding::Poison => None,
+        }
     }
 }
 
@@ -35,7 +46,7 @@ pub struct Attr<'m> {
     pub home: Option<usize>,
 }
 
-/// What holds for all of a graph or function body, its subgraphs included.
+/// The context of a graph or function body, subgraphs included.
 #[derive(Clone, Default)]
 pub struct Env<'m> {
     /// Versions of operator sets.
@@ -46,8 +57,31 @@ pub struct Env<'m> {
     pub calls: String,
     /// `Recursion` nodes around, innermost last.
     pub recursions: Vec<Enclosing<'m>>,
-    /// How many calls are imported in place, one in the other.
+    /// Nesting depth of calls imported in place.
     pub depth: usize,
+}
+
+/// A `Recursion` node around the present one, which nodes in it may call by its name.
+#[derive(Clone)]
+pub struct Enclosing<'m> {
+    /// The body graph's name.
+    pub name: &'m str,
+    pub body: Rc<Body<'m>>,
+    /// The values that the body captures, in the function under construction.
+    pub captured: Vec<Value>,
+}
+
+/// The body of a `Recursion` node.
+pub struct Body<'m> {
+    pub graph: &'m GraphProto,
+    pub env: Env<'m>,
+    /// Names from outside that become parameters.
+    pub captured: Vec<&'m str>,
+    /// Names from outside that are constants.
+    pub constants: Vec<(&'m str, Tensor)>,
+    /// `Recursion` nodes around that are called from inside, with the range of their captured
+    /// values among the parameters.
+    pub around: Vec<(Enclosing<'m>, std::ops::Range<usize>)>,
 }
 
 /// The names of one graph.
@@ -65,7 +99,7 @@ pub struct Frame<'m> {
     pub scopes: Vec<Scope<'m>>,
     /// Regions that are open.
     pub regions: usize,
-    /// The nodes that are being imported, outermost first, by address.
+    /// The nodes under import, outermost first, by address.
     pub path: Vec<usize>,
     /// The environment of a graph without a parent.
     env: Rc<Env<'m>>,
@@ -122,7 +156,7 @@ impl<'m> Frame<'m> {
         self.scopes[scope].names.insert(name, binding).is_none()
     }
 
-    /// What a name stands for here or in a scope around.
+    /// The meaning of a name here or in a scope around.
     pub fn lookup(&self, scope: usize, name: &str) -> Option<Binding> {
         let mut at = Some(scope);
         while let Some(i) = at {

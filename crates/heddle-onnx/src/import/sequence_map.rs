@@ -2,14 +2,13 @@
 
 use heddle_ir::{DType, Op, Type, Value};
 
-use super::Importer;
 use super::loops::{Iteration, LoopHead};
-use super::node::{At, Fail, Outputs, enter, invalid};
 use super::scope::{Binding, Frame};
+use super::state::{At, Fail, Importer, Outputs, enter, invalid};
 
 impl<'m> Importer<'m> {
-    /// `SequenceMap`: the body runs on the elements at one place of all input sequences; inputs that
-    /// are tensors are the same each time.
+    /// `SequenceMap`: the body runs on the elements at one place of all input sequences; inputs
+    /// that are tensors are the same each time.
     pub(super) fn sequence_map(&mut self, f: &mut Frame<'m>, at: &At<'m>) -> Outputs {
         let (body, home) = at.graph("body")?;
         let inputs = (0..at.inputs.len())
@@ -33,7 +32,7 @@ impl<'m> Importer<'m> {
             }
             Ok(this.graph(f, body, Some(home), args)?)
         };
-        // A first look tells the types of the elements that come out.
+        // A trial import infers the types of the resulting elements.
         let before = f.b.checkpoint();
         let (_, params) = f.b.begin_region(&[Type::scalar(DType::I64)]);
         enter(f)?;

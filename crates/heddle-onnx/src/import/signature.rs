@@ -1,7 +1,7 @@
-//! Parameter types of functions that recur: as precise as all their calls allow.
+//! Parameter types of recursive functions: as precise as all their calls allow.
 //!
-//! A dim of a parameter is a constant that it has in every call, or a name. Dims that are equal in every call
-//! share their name.
+//! A dim of a parameter is a constant that it has in every call, or a name. Dims that are equal in
+//! every call share their name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,8 +15,8 @@ pub fn initial(args: &[Option<Type>]) -> Params {
     Merge::default().all(args, args)
 }
 
-/// Parameter types that also take a call with these types, of the same kinds and element types. Equal to `params` if
-/// those take it already.
+/// Parameter types that also take a call with these types, of the same kinds and element types.
+/// Equal to `params` if those take it already.
 pub fn refine(params: &[Option<Type>], args: &[Option<Type>]) -> Params {
     Merge::default().all(params, args)
 }
@@ -80,7 +80,7 @@ impl Merge {
                     shape,
                 })
             }
-            // Elements of a sequence have no one size that a name could stand for.
+            // Elements of a sequence differ in size, so a name cannot stand for one.
             _ => param
                 .join(arg)
                 .unwrap_or_else(|| param.clone())

@@ -1,34 +1,36 @@
-//! Collects what is not supported.
+//! Collects the refusals of a whole model.
 
 use std::collections::{HashMap, HashSet};
 
+use super::messages::domain;
 use crate::error::{MAX_NAMED_NODES, UnsupportedOp};
 use crate::proto::NodeProto;
+use crate::refusal::Refusal;
 
-/// All that was met so far.
+/// The refusals so far.
 #[derive(Default)]
 pub struct Report {
     list: Vec<UnsupportedOp>,
     /// Place in the list by domain, operator, version and reason.
-    places: HashMap<(String, String, i64, String), usize>,
+    places: HashMap<(String, String, i64, Refusal), usize>,
     /// Nodes that are listed, by address: one that is imported many times counts once.
     seen: HashSet<*const NodeProto>,
 }
 
 impl Report {
-    /// Whether nothing was met.
+    /// True until the first refusal.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Adds a node.
-    pub fn add(&mut self, node: &NodeProto, version: i64, name: &str, reason: &str) {
+    pub fn add(&mut self, node: &NodeProto, version: i64, name: &str, reason: Refusal) {
         if !self.seen.insert(node) {
             return;
         }
-        let domain = super::domain(node.domain()).to_owned();
+        let domain = domain(node.domain()).to_owned();
         let op = node.op_type().to_owned();
-        let key = (domain.clone(), op.clone(), version, reason.to_owned());
+        let key = (domain.clone(), op.clone(), version, reason.clone());
         let place = *self.places.entry(key).or_insert(self.list.len());
         if place == self.list.len() {
             self.list.push(UnsupportedOp {
@@ -37,7 +39,7 @@ impl Report {
                 version,
                 nodes: vec![],
                 count: 0,
-                reason: reason.to_owned(),
+                reason,
             });
         }
         let entry = &mut self.list[place];

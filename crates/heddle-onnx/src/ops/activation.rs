@@ -1,10 +1,9 @@
 //! Activation functions and the softmax family.
 
-use heddle_ir::op::{CompareOp, Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
+use heddle_ir::{DType, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::elementwise::below_zero;
 
 pub(super) const OPS: Table = &[
@@ -105,7 +104,7 @@ fn clamp_to_unit(cx: &mut NodeCx, x: Value) -> Result<Value> {
     cx.max(x, zero)
 }
 
-/// `x * max(0, min(1, x / 6 + 0.5))`; the specification's 1/6 is no single.
+/// `x * max(0, min(1, x / 6 + 0.5))`; the specification's 1/6 is not rounded to single precision.
 fn hard_swish(cx: &mut NodeCx, x: Value) -> Result<Value> {
     let line = cx.scale(x, 1.0 / 6.0)?;
     let line = cx.shift(line, 0.5)?;
@@ -176,9 +175,7 @@ fn gelu(cx: &mut NodeCx, x: Value) -> Result<Value> {
             cx.unary(UnaryOp::Tanh, inner)?
         }
         other => {
-            return Err(OpError::Invalid(format!(
-                "approximate is `{other}`, not `none` or `tanh`"
-            )));
+            return invalid(format!("approximate is `{other}`, not `none` or `tanh`"));
         }
     };
     let gate = cx.shift(gate, 1.0)?;
@@ -199,8 +196,8 @@ fn swi_glu(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.mul(gate, b)?])
 }
 
-/// The axes that are normalised together: one since version 13; all from the given one on before,
-/// as the input was seen as a matrix.
+/// The axes that are normalised together: one since version 13; before, when the input was a
+/// matrix, all from the given one on.
 fn softmax_axes(cx: &NodeCx, x: Value) -> Result<Vec<usize>> {
     let rank = cx.rank(x)?;
     if cx.opset >= 13 {
@@ -256,13 +253,7 @@ fn hardmax(cx: &mut NodeCx) -> Result<Vec<Value>> {
         }
     };
     let rank = cx.rank(flat)?;
-    let argmax = Op::ArgReduce {
-        kind: Extreme::Max,
-        axis,
-        keep: true,
-        last: false,
-    };
-    let best = cx.op(argmax, &[flat])?;
+    let best = cx.arg_max(flat, axis, true)?;
     let places = cx.positions(flat, axis)?;
     let places = cx.along(places, axis, rank)?;
     let hit = cx.compare(CompareOp::Eq, places, best)?;

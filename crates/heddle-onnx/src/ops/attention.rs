@@ -1,11 +1,11 @@
 //! Attention and RotaryEmbedding.
 
-use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ReduceOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::sizes::Int;
-use super::{OpError, Table};
+use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -30,8 +30,7 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut v = split_heads(cx, v, kv_heads)?;
     let (past_key, past_value, valid) = (cx.opt(4), cx.opt(5), cx.opt(6));
     if past_key.is_some() != past_value.is_some() || past_key.is_some() && valid.is_some() {
-        let message = "past_key and past_value go together, and without nonpad_kv_seqlen";
-        return Err(OpError::Invalid(message.into()));
+        return invalid("past_key and past_value go together, and without nonpad_kv_seqlen");
     }
     if let (Some(past_key), Some(past_value)) = (past_key, past_value) {
         k = cx.concat(&[past_key, k], 2)?;
@@ -66,7 +65,7 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let logits = cx.cast(biased, precision)?;
     let mut weights = guarded_softmax(cx, logits)?;
     if let Some(bias) = bias {
-        // Rows without a key count nothing, whatever their scores are.
+        // Rows without an allowed key give zeros, whatever their scores are.
         let last = cx.rank(bias)?.checked_sub(1);
         let highest = match last {
             Some(last) => cx.reduce(ReduceOp::Max, bias, &[last], true)?,
@@ -86,14 +85,13 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
         2 => biased,
         3 => weights,
         other => {
-            let message = format!("qk_matmul_output_mode is {other}");
-            return Err(OpError::Invalid(message));
+            return invalid(format!("qk_matmul_output_mode is {other}"));
         }
     };
     Ok(vec![y, present.0, present.1, shown])
 }
 
-/// `x[b, s, h * d]` as `[b, h, s, d]`; what has four axes stays as it is.
+/// `x[b, s, h * d]` as `[b, h, s, d]`; a value of four axes stays as it is.
 pub(super) fn split_heads(cx: &mut NodeCx, x: Value, heads: Option<i64>) -> Result<Value> {
     let Some(heads) = heads else {
         four_axes(cx, x)?;
@@ -101,12 +99,10 @@ pub(super) fn split_heads(cx: &mut NodeCx, x: Value, heads: Option<i64>) -> Resu
     };
     let sizes = cx.sizes(x)?;
     let [batch, length, hidden] = sizes[..] else {
-        let message = format!("an input has {} axes, not 3", sizes.len());
-        return Err(OpError::Invalid(message));
+        return invalid(format!("an input has {} axes, not 3", sizes.len()));
     };
     if heads < 1 || hidden.as_const().is_some_and(|h| h % heads != 0) {
-        let message = format!("{} does not divide into {heads} heads", cx.b.ty(x));
-        return Err(OpError::Invalid(message));
+        return invalid(format!("{} does not divide into {heads} heads", cx.b.ty(x)));
     }
     let width = cx.int_div(hidden, heads)?;
     let x = cx.reshape_ints(x, &[batch, length, heads.into(), width])?;
@@ -160,8 +156,7 @@ fn grouped_dot(cx: &mut NodeCx, a: Value, b: Value) -> Result<Value> {
     if let (Int::Const(h), Int::Const(g)) = (x[1], y[1])
         && (g == 0 || h % g != 0)
     {
-        let message = format!("{h} query heads for {g} key heads");
-        return Err(OpError::Invalid(message));
+        return invalid(format!("{h} query heads for {g} key heads"));
     }
     let shared = cx.int_div(x[1], y[1])?;
     let a = cx.reshape_ints(a, &[x[0], y[1], shared, x[2], x[3]])?;
@@ -180,20 +175,20 @@ fn guarded_softmax(cx: &mut NodeCx, x: Value) -> Result<Value> {
     let masked = cx.compare(CompareOp::Eq, max, none)?;
     let max = cx.select(masked, zero, max)?;
     let shifted = cx.sub(x, max)?;
-    let exp = cx.unary(UnaryOp::Exp, shifted)?;
+    let exp = cx.exp(shifted)?;
     let sum = cx.reduce(ReduceOp::Sum, exp, &[last], true)?;
     let empty = cx.compare(CompareOp::Eq, sum, zero)?;
     let sum = cx.select(empty, one, sum)?;
     cx.div(exp, sum)
 }
 
-/// What is added to the scores: masks, each of which adds minus infinity to what it forbids.
+/// The bias of the scores: a sum of masks, each minus infinity where it forbids.
 struct Bias {
     queries: Int,
     keys: Int,
-    /// How many keys of each batch element are valid.
+    /// The number of valid keys of each batch element.
     valid: Option<Value>,
-    /// How many keys come before the given ones.
+    /// The number of cached keys before the given ones.
     past: Option<Int>,
     dtype: DType,
 }
@@ -209,11 +204,10 @@ impl Bias {
         let left = cx.int_or("left_window_size", -1);
         let right = cx.int_or("right_window_size", -1);
         if left < -1 || right < -1 {
-            let message = format!("windows of {left} and {right}");
-            return Err(OpError::Invalid(message));
+            return invalid(format!("windows of {left} and {right}"));
         }
         if causal || left >= 0 || right >= 0 {
-            // How far each key lies behind each query: [q, k] or [b, 1, q, k].
+            // Distance of each key behind each query: [q, k] or [b, 1, q, k].
             let behind = self.distance(cx)?;
             if causal {
                 let zero = cx.b.i64(0);
@@ -229,8 +223,7 @@ impl Bias {
             }
         }
         if let Some(valid) = self.valid {
-            let (zero, keys) = (cx.b.i64(0), cx.int_value(self.keys));
-            let index = cx.range(zero, keys)?;
+            let index = cx.iota(self.keys)?;
             let valid = cx.cast(valid, DType::I64)?;
             let valid = cx.unsqueeze(valid, &[1, 2, 3])?;
             allowed.push(cx.compare(CompareOp::Lt, index, valid)?);
@@ -239,15 +232,12 @@ impl Bias {
             let zero = cx.b.scalar(self.dtype, 0.0);
             let none = cx.b.scalar(self.dtype, f64::NEG_INFINITY);
             let bias = cx.select(allowed, zero, none)?;
-            sum = Some(match sum {
-                None => bias,
-                Some(s) => cx.add(s, bias)?,
-            });
+            sum = Some(cx.fold(BinaryOp::Add, sum, bias)?);
         }
         Ok(sum)
     }
 
-    /// The mask that the node is given, with keys that it does not mention forbidden.
+    /// The input mask; keys beyond its end are forbidden.
     fn given(&self, cx: &mut NodeCx, mask: Value) -> Result<Value> {
         let mut bias = match cx.dtype(mask)? {
             DType::Bool => {
@@ -269,20 +259,15 @@ impl Bias {
             pads[2 * rank - 1] = missing;
             let pads = cx.ints_value(&pads)?;
             let none = cx.b.scalar(self.dtype, f64::NEG_INFINITY);
-            let op = Op::Pad {
-                mode: PadMode::Constant,
-            };
-            bias = cx.op(op, &[bias, pads, none])?;
+            bias = cx.pad(bias, pads, none)?;
         }
         Ok(bias)
     }
 
     fn distance(&self, cx: &mut NodeCx) -> Result<Value> {
-        let zero = cx.b.i64(0);
-        let (queries, keys) = (cx.int_value(self.queries), cx.int_value(self.keys));
-        let rows = cx.range(zero, queries)?;
+        let rows = cx.iota(self.queries)?;
         let rows = cx.unsqueeze(rows, &[1])?;
-        let columns = cx.range(zero, keys)?;
+        let columns = cx.iota(self.keys)?;
         let behind = cx.sub(rows, columns)?;
         match (self.past, self.valid) {
             (Some(past), _) => {
@@ -291,6 +276,7 @@ impl Bias {
             }
             (None, Some(valid)) => {
                 let valid = cx.cast(valid, DType::I64)?;
+                let queries = cx.int_value(self.queries);
                 let before = cx.sub(valid, queries)?;
                 let before = cx.unsqueeze(before, &[1, 2, 3])?;
                 cx.add(behind, before)
@@ -336,14 +322,12 @@ pub(super) fn rotate(
     let width = match (rotary, cx.size(x, 3)?) {
         (0, Int::Const(d)) => d,
         (0, Int::Value(_)) => {
-            let message = "a head size that is not known at import".into();
-            return Err(OpError::Unsupported(message));
+            return Err(Refusal::HeadSize.into());
         }
         (r, _) => r,
     };
     if width < 0 || width % 2 != 0 {
-        let message = format!("a rotary dimension of {width}");
-        return Err(OpError::Invalid(message));
+        return invalid(format!("a rotary dimension of {width}"));
     }
     let turned = cx.slice(x, 3, 0, width)?;
     let rest = cx.slice(x, 3, width, i64::MAX)?;
@@ -360,7 +344,7 @@ pub(super) fn rotate(
         ),
     };
     let (ca, sb) = (cx.mul(cos, a)?, cx.mul(sin, b)?);
-    let real = cx.binary(BinaryOp::Sub, ca, sb)?;
+    let real = cx.sub(ca, sb)?;
     let (sa, cb) = (cx.mul(sin, a)?, cx.mul(cos, b)?);
     let imaginary = cx.add(sa, cb)?;
     let turned = match interleaved {
@@ -377,7 +361,7 @@ pub(super) fn rotate(
 }
 
 /// FlexAttention 1 (ai.onnx.preview), its first part: scores of queries and keys, in the type of
-/// the softmax. What its graphs do to scores and probabilities is between the parts.
+/// the softmax. Its graphs modify scores and probabilities between the parts.
 pub(crate) fn flex_scores(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (q, k) = (cx.input(0)?, cx.input(1)?);
     four_axes(cx, q)?;
@@ -413,6 +397,6 @@ pub(crate) fn flex_values(cx: &mut NodeCx) -> Result<Vec<Value>> {
 pub(super) fn four_axes(cx: &NodeCx, x: Value) -> Result<()> {
     match cx.rank(x)? {
         4 => Ok(()),
-        rank => Err(OpError::Invalid(format!("an input has {rank} axes, not 4"))),
+        rank => invalid(format!("an input has {rank} axes, not 4")),
     }
 }

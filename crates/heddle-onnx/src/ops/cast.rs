@@ -3,14 +3,11 @@
 use heddle_ir::op::ScaleRounding;
 use heddle_ir::{DType, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, required};
 
 pub(super) const OPS: Table = &[
     ("Cast", |cx| {
-        let to = cx
-            .dtype_attr("to")?
-            .ok_or_else(|| OpError::Invalid("attribute `to` is missing".into()))?;
+        let to = required(cx.dtype_attr("to")?, "to")?;
         convert(cx, to)
     }),
     ("CastLike", |cx| {
@@ -23,18 +20,21 @@ pub(super) const OPS: Table = &[
 
 fn convert(cx: &mut NodeCx, to: DType) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let round = match cx.str_or("round_mode", "up")? {
-        "up" => ScaleRounding::Up,
-        "down" => ScaleRounding::Down,
-        "nearest" => ScaleRounding::Nearest,
-        other => return Err(OpError::Invalid(format!("round_mode is `{other}`"))),
-    };
+    let round = cx.choice(
+        "round_mode",
+        "up",
+        &[
+            ("up", ScaleRounding::Up),
+            ("down", ScaleRounding::Down),
+            ("nearest", ScaleRounding::Nearest),
+        ],
+    )?;
     let from = cx.dtype(x)?;
     if from == to {
         return Ok(vec![x]);
     }
-    // What does not fit 2 or 4 bits loses its higher bits, as with ONNX's own types, and is not
-    // clamped.
+    // Numbers that do not fit 2 or 4 bits lose their higher bits, as with ONNX's own types, and are
+    // not clamped.
     let x = if from.is_float() && to.is_small_int() {
         cx.cast(x, DType::I32)?
     } else {
@@ -53,9 +53,7 @@ fn convert(cx: &mut NodeCx, to: DType) -> Result<Vec<Value>> {
 
 fn bit_cast(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let to = cx
-        .dtype_attr("to")?
-        .ok_or_else(|| OpError::Invalid("attribute `to` is missing".into()))?;
+    let to = required(cx.dtype_attr("to")?, "to")?;
     if cx.dtype(x)? == to {
         return Ok(vec![x]);
     }

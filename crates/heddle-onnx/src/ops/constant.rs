@@ -1,11 +1,11 @@
 //! Constants, filled and counted arrays.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
+use heddle_ir::op::CompareOp;
 use heddle_ir::{DType, Op, Tensor, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use crate::proto::SparseTensorProto;
+use crate::sparse::dense;
 
 pub(super) const OPS: Table = &[
     ("Constant", constant),
@@ -20,7 +20,7 @@ fn constant(cx: &mut NodeCx) -> Result<Vec<Value>> {
         *name == "value" || *name == "sparse_value" || name.starts_with("value_")
     });
     let Some((name, attr)) = found else {
-        return Err(OpError::Invalid("a constant without a value".into()));
+        return invalid("a constant without a value");
     };
     let text = |bytes: &[u8]| {
         std::str::from_utf8(bytes)
@@ -34,7 +34,7 @@ fn constant(cx: &mut NodeCx) -> Result<Vec<Value>> {
         "value" => cx.tensor("value")?,
         "sparse_value" => {
             let Some(sparse) = &attr.sparse_tensor else {
-                return Err(OpError::Invalid("sparse_value is empty".into()));
+                return invalid("sparse_value is empty");
             };
             return Ok(vec![sparse_value(cx, sparse)?]);
         }
@@ -58,31 +58,12 @@ fn constant(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.b.constant(tensor)])
 }
 
-/// Zeros with the listed values written over them; indices are linear or one tuple a value.
 fn sparse_value(cx: &mut NodeCx, sparse: &SparseTensorProto) -> Result<Value> {
     let (Some(values), Some(indices)) = (&sparse.values, &sparse.indices) else {
-        return Err(OpError::Invalid(
-            "a sparse tensor without values or indices".into(),
-        ));
+        return invalid("a sparse tensor without values or indices");
     };
     let (values, indices) = ((cx.load)(values)?, (cx.load)(indices)?);
-    let (shape, linear) = (cx.b.i64s(&sparse.dims), indices.shape().len() == 1);
-    let total = sparse.dims.iter().try_fold(1i64, |n, d| n.checked_mul(*d));
-    let total = total.ok_or_else(|| OpError::Invalid("a sparse tensor is too large".into()))?;
-    let zero = cx.zero(values.dtype())?;
-    let flat_shape = cx.b.i64s(&[total]);
-    let zeros = cx.broadcast_to(zero, if linear { flat_shape } else { shape })?;
-    let (values, indices) = (cx.b.constant(values), cx.b.constant(indices));
-    let indices = if linear {
-        cx.unsqueeze(indices, &[1])?
-    } else {
-        indices
-    };
-    let scatter = Op::ScatterNd {
-        reduce: ScatterReduce::Set,
-    };
-    let dense = cx.op(scatter, &[zeros, indices, values])?;
-    cx.reshape_to(dense, shape)
+    dense(cx.b, values, indices, &sparse.dims)
 }
 
 fn constant_of_shape(cx: &mut NodeCx) -> Result<Vec<Value>> {
@@ -121,7 +102,7 @@ fn range(cx: &mut NodeCx) -> Result<Vec<Value>> {
 fn eye_like(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     if cx.rank(x)? != 2 {
-        return Err(OpError::Invalid("the input must have two axes".into()));
+        return invalid("the input must have two axes");
     }
     let dtype = match cx.dtype_attr("dtype")? {
         Some(dtype) => dtype,
@@ -130,7 +111,7 @@ fn eye_like(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let rows = cx.positions(x, 0)?;
     let columns = cx.positions(x, 1)?;
     let k = cx.b.i64(cx.int_or("k", 0));
-    let rows = cx.binary(BinaryOp::Add, rows, k)?;
+    let rows = cx.add(rows, k)?;
     let rows = cx.along(rows, 0, 2)?;
     let columns = cx.along(columns, 1, 2)?;
     let eye = cx.compare(CompareOp::Eq, rows, columns)?;

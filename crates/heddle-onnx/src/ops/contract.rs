@@ -1,10 +1,9 @@
-//! Matrix products and what is built of them.
+//! Matrix products, and determinants.
 
-use heddle_ir::op::{BinaryOp, CompareOp, Extreme, UnaryOp};
+use heddle_ir::op::{CompareOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[("MatMul", matmul), ("Gemm", gemm), ("Det", det)];
 
@@ -18,7 +17,7 @@ fn gemm(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut operands = [cx.input(0)?, cx.input(1)?];
     for (x, name) in operands.iter_mut().zip(["transA", "transB"]) {
         if cx.rank(*x)? != 2 {
-            return Err(OpError::Invalid("A and B must be matrices".into()));
+            return invalid("A and B must be matrices");
         }
         if cx.flag(name, false) {
             *x = cx.transpose(*x, &[1, 0])?;
@@ -54,14 +53,10 @@ fn det(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let rank = cx.rank(x)?;
     if rank < 2 {
-        return Err(OpError::Invalid("square matrices are needed".into()));
+        return invalid("square matrices are needed");
     }
     let dtype = cx.dtype(x)?;
-    let wide = match dtype {
-        DType::F16 | DType::Bf16 => DType::F32,
-        _ => dtype,
-    };
-    let wide = cx.cast(x, wide)?;
+    let wide = cx.widen(x)?;
     let n = cx.size_of(x, rank - 1)?;
     let outer: Vec<usize> = (0..rank - 2).collect();
     let batch = cx.count(x, &outer)?;
@@ -90,13 +85,7 @@ fn eliminate(cx: &mut NodeCx, k: Value, a: Value, det: Value) -> Result<[Value; 
     let done = cx.compare(CompareOp::Lt, rows, k)?;
     let below_all = cx.scalar_like(a, -1.0)?;
     let size = cx.select(done, below_all, size)?;
-    let largest = Op::ArgReduce {
-        kind: Extreme::Max,
-        axis: 1,
-        keep: true,
-        last: false,
-    };
-    let pivot_row = cx.op(largest, &[size])?;
+    let pivot_row = cx.arg_max(size, 1, true)?;
 
     // Rows `k` and `pivot_row` change places, which changes the sign.
     let at_k = cx.compare(CompareOp::Eq, rows, k)?;
@@ -127,6 +116,6 @@ fn eliminate(cx: &mut NodeCx, k: Value, a: Value, det: Value) -> Result<[Value; 
     let pivot_row = cx.gather(a, k, 1)?;
     let pivot_row = cx.unsqueeze(pivot_row, &[1])?;
     let step = cx.mul(factor, pivot_row)?;
-    let a = cx.binary(BinaryOp::Sub, a, step)?;
+    let a = cx.sub(a, step)?;
     Ok([a, det])
 }

@@ -1,16 +1,16 @@
 //! Operators of the domain com.microsoft that exporters of transformers emit, as ONNX Runtime
 //! defines them.
 
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
 use super::attention::{
     four_axes, join_heads, rotate, scaled_scores, split_heads, weighted_values,
 };
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::norm::{affine, deviation, moments};
 use super::sizes::Int;
-use super::{OpError, Table};
+use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -32,8 +32,7 @@ pub(super) const OPS: Table = &[
     ("RotaryEmbedding", rotary_embedding),
 ];
 
-/// What ONNX Runtime's optimiser puts into the default domain although ONNX does not define it
-/// there.
+/// Operators that ONNX Runtime's optimiser puts into the default domain, where ONNX has none.
 pub(super) const DEFAULT_DOMAIN: Table = &[(
     "SimplifiedLayerNormalization",
     simplified_layer_normalization,
@@ -42,8 +41,7 @@ pub(super) const DEFAULT_DOMAIN: Table = &[(
 /// `alpha * A' B'`, where A and B may be transposed in their last two axes.
 fn fused_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
     if cx.flag("transBatchA", false) || cx.flag("transBatchB", false) {
-        let message = "transBatchA and transBatchB".into();
-        return Err(OpError::Unsupported(message));
+        return Err(Refusal::TransposedBatch.into());
     }
     let transposed = |cx: &mut NodeCx, i: usize, flag: &str| {
         let x = cx.input(i)?;
@@ -154,7 +152,7 @@ fn skip_simplified_layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (y, inverse) = root_mean_square(cx, sum, &[last], epsilon)?;
     let y = cx.mul(y, gamma)?;
     let (y, sum) = (cx.cast(y, dtype)?, cx.cast(sum, dtype)?);
-    // There is no mean; what stands in its place is never asked for.
+    // There is no mean; its output has no user.
     Ok(vec![y, inverse, inverse, sum])
 }
 
@@ -202,32 +200,14 @@ fn root_mean_square(
 fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let heads = cx.int_req("num_heads")?;
     let (Some(key), Some(value)) = (cx.opt(1), cx.opt(2)) else {
-        let message = "queries, keys and values packed into one input".into();
-        return Err(OpError::Unsupported(message));
+        return Err(Refusal::PackedProjections.into());
     };
-    let query = cx.input(0)?;
     if cx.opt(8).is_some() || cx.opt(9).is_some() {
-        return Err(OpError::Unsupported("a shared cache of keys".into()));
+        return Err(Refusal::SharedCache.into());
     }
-    // One bias for the projections of all three, each of its own width.
-    let mut parts = vec![query, key, value];
+    let mut parts = [cx.input(0)?, key, value];
     if let Some(bias) = cx.opt(3) {
-        let mut start = Int::Const(0);
-        for part in &mut parts {
-            let rank = cx.rank(*part)?;
-            if rank != 3 {
-                let message = "a bias for heads that are apart".into();
-                return Err(OpError::Unsupported(message));
-            }
-            let end = cx.size(*part, 2)?;
-            let end = cx.int_add(start, end)?;
-            let bounds = [cx.ints_value(&[start])?, cx.ints_value(&[end])?];
-            let step = cx.b.i64s(&[1]);
-            let slice = heddle_ir::Op::Slice { axes: vec![0] };
-            let share = cx.op(slice, &[bias, bounds[0], bounds[1], step])?;
-            *part = cx.add(*part, share)?;
-            start = end;
-        }
+        add_projection_bias(cx, &mut parts, bias)?;
     }
     for part in &mut parts {
         match cx.rank(*part)? {
@@ -235,44 +215,21 @@ fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
             _ => four_axes(cx, *part)?,
         }
     }
-    let [q, mut k, mut v] = [parts[0], parts[1], parts[2]];
+    let [q, mut k, mut v] = parts;
     if let (Some(past_key), Some(past_value)) = (cx.opt(6), cx.opt(7)) {
         k = cx.concat(&[past_key, k], 2)?;
         v = cx.concat(&[past_value, v], 2)?;
     }
     let dtype = cx.dtype(q)?;
     let mut scores = scaled_scores(cx, q, k)?;
-    let filter = f64::from(cx.float_or("mask_filter_value", -10000.0));
-    let keys = cx.size_of(k, 2)?;
+    let (queries, keys) = (cx.size(q, 2)?, cx.size(k, 2)?);
     if let Some(mask) = cx.opt(4) {
-        let kept = match cx.rank(mask)? {
-            // How many keys count.
-            1 => {
-                let zero = cx.b.i64(0);
-                let index = cx.range(zero, keys)?;
-                let lengths = cx.cast(mask, DType::I64)?;
-                let lengths = cx.unsqueeze(lengths, &[1, 2, 3])?;
-                cx.compare(CompareOp::Lt, index, lengths)?
-            }
-            rank @ 2..=3 => {
-                let mask = cx.cast(mask, DType::Bool)?;
-                let axes: &[usize] = if rank == 2 { &[1, 2] } else { &[1] };
-                cx.unsqueeze(mask, axes)?
-            }
-            rank => return Err(OpError::Invalid(format!("a mask of {rank} axes"))),
-        };
+        let kept = padding_mask(cx, mask, keys)?;
+        let filter = f64::from(cx.float_or("mask_filter_value", -10000.0));
         scores = filtered(cx, scores, kept, filter)?;
     }
     if cx.flag("unidirectional", false) {
-        // Queries are the last positions; each sees the keys up to itself.
-        let queries = cx.size_of(q, 2)?;
-        let zero = cx.b.i64(0);
-        let rows = cx.range(zero, queries)?;
-        let before = cx.sub(keys, queries)?;
-        let rows = cx.add(rows, before)?;
-        let rows = cx.unsqueeze(rows, &[1])?;
-        let columns = cx.range(zero, keys)?;
-        let kept = cx.compare(CompareOp::Le, columns, rows)?;
+        let kept = causal_mask(cx, queries, keys)?;
         scores = filtered(cx, scores, kept, f64::NEG_INFINITY)?;
     }
     if let Some(bias) = cx.opt(5) {
@@ -286,12 +243,57 @@ fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![y, k, v, scores])
 }
 
+/// Adds one bias to the projections of all three, each of its own width.
+fn add_projection_bias(cx: &mut NodeCx, parts: &mut [Value], bias: Value) -> Result<()> {
+    let mut start = Int::Const(0);
+    for part in parts {
+        if cx.rank(*part)? != 3 {
+            return Err(Refusal::BiasOfSplitHeads.into());
+        }
+        let width = cx.size(*part, 2)?;
+        let end = cx.int_add(start, width)?;
+        let share = cx.cut(bias, 0, start, end)?;
+        *part = cx.add(*part, share)?;
+        start = end;
+    }
+    Ok(())
+}
+
+/// The keys that a padding mask keeps, broadcast to the scores.
+fn padding_mask(cx: &mut NodeCx, mask: Value, keys: Int) -> Result<Value> {
+    let axes: &[usize] = match cx.rank(mask)? {
+        // The number of keys that count.
+        1 => {
+            let index = cx.iota(keys)?;
+            let lengths = cx.cast(mask, DType::I64)?;
+            let lengths = cx.unsqueeze(lengths, &[1, 2, 3])?;
+            return cx.compare(CompareOp::Lt, index, lengths);
+        }
+        2 => &[1, 2],
+        3 => &[1],
+        rank => return invalid(format!("a mask of {rank} axes")),
+    };
+    let mask = cx.cast(mask, DType::Bool)?;
+    cx.unsqueeze(mask, axes)
+}
+
+/// The keys up to each query, where queries are the last positions.
+fn causal_mask(cx: &mut NodeCx, queries: Int, keys: Int) -> Result<Value> {
+    let rows = cx.iota(queries)?;
+    let before = cx.int_sub(keys, queries)?;
+    let before = cx.int_value(before);
+    let rows = cx.add(rows, before)?;
+    let rows = cx.unsqueeze(rows, &[1])?;
+    let columns = cx.iota(keys)?;
+    cx.compare(CompareOp::Le, columns, rows)
+}
+
 /// Scores with `filter` added where a key does not count.
 fn filtered(cx: &mut NodeCx, scores: Value, kept: Value, filter: f64) -> Result<Value> {
     let zero = cx.real_like(scores, 0.0)?;
     let filter = cx.real_like(scores, filter)?;
     let bias = cx.select(kept, zero, filter)?;
-    cx.binary(BinaryOp::Add, scores, bias)
+    cx.add(scores, bias)
 }
 
 /// Inputs: x, positions (of all tokens, or of the first one), cosines and sines `[positions,
@@ -300,7 +302,7 @@ fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, positions) = (cx.input(0)?, cx.input(1)?);
     let (cos, sin) = (cx.input(2)?, cx.input(3)?);
     if cx.flag("is_packed_batching", false) {
-        return Err(OpError::Unsupported("is_packed_batching".into()));
+        return Err(Refusal::PackedBatching.into());
     }
     let packed = cx.rank(x)? == 3;
     let rotary = cx.int_or("rotary_embedding_dim", 0);
@@ -310,9 +312,9 @@ fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
             // The caches tell how wide a head is.
             (_, Some(hidden)) => match cx.shape(cos)?.get(1).and_then(|d| d.as_const()) {
                 Some(half @ 1..) => hidden / 2 / half,
-                _ => return Err(OpError::Unsupported("an unknown number of heads".into())),
+                _ => return Err(Refusal::HeadCount.into()),
             },
-            _ => return Err(OpError::Unsupported("an unknown number of heads".into())),
+            _ => return Err(Refusal::HeadCount.into()),
         };
         split_heads(cx, x, Some(heads))?
     } else {
@@ -321,9 +323,7 @@ fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let positions = match cx.rank(positions)? {
         2 => positions,
         _ => {
-            let zero = cx.b.i64(0);
-            let length = cx.size_of(value, 2)?;
-            let index = cx.range(zero, length)?;
+            let index = cx.positions(value, 2)?;
             let first = cx.cast(positions, DType::I64)?;
             let index = cx.add(index, first)?;
             cx.unsqueeze(index, &[0])?

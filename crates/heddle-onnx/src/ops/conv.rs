@@ -2,11 +2,10 @@
 
 use heddle_ir::{Op, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use super::quant;
 use super::sizes::Int;
 use super::spatial::{AutoPad, Windows, explicit_pads};
-use super::{OpError, Table};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -122,8 +121,7 @@ fn group_count(cx: &NodeCx) -> Result<usize> {
 fn kernel_sizes(cx: &mut NodeCx, w: Value, k: usize) -> Result<Vec<Int>> {
     let rank = cx.rank(w)?;
     if rank != k + 2 {
-        let message = format!("the weight has {rank} axes, the input {}", k + 2);
-        return Err(OpError::Invalid(message));
+        return invalid(format!("the weight has {rank} axes, the input {}", k + 2));
     }
     let sizes: Vec<Int> = (0..k).map(|i| cx.size(w, i + 2)).collect::<Result<_>>()?;
     let Some(stated) = cx.ints("kernel_shape").filter(|s| !s.is_empty()) else {
@@ -131,8 +129,10 @@ fn kernel_sizes(cx: &mut NodeCx, w: Value, k: usize) -> Result<Vec<Int>> {
     };
     let agrees = |(s, n): (&Int, &i64)| s.as_const().is_none_or(|c| c == *n);
     if stated.len() != k || !sizes.iter().zip(stated).all(agrees) {
-        let message = format!("kernel_shape is {stated:?}, the weight {}", cx.b.ty(w));
-        return Err(OpError::Invalid(message));
+        return invalid(format!(
+            "kernel_shape is {stated:?}, the weight {}",
+            cx.b.ty(w)
+        ));
     }
     Ok(stated.iter().map(|&n| Int::Const(n)).collect())
 }
@@ -184,13 +184,11 @@ fn output_padding(cx: &NodeCx, k: usize) -> Result<Vec<Int>> {
     match cx.ints("output_padding").filter(|p| !p.is_empty()) {
         None => Ok(vec![Int::Const(0); k]),
         Some(list) if list.len() >= k => Ok(list[..k].iter().map(|&p| Int::Const(p)).collect()),
-        Some(list) => Err(OpError::Invalid(format!(
-            "output_padding is {list:?} for {k} spatial axes"
-        ))),
+        Some(list) => invalid(format!("output_padding is {list:?} for {k} spatial axes")),
     }
 }
 
-/// What ConvTranspose cuts off: at the beginning of each axis, then at the end.
+/// The elements that ConvTranspose cuts off: at the beginning of each axis, then at the end.
 fn transposed_pads(
     cx: &mut NodeCx,
     x: Value,
@@ -205,8 +203,7 @@ fn transposed_pads(
         Some(s) if s.len() == k => Some(s),
         Some(s) if s.len() == k + 2 => Some(&s[2..]),
         Some(s) => {
-            let message = format!("output_shape is {s:?} for {k} spatial axes");
-            return Err(OpError::Invalid(message));
+            return invalid(format!("output_shape is {s:?} for {k} spatial axes"));
         }
         None => None,
     };
@@ -230,7 +227,7 @@ fn transposed_pads(
         let full = cx.int_add(reach, spans[i])?;
         let full = cx.int_add(full, extra[i])?;
         let total = cx.int_sub(full, target)?;
-        // An output larger than what the input reaches is filled up with zeros at its end.
+        // An output beyond the reach of the input is zero-padded at its end.
         let cut = cx.int_max(total, 0)?;
         let fill = cx.int_min(total, 0)?;
         let (begin, end) = windows.distribute(cx, cut)?;

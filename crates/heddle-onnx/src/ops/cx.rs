@@ -1,30 +1,35 @@
-//! What an expansion works with: the node's inputs and attributes, and shorthands to emit IR.
+//! The context of an expansion: the node's inputs and attributes, and shorthands to emit IR.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, TensorType, Type, TypeError, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, TensorType, Type, Value};
 
+pub use crate::error::OpError;
 use crate::proto::{AttributeProto, NodeProto, TensorProto};
-
-/// Why a node could not be expanded. The importer adds the node's name and operator.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum OpError {
-    /// The node is valid, but Heddle does not do this (yet).
-    #[error("not supported: {0}")]
-    Unsupported(String),
-    /// The node breaks the operator's specification.
-    #[error("{0}")]
-    Invalid(String),
-    /// An emitted op does not take its operands: the node's inputs have wrong types or shapes.
-    #[error(transparent)]
-    Type(#[from] TypeError),
-}
+use crate::refusal::Refusal;
 
 /// The result of most shorthands.
 pub type Result<T> = std::result::Result<T, OpError>;
 
-/// One node that is being expanded.
+/// Expands one node; returns its outputs, in order: all that the operator defines, or at least
+/// those that the node names.
+pub type Expand = fn(&mut NodeCx) -> Result<Vec<Value>>;
+
+/// Operators of one file: name and expansion.
+pub type Table = &'static [(&'static str, Expand)];
+
+/// The node breaks the operator's specification.
+pub(super) fn invalid<T>(message: impl Into<String>) -> Result<T> {
+    Err(OpError::Invalid(message.into()))
+}
+
+/// The value of an attribute that must be there.
+pub(super) fn required<T>(value: Option<T>, name: &str) -> Result<T> {
+    value.ok_or_else(|| OpError::Invalid(format!("attribute `{name}` is missing")))
+}
+
+/// A node under expansion.
 pub struct NodeCx<'a> {
-    /// Where IR goes.
+    /// The builder of the function.
     pub b: &'a mut FuncBuilder,
     /// The node.
     pub node: &'a NodeProto,
@@ -57,12 +62,12 @@ impl<'a> NodeCx<'a> {
         (0..self.inputs.len()).map(|i| self.input(i)).collect()
     }
 
-    /// How many outputs the node lists.
+    /// The number of outputs that the node lists.
     pub fn output_count(&self) -> usize {
         self.node.output.len()
     }
 
-    /// Whether the node wants its output `i`.
+    /// True if the node names its output `i`.
     pub fn wants(&self, i: usize) -> bool {
         self.node.output.get(i).is_some_and(|n| !n.is_empty())
     }
@@ -84,10 +89,10 @@ impl<'a> NodeCx<'a> {
 
     /// An integer attribute that must be there.
     pub fn int_req(&self, name: &str) -> Result<i64> {
-        self.int(name).ok_or_else(|| missing(name))
+        required(self.int(name), name)
     }
 
-    /// An integer attribute that means yes or no.
+    /// A boolean attribute.
     pub fn flag(&self, name: &str, default: bool) -> bool {
         self.int(name).map_or(default, |v| v != 0)
     }
@@ -115,6 +120,15 @@ impl<'a> NodeCx<'a> {
     /// A string attribute, or its default.
     pub fn str_or(&self, name: &str, default: &'a str) -> Result<&'a str> {
         Ok(self.str(name)?.unwrap_or(default))
+    }
+
+    /// A string attribute that names one of some options.
+    pub fn choice<T: Copy>(&self, name: &str, default: &str, options: &[(&str, T)]) -> Result<T> {
+        let given = self.str(name)?.unwrap_or(default);
+        match options.iter().find(|(option, _)| *option == given) {
+            Some((_, chosen)) => Ok(*chosen),
+            None => invalid(format!("{name} is `{given}`")),
+        }
     }
 
     /// A list of integers.
@@ -148,7 +162,7 @@ impl<'a> NodeCx<'a> {
     }
 }
 
-// ---- what is known of values
+// ---- facts about values
 
 impl NodeCx<'_> {
     /// The tensor type of a value.
@@ -168,7 +182,7 @@ impl NodeCx<'_> {
         self.tensor_ty(v)?
             .shape
             .clone()
-            .ok_or_else(|| OpError::Unsupported("an input whose rank is not known".into()))
+            .ok_or_else(|| Refusal::UnknownRank.into())
     }
 
     /// The rank of a tensor, which must be known.
@@ -194,9 +208,7 @@ impl NodeCx<'_> {
     pub fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
         let r = rank as i64;
         if axis < -r || axis >= r {
-            return Err(OpError::Invalid(format!(
-                "axis {axis} is out of range for {rank} axes"
-            )));
+            return invalid(format!("axis {axis} is out of range for {rank} axes"));
         }
         Ok((if axis < 0 { axis + r } else { axis }) as usize)
     }
@@ -209,7 +221,7 @@ impl NodeCx<'_> {
             .collect::<Result<Vec<_>>>()?;
         list.sort_unstable();
         if list.windows(2).any(|w| w[0] == w[1]) {
-            return Err(OpError::Invalid(format!("axes {axes:?} name one twice")));
+            return invalid(format!("axes {axes:?} name one twice"));
         }
         Ok(list)
     }
@@ -267,12 +279,12 @@ impl NodeCx<'_> {
     pub fn scalar_like(&mut self, x: Value, value: f64) -> Result<Value> {
         let dtype = self.dtype(x)?;
         if !dtype.is_arith() && dtype != DType::Bool {
-            return Err(OpError::Unsupported(format!("arithmetic on {dtype}")));
+            return Err(Refusal::Arithmetic(dtype).into());
         }
         Ok(self.b.scalar(dtype, value))
     }
 
-    /// Converted to another element type; nothing is emitted when it has that type already.
+    /// Converts to another element type; emits nothing if it has that type already.
     pub fn cast(&mut self, x: Value, to: DType) -> Result<Value> {
         if self.dtype(x)? == to {
             return Ok(x);
@@ -291,43 +303,31 @@ impl NodeCx<'_> {
         self.op(Op::Reshape, &[x, shape])
     }
 
-    /// With axes permuted; nothing is emitted for the identity.
+    /// Permutes axes; emits nothing for the identity.
     pub fn transpose(&mut self, x: Value, perm: &[usize]) -> Result<Value> {
         if perm.iter().enumerate().all(|(i, &p)| i == p) && self.rank(x)? == perm.len() {
             return Ok(x);
         }
-        self.op(
-            Op::Transpose {
-                perm: perm.to_vec(),
-            },
-            &[x],
-        )
+        let perm = perm.to_vec();
+        self.op(Op::Transpose { perm }, &[x])
     }
 
-    /// With axes of size 1 added: they are the result's `axes` (ascending).
+    /// Adds axes of size 1: the result's `axes` (ascending).
     pub fn unsqueeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        if axes.is_empty() {
-            return Ok(x);
+        let axes = axes.to_vec();
+        match axes.is_empty() {
+            true => Ok(x),
+            false => self.op(Op::Unsqueeze { axes }, &[x]),
         }
-        self.op(
-            Op::Unsqueeze {
-                axes: axes.to_vec(),
-            },
-            &[x],
-        )
     }
 
-    /// With the axes (ascending, of size 1) removed.
+    /// Removes axes (ascending, of size 1).
     pub fn squeeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        if axes.is_empty() {
-            return Ok(x);
+        let axes = axes.to_vec();
+        match axes.is_empty() {
+            true => Ok(x),
+            false => self.op(Op::Squeeze { axes }, &[x]),
         }
-        self.op(
-            Op::Squeeze {
-                axes: axes.to_vec(),
-            },
-            &[x],
-        )
     }
 
     /// Broadcast together with the shape that an `i64[k]` value holds.
@@ -382,14 +382,8 @@ impl NodeCx<'_> {
         axes: &[usize],
         keep: bool,
     ) -> Result<Value> {
-        self.op(
-            Op::Reduce {
-                kind,
-                axes: axes.to_vec(),
-                keep,
-            },
-            &[x],
-        )
+        let axes = axes.to_vec();
+        self.op(Op::Reduce { kind, axes, keep }, &[x])
     }
 
     /// The mean over the axes (floats; integers divide toward zero).
@@ -414,7 +408,7 @@ impl NodeCx<'_> {
     pub fn matmul(&mut self, a: Value, b: Value) -> Result<Value> {
         let (ra, rb) = (self.rank(a)?, self.rank(b)?);
         if ra == 0 || rb == 0 {
-            return Err(OpError::Invalid("a matrix product takes no scalars".into()));
+            return invalid("a matrix product takes no scalars");
         }
         let x = if ra == 1 { self.unsqueeze(a, &[0])? } else { a };
         let y = if rb == 1 { self.unsqueeze(b, &[1])? } else { b };
@@ -476,7 +470,7 @@ impl NodeCx<'_> {
     /// A value of this type and shape (`i64[k]`), all elements one number.
     pub fn full(&mut self, dtype: DType, shape: Value, value: f64) -> Result<Value> {
         if !dtype.is_arith() && dtype != DType::Bool {
-            return Err(OpError::Unsupported(format!("arithmetic on {dtype}")));
+            return Err(Refusal::Arithmetic(dtype).into());
         }
         let scalar = self.b.scalar(dtype, value);
         self.broadcast_to(scalar, shape)
@@ -487,13 +481,7 @@ impl NodeCx<'_> {
         let (x, y): (&Type, &Type) = (self.b.ty(a), self.b.ty(b));
         match (x.as_tensor(), y.as_tensor()) {
             (Some(s), Some(t)) if s.dtype == t.dtype => Ok(()),
-            _ => Err(OpError::Invalid(format!(
-                "inputs are {x} and {y}, but must be of one type"
-            ))),
+            _ => invalid(format!("inputs are {x} and {y}, but must be of one type")),
         }
     }
-}
-
-fn missing(name: &str) -> OpError {
-    OpError::Invalid(format!("attribute `{name}` is missing"))
 }

@@ -1,13 +1,12 @@
 //! Convolution with computed sampling points, and its inverse data layout: DeformConv, Col2Im.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
+use heddle_ir::op::{BinaryOp, ScatterReduce};
 use heddle_ir::{Op, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::sample::Image;
 use super::sizes::Int;
 use super::spatial::explicit_pads;
-use super::{OpError, Table};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[("DeformConv", deform_conv), ("Col2Im", col2im)];
@@ -24,16 +23,10 @@ fn deform_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let offset_groups = Int::Const(cx.int_or("offset_group", 1).max(1));
     let sizes = cx.sizes(x)?;
     let (n, channels) = (sizes[0], sizes[1]);
-    let kernel: Vec<Int> = (0..k).map(|i| cx.size(w, i + 2)).collect::<Result<_>>()?;
-    let out: Vec<Int> = (0..k)
-        .map(|i| cx.size(offset, i + 2))
-        .collect::<Result<_>>()?;
-    let mut elements = Int::Const(1);
-    let mut places = Int::Const(1);
-    for i in 0..k {
-        elements = cx.int_mul(elements, kernel[i])?;
-        places = cx.int_mul(places, out[i])?;
-    }
+    let mut spatial =
+        |x: Value| -> Result<Vec<Int>> { (2..2 + k).map(|axis| cx.size(x, axis)).collect() };
+    let (kernel, out) = (spatial(w)?, spatial(offset)?);
+    let (elements, places) = (cx.int_product(&kernel)?, cx.int_product(&out)?);
 
     // Each offset group is an image of its own.
     let images = cx.int_mul(n, offset_groups)?;
@@ -49,8 +42,7 @@ fn deform_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut taps = vec![];
     for i in 0..k {
         // [images, kernel…, out…]
-        let component = cx.b.i64(i as i64);
-        let moved = cx.gather(offset, component, 1 + k)?;
+        let moved = cx.pick(offset, i, 1 + k)?;
         let table = Places {
             count: out[i],
             elements: kernel[i],
@@ -58,13 +50,7 @@ fn deform_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
             dilation: dilations[i],
             begin: pads[i],
         };
-        // [out, element] to [1, kernel…, out…]
-        let grid = table.indices(cx)?;
-        let grid = cx.transpose(grid, &[1, 0])?;
-        let axes: Vec<usize> = (0..=2 * k)
-            .filter(|a| *a != 1 + i && *a != 1 + k + i)
-            .collect();
-        let grid = cx.unsqueeze(grid, &axes)?;
+        let grid = table.grid(cx, 1 + i, 1 + k + i, 1 + 2 * k)?;
         let float = cx.dtype(moved)?;
         let grid = cx.cast(grid, float)?;
         let place = cx.add(grid, moved)?;
@@ -85,12 +71,8 @@ fn deform_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let depth = cx.int_mul(per_group, elements)?;
     let columns = cx.reshape_ints(samples, &[n, groups, depth, places])?;
     let outputs = cx.size(w, 0)?;
-    let group_outputs = channels_of(cx, outputs, groups)?;
-    let weight = cx.widen(w)?;
-    let weight = cx.reshape_ints(weight, &[groups, group_outputs, depth])?;
-    let y = cx.op(Op::Dot, &[weight, columns])?;
-    let shape = [&[n, outputs], &out[..]].concat();
-    let mut y = cx.reshape_ints(y, &shape)?;
+    let y = weigh(cx, w, columns, groups, depth)?;
+    let mut y = cx.reshape_ints(y, &[&[n, outputs], &out[..]].concat())?;
     if let Some(bias) = cx.opt(3) {
         let bias = cx.widen(bias)?;
         let bias = cx.per_channel(bias, k)?;
@@ -99,12 +81,20 @@ fn deform_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
+/// The products of each group's weights with `columns[n, groups, depth, places]`.
+fn weigh(cx: &mut NodeCx, w: Value, columns: Value, groups: Int, depth: Int) -> Result<Value> {
+    let outputs = cx.size(w, 0)?;
+    let outputs = channels_of(cx, outputs, groups)?;
+    let weight = cx.widen(w)?;
+    let weight = cx.reshape_ints(weight, &[groups, outputs, depth])?;
+    cx.op(Op::Dot, &[weight, columns])
+}
+
 fn channels_of(cx: &mut NodeCx, channels: Int, groups: Int) -> Result<Int> {
     if let (Int::Const(c), Int::Const(g)) = (channels, groups)
         && c % g != 0
     {
-        let message = format!("{c} channels do not divide into {g} groups");
-        return Err(OpError::Invalid(message));
+        return invalid(format!("{c} channels do not divide into {g} groups"));
     }
     cx.int_div(channels, groups)
 }
@@ -116,25 +106,19 @@ fn col2im(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let block = cx.int_elements(block)?;
     let k = image.len();
     if block.len() != k || k == 0 || cx.rank(x)? != 3 {
-        let message = format!("blocks of {} axes in an image of {k}", block.len());
-        return Err(OpError::Invalid(message));
+        return invalid(format!("blocks of {} axes in an image of {k}", block.len()));
     }
     let strides = cx.positive_list("strides", k)?;
     let dilations = cx.positive_list("dilations", k)?;
     let pads = explicit_pads(cx, k)?;
     let (n, columns, count) = (cx.size(x, 0)?, cx.size(x, 1)?, cx.size(x, 2)?);
-    let (mut elements, mut pixels) = (Int::Const(1), Int::Const(1));
-    for i in 0..k {
-        elements = cx.int_mul(elements, block[i])?;
-        pixels = cx.int_mul(pixels, image[i])?;
-    }
+    let (elements, pixels) = (cx.int_product(&block)?, cx.int_product(&image)?);
     let channels = cx.int_div(columns, elements)?;
     let rows = cx.int_mul(n, channels)?;
     let updates = cx.int_mul(elements, count)?;
     let x = cx.reshape_ints(x, &[rows, updates])?;
 
-    // Where each element of each block goes: [block…, count…], and past the end what falls into
-    // the padding.
+    // Target index of each element of each block: [block…, count…]; padding goes past the end.
     let mut target = cx.b.i64(0);
     let mut inside: Option<Value> = None;
     for i in 0..k {
@@ -152,19 +136,10 @@ fn col2im(cx: &mut NodeCx) -> Result<Vec<Value>> {
             dilation: dilations[i],
             begin: pads[i],
         };
-        let place = table.indices(cx)?;
-        let place = cx.transpose(place, &[1, 0])?;
-        let axes: Vec<usize> = (0..2 * k).filter(|a| *a != i && *a != k + i).collect();
-        let place = cx.unsqueeze(place, &axes)?;
-        let (zero, size) = (cx.b.i64(0), cx.int_value(image[i]));
-        let above = cx.compare(CompareOp::Ge, place, zero)?;
-        let below = cx.compare(CompareOp::Lt, place, size)?;
-        for condition in [above, below] {
-            inside = Some(match inside {
-                None => condition,
-                Some(i) => cx.binary(BinaryOp::And, i, condition)?,
-            });
-        }
+        let place = table.grid(cx, i, k + i, 2 * k)?;
+        let valid = cx.is_index(place, image[i])?;
+        inside = Some(cx.fold(BinaryOp::And, inside, valid)?);
+        let size = cx.int_value(image[i]);
         let scaled = cx.mul(target, size)?;
         target = cx.add(scaled, place)?;
     }
@@ -188,13 +163,13 @@ fn col2im(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reshape_ints(kept, &shape)?])
 }
 
-/// Where the elements of windows lie along one axis.
+/// Positions of windows' elements along one axis.
 pub(super) struct Places {
-    /// How many windows there are.
+    /// The number of windows.
     pub count: Int,
     /// Elements of a window.
     pub elements: Int,
-    /// Distance of windows.
+    /// Distance from window to window.
     pub stride: usize,
     /// Distance of a window's elements.
     pub dilation: usize,
@@ -203,18 +178,23 @@ pub(super) struct Places {
 }
 
 impl Places {
+    /// The indices as an operand of `rank` axes: elements along one, windows along another.
+    fn grid(&self, cx: &mut NodeCx, elements: usize, windows: usize, rank: usize) -> Result<Value> {
+        let indices = self.indices(cx)?;
+        let indices = cx.transpose(indices, &[1, 0])?;
+        let others = (0..rank).filter(|a| *a != elements && *a != windows);
+        cx.unsqueeze(indices, &others.collect::<Vec<_>>())
+    }
+
     /// Indices into the axis without padding: `i64[count, elements]`.
     pub fn indices(&self, cx: &mut NodeCx) -> Result<Value> {
-        let zero = cx.b.i64(0);
-        let count = cx.int_value(self.count);
-        let windows = cx.range(zero, count)?;
+        let windows = cx.iota(self.count)?;
         let stride = cx.b.i64(self.stride as i64);
         let starts = cx.mul(windows, stride)?;
         let begin = cx.int_value(self.begin);
         let starts = cx.sub(starts, begin)?;
         let starts = cx.unsqueeze(starts, &[1])?;
-        let elements = cx.int_value(self.elements);
-        let elements = cx.range(zero, elements)?;
+        let elements = cx.iota(self.elements)?;
         let dilation = cx.b.i64(self.dilation as i64);
         let elements = cx.mul(elements, dilation)?;
         cx.add(starts, elements)

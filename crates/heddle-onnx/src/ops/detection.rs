@@ -1,10 +1,10 @@
 //! Object detection: NonMaxSuppression; and ImageDecoder, which is not supported.
 
-use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp};
+use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Type, Value};
 
-use super::cx::{NodeCx, Result};
-use super::{OpError, Table};
+use super::cx::{NodeCx, Result, Table, invalid};
+use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -14,8 +14,7 @@ pub(super) const OPS: Table = &[
 
 /// ImageDecoder 20.
 fn image_decoder(_: &mut NodeCx) -> Result<Vec<Value>> {
-    let message = "compressed images have to be decoded before they reach the model".into();
-    Err(OpError::Unsupported(message))
+    Err(Refusal::CompressedImage.into())
 }
 
 /// NonMaxSuppression 10, 11: a loop in which all classes of all images select their best box that
@@ -23,8 +22,7 @@ fn image_decoder(_: &mut NodeCx) -> Result<Vec<Value>> {
 fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (boxes, scores) = (cx.input(0)?, cx.input(1)?);
     if cx.rank(boxes)? != 3 || cx.rank(scores)? != 3 {
-        let message = "boxes and scores must have 3 axes".into();
-        return Err(OpError::Invalid(message));
+        return invalid("boxes and scores must have 3 axes");
     }
     let zero = cx.b.i64(0);
     let count = cx.size_of(scores, 2)?;
@@ -67,26 +65,7 @@ fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let alive_ty = cx.b.ty(alive).clone();
     let (_, params) =
         cx.b.begin_region(&[Type::scalar(DType::I64), alive_ty.clone()]);
-    let left = params[1];
-    let left_numbers = cx.cast(left, DType::I32)?;
-    let first = Op::ArgReduce {
-        kind: Extreme::Max,
-        axis: 2,
-        keep: true,
-        last: false,
-    };
-    let best = cx.op(first, &[left_numbers])?;
-    let has_any = cx.reduce(ReduceOp::Max, left, &[2], false)?;
-    let chosen = cx.op(Op::GatherElements { axis: 2 }, &[order, best])?;
-    let chosen = cx.squeeze(chosen, &[2])?;
-    let none = cx.b.i64(-1);
-    let chosen = cx.select(has_any, chosen, none)?;
-    let overlaps = corners.overlap(cx, best, threshold)?;
-    let positions = cx.range(zero, count)?;
-    let itself = cx.compare(CompareOp::Eq, positions, best)?;
-    let dropped = cx.binary(BinaryOp::Or, overlaps, itself)?;
-    let kept = cx.unary(heddle_ir::op::UnaryOp::Not, dropped)?;
-    let next = cx.binary(BinaryOp::And, left, kept)?;
+    let (chosen, next) = round(cx, params[1], order, &corners, threshold)?;
     cx.b.refine_type(next, alive_ty)?;
     let more = cx.reduce(ReduceOp::Max, next, &[0, 1, 2], false)?;
     let body = cx.b.end_region(&[more, next, chosen]);
@@ -104,6 +83,30 @@ fn non_max_suppression(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.concat(&[origin, boxes], 1)?])
 }
 
+/// One round of the selection: the best box that is left of each image and class, -1 if there is
+/// none, and the boxes that are left after it.
+fn round(
+    cx: &mut NodeCx,
+    left: Value,
+    order: Value,
+    corners: &Corners,
+    threshold: Value,
+) -> Result<(Value, Value)> {
+    let left_numbers = cx.cast(left, DType::I32)?;
+    let best = cx.arg_max(left_numbers, 2, true)?;
+    let has_any = cx.reduce(ReduceOp::Max, left, &[2], false)?;
+    let chosen = cx.op(Op::GatherElements { axis: 2 }, &[order, best])?;
+    let chosen = cx.squeeze(chosen, &[2])?;
+    let none = cx.b.i64(-1);
+    let chosen = cx.select(has_any, chosen, none)?;
+    let overlaps = corners.overlap(cx, best, threshold)?;
+    let positions = cx.positions(left, 2)?;
+    let itself = cx.compare(CompareOp::Eq, positions, best)?;
+    let dropped = cx.binary(BinaryOp::Or, overlaps, itself)?;
+    let kept = cx.unary(UnaryOp::Not, dropped)?;
+    Ok((chosen, cx.binary(BinaryOp::And, left, kept)?))
+}
+
 /// The edges of boxes along both axes, and their areas.
 struct Corners {
     /// Low and high edge: of rows, then of columns.
@@ -112,23 +115,18 @@ struct Corners {
 }
 
 impl Corners {
-    /// Of `boxes[image, box, 4]`, each `[image, box]`.
+    /// The corners of `boxes[image, box, 4]`, each `[image, box]`.
     fn new(cx: &mut NodeCx, boxes: Value) -> Result<Self> {
-        let component = |cx: &mut NodeCx, i: i64| {
-            let i = cx.b.i64(i);
-            cx.gather(boxes, i, 2)
-        };
         let centred = match cx.int_or("center_point_box", 0) {
             0 => false,
             1 => true,
             other => {
-                let message = format!("center_point_box is {other}");
-                return Err(OpError::Invalid(message));
+                return invalid(format!("center_point_box is {other}"));
             }
         };
         let mut edges = vec![];
         for i in 0..2 {
-            let (a, b) = (component(cx, i)?, component(cx, i + 2)?);
+            let (a, b) = (cx.pick(boxes, i, 2)?, cx.pick(boxes, i + 2, 2)?);
             edges.push(if centred {
                 // A centre and an extent.
                 let two = cx.scalar_like(b, 2.0)?;
@@ -136,8 +134,8 @@ impl Corners {
                 (cx.sub(a, half)?, cx.add(a, half)?)
             } else {
                 // Two corners, in any order.
-                let low = cx.binary(BinaryOp::Min, a, b)?;
-                (low, cx.binary(BinaryOp::Max, a, b)?)
+                let low = cx.min(a, b)?;
+                (low, cx.max(a, b)?)
             });
         }
         let height = cx.sub(edges[0].1, edges[0].0)?;
@@ -162,7 +160,8 @@ impl Corners {
         })
     }
 
-    /// Whether boxes overlap the one at position `of[image, class, 1]` by more than the threshold.
+    /// Mask of the boxes that overlap the one at position `of[image, class, 1]` by more than the
+    /// threshold.
     fn overlap(&self, cx: &mut NodeCx, of: Value, threshold: Value) -> Result<Value> {
         let pick = |cx: &mut NodeCx, x| cx.op(Op::GatherElements { axis: 2 }, &[x, of]);
         let zero = cx.scalar_like(self.area, 0.0)?;
@@ -170,8 +169,8 @@ impl Corners {
         let mut overlaps: Option<Value> = None;
         for (low, high) in self.edges {
             let (one_low, one_high) = (pick(cx, low)?, pick(cx, high)?);
-            let start = cx.binary(BinaryOp::Max, low, one_low)?;
-            let end = cx.binary(BinaryOp::Min, high, one_high)?;
+            let start = cx.max(low, one_low)?;
+            let end = cx.min(high, one_high)?;
             let length = cx.sub(end, start)?;
             let positive = cx.compare(CompareOp::Gt, end, start)?;
             (shared, overlaps) = match (shared, overlaps) {

@@ -1,15 +1,14 @@
 //! Einstein summation: any number of operands, repeated letters, ellipses.
 //!
 //! Operands are multiplied from left to right. A letter is summed as soon as neither the result nor
-//! a later operand has it, by a matrix product where its sizes are known to agree.
+//! a later operand has it, by a matrix product if its sizes are known to agree.
 
 use std::collections::BTreeMap;
 
 use heddle_ir::op::ReduceOp;
 use heddle_ir::{Dim, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[("Einsum", einsum)];
 
@@ -38,11 +37,11 @@ fn einsum(cx: &mut NodeCx) -> Result<Vec<Value>> {
     };
     let subscripts: Vec<&str> = left.split(',').collect();
     if subscripts.len() != inputs.len() || inputs.is_empty() {
-        return Err(OpError::Invalid(format!(
+        return invalid(format!(
             "`{equation}` has {} terms for {} operands",
             subscripts.len(),
             inputs.len()
-        )));
+        ));
     }
     let mut raw = vec![];
     for (&value, text) in inputs.iter().zip(&subscripts) {
@@ -84,7 +83,7 @@ fn parse(text: &str, rank: usize) -> Result<Vec<Label>> {
     let letters = |part: &str| {
         let letter = |c: u8| match c.is_ascii_alphabetic() {
             true => Ok(Label::Letter(c)),
-            false => Err(OpError::Invalid(format!("`{text}` is no einsum term"))),
+            false => invalid(format!("`{text}` is no einsum term")),
         };
         part.bytes().map(letter).collect::<Result<Vec<_>>>()
     };
@@ -128,7 +127,7 @@ fn output_labels(text: &str, terms: &[Term]) -> Result<Vec<Label>> {
     let mut sorted = labels.clone();
     sorted.sort_unstable();
     if sorted.windows(2).any(|w| w[0] == w[1]) {
-        return Err(OpError::Invalid(format!("`{text}` has a letter twice")));
+        return invalid(format!("`{text}` has a letter twice"));
     }
     Ok(labels)
 }
@@ -156,10 +155,10 @@ fn diagonal(cx: &mut NodeCx, mut term: Term) -> Result<Term> {
         };
         let sizes = cx.shape(term.value)?;
         if sizes[i].differs(&sizes[j]) {
-            return Err(OpError::Invalid(format!(
+            return invalid(format!(
                 "a repeated letter stands for sizes {} and {}",
                 sizes[i], sizes[j]
-            )));
+            ));
         }
         let rest = (0..labels.len()).filter(|&a| a != i && a != j);
         let perm: Vec<usize> = [i, j].into_iter().chain(rest).collect();

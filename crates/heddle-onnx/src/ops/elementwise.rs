@@ -3,8 +3,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[
     ("Abs", |cx| unary(cx, UnaryOp::Abs)),
@@ -44,12 +43,12 @@ pub(super) const OPS: Table = &[
     ("Clip", clip),
 ];
 
-fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
+pub(super) fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     Ok(vec![cx.unary(kind, x)?])
 }
 
-fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
+pub(super) fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
     let (a, b) = (cx.input(0)?, cx.input(1)?);
     Ok(vec![cx.binary(kind, a, b)?])
 }
@@ -76,7 +75,7 @@ fn modulo(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let kind = match cx.int_or("fmod", 0) {
         0 => BinaryOp::Mod,
         1 => BinaryOp::Rem,
-        other => return Err(OpError::Invalid(format!("fmod is {other}, not 0 or 1"))),
+        other => return invalid(format!("fmod is {other}, not 0 or 1")),
     };
     binary(cx, kind)
 }
@@ -90,7 +89,7 @@ fn pow(cx: &mut NodeCx) -> Result<Vec<Value>> {
         (true, true) if to == DType::F64 || by == DType::F64 => DType::F64,
         (true, true) => DType::F32,
         (true, false) if to == DType::F64 => DType::F64,
-        // A single has every integer of up to 24 bits; of larger ones the parity would be lost.
+        // `f32` holds every integer of up to 24 bits; larger ones would lose their parity.
         (true, false) if by.bits() <= 16 || is_small(cx, exponent) => DType::F32,
         (true, false) | (false, true) => DType::F64,
         (false, false) if by.is_signed_int() => DType::I64,
@@ -110,7 +109,7 @@ fn is_small(cx: &NodeCx, x: Value) -> bool {
 fn variadic(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
     let inputs = cx.all_inputs()?;
     let Some((&first, rest)) = inputs.split_first() else {
-        return Err(OpError::Invalid("at least one input is needed".into()));
+        return invalid("at least one input is needed");
     };
     let result = rest
         .iter()
@@ -124,8 +123,8 @@ fn mean(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.div(sum, count)?])
 }
 
-/// Bounds are attributes before version 11, with the range of a single as default, and optional
-/// inputs since.
+/// Bounds are attributes before version 11, by default the range of `f32`, and optional inputs
+/// since.
 fn clip(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let bounds = if cx.opset < 11 {

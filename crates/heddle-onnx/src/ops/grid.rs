@@ -1,14 +1,13 @@
 //! Sampling at computed places: GridSample, AffineGrid, CenterCropPad.
 
-use heddle_ir::op::{BinaryOp, CompareOp, PadMode, UnaryOp};
-use heddle_ir::{DType, Dim, Op, Tensor, Type, Value};
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{DType, Dim, Op, Type, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
+use super::kernels::cubic_kernel;
 use super::num::Num;
-use super::resize::cubic_kernel;
 use super::sample::{Image, Tap};
 use super::sizes::Int;
-use super::{OpError, Table};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -24,21 +23,31 @@ fn grid_sample(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let dtype = cx.dtype(x)?;
     let k = cx.spatial_rank(x, 1)?;
     if cx.rank(grid)? != k + 2 || cx.shape(grid)?[k + 1].differs(&Dim::from(k)) {
-        let message = format!("the grid is {} for {k} spatial axes", cx.b.ty(grid));
-        return Err(OpError::Invalid(message));
+        return invalid(format!(
+            "the grid is {} for {k} spatial axes",
+            cx.b.ty(grid)
+        ));
     }
-    let mode = match cx.str_or("mode", "linear")? {
-        "linear" | "bilinear" => Mode::Linear,
-        "cubic" | "bicubic" => Mode::Cubic,
-        "nearest" => Mode::Nearest,
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
-    let padding = match cx.str_or("padding_mode", "zeros")? {
-        "zeros" => Padding::Zeros,
-        "border" => Padding::Border,
-        "reflection" => Padding::Reflection,
-        other => return Err(OpError::Invalid(format!("padding_mode is `{other}`"))),
-    };
+    let mode = cx.choice(
+        "mode",
+        "linear",
+        &[
+            ("linear", Mode::Linear),
+            ("bilinear", Mode::Linear),
+            ("cubic", Mode::Cubic),
+            ("bicubic", Mode::Cubic),
+            ("nearest", Mode::Nearest),
+        ],
+    )?;
+    let padding = cx.choice(
+        "padding_mode",
+        "zeros",
+        &[
+            ("zeros", Padding::Zeros),
+            ("border", Padding::Border),
+            ("reflection", Padding::Reflection),
+        ],
+    )?;
     let align = cx.flag("align_corners", false);
     let value = match mode {
         Mode::Nearest => x,
@@ -51,15 +60,15 @@ fn grid_sample(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut taps = vec![];
     for axis in 0..k {
         // The grid's components run from the last spatial axis to the first.
-        let component = cx.b.i64((k - 1 - axis) as i64);
-        let coordinate = cx.gather(grid, component, k + 1)?;
+        let coordinate = cx.pick(grid, k - 1 - axis, k + 1)?;
         let size = cx.num_of(image.sizes[axis])?;
         let border = Border::new(cx, size, align)?;
         let mut place = border.denormalize(cx, coordinate)?;
         if mode == Mode::Nearest {
             place = cx.unary(UnaryOp::Round, place)?;
         }
-        // Cubic weights are those of the place itself, and what is read is brought to the border, as in PyTorch.
+        // As in PyTorch, cubic weights belong to the unclamped coordinate; only the reads are
+        // clamped.
         if mode != Mode::Cubic || padding != Padding::Border {
             place = border.bring_inside(cx, place, padding)?;
         }
@@ -124,7 +133,7 @@ impl Border {
         cx.add(halved, low?)
     }
 
-    /// Places outside the ends, moved as the padding says.
+    /// Moves coordinates outside the ends by the padding mode.
     fn bring_inside(&self, cx: &mut NodeCx, x: Value, padding: Padding) -> Result<Value> {
         if padding == Padding::Zeros {
             return Ok(x);
@@ -142,7 +151,7 @@ impl Border {
         cx.select(above, last, x)
     }
 
-    /// Mirrored at the ends, as often as it takes.
+    /// Mirrors coordinates at the ends, repeatedly.
     fn reflect(&self, cx: &mut NodeCx, x: Value) -> Result<Value> {
         let low = cx.real_like(x, self.low)?;
         let high = self.number(cx, x, self.high)?;
@@ -153,7 +162,7 @@ impl Border {
         let under = cx.sub(low, x)?;
         let over = cx.sub(x, high)?;
         let excess = cx.select(below, under, over)?;
-        // How often the range is crossed decides from which end the rest is counted.
+        // The parity of the crossings decides from which end the rest is counted.
         let crossed = cx.div(excess, range)?;
         let crossed = cx.unary(UnaryOp::Floor, crossed)?;
         let whole = cx.mul(crossed, range)?;
@@ -171,7 +180,7 @@ impl Border {
     }
 }
 
-/// The elements along one axis that a place is computed from.
+/// The elements along one axis that a sample reads.
 fn axis_taps(
     cx: &mut NodeCx,
     image: &Image,
@@ -229,8 +238,11 @@ fn affine_grid(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let sizes = cx.int_elements(size)?;
     let k = sizes.len().saturating_sub(2);
     if !(2..=3).contains(&k) || cx.rank(theta)? != 3 {
-        let message = format!("a size of {} elements, theta {}", k + 2, cx.b.ty(theta));
-        return Err(OpError::Invalid(message));
+        return invalid(format!(
+            "a size of {} elements, theta {}",
+            k + 2,
+            cx.b.ty(theta)
+        ));
     }
     let align = cx.flag("align_corners", false);
     // Homogeneous coordinates of all places, the last axis first: [places, k + 1].
@@ -264,8 +276,7 @@ fn affine_grid(cx: &mut NodeCx) -> Result<Vec<Value>> {
 
 /// Places along one axis from -1 to 1: `f64[size]`.
 fn steps(cx: &mut NodeCx, size: Int, align: bool) -> Result<Value> {
-    let (zero, end) = (cx.b.i64(0), cx.int_value(size));
-    let index = cx.range(zero, end)?;
+    let index = cx.iota(size)?;
     let mut index = cx.cast(index, DType::F64)?;
     let mut count = cx.num_of(size)?;
     if align {
@@ -279,7 +290,7 @@ fn steps(cx: &mut NodeCx, size: Int, align: bool) -> Result<Value> {
     cx.with_num(BinaryOp::Sub, place, 1.0.into())
 }
 
-/// CenterCropPad 18: what is odd is cut off or added at the end.
+/// CenterCropPad 18: an odd element is cut off or added at the end.
 fn center_crop_pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, target) = (cx.input(0)?, cx.input(1)?);
     let sizes = cx.sizes(x)?;
@@ -293,16 +304,13 @@ fn center_crop_pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     };
     let target = cx.int_elements(target)?;
     if target.len() != axes.len() {
-        let message = format!("{} sizes for {} axes", target.len(), axes.len());
-        return Err(OpError::Invalid(message));
+        return invalid(format!("{} sizes for {} axes", target.len(), axes.len()));
     }
     let mut pads = vec![Int::Const(0); 2 * rank];
     let mut shape = cx.shape(x)?;
     for (&axis, &size) in axes.iter().zip(&target) {
         if let Some(size) = size.as_const().filter(|size| *size < 0) {
-            return Err(OpError::Invalid(format!(
-                "a size of {size} for axis {axis}"
-            )));
+            return invalid(format!("a size of {size} for axis {axis}"));
         }
         let difference = cx.int_sub(size, sizes[axis])?;
         pads[axis] = cx.int_div(difference, 2)?;
@@ -314,17 +322,8 @@ fn center_crop_pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }
     let pads = cx.ints_value(&pads)?;
     let dtype = cx.dtype(x)?;
-    let zero = match dtype {
-        DType::Str => {
-            let empty = Tensor::strings(vec![], vec!["".into()]);
-            cx.b.constant(empty.map_err(|e| OpError::Invalid(e.to_string()))?)
-        }
-        _ => cx.real_like(x, 0.0)?,
-    };
-    let pad = Op::Pad {
-        mode: PadMode::Constant,
-    };
-    let y = cx.op(pad, &[x, pads, zero])?;
+    let zero = cx.zero(dtype)?;
+    let y = cx.pad(x, pads, zero)?;
     cx.b.refine_type(y, Type::tensor(dtype, shape))?;
     Ok(vec![y])
 }

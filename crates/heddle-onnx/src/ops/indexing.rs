@@ -3,8 +3,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
 use heddle_ir::{DType, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[
     ("Gather", gather),
@@ -65,29 +64,28 @@ fn scatter_nd(cx: &mut NodeCx) -> Result<Vec<Value>> {
 }
 
 fn reduction(cx: &NodeCx) -> Result<ScatterReduce> {
-    Ok(match cx.str_or("reduction", "none")? {
-        "none" => ScatterReduce::Set,
-        "add" => ScatterReduce::Add,
-        "mul" => ScatterReduce::Mul,
-        "max" => ScatterReduce::Max,
-        "min" => ScatterReduce::Min,
-        other => return Err(OpError::Invalid(format!("reduction is `{other}`"))),
-    })
+    cx.choice(
+        "reduction",
+        "none",
+        &[
+            ("none", ScatterReduce::Set),
+            ("add", ScatterReduce::Add),
+            ("mul", ScatterReduce::Mul),
+            ("max", ScatterReduce::Max),
+            ("min", ScatterReduce::Min),
+        ],
+    )
 }
 
-/// Writes `update` into a cache at a place of its own for each element of the batch.
+/// Writes `update` into a cache, at a separate index for each element of the batch.
 fn tensor_scatter(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (cache, update) = (cx.input(0)?, cx.input(1)?);
     let rank = cx.rank(cache)?;
     let axis = cx.axis(cx.int_or("axis", -2), rank)?;
     if axis == 0 {
-        return Err(OpError::Invalid("axis 0 is the batch".into()));
+        return invalid("axis 0 is the batch");
     }
-    let circular = match cx.str_or("mode", "linear")? {
-        "linear" => false,
-        "circular" => true,
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
+    let circular = cx.choice("mode", "linear", &[("linear", false), ("circular", true)])?;
     let places = cx.positions(update, axis)?;
     let mut places = cx.along(places, axis, rank)?;
     if let Some(starts) = cx.opt(2) {
@@ -134,8 +132,7 @@ fn one_hot(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let negative = cx.compare_to(CompareOp::Lt, indices, 0.0)?;
     let indices = cx.select(negative, from_end, indices)?;
     let indices = cx.unsqueeze(indices, &[axis])?;
-    let start = cx.b.i64(0);
-    let classes = cx.range(start, depth)?;
+    let classes = cx.iota(depth)?;
     let classes = cx.along(classes, axis, rank)?;
     let hot = cx.compare(CompareOp::Eq, indices, classes)?;
     let (off, on) = (cx.element(values, 0)?, cx.element(values, 1)?);
@@ -150,13 +147,11 @@ fn reverse_sequence(cx: &mut NodeCx) -> Result<Vec<Value>> {
         (0, 1) => true,
         (1, 0) => false,
         other => {
-            return Err(OpError::Invalid(format!(
-                "time and batch axes are {other:?}"
-            )));
+            return invalid(format!("time and batch axes are {other:?}"));
         }
     };
     if rank < 2 {
-        return Err(OpError::Invalid("the input needs two axes".into()));
+        return invalid("the input needs two axes");
     }
     let mut swap: Vec<usize> = (0..rank).collect();
     if time_first {

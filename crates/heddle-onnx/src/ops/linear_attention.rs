@@ -4,9 +4,9 @@ use heddle_ir::op::UnaryOp;
 use heddle_ir::{DType, Op, Value};
 
 use super::attention::split_heads;
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::sizes::Int;
-use super::{OpError, Table};
+use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -17,32 +17,14 @@ pub(super) const OPS: Table = &[
 /// LinearAttention 27: a loop over positions that carries the state, in `f32`.
 fn linear_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (query, key, value) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
+    let (past, decay, beta) = (cx.opt(3), cx.opt(4), cx.opt(5));
     let (q_heads, kv_heads) = (cx.int_req("q_num_heads")?, cx.int_req("kv_num_heads")?);
     if kv_heads < 1 || q_heads < 1 || q_heads % kv_heads != 0 {
-        let message = format!("{q_heads} query heads for {kv_heads} key heads");
-        return Err(OpError::Invalid(message));
+        return invalid(format!("{q_heads} query heads for {kv_heads} key heads"));
     }
-    let rule = cx.str_or("update_rule", "gated_delta")?;
-    let (gated, delta) = match rule {
-        "linear" => (false, false),
-        "gated" => (true, false),
-        "delta" => (false, true),
-        "gated_delta" => (true, true),
-        other => return Err(OpError::Invalid(format!("update_rule is `{other}`"))),
-    };
-    let (past, decay, beta) = (cx.opt(3), cx.opt(4), cx.opt(5));
-    if gated != decay.is_some() || delta != beta.is_some() {
-        let message = format!("the inputs decay and beta do not fit the update rule `{rule}`");
-        return Err(OpError::Invalid(message));
-    }
+    check_rule(cx, decay.is_some(), beta.is_some())?;
     let out_type = cx.dtype(query)?;
     let state_type = past.map_or(Ok(out_type), |p| cx.dtype(p))?;
-    // Positions first, so that the loop takes one after the other: [t, b, h, d].
-    let by_position = |cx: &mut NodeCx, x: Value, heads: i64| {
-        let x = cx.cast(x, DType::F32)?;
-        let x = split_heads(cx, x, Some(heads))?;
-        cx.transpose(x, &[2, 0, 1, 3])
-    };
     let q = by_position(cx, query, q_heads)?;
     let k = by_position(cx, key, kv_heads)?;
     let v = by_position(cx, value, kv_heads)?;
@@ -62,45 +44,22 @@ fn linear_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
         Some(past) => cx.cast(past, DType::F32)?,
         None => cx.full(DType::F32, state_shape, 0.0)?,
     };
-    let scale = match (f64::from(cx.float_or("scale", 0.0)), d_k) {
-        (0.0, Int::Const(d)) => cx.real_like(state, 1.0 / (d as f64).sqrt())?,
-        (0.0, Int::Value(d)) => {
-            let d = cx.cast(d, DType::F32)?;
-            let root = cx.unary(UnaryOp::Sqrt, d)?;
-            let one = cx.real_like(root, 1.0)?;
-            cx.div(one, root)?
-        }
-        (scale, _) => cx.real_like(state, scale)?,
-    };
+    let scale = query_scale(cx, state, d_k)?;
+    let group = (q_heads / kv_heads).into();
 
     let trip = cx.int_value(length);
     let state_ty = cx.b.ty(state).clone();
     let index_ty = heddle_ir::Type::scalar(DType::I64);
     let (_, params) = cx.b.begin_region(&[index_ty, state_ty.clone()]);
-    let (t, mut state_t) = (params[0], params[1]);
-    let [q, k, mut v] = [q, k, v].map(|x| cx.gather(x, t, 0));
-    if let Some(decay) = decay {
-        let g = cx.gather(decay, t, 0)?;
-        let factor = cx.unary(UnaryOp::Exp, g)?;
-        let factor = cx.unsqueeze(factor, &[3])?;
-        state_t = cx.mul(state_t, factor)?;
-    }
-    let row = cx.unsqueeze(k?, &[2])?;
-    if let Some(beta) = beta {
-        // What the state holds for this key is replaced rather than added to.
-        let held = cx.op(Op::Dot, &[row, state_t])?;
-        let held = cx.squeeze(held, &[2])?;
-        let rate = cx.gather(beta, t, 0)?;
-        let change = cx.sub(v?, held)?;
-        v = cx.mul(rate, change);
-    }
-    let column = cx.transpose(row, &[0, 1, 3, 2])?;
-    let v = cx.unsqueeze(v?, &[2])?;
-    let outer = cx.mul(column, v)?;
-    let next = cx.add(state_t, outer)?;
+    let t = params[0];
+    let row = cx.gather(k, t, 0)?;
+    let row = cx.unsqueeze(row, &[2])?;
+    let v = cx.gather(v, t, 0)?;
+    let [decay, beta] = [decay, beta].map(|x| x.map(|x| cx.gather(x, t, 0)).transpose());
+    let next = next_state(cx, params[1], row, v, decay?, beta?)?;
     // Query heads that share a state are rows of one product.
-    let group = q_heads / kv_heads;
-    let grouped = cx.reshape_ints(q?, &[batch, kv_heads.into(), group.into(), d_k])?;
+    let q = cx.gather(q, t, 0)?;
+    let grouped = cx.reshape_ints(q, &[batch, kv_heads.into(), group, d_k])?;
     let read = cx.op(Op::Dot, &[grouped, next])?;
     let hidden = cx.int_mul(d_v, q_heads)?;
     let read = cx.reshape_ints(read, &[batch, hidden])?;
@@ -113,13 +72,78 @@ fn linear_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![y, cx.cast(results[0], state_type)?])
 }
 
-/// CausalConvWithState 27: a depthwise convolution over what came before and the input.
+/// Checks that the inputs decay and beta are there exactly if the update rule uses them.
+fn check_rule(cx: &NodeCx, decay: bool, beta: bool) -> Result<()> {
+    let rules = [
+        ("linear", (false, false)),
+        ("gated", (true, false)),
+        ("delta", (false, true)),
+        ("gated_delta", (true, true)),
+    ];
+    if cx.choice("update_rule", "gated_delta", &rules)? == (decay, beta) {
+        return Ok(());
+    }
+    let rule = cx.str_or("update_rule", "gated_delta")?;
+    invalid(format!(
+        "the inputs decay and beta do not fit the update rule `{rule}`"
+    ))
+}
+
+/// `x[b, t, h * d]` as `f32[t, b, h, d]`, so that the loop takes one position after the other.
+fn by_position(cx: &mut NodeCx, x: Value, heads: i64) -> Result<Value> {
+    let x = cx.cast(x, DType::F32)?;
+    let x = split_heads(cx, x, Some(heads))?;
+    cx.transpose(x, &[2, 0, 1, 3])
+}
+
+/// The attribute `scale`; `1 / sqrt(d)` if it is 0.
+fn query_scale(cx: &mut NodeCx, state: Value, d: Int) -> Result<Value> {
+    let scale = match (f64::from(cx.float_or("scale", 0.0)), d) {
+        (0.0, Int::Value(d)) => {
+            let d = cx.cast(d, DType::F32)?;
+            let root = cx.unary(UnaryOp::Sqrt, d)?;
+            let one = cx.real_like(root, 1.0)?;
+            return cx.div(one, root);
+        }
+        (0.0, Int::Const(d)) => 1.0 / (d as f64).sqrt(),
+        (scale, _) => scale,
+    };
+    cx.real_like(state, scale)
+}
+
+/// The state after a position with key `row[b, h, 1, k]` and value `v[b, h, v]`.
+fn next_state(
+    cx: &mut NodeCx,
+    mut state: Value,
+    row: Value,
+    mut v: Value,
+    decay: Option<Value>,
+    beta: Option<Value>,
+) -> Result<Value> {
+    if let Some(decay) = decay {
+        let factor = cx.exp(decay)?;
+        let factor = cx.unsqueeze(factor, &[3])?;
+        state = cx.mul(state, factor)?;
+    }
+    if let Some(rate) = beta {
+        // The value held for this key is replaced rather than added to.
+        let held = cx.op(Op::Dot, &[row, state])?;
+        let held = cx.squeeze(held, &[2])?;
+        let change = cx.sub(v, held)?;
+        v = cx.mul(rate, change)?;
+    }
+    let column = cx.transpose(row, &[0, 1, 3, 2])?;
+    let v = cx.unsqueeze(v, &[2])?;
+    let outer = cx.mul(column, v)?;
+    cx.add(state, outer)
+}
+
+/// CausalConvWithState 27: a depthwise convolution over the carried state and the input.
 fn causal_conv_with_state(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, weight) = (cx.input(0)?, cx.input(1)?);
     let dtype = cx.dtype(x)?;
     if cx.rank(x)? != 3 || cx.rank(weight)? != 3 {
-        let message = "input and weight must have 3 axes".into();
-        return Err(OpError::Invalid(message));
+        return invalid("input and weight must have 3 axes");
     }
     let (batch, channels) = (cx.size(x, 0)?, cx.size(x, 1)?);
     let width = cx.size(weight, 2)?;
@@ -127,8 +151,7 @@ fn causal_conv_with_state(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let groups = match (channels, cx.size(weight, 0)?) {
         (Int::Const(c), _) | (_, Int::Const(c)) => usize::try_from(c).unwrap_or(0),
         _ => {
-            let message = "a number of channels that is not known at import".into();
-            return Err(OpError::Unsupported(message));
+            return Err(Refusal::ChannelCount.into());
         }
     };
     let past = match cx.opt(3) {
@@ -159,13 +182,10 @@ fn causal_conv_with_state(cx: &mut NodeCx) -> Result<Vec<Value>> {
             let product = cx.mul(wide, gate)?;
             y = cx.cast(product, dtype)?;
         }
-        other => return Err(OpError::Invalid(format!("activation is `{other}`"))),
+        other => return invalid(format!("activation is `{other}`")),
     }
     let total = cx.size(padded, 2)?;
     let start = cx.int_sub(total, held)?;
-    let start = cx.ints_value(&[start])?;
-    let end = cx.ints_value(&[total])?;
-    let step = cx.b.i64s(&[1]);
-    let present = cx.op(Op::Slice { axes: vec![2] }, &[padded, start, end, step])?;
+    let present = cx.cut(padded, 2, start, total)?;
     Ok(vec![y, present])
 }

@@ -3,8 +3,8 @@
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
+use super::elementwise::{binary, unary};
 
 pub(super) const OPS: Table = &[
     ("Equal", |cx| compare(cx, CompareOp::Eq)),
@@ -26,16 +26,6 @@ pub(super) const OPS: Table = &[
     ("Where", select),
 ];
 
-fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
-    let x = cx.input(0)?;
-    Ok(vec![cx.unary(kind, x)?])
-}
-
-fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
-    let (a, b) = (cx.input(0)?, cx.input(1)?);
-    Ok(vec![cx.binary(kind, a, b)?])
-}
-
 fn compare(cx: &mut NodeCx, kind: CompareOp) -> Result<Vec<Value>> {
     let (a, b) = (cx.input(0)?, cx.input(1)?);
     Ok(vec![cx.compare(kind, a, b)?])
@@ -54,9 +44,7 @@ fn bit_shift(cx: &mut NodeCx) -> Result<Vec<Value>> {
         Some("LEFT") => true,
         Some("RIGHT") => false,
         other => {
-            return Err(OpError::Invalid(format!(
-                "direction is {other:?}, not LEFT or RIGHT"
-            )));
+            return invalid(format!("direction is {other:?}, not LEFT or RIGHT"));
         }
     };
     let kind = if left { BinaryOp::Shl } else { BinaryOp::Shr };

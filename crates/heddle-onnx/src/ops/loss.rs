@@ -3,9 +3,8 @@
 use heddle_ir::op::{CompareOp, ReduceOp};
 use heddle_ir::{Op, Value};
 
-use super::Table;
 use super::activation::log_softmax;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[
     ("NegativeLogLikelihoodLoss", |cx| {
@@ -66,6 +65,6 @@ fn likelihood_loss(cx: &mut NodeCx, x: Value) -> Result<Value> {
             let weight = cx.reduce(ReduceOp::Sum, weight, &all, false)?;
             cx.div(total, weight)
         }
-        (other, _) => Err(OpError::Invalid(format!("reduction is `{other}`"))),
+        (other, _) => invalid(format!("reduction is `{other}`")),
     }
 }

@@ -3,8 +3,8 @@
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Tensor, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use crate::refusal::Refusal;
 
 pub(super) const OPS: Table = &[
     ("ArrayFeatureExtractor", extract),
@@ -41,8 +41,8 @@ fn list_attr(cx: &NodeCx, prefix: &str) -> Result<Option<Tensor>> {
     Ok(tensor.and_then(flat))
 }
 
-/// Maps keys to values; what is no key gets the default. Version 1 maps between strings and their
-/// places in a list.
+/// Maps keys to values, anything else to the default. Version 1 maps between strings and their
+/// indices in a list.
 fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (keys, values) = match cx.strs("classes_strings")? {
@@ -62,11 +62,7 @@ fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
         }
     };
     if keys.len() != values.len() {
-        return Err(OpError::Invalid(format!(
-            "{} keys for {} values",
-            keys.len(),
-            values.len()
-        )));
+        return invalid(format!("{} keys for {} values", keys.len(), values.len()));
     }
     let default = default_label(cx, values.dtype())?;
     let (keys, values, default) = (
@@ -74,7 +70,7 @@ fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
         cx.b.constant(values),
         cx.b.constant(default),
     );
-    // That a key of NaN matches NaN is said since version 4.
+    // A key of NaN matches NaN since version 4.
     let hit = matches(cx, x, keys, cx.opset >= 4)?;
     let (found, place) = last_match(cx, hit)?;
     let label = cx.gather(values, place, 0)?;
@@ -104,7 +100,7 @@ fn default_label(cx: &NodeCx, dtype: DType) -> Result<Tensor> {
                 _ => Tensor::splat(dtype, vec![], number as f64),
             })
         }
-        other => Err(OpError::Unsupported(format!("labels of type {other}"))),
+        other => Err(Refusal::Labels(other).into()),
     }
 }
 
@@ -130,7 +126,7 @@ fn matches(cx: &mut NodeCx, x: Value, keys: Value, match_nan: bool) -> Result<Va
     cx.binary(BinaryOp::Or, equal, both)
 }
 
-/// Whether there is a match along the last axis, and the place of the last one.
+/// Mask of the rows with a match along the last axis, and the index of the last match.
 fn last_match(cx: &mut NodeCx, hit: Value) -> Result<(Value, Value)> {
     let axis = cx.rank(hit)? - 1;
     let found = cx.reduce(ReduceOp::Max, hit, &[axis], false)?;
@@ -208,7 +204,7 @@ fn normalize(cx: &mut NodeCx) -> Result<Vec<Value>> {
             let sum = cx.reduce(ReduceOp::Sum, square, &[last], true)?;
             cx.unary(UnaryOp::Sqrt, sum)?
         }
-        other => return Err(OpError::Invalid(format!("norm is `{other}`"))),
+        other => return invalid(format!("norm is `{other}`")),
     };
     let nothing = cx.compare_to(CompareOp::Eq, norm, 0.0)?;
     let one = cx.scalar_like(x, 1.0)?;
@@ -216,7 +212,7 @@ fn normalize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.div(x, divisor)?])
 }
 
-/// Puts another value, or one for each feature, where a value stands that means that there is none.
+/// Replaces the marker of missing values by another value, or one for each feature.
 fn impute(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let dtype = cx.dtype(x)?;
@@ -249,7 +245,7 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let x = match cx.rank(x)? {
             1 => cx.unsqueeze(x, &[0])?,
             2 => x,
-            other => return Err(OpError::Invalid(format!("an input has {other} axes"))),
+            other => return invalid(format!("an input has {other} axes")),
         };
         let x = cx.cast(x, DType::F32)?;
         let Some(&count) = counts.get(i) else {
@@ -261,20 +257,16 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let none = cx.b.i64(0);
         let pads = cx.stack_i64s(&[none, none, none, more])?;
         let zero = cx.scalar_like(x, 0.0)?;
-        let mode = heddle_ir::op::PadMode::Constant;
-        parts.push(cx.op(Op::Pad { mode }, &[x, pads, zero])?);
+        parts.push(cx.pad(x, pads, zero)?);
     }
     Ok(vec![cx.concat(&parts, 1)?])
 }
 
-/// One at the place of the element's category. Elements without one are all zeros, if that is
-/// allowed.
+/// One at the index of the element's category; all zeros for an unknown category.
 fn one_hot(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     if !cx.flag("zeros", true) {
-        return Err(OpError::Unsupported(
-            "an encoder that fails for unknown categories (zeros = 0)".into(),
-        ));
+        return Err(Refusal::StrictEncoder.into());
     }
     let categories = list_attr(cx, "cats")?;
     let categories =
@@ -288,7 +280,7 @@ fn linear_regressor(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let transform = cx.str_or("post_transform", "NONE")?;
     if transform != "NONE" {
-        return Err(OpError::Unsupported(format!("post_transform {transform}")));
+        return Err(Refusal::PostTransform(transform.into()).into());
     }
     let targets = cx.int_or("targets", 1);
     let coefficients = cx.floats("coefficients").unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Operators: each is a function that expands a node into IR ops, with the semantics of the node's opset version.
+//! Operators: each is a function that expands a node into IR ops, with the semantics of the node's
+//! opset version.
 //!
-//! Control-flow operators, which own graphs, are the importer's own.
+//! The importer handles operators that own graphs itself.
 
 mod activation;
 mod arity;
@@ -18,6 +19,7 @@ mod elem;
 mod elementwise;
 mod grid;
 mod indexing;
+mod kernels;
 mod linear_attention;
 mod logic;
 mod loss;
@@ -47,19 +49,13 @@ mod tree;
 
 pub use arity::max_inputs;
 pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
-pub use cx::{NodeCx, OpError};
+pub use cx::{Expand, NodeCx};
 pub use elem::dtype_of;
+
+use cx::Table;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
-
-use heddle_ir::Value;
-
-/// Expands one node; returns its outputs, in order (all that the operator defines, or at least those that the node names).
-pub type Expand = fn(&mut NodeCx) -> Result<Vec<Value>, OpError>;
-
-/// Operators of one file: name and expansion.
-pub type Table = &'static [(&'static str, Expand)];
 
 /// All tables, by domain. The default domain is "".
 const TABLES: &[(&str, Table)] = &[

@@ -3,10 +3,9 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::elem::dtype_of;
 use super::sizes::Int;
-use super::{OpError, Table};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -119,7 +118,7 @@ fn group_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let spatial = cx.spatial_rank(x, 0)?;
     let groups = cx.int_req("num_groups")?;
     if groups < 1 {
-        return Err(OpError::Invalid(format!("num_groups is {groups}")));
+        return invalid(format!("num_groups is {groups}"));
     }
     let epsilon = f64::from(cx.float_or("epsilon", 1e-5));
     let compute = match cx.opset {
@@ -169,7 +168,7 @@ fn rms_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![affine(cx, y, scale, None)?])
 }
 
-/// LpNormalization 1, 22. What has norm 0 stays 0.
+/// LpNormalization 1, 22. Vectors of norm 0 stay 0.
 fn lp_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let dtype = cx.dtype(x)?;
@@ -185,7 +184,7 @@ fn lp_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
             let sum = cx.reduce(ReduceOp::Sum, squares, &[axis], true)?;
             cx.unary(UnaryOp::Sqrt, sum)?
         }
-        p => return Err(OpError::Invalid(format!("p is {p}, not 1 or 2"))),
+        p => return invalid(format!("p is {p}, not 1 or 2")),
     };
     let zero = cx.real_like(norm, 0.0)?;
     let empty = cx.compare(CompareOp::Eq, norm, zero)?;
@@ -216,7 +215,7 @@ fn lrn(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let spatial = cx.spatial_rank(x, 0)?;
     let size = cx.int_req("size")?;
     let Some(size) = usize::try_from(size).ok().filter(|s| *s > 0) else {
-        return Err(OpError::Invalid(format!("size is {size}")));
+        return invalid(format!("size is {size}"));
     };
     let alpha = f64::from(cx.float_or("alpha", 1e-4));
     let beta = f64::from(cx.float_or("beta", 0.75));

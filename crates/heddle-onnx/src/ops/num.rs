@@ -1,5 +1,5 @@
-//! Real numbers that are known at import or only by the run: scales, coordinates. They are `f64`,
-//! so that places computed with them are as exact as those of static models.
+//! Static or dynamic real numbers: scales and coordinates. They are `f64`, so that coordinates are
+//! as exact as those of static models.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};

@@ -3,8 +3,7 @@
 use heddle_ir::op::{Extreme, ReduceOp};
 use heddle_ir::{Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table};
 
 pub(super) const OPS: Table = &[
     ("ArgMax", |cx| arg_reduce(cx, Extreme::Max)),

@@ -1,13 +1,12 @@
 //! Pooling over windows and whole images, and MaxUnpool.
 
-use heddle_ir::op::{BinaryOp, CompareOp, Extreme, PadMode, ReduceOp, ScatterReduce, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::deform::Places;
 use super::sizes::Int;
 use super::spatial::{AutoPad, Windows, explicit_pads};
-use super::{OpError, Table};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -105,27 +104,19 @@ fn max_unpool(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let cut = cx.int_add(pads[i], pads[k + i])?;
         shape.push(cx.int_sub(full, cut)?);
     }
-    let mut total = Int::Const(1);
-    for &size in &shape {
-        total = cx.int_mul(total, size)?;
-    }
+    let total = cx.int_product(&shape)?;
     let total = cx.ints_value(&[total])?;
     let dtype = cx.dtype(x)?;
     let zeros = cx.full(dtype, total, 0.0)?;
     let (flat, places) = (cx.reshape(x, &[-1])?, cx.reshape(indices, &[-1])?);
-    let scatter = Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    let y = cx.op(scatter, &[zeros, places, flat])?;
+    let y = cx.scatter(zeros, places, flat, 0)?;
     let y = cx.reshape_ints(y, &shape)?;
     let Some(wanted) = cx.opt(2) else {
         return Ok(vec![y]);
     };
     let wanted = cx.int_elements(wanted)?;
     if wanted.len() != k + 2 {
-        let message = format!("output_shape has {} elements", wanted.len());
-        return Err(OpError::Invalid(message));
+        return invalid(format!("output_shape has {} elements", wanted.len()));
     }
     let mut grow = vec![Int::Const(0); k + 2];
     for (size, wanted) in shape.into_iter().zip(wanted) {
@@ -133,10 +124,7 @@ fn max_unpool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }
     let grow = cx.ints_value(&grow)?;
     let zero = cx.real_like(x, 0.0)?;
-    let pad = Op::Pad {
-        mode: PadMode::Constant,
-    };
-    Ok(vec![cx.op(pad, &[y, grow, zero])?])
+    Ok(vec![cx.pad(y, grow, zero)?])
 }
 
 fn spatial_axes(cx: &NodeCx, x: Value) -> Result<Vec<usize>> {
@@ -145,8 +133,7 @@ fn spatial_axes(cx: &NodeCx, x: Value) -> Result<Vec<usize>> {
 
 fn kernel_shape(cx: &NodeCx, k: usize) -> Result<Vec<usize>> {
     if cx.ints("kernel_shape").is_none_or(<[i64]>::is_empty) {
-        let message = "attribute `kernel_shape` is missing".into();
-        return Err(OpError::Invalid(message));
+        return invalid("attribute `kernel_shape` is missing");
     }
     cx.positive_list("kernel_shape", k)
 }
@@ -155,10 +142,9 @@ fn kernel_shape(cx: &NodeCx, k: usize) -> Result<Vec<usize>> {
 struct Pool {
     windows: Windows,
     kernel: Vec<usize>,
-    /// Padding that the model asks for.
+    /// The model's padding.
     pads: Vec<Int>,
-    /// Padding that makes exactly the windows there are: with `ceil_mode`, the last one may reach
-    /// beyond.
+    /// Padding that fits all windows: with `ceil_mode`, the last one may reach beyond the model's.
     reach: Vec<Int>,
 }
 
@@ -176,7 +162,7 @@ impl Pool {
                 let size = cx.size(x, i + 2)?;
                 let stride = windows.strides[i] as i64;
                 let count = ceil_count(cx, size, pads[i], pads[k + i], spans[i], stride)?;
-                // The end of the last window, less what the input has.
+                // The end of the last window, less the input and its front padding.
                 let steps = cx.int_sub(count, 1)?;
                 let last = cx.int_mul(steps, stride)?;
                 let end = cx.int_add(last, spans[i])?;
@@ -203,8 +189,8 @@ impl Pool {
         cx.op(op, &[x, pads])
     }
 
-    /// How many elements each window averages, broadcast to the result: those of the input, and
-    /// of the padding that the model asks for if it counts.
+    /// The number of elements that each window averages, broadcast to the result: those of the
+    /// input, and with `include_pad` those of the model's padding.
     fn counts(&self, cx: &mut NodeCx, x: Value, include_pad: bool) -> Result<Value> {
         let k = self.kernel.len();
         let mut counts = cx.real_like(x, 1.0)?;
@@ -244,15 +230,49 @@ impl Pool {
         Ok(counts)
     }
 
-    /// The place in the flattened input of each window's first largest element.
+    /// The index in the flattened input of each window's first largest element.
     fn max_indices(&self, cx: &mut NodeCx, x: Value, y: Value) -> Result<Value> {
         let k = self.kernel.len();
+        let patches = self.patches(cx, x, y)?;
+
+        // The first element that equals the maximum; NaN is the maximum where there is one.
+        let max = cx.unsqueeze(y, &[k + 2])?;
+        let mut hit = cx.compare(CompareOp::Eq, patches.elements, max)?;
+        if cx.dtype(x)?.is_float() {
+            let nan = cx.unary(UnaryOp::IsNan, patches.elements)?;
+            hit = cx.binary(BinaryOp::Or, hit, nan)?;
+        }
+        let hit = cx.binary(BinaryOp::And, hit, patches.valid)?;
+        let hit = cx.cast(hit, DType::I32)?;
+        let first = cx.arg_max(hit, k + 2, true)?;
+        let shape = cx.sizes(patches.elements)?;
+        let shape = cx.ints_value(&shape)?;
+        let indices = cx.broadcast_to(patches.indices, shape)?;
+        let place = cx.op(Op::GatherElements { axis: k + 2 }, &[indices, first])?;
+        let place = cx.squeeze(place, &[k + 2])?;
+
+        // Images before this one.
+        let sizes = cx.sizes(x)?;
+        let image_size = cx.int_product(&sizes[2..])?;
+        let images = cx.int_mul(sizes[0], sizes[1])?;
+        let images = cx.iota(images)?;
+        let image_size = cx.int_value(image_size);
+        let starts = cx.mul(images, image_size)?;
+        let mut start_shape = sizes[..2].to_vec();
+        start_shape.extend(std::iter::repeat_n(Int::Const(1), k));
+        let starts = cx.reshape_ints(starts, &start_shape)?;
+        cx.add(place, starts)
+    }
+
+    /// The elements of all windows, for a result `y`.
+    fn patches(&self, cx: &mut NodeCx, x: Value, y: Value) -> Result<Patches> {
+        let k = self.kernel.len();
+        let sizes = cx.sizes(x)?;
         let column_major = cx.int_or("storage_order", 0) != 0;
         // Each spatial axis in turn becomes two: windows, and elements of a window.
-        let mut patches = x;
+        let mut elements = x;
         let mut valid: Option<Value> = None;
-        let mut linear = cx.b.i64(0);
-        let zero = cx.b.i64(0);
+        let (zero, mut indices) = (cx.b.i64(0), cx.b.i64(0));
         for i in 0..k {
             let table = Places {
                 count: cx.size(y, i + 2)?,
@@ -262,96 +282,52 @@ impl Pool {
                 begin: self.reach[i],
             };
             let place = table.indices(cx)?;
-            let size = cx.size_of(x, i + 2)?;
-            let high = cx.compare(CompareOp::Lt, place, size)?;
-            let low = cx.compare(CompareOp::Ge, place, zero)?;
-            let inside = cx.binary(BinaryOp::And, low, high)?;
+            let inside = cx.is_index(place, sizes[i + 2])?;
             let clamped = cx.select(inside, place, zero)?;
-            patches = cx.gather(patches, clamped, 2 + 2 * i)?;
+            elements = cx.gather(elements, clamped, 2 + 2 * i)?;
             let later: Vec<usize> = (2..2 * (k - i)).collect();
             let inside = cx.unsqueeze(inside, &later)?;
-            valid = Some(match valid {
-                None => inside,
-                Some(v) => cx.binary(BinaryOp::And, v, inside)?,
-            });
-            let mut stride = Int::Const(1);
-            let others = if column_major { 0..i } else { i + 1..k };
-            for j in others {
-                let size = cx.size(x, j + 2)?;
-                stride = cx.int_mul(stride, size)?;
-            }
+            valid = Some(cx.fold(BinaryOp::And, valid, inside)?);
+            let inner = if column_major { 2..i + 2 } else { i + 3..k + 2 };
+            let stride = cx.int_product(&sizes[inner])?;
             let stride = cx.int_value(stride);
             let offset = cx.mul(clamped, stride)?;
             let offset = cx.unsqueeze(offset, &later)?;
-            linear = cx.add(linear, offset)?;
+            indices = cx.add(indices, offset)?;
         }
-        let valid = valid.expect("there is a spatial axis");
         // All axes of windows first, then all of elements, as one.
-        let outer: Vec<usize> = (0..k).map(|i| 2 * i).collect();
-        let inner: Vec<usize> = (0..k).map(|i| 2 * i + 1).collect();
-        let perm = [outer, inner].concat();
-        let image_perm: Vec<usize> = [0, 1]
-            .into_iter()
-            .chain(perm.iter().map(|p| p + 2))
-            .collect();
-        let patches = cx.transpose(patches, &image_perm)?;
-        let sizes: Vec<Int> = (0..k).map(|i| cx.size(y, i + 2)).collect::<Result<_>>()?;
-        let mut count = Int::Const(1);
-        for &size in &self.kernel {
-            count = cx.int_mul(count, size as i64)?;
-        }
-        let flat = [&[cx.size(y, 0)?, cx.size(y, 1)?], &sizes[..], &[count]].concat();
-        let patches = cx.reshape_ints(patches, &flat)?;
-        let window_shape = [&sizes[..], &[count]].concat();
-        let window_shape = cx.ints_value(&window_shape)?;
-        let [valid, linear] = [valid, linear].map(|v| {
+        let windows = (0..k).map(|i| 2 * i);
+        let perm: Vec<usize> = windows.chain((0..k).map(|i| 2 * i + 1)).collect();
+        let image_perm = [0, 1].into_iter().chain(perm.iter().map(|p| p + 2));
+        let elements = cx.transpose(elements, &image_perm.collect::<Vec<_>>())?;
+        let count: usize = self.kernel.iter().product();
+        let flat = [&cx.sizes(y)?[..], &[Int::Const(count as i64)]].concat();
+        let window_shape = cx.ints_value(&flat[2..])?;
+        let mut by_window = |v: Value| {
             let v = cx.transpose(v, &perm)?;
             cx.reshape_to(v, window_shape)
-        });
-        let (valid, linear) = (valid?, linear?);
-
-        // The first element that equals the maximum; NaN is the maximum where there is one.
-        let max = cx.unsqueeze(y, &[k + 2])?;
-        let mut hit = cx.compare(CompareOp::Eq, patches, max)?;
-        if cx.dtype(x)?.is_float() {
-            let nan = cx.unary(UnaryOp::IsNan, patches)?;
-            hit = cx.binary(BinaryOp::Or, hit, nan)?;
-        }
-        let hit = cx.binary(BinaryOp::And, hit, valid)?;
-        let hit = cx.cast(hit, DType::I32)?;
-        let first = Op::ArgReduce {
-            kind: Extreme::Max,
-            axis: k + 2,
-            keep: true,
-            last: false,
         };
-        let first = cx.op(first, &[hit])?;
-        let patch_shape = cx.ints_value(&flat)?;
-        let linear = cx.broadcast_to(linear, patch_shape)?;
-        let place = cx.op(Op::GatherElements { axis: k + 2 }, &[linear, first])?;
-        let place = cx.squeeze(place, &[k + 2])?;
-
-        // Images before this one.
-        let mut image_size = Int::Const(1);
-        for i in 0..k {
-            let size = cx.size(x, i + 2)?;
-            image_size = cx.int_mul(image_size, size)?;
-        }
-        let (n, c) = (cx.size(x, 0)?, cx.size(x, 1)?);
-        let images = cx.int_mul(n, c)?;
-        let (zero, images) = (cx.b.i64(0), cx.int_value(images));
-        let images = cx.range(zero, images)?;
-        let image_size = cx.int_value(image_size);
-        let starts = cx.mul(images, image_size)?;
-        let mut start_shape = vec![n, c];
-        start_shape.extend(std::iter::repeat_n(Int::Const(1), k));
-        let starts = cx.reshape_ints(starts, &start_shape)?;
-        cx.add(place, starts)
+        let valid = by_window(valid.expect("there is a spatial axis"))?;
+        let indices = by_window(indices)?;
+        Ok(Patches {
+            elements: cx.reshape_ints(elements, &flat)?,
+            valid,
+            indices,
+        })
     }
 }
 
-/// How many windows there are when the last one may reach beyond the padding: none starts there,
-/// though.
+/// The elements of windows, one window along the last axis.
+struct Patches {
+    /// `[n, c, windows…, elements]`.
+    elements: Value,
+    /// False for padding: `bool[windows…, elements]`.
+    valid: Value,
+    /// Indices into the flattened image: `i64[windows…, elements]`.
+    indices: Value,
+}
+
+/// The number of windows when the last one may reach beyond the padding; none starts there.
 fn ceil_count(
     cx: &mut NodeCx,
     size: Int,
@@ -386,7 +362,7 @@ impl Norm {
         };
         match p > 0.0 {
             true => Ok(Self { p }),
-            false => Err(OpError::Invalid(format!("p is {p}"))),
+            false => invalid(format!("p is {p}")),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Quantisation: QuantizeLinear, DequantizeLinear and the integer matrix products.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScaleRounding, UnaryOp};
+use heddle_ir::op::{CompareOp, ReduceOp, ScaleRounding, UnaryOp};
 use heddle_ir::{DType, Dim, Op, Value};
 
-use super::cx::{NodeCx, Result};
-use super::{OpError, Table};
+use super::cx::{NodeCx, Result, Table, invalid};
+use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -15,7 +15,7 @@ pub(super) const OPS: Table = &[
     ("QLinearMatMul", qlinear_matmul),
 ];
 
-/// Those that com.microsoft has under the same names, for types that ONNX took in later.
+/// Operators that com.microsoft has under the same names, for types that ONNX adopted later.
 pub(super) const MICROSOFT: Table = &[
     ("QuantizeLinear", quantize_linear),
     ("DequantizeLinear", dequantize_linear),
@@ -29,8 +29,9 @@ fn quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
         (Some(z), stated) => {
             let dtype = cx.dtype(z)?;
             if stated.is_some_and(|s| s != dtype) {
-                let message = format!("output_dtype is not that of the zero point, {dtype}");
-                return Err(OpError::Invalid(message));
+                return invalid(format!(
+                    "output_dtype is not that of the zero point, {dtype}"
+                ));
             }
             dtype
         }
@@ -71,8 +72,7 @@ fn dequantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (dtype, scale_dtype) = (cx.dtype(x)?, cx.dtype(scale)?);
     let to = cx.dtype_attr("output_dtype")?.unwrap_or(scale_dtype);
     if !to.is_float() {
-        let message = format!("dequantised values are floats, not {to}");
-        return Err(OpError::Invalid(message));
+        return invalid(format!("dequantised values are floats, not {to}"));
     }
     let layout = Layout::of(cx, x, scale)?;
     // Products of half floats are rounded once, at the end.
@@ -106,10 +106,10 @@ fn dynamic_quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let axes: Vec<usize> = (0..cx.rank(x)?).collect();
     let zero = cx.real_like(x, 0.0)?;
     let highest = cx.reduce(ReduceOp::Max, x, &axes, false)?;
-    let highest = cx.binary(BinaryOp::Max, highest, zero)?;
+    let highest = cx.max(highest, zero)?;
     let lowest = cx.reduce(ReduceOp::Min, x, &axes, false)?;
-    let lowest = cx.binary(BinaryOp::Min, lowest, zero)?;
-    // Of a range of one point, which is 0, nothing is lost with any scale but 0.
+    let lowest = cx.min(lowest, zero)?;
+    // An empty range holds only 0, for which any scale but 0 is exact.
     let range = cx.sub(highest, lowest)?;
     let empty = cx.compare(CompareOp::Eq, range, zero)?;
     let one = cx.real_like(x, 1.0)?;
@@ -146,7 +146,7 @@ fn qlinear_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![requantize(cx, product, scale, y_zero)?])
 }
 
-/// The product of what `a` and `b` stand for, in `i32`.
+/// The product of `a` and `b` less their zero points, in `i32`.
 fn centered_matmul(
     cx: &mut NodeCx,
     a: Value,
@@ -204,20 +204,20 @@ pub(super) fn requantize(cx: &mut NodeCx, x: Value, scale: Value, zero: Value) -
 fn saturated(cx: &mut NodeCx, x: Value, zero: Option<Value>, to: DType) -> Result<Value> {
     let (low, high) = integer_range(to)?;
     let rounded = cx.unary(UnaryOp::Round, x)?;
-    // What is far outside every range is brought to where sums do not overflow.
+    // Clamps values far outside every range, so that sums do not overflow.
     let rounded = cx.widen(rounded)?;
     let limits = [-1e6, 1e6].map(|v| cx.real_like(rounded, v));
     let [far_low, far_high] = limits;
-    let rounded = cx.binary(BinaryOp::Max, rounded, far_low?)?;
-    let rounded = cx.binary(BinaryOp::Min, rounded, far_high?)?;
+    let rounded = cx.max(rounded, far_low?)?;
+    let rounded = cx.min(rounded, far_high?)?;
     let mut sum = cx.cast(rounded, DType::I32)?;
     if let Some(zero) = zero {
         let zero = cx.cast(zero, DType::I32)?;
         sum = cx.add(sum, zero)?;
     }
     let (low, high) = (cx.real_like(sum, low)?, cx.real_like(sum, high)?);
-    let clamped = cx.binary(BinaryOp::Max, sum, low)?;
-    let clamped = cx.binary(BinaryOp::Min, clamped, high)?;
+    let clamped = cx.max(sum, low)?;
+    let clamped = cx.min(clamped, high)?;
     cx.cast(clamped, to)
 }
 
@@ -232,19 +232,18 @@ fn integer_range(dtype: DType) -> Result<(f64, f64)> {
         DType::U16 => (0.0, 65535.0),
         DType::I16 => (-32768.0, 32767.0),
         other => {
-            let message = format!("quantisation to {other}");
-            return Err(OpError::Unsupported(message));
+            return Err(Refusal::Quantisation(other).into());
         }
     })
 }
 
-/// How scales belong to elements.
+/// Granularity of scales.
 enum Layout {
-    /// One for all.
+    /// One scale.
     Tensor,
-    /// One for each index along an axis.
+    /// One scale for each index along an axis.
     Axis(usize),
-    /// One for each block of elements along an axis.
+    /// One scale for each block of elements along an axis.
     Block { axis: usize, size: i64 },
 }
 
@@ -260,10 +259,10 @@ impl Layout {
                 axis: cx.axis(axis, rank)?,
                 size,
             }),
-            size => Err(OpError::Invalid(format!(
+            size => invalid(format!(
                 "scales of {} axes for {rank} axes with block_size {size}",
                 scales.len()
-            ))),
+            )),
         }
     }
 
@@ -273,12 +272,10 @@ impl Layout {
             Layout::Tensor => scalar(cx, parameter),
             Layout::Axis(axis) => {
                 let rank = cx.rank(x)?;
-                let others: Vec<usize> = (0..rank).filter(|a| *a != axis).collect();
-                cx.unsqueeze(parameter, &others)
+                cx.along(parameter, axis, rank)
             }
             Layout::Block { axis, size } => {
-                let (start, end) = (cx.b.i64(0), cx.size_of(x, axis)?);
-                let positions = cx.range(start, end)?;
+                let positions = cx.positions(x, axis)?;
                 let size = cx.b.i64(size);
                 let blocks = cx.div(positions, size)?;
                 cx.gather(parameter, blocks, axis)

@@ -1,10 +1,9 @@
 //! Random numbers, and dropout, which draws them in training.
 
-use heddle_ir::op::{CompareOp, Distribution, Extreme};
+use heddle_ir::op::{CompareOp, Distribution};
 use heddle_ir::{DType, Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid, required};
 
 pub(super) const OPS: Table = &[
     ("RandomNormal", |cx| {
@@ -55,9 +54,7 @@ fn random(cx: &mut NodeCx, dist: Distribution, dtype: DType, operand: Value) -> 
 
 fn draw(cx: &mut NodeCx, dist: Distribution) -> Result<Vec<Value>> {
     let dtype = cx.dtype_attr("dtype")?.unwrap_or(DType::F32);
-    let shape = cx
-        .ints("shape")
-        .ok_or_else(|| OpError::Invalid("attribute `shape` is missing".into()))?;
+    let shape = required(cx.ints("shape"), "shape")?;
     let shape = cx.b.i64s(shape);
     Ok(vec![random(cx, dist, dtype, shape)?])
 }
@@ -86,7 +83,7 @@ fn bernoulli(cx: &mut NodeCx) -> Result<Vec<Value>> {
 fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let logits = cx.input(0)?;
     if cx.rank(logits)? != 2 {
-        return Err(OpError::Invalid("the input must be a matrix".into()));
+        return invalid("the input must be a matrix");
     }
     let dtype = cx.dtype_attr("dtype")?.unwrap_or(DType::I32);
     let logits = match cx.dtype(logits)? {
@@ -109,13 +106,7 @@ fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let log = cx.log(log)?;
     let logits = cx.unsqueeze(logits, &[1])?;
     let noisy = cx.sub(logits, log)?;
-    let argmax = Op::ArgReduce {
-        kind: Extreme::Max,
-        axis: 2,
-        keep: false,
-        last: false,
-    };
-    let chosen = cx.op(argmax, &[noisy])?;
+    let chosen = cx.arg_max(noisy, 2, false)?;
     Ok(vec![cx.cast(chosen, dtype)?])
 }
 

@@ -1,4 +1,4 @@
-//! LSTM, GRU and RNN as loops over time, so that later stages see what a step does.
+//! LSTM, GRU and RNN as loops over time, so that later stages see the body of a step.
 //!
 //! The products of inputs and weights do not depend on the state: they are computed for all steps
 //! before the loop.
@@ -8,8 +8,7 @@ mod cell;
 use heddle_ir::op::CompareOp;
 use heddle_ir::{Dim, Type, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use cell::{Activation, Cell, activations};
 
 pub(super) const OPS: Table = &[
@@ -18,7 +17,7 @@ pub(super) const OPS: Table = &[
     ("RNN", |cx| run(cx, Cell::Rnn)),
 ];
 
-/// What all directions share.
+/// Inputs that all directions share.
 struct Inputs {
     /// The sequences, `[time, batch, features]`.
     x: Value,
@@ -45,7 +44,7 @@ fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
     };
     let ranks = [cx.rank(x)?, cx.rank(r)?];
     if ranks != [3, 3] {
-        return Err(OpError::Invalid("X, W and R must have three axes".into()));
+        return invalid("X, W and R must have three axes");
     }
     let (batch, hidden) = (cx.size_of(x, 1)?, cx.size_of(r, 2)?);
     let inputs = Inputs {
@@ -55,12 +54,15 @@ fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
         state_shape: cx.stack_i64s(&[batch, hidden])?,
         batch_first,
     };
-    let reverse: &[bool] = match cx.str_or("direction", "forward")? {
-        "forward" => &[false],
-        "reverse" => &[true],
-        "bidirectional" => &[false, true],
-        other => return Err(OpError::Invalid(format!("direction is `{other}`"))),
-    };
+    let reverse: &[bool] = cx.choice(
+        "direction",
+        "forward",
+        &[
+            ("forward", &[false][..]),
+            ("reverse", &[true]),
+            ("bidirectional", &[false, true]),
+        ],
+    )?;
     let functions = activations(cx, cell, reverse.len())?;
     let per_direction = functions.chunks(cell.activation_count());
     let mut directions = vec![];
@@ -132,11 +134,12 @@ fn initial_state(cx: &mut NodeCx, inputs: &Inputs, input: usize, index: usize) -
     };
     let i = cx.b.i64(index as i64);
     let state = cx.gather(all, i, inputs.batch_first as usize)?;
-    // The specification fixes its shape; said here, the loop's types are as precise as the input's.
+    // The specification fixes its shape; stating it makes the loop's types as precise as the
+    // input's.
     let ty = Type::tensor(dtype, inputs.state.to_vec());
     let is_static = cx.shape(state)?.iter().all(|d| d.as_const().is_some());
     if is_static && *cx.b.ty(state) != ty {
-        // It is one for a batch of its own size only, which is for the run to check.
+        // It fits a batch of its own size only; the program checks that.
         return cx.reshape_to(state, inputs.state_shape);
     }
     cx.b.refine_type(state, ty)?;

@@ -1,10 +1,10 @@
 //! Reductions, in all their forms: axes as attribute or input, known or computed.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use heddle_ir::{DType, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table};
+use crate::refusal::Refusal;
 
 pub(super) const OPS: Table = &[
     ("ReduceSum", |cx| {
@@ -27,13 +27,13 @@ pub(super) const OPS: Table = &[
     ("ReduceLogSumExp", |cx| run(cx, 18, log_sum_exp)),
 ];
 
-/// What is reduced.
+/// The reduced axes.
 enum Axes {
     /// These axes.
     Known(Vec<usize>),
     /// All axes of a tensor whose rank is not known.
     All,
-    /// Those where a `bool[rank]` value is true; with the number of them, if it is known.
+    /// Axes where a `bool[rank]` value is true, with their number, if static.
     Mask(Value, Option<usize>),
 }
 
@@ -85,9 +85,7 @@ fn axes_of(cx: &mut NodeCx, x: Value, since: i64) -> Result<Axes> {
         }
         (Some(axes), Some(rank), _) => Ok(Axes::Known(cx.axes(&axes, rank)?)),
         (None, Some(rank), Some(axes)) => mask_of(cx, axes, rank, noop),
-        _ => Err(OpError::Unsupported(
-            "an input whose rank is not known, with axes that are negative or not known".into(),
-        )),
+        _ => Err(Refusal::ReductionOfUnknownRank.into()),
     }
 }
 
@@ -98,11 +96,7 @@ fn mask_of(cx: &mut NodeCx, axes: Value, rank: usize, noop: bool) -> Result<Axes
     let none = cx.full(DType::Bool, size, 0.0)?;
     let len = cx.shape_of(axes)?;
     let yes = cx.full(DType::Bool, len, 1.0)?;
-    let scatter = Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    let mut mask = cx.op(scatter, &[none, axes, yes])?;
+    let mut mask = cx.scatter(none, axes, yes, 0)?;
     if !noop && count.is_none() {
         let empty = cx.compare_to(CompareOp::Eq, len, 0.0)?;
         mask = cx.binary(BinaryOp::Or, mask, empty)?;
@@ -138,7 +132,7 @@ impl Axes {
         }
     }
 
-    /// How many elements are combined into one, as `i64[]`.
+    /// The number of elements reduced to one, as `i64[]`.
     fn count(&self, cx: &mut NodeCx, x: Value) -> Result<Value> {
         let sizes = match self {
             Axes::Known(axes) if cx.tensor_ty(x)?.rank().is_some() => return cx.count(x, axes),
@@ -161,13 +155,10 @@ impl Axes {
 /// quotient of integers is rounded toward zero.
 fn mean(axes: &Axes, cx: &mut NodeCx, x: Value) -> Result<Value> {
     let dtype = cx.dtype(x)?;
-    let wide = match dtype {
-        DType::F16 | DType::Bf16 => DType::F32,
-        _ => dtype,
-    };
-    let x = cx.cast(x, wide)?;
+    let x = cx.widen(x)?;
     let sum = axes.apply(cx, ReduceOp::Sum, x)?;
     let count = axes.count(cx, x)?;
+    let wide = cx.dtype(x)?;
     let count = cx.cast(count, wide)?;
     let y = cx.div(sum, count)?;
     cx.cast(y, dtype)

@@ -3,9 +3,9 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::sample::Image;
-use super::{OpError, Table};
+use super::sizes::Int;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[("RoiAlign", roi_align), ("MaxRoiPool", max_roi_pool)];
@@ -16,25 +16,12 @@ fn roi_align(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, rois, batch) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
     let dtype = cx.dtype(x)?;
     if cx.rank(x)? != 4 || cx.rank(rois)? != 2 {
-        let message = "the input must have 4 axes, the regions 2".into();
-        return Err(OpError::Invalid(message));
+        return invalid("the input must have 4 axes, the regions 2");
     }
-    let half_pixel = match cx.opset {
-        ..16 => false,
-        _ => match cx.str_or("coordinate_transformation_mode", "half_pixel")? {
-            "half_pixel" => true,
-            "output_half_pixel" => false,
-            other => {
-                let message = format!("coordinate_transformation_mode is `{other}`");
-                return Err(OpError::Invalid(message));
-            }
-        },
-    };
-    let largest = match cx.str_or("mode", "avg")? {
-        "avg" => false,
-        "max" => true,
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
+    let modes = [("half_pixel", true), ("output_half_pixel", false)];
+    let half_pixel =
+        cx.opset >= 16 && cx.choice("coordinate_transformation_mode", "half_pixel", &modes)?;
+    let largest = cx.choice("mode", "avg", &[("avg", false), ("max", true)])?;
     let wide = cx.widen(x)?;
     let image = Image::new(cx, wide)?;
     let rois = cx.widen(rois)?;
@@ -82,7 +69,7 @@ fn roi_align(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let sum = cx.reduce(ReduceOp::Sum, samples, &[2, 4], false)?;
         let number = cx.mul(rows.number, columns.number)?;
         let one = cx.real_like(number, 1.0)?;
-        let number = cx.binary(BinaryOp::Max, number, one)?;
+        let number = cx.max(number, one)?;
         let number = cx.unsqueeze(number, &[1, 2, 3])?;
         cx.div(sum, number)?
     };
@@ -94,15 +81,14 @@ fn roi_align(cx: &mut NodeCx) -> Result<Vec<Value>> {
 struct RoiAxis {
     /// Indices and weights of the two elements around each sample: `[roi, bin, sample]`.
     taps: Vec<(Value, Value)>,
-    /// Whether a sample is one of the region's: `bool[roi, 1, sample]`.
+    /// Mask of the samples that belong to the region: `bool[roi, 1, sample]`.
     counts: Value,
-    /// How many samples a bin of each region has, as a float: `[roi]`.
+    /// Samples in a bin of each region, as a float: `[roi]`.
     number: Value,
 }
 
 impl RoiAxis {
-    /// `axis` is 0 for rows, 1 for columns; `bins` names the attribute that says how many bins
-    /// there are.
+    /// `axis` is 0 for rows, 1 for columns; `bins` names the attribute with the number of bins.
     fn new(
         cx: &mut NodeCx,
         image: &Image,
@@ -112,48 +98,31 @@ impl RoiAxis {
         half_pixel: bool,
     ) -> Result<Self> {
         let bins = cx.int_or(bins, 1);
-        let ratio = cx.int_or("sampling_ratio", 0);
         let scale = f64::from(cx.float_or("spatial_scale", 1.0));
         let scale = cx.real_like(rois, scale)?;
         let offset = cx.real_like(rois, if half_pixel { 0.5 } else { 0.0 })?;
         // Regions are x1, y1, x2, y2.
         let [start, end] = [1 - axis, 3 - axis].map(|i| {
-            let i = cx.b.i64(i as i64);
-            let edge = cx.gather(rois, i, 1)?;
+            let edge = cx.pick(rois, i, 1)?;
             let edge = cx.mul(edge, scale)?;
             cx.sub(edge, offset)
         });
         let (start, end) = (start?, end?);
         let mut extent = cx.sub(end, start)?;
-        let one = cx.real_like(extent, 1.0)?;
         if !half_pixel {
-            extent = cx.binary(BinaryOp::Max, extent, one)?;
+            let one = cx.real_like(extent, 1.0)?;
+            extent = cx.max(extent, one)?;
         }
         let bin_count = cx.real_like(extent, bins as f64)?;
         let bin = cx.div(extent, bin_count)?;
-        let zero = cx.b.i64(0);
-        let (number, samples) = match ratio {
-            1.. => {
-                let number = cx.real_like(bin, ratio as f64)?;
-                let bin_zero = cx.real_like(bin, 0.0)?;
-                let none = cx.mul(bin, bin_zero)?;
-                (cx.add(none, number)?, cx.b.i64(ratio))
-            }
-            _ => {
-                let number = cx.unary(UnaryOp::Ceil, bin)?;
-                let most = cx.cast(number, DType::I64)?;
-                let most = cx.reduce(ReduceOp::Max, most, &[0], false)?;
-                (number, cx.binary(BinaryOp::Max, most, zero)?)
-            }
-        };
+        let (number, samples) = sample_count(cx, bin)?;
         let dtype = cx.dtype(rois)?;
-        let sample = cx.range(zero, samples)?;
+        let sample = cx.iota(samples)?;
         let sample = cx.cast(sample, dtype)?;
         let per_region = cx.unsqueeze(number, &[1, 2])?;
         let counts = cx.compare(CompareOp::Lt, sample, per_region)?;
         // start + bin index * bin + (sample + 0.5) * bin / number
-        let bin_end = cx.b.i64(bins);
-        let index = cx.range(zero, bin_end)?;
+        let index = cx.iota(bins)?;
         let index = cx.cast(index, dtype)?;
         let index = cx.unsqueeze(index, &[1])?;
         let (start, bin) = (cx.unsqueeze(start, &[1, 2])?, cx.unsqueeze(bin, &[1, 2])?);
@@ -164,36 +133,61 @@ impl RoiAxis {
         let outer = cx.mul(index, bin)?;
         let place = cx.add(start, outer)?;
         let place = cx.add(place, inner)?;
-
-        // Up to one element beyond the image the edge counts, farther out nothing does.
-        let size = cx.num_of(image.sizes[axis])?;
-        let size = cx.num_value(size);
-        let size = cx.cast(size, dtype)?;
-        let [none, minus_one] = [0.0, -1.0].map(|v| cx.real_like(place, v));
-        let (none, minus_one) = (none?, minus_one?);
-        let before = cx.compare(CompareOp::Lt, place, minus_one)?;
-        let after = cx.compare(CompareOp::Gt, place, size)?;
-        let outside = cx.binary(BinaryOp::Or, before, after)?;
-        let place = cx.binary(BinaryOp::Max, place, none)?;
-        let last = cx.sub(size, one)?;
-        let place = cx.binary(BinaryOp::Min, place, last)?;
-        let base = cx.unary(UnaryOp::Floor, place)?;
-        let upper = cx.sub(place, base)?;
-        let lower = cx.sub(one, upper)?;
-        let base = cx.cast(base, DType::I64)?;
-        let mut taps = vec![];
-        for (offset, weight) in [(0, lower), (1, upper)] {
-            let offset = cx.b.i64(offset);
-            let position = cx.add(base, offset)?;
-            let position = image.clamped(cx, position, axis)?;
-            taps.push((position, cx.select(outside, none, weight)?));
-        }
         Ok(Self {
-            taps,
+            taps: edge_taps(cx, image, place, axis)?,
             counts,
             number,
         })
     }
+}
+
+/// The samples of each region's bins as a float, and the most of all regions.
+fn sample_count(cx: &mut NodeCx, bin: Value) -> Result<(Value, Int)> {
+    let ratio = cx.int_or("sampling_ratio", 0);
+    if ratio > 0 {
+        let number = cx.real_like(bin, ratio as f64)?;
+        let zero = cx.real_like(bin, 0.0)?;
+        let none = cx.mul(bin, zero)?;
+        return Ok((cx.add(none, number)?, Int::Const(ratio)));
+    }
+    let number = cx.unary(UnaryOp::Ceil, bin)?;
+    let most = cx.cast(number, DType::I64)?;
+    let most = cx.reduce(ReduceOp::Max, most, &[0], false)?;
+    Ok((number, cx.int_max(Int::Value(most), 0)?))
+}
+
+/// Indices and weights of the two elements around each place. Up to one element beyond the image
+/// the edge counts; farther out nothing does.
+fn edge_taps(
+    cx: &mut NodeCx,
+    image: &Image,
+    place: Value,
+    axis: usize,
+) -> Result<Vec<(Value, Value)>> {
+    let dtype = cx.dtype(place)?;
+    let size = cx.num_of(image.sizes[axis])?;
+    let size = cx.num_value(size);
+    let size = cx.cast(size, dtype)?;
+    let [none, minus_one, one] = [0.0, -1.0, 1.0].map(|v| cx.real_like(place, v));
+    let (none, minus_one, one) = (none?, minus_one?, one?);
+    let before = cx.compare(CompareOp::Lt, place, minus_one)?;
+    let after = cx.compare(CompareOp::Gt, place, size)?;
+    let outside = cx.binary(BinaryOp::Or, before, after)?;
+    let place = cx.max(place, none)?;
+    let last = cx.sub(size, one)?;
+    let place = cx.min(place, last)?;
+    let base = cx.unary(UnaryOp::Floor, place)?;
+    let upper = cx.sub(place, base)?;
+    let lower = cx.sub(one, upper)?;
+    let base = cx.cast(base, DType::I64)?;
+    let mut taps = vec![];
+    for (offset, weight) in [(0, lower), (1, upper)] {
+        let offset = cx.b.i64(offset);
+        let position = cx.add(base, offset)?;
+        let position = image.clamped(cx, position, axis)?;
+        taps.push((position, cx.select(outside, none, weight)?));
+    }
+    Ok(taps)
 }
 
 /// MaxRoiPool 1, 22: bins are cut at whole elements and may overlap; an empty one gives 0.
@@ -201,17 +195,14 @@ fn max_roi_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, rois) = (cx.input(0)?, cx.input(1)?);
     let dtype = cx.dtype(x)?;
     let Some(&[height, width]) = cx.ints("pooled_shape") else {
-        let message = "attribute `pooled_shape` must have two elements".into();
-        return Err(OpError::Invalid(message));
+        return invalid("attribute `pooled_shape` must have two elements");
     };
     if cx.rank(x)? != 4 || cx.rank(rois)? != 2 {
-        let message = "the input must have 4 axes, the regions 2".into();
-        return Err(OpError::Invalid(message));
+        return invalid("the input must have 4 axes, the regions 2");
     }
     let value = cx.widen(x)?;
     let rois = cx.widen(rois)?;
-    let zero = cx.b.i64(0);
-    let image = cx.gather(rois, zero, 1)?;
+    let image = cx.pick(rois, 0, 1)?;
     let image = cx.cast(image, DType::I64)?;
     let regions = cx.gather(value, image, 0)?;
     // First along columns: [roi, c, y, x] to [roi, c, y, column], then along rows.
@@ -237,15 +228,14 @@ fn max_roi_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// Which elements along an axis of `x` each of `count` bins of each region has: `bool[roi, count,
+/// Mask of the elements along an axis of `x` in each of `count` bins of each region: `bool[roi, count,
 /// size]`.
 fn bins(cx: &mut NodeCx, x: Value, rois: Value, axis: usize, count: i64) -> Result<Value> {
     let scale = f64::from(cx.float_or("spatial_scale", 1.0));
     let scale = cx.real_like(rois, scale)?;
     // Regions are image, x1, y1, x2, y2; halves round away from zero.
     let [start, end] = [4 - axis, 6 - axis].map(|i| {
-        let i = cx.b.i64(i as i64);
-        let edge = cx.gather(rois, i, 1)?;
+        let edge = cx.pick(rois, i, 1)?;
         let edge = cx.mul(edge, scale)?;
         let sign = cx.unary(UnaryOp::Sign, edge)?;
         let size = cx.unary(UnaryOp::Abs, edge)?;
@@ -258,13 +248,12 @@ fn bins(cx: &mut NodeCx, x: Value, rois: Value, axis: usize, count: i64) -> Resu
     let one = cx.real_like(start, 1.0)?;
     let extent = cx.sub(end, start)?;
     let extent = cx.add(extent, one)?;
-    let extent = cx.binary(BinaryOp::Max, extent, one)?;
+    let extent = cx.max(extent, one)?;
     let number = cx.real_like(extent, count as f64)?;
     let bin = cx.div(extent, number)?;
     let bin = cx.unsqueeze(bin, &[1])?;
     let start = cx.unsqueeze(start, &[1])?;
-    let (zero, count) = (cx.b.i64(0), cx.b.i64(count));
-    let index = cx.range(zero, count)?;
+    let index = cx.iota(count)?;
     let dtype = cx.dtype(rois)?;
     let index = cx.cast(index, dtype)?;
     let first = cx.mul(index, bin)?;
@@ -274,8 +263,7 @@ fn bins(cx: &mut NodeCx, x: Value, rois: Value, axis: usize, count: i64) -> Resu
     let last = cx.mul(next, bin)?;
     let last = cx.unary(UnaryOp::Ceil, last)?;
     let last = cx.add(last, start)?;
-    let size = cx.size_of(x, axis)?;
-    let places = cx.range(zero, size)?;
+    let places = cx.positions(x, axis)?;
     let places = cx.cast(places, dtype)?;
     let (first, last) = (cx.unsqueeze(first, &[2])?, cx.unsqueeze(last, &[2])?);
     let after = cx.compare(CompareOp::Ge, places, first)?;

@@ -1,11 +1,11 @@
 //! Reading images at computed places.
 
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
-use super::OpError;
 use super::cx::{NodeCx, Result};
 use super::sizes::Int;
+use crate::refusal::Refusal;
 
 /// Pixels that one sample may be computed from.
 const MAX_TERMS: usize = 256;
@@ -14,7 +14,7 @@ const MAX_TERMS: usize = 256;
 pub(super) struct Image {
     /// `[n * s… + 1, c]`.
     pixels: Value,
-    /// How many images there are.
+    /// The number of images.
     pub count: Int,
     /// Spatial sizes.
     pub sizes: Vec<Int>,
@@ -26,9 +26,9 @@ pub(super) struct Image {
 pub(super) struct Tap {
     /// Their index.
     pub index: Value,
-    /// Whether the index lies in the image; all do if missing.
+    /// Mask of the indices inside the image; all are if missing.
     pub inside: Option<Value>,
-    /// How much the element counts.
+    /// The element's weight.
     pub weight: Value,
 }
 
@@ -39,10 +39,8 @@ impl Image {
         let rank = all.len();
         let perm: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
         let pixels = cx.transpose(x, &perm)?;
-        let mut total = all[0];
-        for &size in &all[2..] {
-            total = cx.int_mul(total, size)?;
-        }
+        let image = cx.int_product(&all[2..])?;
+        let total = cx.int_mul(all[0], image)?;
         let pixels = cx.reshape_ints(pixels, &[total, all[1]])?;
         let dtype = cx.dtype(x)?;
         cx.scalar_like(x, 0.0)?;
@@ -58,8 +56,7 @@ impl Image {
 
     /// The numbers of images, `i64[n, 1…]` with `axes` axes after the first.
     pub fn numbers(&self, cx: &mut NodeCx, axes: usize) -> Result<Value> {
-        let (zero, count) = (cx.b.i64(0), cx.int_value(self.count));
-        let numbers = cx.range(zero, count)?;
+        let numbers = cx.iota(self.count)?;
         cx.unsqueeze(numbers, &(1..=axes).collect::<Vec<_>>())
     }
 
@@ -90,8 +87,7 @@ impl Image {
         let dtype = cx.dtype(self.pixels)?;
         let combinations = taps.iter().try_fold(1usize, |n, t| n.checked_mul(t.len()));
         let Some(combinations) = combinations.filter(|n| *n <= MAX_TERMS) else {
-            let message = format!("interpolation over {} axes", taps.len());
-            return Err(OpError::Unsupported(message));
+            return Err(Refusal::Interpolation { axes: taps.len() }.into());
         };
         let mut total: Option<Value> = None;
         for number in 0..combinations {
@@ -104,10 +100,7 @@ impl Image {
                 rest /= axis.len();
                 indices.push(tap.index);
                 inside.extend(tap.inside);
-                weight = Some(match weight {
-                    None => tap.weight,
-                    Some(w) => cx.mul(w, tap.weight)?,
-                });
+                weight = Some(cx.fold(BinaryOp::Mul, weight, tap.weight)?);
             }
             let weight = weight.expect("images have an axis");
             let weight = cx.cast(weight, dtype)?;
@@ -115,15 +108,12 @@ impl Image {
             let weight = cx.unsqueeze(weight, &[last])?;
             let pixel = self.at(cx, image, &indices, &inside)?;
             let term = cx.mul(pixel, weight)?;
-            total = Some(match total {
-                None => term,
-                Some(t) => cx.add(t, term)?,
-            });
+            total = Some(cx.fold(BinaryOp::Add, total, term)?);
         }
         Ok(total.expect("there are taps"))
     }
 
-    /// The two elements around each place (floats) and their weights; what lies outside is zero.
+    /// The two elements around each place (floats) and their weights; elements outside are zero.
     pub fn linear_taps(&self, cx: &mut NodeCx, place: Value, axis: usize) -> Result<Vec<Tap>> {
         let base = cx.unary(UnaryOp::Floor, place)?;
         let upper = cx.sub(place, base)?;
@@ -144,20 +134,14 @@ impl Image {
         Ok(taps)
     }
 
-    /// An index clamped into the image, and whether it was inside.
+    /// An index clamped into the image, and the mask of those that were inside.
     pub fn bounded(&self, cx: &mut NodeCx, index: Value, axis: usize) -> Result<(Value, Value)> {
-        let (zero, size) = (cx.b.i64(0), cx.int_value(self.sizes[axis]));
-        let above = cx.compare(CompareOp::Ge, index, zero)?;
-        let below = cx.compare(CompareOp::Lt, index, size)?;
-        let inside = cx.binary(BinaryOp::And, above, below)?;
+        let inside = cx.is_index(index, self.sizes[axis])?;
         Ok((self.clamped(cx, index, axis)?, inside))
     }
 
     /// An index clamped into the image.
     pub fn clamped(&self, cx: &mut NodeCx, index: Value, axis: usize) -> Result<Value> {
-        let last = cx.int_sub(self.sizes[axis], 1)?;
-        let (zero, last) = (cx.b.i64(0), cx.int_value(last));
-        let index = cx.binary(BinaryOp::Min, index, last)?;
-        cx.binary(BinaryOp::Max, index, zero)
+        cx.clamp_index(index, self.sizes[axis])
     }
 }

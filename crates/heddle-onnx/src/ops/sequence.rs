@@ -2,8 +2,8 @@
 
 use heddle_ir::{DType, Op, Type, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use crate::refusal::Refusal;
 use crate::types::{DimNames, convert};
 
 pub(super) const OPS: Table = &[
@@ -69,8 +69,8 @@ fn length(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// Into pieces of listed lengths, of one length (the last may be shorter), or of length 1, whose
 /// axis may be dropped.
 ///
-/// By the specification `keepdims` does not count next to lengths; exporters of PyTorch's `unbind` write a length of 1 and have the
-/// axis dropped nevertheless, as ONNX Runtime does.
+/// By the specification `keepdims` does not count next to lengths; exporters of PyTorch's `unbind`
+/// write a length of 1 and have the axis dropped nevertheless, as ONNX Runtime does.
 fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axis = cx.axis(cx.int_or("axis", 0), cx.rank(x)?)?;
@@ -103,18 +103,14 @@ fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let rank = match cx.b.ty(seq) {
         Type::Seq(elem) => elem.as_tensor().and_then(|t| t.rank()),
         other => {
-            return Err(OpError::Invalid(format!(
-                "a sequence is needed, not {other}"
-            )));
+            return invalid(format!("a sequence is needed, not {other}"));
         }
     };
     let axis = match (rank, usize::try_from(axis)) {
         (Some(rank), _) => cx.axis(axis, rank + stack as usize)?,
         (None, Ok(axis)) => axis,
         (None, Err(_)) => {
-            return Err(OpError::Unsupported(
-                "a negative axis of elements whose rank is not known".into(),
-            ));
+            return Err(Refusal::AxisOfUnknownElements.into());
         }
     };
     Ok(vec![cx.op(Op::SeqConcat { axis, stack }, &[seq])?])
@@ -127,8 +123,8 @@ fn optional(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let proto = cx.attr("type").and_then(|a| a.tp.as_ref());
     let proto =
         proto.ok_or_else(|| OpError::Invalid("neither an element nor a type is given".into()))?;
-    let elem = convert(proto, &mut DimNames::default()).map_err(OpError::Unsupported)?;
-    // Names of sizes mean nothing here.
+    let elem = convert(proto, &mut DimNames::default()).map_err(Refusal::from)?;
+    // Names of sizes have no meaning here.
     let elem = elem.map_dims(&mut |d| match d.as_const() {
         Some(_) => d.clone(),
         None => heddle_ir::Dim::UNKNOWN,
@@ -136,7 +132,7 @@ fn optional(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.op(Op::OptNone { elem }, &[])?])
 }
 
-/// What is no optional is there; what is left out is not.
+/// False for an input that is left out; true for one that is no optional.
 fn has_element(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let has = match cx.opt(0) {
         None => cx.b.scalar(DType::Bool, 0.0),

@@ -1,10 +1,9 @@
 //! Shapes, views and rearrangements.
 
-use heddle_ir::op::{CompareOp, PadMode, ReduceOp, ScatterReduce};
+use heddle_ir::op::{CompareOp, ReduceOp};
 use heddle_ir::{DType, Dim, Op, Tensor, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
 
 pub(super) const OPS: Table = &[
     ("Identity", |cx| Ok(vec![cx.input(0)?])),
@@ -58,8 +57,8 @@ fn reshape(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reshape_to(x, sizes)?])
 }
 
-/// The input's sizes, cut or padded to as many as `sizes` has. A 0 beyond the input's axes stands
-/// for nothing, which is said by a size that no reshape accepts.
+/// The input's sizes, cut or padded to the length of `sizes`. A 0 beyond the input's axes is an
+/// error, so the padding is a size that no reshape accepts.
 fn input_sizes(cx: &mut NodeCx, x: Value, sizes: Value) -> Result<Value> {
     let have = cx.shape_of(x)?;
     let invalid = -2;
@@ -75,15 +74,12 @@ fn input_sizes(cx: &mut NodeCx, x: Value, sizes: Value) -> Result<Value> {
     let none = cx.b.i64s(&[0]);
     let pads = cx.concat(&[none, missing], 0)?;
     let invalid = cx.b.i64(invalid);
-    let pad = Op::Pad {
-        mode: PadMode::Constant,
-    };
-    cx.op(pad, &[have, pads, invalid])
+    cx.pad(have, pads, invalid)
 }
 
-/// Which sizes are 0, if all are constants or expressions of named sizes. Such an expression is
-/// taken literally also in a run where it is 0: that is what a model means which computes a shape
-/// from shapes.
+/// Mask of the sizes that are 0, if all are constants or expressions of named sizes. Such an
+/// expression is literal even in a run where it is 0: a model that computes a shape from shapes
+/// means its value.
 fn computed_sizes(cx: &NodeCx, sizes: Value) -> Option<Tensor> {
     let dims = cx.b.known(sizes)?;
     let zero: Option<Vec<u8>> = dims
@@ -157,7 +153,7 @@ fn squeeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reshape_to(x, sizes)?])
 }
 
-/// Removes all axes of size 1; where a size is not known, not even the result's rank is.
+/// Removes all axes of size 1; a dynamic size makes the result's rank dynamic.
 fn squeeze_all(cx: &mut NodeCx, x: Value) -> Result<Value> {
     if let Some(sizes) = cx.tensor_ty(x)?.static_shape() {
         let ones: Vec<_> = (0..sizes.len()).filter(|&i| sizes[i] == 1).collect();
@@ -176,11 +172,7 @@ fn mask_without(cx: &mut NodeCx, len: Value, positions: Value) -> Result<Value> 
     let all = cx.full(DType::Bool, len, 1.0)?;
     let count = cx.shape_of(positions)?;
     let none = cx.full(DType::Bool, count, 0.0)?;
-    let scatter = Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    cx.op(scatter, &[all, positions, none])
+    cx.scatter(all, positions, none, 0)
 }
 
 fn unsqueeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
@@ -204,11 +196,7 @@ fn unsqueeze(cx: &mut NodeCx) -> Result<Vec<Value>> {
         cx.set_len(kept, rank)?;
     }
     let ones = cx.full(DType::I64, count, 1.0)?;
-    let scatter = Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    let sizes = cx.op(scatter, &[ones, kept, shape])?;
+    let sizes = cx.scatter(ones, kept, shape, 0)?;
     Ok(vec![cx.reshape_to(x, sizes)?])
 }
 
@@ -275,11 +263,14 @@ fn depth_to_space(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let [n, c, h, w] = sizes;
     let area = cx.mul(block, block)?;
     let depth = cx.div(c, area)?;
-    let (split, perm) = match cx.str_or("mode", "DCR")? {
-        "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
-        "CRD" => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
+    let (split, perm) = cx.choice(
+        "mode",
+        "DCR",
+        &[
+            ("DCR", ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2])),
+            ("CRD", ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3])),
+        ],
+    )?;
     let (high, wide) = (cx.mul(h, block)?, cx.mul(w, block)?);
     regroup(cx, x, &split, &perm, &[n, depth, high, wide])
 }
@@ -293,20 +284,18 @@ fn space_to_depth(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let area = cx.mul(block, block)?;
     let depth = cx.mul(c, area)?;
     let split = [n, c, rows, block, columns, block];
-    let perm = match cx.str_or("mode", "DCR")? {
-        "DCR" => [0, 3, 5, 1, 2, 4],
-        "CRD" => [0, 1, 3, 5, 2, 4],
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
+    let perm = cx.choice(
+        "mode",
+        "DCR",
+        &[("DCR", [0, 3, 5, 1, 2, 4]), ("CRD", [0, 1, 3, 5, 2, 4])],
+    )?;
     regroup(cx, x, &split, &perm, &[n, depth, rows, columns])
 }
 
 fn block_and_sizes(cx: &mut NodeCx, x: Value) -> Result<(Value, [Value; 4])> {
     let block = cx.int_req("blocksize")?;
     if block < 1 || cx.rank(x)? != 4 {
-        return Err(OpError::Invalid(
-            "a positive blocksize and an input of four axes are needed".into(),
-        ));
+        return invalid("a positive blocksize and an input of four axes are needed");
     }
     let mut sizes = [x; 4];
     for (axis, size) in sizes.iter_mut().enumerate() {

@@ -1,13 +1,14 @@
-//! More shorthands for expansions: exact constants, scalars out of inputs, branches, loops and axes
-//! that only the run knows.
+//! More shorthands for expansions: exact constants, scalars out of inputs, branches, loops and
+//! computed axes.
 
-use bytes::Bytes;
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, Extreme, PadMode, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, Op, Tensor, Type, Value};
 
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, invalid};
+use crate::refusal::Refusal;
+use crate::sparse;
 
-/// Lists whose length is made use of at import have at most this many elements.
+/// Longest list whose length is used at import.
 pub(super) const MAX_LIST: usize = 4096;
 
 impl NodeCx<'_> {
@@ -24,16 +25,7 @@ impl NodeCx<'_> {
 
     /// Zero, false or the empty string, of rank 0.
     pub fn zero(&mut self, dtype: DType) -> Result<Value> {
-        let tensor = match dtype {
-            DType::Str => Tensor::strings(vec![], vec!["".into()]),
-            _ => Tensor::new(
-                dtype,
-                vec![],
-                Bytes::from(vec![0; dtype.bits().div_ceil(8)]),
-            ),
-        };
-        let tensor = tensor.map_err(|e| OpError::Invalid(e.to_string()))?;
-        Ok(self.b.constant(tensor))
+        Ok(self.b.constant(sparse::zero(dtype)?))
     }
 
     /// The larger one.
@@ -107,7 +99,7 @@ impl NodeCx<'_> {
         self.to_vector(x)
     }
 
-    /// How many elements an `i64[k]` value has, if that is known.
+    /// The length of an `i64[k]` value, if it is static and not large.
     pub fn len_of(&self, x: Value) -> Option<usize> {
         let dim = self
             .tensor_ty(x)
@@ -116,20 +108,67 @@ impl NodeCx<'_> {
             .as_ref()?
             .first()?
             .as_const()?;
-        // A list has an item per axis or so: a longer one is not worth lists of its own at import.
+        // A list has about one item per axis; unrolling a longer one is not worth it.
         usize::try_from(dim).ok().filter(|n| *n <= MAX_LIST)
     }
 
     /// Element `i` of an `i64[k]` value, as `i64[]`.
     pub fn element(&mut self, x: Value, i: usize) -> Result<Value> {
+        self.pick(x, i, 0)
+    }
+
+    /// `x[.., i, ..]`: the axis goes.
+    pub fn pick(&mut self, x: Value, i: usize, axis: usize) -> Result<Value> {
         let index = self.b.i64(i as i64);
-        self.gather(x, index, 0)
+        self.gather(x, index, axis)
     }
 
     /// `0, 1, …` up to the size of an axis.
     pub fn positions(&mut self, x: Value, axis: usize) -> Result<Value> {
         let (start, end) = (self.b.i64(0), self.size_of(x, axis)?);
         self.range(start, end)
+    }
+
+    /// `x` with elements along an axis overwritten.
+    pub fn scatter(
+        &mut self,
+        x: Value,
+        indices: Value,
+        updates: Value,
+        axis: usize,
+    ) -> Result<Value> {
+        let reduce = ScatterReduce::Set;
+        self.op(Op::ScatterElements { axis, reduce }, &[x, indices, updates])
+    }
+
+    /// The index of the first largest element along an axis.
+    pub fn arg_max(&mut self, x: Value, axis: usize, keep: bool) -> Result<Value> {
+        let kind = Extreme::Max;
+        let last = false;
+        self.op(
+            Op::ArgReduce {
+                kind,
+                axis,
+                keep,
+                last,
+            },
+            &[x],
+        )
+    }
+
+    /// `x` padded with a scalar: `pads` is `i64[2 * rank]`, first before all axes, then behind
+    /// them.
+    pub fn pad(&mut self, x: Value, pads: Value, value: Value) -> Result<Value> {
+        let mode = PadMode::Constant;
+        self.op(Op::Pad { mode }, &[x, pads, value])
+    }
+
+    /// `total kind x`, or `x` where there is no total yet.
+    pub fn fold(&mut self, kind: BinaryOp, total: Option<Value>, x: Value) -> Result<Value> {
+        match total {
+            Some(total) => self.binary(kind, total, x),
+            None => Ok(x),
+        }
     }
 
     /// A vector as an operand that broadcasts along one of `rank` axes.
@@ -186,8 +225,8 @@ impl NodeCx<'_> {
         }
     }
 
-    /// What `f` does for an axis that is an input: built once if it is known, else chosen among all
-    /// axes at run time.
+    /// Runs `f` for an axis that is an input: once if it is constant, else for each axis, chosen at
+    /// run time.
     pub fn with_axis(
         &mut self,
         axis: Value,
@@ -199,11 +238,10 @@ impl NodeCx<'_> {
             return f(self, axis);
         }
         if rank == 0 {
-            return Err(OpError::Invalid("a scalar has no axes".into()));
+            return invalid("a scalar has no axes");
         }
         if rank > 64 {
-            let message = format!("a computed axis of {rank} axes");
-            return Err(OpError::Unsupported(message));
+            return Err(Refusal::ComputedAxis { rank }.into());
         }
         let axis = self.to_index(axis)?;
         let zero = self.b.i64(0);

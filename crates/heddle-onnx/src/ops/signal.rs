@@ -1,12 +1,12 @@
 //! Signal processing: DFT, STFT, windows. All is computed in double precision and rounded once.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Value};
 
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::elem::dtype_of;
 use super::sizes::Int;
-use super::{OpError, Table};
+use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -29,16 +29,14 @@ fn dft(cx: &mut NodeCx) -> Result<Vec<Value>> {
         (_, Some(axis)) => cx.int_scalar(axis)?,
     };
     if rank < 2 {
-        let message = format!("the input must have 2 axes or more, not {rank}");
-        return Err(OpError::Invalid(message));
+        return invalid(format!("the input must have 2 axes or more, not {rank}"));
     }
     let wide = cx.cast(x, DType::F64)?;
     let y = match axis {
         Int::Const(axis) => {
             let axis = cx.axis(axis, rank)?;
             if axis + 1 == rank {
-                let message = "the last axis holds real and imaginary parts".into();
-                return Err(OpError::Invalid(message));
+                return invalid("the last axis holds real and imaginary parts");
             }
             let size = cx.size(x, axis)?;
             dft_along(cx, wide, axis, size)?
@@ -59,10 +57,16 @@ fn dft_along(cx: &mut NodeCx, x: Value, axis: usize, size: Int) -> Result<Value>
         }
         None => size,
     };
-    transform(cx, x, axis, length, inverse, onesided)
+    let transform = Transform {
+        axis,
+        length,
+        inverse,
+        onesided,
+    };
+    transform.apply(cx, x)
 }
 
-/// [`dft_along`] an axis that only the run knows: axes before and after it are joined first.
+/// [`dft_along`] a dynamic axis: axes before and after it are joined first.
 fn dft_along_computed(cx: &mut NodeCx, x: Value, axis: Value) -> Result<Value> {
     let rank = cx.rank(x)? as i64;
     let shape = cx.shape_of(x)?;
@@ -101,8 +105,10 @@ fn stft(cx: &mut NodeCx) -> Result<Vec<Value>> {
         x = cx.unsqueeze(x, &[2])?;
     }
     if cx.rank(x)? != 3 {
-        let message = format!("the signal must have 2 or 3 axes, not {}", cx.b.ty(x));
-        return Err(OpError::Invalid(message));
+        return invalid(format!(
+            "the signal must have 2 or 3 axes, not {}",
+            cx.b.ty(x)
+        ));
     }
     let size = cx.size(x, 1)?;
     let window = cx.opt(2);
@@ -113,18 +119,16 @@ fn stft(cx: &mut NodeCx) -> Result<Vec<Value>> {
     };
     let step = cx.int_scalar(step)?;
     if step.as_const().is_some_and(|s| s < 1) {
-        return Err(OpError::Invalid("frame_step must be positive".into()));
+        return invalid("frame_step must be positive");
     }
     // Frames are rows of indices into the signal.
     let room = cx.int_sub(size, length)?;
     let count = cx.int_div(room, step)?;
     let count = cx.int_add(count, 1)?;
-    let (zero, count, step) = (cx.b.i64(0), cx.int_value(count), cx.int_value(step));
-    let starts = cx.range(zero, count)?;
+    let (starts, step) = (cx.iota(count)?, cx.int_value(step));
     let starts = cx.mul(starts, step)?;
     let starts = cx.unsqueeze(starts, &[1])?;
-    let within = cx.int_value(length);
-    let within = cx.range(zero, within)?;
+    let within = cx.iota(length)?;
     let places = cx.add(starts, within)?;
     let x = cx.cast(x, DType::F64)?;
     let mut frames = cx.gather(x, places, 1)?;
@@ -133,65 +137,96 @@ fn stft(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let window = cx.unsqueeze(window, &[1])?;
         frames = cx.mul(frames, window)?;
     }
-    let onesided = cx.flag("onesided", true);
-    let y = transform(cx, frames, 2, length, false, onesided)?;
+    let transform = Transform {
+        axis: 2,
+        length,
+        inverse: false,
+        onesided: cx.flag("onesided", true),
+    };
+    let y = transform.apply(cx, frames)?;
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// The Fourier transform of `length` points along an axis of `x[…, 1 or 2]`, which is cut or
-/// filled up with zeros: by the matrix of its factors.
-fn transform(
-    cx: &mut NodeCx,
-    x: Value,
+/// A discrete Fourier transform along one axis.
+struct Transform {
     axis: usize,
+    /// Number of points; the signal is cut to it or zero-padded.
     length: Int,
     inverse: bool,
     onesided: bool,
-) -> Result<Value> {
-    let shape = cx.shape(x)?;
-    let last = shape.len() - 1;
-    let complex = match shape[last].as_const() {
-        Some(1) => false,
-        Some(2) => true,
-        _ => {
-            let message = format!("a last axis of size {}, not 1 or 2", shape[last]);
-            return Err(OpError::Unsupported(message));
-        }
-    };
-    let half = cx.int_div(length, 2)?;
-    let half = cx.int_add(half, 1)?;
-    let (points_in, points_out) = match (inverse, onesided) {
-        (_, false) => (length, length),
-        (false, true) => (length, half),
-        (true, true) => (half, length),
-    };
-    let size = cx.size(x, axis)?;
-    let used = cx.int_min(size, points_in)?;
-    let (start, end) = (cx.b.i64s(&[0]), cx.ints_value(&[used])?);
-    let step = cx.b.i64s(&[1]);
-    let x = cx.op(Op::Slice { axes: vec![axis] }, &[x, start, end, step])?;
+}
 
-    // Angles are reduced to one turn before they become real numbers.
-    let (zero, rows) = (cx.b.i64(0), cx.int_value(used));
-    let rows = cx.range(zero, rows)?;
-    let columns = cx.int_value(points_out);
-    let columns = cx.range(zero, columns)?;
-    let column = cx.unsqueeze(rows, &[1])?;
-    let product = cx.mul(column, columns)?;
-    let turn = cx.int_value(length);
-    let product = cx.binary(BinaryOp::Mod, product, turn)?;
-    let angle = cx.cast(product, DType::F64)?;
-    let unit = cx.real_like(angle, std::f64::consts::TAU)?;
-    let points = cx.cast(turn, DType::F64)?;
-    let angle = cx.mul(angle, unit)?;
-    let angle = cx.div(angle, points)?;
-    let mut cos = cx.unary(UnaryOp::Cos, angle)?;
-    let mut sin = cx.unary(UnaryOp::Sin, angle)?;
-    if inverse {
-        if onesided {
-            // Frequencies other than the first, and the middle one, stand for their mirror
-            // images, too.
-            let twice = cx.b.i64(2);
+/// Factors of a transform, `f64[points in, points out]`.
+struct Factors {
+    cos: Value,
+    sin: Value,
+}
+
+impl Transform {
+    /// Transforms `x[…, 1 or 2]`, whose last axis holds real and imaginary parts, by the matrix of
+    /// factors.
+    fn apply(&self, cx: &mut NodeCx, x: Value) -> Result<Value> {
+        let shape = cx.shape(x)?;
+        let last = shape.len() - 1;
+        let complex = match shape[last].as_const() {
+            Some(1) => false,
+            Some(2) => true,
+            _ => return Err(Refusal::SignalParts(shape[last].clone()).into()),
+        };
+        let half = cx.int_div(self.length, 2)?;
+        let half = cx.int_add(half, 1)?;
+        let (points_in, points_out) = match (self.inverse, self.onesided) {
+            (_, false) => (self.length, self.length),
+            (false, true) => (self.length, half),
+            (true, true) => (half, self.length),
+        };
+        let size = cx.size(x, self.axis)?;
+        let used = cx.int_min(size, points_in)?;
+        let x = cx.cut(x, self.axis, 0, used)?;
+        let factors = self.factors(cx, used, points_out)?;
+
+        // (re + i im) (cos + i sin)
+        let re = self.rows(cx, x, 0)?;
+        let mut real = self.multiply(cx, re, factors.cos)?;
+        let mut imaginary = self.multiply(cx, re, factors.sin)?;
+        if complex {
+            let im = self.rows(cx, x, 1)?;
+            let crossed = self.multiply(cx, im, factors.sin)?;
+            real = cx.sub(real, crossed)?;
+            let crossed = self.multiply(cx, im, factors.cos)?;
+            imaginary = cx.add(imaginary, crossed)?;
+        }
+        let real = cx.unsqueeze(real, &[last])?;
+        if self.inverse && self.onesided {
+            return Ok(real);
+        }
+        let imaginary = cx.unsqueeze(imaginary, &[last])?;
+        cx.concat(&[real, imaginary], last)
+    }
+
+    /// Factors from `points_in` points to `points_out`.
+    fn factors(&self, cx: &mut NodeCx, points_in: Int, points_out: Int) -> Result<Factors> {
+        // Angles are reduced to one turn before they become real numbers.
+        let (rows, columns) = (cx.iota(points_in)?, cx.iota(points_out)?);
+        let column = cx.unsqueeze(rows, &[1])?;
+        let product = cx.mul(column, columns)?;
+        let turn = cx.int_value(self.length);
+        let product = cx.binary(BinaryOp::Mod, product, turn)?;
+        let angle = cx.cast(product, DType::F64)?;
+        let unit = cx.real_like(angle, std::f64::consts::TAU)?;
+        let points = cx.cast(turn, DType::F64)?;
+        let angle = cx.mul(angle, unit)?;
+        let angle = cx.div(angle, points)?;
+        let mut cos = cx.unary(UnaryOp::Cos, angle)?;
+        let mut sin = cx.unary(UnaryOp::Sin, angle)?;
+        if !self.inverse {
+            sin = cx.neg(sin)?;
+            return Ok(Factors { cos, sin });
+        }
+        if self.onesided {
+            // Frequencies other than the first and the middle one stand for their mirror images,
+            // too.
+            let (zero, twice) = (cx.b.i64(0), cx.b.i64(2));
             let doubled = cx.mul(rows, twice)?;
             let first = cx.compare(CompareOp::Eq, rows, zero)?;
             let middle = cx.compare(CompareOp::Eq, doubled, turn)?;
@@ -202,50 +237,29 @@ fn transform(
             cos = cx.mul(cos, times)?;
             sin = cx.mul(sin, times)?;
         }
-        cos = cx.div(cos, points)?;
-        sin = cx.div(sin, points)?;
-    } else {
-        sin = cx.unary(UnaryOp::Neg, sin)?;
+        Ok(Factors {
+            cos: cx.div(cos, points)?,
+            sin: cx.div(sin, points)?,
+        })
     }
 
-    // The axis comes last, is multiplied and goes back.
-    let mut to_last: Vec<usize> = (0..last).filter(|a| *a != axis).collect();
-    to_last.push(axis);
-    let mut back: Vec<usize> = (0..last - 1).collect();
-    back.insert(axis, last - 1);
-    let times = |cx: &mut NodeCx, x: Value, matrix: Value| {
-        let product = match last {
-            1 => {
-                let row = cx.unsqueeze(x, &[0])?;
-                let row = cx.op(Op::Dot, &[row, matrix])?;
-                cx.squeeze(row, &[0])?
-            }
-            _ => cx.op(Op::Dot, &[x, matrix])?,
-        };
-        cx.transpose(product, &back)
-    };
-    let part = |cx: &mut NodeCx, i: i64| {
-        let i = cx.b.i64(i);
-        let part = cx.gather(x, i, last)?;
+    /// The real (0) or imaginary (1) parts of `x`, with the transformed axis last.
+    fn rows(&self, cx: &mut NodeCx, x: Value, part: usize) -> Result<Value> {
+        let last = cx.rank(x)? - 1;
+        let mut to_last: Vec<usize> = (0..last).filter(|a| *a != self.axis).collect();
+        to_last.push(self.axis);
+        let part = cx.pick(x, part, last)?;
         cx.transpose(part, &to_last)
-    };
-    // (re + i im) (cos + i sin)
-    let re = part(cx, 0)?;
-    let mut real = times(cx, re, cos)?;
-    let mut imaginary = times(cx, re, sin)?;
-    if complex {
-        let im = part(cx, 1)?;
-        let crossed = times(cx, im, sin)?;
-        real = cx.sub(real, crossed)?;
-        let crossed = times(cx, im, cos)?;
-        imaginary = cx.add(imaginary, crossed)?;
     }
-    let real = cx.unsqueeze(real, &[last])?;
-    if inverse && onesided {
-        return Ok(real);
+
+    /// Multiplies rows by a matrix of factors, and moves the axis back to its place.
+    fn multiply(&self, cx: &mut NodeCx, rows: Value, matrix: Value) -> Result<Value> {
+        let product = cx.matmul(rows, matrix)?;
+        let last = cx.rank(rows)? - 1;
+        let mut back: Vec<usize> = (0..last).collect();
+        back.insert(self.axis, last);
+        cx.transpose(product, &back)
     }
-    let imaginary = cx.unsqueeze(imaginary, &[last])?;
-    cx.concat(&[real, imaginary], last)
 }
 
 /// HannWindow 17.
@@ -272,8 +286,7 @@ fn window(cx: &mut NodeCx, coefficients: &[f64]) -> Result<Vec<Value>> {
         true => size,
         false => cx.int_sub(size, 1)?,
     };
-    let (zero, end) = (cx.b.i64(0), cx.int_value(size));
-    let index = cx.range(zero, end)?;
+    let index = cx.iota(size)?;
     let index = cx.cast(index, DType::F64)?;
     let unit = cx.real_like(index, std::f64::consts::TAU)?;
     let angle = cx.mul(index, unit)?;
@@ -318,8 +331,7 @@ fn mel_weight_matrix(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let count = cx.num_of(edges)?;
     let count = cx.num_value(count);
     let step = cx.div(span, count)?;
-    let (zero, edges) = (cx.b.i64(0), cx.int_value(edges));
-    let index = cx.range(zero, edges)?;
+    let index = cx.iota(edges)?;
     let index = cx.cast(index, DType::F64)?;
     let mel = cx.mul(index, step)?;
     let mel = cx.add(mel, mels[0])?;
@@ -341,8 +353,7 @@ fn mel_weight_matrix(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let high = cx.slice(bins, 0, 2, i64::MAX)?;
     let rows = cx.int_div(length, 2)?;
     let rows = cx.int_add(rows, 1)?;
-    let rows = cx.int_value(rows);
-    let row = cx.range(zero, rows)?;
+    let row = cx.iota(rows)?;
     let row = cx.cast(row, DType::F64)?;
     let row = cx.unsqueeze(row, &[1])?;
     let (above, below) = (cx.sub(row, low)?, cx.sub(high, row)?);

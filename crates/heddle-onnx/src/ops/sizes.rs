@@ -1,10 +1,11 @@
-//! Integers that are known at import or only by the run: sizes, pads and indices.
+//! Static or dynamic integers: sizes, pads and indices.
 
-use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, Value};
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, Dim, Op, Value};
 
 use super::cx::{NodeCx, Result};
 use super::short::MAX_LIST;
+use crate::refusal::Refusal;
 
 /// An `i64`: a constant as far as possible, so that static shapes give constant operands.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,12 @@ impl From<i64> for Int {
     }
 }
 
+impl From<Value> for Int {
+    fn from(value: Value) -> Self {
+        Int::Value(value)
+    }
+}
+
 impl NodeCx<'_> {
     /// The size of an axis.
     pub(super) fn size(&mut self, x: Value, axis: usize) -> Result<Int> {
@@ -47,16 +54,12 @@ impl NodeCx<'_> {
 
     /// The elements of an integer array of rank 1 and constant length.
     pub(super) fn int_elements(&mut self, list: Value) -> Result<Vec<Int>> {
-        let list = self.cast(list, heddle_ir::DType::I64)?;
+        let list = self.cast(list, DType::I64)?;
         let dims = self.shape(list)?;
         let length = dims.first().and_then(Dim::as_const);
         let usable = length.filter(|n| (0..=MAX_LIST as i64).contains(n));
         let (1, Some(n)) = (dims.len(), usable) else {
-            let message = format!(
-                "a list whose length is not known at import, or very large ({})",
-                self.b.ty(list)
-            );
-            return Err(super::OpError::Unsupported(message));
+            return Err(Refusal::ListLength(self.b.ty(list).clone()).into());
         };
         let known: Vec<Option<i64>> = match self.b.known(list) {
             Some(k) => k.iter().map(Dim::as_const).collect(),
@@ -69,10 +72,7 @@ impl NodeCx<'_> {
         for (i, known) in known.into_iter().enumerate() {
             elements.push(match known {
                 Some(c) => Int::Const(c),
-                None => {
-                    let index = self.b.i64(i as i64);
-                    Int::Value(self.gather(list, index, 0)?)
-                }
+                None => Int::Value(self.element(list, i)?),
             });
         }
         Ok(elements)
@@ -83,11 +83,7 @@ impl NodeCx<'_> {
         if let Some(&[constant]) = self.const_i64s(x).as_deref() {
             return Ok(Int::Const(constant));
         }
-        let x = self.cast(x, heddle_ir::DType::I64)?;
-        match self.rank(x)? {
-            0 => Ok(Int::Value(x)),
-            _ => Ok(Int::Value(self.reshape(x, &[])?)),
-        }
+        Ok(Int::Value(self.to_index(x)?))
     }
 
     /// As an `i64[]` value.
@@ -142,6 +138,53 @@ impl NodeCx<'_> {
     pub(super) fn int_div_up(&mut self, a: impl Into<Int>, b: i64) -> Result<Int> {
         let a = self.int_add(a, b - 1)?;
         self.int_div(a, b)
+    }
+
+    /// The product of sizes.
+    pub(super) fn int_product(&mut self, sizes: &[Int]) -> Result<Int> {
+        let mut product = Int::Const(1);
+        for &size in sizes {
+            product = self.int_mul(product, size)?;
+        }
+        Ok(product)
+    }
+
+    /// `0, 1, …, size - 1` as `i64`.
+    pub(super) fn iota(&mut self, size: impl Into<Int>) -> Result<Value> {
+        let (start, end) = (self.b.i64(0), self.int_value(size.into()));
+        self.range(start, end)
+    }
+
+    /// `0 <= index < size`, elementwise.
+    pub(super) fn is_index(&mut self, index: Value, size: Int) -> Result<Value> {
+        let (zero, size) = (self.b.i64(0), self.int_value(size));
+        let above = self.compare(CompareOp::Ge, index, zero)?;
+        let below = self.compare(CompareOp::Lt, index, size)?;
+        self.binary(BinaryOp::And, above, below)
+    }
+
+    /// `max(0, min(index, size - 1))`, elementwise.
+    pub(super) fn clamp_index(&mut self, index: Value, size: Int) -> Result<Value> {
+        let last = self.int_sub(size, 1)?;
+        let (zero, last) = (self.b.i64(0), self.int_value(last));
+        let index = self.min(index, last)?;
+        self.max(index, zero)
+    }
+
+    /// `x[.., start..end, ..]` along one axis.
+    pub(super) fn cut(
+        &mut self,
+        x: Value,
+        axis: usize,
+        start: impl Into<Int>,
+        end: impl Into<Int>,
+    ) -> Result<Value> {
+        let (start, end) = (
+            self.ints_value(&[start.into()])?,
+            self.ints_value(&[end.into()])?,
+        );
+        let step = self.b.i64s(&[1]);
+        self.op(Op::Slice { axes: vec![axis] }, &[x, start, end, step])
     }
 
     /// Reshaped to sizes of which some may be computed.

@@ -1,10 +1,10 @@
 //! Cutting, joining and padding.
 
-use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ReduceOp, ScatterReduce};
+use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ReduceOp};
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid, required};
+use crate::refusal::Refusal;
 
 pub(super) const OPS: Table = &[
     ("Concat", concat),
@@ -21,8 +21,7 @@ fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let rank = parts.iter().find_map(|&p| cx.tensor_ty(p).ok()?.rank());
     let axis = match rank {
         Some(rank) => cx.axis(axis, rank)?,
-        None => usize::try_from(axis)
-            .map_err(|_| OpError::Unsupported("an input whose rank is not known".into()))?,
+        None => usize::try_from(axis).map_err(|_| Refusal::UnknownRank)?,
     };
     Ok(vec![cx.concat(&parts, axis)?])
 }
@@ -76,17 +75,13 @@ fn split_along(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Vec<Value>> {
         return split_evenly(cx, x, axis, parts);
     };
     if cx.len_of(lengths).is_some_and(|n| n != parts) {
-        return Err(OpError::Invalid(format!(
-            "{parts} outputs, but another number of lengths"
-        )));
+        return invalid(format!("{parts} outputs, but another number of lengths"));
     }
     let size = cx.shape(x)?[axis].clone();
     if let Some(known) = cx.const_i64s(lengths) {
         let sum = known.iter().try_fold(0i64, |s, l| s.checked_add(*l));
         if sum.is_none_or(|s| size.differs(&Dim::constant(s))) || known.iter().any(|l| *l < 0) {
-            return Err(OpError::Invalid(format!(
-                "parts of {known:?} from an axis of {size}"
-            )));
+            return invalid(format!("parts of {known:?} from an axis of {size}"));
         }
     }
     if cx.const_i64s(lengths).is_none() || size.as_const().is_none() {
@@ -97,13 +92,14 @@ fn split_along(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Vec<Value>> {
     for i in 0..parts {
         let length = cx.element(lengths, i)?;
         let end = cx.add(start, length)?;
-        outputs.push(cut(cx, x, axis, start, end)?);
+        outputs.push(cx.cut(x, axis, start, end)?);
         start = end;
     }
     Ok(outputs)
 }
 
-/// Splits where only the run can tell whether the lengths sum to the axis: slices would drop the rest in silence.
+/// Splits with a run-time check that dynamic lengths sum to the axis: slices would drop the rest
+/// silently.
 fn split_checked(
     cx: &mut NodeCx,
     x: Value,
@@ -133,15 +129,13 @@ fn split_checked(
 fn split_evenly(cx: &mut NodeCx, x: Value, axis: usize, parts: usize) -> Result<Vec<Value>> {
     let stated = cx.int("num_outputs");
     if stated.is_some_and(|n| n != parts as i64) || parts == 0 {
-        return Err(OpError::Invalid(format!(
-            "num_outputs differs from the {parts} outputs"
-        )));
+        return invalid(format!("num_outputs differs from the {parts} outputs"));
     }
     let size = cx.shape(x)?[axis].as_const();
     if cx.opset < 18 && size.is_some_and(|s| s % parts as i64 != 0) {
-        return Err(OpError::Invalid(format!(
+        return invalid(format!(
             "an axis of {size:?} does not divide into {parts} parts"
-        )));
+        ));
     }
     let even = size.is_some() || cx.opset >= 18;
     let size = cx.size_of(x, axis)?;
@@ -158,23 +152,10 @@ fn split_evenly(cx: &mut NodeCx, x: Value, axis: usize, parts: usize) -> Result<
     for _ in 0..parts {
         // Slices clamp their ends, which makes the last parts short or empty.
         let end = cx.add(start, chunk)?;
-        outputs.push(cut(cx, x, axis, start, end)?);
+        outputs.push(cx.cut(x, axis, start, end)?);
         start = end;
     }
     Ok(outputs)
-}
-
-/// `x[.., start..end, ..]` with `i64[]` bounds.
-pub(super) fn cut(
-    cx: &mut NodeCx,
-    x: Value,
-    axis: usize,
-    start: Value,
-    end: Value,
-) -> Result<Value> {
-    let (start, end) = (cx.unsqueeze(start, &[0])?, cx.unsqueeze(end, &[0])?);
-    let step = cx.b.i64s(&[1]);
-    cx.op(Op::Slice { axes: vec![axis] }, &[x, start, end, step])
 }
 
 /// Bounds are attributes before version 10 and inputs since.
@@ -182,10 +163,7 @@ fn slice(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (starts, ends, axes, steps);
     if cx.opset < 10 {
-        let list = |name: &str| {
-            cx.ints(name)
-                .ok_or_else(|| OpError::Invalid(format!("attribute `{name}` is missing")))
-        };
+        let list = |name: &str| required(cx.ints(name), name);
         let bounds = [list("starts")?, list("ends")?];
         let named = cx.ints("axes");
         starts = cx.b.i64s(bounds[0]);
@@ -238,7 +216,7 @@ fn slice(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![y])
 }
 
-/// All axes are cut, those that are not named from their first to their last element.
+/// Slices all axes, unnamed ones from their first to their last element.
 fn slice_computed_axes(
     cx: &mut NodeCx,
     x: Value,
@@ -254,13 +232,9 @@ fn slice_computed_axes(
     };
     let shape = cx.shape_of(x)?;
     let (zeros, ones) = (cx.b.i64s(&vec![0; rank]), cx.b.i64s(&vec![1; rank]));
-    let scatter = || Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    let starts = cx.op(scatter(), &[zeros, axes, starts])?;
-    let ends = cx.op(scatter(), &[shape, axes, ends])?;
-    let steps = cx.op(scatter(), &[ones, axes, steps])?;
+    let starts = cx.scatter(zeros, axes, starts, 0)?;
+    let ends = cx.scatter(shape, axes, ends, 0)?;
+    let steps = cx.scatter(ones, axes, steps, 0)?;
     let all = Op::Slice {
         axes: (0..rank).collect(),
     };
@@ -271,20 +245,21 @@ fn slice_computed_axes(
 /// named.
 fn pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let mode = match cx.str_or("mode", "constant")? {
-        "constant" => PadMode::Constant,
-        "edge" => PadMode::Edge,
-        "reflect" => PadMode::Reflect,
-        "wrap" => PadMode::Wrap,
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
+    let mode = cx.choice(
+        "mode",
+        "constant",
+        &[
+            ("constant", PadMode::Constant),
+            ("edge", PadMode::Edge),
+            ("reflect", PadMode::Reflect),
+            ("wrap", PadMode::Wrap),
+        ],
+    )?;
     let dtype = cx.dtype(x)?;
     let mut value = cx.zero(dtype)?;
     let pads;
     if cx.opset < 11 {
-        let list = cx
-            .ints("pads")
-            .ok_or_else(|| OpError::Invalid("attribute `pads` is missing".into()))?;
+        let list = required(cx.ints("pads"), "pads")?;
         pads = cx.b.i64s(list);
         if let Some(number) = cx.float("value") {
             value = cx.scalar_like(x, number.into())?;
@@ -310,11 +285,7 @@ fn all_pads(cx: &mut NodeCx, x: Value, pads: Value, axes: Value) -> Result<Value
     if let (Some(axes), Some(pads)) = (cx.const_i64s(axes), cx.const_i64s(pads)) {
         let mut all = vec![0; 2 * rank];
         if pads.len() != 2 * axes.len() {
-            return Err(OpError::Invalid(format!(
-                "{} pads for {} axes",
-                pads.len(),
-                axes.len()
-            )));
+            return invalid(format!("{} pads for {} axes", pads.len(), axes.len()));
         }
         for (i, &axis) in axes.iter().enumerate() {
             let axis = cx.axis(axis, rank)?;
@@ -328,19 +299,15 @@ fn all_pads(cx: &mut NodeCx, x: Value, pads: Value, axes: Value) -> Result<Value
     let after = cx.add(before, r)?;
     let places = cx.concat(&[before, after], 0)?;
     let zeros = cx.b.i64s(&vec![0; 2 * rank]);
-    let scatter = Op::ScatterElements {
-        axis: 0,
-        reduce: ScatterReduce::Set,
-    };
-    cx.op(scatter, &[zeros, places, pads])
+    cx.scatter(zeros, places, pads, 0)
 }
 
-/// Keeps what lies on and above (or below) diagonal `k`.
+/// Keeps the elements on and above (or below) diagonal `k`.
 fn trilu(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let rank = cx.rank(x)?;
     if rank < 2 {
-        return Err(OpError::Invalid("the input needs two axes".into()));
+        return invalid("the input needs two axes");
     }
     let k = match cx.opt(1) {
         Some(k) => cx.to_index(k)?,

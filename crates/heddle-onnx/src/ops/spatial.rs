@@ -2,44 +2,47 @@
 
 use heddle_ir::{DType, Value};
 
-use super::OpError;
-use super::cx::{NodeCx, Result};
+use super::cx::{NodeCx, Result, invalid};
 use super::sizes::Int;
 
-/// Where windows lie along each spatial axis.
+/// Placement of windows along each spatial axis.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
     /// Step from one window to the next.
     pub strides: Vec<usize>,
     /// Distance of a window's elements.
     pub dilations: Vec<usize>,
-    /// What the attribute `auto_pad` says.
+    /// The attribute `auto_pad`.
     pub auto_pad: AutoPad,
 }
 
-/// How padding is found.
+/// Source of the padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AutoPad {
     /// By the attribute `pads`.
     Explicit,
     /// None.
     Valid,
-    /// As much as makes as many windows as strides fit into the input; what is odd goes to the end.
+    /// `ceil(size / stride)` windows; an odd element of padding goes to the end.
     SameUpper,
-    /// The same, but what is odd goes to the beginning.
+    /// The same, but an odd element goes to the beginning.
     SameLower,
 }
 
 impl Windows {
     /// Reads the attributes of a node with `k` spatial axes.
     pub fn of(cx: &NodeCx, k: usize) -> Result<Self> {
-        let auto_pad = match cx.str_or("auto_pad", "NOTSET")? {
-            "NOTSET" | "" => AutoPad::Explicit,
-            "VALID" => AutoPad::Valid,
-            "SAME_UPPER" => AutoPad::SameUpper,
-            "SAME_LOWER" => AutoPad::SameLower,
-            other => return Err(OpError::Invalid(format!("auto_pad is `{other}`"))),
-        };
+        let auto_pad = cx.choice(
+            "auto_pad",
+            "NOTSET",
+            &[
+                ("NOTSET", AutoPad::Explicit),
+                ("", AutoPad::Explicit),
+                ("VALID", AutoPad::Valid),
+                ("SAME_UPPER", AutoPad::SameUpper),
+                ("SAME_LOWER", AutoPad::SameLower),
+            ],
+        )?;
         Ok(Self {
             strides: cx.positive_list("strides", k)?,
             dilations: cx.positive_list("dilations", k)?,
@@ -101,10 +104,10 @@ pub(super) fn explicit_pads(cx: &NodeCx, k: usize) -> Result<Vec<Int>> {
     match cx.ints("pads") {
         None | Some([]) => Ok(vec![Int::Const(0); 2 * k]),
         Some(pads) if pads.len() == 2 * k => Ok(pads.iter().map(|&p| Int::Const(p)).collect()),
-        Some(pads) => Err(OpError::Invalid(format!(
+        Some(pads) => invalid(format!(
             "pads has {} elements for {k} spatial axes",
             pads.len()
-        ))),
+        )),
     }
 }
 
@@ -116,8 +119,7 @@ impl NodeCx<'_> {
         };
         let limit = i64::from(i32::MAX);
         if list.len() != k || list.iter().any(|&v| v < 1 || v > limit) {
-            let message = format!("{name} is {list:?} for {k} spatial axes");
-            return Err(OpError::Invalid(message));
+            return invalid(format!("{name} is {list:?} for {k} spatial axes"));
         }
         Ok(list.iter().map(|&v| v as usize).collect())
     }
@@ -126,8 +128,10 @@ impl NodeCx<'_> {
     pub(super) fn spatial_rank(&self, x: Value, min: usize) -> Result<usize> {
         let rank = self.rank(x)?;
         if rank < 2 + min {
-            let message = format!("the input has {rank} axes, at least {} are needed", 2 + min);
-            return Err(OpError::Invalid(message));
+            return invalid(format!(
+                "the input has {rank} axes, at least {} are needed",
+                2 + min
+            ));
         }
         Ok(rank - 2)
     }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use heddle_ir::op::{Case, StrOp};
 use heddle_ir::{Op, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table};
 
 pub(super) const OPS: Table = &[
     ("StringConcat", concat),
@@ -47,14 +46,15 @@ fn full_match(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// Case is changed as Unicode does, whatever the locale.
 fn normalize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let case = match cx.str_or("case_change_action", "NONE")? {
-        "NONE" => None,
-        "LOWER" => Some(Case::Lower),
-        "UPPER" => Some(Case::Upper),
-        other => {
-            return Err(OpError::Invalid(format!("case_change_action is `{other}`")));
-        }
-    };
+    let case = cx.choice(
+        "case_change_action",
+        "NONE",
+        &[
+            ("NONE", None),
+            ("LOWER", Some(Case::Lower)),
+            ("UPPER", Some(Case::Upper)),
+        ],
+    )?;
     let stopwords = cx.strs("stopwords")?.unwrap_or_default();
     let op = StrOp::Normalize {
         case,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
 use heddle_ir::{DType, Op, Tensor, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use crate::refusal::Refusal;
 
 pub(super) const OPS: Table = &[("TfIdfVectorizer", vectorize)];
 
@@ -30,19 +30,17 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = match cx.rank(input)? {
         1 => cx.unsqueeze(input, &[0])?,
         2 => input,
-        other => return Err(OpError::Invalid(format!("the input has {other} axes"))),
+        other => return invalid(format!("the input has {other} axes")),
     };
     let columns = cx.ints("ngram_indexes").unwrap_or_default();
     let width = columns.iter().max().map_or(0, |m| m.saturating_add(1));
     if columns.iter().any(|c| *c < 0) {
-        return Err(OpError::Invalid("an index is negative".into()));
+        return invalid("an index is negative");
     }
     let skips = usize::try_from(cx.int_req("max_skip_count")?)
         .map_err(|_| OpError::Invalid("max_skip_count is negative".into()))?;
     if skips > MAX_SKIPS {
-        return Err(OpError::Unsupported(format!(
-            "max_skip_count above {MAX_SKIPS}"
-        )));
+        return Err(Refusal::SkipCount { limit: MAX_SKIPS }.into());
     }
     let x = match cx.dtype(x)? {
         DType::Str => x,
@@ -55,12 +53,11 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let items = pool.iter().map(|grams| grams.length);
     let comparisons = items.sum::<usize>().saturating_mul(skips + 1);
     if comparisons > MAX_COMPARISONS {
-        return Err(OpError::Unsupported(format!(
-            "{comparisons} comparisons of items, more than {MAX_COMPARISONS}"
-        )));
+        let (count, limit) = (comparisons, MAX_COMPARISONS);
+        return Err(Refusal::Comparisons { count, limit }.into());
     }
     for grams in pool {
-        // How far apart the items lie does not matter to a single one.
+        // A unigram has no distance.
         let distances = if grams.length == 1 { 1 } else { skips + 1 };
         for distance in 1..=distances {
             let found = count(cx, x, &grams, distance)?;
@@ -74,9 +71,8 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }])
 }
 
-/// The n-grams of the lengths that are asked for. Of equal ones the last counts.
+/// The n-grams of the requested lengths; among equal ones the last counts.
 fn pool(cx: &NodeCx) -> Result<Vec<Grams>> {
-    let invalid = |what: &str| OpError::Invalid(what.into());
     let starts = cx.ints("ngram_counts").unwrap_or_default();
     let columns = cx.ints("ngram_indexes").unwrap_or_default();
     let texts = cx.strs("pool_strings")?.filter(|p| !p.is_empty());
@@ -93,12 +89,12 @@ fn pool(cx: &NodeCx) -> Result<Vec<Grams>> {
         let end = starts.get(i + 1).map_or(total as i64, |e| *e);
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let Some((start, end)) = range.filter(|(s, e)| s <= e && *e <= total) else {
-            return Err(invalid("ngram_counts do not ascend within the pool"));
+            return invalid("ngram_counts do not ascend within the pool");
         };
         let count = (end - start) / length;
         let own = columns
             .get(id..id + count)
-            .ok_or_else(|| invalid("there are fewer indexes than n-grams"))?;
+            .ok_or_else(|| OpError::Invalid("there are fewer indexes than n-grams".into()))?;
         id += count;
         if count == 0 || !(least..=most).contains(&(length as i64)) {
             continue;
@@ -133,7 +129,7 @@ fn pool(cx: &NodeCx) -> Result<Vec<Grams>> {
     Ok(all)
 }
 
-/// How often each n-gram occurs in each row with its items `distance` apart: `[rows, grams]`.
+/// Occurrences of each n-gram in each row with items `distance` apart: `[rows, grams]`.
 fn count(cx: &mut NodeCx, x: Value, grams: &Grams, distance: usize) -> Result<Value> {
     let far = |steps: usize| {
         let span = steps.checked_mul(distance);
@@ -150,10 +146,7 @@ fn count(cx: &mut NodeCx, x: Value, grams: &Grams, distance: usize) -> Result<Va
         let part = cx.unsqueeze(part, &[2])?;
         let items = cx.b.constant(items.clone());
         let equal = cx.compare(CompareOp::Eq, part, items)?;
-        all = Some(match all {
-            Some(all) => cx.binary(BinaryOp::And, all, equal)?,
-            None => equal,
-        });
+        all = Some(cx.fold(BinaryOp::And, all, equal)?);
     }
     let all = all.ok_or_else(|| OpError::Invalid("an n-gram without items".into()))?;
     let ones = cx.cast(all, DType::F32)?;
@@ -182,7 +175,7 @@ fn weigh(cx: &mut NodeCx, counts: Value) -> Result<Value> {
             cx.cast(seen, DType::F32)?
         }
         "TFIDF" => counts,
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
+        other => return invalid(format!("mode is `{other}`")),
     };
     match weights {
         Some(weights) => {

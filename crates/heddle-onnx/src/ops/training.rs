@@ -4,8 +4,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, Result, Table, invalid, required};
 
 pub(super) const OPS: Table = &[
     ("Adam", |cx| each(cx, 2, adam)),
@@ -13,7 +12,7 @@ pub(super) const OPS: Table = &[
     ("Momentum", |cx| each(cx, 1, momentum)),
 ];
 
-/// One tensor with its gradient and states; and what holds for all.
+/// One tensor with its gradient and states, the learning rate and the update count.
 struct Step {
     rate: Value,
     count: Value,
@@ -30,16 +29,16 @@ fn each(
 ) -> Result<Vec<Value>> {
     let inputs = cx.all_inputs()?;
     let [rate, count, tensors @ ..] = inputs.as_slice() else {
-        return Err(OpError::Invalid("R and T are missing".into()));
+        return invalid("R and T are missing");
     };
     let (rate, count) = (cx.to_scalar(*rate)?, cx.to_scalar(*count)?);
     let n = tensors.len() / (states + 2);
     if n * (states + 2) != tensors.len() {
-        return Err(OpError::Invalid(format!(
+        return invalid(format!(
             "{} tensors do not divide into {} groups",
             tensors.len(),
             states + 2
-        )));
+        ));
     }
     let mut results = vec![vec![]; states + 1];
     for i in 0..n {
@@ -128,16 +127,9 @@ fn adagrad(cx: &mut NodeCx, step: Step) -> Result<Vec<Value>> {
 }
 
 fn momentum(cx: &mut NodeCx, step: Step) -> Result<Vec<Value>> {
-    let required = |name: &str| {
-        let value = cx.float(name).map(f64::from);
-        value.ok_or_else(|| OpError::Invalid(format!("attribute `{name}` is missing")))
-    };
-    let (alpha, beta) = (required("alpha")?, required("beta")?);
-    let nesterov = match cx.str_or("mode", "")? {
-        "standard" => false,
-        "nesterov" => true,
-        other => return Err(OpError::Invalid(format!("mode is `{other}`"))),
-    };
+    let number = |name: &str| required(cx.float(name).map(f64::from), name);
+    let (alpha, beta) = (number("alpha")?, number("beta")?);
+    let nesterov = cx.choice("mode", "", &[("standard", false), ("nesterov", true)])?;
     let gradient = regularized(cx, &step)?;
     let (beta, one) = (cx.real_like(step.x, beta)?, cx.scalar_like(step.x, 1.0)?);
     let later = cx.compare_to(CompareOp::Gt, step.count, 0.0)?;

@@ -5,12 +5,12 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Op, Tensor, Value};
 
-use super::Table;
-use super::cx::{NodeCx, OpError, Result};
+use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
+use crate::refusal::Refusal;
 
 pub(super) const OPS: Table = &[("TreeEnsemble", ensemble)];
 
-/// The trees as lists; those of nodes are as long as there are nodes and leaves.
+/// The trees as lists. Lists of nodes cover the nodes, then the leaves.
 struct Trees {
     features: Vec<i64>,
     modes: Vec<i64>,
@@ -81,8 +81,7 @@ const KINDS: &[(i64, CompareOp)] = &[
 const MEMBER: i64 = 6;
 
 fn tensor_attr(cx: &NodeCx, name: &str) -> Result<Tensor> {
-    let tensor = cx.tensor(name)?;
-    tensor.ok_or_else(|| OpError::Invalid(format!("attribute `{name}` is missing")))
+    required(cx.tensor(name)?, name)
 }
 
 /// A tensor of one number a node, with zeros for the leaves.
@@ -96,10 +95,7 @@ fn padded(cx: &mut NodeCx, name: &str, leaves: usize) -> Result<Value> {
 
 /// Reads the trees and checks that all numbers are in range and all paths end.
 fn read(cx: &NodeCx) -> Result<Trees> {
-    let list = |name: &str| {
-        let list = cx.ints(name).map(<[i64]>::to_vec);
-        list.ok_or_else(|| OpError::Invalid(format!("attribute `{name}` is missing")))
-    };
+    let list = |name: &str| required(cx.ints(name).map(<[i64]>::to_vec), name);
     let mut features = list("nodes_featureids")?;
     let nodes = features.len();
     let modes = tensor_attr(cx, "nodes_modes")?.to_i64s();
@@ -113,9 +109,7 @@ fn read(cx: &NodeCx) -> Result<Trees> {
     let branch = |ids: &str, are_leaves: &str| {
         let (ids, are_leaves) = (list(ids)?, list(are_leaves)?);
         if ids.len() != nodes || are_leaves.len() != nodes {
-            return Err(OpError::Invalid(
-                "the lists of nodes differ in length".into(),
-            ));
+            return invalid("the lists of nodes differ in length");
         }
         let next = ids.iter().zip(&are_leaves).map(|(&id, &leaf)| {
             let (count, offset) = if leaf != 0 {
@@ -125,7 +119,7 @@ fn read(cx: &NodeCx) -> Result<Trees> {
             };
             match usize::try_from(id) {
                 Ok(i) if i < count => Ok((i + offset) as i64),
-                _ => Err(OpError::Invalid(format!("there is no node {id}"))),
+                _ => invalid(format!("there is no node {id}")),
             }
         });
         let mut next = next.collect::<Result<Vec<_>>>()?;
@@ -136,7 +130,7 @@ fn read(cx: &NodeCx) -> Result<Trees> {
     let next_if_false = branch("nodes_falsenodeids", "nodes_falseleafs")?;
     let known = modes.iter().all(|m| (0..=MEMBER).contains(m));
     if modes.len() != nodes || missing.len() != nodes || !known {
-        return Err(OpError::Invalid("the modes do not fit the nodes".into()));
+        return invalid("the modes do not fit the nodes");
     }
     let depth = depth(&roots, &next_if_true, &next_if_false, nodes)?;
     for list in [&mut features, &mut modes, &mut missing] {
@@ -157,7 +151,7 @@ fn read(cx: &NodeCx) -> Result<Trees> {
 /// The most nodes on a path from a root to a leaf.
 fn depth(roots: &[i64], yes: &[i64], no: &[i64], nodes: usize) -> Result<i64> {
     let inner = |n: i64| usize::try_from(n).ok().filter(|n| *n < nodes);
-    /// What is known of a node: nothing, that its depth waits for its children's, its depth.
+    /// State of a node in the search: unvisited, waiting for its children, or done with its depth.
     #[derive(Clone, Copy)]
     enum Mark {
         Fresh,
@@ -178,7 +172,7 @@ fn depth(roots: &[i64], yes: &[i64], no: &[i64], nodes: usize) -> Result<i64> {
                     match marks[child] {
                         Mark::Fresh => stack.push(child),
                         Mark::Open => {
-                            return Err(OpError::Invalid("the trees have a cycle".into()));
+                            return invalid("the trees have a cycle");
                         }
                         Mark::Done(_) => {}
                     }
@@ -207,7 +201,7 @@ fn depth(roots: &[i64], yes: &[i64], no: &[i64], nodes: usize) -> Result<i64> {
 fn members(cx: &mut NodeCx, trees: &Trees) -> Result<Option<(Value, Value)>> {
     let Some(values) = cx.tensor("membership_values")? else {
         return match trees.modes.contains(&MEMBER) {
-            true => Err(OpError::Invalid("membership_values are missing".into())),
+            true => invalid("membership_values are missing"),
             false => Ok(None),
         };
     };
@@ -242,7 +236,7 @@ fn members(cx: &mut NodeCx, trees: &Trees) -> Result<Option<(Value, Value)>> {
     Ok(Some((owners, chosen)))
 }
 
-/// Whether each value is in its node's set.
+/// Mask of the values in their node's set.
 fn member(
     cx: &mut NodeCx,
     node: Value,
@@ -261,8 +255,7 @@ fn member(
     cx.reduce(ReduceOp::Max, both, &[2], false)
 }
 
-/// Combines the weights of the leaves, `[rows, trees]`, that speak for the same target: `[rows,
-/// targets]`.
+/// Combines the weights of the leaves, `[rows, trees]`, by target: `[rows, targets]`.
 fn aggregate(cx: &mut NodeCx, leaf: Value, dtype: DType) -> Result<Value> {
     let weights = tensor_attr(cx, "leaf_weights")?;
     let weights = cx.b.constant(weights);
@@ -275,14 +268,13 @@ fn aggregate(cx: &mut NodeCx, leaf: Value, dtype: DType) -> Result<Value> {
     let owners = cx.b.i64s(owners);
     let (owner, weight) = (cx.gather(owners, leaf, 0)?, cx.gather(weights, leaf, 0)?);
     let (owner, weight) = (cx.unsqueeze(owner, &[2])?, cx.unsqueeze(weight, &[2])?);
-    let (first, end) = (cx.b.i64(0), cx.b.i64(targets));
-    let all = cx.range(first, end)?;
+    let all = cx.iota(targets)?;
     let mine = cx.compare(CompareOp::Eq, owner, all)?;
     let (kind, neutral) = match cx.int_or("aggregate_function", 1) {
         0 | 1 => (ReduceOp::Sum, 0.0),
         2 => (ReduceOp::Min, f64::from(f32::MAX)),
         3 => (ReduceOp::Max, f64::from(f32::MIN)),
-        other => return Err(OpError::Invalid(format!("aggregate_function is {other}"))),
+        other => return invalid(format!("aggregate_function is {other}")),
     };
     let neutral = cx.scalar_like(weight, neutral)?;
     let votes = cx.select(mine, weight, neutral)?;
@@ -300,6 +292,6 @@ fn post_transform(cx: &mut NodeCx, scores: Value) -> Result<Value> {
         0 => Ok(scores),
         1 => cx.softmax(scores, &[1]),
         2 => cx.unary(UnaryOp::Sigmoid, scores),
-        other => Err(OpError::Unsupported(format!("post_transform {other}"))),
+        other => Err(Refusal::PostTransform(other.to_string()).into()),
     }
 }

@@ -9,7 +9,7 @@ use heddle_onnx::proto::tensor_shape_proto::dimension::Value as DimValue;
 use heddle_onnx::proto::tensor_shape_proto::{Dimension, dimension};
 use heddle_onnx::proto::type_proto::Value as TypeValue;
 use heddle_onnx::proto::*;
-use heddle_onnx::{ImportError, ImportOptions, load_bytes};
+use heddle_onnx::{ImportError, ImportOptions, Imported, load_bytes};
 use prost::Message;
 
 pub const FLOAT: i32 = DataType::Float as i32;
@@ -179,18 +179,32 @@ pub fn model(graph: GraphProto, functions: Vec<FunctionProto>) -> ModelProto {
 }
 
 pub fn import(model: &ModelProto) -> Result<Module, ImportError> {
+    Ok(import_with(model, &[])?.module)
+}
+
+/// Imports with values given for some inputs that have defaults.
+pub fn import_with(model: &ModelProto, overrides: &[&str]) -> Result<Imported, ImportError> {
     let options = ImportOptions {
         folder: Some(heddle_interp::fold),
+        overrides: overrides.iter().map(|name| name.to_string()).collect(),
     };
-    let module = load_bytes(Bytes::from(model.encode_to_vec()), &options)?;
-    if let Err(errors) = heddle_ir::verify::verify(&module) {
-        panic!("{}\n{}", errors[0], heddle_ir::text::print(&module));
+    let imported = load_bytes(Bytes::from(model.encode_to_vec()), &options)?;
+    if let Err(errors) = heddle_ir::verify::verify(&imported.module) {
+        let text = heddle_ir::text::print(&imported.module);
+        panic!("{}\n{text}", errors[0]);
     }
-    Ok(module)
+    Ok(imported)
 }
 
 pub fn run(model: &ModelProto, inputs: &[Tensor]) -> Vec<Datum> {
-    let module = import(model).unwrap_or_else(|e| panic!("{e}"));
+    run_with(model, &[], inputs)
+}
+
+/// Runs with values given for some inputs that have defaults.
+pub fn run_with(model: &ModelProto, overrides: &[&str], inputs: &[Tensor]) -> Vec<Datum> {
+    let module = import_with(model, overrides)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .module;
     let inputs: Vec<Datum> = inputs.iter().cloned().map(Datum::from).collect();
     heddle_interp::run(&module, &inputs, &Default::default()).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -1,8 +1,10 @@
 //! Branches and loops of many rows.
 
-use heddle_ir::{Dim, FuncBuilder, Inst, Op, Region, Type, Value};
+use heddle_ir::{
+    Dim, FuncBuilder, Inst, LoopForm, LoopOperands, Op, Region, Type, Value, region_cannot_fail,
+};
 
-use super::{Batch, Lane, Refusal, Result, cannot_fail, rank};
+use super::{Batch, Lane, Refusal, Result, rank};
 
 impl Batch<'_> {
     pub(super) fn branch(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
@@ -43,8 +45,8 @@ impl Batch<'_> {
         otherwise: Region,
     ) -> Result<Vec<Lane>> {
         for region in [then, otherwise] {
-            if !cannot_fail(self.source, region) {
-                return Err(Refusal("a branch that differs by row and may fail".into()));
+            if !region_cannot_fail(self.source, region) {
+                return Err(Refusal::MayFail);
             }
         }
         let yields = self.region(b, then)?;
@@ -56,7 +58,7 @@ impl Batch<'_> {
                 Some(shape[v.is_rows() as usize..].to_vec())
             };
             if m != n || shape(*x) != shape(*y) {
-                return Err(Refusal("a branch whose arms differ in shape".into()));
+                return Err(Refusal::Arms);
             }
             self.rule(b, &Op::Select, &[Lane::Rows(cond), *x, *y])
                 .map(|v| v[0])
@@ -64,27 +66,24 @@ impl Batch<'_> {
         yields.iter().zip(&others).map(choose).collect()
     }
 
-    pub(super) fn repeat(
-        &mut self,
-        b: &mut FuncBuilder,
-        inst: Inst,
-        trip: bool,
-        cond: bool,
-    ) -> Result<Vec<Lane>> {
+    pub(super) fn repeat(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
         let data = &self.source.insts[inst];
+        let Some(form) = LoopForm::of(&data.op) else {
+            return Err(Refusal::LoopEnd);
+        };
         let args: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
         let args = args?;
-        let (control, first) = args.split_at(trip as usize + cond as usize);
-        if control.iter().any(|c| c.is_rows()) {
-            return Err(Refusal("a loop whose end differs by row".into()));
+        let LoopOperands { trip, cond, inits } = form.operands(&args);
+        if trip.into_iter().chain(cond).any(|c| c.is_rows()) {
+            return Err(Refusal::LoopEnd);
         }
         let region = data.regions[0];
         let params = &self.source.regions[region].params;
-        let mut rows: Vec<bool> = first.iter().map(|a| a.is_rows()).collect();
+        let mut rows: Vec<bool> = inits.iter().map(|a| a.is_rows()).collect();
         let mark = b.checkpoint();
         // What is carried differs by row if it does so at first or in any iteration.
         loop {
-            let initial = self.settle(b, first, &rows)?;
+            let initial = self.settle(b, inits, &rows)?;
             let types = initial.iter().zip(&params[1..]).zip(&rows);
             let types: Vec<Type> = types.map(|((_, p), r)| self.ty(*p, *r)).collect();
             let types = [vec![self.source.ty(params[0]).clone()], types].concat();
@@ -101,10 +100,10 @@ impl Batch<'_> {
                 );
             }
             let yields = self.region(b, region)?;
-            if cond && yields[0].is_rows() {
-                return Err(Refusal("a loop whose end differs by row".into()));
+            let (next_cond, next) = yields.split_at(form.cond as usize);
+            if next_cond.iter().any(|c| c.is_rows()) {
+                return Err(Refusal::LoopEnd);
             }
-            let next = &yields[cond as usize..];
             let grown: Vec<bool> = rows
                 .iter()
                 .zip(next)
@@ -117,16 +116,10 @@ impl Batch<'_> {
             }
             let stacked: Vec<bool> = next[rows.len()..].iter().map(|y| y.is_rows()).collect();
             let all = [rows.as_slice(), &stacked].concat();
-            let mut ends = self.settle(b, next, &all)?;
-            if cond {
-                ends.insert(0, yields[0].value());
-            }
+            let mut ends: Vec<Value> = next_cond.iter().map(|c| c.value()).collect();
+            ends.extend(self.settle(b, next, &all)?);
             let body = b.end_region(&ends);
-            let mut heads = control.iter().map(|c| c.value());
-            let (trip, cond) = (
-                trip.then(|| heads.next()).flatten(),
-                cond.then(|| heads.next()).flatten(),
-            );
+            let (trip, cond) = (trip.map(|t| t.value()), cond.map(|c| c.value()));
             let results = b.loop_(trip, cond, &initial, body)?;
             return self.unstack(b, inst, results, &all, rows.len());
         }
@@ -152,7 +145,7 @@ impl Batch<'_> {
                 {
                     shape.swap(0, 1);
                     if shape.iter().skip(1).any(|d| matches!(d, Dim::Unknown(_))) {
-                        return Err(Refusal("a stacked result of unknown size".into()));
+                        return Err(Refusal::UnknownSize);
                     }
                     let stated = Type::Tensor(t);
                     let met = b.ty(*x).meet(&stated).unwrap_or(stated);

@@ -11,26 +11,15 @@
 //! both ways if nothing in it can fail.
 
 mod control;
+mod refusal;
 mod rules;
-mod total;
 
 use std::collections::HashMap;
 
-use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, TypeError, Value};
+use heddle_ir::op::Effect;
+use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, Value};
 
-use crate::shorthand::Shorthand;
-
-pub use total::cannot_fail;
-
-/// Why instructions cannot be evaluated for many rows at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub String);
-
-impl From<TypeError> for Refusal {
-    fn from(e: TypeError) -> Self {
-        Refusal(e.to_string())
-    }
-}
+pub use refusal::Refusal;
 
 /// A result of batching.
 pub type Result<T> = std::result::Result<T, Refusal>;
@@ -70,16 +59,16 @@ pub fn batch_function(f: &Function, by_row: &[bool], rows: &str) -> Result<Funct
         match ty {
             Type::Tensor(t) if *by_row => match &mut t.shape {
                 Some(shape) => shape.insert(0, dim.clone()),
-                None => return Err(Refusal("an array of unknown rank".into())),
+                None => return Err(Refusal::UnknownRank),
             },
-            _ if *by_row => return Err(Refusal("a parameter that is no tensor".into())),
+            _ if *by_row => return Err(Refusal::NoTensor),
             _ => {}
         }
     }
     let mut b = FuncBuilder::new(sig);
     let params = b.params().to_vec();
     let first = by_row.iter().position(|r| *r);
-    let first = first.ok_or_else(|| Refusal("nothing differs by row".into()))?;
+    let first = first.ok_or(Refusal::NoRows)?;
     let count = b.size(params[first], 0)?;
     let types = |ty: &Type| ty.clone();
     let mut batch = Batch::new(f, count, dim, &types);
@@ -129,7 +118,7 @@ impl<'a> Batch<'a> {
     /// What a value of the source is.
     pub fn lane(&self, value: Value) -> Result<Lane> {
         let lane = self.lanes.get(&value).copied();
-        lane.ok_or_else(|| Refusal("a value that was not evaluated".into()))
+        lane.ok_or(Refusal::NotEvaluated)
     }
 
     /// Evaluates a region's instructions; gives what it yields.
@@ -147,8 +136,8 @@ impl<'a> Batch<'a> {
         b.set_loc(data.loc.clone());
         let results = match &data.op {
             Op::If => self.branch(b, inst)?,
-            Op::Loop { trip, cond } => self.repeat(b, inst, *trip, *cond)?,
-            Op::Call(_) => return Err(Refusal("a call".into())),
+            Op::Loop { .. } => self.repeat(b, inst)?,
+            Op::Call(_) => return Err(Refusal::Call),
             op => {
                 let lanes: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
                 self.op(b, op, &lanes?)?
@@ -163,8 +152,8 @@ impl<'a> Batch<'a> {
 
     /// Evaluates an op that is no control flow on operands of these kinds.
     pub fn op(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Vec<Lane>> {
-        if matches!(op, Op::Random { .. }) {
-            return Err(Refusal("random numbers".into()));
+        if op.props().effect == Effect::Draws {
+            return Err(Refusal::Random);
         }
         if args.iter().any(|a| a.is_rows()) {
             return self.rule(b, op, args);
@@ -234,5 +223,5 @@ impl<'a> Batch<'a> {
 
 fn rank(b: &FuncBuilder, x: Value) -> Result<usize> {
     let rank = b.rank(x);
-    rank.ok_or_else(|| Refusal("an array of unknown rank".into()))
+    rank.ok_or(Refusal::UnknownRank)
 }

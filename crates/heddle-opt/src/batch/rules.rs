@@ -1,10 +1,8 @@
-//! What each op becomes when some of its operands differ by row.
+//! The form of each op when some of its operands differ by row.
 
-use heddle_ir::op::ReduceOp;
 use heddle_ir::{FuncBuilder, Op, Value};
 
 use super::{Batch, Lane, Refusal, Result, rank};
-use crate::shorthand::Shorthand;
 
 impl Batch<'_> {
     /// An op on operands of which at least one differs by row.
@@ -15,10 +13,17 @@ impl Batch<'_> {
         args: &[Lane],
     ) -> Result<Vec<Lane>> {
         let rows = |v: Value| Ok(vec![Lane::Rows(v)]);
+        let x = args[0].value();
         match op {
-            Op::Unary(_) | Op::Cast { .. } | Op::Bitcast { .. } => {
-                rows(b.op1(op.clone(), &[args[0].value()])?)
-            }
+            Op::Unary(_)
+            | Op::Cast { .. }
+            | Op::Bitcast { .. }
+            | Op::Transpose { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Squeeze { .. }
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::Cumulative { .. } => rows(b.op1(shifted(op), &[x])?),
             Op::Binary(_) | Op::Compare(_) | Op::Select => {
                 let ranks: Result<Vec<_>> = args.iter().map(|a| self.row_rank(b, *a)).collect();
                 let most = ranks?.into_iter().max().unwrap_or(0);
@@ -27,7 +32,6 @@ impl Batch<'_> {
             }
             // All rows have one shape.
             Op::Shape => {
-                let x = args[0].value();
                 let end = rank(b, x)?;
                 Ok(vec![Lane::Same(b.sizes(x, 1..end)?)])
             }
@@ -35,50 +39,20 @@ impl Batch<'_> {
                 let shape = same(op, args[1])?;
                 let count = b.vector_of(self.rows)?;
                 let shape = b.join(&[count, shape])?;
-                rows(b.op1(Op::Reshape, &[args[0].value(), shape])?)
-            }
-            Op::Transpose { perm } => {
-                let perm = std::iter::once(0).chain(perm.iter().map(|p| p + 1));
-                let perm = perm.collect();
-                rows(b.op1(Op::Transpose { perm }, &[args[0].value()])?)
-            }
-            Op::Unsqueeze { axes } => {
-                let axes = later(axes);
-                rows(b.op1(Op::Unsqueeze { axes }, &[args[0].value()])?)
-            }
-            Op::Squeeze { axes } => {
-                let axes = later(axes);
-                rows(b.op1(Op::Squeeze { axes }, &[args[0].value()])?)
+                rows(b.op1(Op::Reshape, &[x, shape])?)
             }
             Op::Broadcast => self.broadcast(b, op, args).and_then(rows),
-            Op::Slice { axes } => {
-                let [start, end, step] =
-                    [same(op, args[1])?, same(op, args[2])?, same(op, args[3])?];
-                let axes = later(axes);
-                rows(b.op1(Op::Slice { axes }, &[args[0].value(), start, end, step])?)
+            Op::Slice { .. } | Op::TopK { .. } | Op::Window { .. } => {
+                let sizes: Result<Vec<_>> = args[1..].iter().map(|&a| same(op, a)).collect();
+                let results = b.op(shifted(op), &[vec![x], sizes?].concat())?;
+                Ok(results.into_iter().map(Lane::Rows).collect())
             }
-            Op::Concat { axis } => {
+            Op::Concat { .. } | Op::GatherElements { .. } | Op::ScatterElements { .. } => {
                 let args: Result<Vec<_>> = args.iter().map(|a| self.spread(b, *a)).collect();
-                rows(b.op1(Op::Concat { axis: axis + 1 }, &args?)?)
+                rows(b.op1(shifted(op), &args?)?)
             }
-            Op::Pad { mode } => {
-                let (pads, value) = (same(op, args[1])?, same(op, args[2])?);
-                let n = self.row_rank(b, args[0])? as i64;
-                let part = |b: &mut FuncBuilder, from: i64| {
-                    let places: Vec<i64> = (from..from + n).collect();
-                    let places = b.i64s(&places);
-                    b.gather(pads, places)
-                };
-                let (before, after) = (part(b, 0)?, part(b, n)?);
-                let none = b.i64s(&[0]);
-                let pads = b.join(&[none, before, none, after])?;
-                rows(b.op1(Op::Pad { mode: *mode }, &[args[0].value(), pads, value])?)
-            }
+            Op::Pad { .. } => self.pad(b, op, args).and_then(rows),
             Op::Gather { axis } => self.gather(b, *axis, args[0], args[1]).and_then(rows),
-            Op::GatherElements { axis } => {
-                let (x, i) = (self.spread(b, args[0])?, self.spread(b, args[1])?);
-                rows(b.op1(Op::GatherElements { axis: axis + 1 }, &[x, i])?)
-            }
             Op::GatherNd { batch_dims } => {
                 if let (0, Lane::Same(x), Lane::Rows(i)) = (*batch_dims, args[0], args[1]) {
                     return rows(b.op1(op.clone(), &[x, i])?);
@@ -86,11 +60,6 @@ impl Batch<'_> {
                 let (x, i) = (self.spread(b, args[0])?, self.spread(b, args[1])?);
                 let batch_dims = batch_dims + 1;
                 rows(b.op1(Op::GatherNd { batch_dims }, &[x, i])?)
-            }
-            Op::ScatterElements { axis, reduce } => {
-                let args: Result<Vec<_>> = args.iter().map(|a| self.spread(b, *a)).collect();
-                let (axis, reduce) = (axis + 1, *reduce);
-                rows(b.op1(Op::ScatterElements { axis, reduce }, &args?)?)
             }
             Op::ScatterNd { .. } => self.scatter_nd(b, op, args).and_then(rows),
             Op::UpdateSlice => {
@@ -100,74 +69,46 @@ impl Batch<'_> {
                 let starts = b.join(&[none, starts])?;
                 rows(b.op1(Op::UpdateSlice, &[x, update, starts])?)
             }
-            Op::Reduce { kind, axes, keep } => {
-                let (kind, axes, keep) = (*kind, later(axes), *keep);
-                rows(b.op1(Op::Reduce { kind, axes, keep }, &[args[0].value()])?)
-            }
-            Op::ArgReduce {
-                kind,
-                axis,
-                keep,
-                last,
-            } => {
-                let (kind, axis, keep, last) = (*kind, axis + 1, *keep, *last);
-                let op = Op::ArgReduce {
-                    kind,
-                    axis,
-                    keep,
-                    last,
-                };
-                rows(b.op1(op, &[args[0].value()])?)
-            }
-            Op::Cumulative {
-                kind,
-                axis,
-                exclusive,
-                reverse,
-            } => {
-                let kind: ReduceOp = *kind;
-                let (axis, exclusive, reverse) = (axis + 1, *exclusive, *reverse);
-                let op = Op::Cumulative {
-                    kind,
-                    axis,
-                    exclusive,
-                    reverse,
-                };
-                rows(b.op1(op, &[args[0].value()])?)
-            }
-            Op::TopK { axis, kind } => {
-                let k = same(op, args[1])?;
-                let (axis, kind) = (axis + 1, *kind);
-                let results = b.op(Op::TopK { axis, kind }, &[args[0].value(), k])?;
-                Ok(results.into_iter().map(Lane::Rows).collect())
-            }
             Op::Dot => self.dot(b, args[0], args[1]).and_then(rows),
-            Op::Conv { .. } => {
-                let (w, pads) = (same(op, args[1])?, same(op, args[2])?);
-                let x = args[0].value();
-                let end = rank(b, x)?;
-                let whole = b.i64s(&[-1]);
-                let rest = b.sizes(x, 2..end)?;
-                let shape = b.join(&[whole, rest])?;
-                let flat = b.op1(Op::Reshape, &[x, shape])?;
-                let y = b.op1(op.clone(), &[flat, w, pads])?;
-                let (front, back) = (b.sizes(x, 0..2)?, b.sizes(y, 1..end - 1)?);
-                let shape = b.join(&[front, back])?;
-                rows(b.op1(Op::Reshape, &[y, shape])?)
-            }
-            Op::Window { .. } => {
-                let pads = same(op, args[1])?;
-                rows(b.op1(op.clone(), &[args[0].value(), pads])?)
-            }
-            other => Err(Refusal(format!("`{}` of rows", other.name()))),
+            Op::Conv { .. } => self.conv(b, op, args).and_then(rows),
+            other => Err(Refusal::no_rule(other)),
         }
+    }
+
+    fn pad(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
+        let (pads, value) = (same(op, args[1])?, same(op, args[2])?);
+        let n = self.row_rank(b, args[0])? as i64;
+        let part = |b: &mut FuncBuilder, from: i64| {
+            let places: Vec<i64> = (from..from + n).collect();
+            let places = b.i64s(&places);
+            b.gather(pads, places)
+        };
+        let (before, after) = (part(b, 0)?, part(b, n)?);
+        let none = b.i64s(&[0]);
+        let pads = b.join(&[none, before, none, after])?;
+        Ok(b.op1(op.clone(), &[args[0].value(), pads, value])?)
+    }
+
+    /// Rows of images are more images.
+    fn conv(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
+        let (w, pads) = (same(op, args[1])?, same(op, args[2])?);
+        let x = args[0].value();
+        let end = rank(b, x)?;
+        let whole = b.i64s(&[-1]);
+        let rest = b.sizes(x, 2..end)?;
+        let shape = b.join(&[whole, rest])?;
+        let flat = b.op1(Op::Reshape, &[x, shape])?;
+        let y = b.op1(op.clone(), &[flat, w, pads])?;
+        let (front, back) = (b.sizes(x, 0..2)?, b.sizes(y, 1..end - 1)?);
+        let shape = b.join(&[front, back])?;
+        Ok(b.op1(Op::Reshape, &[y, shape])?)
     }
 
     fn broadcast(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
         let shape = same(op, args[1])?;
         let len = b.ty(shape).as_tensor().and_then(|t| t.static_shape());
         let Some(&[len]) = len.as_deref() else {
-            return Err(Refusal("a broadcast to an unknown number of axes".into()));
+            return Err(Refusal::UnknownRank);
         };
         let most = self.row_rank(b, args[0])?.max(len);
         let x = self.aligned(b, args[0], most)?;
@@ -229,11 +170,11 @@ impl Batch<'_> {
     fn scatter_nd(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
         let args: Result<Vec<_>> = args.iter().map(|a| self.spread(b, *a)).collect();
         let [x, indices, updates] = args?[..] else {
-            return Err(Refusal("a scatter without operands".into()));
+            return Err(Refusal::NoTensor);
         };
         let all = rank(b, indices)?;
         let dtype = b.ty(indices).as_tensor().map(|t| t.dtype);
-        let dtype = dtype.ok_or_else(|| Refusal("indices that are no tensor".into()))?;
+        let dtype = dtype.ok_or(Refusal::NoTensor)?;
         let rows = b.iota(self.rows)?;
         let rows = b.cast(dtype, rows)?;
         let rows = b.op1(
@@ -286,13 +227,29 @@ impl Batch<'_> {
 fn same(op: &Op, lane: Lane) -> Result<Value> {
     match lane {
         Lane::Same(v) => Ok(v),
-        Lane::Rows(_) => Err(Refusal(format!(
-            "sizes of `{}` that differ by row",
-            op.name()
-        ))),
+        Lane::Rows(_) => Err(Refusal::SizesByRow(op.name())),
     }
 }
 
-fn later(axes: &[usize]) -> Vec<usize> {
-    axes.iter().map(|a| a + 1).collect()
+/// The op with its axes behind a leading one.
+fn shifted(op: &Op) -> Op {
+    let mut op = op.clone();
+    match &mut op {
+        Op::Transpose { perm } => {
+            perm.iter_mut().for_each(|axis| *axis += 1);
+            perm.insert(0, 0);
+        }
+        Op::Unsqueeze { axes }
+        | Op::Squeeze { axes }
+        | Op::Slice { axes }
+        | Op::Reduce { axes, .. } => axes.iter_mut().for_each(|axis| *axis += 1),
+        Op::ArgReduce { axis, .. }
+        | Op::Cumulative { axis, .. }
+        | Op::TopK { axis, .. }
+        | Op::Concat { axis }
+        | Op::GatherElements { axis }
+        | Op::ScatterElements { axis, .. } => *axis += 1,
+        _ => {}
+    }
+    op
 }

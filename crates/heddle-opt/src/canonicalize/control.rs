@@ -1,12 +1,11 @@
 //! Rules for loops, and the walk over all control flow.
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value};
+use heddle_ir::{DType, Inst, InstData, LoopView, Op, Region, Tensor, Type, Value};
 
 use super::branches;
 use super::counted::{Counted, counted, one_less};
 use super::rewriter::Rewriter;
-use crate::literal::truth;
 
 /// The names of the rules below.
 pub const NAMES: &[&str] = &[
@@ -44,66 +43,34 @@ fn data(cx: &Rewriter, inst: Inst) -> InstData {
 
 /// What a constant condition is.
 pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
-    cx.constant(value).and_then(truth)
+    cx.constant(value).and_then(Tensor::truth)
 }
 
-/// A loop taken apart.
-pub(super) struct Parts {
-    pub(super) trip: Option<Value>,
-    pub(super) cond: Option<Value>,
-    pub(super) inits: Vec<Value>,
-    pub(super) body: Region,
-    pub(super) iteration: Value,
-    pub(super) params: Vec<Value>,
-    /// The condition that the body yields.
-    pub(super) next_cond: Option<Value>,
-    /// What the carried values become.
-    pub(super) next: Vec<Value>,
-    pub(super) stacked: Vec<Value>,
-}
-
-fn parts(cx: &Rewriter, d: &InstData) -> Option<Parts> {
-    let Op::Loop { trip, cond } = d.op else {
-        return None;
-    };
-    let body = d.regions[0];
-    let region = &cx.patch.func().regions[body];
-    let yields = cx.patch.yields(body);
-    let (control, fixed) = (trip as usize + cond as usize, cond as usize);
-    let carried = region.params.len() - 1;
-    Some(Parts {
-        trip: trip.then(|| d.args[0]),
-        cond: cond.then(|| d.args[trip as usize]),
-        inits: d.args[control..].to_vec(),
-        body,
-        iteration: region.params[0],
-        params: region.params[1..].to_vec(),
-        next_cond: cond.then(|| yields[0]),
-        next: yields[fixed..fixed + carried].to_vec(),
-        stacked: yields[fixed + carried..].to_vec(),
-    })
+fn parts(cx: &Rewriter, inst: Inst) -> Option<LoopView> {
+    let func = cx.patch.func();
+    let yields = cx.patch.yields(*func.insts[inst].regions.first()?);
+    LoopView::with(func, inst, &cx.patch.args(inst), &yields)
 }
 
 fn rewrite_loop(cx: &mut Rewriter, inst: Inst) {
     cx.begin(inst);
-    let d = data(cx, inst);
-    let Some(p) = parts(cx, &d) else { return };
-    if single_trip(cx, inst, &d, &p) {
+    let Some(p) = parts(cx, inst) else { return };
+    if single_trip(cx, inst, &p) {
         return;
     }
     for i in 0..p.params.len() {
         // What is only carried from one iteration to the next is for `remove_dead`.
         let own = (p.next[i] == p.params[i]) as u32;
-        if cx.uses(p.params[i]) > own || cx.uses(d.results[i]) > 0 {
-            carried(cx, &d, &p, i);
+        if cx.uses(p.params[i]) > own || cx.uses(p.last[i]) > 0 {
+            carried(cx, &p, i);
         }
     }
-    control(cx, inst, d, p);
+    control(cx, inst, p);
 }
 
 /// Rules for one carried value.
-fn carried(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
-    let (param, result) = (p.params[i], d.results[i]);
+fn carried(cx: &mut Rewriter, p: &LoopView, i: usize) {
+    let (param, result) = (p.params[i], p.last[i]);
     let is_new = |cx: &Rewriter, v: Value| cx.patch.resolve(v) == v;
     if !is_new(cx, param) {
         return;
@@ -121,7 +88,7 @@ fn carried(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
     let twin = (0..i)
         .find(|&j| p.next[j] == p.next[i] && p.inits[j] == p.inits[i] && is_new(cx, p.params[j]));
     if let Some(j) = twin {
-        let (other, other_result) = (p.params[j], d.results[j]);
+        let (other, other_result) = (p.params[j], p.last[j]);
         if cx.patch.can_replace(param, other) && cx.patch.can_replace(result, other_result) {
             cx.patch.replace(param, other);
             cx.patch.replace(result, other_result);
@@ -129,12 +96,12 @@ fn carried(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
         }
         return;
     }
-    counter(cx, d, p, i);
+    counter(cx, p, i);
 }
 
 /// A carried value that counts iterations is their number.
-fn counter(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
-    let (param, result) = (p.params[i], d.results[i]);
+fn counter(cx: &mut Rewriter, p: &LoopView, i: usize) {
+    let (param, result) = (p.params[i], p.last[i]);
     let scalar = Type::scalar(DType::I64);
     if *cx.ty(param) != scalar || cx.integer_of(p.inits[i]) != Some(0) {
         return;
@@ -158,44 +125,33 @@ fn counter(cx: &mut Rewriter, d: &InstData, p: &Parts, i: usize) {
 }
 
 /// Rules for the trip count and the condition.
-fn control(cx: &mut Rewriter, inst: Inst, d: InstData, p: Parts) {
+fn control(cx: &mut Rewriter, inst: Inst, mut p: LoopView) {
     let (Some(cond), Some(next)) = (p.cond, p.next_cond) else {
         return;
     };
-    let (mut trip, mut keep_cond) = (p.trip, true);
-    let unlimited = trip.is_none_or(|t| cx.integer_of(t) == Some(i64::MAX));
+    let unlimited = p.trip.is_none_or(|t| cx.integer_of(t) == Some(i64::MAX));
     let counted = unlimited.then(|| counted(cx, &p, cond, next)).flatten();
     if let Some(Counted::Exactly(count)) = counted {
-        (trip, keep_cond) = (Some(count), false);
+        p.trip = Some(count);
+        p.drop_cond();
         cx.patch.because("condition that counts iterations");
     } else if let Some(Counted::AtMost(most)) = counted {
-        trip = Some(most);
+        p.trip = Some(most);
         cx.patch.because("condition that bounds iterations");
     } else if truth_of(cx, cond) == Some(true) && truth_of(cx, next) == Some(true) {
-        keep_cond = false;
+        p.drop_cond();
         cx.patch.because("condition that is always true");
-    } else if trip.and_then(|t| cx.integer_of(t)) == Some(i64::MAX) {
-        trip = None;
+    } else if p.trip.and_then(|t| cx.integer_of(t)) == Some(i64::MAX) {
+        p.trip = None;
         cx.patch.because("trip count without end");
     } else {
         return;
     }
-    let op = Op::Loop {
-        trip: trip.is_some(),
-        cond: keep_cond,
-    };
-    let kept = keep_cond.then_some(cond);
-    let args = trip.into_iter().chain(kept).chain(p.inits).collect();
-    if !keep_cond {
-        let yields = p.next.into_iter().chain(p.stacked).collect();
-        let params = cx.patch.func().regions[p.body].params.clone();
-        cx.patch.set_border(p.body, params, yields);
-    }
-    cx.patch.change(inst, op, args, d.results);
+    cx.patch.set_loop(inst, &p);
 }
 
 /// A loop of exactly one iteration is its body.
-fn single_trip(cx: &mut Rewriter, inst: Inst, d: &InstData, p: &Parts) -> bool {
+fn single_trip(cx: &mut Rewriter, inst: Inst, p: &LoopView) -> bool {
     let begins = p.cond.is_none_or(|c| truth_of(cx, c) == Some(true));
     let trips = p.trip.map(|t| cx.integer_of(t));
     let stops = p.next_cond.and_then(|c| truth_of(cx, c)) == Some(false);
@@ -215,14 +171,10 @@ fn single_trip(cx: &mut Rewriter, inst: Inst, d: &InstData, p: &Parts) -> bool {
         .chain(p.inits.iter().copied())
         .collect();
     let skip = p.next_cond.is_some() as usize;
-    let carried = p.params.len();
-    if !cx
-        .patch
-        .inline_region(inst, p.body, &args, skip, &d.results[..carried])
-    {
+    if !cx.patch.inline_region(inst, p.body, &args, skip, &p.last) {
         return false;
     }
-    for (&old, &new) in d.results[carried..].iter().zip(&p.stacked) {
+    for (&old, &new) in p.scans.iter().zip(&p.stacked) {
         let stacked = cx.op(Op::Unsqueeze { axes: vec![0] }, &[cx.patch.resolve(new)]);
         if !stacked.is_some_and(|v| cx.patch.replace(old, v)) {
             return false;

@@ -4,10 +4,10 @@
 //! floats, which are rounded, it bounds them. Exporters write it in many ways: with a carried counter of 32 bits, with both
 //! numbers cast, with an `n` that each iteration computes anew from what does not change.
 
-use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Op, Region, Tensor, Type, Value, ValueDef};
+use heddle_ir::op::{BinaryOp, CompareOp, Effect};
+use heddle_ir::{DType, LoopView, Op, Region, Tensor, Type, Value, ValueDef};
 
-use super::control::{Parts, truth_of};
+use super::control::truth_of;
 use super::rewriter::Rewriter;
 
 /// How many iterations a condition lets a loop do.
@@ -35,7 +35,12 @@ enum Limit {
 }
 
 /// What the conditions before the first iteration and after each one say, if they count.
-pub(super) fn counted(cx: &mut Rewriter, p: &Parts, cond: Value, next: Value) -> Option<Counted> {
+pub(super) fn counted(
+    cx: &mut Rewriter,
+    p: &LoopView,
+    cond: Value,
+    next: Value,
+) -> Option<Counted> {
     let tests = conjuncts(cx, next);
     let (count, limit) = tests.iter().find_map(|&test| {
         let (number, count) = compared(cx, test)?;
@@ -145,7 +150,7 @@ fn limit_of(cx: &Rewriter, count: Value) -> Option<Limit> {
 }
 
 /// The limit in terms of what is known before the loop. What the body computes may be computed before it as well, for the condition there.
-fn outside(cx: &Rewriter, p: &Parts, cond: Value, count: Value, limit: Limit) -> Option<Limit> {
+fn outside(cx: &Rewriter, p: &LoopView, cond: Value, count: Value, limit: Limit) -> Option<Limit> {
     let value = match limit {
         Limit::Known(_) => return Some(limit),
         Limit::Integer(value) | Limit::Rounded(value) => value,
@@ -175,7 +180,7 @@ fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
     let (Some((op, args)), Some((other, others))) = (cx.definition(a), cx.definition(b)) else {
         return false;
     };
-    let is_pure = !matches!(op, Op::Random { .. } | Op::Call(_));
+    let is_pure = op.props().effect == Effect::Pure;
     depth < MAX_DEPTH
         && is_pure
         && op == other
@@ -187,7 +192,7 @@ fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
 }
 
 /// Whether a value is the number of iterations that are done, up to this limit at least.
-fn is_number(cx: &Rewriter, p: &Parts, number: Value, limit: Limit) -> bool {
+fn is_number(cx: &Rewriter, p: &LoopView, number: Value, limit: Limit) -> bool {
     let wide = match limit {
         Limit::Known(n) => i32::try_from(n).is_err(),
         Limit::Integer(n) | Limit::Rounded(n) => scalar(cx, n) == Some(DType::I64),
@@ -232,7 +237,7 @@ fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Opt
 }
 
 /// Whether a value of the body is the iteration's number: the loop's own, or a carried one that begins with 0 and becomes one more.
-fn is_counter(cx: &Rewriter, p: &Parts, value: Value) -> bool {
+fn is_counter(cx: &Rewriter, p: &LoopView, value: Value) -> bool {
     let Some(k) = p.params.iter().position(|&param| param == value) else {
         return value == p.iteration;
     };

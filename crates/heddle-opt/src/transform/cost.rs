@@ -1,54 +1,90 @@
 //! Estimates of what instructions cost, to decide which transformations pay.
 
 use heddle_ir::{Dim, Function, InstData, Op, Type, Value};
+use heddle_machine::{Machine, Scalar};
 
-/// What a machine can do; rates are for all of its units together.
+/// Assumed value of a dynamic size.
+pub const UNKNOWN_SIZE: f64 = 32.0;
+
+/// Reads from the last cache that a byte of an intermediate array costs: it is fetched, written and read again, in part while
+/// units compute.
+const TRANSFERS: f64 = 2.5;
+
+/// The share of the last cache that arrays between loops may take; weights take the rest.
+const CHUNK: f64 = 1.0 / 8.0;
+
+/// The share of a unit's resident memory that a layer's weights may take, next to its state and inputs.
+const NEAR: f64 = 0.5;
+
+/// The share of the resident memory's rate that products with one row reach.
+const STREAMING: f64 = 0.9;
+
+/// Starts of operators that the walk of a call and the copies of its operands and results take together.
+const CALL_STARTS: f64 = 90.0;
+
+/// Barriers of a level: its operators depend on each other.
+const LEVEL_BARRIERS: f64 = 6.0;
+
+/// Figures of a machine that transformations decide by; rates are for all of its units together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Floating-point operations in a nanosecond.
     pub flops: f64,
-    /// Bytes in a nanosecond from memory that a loop's weights fit in no nearer place than.
+    /// Bytes in a nanosecond of a loop's weights from the farthest memory.
     pub weights: f64,
     /// Bytes in a nanosecond of intermediate arrays, written and read once.
     pub arrays: f64,
     /// Nanoseconds that a step of a loop costs besides its work.
     pub step: f64,
-    /// Bytes that arrays between the loops which one loop becomes may take at any one time before they are made in chunks.
+    /// Bytes of arrays between distributed loops above which they are made in chunks.
     pub chunk: f64,
-    /// What a size that only the run knows is taken to be.
+    /// Assumed value of a dynamic size.
     pub unknown: f64,
-    /// How many units may work on different layers of a stack at the same time; 1: none.
+    /// Units that may work on different layers of a stack at the same time; 1: none.
     pub units: usize,
     /// Bytes of a layer's weights that stay near one unit from step to step.
     pub near: f64,
-}
-
-impl Default for CostModel {
-    /// Two cores of a server of 2023 with AVX.
-    fn default() -> Self {
-        Self {
-            flops: 200.0,
-            weights: 60.0,
-            arrays: 80.0,
-            step: 100.0,
-            chunk: (4 << 20) as f64,
-            unknown: 32.0,
-            units: 1,
-            near: (256 << 10) as f64,
-        }
-    }
+    /// Bytes of weights that stay in the memories near all units from call to call.
+    pub near_all: f64,
+    /// Bytes in a nanosecond from there.
+    pub near_rate: f64,
+    /// Nanoseconds that a call in a batch takes more than one by itself, besides its contractions.
+    pub call: f64,
+    /// Nanoseconds that a level of batches takes besides its calls.
+    pub level: f64,
 }
 
 impl CostModel {
+    /// The figures of a machine, without pipelined layers.
+    pub fn of(machine: &Machine) -> Self {
+        let units = machine.units();
+        let (near, cache) = (machine.resident(), machine.last_cache());
+        let fma_ns = machine.arithmetic(Scalar::float(32)).fma_ns;
+        let barrier = machine.barrier_ns(units);
+        Self {
+            flops: 2.0 * units as f64 / fma_ns,
+            weights: machine.whole_rate(machine.farthest()),
+            arrays: machine.whole_rate(cache) / TRANSFERS,
+            step: machine.one_to_all_ns(units),
+            chunk: CHUNK * machine.whole_bytes(cache),
+            unknown: UNKNOWN_SIZE,
+            units: 1,
+            near: NEAR * machine.whole_bytes(near) / units as f64,
+            near_all: machine.whole_bytes(near),
+            near_rate: STREAMING * machine.whole_rate(near),
+            call: CALL_STARTS * machine.start_ns,
+            level: LEVEL_BARRIERS * barrier,
+        }
+    }
+
     /// The size of an axis.
     pub fn size(&self, dim: &Dim) -> f64 {
-        dim.as_const().map_or(self.unknown, |n| n as f64)
+        size(dim, self.unknown)
     }
 
     /// The elements of an array.
     pub fn elements(&self, ty: &Type) -> f64 {
-        let shape = ty.as_tensor().and_then(|t| t.shape.as_deref());
-        shape.map_or(self.unknown, |s| s.iter().map(|d| self.size(d)).product())
+        elements(ty, self.unknown)
     }
 
     /// The bytes of an array.
@@ -77,7 +113,63 @@ impl CostModel {
     }
 }
 
+/// The size of an axis; `unknown` if it is dynamic.
+fn size(dim: &Dim, unknown: f64) -> f64 {
+    dim.as_const().map_or(unknown, |n| n as f64)
+}
+
+/// The elements of an array whose dynamic sizes are taken to be `unknown`.
+pub fn elements(ty: &Type, unknown: f64) -> f64 {
+    let shape = ty.as_tensor().and_then(|t| t.shape.as_deref());
+    shape.map_or(unknown, |s| s.iter().map(|d| size(d, unknown)).product())
+}
+
 /// Whether an op is one of those that batches save weights for: sums of products.
 pub fn is_contraction(op: &Op) -> bool {
     matches!(op, Op::Dot | Op::Conv { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of the tests' machine, measured on two cores of a server.
+    #[test]
+    fn figures_follow_from_the_machine() {
+        let expected = CostModel {
+            flops: 200.0,
+            weights: 60.0,
+            arrays: 80.0,
+            step: 100.0,
+            chunk: (4 << 20) as f64,
+            unknown: UNKNOWN_SIZE,
+            units: 1,
+            near: (256 << 10) as f64,
+            near_all: (1 << 20) as f64,
+            near_rate: 180.0,
+            call: 450.0,
+            level: 1200.0,
+        };
+        assert_eq!(CostModel::of(&Machine::reference_host(2)), expected);
+        let many = CostModel::of(&Machine::reference_host(64));
+        assert_eq!(
+            (many.flops, many.near),
+            (32.0 * expected.flops, expected.near)
+        );
+        assert!(many.weights < 8.0 * expected.weights && many.level > 10.0 * expected.level);
+    }
+
+    #[test]
+    fn figures_of_every_machine_are_finite() {
+        for name in ["h100", "h200", "mi300x", "bsp-tiles", "host:3"] {
+            let c = CostModel::of(&Machine::named(name).expect("a machine"));
+            let figures = [
+                c.flops, c.weights, c.arrays, c.step, c.chunk, c.near, c.level,
+            ];
+            assert!(
+                figures.iter().all(|f| f.is_finite() && *f > 0.0),
+                "{name}: {c:?}"
+            );
+        }
+    }
 }

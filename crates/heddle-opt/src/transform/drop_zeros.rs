@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
-use heddle_ir::{FuncId, Function, Inst, InstData, Module, Op, Region, Tensor, Type, Value};
+use heddle_ir::{
+    FuncId, Function, Inst, InstData, LoopView, Module, Op, Region, Tensor, Type, Value,
+};
 
 use super::cost::CostModel;
-use super::loops::Loop;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
-use crate::shorthand::Shorthand;
 
 /// The part of a loop's time that its first iteration must save to be compiled by itself. Of a loop with a condition, or with a
 /// trip count that only the run knows, it would be one part in 64 or less.
@@ -21,12 +21,7 @@ const LEAST_SHARE: f64 = 0.02;
 ///
 /// The other operand must be a constant without infinities and NaNs, whose products with zero would not be zero, or of integers. It
 /// does *not* peel loops around others, whose body is much code, nor loops with a condition or an unknown trip count.
-pub fn drop_zeros(module: &mut Module) -> Stats {
-    drop_zeros_by(module, &CostModel::default())
-}
-
-/// The pass `drop_zeros` where it pays by these costs.
-pub fn drop_zeros_by(module: &mut Module, costs: &CostModel) -> Stats {
+pub fn drop_zeros(module: &mut Module, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
         let mut zeros = Zeros {
@@ -79,8 +74,8 @@ impl Zeros<'_> {
     }
 
     /// A loop, taken apart, whose first iteration saves products, and its trip count.
-    fn to_peel(&self, func: &Function, inst: Inst) -> Option<(Loop, i64)> {
-        let parts = Loop::of(func, inst).filter(|p| p.cond.is_none())?;
+    fn to_peel(&self, func: &Function, inst: Inst) -> Option<(LoopView, i64)> {
+        let parts = LoopView::of(func, inst).filter(|p| p.cond.is_none())?;
         let trips = *func.constant(parts.trip?)?.to_i64s()?.first()?;
         let mut nested = false;
         func.for_each_inst_in(parts.body, &mut |_, data| {
@@ -142,7 +137,7 @@ impl Zeros<'_> {
         &mut self,
         rebuild: &mut Rebuild<'a>,
         inst: Inst,
-        parts: &Loop,
+        parts: &LoopView,
         trips: i64,
     ) -> Result<()> {
         let func = rebuild.source;
@@ -194,7 +189,7 @@ impl Zeros<'_> {
 }
 
 /// The carried values that are zero in the first iteration.
-fn starts_with_zeros(func: &Function, parts: &Loop, known: &HashSet<Value>) -> Vec<Value> {
+fn starts_with_zeros(func: &Function, parts: &LoopView, known: &HashSet<Value>) -> Vec<Value> {
     let pairs = parts.params.iter().zip(&parts.inits);
     let zero = pairs.filter(|(_, init)| known.contains(init) || is_zero_constant(func, **init));
     zero.map(|(&param, _)| param).collect()

@@ -7,7 +7,6 @@ use heddle_ir::{DType, Dim, FuncBuilder, Inst, Op, Tensor, Value};
 
 use super::level_recursion::definition;
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 
 /// Elements that what is evaluated has for each row.
 const MAX_ELEMENTS: i64 = 64;
@@ -81,8 +80,7 @@ impl<'a> Foresight<'a> {
             return Ok(lane);
         }
         let func = self.batch.source;
-        let (inst, result) =
-            definition(func, value).ok_or_else(|| Refusal("a parameter of a loop".into()))?;
+        let (inst, result) = definition(func, value).ok_or(Refusal::LoopParameter)?;
         let data = &func.insts[inst];
         let lane = match &data.op {
             Op::If => {
@@ -101,7 +99,7 @@ impl<'a> Foresight<'a> {
                 // What all rows share is evaluated before any branch is taken: it must not fail.
                 self.batch.op(b, op, &args)?[result]
             }
-            other => return Err(Refusal(format!("`{}` ahead", other.name()))),
+            other => return Err(Refusal::NotAhead(other.name())),
         };
         self.small(b, lane)?;
         self.batch.lanes.insert(value, lane);
@@ -119,7 +117,7 @@ impl<'a> Foresight<'a> {
             sizes.and_then(|mut s| s.try_fold(1, |a: i64, n| a.checked_mul(n?)));
         match elements {
             Some(n) if n <= MAX_ELEMENTS => Ok(()),
-            _ => Err(Refusal("index data of many elements".into())),
+            _ => Err(Refusal::ManyElements),
         }
     }
 
@@ -132,7 +130,7 @@ impl<'a> Foresight<'a> {
         i: Lane,
     ) -> Result<Lane> {
         let dims = b.ty(x.value()).as_tensor().and_then(|t| t.shape.clone());
-        let dims = dims.ok_or_else(|| Refusal("an array of unknown rank".into()))?;
+        let dims = dims.ok_or(Refusal::UnknownRank)?;
         let dim = dims[axis + x.is_rows() as usize].clone();
         let op = Op::Gather { axis };
         let constant = b.func().constant(i.value()).and_then(|t| t.to_i64s());
@@ -144,7 +142,7 @@ impl<'a> Foresight<'a> {
         // There must be an element to read where the index is out of range.
         let filled = dim.as_const().is_some_and(|n| n > 0) || dim.equals(&self.extent);
         let (Lane::Same(array), Lane::Rows(_), true) = (x, i, filled) else {
-            return Err(Refusal("a lookup ahead".into()));
+            return Err(Refusal::NotAhead("gather"));
         };
         let i = self.batch.op(b, &Op::cast(DType::I64), &[i])?[0];
         let size = b.size(array, axis)?;

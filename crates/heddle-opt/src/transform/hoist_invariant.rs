@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{FuncId, Function, Inst, InstData, Module, Op, Region, Value};
+use heddle_ir::op::Cost;
+use heddle_ir::tensor::element_count;
+use heddle_ir::{
+    FuncId, Function, Inst, InstData, LoopForm, Module, Op, Region, Value, cannot_fail,
+};
 
-use super::safe::{cannot_fail, elements};
 use crate::effects::Effects;
-use crate::literal::truth;
 use crate::{Patch, Stats};
 
 /// Computes before a loop what is the same in each of its iterations, out of as many loops as it is the same in.
@@ -104,19 +106,12 @@ impl Hoist<'_, '_> {
 
 /// Whether reading the result is not dearer than computing it again.
 fn pays(func: &Function, data: &InstData) -> bool {
-    let size = |v: &Value| elements(func.ty(*v));
-    let computes = matches!(
-        data.op,
-        Op::Const(_)
-            | Op::Dot
-            | Op::Conv { .. }
-            | Op::Reduce { .. }
-            | Op::ArgReduce { .. }
-            | Op::Window { .. }
-            | Op::TopK { .. }
-            | Op::Cumulative { .. }
-    );
-    if computes {
+    let size = |v: &Value| element_count(&func.ty(*v).as_tensor()?.static_shape()?);
+    use Cost::{Constant, Contraction, Order, Reduction};
+    if matches!(
+        data.op.props().cost,
+        Constant | Contraction | Order | Reduction
+    ) {
         return true;
     }
     let operands = data.args.iter().filter_map(size).max();
@@ -129,15 +124,14 @@ fn pays(func: &Function, data: &InstData) -> bool {
 
 /// Whether a loop surely has an iteration.
 fn begins(func: &Function, data: &InstData) -> bool {
-    let Op::Loop { trip, cond } = data.op else {
+    let Some(form) = LoopForm::of(&data.op) else {
         return false;
     };
+    let operands = form.operands(&data.args);
     let count = |v: Value| func.constant(v)?.to_i64s()?.first().copied();
-    let trips = !trip || count(data.args[0]).is_some_and(|n| n > 0);
-    let held = !cond
-        || func
-            .constant(data.args[trip as usize])
-            .and_then(truth)
-            .unwrap_or(false);
-    trips && held
+    let holds = |v: Value| func.constant(v)?.truth();
+    operands
+        .trip
+        .is_none_or(|&t| count(t).is_some_and(|n| n > 0))
+        && operands.cond.is_none_or(|&c| holds(c) == Some(true))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use heddle_ir::op::Cost;
 use heddle_ir::{FuncId, Inst, Module, Op, Region, Value};
 
 use crate::effects::Effects;
@@ -169,15 +170,6 @@ impl Merge<'_, '_> {
 
 /// Work whose result is worth an array.
 fn is_heavy(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Dot
-            | Op::Conv { .. }
-            | Op::Call(_)
-            | Op::Reduce { .. }
-            | Op::ArgReduce { .. }
-            | Op::Window { .. }
-            | Op::TopK { .. }
-            | Op::Cumulative { .. }
-    )
+    use Cost::{Contraction, Order, Reduction};
+    matches!(op.props().cost, Contraction | Order | Reduction) || matches!(op, Op::Call(_))
 }

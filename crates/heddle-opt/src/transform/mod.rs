@@ -11,12 +11,10 @@ mod foresight;
 mod hoist_invariant;
 mod level_loops;
 mod level_recursion;
-mod loops;
 mod merge_branches;
 mod open_sequences;
 mod order;
 mod rebuild;
-mod safe;
 mod slice_updates;
 mod stack_dots;
 mod tabulate_products;
@@ -26,11 +24,14 @@ use std::time::Instant;
 
 use heddle_ir::Module;
 
-use crate::pipeline::{Pass, Report};
+use heddle_machine::Machine;
+
+use crate::Stats;
+use crate::pipeline::Report;
 
 pub use cost::CostModel;
-pub use distribute_loops::{distribute_loops, distribute_loops_by};
-pub use drop_zeros::{drop_zeros, drop_zeros_by};
+pub use distribute_loops::distribute_loops;
+pub use drop_zeros::drop_zeros;
 pub use hoist_invariant::hoist_invariant;
 pub use level_loops::level_loops;
 pub use level_recursion::{LevelOptions, level_recursion};
@@ -41,59 +42,70 @@ pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
 pub use unroll_loops::unroll_loops;
 
+/// A transformation, as `heddle opt --pass NAME` knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Transformation {
+    /// Its name.
+    pub name: &'static str,
+    /// Its function, which decides by these costs.
+    pub run: fn(&mut Module, &CostModel) -> Stats,
+    /// One line for lists.
+    pub about: &'static str,
+}
+
 /// All transformations, in the order in which they run.
-pub const TRANSFORMATIONS: &[Pass] = &[
-    Pass {
+pub const TRANSFORMATIONS: &[Transformation] = &[
+    Transformation {
         name: "open_sequences",
-        run: open_sequences,
+        run: |module, _| open_sequences(module),
         about: "replace sequences of known length by their elements",
     },
-    Pass {
+    Transformation {
         name: "level_recursion",
-        run: |module| level_recursion(module, &LevelOptions::default()),
+        run: |module, costs| level_recursion(module, &LevelOptions::USUAL, costs),
         about: "evaluate the calls of a recursion over a tree or graph in batches, level by level",
     },
-    Pass {
+    Transformation {
         name: "merge_branches",
-        run: merge_branches,
+        run: |module, _| merge_branches(module),
         about: "compute once, before a branch, what both of its arms compute",
     },
-    Pass {
+    Transformation {
         name: "slice_updates",
-        run: slice_updates,
+        run: |module, _| slice_updates(module),
         about: "write an update in one piece where its indices are those of a box",
     },
-    Pass {
+    Transformation {
         name: "hoist_invariant",
-        run: hoist_invariant,
+        run: |module, _| hoist_invariant(module),
         about: "compute once what is the same in every iteration of a loop",
     },
-    Pass {
+    Transformation {
         name: "level_loops",
-        run: |module| level_loops(module, &LevelOptions::default()),
+        run: |module, costs| level_loops(module, &LevelOptions::USUAL, costs),
         about: "run the iterations of a loop over a tree or graph in batches, level by level",
     },
-    Pass {
+    Transformation {
         name: "unroll_loops",
-        run: unroll_loops,
+        run: |module, _| unroll_loops(module),
         about: "put the iterations of small loops one after the other",
     },
-    Pass {
+    Transformation {
         name: "stack_dots",
-        run: stack_dots,
+        run: |module, _| stack_dots(module),
         about: "multiply one operand with several constant matrices at once",
     },
-    Pass {
+    Transformation {
         name: "tabulate_products",
-        run: tabulate_products,
+        run: |module, _| tabulate_products(module),
         about: "look up rows of a product of constants instead of multiplying looked-up rows",
     },
-    Pass {
+    Transformation {
         name: "distribute_loops",
         run: distribute_loops,
         about: "split loops so that contractions run for all iterations at once",
     },
-    Pass {
+    Transformation {
         name: "drop_zeros",
         run: drop_zeros,
         about: "leave out products with zeros, also those of a loop's first iteration",
@@ -101,7 +113,7 @@ pub const TRANSFORMATIONS: &[Pass] = &[
 ];
 
 /// The transformation of this name.
-pub fn find_transformation(name: &str) -> Option<&'static Pass> {
+pub fn find_transformation(name: &str) -> Option<&'static Transformation> {
     TRANSFORMATIONS.iter().find(|p| p.name == name)
 }
 
@@ -129,8 +141,8 @@ pub const PIPELINE_LAYERS: (&str, &str) = (
     "let workers work on different layers of a stack, each a chunk of steps behind the one before",
 );
 
-/// Runs the transformations, and after each that changed something the [pipeline](crate::optimize), which clears up.
-pub fn transform(module: &mut Module, options: &TransformOptions) -> Report {
+/// Runs the transformations for a machine, and after each that changed something the [pipeline](crate::optimize), which clears up.
+pub fn transform(module: &mut Module, options: &TransformOptions, machine: &Machine) -> Report {
     let mut report = Report::default();
     let without = |pass: &str| options.without.iter().any(|name| name == pass);
     let costs = CostModel {
@@ -139,17 +151,14 @@ pub fn transform(module: &mut Module, options: &TransformOptions) -> Report {
         } else {
             options.units
         },
-        ..CostModel::default()
+        ..CostModel::of(machine)
     };
     for pass in TRANSFORMATIONS {
         if without(pass.name) {
             continue;
         }
         let start = Instant::now();
-        let stats = match pass.name {
-            "distribute_loops" => distribute_loops_by(module, &costs),
-            _ => (pass.run)(module),
-        };
+        let stats = (pass.run)(module, &costs);
         let edits = stats.total();
         report.runs.push((pass.name, stats, start.elapsed()));
         if edits > 0 {

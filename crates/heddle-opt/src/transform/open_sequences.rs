@@ -1,13 +1,11 @@
 //! Sequences of known length.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
+use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
-use super::loops::Loop;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use super::unroll_loops::{Limits, unroll};
 use crate::Stats;
-use crate::shorthand::Shorthand;
 
 /// Sequences of more elements stay sequences.
 const MAX_LEN: i64 = 64;
@@ -66,8 +64,8 @@ fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<&'static str>> {
         Op::SeqAt => (at(rebuild, inst)?, "element of equal ones looked up"),
         Op::If => (branch(rebuild, inst)?, "branch that gives known sequences"),
         Op::Loop { .. } => {
-            let carries = |l: &Loop| l.params.iter().any(|p| is_sequence(func.ty(*p)));
-            let sequences = Loop::of(func, inst).is_some_and(|l| carries(&l));
+            let carries = |l: &LoopView| l.params.iter().any(|p| is_sequence(func.ty(*p)));
+            let sequences = LoopView::of(func, inst).is_some_and(|l| carries(&l));
             let done = sequences && unroll(rebuild, inst, &LIMITS)?;
             (done, "loop over sequences unrolled")
         }

@@ -4,7 +4,6 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
 use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use crate::batch::{Refusal, Result};
-use crate::shorthand::Shorthand;
 
 /// What each of some states needs. The number behind the last state stands for none.
 pub struct Needs<'a> {
@@ -53,7 +52,7 @@ pub fn order(b: &mut FuncBuilder, needs: &Needs, limit: Value, go: Value) -> Res
     ];
     let (_, inner) = b.begin_region(&types);
     let [_, place_in, end_in, count_in] = inner[..] else {
-        return Err(Refusal("a loop without parameters".into()));
+        return Err(Refusal::LoopParameter);
     };
     let open = b.compare(CompareOp::Lt, place_in, zero)?;
     let mut ready = b.binary(BinaryOp::And, open, wanted)?;

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use heddle_ir::{
-    Dim, FuncBuilder, FuncId, Function, Inst, Module, Op, Region, Type, TypeError, Value,
+    Dim, FuncBuilder, FuncId, Function, Inst, LoopForm, Module, Op, Region, Type, TypeError, Value,
 };
 
 use crate::Stats;
-use crate::shorthand::Shorthand;
 
 /// A copy of a function in the making.
 pub struct Rebuild<'a> {
@@ -96,13 +95,12 @@ impl<'a> Rebuild<'a> {
                 self.b.set_loc(data.loc.clone());
                 self.b.if_(args[0], then, otherwise)?
             }
-            Op::Loop { trip, cond } => {
+            &Op::Loop { trip, cond } => {
                 let body = self.region(data.regions[0], instead)?;
                 self.b.set_loc(data.loc.clone());
-                let control = *trip as usize + *cond as usize;
-                let first = trip.then(|| args[0]);
-                let second = cond.then(|| args[*trip as usize]);
-                self.b.loop_(first, second, &args[control..], body)?
+                let operands = LoopForm::new(trip, cond).operands(&args);
+                let (trip, cond) = (operands.trip.copied(), operands.cond.copied());
+                self.b.loop_(trip, cond, operands.inits, body)?
             }
             Op::Call(callee) => {
                 let sig = &self.module.functions[*callee].sig;
@@ -133,6 +131,16 @@ impl<'a> Rebuild<'a> {
             self.b
                 .refine_type(value, met)
                 .expect("a meet is compatible with both");
+        }
+    }
+
+    /// States the size of the first axis.
+    pub fn state_rows(&mut self, x: Value, rows: &Dim) {
+        if let Type::Tensor(mut t) = self.b.ty(x).clone()
+            && let Some(shape) = &mut t.shape
+        {
+            shape[0] = rows.clone();
+            self.state(x, &Type::Tensor(t));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
 
-use super::cost::CostModel;
+use super::cost::{UNKNOWN_SIZE, elements};
 use crate::{Patch, Stats};
 
 /// The most bytes of a table of products.
@@ -33,7 +33,7 @@ pub fn tabulate_products(module: &mut Module) -> Stats {
 
 fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
     let found = find(patch.func(), inst)?;
-    let rows = CostModel::default().elements(&found.indices_type);
+    let rows = elements(&found.indices_type, UNKNOWN_SIZE);
     let [depth, _] = found.matrix.shape() else {
         return None;
     };

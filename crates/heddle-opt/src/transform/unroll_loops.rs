@@ -1,8 +1,7 @@
 //! Loop unrolling.
 
-use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value};
+use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
-use super::loops::Loop;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
 
@@ -42,7 +41,7 @@ pub fn unroll_loops(module: &mut Module) -> Stats {
 /// Builds the iterations of a loop in its place, if they are within the limits and there is no condition.
 pub fn unroll(rebuild: &mut Rebuild, inst: Inst, limits: &Limits) -> Result<bool> {
     let func = rebuild.source;
-    let Some(parts) = Loop::of(func, inst) else {
+    let Some(parts) = LoopView::of(func, inst) else {
         return Ok(false);
     };
     let Some(trips) = trips(func, &parts, limits) else {
@@ -75,7 +74,7 @@ pub fn unroll(rebuild: &mut Rebuild, inst: Inst, limits: &Limits) -> Result<bool
 }
 
 /// The number of iterations of a loop to unroll.
-fn trips(func: &Function, parts: &Loop, limits: &Limits) -> Option<i64> {
+fn trips(func: &Function, parts: &LoopView, limits: &Limits) -> Option<i64> {
     if parts.cond.is_some() {
         return None;
     }

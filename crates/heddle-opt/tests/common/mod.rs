@@ -6,6 +6,18 @@ use std::collections::HashMap;
 use heddle_interp::{Options, run};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Datum, Dim, Module, Tensor, Type};
+use heddle_machine::Machine;
+use heddle_opt::CostModel;
+
+/// The machine that decisions are for.
+pub fn machine() -> Machine {
+    Machine::reference_host(2)
+}
+
+/// Its costs.
+pub fn costs() -> CostModel {
+    CostModel::of(&machine())
+}
 
 /// A number that the environment may give.
 pub fn variable(name: &str, default: u64) -> u64 {

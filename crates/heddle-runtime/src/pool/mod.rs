@@ -25,8 +25,13 @@ use std::time::{Duration, Instant};
 use affinity::{Cores, Pinned};
 use lease::{GaveUp, Held, Lease};
 
-use crate::abi::{EntryFn, Env, Line};
+use crate::abi::{EntryFn, Env};
 use crate::cancel::CancelToken;
+
+/// A value on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Line<T>(T);
 
 /// How a pool is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,56 +1,65 @@
-//! What a session keeps between runs: the plan for the last sizes, and memory that is only replaced when it is too small.
+//! The memory of a session: the plan evaluated for the last sizes, and buffers that are only replaced when they are too small.
 
 use std::ffi::c_void;
 
-use crate::abi::{EXTRA_SIZES, RawTensor};
+use heddle_abi::{Launch, Plan};
+
+use super::Input;
+use crate::abi::RawTensor;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::RunError;
-use crate::program::Program;
-use crate::session::Input;
 
-/// Inputs may have any element type, and the largest takes 8 bytes.
-const INPUT_ALIGNMENT: usize = 8;
+/// The caller's arrays may have any element type, and the largest takes 8 bytes.
+const ARRAY_ALIGNMENT: usize = 8;
 
 /// Stands for inputs without elements: a program may load an element whose value it does not use.
 static NOTHING: [u64; 8] = [0; 8];
 
+/// The limits that a launch is planned within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) workers: i64,
+    /// The depth limit of the run. Frames may be planned for less, see [`Memory::depth`].
+    pub(super) max_depth: i64,
+    /// Bytes of scratch and outputs.
+    pub(super) max_memory: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// Named sizes, workers, depth limit.
-    pub(super) sizes: Vec<i64>,
-    pub(super) table: Vec<i64>,
-    /// Whether `table` and `scratch_bytes` belong to `sizes`.
-    planned: bool,
-    scratch_bytes: usize,
+    pub(super) launch: Launch,
+    /// Limits that the launch was evaluated within; `None` if its plan does not stand.
+    limits: Option<Limits>,
     pub(super) scratch: Buffer,
     pub(super) outputs: Vec<Buffer>,
     pub(super) raw_inputs: Vec<RawTensor>,
     pub(super) raw_outputs: Vec<RawTensor>,
     /// Copies of inputs that came misaligned.
     staging: Vec<Buffer>,
+    /// Outputs that lie in the caller's memory.
+    pub(super) foreign: Vec<bool>,
 }
 
 // SAFETY: the raw tensors point to inputs and outputs of a run only while it goes on; they are set anew by each.
 unsafe impl Send for Memory {}
 
 impl Memory {
-    pub(super) fn new(program: &Program) -> Memory {
-        let about = program.about();
-        let (inputs, outputs) = (about.inputs as usize, about.outputs as usize);
+    pub(super) fn new(plan: &Plan) -> Memory {
+        let (inputs, outputs) = (plan.inputs.len(), plan.outputs.len());
+        let buffers = |count| {
+            std::iter::repeat_with(Buffer::default)
+                .take(count)
+                .collect()
+        };
         Memory {
-            sizes: vec![0; about.sizes as usize + EXTRA_SIZES],
-            table: vec![0; about.table_len as usize],
-            planned: false,
-            scratch_bytes: 0,
+            launch: Launch::new(plan),
+            limits: None,
             scratch: Buffer::EMPTY,
-            outputs: std::iter::repeat_with(Buffer::default)
-                .take(outputs)
-                .collect(),
+            outputs: buffers(outputs),
             raw_inputs: vec![RawTensor::EMPTY; inputs],
             raw_outputs: vec![RawTensor::EMPTY; outputs],
-            staging: std::iter::repeat_with(Buffer::default)
-                .take(inputs)
-                .collect(),
+            staging: buffers(inputs),
+            foreign: vec![false; outputs],
         }
     }
 
@@ -61,87 +70,167 @@ impl Memory {
         self.staging.fill_with(Buffer::default);
     }
 
-    /// Plans for these sizes, unless it is the plan that stands, and has the memory that it asks for.
+    /// Depth that frames are planned for: the run's limit, or less where memory ends before.
+    pub(super) fn depth(&self) -> i64 {
+        self.launch.sizes().last().copied().unwrap_or_default()
+    }
+
+    /// The depth limit of the run.
+    pub(super) fn max_depth(&self) -> i64 {
+        self.limits.map_or(0, |limits| limits.max_depth)
+    }
+
+    /// The dims of an output.
+    pub(super) fn dims(&self, output: usize) -> &[i64] {
+        let raw = &self.raw_outputs[output];
+        &raw.dims[..raw.rank as usize]
+    }
+
+    /// Plans for these sizes, unless the plan stands, and allocates the scratch memory that is missing.
     pub(super) fn plan(
         &mut self,
-        program: &Program,
+        plan: &Plan,
         sizes: &[i64],
-        extra: [i64; EXTRA_SIZES],
-        limit: u64,
+        limits: Limits,
     ) -> Result<(), RunError> {
-        let named = self.sizes.len() - EXTRA_SIZES;
-        count("sizes", named, sizes.len())?;
-        if !(self.planned && self.sizes[..named] == *sizes && self.sizes[named..] == extra) {
-            self.sizes[..named].copy_from_slice(sizes);
-            self.sizes[named..].copy_from_slice(&extra);
-            self.planned = false;
-            self.make_plan(program, limit)?;
-            self.planned = true;
-        }
-        self.scratch.reserve(self.scratch_bytes)?;
-        for (buffer, bytes) in self.outputs.iter_mut().zip(&self.table) {
-            buffer.reserve(*bytes as usize)?;
-        }
-        for (raw, buffer) in self.raw_outputs.iter_mut().zip(&mut self.outputs) {
-            raw.data = buffer.start().cast::<c_void>();
-            raw.rank = 0;
+        self.evaluate(plan, sizes, limits)?;
+        while let Err(error) = self.scratch.reserve(self.launch.scratch() as usize) {
+            // The system may refuse address space for frames that are never used.
+            let (depth, bytes) = (self.depth(), self.launch.scratch());
+            self.limits = None;
+            self.fit(plan, sizes, limits, depth / 2)?;
+            if depth < 2 || self.launch.scratch() == bytes {
+                return Err(error.into());
+            }
+            self.limits = Some(limits);
         }
         Ok(())
     }
 
-    fn make_plan(&mut self, program: &Program, limit: u64) -> Result<(), RunError> {
-        let overflow = |sizes: &[i64]| RunError::Plan {
-            sizes: sizes.to_vec(),
-        };
-        let scratch = program
-            .plan(&self.sizes, &mut self.table)
-            .ok_or_else(|| overflow(&self.sizes))?;
-        let stated = self.outputs.len() + self.raw_inputs.len();
-        let mut needed = scratch;
-        for (index, word) in self.table[..stated].iter().enumerate() {
-            let bytes = u64::try_from(*word).map_err(|_| overflow(&self.sizes))?;
-            if index < self.outputs.len() {
-                needed = needed
-                    .checked_add(bytes)
-                    .ok_or_else(|| overflow(&self.sizes))?;
+    /// Evaluates the plan for these sizes, unless it stands. Frames are planned for the whole depth limit, or for as many levels
+    /// as the memory limit has room for. Memory is taken only when a frame is used: most runs stay far above the bottom.
+    pub(super) fn evaluate(
+        &mut self,
+        plan: &Plan,
+        sizes: &[i64],
+        limits: Limits,
+    ) -> Result<(), RunError> {
+        count("sizes", plan.sizes(), sizes.len())?;
+        if self.limits == Some(limits) && self.launch.sizes()[..sizes.len()] == *sizes {
+            return Ok(());
+        }
+        self.limits = None;
+        if self.fit(plan, sizes, limits, limits.max_depth).is_err() {
+            let (mut fits, mut exceeds) = (limits.max_depth.min(1), limits.max_depth);
+            self.fit(plan, sizes, limits, fits)?;
+            while exceeds - fits > 1 {
+                let depth = fits + (exceeds - fits) / 2;
+                match self.fit(plan, sizes, limits, depth) {
+                    Ok(()) => fits = depth,
+                    Err(_) => exceeds = depth,
+                }
             }
+            self.fit(plan, sizes, limits, fits)?;
         }
-        if needed > limit {
-            return Err(RunError::MemoryLimit { needed, limit });
-        }
-        self.scratch_bytes = usize::try_from(scratch).map_err(|_| overflow(&self.sizes))?;
+        self.limits = Some(limits);
         // What earlier, larger sizes left counts, too.
         let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
-        if (self.scratch.len() + kept) as u64 > limit {
+        if (self.scratch.len() + kept) as u64 > limits.max_memory {
             self.release();
         }
         Ok(())
     }
 
-    /// Points the program to the inputs.
-    pub(super) fn set_inputs(&mut self, inputs: &[Input<'_>]) -> Result<(), RunError> {
-        count("inputs", self.raw_inputs.len(), inputs.len())?;
-        let needed = &self.table[self.outputs.len()..];
-        for (position, input) in inputs.iter().enumerate() {
-            let raw = &mut self.raw_inputs[position];
-            let Some(dims) = raw.dims.get_mut(..input.dims.len()) else {
-                return Err(bad_dims(position, input));
+    /// Evaluates the plan with frames for this depth, within the memory limit.
+    fn fit(
+        &mut self,
+        plan: &Plan,
+        sizes: &[i64],
+        limits: Limits,
+        depth: i64,
+    ) -> Result<(), RunError> {
+        self.launch.evaluate(plan, sizes, [limits.workers, depth])?;
+        let outputs = plan.outputs.iter().map(|array| self.launch.bytes(array));
+        let needed = outputs.fold(self.launch.scratch(), u64::saturating_add);
+        match needed > limits.max_memory {
+            true => Err(RunError::MemoryLimit {
+                needed,
+                limit: limits.max_memory,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Points the program to the outputs: the caller's memory where there is some, the session's otherwise. `given` has all
+    /// outputs or none.
+    pub(super) fn set_outputs<'o>(
+        &mut self,
+        plan: &Plan,
+        mut given: impl ExactSizeIterator<Item = &'o mut [u8]>,
+    ) -> Result<(), RunError> {
+        if given.len() > 0 {
+            count("outputs", self.outputs.len(), given.len())?;
+        }
+        for (output, array) in plan.outputs.iter().enumerate() {
+            let needed = self.launch.bytes(array);
+            let raw = &mut self.raw_outputs[output];
+            raw.rank = 0;
+            let data = given.next();
+            // Memory without bytes may lie at any address, which the program may not like.
+            self.foreign[output] = data.is_some() && needed > 0;
+            raw.data = match data {
+                Some(data) if needed > 0 => {
+                    let is_aligned = (data.as_ptr() as usize).is_multiple_of(ARRAY_ALIGNMENT);
+                    if (data.len() as u64) < needed || !is_aligned {
+                        return Err(RunError::OutputData {
+                            output,
+                            needed,
+                            given: data.len(),
+                        });
+                    }
+                    data.as_mut_ptr().cast::<c_void>()
+                }
+                _ => {
+                    let buffer = &mut self.outputs[output];
+                    buffer.reserve(needed as usize)?;
+                    buffer.start().cast::<c_void>()
+                }
             };
+        }
+        Ok(())
+    }
+
+    /// Points the program to the inputs.
+    pub(super) fn set_inputs<'i>(
+        &mut self,
+        plan: &Plan,
+        inputs: impl ExactSizeIterator<Item = Input<'i>>,
+    ) -> Result<(), RunError> {
+        count("inputs", self.raw_inputs.len(), inputs.len())?;
+        for (position, input) in inputs.enumerate() {
+            let raw = &mut self.raw_inputs[position];
+            let bad_dims = || RunError::InputDims {
+                input: position,
+                dims: input.dims.to_vec(),
+            };
+            let dims = raw.dims.get_mut(..input.dims.len()).ok_or_else(bad_dims)?;
             if input.dims.iter().any(|d| *d < 0) {
-                return Err(bad_dims(position, input));
+                return Err(bad_dims());
             }
-            if (input.data.len() as i64) < needed[position] {
+            let needed = self.launch.bytes(&plan.inputs[position]);
+            if (input.data.len() as u64) < needed {
                 return Err(RunError::InputData {
                     input: position,
-                    needed: needed[position],
+                    needed,
                     given: input.data.len(),
                 });
             }
             dims.copy_from_slice(input.dims);
             raw.rank = input.dims.len() as i32;
+            let is_aligned = (input.data.as_ptr() as usize).is_multiple_of(ARRAY_ALIGNMENT);
             raw.data = if input.data.is_empty() {
                 NOTHING.as_ptr().cast_mut().cast::<c_void>()
-            } else if (input.data.as_ptr() as usize).is_multiple_of(INPUT_ALIGNMENT) {
+            } else if is_aligned {
                 input.data.as_ptr().cast_mut().cast::<c_void>()
             } else {
                 let copy = &mut self.staging[position];
@@ -176,7 +265,8 @@ impl Memory {
     }
 }
 
-const _: () = assert!(ALIGNMENT.is_multiple_of(INPUT_ALIGNMENT));
+const _: () = assert!(ALIGNMENT.is_multiple_of(ARRAY_ALIGNMENT));
+const _: () = assert!(ALIGNMENT as i64 == heddle_abi::plan::ALIGNMENT);
 
 fn count(what: &'static str, expected: usize, given: usize) -> Result<(), RunError> {
     if expected == given {
@@ -187,11 +277,4 @@ fn count(what: &'static str, expected: usize, given: usize) -> Result<(), RunErr
         expected,
         given,
     })
-}
-
-fn bad_dims(input: usize, given: &Input<'_>) -> RunError {
-    RunError::InputDims {
-        input,
-        dims: given.dims.to_vec(),
-    }
 }

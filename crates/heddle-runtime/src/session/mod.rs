@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use memory::Memory;
+use heddle_abi::{Launch, Plan};
+use memory::{Limits, Memory};
 
-use crate::abi::{self, Env, ErrorCell, Lane};
+use crate::abi::{self, Env, ErrorCell, UnitState};
 use crate::buffer::Buffer;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Fault, RunError};
@@ -49,7 +50,8 @@ pub struct RunOptions<'a> {
     pub timeout: Option<Duration>,
     /// Stops the run from another thread.
     pub cancel: Option<&'a CancelToken>,
-    /// Recursion goes this deep. Memory for its frames is planned by it.
+    /// Calls nest this deep, the entry counted; by default none is made. Memory for frames is planned for it, or for as many as
+    /// the memory limit has room for.
     pub max_depth: i64,
     /// Each loop runs this often.
     pub max_iterations: i64,
@@ -60,7 +62,7 @@ impl Default for RunOptions<'_> {
         RunOptions {
             timeout: None,
             cancel: None,
-            max_depth: 1000,
+            max_depth: 1,
             max_iterations: i64::MAX,
         }
     }
@@ -83,7 +85,7 @@ pub struct Session {
     options: SessionOptions,
     memory: Memory,
     sync: Box<abi::Sync>,
-    lanes: Box<[Lane]>,
+    units: Box<[UnitState]>,
     error: Arc<ErrorCell>,
     /// How long the last run took.
     last: Duration,
@@ -93,8 +95,8 @@ impl Session {
     /// A session that runs on the pool. Allocates little: memory comes with the first run.
     pub fn new(program: Arc<Program>, pool: Arc<Pool>, options: SessionOptions) -> Session {
         Session {
-            memory: Memory::new(&program),
-            lanes: std::iter::repeat_with(Lane::default)
+            memory: Memory::new(program.plan()),
+            units: std::iter::repeat_with(UnitState::default)
                 .take(pool.threads())
                 .collect(),
             sync: Box::default(),
@@ -113,8 +115,23 @@ impl Session {
         sizes: &[i64],
         options: &RunOptions<'_>,
     ) -> Result<Outputs<'_>, RunError> {
+        self.run_into(inputs.iter().copied(), std::iter::empty(), sizes, options)
+    }
+
+    /// Runs the program with outputs in the caller's memory: all of them, or none. Nothing is copied, but inputs that are
+    /// not aligned to 8 bytes.
+    ///
+    /// # Errors
+    /// [`RunError::OutputData`] if the plan needs more bytes for an output than there are, or it is not aligned to 8 bytes.
+    pub fn run_into<'i, 'o>(
+        &mut self,
+        inputs: impl ExactSizeIterator<Item = Input<'i>>,
+        outputs: impl ExactSizeIterator<Item = &'o mut [u8]>,
+        sizes: &[i64],
+        options: &RunOptions<'_>,
+    ) -> Result<Outputs<'_>, RunError> {
         let (main, host_main) = (self.program.main(), self.program.host_main());
-        let mut staged = self.stage(inputs, sizes, options)?;
+        let mut staged = self.stage_into(inputs, outputs, sizes, options)?;
         match host_main {
             Some(host_main) => staged.run_on_host(host_main)?,
             None => staged.dispatch(main)?,
@@ -130,14 +147,24 @@ impl Session {
         sizes: &[i64],
         options: &'i RunOptions<'i>,
     ) -> Result<Staged<'s, 'i>, RunError> {
+        self.stage_into(inputs.iter().copied(), std::iter::empty(), sizes, options)
+    }
+
+    fn stage_into<'s, 'i, 'd, 'o>(
+        &'s mut self,
+        inputs: impl ExactSizeIterator<Item = Input<'d>>,
+        outputs: impl ExactSizeIterator<Item = &'o mut [u8]>,
+        sizes: &[i64],
+        options: &'i RunOptions<'i>,
+    ) -> Result<Staged<'s, 'i>, RunError> {
         let start = Instant::now();
         if options.cancel.is_some_and(CancelToken::is_cancelled) {
             return Err(RunError::Cancelled);
         }
-        let extra = [self.pool.threads() as i64, options.max_depth];
-        self.memory
-            .plan(&self.program, sizes, extra, self.options.max_memory)?;
-        self.memory.set_inputs(inputs)?;
+        let plan = self.program.plan();
+        self.memory.plan(plan, sizes, self.limits(options))?;
+        self.memory.set_inputs(plan, inputs)?;
+        self.memory.set_outputs(plan, outputs)?;
         if self.options.poison {
             self.memory.fill(POISON);
         }
@@ -156,14 +183,14 @@ impl Session {
             inputs: self.memory.raw_inputs.as_ptr(),
             outputs: self.memory.raw_outputs.as_mut_ptr(),
             constants: self.program.constants(),
-            sizes: self.memory.sizes.as_ptr(),
-            table: self.memory.table.as_ptr(),
+            sizes: self.memory.launch.sizes().as_ptr(),
+            table: self.memory.launch.table().as_ptr(),
             scratch: self.memory.scratch.start(),
             sync: &*self.sync,
-            lanes: self.lanes.as_ptr(),
+            units: self.units.as_ptr(),
             error: &*self.error,
             cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
-            max_depth: options.max_depth,
+            max_depth: self.memory.depth(),
             max_iterations: options.max_iterations,
             spins,
             yields,
@@ -174,7 +201,7 @@ impl Session {
             program: self.program.id(),
             memory: &mut self.memory,
             sync: &self.sync,
-            lanes: &self.lanes,
+            units: &self.units,
             error: &self.error,
             _watch: deadline.map(|d| Watch::start(d, &self.error)).transpose()?,
             timeout,
@@ -210,12 +237,36 @@ impl Session {
         self.memory.scratch.len() + self.memory.outputs.iter().map(|b| b.len()).sum::<usize>()
     }
 
-    /// The outputs of the last run, if it succeeded; otherwise of no use.
-    pub(crate) fn outputs(&mut self, elapsed: Duration) -> Outputs<'_> {
-        Outputs {
-            memory: &mut self.memory,
-            elapsed,
+    /// Evaluates the plan for these sizes; nothing is allocated for it.
+    pub fn planned(
+        &mut self,
+        sizes: &[i64],
+        options: &RunOptions<'_>,
+    ) -> Result<(&Plan, &Launch), RunError> {
+        let plan = self.program.plan();
+        self.memory.evaluate(plan, sizes, self.limits(options))?;
+        Ok((plan, &self.memory.launch))
+    }
+
+    fn limits(&self, options: &RunOptions<'_>) -> Limits {
+        Limits {
+            workers: self.pool.threads() as i64,
+            max_depth: options.max_depth,
+            max_memory: self.options.max_memory,
         }
+    }
+
+    /// The outputs of the last run, if it succeeded; otherwise of no use.
+    pub fn last(&mut self) -> Outputs<'_> {
+        Outputs {
+            elapsed: self.last,
+            memory: &mut self.memory,
+        }
+    }
+
+    /// The dims of an output of the last run.
+    pub fn dims(&self, output: usize) -> &[i64] {
+        self.memory.dims(output)
     }
 }
 
@@ -229,7 +280,7 @@ pub struct Staged<'s, 'i> {
     program: u64,
     memory: &'s mut Memory,
     sync: &'s abi::Sync,
-    lanes: &'s [Lane],
+    units: &'s [UnitState],
     error: &'s ErrorCell,
     _watch: Option<Watch>,
     timeout: Duration,
@@ -257,23 +308,18 @@ impl<'s> Staged<'s, '_> {
 
     /// Resets what workers count. They read it after the pool's epoch, which is written after.
     fn rewind(&self) {
-        self.sync.arrived.0.store(0, Ordering::Relaxed);
-        for lane in self.lanes {
-            lane.signalled.store(0, Ordering::Relaxed);
-            lane.private.round.store(0, Ordering::Relaxed);
+        self.sync.arrived.store(0, Ordering::Relaxed);
+        for unit in self.units {
+            unit.signalled.store(0, Ordering::Relaxed);
+            unit.round.store(0, Ordering::Relaxed);
             // A run that failed may have left some of a team waiting.
-            lane.meeting.0.come.store(0, Ordering::Relaxed);
+            unit.come.store(0, Ordering::Relaxed);
         }
     }
 
     /// Scratch memory as the last dispatch left it.
     pub fn scratch(&self) -> &[u8] {
         &self.memory.scratch
-    }
-
-    /// The table that the program's plan filled.
-    pub fn table(&self) -> &[i64] {
-        &self.memory.table
     }
 
     /// Ends the run.
@@ -299,9 +345,20 @@ impl<'s> Staged<'s, '_> {
                 site: 0,
             },
             code => RunError::Program {
-                fault: Fault::new(code, values),
+                fault: self.whole(Fault::new(code, values)),
                 site: site.load(Ordering::Relaxed),
             },
+        }
+    }
+
+    /// The fault in terms of the run's limit, which may lie deeper than frames could be planned for.
+    fn whole(&self, fault: Fault) -> Fault {
+        let limit = self.memory.max_depth();
+        match fault {
+            Fault::Depth { depth, .. } if self.memory.depth() < limit => {
+                Fault::Frames { depth, limit }
+            }
+            fault => fault,
         }
     }
 }
@@ -326,13 +383,15 @@ impl Outputs<'_> {
 
     /// The dims of an output.
     pub fn dims(&self, output: usize) -> &[i64] {
-        let raw = &self.memory.raw_outputs[output];
-        &raw.dims[..raw.rank as usize]
+        self.memory.dims(output)
     }
 
-    /// The elements of an output, and behind them what its memory has more.
+    /// The elements of an output, and behind them what its memory has more; none if it lies in the caller's memory.
     pub fn data(&self, output: usize) -> &[u8] {
-        &self.memory.outputs[output]
+        match self.memory.foreign[output] {
+            true => &[],
+            false => &self.memory.outputs[output],
+        }
     }
 
     /// Takes an output's memory out. See [`Session::recycle`].

@@ -5,18 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use heddle_runtime::cache::CacheChoice;
+use heddle_runtime::plan::{Array, IntOp, Value};
 use heddle_runtime::{
-    BuildOptions, Executable, Input, Pool, PoolOptions, Program, SessionOptions, Source,
+    BuildOptions, Executable, Input, Plan, Pool, PoolOptions, Program, SessionOptions, Source,
 };
 
 /// `c = a + b` over `n` floats, cut into one piece for each worker.
 pub const ADD: &str = r#"
-HEDDLE_PROGRAM(2, 1, 0, 1, 3);
-HEDDLE_PLAN {
-  if (sizes[0] < 0 || __builtin_mul_overflow(sizes[0], (int64_t)4, &table[0])) return -1;
-  table[1] = table[2] = table[0];
-  return 0;
-}
+HEDDLE_PROGRAM(2, 1, 0, 1, 0);
 HEDDLE_MAIN {
   int64_t n = env->sizes[0];
   const float *a = env->inputs[0].data, *b = env->inputs[1].data;
@@ -33,11 +29,7 @@ HEDDLE_MAIN {
 /// A while loop whose condition all workers compute from what all workers wrote: each adds its number to its
 /// own slot, and the sum of all slots is carried. Two barriers in each iteration.
 pub const LOOP: &str = r#"
-HEDDLE_PROGRAM(0, 1, 0, 1, 1);
-HEDDLE_PLAN {
-  table[0] = 8;
-  return 64 * sizes[1];
-}
+HEDDLE_PROGRAM(0, 1, 0, 1, 0);
 HEDDLE_MAIN {
   volatile int64_t *slots = (int64_t *)env->scratch;
   slots[8 * worker] = 0;
@@ -62,11 +54,7 @@ HEDDLE_MAIN {
 
 /// A token goes round all workers, `sizes[0]` times: each waits for the one before it.
 pub const RING: &str = r#"
-HEDDLE_PROGRAM(0, 1, 0, 1, 1);
-HEDDLE_PLAN {
-  table[0] = 8;
-  return 64;
-}
+HEDDLE_PROGRAM(0, 1, 0, 1, 0);
 HEDDLE_MAIN {
   int64_t *token = (int64_t *)env->scratch;
   if (worker == 0) *token = 0;
@@ -86,12 +74,60 @@ HEDDLE_MAIN {
 }
 "#;
 
+/// The plan of [`ADD`].
+pub fn add_plan() -> Plan {
+    let mut plan = Plan::new(1);
+    let n = plan.size(0);
+    let bytes = plan.bytes(n, 4, "the vectors");
+    plan.outputs = arrays(&[bytes]);
+    plan.inputs = arrays(&[bytes, bytes]);
+    plan
+}
+
+/// A plan with outputs and inputs of these bytes and so much scratch memory.
+pub fn fixed_plan(sizes: usize, outputs: &[i64], inputs: &[i64], scratch: i64) -> Plan {
+    let mut plan = Plan::new(sizes);
+    let mut fixed = |bytes: &[i64]| {
+        let values: Vec<_> = bytes.iter().map(|b| plan.int(*b)).collect();
+        arrays(&values)
+    };
+    let (outputs, inputs) = (fixed(outputs), fixed(inputs));
+    (plan.outputs, plan.inputs) = (outputs, inputs);
+    let scratch = plan.int(scratch);
+    plan.reserve_scratch(scratch, "scratch");
+    plan
+}
+
+/// The plan of [`LOOP`]: a slot for each worker.
+pub fn loop_plan() -> Plan {
+    let mut plan = fixed_plan(1, &[8], &[], 0);
+    let (workers, slot) = (plan.workers(), plan.int(64));
+    let slots = plan.integer(IntOp::Mul, workers, slot);
+    plan.reserve_scratch(slots, "slots");
+    plan
+}
+
+/// The plan of [`RING`].
+pub fn ring_plan() -> Plan {
+    fixed_plan(1, &[8], &[], 64)
+}
+
+fn arrays(bytes: &[Value]) -> Vec<Array> {
+    let array = |bytes: &Value| Array {
+        name: "array".to_owned(),
+        bytes: *bytes,
+        shape: vec![],
+    };
+    bytes.iter().map(array).collect()
+}
+
 /// A source without constants.
-pub fn source(name: &str, text: &str) -> Source {
+pub fn source(name: &str, text: &str, plan: Plan) -> Source {
     Source {
         name: name.to_owned(),
         text: text.to_owned(),
         constants: Vec::new(),
+        plan,
     }
 }
 
@@ -104,13 +140,13 @@ pub fn cached(folder: &Path) -> BuildOptions {
 }
 
 /// Builds without the user's cache; quickly.
-pub fn build(name: &str, text: &str) -> Arc<Program> {
+pub fn build(name: &str, text: &str, plan: Plan) -> Arc<Program> {
     let options = BuildOptions {
         cache: CacheChoice::Off,
         optimize: 1,
         ..BuildOptions::default()
     };
-    Arc::new(Program::build(&source(name, text), &options).unwrap_or_else(|e| panic!("{e}")))
+    Arc::new(Program::build(&source(name, text, plan), &options).unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// Runs a program on a pool of its own.

@@ -13,20 +13,21 @@ mod walk;
 pub(super) use self::state::State;
 pub(super) use self::walk::LOOK_AHEAD;
 
+use heddle_machine::Machine;
+
 use self::walk::Walk;
-use crate::device::Device;
 use crate::memo::Memo;
 use crate::procedures::Known;
 use heddle_uprogram::program::{ProcedureId, Stmt, UProgram};
 
 /// Places the program's synchronisations.
-pub fn place_syncs(program: &mut UProgram, device: &Device) {
-    place_syncs_with(program, device, &Memo::default());
+pub fn place_syncs(program: &mut UProgram, machine: &Machine) {
+    place_syncs_with(program, machine, &Memo::default());
 }
 
 /// The same with what is remembered of the program.
-pub(super) fn place_syncs_with(program: &mut UProgram, device: &Device, memo: &Memo) {
-    let placed = Placed::new(program, device, memo);
+pub(super) fn place_syncs_with(program: &mut UProgram, machine: &Machine, memo: &Memo) {
+    let placed = Placed::new(program, machine, memo);
     program.body = placed.body;
     for (id, body) in placed.procedures {
         program.procedures[id].body = body;
@@ -41,13 +42,13 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(program: &UProgram, device: &Device, memo: &Memo) -> Self {
+    pub(super) fn new(program: &UProgram, machine: &Machine, memo: &Memo) -> Self {
         let mut known = Known::new(program);
         loop {
             let mut walk = Walk {
                 program,
                 memo,
-                lanes: device.lanes > 1,
+                lanes: machine.synced_lanes() > 1,
                 known: known.clone(),
                 state: State::default(),
             };
@@ -68,14 +69,14 @@ impl<'p> Placer<'p> {
     /// Goes on from a place where this is known.
     pub(super) fn new(
         program: &'p UProgram,
-        device: &Device,
+        machine: &Machine,
         memo: &'p Memo,
         state: State,
     ) -> Self {
         Self(Walk {
             program,
             memo,
-            lanes: device.lanes > 1,
+            lanes: machine.synced_lanes() > 1,
             known: Known::new(program),
             state,
         })

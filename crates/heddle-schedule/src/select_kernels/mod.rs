@@ -1,7 +1,7 @@
 //! Selects the kernel of each contraction: its tile, and the layouts in which it reads the operands.
 //!
 //! Lowering leaves logical contractions: axes, and an expression for an element of each operand. Here the figures of the
-//! [`KernelTable`] come in. A machine with kernels of tiles reads the second operand in one of these layouts:
+//! [`Machine`] come in. A machine with kernels of tiles reads the second operand in one of these layouts:
 //!
 //! - panels of a constant, which are packed when the program is built, once for all contractions that read the same matrix;
 //! - where it lies, if rows are too few to make up for packing and its vectors are contiguous;
@@ -21,8 +21,10 @@ use std::collections::{BTreeMap, HashMap};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
-use crate::device::Device;
-use heddle_uprogram::contract::{Access, Contract, FEW_ROWS, panel_width, strided};
+use heddle_machine::{Family, Kernel, Layout, Machine};
+
+use crate::cost::scalar;
+use heddle_uprogram::contract::{Access, Contract, panel_width, strided};
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Operator, OperatorId, UProgram,
 };
@@ -31,11 +33,10 @@ use merge_rows::merge_rows;
 use pack::PanelKey;
 
 /// Selects the kernels of a program's logical contractions. Those that have theirs keep them.
-pub fn select_kernels(program: &mut UProgram, device: &Device) {
-    let table = KernelTable::of(device);
+pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     let mut selection = Selection {
         program,
-        table,
+        machine,
         packed: HashMap::new(),
         own: BTreeMap::new(),
     };
@@ -44,31 +45,48 @@ pub fn select_kernels(program: &mut UProgram, device: &Device) {
     }
 }
 
-/// Kernels of tiles that a machine has.
+/// Figures of the kernels of tiles that a machine has for elements of a type.
 #[derive(Clone, Copy, Debug)]
-struct KernelTable {
-    /// Fewer columns leave a vector empty.
-    vector: i64,
+struct Kernels {
+    /// Columns of a panel.
+    panel: i64,
     /// Rows from which on more rows are not faster.
     full_rows: i64,
+    /// The most rows for which an operand is read where it lies.
+    few_rows: i64,
     /// Rows of panels that a kernel packs before it uses them, those of all panels together (`heddle_block`).
     packed_rows: i64,
 }
 
-impl KernelTable {
-    /// The kernels of a device, if it has any: those of units with one lane are the C writer's (docs/kernels.md).
-    fn of(device: &Device) -> Option<Self> {
-        (device.lanes == 1).then_some(Self {
-            vector: 8,
-            full_rows: 32,
-            packed_rows: 4096,
+impl Kernels {
+    /// The machine's kernels for elements of this type, if they read panels like those that constants are packed into.
+    fn of(machine: &Machine, dtype: DType) -> Option<Self> {
+        let scalar = scalar(dtype);
+        let exists =
+            |kernel: &&Kernel| kernel.scalars.is_empty() || kernel.scalars.contains(&scalar);
+        let find = |family| {
+            let mut kernels = machine.kernels.iter().filter(exists);
+            kernels.find(move |kernel| kernel.family == family)
+        };
+        let (tiled, packing) = (find(Family::OuterProduct)?, find(Family::PackedComputed)?);
+        let panel = panel_width(dtype);
+        let is_panel = |layout: &Layout| {
+            let columns = layout.columns(scalar) as i64;
+            matches!(layout, Layout::Panels { .. }) && columns == panel
+        };
+        let few_rows = [Family::Rows, Family::DotRows].map(|family| find(family)?.most_rows);
+        tiled.layouts.iter().any(is_panel).then_some(Self {
+            panel,
+            full_rows: tiled.full_rows as i64,
+            few_rows: few_rows.into_iter().flatten().min().unwrap_or(0) as i64,
+            packed_rows: packing.tile.packed_rows as i64,
         })
     }
 }
 
 struct Selection<'p> {
     program: &'p mut UProgram,
-    table: Option<KernelTable>,
+    machine: &'p Machine,
     /// Constants in panels, by content.
     packed: HashMap<PanelKey, Buffer>,
     /// Memory of each unit's own for panels, by element type.
@@ -84,12 +102,13 @@ impl Selection<'_> {
         if !matches!(c.a.access, Access::Computed) {
             return;
         }
+        let kernels = Kernels::of(self.machine, c.dtype);
         let mut op = op.clone();
-        if let Some(table) = self.table {
-            merge_rows(self.program, &mut op, table.full_rows);
+        if let Some(kernels) = kernels {
+            merge_rows(self.program, &mut op, kernels.full_rows);
         }
         if let Body::Contract(mut c) = op.body.clone() {
-            let panels = self.contraction(&mut c, &op);
+            let panels = self.contraction(&mut c, &op, kernels);
             op.body = Body::Contract(c);
             // Each unit has its own part of the weights in its cache.
             if panels {
@@ -100,35 +119,35 @@ impl Selection<'_> {
     }
 
     /// Selects a contraction's kernel; says whether it reads a constant in panels.
-    fn contraction(&mut self, c: &mut Contract, op: &Operator) -> bool {
-        if let Some(table) = self.table {
-            self.exchange(c, op, table.vector);
+    fn contraction(&mut self, c: &mut Contract, op: &Operator, kernels: Option<Kernels>) -> bool {
+        if let Some(kernels) = kernels {
+            self.exchange(c, op, kernels.panel / 2);
         }
         let pool = &mut self.program.pool;
         let columns = Some(c.columns);
         let a = strided(pool, c.a.value, c.rows, c.depth.0);
         let b = strided(pool, c.b.value, columns, c.depth.0);
         (c.a.access, c.b.access) = (or_computed(a), or_computed(b));
-        let (Some(table), Some(_)) = (self.table, a) else {
+        let (Some(kernels), Some(_)) = (kernels, a) else {
             return false;
         };
-        c.tile = panel_width(c.dtype);
+        c.tile = kernels.panel;
         if let Some(access) = b {
             if let Some(packed) = self.packed(c, &op.axes, access) {
                 c.b = packed;
                 return true;
             }
             let pool = &self.program.pool;
-            if c.reads_vectors(pool) && c.has_at_most_rows(pool, &op.axes, FEW_ROWS) {
+            if c.reads_vectors(pool) && c.has_at_most_rows(pool, &op.axes, kernels.few_rows) {
                 return false;
             }
         }
-        c.own = Some(self.own_panels(c, table.packed_rows));
+        c.own = Some(self.own_panels(c, kernels.packed_rows));
         false
     }
 
-    /// Exchanges the roles of rows and columns if columns are fewer than a vector has lanes and than rows are.
-    fn exchange(&mut self, c: &mut Contract, op: &Operator, vector: i64) {
+    /// Exchanges the roles of rows and columns if columns do not fill half a panel, a vector of it, and are fewer than rows.
+    fn exchange(&mut self, c: &mut Contract, op: &Operator, half: i64) {
         let Some(rows) = c.rows else {
             return;
         };
@@ -138,7 +157,7 @@ impl Selection<'_> {
             pool.as_int(axis.1)
         };
         let few = size(c.columns).zip(size(rows));
-        let few = few.is_some_and(|(columns, rows)| columns < rows.min(vector));
+        let few = few.is_some_and(|(columns, rows)| columns < rows.min(half));
         // Elements of the first operand are read one by one.
         if few && strided(pool, c.b.value, Some(c.columns), c.depth.0).is_some() {
             std::mem::swap(&mut c.a, &mut c.b);

@@ -2,22 +2,23 @@
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
-use heddle_schedule::{Device, select_kernels};
+use heddle_machine::Machine;
+use heddle_schedule::select_kernels;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Stmt, Sync};
 
 /// A program in text form, lowered for two threads of a processor.
 pub fn lowered(text: &str) -> UProgram {
-    lowered_for(text, &Device::cpu(2))
+    lowered_for(text, &Machine::reference_host(2))
 }
 
-/// A program in text form, lowered, with the kernels of a device.
-pub fn lowered_for(text: &str, device: &Device) -> UProgram {
+/// A program in text form, lowered, with the kernels of a machine.
+pub fn lowered_for(text: &str, machine: &Machine) -> UProgram {
     let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
     let lowered = heddle_lower::lower(&module);
     let mut program = lowered.unwrap_or_else(|e| panic!("{e}"));
     heddle_schedule::fuse(&mut program);
-    select_kernels(&mut program, device);
+    select_kernels(&mut program, machine);
     program
 }
 

@@ -53,7 +53,7 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
     let compile = |without: Vec<String>| {
         let mut exec = args.exec.clone();
         exec.without.extend(without);
-        commands::prepare(&args.model, &exec)
+        commands::prepare(&args.model, &exec, inputs.keys().cloned().collect())
     };
     let names = |from: usize| STEPS[from..].iter().map(|s| s.name.to_string()).collect();
     let bare = compile(names(0))?;

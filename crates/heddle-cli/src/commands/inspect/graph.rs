@@ -20,8 +20,10 @@ pub fn outline(model: &ModelProto) -> Outline {
         return outline;
     };
     let weights: HashSet<_> = graph.initializer.iter().map(TensorProto::name).collect();
-    let inputs = graph.input.iter().filter(|i| !weights.contains(i.name()));
-    outline.inputs = inputs.map(port).collect();
+    let (optional, inputs): (Vec<_>, Vec<_>) =
+        graph.input.iter().partition(|i| weights.contains(i.name()));
+    outline.inputs = inputs.into_iter().map(port).collect();
+    outline.optional = optional.into_iter().map(port).collect();
     outline.outputs = graph.output.iter().map(port).collect();
     let local: HashSet<_> = model
         .functions

@@ -33,6 +33,10 @@ fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
     match Model::load(&args.model, &LoadOptions::default()) {
         Ok(model) => {
             let mut outline = program::outline(model.module());
+            let optional = model.optional_inputs().iter();
+            outline.optional = optional
+                .map(|(n, ty)| (n.clone(), ty.to_string()))
+                .collect();
             if model.format() == Format::Onnx {
                 graph::add_facts(&mut outline, &read()?);
             }

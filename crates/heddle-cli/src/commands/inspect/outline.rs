@@ -10,6 +10,8 @@ pub struct Outline {
     pub facts: Vec<(&'static str, String)>,
     /// Names and types.
     pub inputs: Vec<(String, String)>,
+    /// Names and types of inputs that have a default value.
+    pub optional: Vec<(String, String)>,
     /// Names and types.
     pub outputs: Vec<(String, String)>,
     /// Bounds of named sizes, as `n`, `1 to 64`.
@@ -137,6 +139,7 @@ impl Outline {
         json!({
             "facts": Value::Object(facts),
             "inputs": ports(&self.inputs),
+            "optional_inputs": ports(&self.optional),
             "outputs": ports(&self.outputs),
             "sizes": Value::Object(sizes),
             "parameters": {
@@ -158,7 +161,7 @@ impl Outline {
                 "version": u.version,
                 "count": u.count,
                 "nodes": u.nodes,
-                "reason": u.reason,
+                "reason": u.reason.to_string(),
             })).collect::<Vec<_>>(),
         })
     }

@@ -6,6 +6,8 @@ use crate::show;
 
 /// Further operators are summed up.
 const MAX_OPS: usize = 24;
+/// Further optional inputs are summed up.
+const MAX_OPTIONAL: usize = 16;
 /// Facts are cut to this many characters.
 const MAX_FACT: usize = 160;
 
@@ -13,6 +15,7 @@ const MAX_FACT: usize = 160;
 pub fn text(outline: &Outline) -> String {
     let mut text = String::new();
     ports(&mut text, "inputs", &outline.inputs);
+    optional(&mut text, &outline.optional);
     ports(&mut text, "outputs", &outline.outputs);
     ports(&mut text, "sizes", &outline.sizes);
     let p = &outline.parameters;
@@ -50,6 +53,15 @@ fn ports(text: &mut String, title: &str, list: &[(String, String)]) {
         .map(|(n, t)| vec![format!("  {n}"), t.clone()])
         .collect();
     *text += &show::table(&rows);
+}
+
+/// Inputs with default values. Old models list all their weights so.
+fn optional(text: &mut String, list: &[(String, String)]) {
+    let shown = &list[..list.len().min(MAX_OPTIONAL)];
+    ports(text, "optional inputs", shown);
+    if list.len() > shown.len() {
+        *text += &format!("  … and {} more\n", list.len() - shown.len());
+    }
 }
 
 fn ops(text: &mut String, outline: &Outline) {

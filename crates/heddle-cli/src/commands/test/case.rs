@@ -1,5 +1,6 @@
 //! One case: a model and sets of inputs with the outputs that are expected.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -118,7 +119,11 @@ impl Case {
 
     fn attempt(&self, settings: &Settings, means: &mut Option<Means>) -> Result<(), Verdict> {
         let tolerance = self.tolerance(settings).map_err(Verdict::Failed)?;
-        let program = commands::prepare(&self.model, &settings.exec).map_err(verdict)?;
+        let exec = &settings.exec;
+        let (model, options) =
+            commands::load(&self.model, exec, HashSet::new()).map_err(verdict)?;
+        let program = heddle::compile(&model, &options).map_err(verdict)?;
+        let optional: HashSet<_> = model.optional_inputs().iter().map(|p| &p.0).collect();
         let sets: Vec<_> = entries(&self.folder)
             .map_err(Verdict::Failed)?
             .into_iter()
@@ -132,7 +137,17 @@ impl Case {
                 1 => text,
                 _ => format!("{}: {text}", file_name(set)),
             };
-            run_set(&program, set, settings, &tolerance, means).map_err(|v| match v {
+            let overrides = match optional.is_empty() {
+                true => HashSet::new(),
+                false => named(set, &optional).map_err(Verdict::Failed)?,
+            };
+            let other = match overrides.is_empty() {
+                true => None,
+                false => Some(commands::prepare(&self.model, exec, overrides).map_err(verdict)?),
+            };
+            let program = other.as_ref().unwrap_or(&program);
+            let by_name = !optional.is_empty();
+            run_set(program, set, by_name, settings, &tolerance, means).map_err(|v| match v {
                 Verdict::Failed(why) => Verdict::Failed(place(why)),
                 other => other,
             })?;
@@ -171,16 +186,17 @@ impl Case {
 fn run_set(
     program: &Executable,
     set: &Path,
+    by_name: bool,
     settings: &Settings,
     tolerance: &Tolerance,
     means: &mut Option<Means>,
 ) -> Result<(), Verdict> {
     let sig = program.signature();
-    let inputs: Inputs = read_values(set, "input", &sig.params)?
+    let inputs: Inputs = read_values(set, "input", &sig.params, by_name)?
         .into_iter()
         .map(|(i, value)| (sig.params[i].0.clone(), value))
         .collect();
-    let expected = read_values(set, "output", &sig.results)?;
+    let expected = read_values(set, "output", &sig.results, false)?;
     let mut options = commands::run_options(&settings.exec, 0);
     options.timeout = Some(settings.timeout);
     let run = program.run(inputs, &options).map_err(verdict)?;
@@ -200,11 +216,22 @@ fn run_set(
     Ok(())
 }
 
-/// The values in `KIND_I.pb`, by their numbers; those that are not there are left out.
+/// Those of the model's optional inputs that a set's files are named after.
+fn named(set: &Path, optional: &HashSet<&String>) -> Result<HashSet<String>, String> {
+    let files = entries(set)?
+        .into_iter()
+        .filter(|p| file_name(p).starts_with("input_"));
+    let names = files.filter_map(|path| heddle::onnx::read_name(&path));
+    Ok(names.filter(|name| optional.contains(name)).collect())
+}
+
+/// The values in `KIND_I.pb`, by their numbers; those that are not there are left out. With `by_name` the name in the file counts
+/// before its number: inputs that are left to their defaults have no numbers.
 fn read_values(
     set: &Path,
     kind: &str,
     ports: &[(String, Type)],
+    by_name: bool,
 ) -> Result<Vec<(usize, Datum)>, Verdict> {
     let mut values = vec![];
     for path in entries(set).map_err(Verdict::Failed)? {
@@ -213,9 +240,10 @@ fn read_values(
         let Some(number) = number.and_then(|n| n.strip_suffix(".pb")) else {
             continue;
         };
-        let port = number
-            .parse()
-            .ok()
+        let stored = by_name.then(|| heddle::onnx::read_name(&path)).flatten();
+        let place = stored.and_then(|name| ports.iter().position(|p| p.0 == name));
+        let port = place
+            .or_else(|| number.parse().ok())
             .and_then(|i: usize| Some((i, ports.get(i)?)));
         let Some((i, (_, ty))) = port else {
             let text = format!("{name}: the model has only {} {kind}s", ports.len());

@@ -17,12 +17,15 @@ pub(super) struct Body {
     defined: Vec<Key>,
 }
 
-/// How a value is called. Plain numbers are apart: they stand for values without a name.
+/// The name of a value. Plain numbers are apart: they stand for values without a name.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Number(String),
     Name(String),
 }
+
+/// A parameter of a loop's body: its name, the place of the name, and the value.
+type Param<'a> = (Name<'a>, Spanned<'a>, Value);
 
 impl Key {
     fn of(name: Name) -> Self {
@@ -33,7 +36,7 @@ impl Key {
     }
 }
 
-/// What stands left of `=`.
+/// A definition on the left of `=`.
 pub(super) struct Def<'a> {
     name: Name<'a>,
     place: Spanned<'a>,
@@ -295,63 +298,17 @@ impl<'a> Parser<'a, '_> {
             .map(|(name, at)| (name, at, first))
             .into_iter()
             .collect();
-        let mut carried = 0;
-        if self.eat_word("carry")? {
-            self.expect("(")?;
-            while self.token.token != Token::Mark(")") {
-                let at = self.token;
-                let name = self.value_name()?;
-                let stated = self.eat(":")?.then(|| self.ty()).transpose()?;
-                self.expect("=")?;
-                let start = self.operand_like(b, outer, stated.as_ref())?;
-                args.push(start);
-                let ty = match stated {
-                    Some(ty) => ty,
-                    None => {
-                        let ty = b.f.ty(start).clone();
-                        self.charge(&ty)?;
-                        ty
-                    }
-                };
-                params.push((name, at, b.f.add_param(region, ty, None)));
-                carried += 1;
-                if !self.eat(",")? {
-                    break;
-                }
-            }
-            self.expect(")")?;
-        }
+        let carried = self.carried(b, outer, region)?;
+        let inits: Vec<Value> = carried.iter().map(|c| c.1).collect();
+        params.extend(carried.into_iter().map(|c| c.0));
         let scope = b.defined.len();
         for (name, at, v) in params {
             self.define(b, name, at, v)?;
         }
         let yields = self.region(b, region, "continue", |p, b, at| {
-            let mut yields = vec![];
-            match (p.eat_word("while")?, cond) {
-                (true, true) => yields.push(p.operand_as(b, region, DType::Bool)?),
-                (false, false) => {}
-                (false, true) => return Err(p.expected("`while`, as the loop has a condition")),
-                (true, false) => {
-                    let error = p.error(at, "this loop has no condition");
-                    return Err(error.hint(
-                        "a loop that stops by a condition starts with one: loop while true",
-                    ));
-                }
-            }
-            let next = match p.eat_word("carry")? {
-                true => p.operands_to(b, region)?,
-                false => vec![],
-            };
-            if next.len() != carried {
-                let message = format!("the loop carries {carried} values, not {}", next.len());
-                return Err(p.error(at, message));
-            }
-            yields.extend(next);
-            if p.eat_word("stack")? {
-                yields.extend(p.operands_to(b, region)?);
-            }
-            Ok(yields)
+            p.continued(b, region, (cond, inits.len()), at)
         })?;
+        args.extend(&inits);
         b.f.regions[region].yields = yields;
         self.close_scope(b, scope);
         self.push(
@@ -361,6 +318,76 @@ impl<'a> Parser<'a, '_> {
             place,
             defs,
         )
+    }
+
+    /// The carried values of a loop: name, place and parameter of each, and its initial value.
+    fn carried(
+        &mut self,
+        b: &mut Body,
+        outer: Region,
+        region: Region,
+    ) -> Result<Vec<(Param<'a>, Value)>> {
+        let mut carried = vec![];
+        if !self.eat_word("carry")? {
+            return Ok(carried);
+        }
+        self.expect("(")?;
+        while self.token.token != Token::Mark(")") {
+            let at = self.token;
+            let name = self.value_name()?;
+            let stated = self.eat(":")?.then(|| self.ty()).transpose()?;
+            self.expect("=")?;
+            let start = self.operand_like(b, outer, stated.as_ref())?;
+            let ty = match stated {
+                Some(ty) => ty,
+                None => {
+                    let ty = b.f.ty(start).clone();
+                    self.charge(&ty)?;
+                    ty
+                }
+            };
+            carried.push(((name, at, b.f.add_param(region, ty, None)), start));
+            if !self.eat(",")? {
+                break;
+            }
+        }
+        self.expect(")")?;
+        Ok(carried)
+    }
+
+    /// The values after `continue` in a loop with so many carried values.
+    fn continued(
+        &mut self,
+        b: &mut Body,
+        region: Region,
+        (cond, carried): (bool, usize),
+        at: Spanned<'a>,
+    ) -> Result<Vec<Value>> {
+        let mut yields = vec![];
+        match (self.eat_word("while")?, cond) {
+            (true, true) => yields.push(self.operand_as(b, region, DType::Bool)?),
+            (false, false) => {}
+            (false, true) => return Err(self.expected("`while`, as the loop has a condition")),
+            (true, false) => {
+                let error = self.error(at, "this loop has no condition");
+                return Err(
+                    error.hint("a loop that stops by a condition starts with one: loop while true")
+                );
+            }
+        }
+        let next = match self.eat_word("carry")? {
+            true => self.operands_to(b, region)?,
+            false => vec![],
+        };
+        if next.len() != carried {
+            let message = format!("the loop carries {carried} values, not {}", next.len());
+            return Err(self.error(at, message));
+        }
+        yields.extend(next);
+        if self.eat_word("stack")? {
+            yields.extend(self.operands_to(b, region)?);
+        }
+        Ok(yields)
     }
 }
 

@@ -5,7 +5,7 @@ use super::super::lexer::{Spanned, Token};
 use super::body::{Body, Def};
 use super::literal::{Literal, Wanted};
 use super::{Parser, Result};
-use crate::op::{Distribution, StrOp};
+use crate::op::OperandType;
 use crate::{DType, FuncId, Inst, Op, Region, Type, Value};
 
 /// An operand as it is read: literals wait for the type that the op wants.
@@ -307,50 +307,32 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// What an op wants of a literal operand.
+/// The element type that an op gives a literal operand.
 #[derive(PartialEq)]
 enum Wants {
     Dtype(DType),
     /// The element type of its other operands of this kind.
     Shared,
-    /// What the literal looks like.
+    /// The type that the literal looks like.
     Any,
 }
 
 fn wants(op: &Op, i: usize) -> Wants {
-    let index = Wants::Dtype(DType::I64);
-    match (op, i) {
-        (
-            Op::Random {
-                dist: Distribution::Bernoulli,
-                ..
-            },
-            _,
-        ) => Wants::Any,
-        (Op::Random { .. }, _) => index,
-        (Op::Reshape | Op::Broadcast | Op::TopK { .. } | Op::Window { .. }, 1) => index,
-        (Op::Gather { .. } | Op::GatherElements { .. } | Op::GatherNd { .. }, 1) => index,
-        (Op::ScatterElements { .. } | Op::ScatterNd { .. } | Op::Pad { .. }, 1) => index,
-        (Op::SeqErase | Op::SeqAt | Op::SeqSplit { .. }, 1) => index,
-        (Op::Slice { .. }, 1..) | (Op::UpdateSlice | Op::Conv { .. } | Op::SeqInsert, 2) => index,
-        (Op::Select, 0) => Wants::Dtype(DType::Bool),
-        (Op::Str(StrOp::Concat), _) => Wants::Dtype(DType::Str),
-        (Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Concat { .. } | Op::Dot, _) => {
-            Wants::Shared
-        }
-        (Op::Range | Op::Pad { .. } | Op::UpdateSlice | Op::Conv { .. }, _) => Wants::Shared,
-        (Op::ScatterElements { .. } | Op::ScatterNd { .. }, _) => Wants::Shared,
-        (
-            Op::SeqNew {
-                elem: Type::Tensor(t),
-            },
-            _,
-        ) => Wants::Dtype(t.dtype),
-        _ => Wants::Any,
+    if let Op::SeqNew {
+        elem: Type::Tensor(t),
+    } = op
+    {
+        return Wants::Dtype(t.dtype);
+    }
+    match op.props().operands.get(i).map(|o| o.ty) {
+        Some(OperandType::Is(dtype)) => Wants::Dtype(dtype),
+        Some(OperandType::Index) => Wants::Dtype(DType::I64),
+        Some(OperandType::Shared) => Wants::Shared,
+        Some(OperandType::Any) | None => Wants::Any,
     }
 }
 
-/// How many letters have to change to make one name of the other; names are short.
+/// The edit distance of two names; names are short.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().take(32).enumerate() {

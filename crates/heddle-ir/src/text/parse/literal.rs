@@ -30,7 +30,7 @@ impl Literal<'_> {
     }
 }
 
-/// What is known of a constant's type before its elements are read.
+/// Facts about a constant's type before its elements are read.
 #[derive(Default)]
 pub(super) struct Wanted {
     pub(super) dtype: Option<DType>,
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
 }
 
 impl<'a> Parser<'a, '_> {
-    /// What follows `const`; `stated` is the type of the value.
+    /// Reads the rest of a `const`; `stated` is the type of the value.
     pub(super) fn constant(&mut self, stated: Option<&Type>) -> Result<Tensor> {
         let place = self.token;
         let mut wanted = Wanted::default();
@@ -310,12 +310,12 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// What has been found out about a literal so far.
+/// Facts about a literal, as far as it has been read.
 struct Scan {
     shape: Vec<usize>,
     count: usize,
     looks_like: Option<DType>,
-    /// Of a complex number.
+    /// A complex number.
     is_part: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) fn module(text: &str, load: Loader) -> Result<Module> {
     Ok(parser.module)
 }
 
-/// How many dims and atoms of dims types may have beyond what the length of the text suggests.
+/// Limit of dims and atoms of dims in types, beyond those that the length of the text suggests.
 const FREE_TYPES: usize = 1 << 20;
 
 struct Parser<'a, 'l> {
@@ -48,7 +48,7 @@ struct Parser<'a, 'l> {
     load: Loader<'l>,
     /// Bytes that splat constants may still take.
     splat_left: usize,
-    /// What types may still take: inferred ones can be far longer than the text they come from.
+    /// The budget for types: inferred ones can be far longer than the text they come from.
     types_left: usize,
     /// Regions and operands around what is read.
     nesting: usize,

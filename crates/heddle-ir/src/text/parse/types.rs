@@ -6,7 +6,7 @@ use super::{Parser, Result};
 use crate::types::MAX_RANK;
 use crate::{DType, Dim, MAX_NESTING, TensorType, Type};
 
-/// How deep `floordiv`, `max` and `min` may nest in text; what they build nests less.
+/// Limit of nested `floordiv`, `max` and `min` in text; the dims that they build nest less.
 const MAX_DIM_NESTING: usize = 32;
 
 impl Parser<'_, '_> {

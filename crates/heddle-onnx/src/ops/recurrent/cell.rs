@@ -1,10 +1,10 @@
-//! One step of each kind of recurrent cell, and the activation functions that models may choose.
+//! One step of each kind of recurrent cell, and its activation functions.
 
 use heddle_ir::Value;
 use heddle_ir::op::UnaryOp;
 
 use super::super::activation;
-use super::super::cx::{NodeCx, OpError, Result};
+use super::super::cx::{NodeCx, OpError, Result, invalid};
 
 /// A kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub(super) enum Cell {
 
 /// Weights of one direction.
 pub(super) struct Weights {
-    /// Of the inputs, `[features, gates * hidden]`.
+    /// Input weights, `[features, gates * hidden]`.
     w: Value,
-    /// Of the state, one `[hidden, hidden]` for each group of gates that is multiplied at once.
+    /// State weights, one `[hidden, hidden]` for each group of gates multiplied at once.
     r: Vec<Value>,
     /// Biases `[gates * hidden]` that are added to the projected inputs.
     bias: Option<Value>,
@@ -26,11 +26,11 @@ pub(super) struct Weights {
     hidden_bias: Option<Value>,
     /// An LSTM's peepholes for the input, output and forget gates.
     peepholes: Option<[Value; 3]>,
-    /// Where each gate begins along the last axis of a projection: a multiple of the hidden size.
+    /// Cuts projections into gates.
     gates: Gates,
 }
 
-/// Cuts projections into gates.
+/// The layout of a projection: each gate is `hidden` long.
 #[derive(Clone, Copy)]
 struct Gates {
     hidden: Value,
@@ -44,7 +44,7 @@ impl Gates {
         let [first, last] = [first, first + count].map(|g| cx.b.i64(g));
         let start = cx.mul(self.hidden, first)?;
         let end = cx.mul(self.hidden, last)?;
-        super::super::slicing::cut(cx, x, axis, start, end)
+        cx.cut(x, axis, start, end)
     }
 }
 
@@ -57,7 +57,7 @@ impl Cell {
         }
     }
 
-    /// How many activation functions a direction has.
+    /// The number of activation functions of a direction.
     pub fn activation_count(self) -> usize {
         self.default_activations().len()
     }
@@ -119,7 +119,7 @@ impl Cell {
         })
     }
 
-    /// What the inputs contribute to all gates at all steps, `[time, batch, gates * hidden]`.
+    /// The inputs' part of all gates at all steps, `[time, batch, gates * hidden]`.
     pub fn project(self, cx: &mut NodeCx, x: Value, weights: &Weights) -> Result<Value> {
         let projected = cx.matmul(x, weights.w)?;
         match weights.bias {
@@ -279,9 +279,7 @@ pub(super) fn activations(cx: &NodeCx, cell: Cell, directions: usize) -> Result<
     };
     if names.len() != default.len() {
         let (n, m) = (default.len(), names.len());
-        return Err(OpError::Invalid(format!(
-            "{n} activations are needed, not {m}"
-        )));
+        return invalid(format!("{n} activations are needed, not {m}"));
     }
     let mut alphas = cx.floats("activation_alpha").unwrap_or_default().iter();
     let mut betas = cx.floats("activation_beta").unwrap_or_default().iter();

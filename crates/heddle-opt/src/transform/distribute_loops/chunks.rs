@@ -3,10 +3,10 @@
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
+use super::Distribution;
 use super::plan::Plan;
 use super::span::{Place, Span};
-use super::{Distribution, Stop};
-use crate::shorthand::Shorthand;
+use super::stop::Stop;
 use crate::transform::rebuild::{Rebuild, Result};
 
 /// The most iterations in a chunk where only the run knows how many there are: those behind the last one are in vain.
@@ -64,7 +64,13 @@ impl Distribution<'_> {
             chunks,
             done,
         };
-        let built = span.build(self, rebuild, &inside, &views, &params[1..])?;
+        let built = span.build(
+            &mut |r, i| self.instead(r, i),
+            rebuild,
+            &inside,
+            &views,
+            &params[1..],
+        )?;
         let region = rebuild
             .b
             .end_region(&[built.carried, built.stacked].concat());
@@ -88,7 +94,13 @@ impl Distribution<'_> {
             end: whole.count,
         };
         let views = span.views(rebuild, &place)?;
-        let built = span.build(self, rebuild, &place, &views, last)?;
+        let built = span.build(
+            &mut |r, i| self.instead(r, i),
+            rebuild,
+            &place,
+            &views,
+            last,
+        )?;
         for (all, &rest) in joined.iter_mut().zip(&built.stacked) {
             *all = rebuild.b.op1(Op::Concat { axis: 0 }, &[*all, rest])?;
         }
@@ -124,7 +136,13 @@ impl Distribution<'_> {
         };
         let place = Place::Padded { base, steps, last };
         let views = Default::default();
-        let built = span.build(self, rebuild, &place, &views, &params[1..])?;
+        let built = span.build(
+            &mut |r, i| self.instead(r, i),
+            rebuild,
+            &place,
+            &views,
+            &params[1..],
+        )?;
         let region = rebuild
             .b
             .end_region(&[built.carried, built.stacked].concat());
@@ -135,14 +153,14 @@ impl Distribution<'_> {
         let padded = rebuild.b.binary(BinaryOp::Mul, chunks, step)?;
         let mut joined = vec![];
         for &stack in stacked {
-            rows_are(rebuild, stack, &number);
+            rebuild.state_rows(stack, &number);
             let all = flatten(rebuild, stack, padded)?;
-            rows_are(rebuild, all, &rows);
+            rebuild.state_rows(all, &rows);
             let b = &mut rebuild.b;
             let (none, one) = (b.i64s(&[0]), b.i64s(&[1]));
             let end = b.vector_of(whole.count)?;
             let all = b.op1(Op::Slice { axes: vec![0] }, &[all, none, end, one])?;
-            rows_are(rebuild, all, &whole.dim);
+            rebuild.state_rows(all, &whole.dim);
             joined.push(all);
         }
         self.stats.record("loop in chunks");
@@ -158,16 +176,6 @@ fn begin(rebuild: &mut Rebuild, whole: &Span) -> Vec<Value> {
         .chain(types)
         .collect();
     rebuild.b.begin_region(&types).1
-}
-
-/// States the size of the first axis.
-pub fn rows_are(rebuild: &mut Rebuild, x: Value, rows: &Dim) {
-    if let Type::Tensor(mut t) = rebuild.b.ty(x).clone()
-        && let Some(shape) = &mut t.shape
-    {
-        shape[0] = rows.clone();
-        rebuild.state(x, &Type::Tensor(t));
-    }
 }
 
 /// Chunks of rows as rows, of which there are `count`.

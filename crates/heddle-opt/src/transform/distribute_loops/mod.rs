@@ -5,23 +5,22 @@ mod groups;
 mod pipeline;
 mod plan;
 mod span;
+mod stop;
 mod until;
 
 use std::collections::HashSet;
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncId, Function, Inst, Module, TypeError, Value};
+use heddle_ir::{Dim, FuncId, Function, Inst, LoopView, Module, Value};
 
 use self::groups::groups;
 use self::plan::{Body, Plan, plan};
 use self::span::{Place, Span};
+use self::stop::Stop;
 use super::cost::CostModel;
-use super::loops::Loop;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
-use crate::batch::Refusal;
 use crate::effects::Effects;
-use crate::shorthand::Shorthand;
 
 /// Distributes loops over the strongly connected components of what they carry, where that lets contractions with weights
 /// run for all iterations at once: what does not depend on carried state (`x_t·W`) is computed before the loop, and of a
@@ -40,12 +39,7 @@ use crate::shorthand::Shorthand;
 ///
 /// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
 /// most. Sums of contractions keep their order.
-pub fn distribute_loops(module: &mut Module) -> Stats {
-    distribute_loops_by(module, &CostModel::default())
-}
-
-/// [`distribute_loops`] where it pays by these costs.
-pub fn distribute_loops_by(module: &mut Module, costs: &CostModel) -> Stats {
+pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
     let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
@@ -60,26 +54,6 @@ pub fn distribute_loops_by(module: &mut Module, costs: &CostModel) -> Stats {
     })
 }
 
-/// Why a loop is not distributed as planned.
-enum Stop {
-    /// This instruction cannot be evaluated for all iterations at once.
-    Refused(Inst),
-    /// The plan cannot be carried out.
-    Impossible,
-}
-
-impl From<Refusal> for Stop {
-    fn from(_: Refusal) -> Self {
-        Stop::Impossible
-    }
-}
-
-impl From<TypeError> for Stop {
-    fn from(_: TypeError) -> Self {
-        Stop::Impossible
-    }
-}
-
 struct Distribution<'a> {
     effects: &'a Effects,
     costs: &'a CostModel,
@@ -90,7 +64,7 @@ impl Distribution<'_> {
     /// Builds a distributed loop in the place of a loop, if that pays.
     fn instead<'a>(&mut self, rebuild: &mut Rebuild<'a>, inst: Inst) -> Result<bool> {
         let func = rebuild.source;
-        let Some(parts) = Loop::of(func, inst) else {
+        let Some(parts) = LoopView::of(func, inst) else {
             return Ok(false);
         };
         if parts.trip.is_none() && parts.cond.is_none() {
@@ -184,7 +158,13 @@ impl Distribution<'_> {
         match (whole.dim.as_const(), self.chunk(whole.plan, &whole.dim)) {
             (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;
-                let built = whole.build(self, rebuild, &Place::Whole, &views, first)?;
+                let built = whole.build(
+                    &mut |r, i| self.instead(r, i),
+                    rebuild,
+                    &Place::Whole,
+                    &views,
+                    first,
+                )?;
                 Ok((built.carried, built.stacked))
             }
             (Some(_), Some(size)) => self.chunks(rebuild, whole, size, first),
@@ -220,7 +200,7 @@ fn finish(rebuild: &mut Rebuild, body: &Body, (last, stacked): (Vec<Value>, Vec<
 }
 
 /// Whether the sizes of stacked elements are stated, so that they are the same without iterations.
-fn stated_sizes(func: &Function, parts: &Loop) -> bool {
+fn stated_sizes(func: &Function, parts: &LoopView) -> bool {
     parts.stacked.iter().all(|v| {
         let shape = func.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());
         shape.is_some_and(|s| s.iter().all(|d| d.as_expr().is_some()))

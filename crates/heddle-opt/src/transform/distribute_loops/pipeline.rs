@@ -9,17 +9,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, Op, Type, Value};
+use heddle_ir::{DType, Dim, Op, Type, Value, cannot_fail};
 
-use super::chunks::{Results, flatten, rows_are};
+use super::Distribution;
+use super::chunks::{Results, flatten};
 use super::groups::Groups;
 use super::plan::Mode;
 use super::span::{Place, Span, State};
-use super::{Distribution, Stop};
+use super::stop::Stop;
 use crate::batch::{Batch, Lane};
-use crate::shorthand::Shorthand;
 use crate::transform::rebuild::Rebuild;
-use crate::transform::safe::cannot_fail;
 
 /// A pipeline is worth it from so many chunks on for each group that has to wait for its first one: filling it then takes a third of
 /// its time at most.
@@ -133,7 +132,14 @@ impl Distribution<'_> {
                 state.batch.lanes.insert(value, Lane::Rows(rows));
             }
             let (views, stages) = (Default::default(), stages.clone());
-            span.stages(self, rebuild, &place, &views, stages, &mut state)?;
+            span.stages(
+                &mut |r, i| self.instead(r, i),
+                rebuild,
+                &place,
+                &views,
+                stages,
+                &mut state,
+            )?;
             for (&value, rows) in parts.stacked.iter().zip(&mut stacked) {
                 if made_in(&span, groups, value).unwrap_or(0) == g {
                     *rows = Some((g, span.stacked(rebuild, &state, value)?));
@@ -179,7 +185,7 @@ fn rows_of(
     let end = b.binary(BinaryOp::Add, whole.count, from)?;
     let (from, end, one) = (b.vector_of(from)?, b.vector_of(end)?, b.i64s(&[1]));
     let rows = b.op1(Op::Slice { axes: vec![0] }, &[all, from, end, one])?;
-    rows_are(rebuild, rows, &whole.dim);
+    rebuild.state_rows(rows, &whole.dim);
     Ok(rows)
 }
 

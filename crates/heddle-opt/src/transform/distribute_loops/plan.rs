@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use heddle_ir::{Function, Inst, InstData, Op, Region, Value};
+use heddle_ir::op::Cost;
+use heddle_ir::{Function, Inst, InstData, LoopView, Op, Region, Value, cannot_fail};
 
 use crate::components::strongly_connected;
 use crate::transform::cost::CostModel;
-use crate::transform::loops::Loop;
-use crate::transform::safe::cannot_fail;
 
 /// Where an instruction of the body is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub struct Body<'a> {
     pub func: &'a Function,
     /// The loop.
     pub inst: Inst,
-    pub parts: Loop,
+    pub parts: LoopView,
     pub insts: &'a [Inst],
     /// The node that makes a value: an instruction by its index, or a carried value behind them.
     node: HashMap<Value, usize>,
@@ -50,7 +49,7 @@ pub struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// Looks at the body of a loop.
-    pub fn of(func: &'a Function, inst: Inst, parts: Loop) -> Self {
+    pub fn of(func: &'a Function, inst: Inst, parts: LoopView) -> Self {
         let insts = &func.regions[parts.body].insts;
         let mut node = HashMap::new();
         for (i, &inst) in insts.iter().enumerate() {
@@ -260,7 +259,7 @@ impl Planner<'_> {
         let by_iteration = data.args.get(1) == Some(&self.body.parts.iteration);
         let looks_up = matches!(data.op, Op::Gather { .. }) && by_iteration;
         let safe = self.begins || looks_up || cannot_fail(self.body.func, inst);
-        let light = is_light(&data.op) || matches!(data.op, Op::Dot | Op::Conv { .. });
+        let light = is_light(&data.op) || data.op.props().cost == Cost::Contraction;
         light && safe && !self.refused.contains(&inst)
     }
 
@@ -322,17 +321,13 @@ impl Planner<'_> {
     /// Whether reading an elementwise result is not dearer than reading what it is computed from.
     fn shrinks(&self, i: usize) -> bool {
         let data = self.body.data(i);
-        let elementwise = matches!(
-            data.op,
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast { .. }
-        );
         let bytes = |v: &Value| self.costs.bytes(self.body.func.ty(*v));
         let batched = |v: &&Value| {
             let maker = self.body.maker(**v);
             maker.is_some_and(|n| matches!(self.modes[n], Mode::Batch(_)))
         };
         let read: f64 = data.args.iter().filter(batched).map(bytes).sum();
-        elementwise && bytes(&data.results[0]) <= read
+        data.op.is_elementwise() && bytes(&data.results[0]) <= read
     }
 
     fn finish(self) -> Option<Plan> {
@@ -404,24 +399,7 @@ impl Planner<'_> {
 
 /// Ops that cost next to nothing for each element, and that batches know.
 fn is_light(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Const(_)
-            | Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Cast { .. }
-            | Op::Bitcast { .. }
-            | Op::Shape
-            | Op::Reshape
-            | Op::Transpose { .. }
-            | Op::Unsqueeze { .. }
-            | Op::Squeeze { .. }
-            | Op::Broadcast
-            | Op::Slice { .. }
-            | Op::Concat { .. }
-            | Op::Pad { .. }
-            | Op::Gather { .. }
-    )
+    use Cost::{Constant, Copy, Elementwise, Transcendental, View};
+    let cost = op.props().cost;
+    matches!(cost, Constant | View | Elementwise | Transcendental | Copy)
 }

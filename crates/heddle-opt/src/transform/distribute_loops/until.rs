@@ -3,11 +3,11 @@
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
-use super::chunks::{PADDED, Results, rows_are};
+use super::Distribution;
+use super::chunks::{PADDED, Results};
 use super::plan::{Body, Plan};
 use super::span::{End, Place, Span};
-use super::{Distribution, Stop};
-use crate::shorthand::Shorthand;
+use super::stop::Stop;
 use crate::transform::rebuild::Rebuild;
 
 impl Distribution<'_> {
@@ -61,7 +61,13 @@ impl Distribution<'_> {
             dim: Dim::constant(most),
         };
         let place = Place::Until { base, limit };
-        let built = span.build(self, rebuild, &place, &Default::default(), now)?;
+        let built = span.build(
+            &mut |r, i| self.instead(r, i),
+            rebuild,
+            &place,
+            &Default::default(),
+            now,
+        )?;
         let Some(End { steps, mut more }) = built.end else {
             return Err(Stop::Impossible);
         };
@@ -144,7 +150,7 @@ fn stack<'a>(
     if let Some(n) = known.as_const() {
         let step = size.max(1);
         let rows = (n.max(0) + step - 1) / step * step;
-        rows_are(rebuild, all, &Dim::constant(rows));
+        rebuild.state_rows(all, &Dim::constant(rows));
     }
     Ok(all)
 }

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use heddle_ir::{Dim, Function, Inst, Op, Value};
+use heddle_ir::{Dim, Function, Inst, LoopView, Op, Value};
 
-use crate::transform::cost::is_contraction;
+use crate::transform::cost::{CostModel, is_contraction};
 use crate::transform::level_recursion::{LevelOptions, definition, gain};
-use crate::transform::loops::Loop;
 
 /// Columns that an iteration may read at once, by one vector of indices.
 const MAX_COLUMNS: i64 = 8;
@@ -15,7 +14,7 @@ const MAX_COLUMNS: i64 = 8;
 pub struct RowLoop<'a> {
     pub func: &'a Function,
     pub inst: Inst,
-    pub parts: Loop,
+    pub parts: LoopView,
     pub trip: Value,
     /// The rows of each of the arrays.
     pub extent: Dim,
@@ -40,7 +39,7 @@ pub struct Worth {
 impl<'a> RowLoop<'a> {
     /// Takes an instruction apart if it is such a loop.
     pub fn of(func: &'a Function, inst: Inst) -> Option<Self> {
-        let parts = Loop::of(func, inst)?;
+        let parts = LoopView::of(func, inst)?;
         let trip = parts.trip?;
         let plain = parts.cond.is_none() && parts.stacked.is_empty();
         if !plain || parts.params.is_empty() {
@@ -146,7 +145,7 @@ impl<'a> RowLoop<'a> {
 
     /// Where levels pay; none if nowhere. A branch that differs by row is computed both ways for all rows: where it multiplies, that
     /// may cost more than batches save.
-    pub fn worth(&self, options: &LevelOptions) -> Option<Worth> {
+    pub fn worth(&self, options: &LevelOptions, costs: &CostModel) -> Option<Worth> {
         let (mut bytes, mut flops) = (0.0, 0.0);
         let (func, outer) = (self.func, self.outer());
         let mut branches = false;
@@ -160,25 +159,25 @@ impl<'a> RowLoop<'a> {
                 return;
             }
             let weights = data.args.iter().filter(|v| outer.contains(v));
-            let weights: f64 = weights.map(|v| options.model.bytes(func.ty(*v))).sum();
+            let weights: f64 = weights.map(|v| costs.bytes(func.ty(*v))).sum();
             if weights > 0.0 {
                 bytes += weights;
-                flops += options.model.contraction(func, data);
+                flops += costs.contraction(func, data);
             }
         });
         if branches {
             return None;
         }
-        let gain = gain(bytes, flops, options);
+        let gain = gain(bytes, flops, options, costs);
         let width = match options.always {
             true => options.width,
-            false if gain > 0.0 => options.width.max(options.level / gain),
+            false if gain > 0.0 => options.width.max(costs.level / gain),
             false => return None,
         };
         Some(Worth {
             width,
             share: if options.always { 1e6 } else { gain / 10.0 },
-            level: options.level,
+            level: costs.level,
         })
     }
 }

@@ -9,7 +9,6 @@ use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};
 use super::analyze::RowLoop;
 use super::inspect::{Found, Row, between, outer};
 use crate::batch::{Batch, Lane, Result};
-use crate::shorthand::Shorthand;
 use crate::transform::rebuild::Rebuild;
 
 /// Appends the executor; gives what the arrays become.

@@ -10,7 +10,6 @@ use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use super::analyze::{RowLoop, Worth};
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::transform::foresight::{Foresight, inside, no};
 use crate::transform::order::{Needs, Order, order};
 use crate::transform::rebuild::Rebuild;
@@ -178,7 +177,7 @@ impl Iterations {
             self.wrong.push(b.compare(CompareOp::Ne, from, base)?);
             self.wrong.push(moved(b, starts)?);
         }
-        base.ok_or_else(|| Refusal("a loop that writes nothing".into()))
+        base.ok_or(Refusal::NoWrites)
     }
 
     /// The rows that these indices say, one for each column.
@@ -274,7 +273,7 @@ fn columns(b: &mut FuncBuilder, index: Value) -> Result<Vec<Value>> {
         Some([_, columns]) => columns.as_const(),
         _ => None,
     };
-    let columns = columns.ok_or_else(|| Refusal("indices of unknown number".into()))?;
+    let columns = columns.ok_or(Refusal::UnknownSize)?;
     let column = |k| {
         let k = b.i64(k);
         Ok(b.op1(Op::Gather { axis: 1 }, &[index, k])?)

@@ -9,10 +9,11 @@ use heddle_ir::{FuncId, Inst, Module, Value};
 use self::analyze::{RowLoop, Worth};
 use self::execute::execute;
 use self::inspect::inspect;
+use super::cost::CostModel;
 use super::level_recursion::LevelOptions;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Stats;
-use crate::batch::{self, Refusal};
+use crate::batch;
 
 /// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological
 /// order that exporters make of a recursive network. An *inspector* finds out from index data which iterations need rows that others
@@ -28,11 +29,11 @@ use crate::batch::{self, Refusal};
 /// It does *not* change loops that a condition ends, that stack results or carry anything else, that draw random numbers, whose
 /// indices follow from the number of the iteration alone (a recurrence), nor, unless [`LevelOptions::always`], those where
 /// batches save less than they cost.
-pub fn level_loops(module: &mut Module, options: &LevelOptions) -> Stats {
+pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
         rebuild.function(&mut |rebuild, inst| {
-            let leveled = instead(rebuild, inst, options)?;
+            let leveled = instead(rebuild, inst, options, costs)?;
             if leveled {
                 stats.record("loop level by level");
             }
@@ -42,17 +43,22 @@ pub fn level_loops(module: &mut Module, options: &LevelOptions) -> Stats {
 }
 
 /// Builds both forms of a loop, and the choice between them, in its place.
-fn instead(rebuild: &mut Rebuild, inst: Inst, options: &LevelOptions) -> Result<bool> {
+fn instead(
+    rebuild: &mut Rebuild,
+    inst: Inst,
+    options: &LevelOptions,
+    costs: &CostModel,
+) -> Result<bool> {
     let Some(rows) = RowLoop::of(rebuild.source, inst) else {
         return Ok(false);
     };
-    let Some(worth) = rows.worth(options) else {
+    let Some(worth) = rows.worth(options, costs) else {
         return Ok(false);
     };
     let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
     match build(rebuild, &rows, options, &worth) {
         Ok(()) => Ok(true),
-        Err(Refusal(_)) => {
+        Err(_) => {
             rebuild.b.rollback(&before);
             rebuild.values = values;
             Ok(false)

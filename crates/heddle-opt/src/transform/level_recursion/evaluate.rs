@@ -11,7 +11,6 @@ use super::LevelOptions;
 use super::analyze::{Kind, Recursion};
 use super::walk::Walk;
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 
 /// Results of all states: arrays whose first axis is the place in the order.
 pub struct Store {
@@ -41,7 +40,7 @@ pub fn evaluate(
                 Some(k) => k,
                 None => {
                     let shape = ty.as_tensor().and_then(|t| t.shape.clone());
-                    let shape = shape.ok_or_else(|| Refusal("a result of unknown rank".into()))?;
+                    let shape = shape.ok_or(Refusal::UnknownRank)?;
                     let sizes = sizes(b, &shape)?;
                     stores.push(Store { row: ty, sizes });
                     stores.len() - 1
@@ -226,7 +225,7 @@ impl Chunk<'_, '_> {
             if let Some(j) = kind.calls.iter().position(|c| *c == inst) {
                 b.set_loc(data.loc.clone());
                 let callee = self.recursion.callee(kind.member, inst);
-                let callee = callee.ok_or_else(|| Refusal("a call".into()))?;
+                let callee = callee.ok_or(Refusal::Call)?;
                 let from = self.at(b, self.walk.calls[j])?;
                 for (&result, &k) in data.results.iter().zip(&self.of[callee]) {
                     let rows = b.gather(self.arrays[k], from)?;

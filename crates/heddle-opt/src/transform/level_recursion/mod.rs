@@ -18,43 +18,26 @@ pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 pub use self::worth::gain;
 use crate::batch::{Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::{CostModel, Patch, Stats};
 
-/// How recursion is run level by level.
-#[derive(Clone, Debug)]
+/// Policy of running recursion and loops level by level.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelOptions {
-    /// How many calls a batch evaluates at most: enough that products reach the units' peak.
+    /// The most calls that a batch evaluates: enough that products reach the units' peak.
     pub batch: usize,
     /// Also where no contraction gains by it.
     pub always: bool,
-    /// How many contractions levels must have in the mean at least; a run that finds fewer makes the calls one by one.
+    /// Contractions that levels must have in the mean at least; a run that finds fewer makes the calls one by one.
     pub width: f64,
-    /// Nanoseconds that a call in a batch takes more than one by itself, besides its contractions.
-    pub call: f64,
-    /// Nanoseconds that a level takes besides its calls.
-    pub level: f64,
-    /// Bytes of weights that stay in the units' own caches from call to call.
-    pub near: f64,
-    /// Bytes in a nanosecond from there.
-    pub near_rate: f64,
-    /// What all else costs.
-    pub model: CostModel,
 }
 
-impl Default for LevelOptions {
-    fn default() -> Self {
-        Self {
-            batch: 24,
-            always: false,
-            width: 1.5,
-            call: 450.0,
-            level: 1200.0,
-            near: (1 << 20) as f64,
-            near_rate: 180.0,
-            model: CostModel::default(),
-        }
-    }
+impl LevelOptions {
+    /// Batches where they pay.
+    pub const USUAL: Self = Self {
+        batch: 24,
+        always: false,
+        width: 1.5,
+    };
 }
 
 /// Runs recursions over data structures level by level (ACROBAT §3, Cavs §3.2): calls that are ready are evaluated together,
@@ -71,7 +54,7 @@ impl Default for LevelOptions {
 /// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
 /// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
 /// been inlined. Applied again, it would change the calls that are left for the last resort, too.
-pub fn level_recursion(module: &mut Module, options: &LevelOptions) -> Stats {
+pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let mut stats = Stats::default();
     for first in beginnings(module) {
         let Some(recursion) = Recursion::of(module, first) else {
@@ -81,7 +64,7 @@ pub fn level_recursion(module: &mut Module, options: &LevelOptions) -> Stats {
         if !options.always && !recursion.kinds.iter().any(gains) {
             continue;
         }
-        if let Ok(f) = build(module, &recursion, options) {
+        if let Ok(f) = build(module, &recursion, options, costs) {
             let members: Vec<FuncId> = recursion.members.iter().map(|m| m.id).collect();
             let leveled = module.functions.push(f);
             stats.merge(redirect(module, &members, first, leveled));
@@ -116,7 +99,12 @@ fn redirect(module: &mut Module, members: &[FuncId], from: FuncId, to: FuncId) -
     stats
 }
 
-fn build(module: &Module, recursion: &Recursion, options: &LevelOptions) -> Result<Function> {
+fn build(
+    module: &Module,
+    recursion: &Recursion,
+    options: &LevelOptions,
+    costs: &CostModel,
+) -> Result<Function> {
     let first = &recursion.members[0];
     let mut sig: Signature = (*first.func.sig).clone();
     sig.name = fresh_name(module, &sig.name);
@@ -130,7 +118,7 @@ fn build(module: &Module, recursion: &Recursion, options: &LevelOptions) -> Resu
     let extent = named.size(&mut b, &recursion.extent)?;
     let width = match options.always {
         true => Some(options.width),
-        false => worth::least_width(recursion, options),
+        false => worth::least_width(recursion, options, costs),
     };
     let values = match width {
         Some(_) => walked(&mut b, recursion, extent, options, width, &mut named)?,
@@ -215,15 +203,13 @@ impl Named {
         if let Some(n) = dim.as_const() {
             return Ok(b.i64(n));
         }
-        let expr = dim
-            .as_expr()
-            .ok_or_else(|| Refusal("an unknown size".into()))?;
+        let expr = dim.as_expr().ok_or(Refusal::UnknownSize)?;
         let mut sum = None;
         for (product, coefficient) in expr.terms() {
             let mut term = None;
             for atom in product {
                 let Atom::Sym(name) = atom else {
-                    return Err(Refusal("a size that is no polynomial".into()));
+                    return Err(Refusal::UnknownSize);
                 };
                 let value = self.named(b, name)?;
                 term = Some(match term {
@@ -262,7 +248,7 @@ impl Named {
                 return Ok(size);
             }
         }
-        Err(Refusal(format!("size `{name}` of no axis")))
+        Err(Refusal::UnknownSize)
     }
 }
 

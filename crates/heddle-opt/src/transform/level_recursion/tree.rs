@@ -6,7 +6,6 @@ use heddle_ir::{FuncBuilder, Op, Value};
 use super::analyze::Recursion;
 use super::walk;
 use crate::batch::Result;
-use crate::shorthand::Shorthand;
 use crate::transform::foresight::no;
 
 /// A tree of so many nodes is at most half as deep as calls may nest by default.

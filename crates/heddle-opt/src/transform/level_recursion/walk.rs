@@ -9,7 +9,6 @@ use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
 
 use super::analyze::{Member, Recursion};
 use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::shorthand::Shorthand;
 use crate::transform::foresight::{Foresight, inside, no, yes};
 use crate::transform::order::{Needs, order};
 
@@ -153,7 +152,7 @@ pub fn states(
         let next = b.binary(BinaryOp::Add, first[k], each)?;
         first.push(next);
     }
-    let count = first.pop().ok_or_else(|| Refusal("no members".into()))?;
+    let count = first.pop().ok_or(Refusal::NoRows)?;
     let mut states = States {
         count,
         kind: count,
@@ -256,9 +255,7 @@ impl Outlook<'_, '_> {
             let number_of_kind = Lane::Same(b.i64(k as i64));
             kind_of = self.ahead.select(b, taken, number_of_kind, kind_of)?;
             for (slot, &call) in calls.iter_mut().zip(&kind.calls) {
-                let callee = recursion
-                    .callee(m, call)
-                    .ok_or_else(|| Refusal("a call".into()))?;
+                let callee = recursion.callee(m, call).ok_or(Refusal::Call)?;
                 let arg = self.func().insts[call].args[recursion.members[callee].node];
                 let node = self.ahead.value(b, arg)?;
                 let node = self.ahead.batch.op(b, &Op::cast(DType::I64), &[node])?[0];

@@ -8,17 +8,24 @@ use heddle_ir::{Inst, Region};
 
 use super::LevelOptions;
 use super::analyze::{Kind, Member, Origin, Recursion};
-use crate::transform::cost::is_contraction;
+use crate::transform::cost::{CostModel, is_contraction};
 
 /// How many contractions levels must have in the mean; none if batches save less than they cost.
-pub fn least_width(recursion: &Recursion, options: &LevelOptions) -> Option<f64> {
-    let saved = recursion.kinds.iter().map(|k| saved(recursion, k, options));
-    let gain = saved.fold(0.0, f64::max) - options.call;
-    (gain > 0.0).then(|| options.width.max(options.level / gain))
+pub fn least_width(
+    recursion: &Recursion,
+    options: &LevelOptions,
+    costs: &CostModel,
+) -> Option<f64> {
+    let saved = recursion
+        .kinds
+        .iter()
+        .map(|k| saved(recursion, k, options, costs));
+    let gain = saved.fold(0.0, f64::max) - costs.call;
+    (gain > 0.0).then(|| options.width.max(costs.level / gain))
 }
 
 /// Nanoseconds that a call of this kind takes less in a batch.
-fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
+fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions, costs: &CostModel) -> f64 {
     let member = &recursion.members[kind.member];
     let mut products = vec![];
     on_the_way(member, member.func.body, kind, &mut |inst| {
@@ -31,30 +38,30 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions) -> f64 {
             .args
             .iter()
             .filter(|v| member.origins.get(v) == Some(&Origin::Fixed));
-        let weights = fixed.map(|v| options.model.bytes(&member.ty(member.func.ty(*v))));
+        let weights = fixed.map(|v| costs.bytes(&member.ty(member.func.ty(*v))));
         let weights: f64 = weights.sum();
         if weights > 0.0 {
             bytes += weights;
-            flops += options.model.contraction(member.func, data);
+            flops += costs.contraction(member.func, data);
         }
     }
-    saving(bytes, flops, options)
+    saving(bytes, flops, options, costs)
 }
 
 /// Nanoseconds that a call or an iteration takes less in a batch whose products read so many bytes of weights and do so many operations.
-fn saving(bytes: f64, flops: f64, options: &LevelOptions) -> f64 {
-    let rate = match bytes <= options.near {
-        true => options.near_rate,
-        false => options.model.weights,
+fn saving(bytes: f64, flops: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
+    let rate = match bytes <= costs.near_all {
+        true => costs.near_rate,
+        false => costs.weights,
     };
     // What the arithmetic takes, a row takes in a batch as well.
-    let reading = bytes / rate - flops / options.model.flops;
+    let reading = bytes / rate - flops / costs.flops;
     reading.max(0.0) * (1.0 - 1.0 / options.batch as f64)
 }
 
 /// [`saving`], less what a batch takes more.
-pub fn gain(bytes: f64, flops: f64, options: &LevelOptions) -> f64 {
-    saving(bytes, flops, options) - options.call
+pub fn gain(bytes: f64, flops: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
+    saving(bytes, flops, options, costs) - costs.call
 }
 
 /// The contractions that a kind runs; those in loops and branches of its own count once.

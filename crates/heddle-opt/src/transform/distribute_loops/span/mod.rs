@@ -15,10 +15,9 @@ pub use self::place::Place;
 
 use self::step::Step;
 use super::plan::{Body, Mode, Plan};
-use super::{Distribution, Stop};
+use super::stop::Stop;
 use crate::batch::{Batch, Lane};
-use crate::shorthand::Shorthand;
-use crate::transform::rebuild::Rebuild;
+use crate::transform::rebuild::{Instead, Rebuild};
 
 type Result<T> = std::result::Result<T, Stop>;
 
@@ -63,7 +62,7 @@ impl<'a> Span<'_, 'a> {
     /// Builds all stages in the region that is open. `first` is what the loop carries before these iterations.
     pub fn build(
         &self,
-        distribution: &mut Distribution,
+        instead: Instead<'_, 'a>,
         rebuild: &mut Rebuild<'a>,
         place: &Place,
         views: &HashMap<Inst, Value>,
@@ -75,7 +74,7 @@ impl<'a> Span<'_, 'a> {
             carried: first.to_vec(),
         };
         let all = 0..self.plan.stages;
-        let end = self.stages(distribution, rebuild, place, views, all, &mut state)?;
+        let end = self.stages(instead, rebuild, place, views, all, &mut state)?;
         let mut stacked = vec![];
         for &value in &self.body.parts.stacked {
             stacked.push(self.stacked(rebuild, &state, value)?);
@@ -90,7 +89,7 @@ impl<'a> Span<'_, 'a> {
     /// Builds some of the stages, from what those before them have left.
     pub fn stages(
         &self,
-        distribution: &mut Distribution,
+        instead: Instead<'_, 'a>,
         rebuild: &mut Rebuild<'a>,
         place: &Place,
         views: &HashMap<Inst, Value>,
@@ -141,7 +140,7 @@ impl<'a> Span<'_, 'a> {
                 },
                 decides: decides && stage == 0,
             };
-            let ended = step.build(distribution, batch, rebuild, carried)?;
+            let ended = step.build(&mut *instead, batch, rebuild, carried)?;
             end = end.or(ended);
         }
         rebuild.b.set_loc(self.loc());

@@ -4,9 +4,7 @@ use heddle_ir::Value;
 use heddle_ir::op::BinaryOp;
 
 use super::{Result, Span};
-use crate::shorthand::Shorthand;
-use crate::transform::distribute_loops::Stop;
-use crate::transform::distribute_loops::chunks::rows_are;
+use crate::transform::distribute_loops::stop::Stop;
 use crate::transform::rebuild::Rebuild;
 
 /// Which iterations of the loop they are.
@@ -69,7 +67,7 @@ impl<'a> Span<'_, 'a> {
         last: Option<Value>,
     ) -> Result<Value> {
         let mut iterations = rebuild.b.iota(self.count)?;
-        rows_are(rebuild, iterations, &self.dim);
+        rebuild.state_rows(iterations, &self.dim);
         if let Some(base) = base {
             iterations = rebuild.b.binary(BinaryOp::Add, base, iterations)?;
         }

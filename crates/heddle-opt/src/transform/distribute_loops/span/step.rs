@@ -7,11 +7,9 @@ use heddle_ir::{DType, Op, Type, Value};
 
 use super::{End, Result, Span};
 use crate::batch::{Batch, Lane};
-use crate::shorthand::Shorthand;
-use crate::transform::distribute_loops::chunks::rows_are;
 use crate::transform::distribute_loops::plan::Mode;
-use crate::transform::distribute_loops::{Distribution, Stop};
-use crate::transform::rebuild::Rebuild;
+use crate::transform::distribute_loops::stop::Stop;
+use crate::transform::rebuild::{Instead, Rebuild};
 
 /// The loop of one stage.
 pub(super) struct Step<'s, 'p, 'a> {
@@ -28,7 +26,7 @@ pub(super) struct Step<'s, 'p, 'a> {
 impl<'a> Step<'_, '_, 'a> {
     pub(super) fn build(
         &self,
-        distribution: &mut Distribution,
+        instead: Instead<'_, 'a>,
         batch: &mut Batch,
         rebuild: &mut Rebuild<'a>,
         carried: &mut [Value],
@@ -56,23 +54,13 @@ impl<'a> Step<'_, '_, 'a> {
             .copied()
             .collect();
 
-        let types = own.iter().map(|j| func.ty(parts.params[*j]).clone());
-        let mut types: Vec<Type> = std::iter::once(Type::scalar(DType::I64))
-            .chain(types)
-            .collect();
-        let mut inits: Vec<Value> = own.iter().map(|j| carried[*j]).collect();
-        if self.padded.is_some() {
-            for &value in &left {
-                let empty = self.span.empty(rebuild, value)?;
-                types.push(rebuild.b.ty(empty).clone());
-                inits.push(empty);
-            }
-        }
-        let yes = rebuild.b.scalar(DType::Bool, 1.0);
-        if self.decides {
-            types.extend([DType::I64, DType::Bool].map(Type::scalar));
-            inits.extend([rebuild.b.i64(0), yes]);
-        }
+        let (inits, yes) = self.inits(rebuild, &own, &left, carried)?;
+        let types = inits.iter().enumerate().map(|(k, &init)| match own.get(k) {
+            Some(&j) => func.ty(parts.params[j]).clone(),
+            None => rebuild.b.ty(init).clone(),
+        });
+        let number = std::iter::once(Type::scalar(DType::I64));
+        let types: Vec<Type> = number.chain(types).collect();
         let (_, params) = rebuild.b.begin_region(&types);
         let outside = rebuild.values.clone();
         for (&j, &param) in own.iter().zip(&params[1..]) {
@@ -83,13 +71,64 @@ impl<'a> Step<'_, '_, 'a> {
             None => params[0],
         };
         rebuild.stands_for(parts.iteration, iteration);
-        // What earlier stages left, for this iteration.
         let reads = used.iter().chain(free.iter().flat_map(|i| &body.uses[*i]));
-        for &value in reads {
-            let here = match body.maker(value) {
-                Some(i) => evaluated.contains(&i),
-                None => rebuild.values.contains_key(&value),
-            };
+        self.read(rebuild, batch, reads, &evaluated, params[0])?;
+        for &i in &evaluated {
+            rebuild.inst(body.insts[i], &mut *instead)?;
+        }
+        let yields = self.yields(rebuild, &own, &left, &params)?;
+        let region = rebuild.b.end_region(&yields);
+        rebuild.values = outside;
+        let trip = self.padded.unwrap_or(self.span.count);
+        let go = self.decides.then_some(yes);
+        let results = rebuild.b.loop_(Some(trip), go, &inits, region)?;
+        for (&j, &result) in own.iter().zip(&results) {
+            carried[j] = result;
+        }
+        for (&value, &stack) in left.iter().zip(&results[own.len()..]) {
+            rebuild.state_rows(stack, &self.span.dim);
+            batch.lanes.insert(value, Lane::Rows(stack));
+        }
+        Ok(match results[own.len() + left.len()..] {
+            [steps, more] if self.decides => Some(End { steps, more }),
+            _ => None,
+        })
+    }
+
+    /// The values that the loop carries before its first iteration: the stage's own, arrays for what it leaves if there may be
+    /// fewer iterations than rows, and the number of iterations and the condition if it decides. Also gives the condition.
+    fn inits(
+        &self,
+        rebuild: &mut Rebuild<'a>,
+        own: &[usize],
+        left: &[Value],
+        carried: &[Value],
+    ) -> Result<(Vec<Value>, Value)> {
+        let mut inits: Vec<Value> = own.iter().map(|j| carried[*j]).collect();
+        if self.padded.is_some() {
+            for &value in left {
+                inits.push(self.span.empty(rebuild, value)?);
+            }
+        }
+        let yes = rebuild.b.scalar(DType::Bool, 1.0);
+        if self.decides {
+            inits.extend([rebuild.b.i64(0), yes]);
+        }
+        Ok((inits, yes))
+    }
+
+    /// Reads what earlier stages left for this iteration.
+    fn read<'v>(
+        &self,
+        rebuild: &mut Rebuild<'a>,
+        batch: &Batch,
+        values: impl Iterator<Item = &'v Value>,
+        evaluated: &BTreeSet<usize>,
+        iteration: Value,
+    ) -> Result<()> {
+        for &value in values {
+            let maker = self.span.body.maker(value);
+            let here = maker.is_some_and(|i| evaluated.contains(&i));
             let Some(&lane) = batch.lanes.get(&value).filter(|_| !here) else {
                 continue;
             };
@@ -97,19 +136,28 @@ impl<'a> Step<'_, '_, 'a> {
                 continue;
             }
             let element = match lane {
-                Lane::Rows(rows) => rebuild.b.gather(rows, params[0])?,
+                Lane::Rows(rows) => rebuild.b.gather(rows, iteration)?,
                 Lane::Same(same) => same,
             };
             rebuild.stands_for(value, element);
         }
-        for &i in &evaluated {
-            let mut instead = |r: &mut Rebuild<'a>, inst| distribution.instead(r, inst);
-            rebuild.inst(body.insts[i], &mut instead)?;
-        }
+        Ok(())
+    }
+
+    /// The values that the loop's body yields.
+    fn yields(
+        &self,
+        rebuild: &mut Rebuild<'a>,
+        own: &[usize],
+        left: &[Value],
+        params: &[Value],
+    ) -> Result<Vec<Value>> {
+        let parts = &self.span.body.parts;
         let next = own.iter().map(|j| parts.next[*j]);
         let yields: Vec<Value> = next.chain(left.iter().copied()).collect();
         let mut yields = rebuild.all(&yields);
-        let more = next_cond.map(|v| rebuild.values[&v]);
+        let more = parts.next_cond.filter(|_| self.decides);
+        let more = more.map(|v| rebuild.values[&v]);
         rebuild.b.set_loc(self.span.loc());
         if self.padded.is_some() {
             for (row, &all) in yields[own.len()..].iter_mut().zip(&params[1 + own.len()..]) {
@@ -122,22 +170,7 @@ impl<'a> Step<'_, '_, 'a> {
             yields.extend([steps, more]);
             yields.insert(0, more);
         }
-        let region = rebuild.b.end_region(&yields);
-        rebuild.values = outside;
-        let trip = self.padded.unwrap_or(self.span.count);
-        let go = self.decides.then_some(yes);
-        let results = rebuild.b.loop_(Some(trip), go, &inits, region)?;
-        for (&j, &result) in own.iter().zip(&results) {
-            carried[j] = result;
-        }
-        for (&value, &stack) in left.iter().zip(&results[own.len()..]) {
-            rows_are(rebuild, stack, &self.span.dim);
-            batch.lanes.insert(value, Lane::Rows(stack));
-        }
-        Ok(match results[own.len() + left.len()..] {
-            [steps, more] if self.decides => Some(End { steps, more }),
-            _ => None,
-        })
+        Ok(yields)
     }
 
     /// Values of this stage that others or the loop's stacked results read.

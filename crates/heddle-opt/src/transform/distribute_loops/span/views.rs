@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use heddle_ir::{Inst, Op, Value};
 
 use super::{Place, Result, Span};
-use crate::shorthand::Shorthand;
-use crate::transform::distribute_loops::chunks::rows_are;
 use crate::transform::rebuild::Rebuild;
 
 impl<'a> Span<'_, 'a> {
@@ -84,7 +82,7 @@ impl<'a> Span<'_, 'a> {
             }
         };
         let Place::Chunk { chunks, .. } = place else {
-            rows_are(rebuild, rows, &self.dim);
+            rebuild.state_rows(rows, &self.dim);
             return Ok(Some(rows));
         };
         let b = &mut rebuild.b;

@@ -1,9 +1,8 @@
 //! The ways through the functions of a recursion.
 
-use heddle_ir::{FuncId, Function, Inst, Op, Region};
+use heddle_ir::{FuncId, Function, Inst, Op, Region, region_cannot_fail};
 
 use super::{Origin, Recursion};
-use crate::batch::cannot_fail;
 
 /// Combinations of branches that a recursion's functions may take, at most: each becomes code of its own.
 const MAX_KINDS: usize = 16;
@@ -33,7 +32,7 @@ impl Recursion<'_> {
                     && data
                         .regions
                         .iter()
-                        .any(|r| is_notable(func, *r) || !cannot_fail(func, *r))
+                        .any(|r| is_notable(func, *r) || !region_cannot_fail(func, *r))
             };
             // Calls stand only where branches of this kind lead, and pass nodes that follow from the node.
             for &inst in member.around.keys() {

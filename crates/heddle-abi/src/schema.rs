@@ -1,0 +1,297 @@
+//! The structures that emitted programs and the runtime share, once for all languages.
+//!
+//! Each is a Rust type here and a row of [`STRUCTS`]. [`declarations`] writes them in C; `heddle.h` and the CUDA prelude hold
+//! that text between markers, and tests compare it (`HEDDLE_BLESS=1` rewrites it). Padding is explicit, so that all
+//! compilers agree.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+/// The version of the interface.
+pub const ABI: i64 = 3;
+
+/// The highest rank of an input or output.
+pub const MAX_RANK: usize = 8;
+
+/// A structure, as C sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Struct {
+    /// Its name.
+    pub name: &'static str,
+    /// Its purpose.
+    pub doc: &'static str,
+    /// Its bytes.
+    pub size: usize,
+    /// Its fields, in order.
+    pub fields: &'static [Field],
+}
+
+/// A field of a [`Struct`].
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Its declaration in C.
+    pub declaration: &'static str,
+    /// Its purpose.
+    pub doc: &'static str,
+    /// Bytes before it.
+    pub offset: usize,
+}
+
+macro_rules! structs {
+    ($(
+        #[doc = $doc:literal]
+        $(#[$attribute:meta])*
+        struct $name:ident = $c_name:literal {
+            $(
+                #[doc = $field_doc:literal]
+                $field:ident: $ty:ty = $declaration:literal,
+            )*
+        }
+    )*) => {
+        $(
+            #[doc = $doc]
+            #[repr(C)]
+            $(#[$attribute])*
+            #[derive(Debug)]
+            pub struct $name {
+                $(
+                    #[doc = $field_doc]
+                    pub $field: $ty,
+                )*
+            }
+        )*
+
+        /// All structures, in an order in which C takes them.
+        pub const STRUCTS: &[Struct] = &[$(
+            Struct {
+                name: $c_name,
+                doc: $doc,
+                size: size_of::<$name>(),
+                fields: &[$(
+                    Field {
+                        name: c_name($declaration),
+                        declaration: $declaration,
+                        doc: $field_doc,
+                        offset: std::mem::offset_of!($name, $field),
+                    },
+                )*],
+            },
+        )*];
+    };
+}
+
+structs! {
+    /// A row-major tensor without gaps. Dims beyond the rank are unspecified.
+    #[derive(Clone, Copy)]
+    struct RawTensor = "heddle_tensor" {
+        /// The first element.
+        data: *mut c_void = "void *data",
+        /// Sizes of the axes.
+        dims: [i64; MAX_RANK] = "int64_t dims[HEDDLE_MAX_RANK]",
+        /// Number of axes.
+        rank: i32 = "int32_t rank",
+        /// Keeps the size a multiple of 8.
+        reserved: i32 = "int32_t reserved",
+    }
+
+    /// The first error of a run. Whoever turns the code non-zero, once, writes the rest.
+    #[derive(Default)]
+    struct ErrorCell = "heddle_error" {
+        /// Zero, or the code of the first error.
+        code: AtomicU32 = "uint32_t code",
+        /// A row of the emitted program's site table.
+        site: AtomicU32 = "uint32_t site",
+        /// Details; their meaning depends on the code.
+        values: [AtomicI64; 2] = "int64_t values[2]",
+    }
+
+    /// One unit, a worker or a block, with what others wait for on lines of its own. All zero before a dispatch.
+    #[derive(Default)]
+    #[repr(align(128))]
+    struct UnitState = "heddle_unit" {
+        /// The last epoch signalled.
+        signalled: AtomicU64 = "HEDDLE_ALIGNED(128) uint64_t signalled",
+        /// Workers asleep on it.
+        sleepers: AtomicU32 = "uint32_t sleepers",
+        /// Ends the line.
+        pad: [u32; 13] = "uint32_t pad[13]",
+        /// Barriers that this unit has passed in this dispatch; nobody else looks at it.
+        round: AtomicU64 = "uint64_t round",
+        /// Ends the line.
+        pad_round: [u64; 7] = "uint64_t pad_round[7]",
+        /// How often the team has met whose middle this unit is.
+        met: AtomicU64 = "uint64_t met",
+        /// Units of it that have come this time.
+        come: AtomicU64 = "uint64_t come",
+        /// Workers asleep on `met`.
+        asleep: AtomicU32 = "uint32_t asleep",
+        /// Ends the line.
+        pad_met: [u32; 27] = "uint32_t pad_met[27]",
+    }
+
+    /// The barrier of all units. All zero before a dispatch.
+    #[derive(Default)]
+    #[repr(align(128))]
+    struct Sync = "heddle_sync" {
+        /// Arrivals in this dispatch.
+        arrived: AtomicU64 = "HEDDLE_ALIGNED(128) uint64_t arrived",
+        /// Ends the line.
+        pad: [u64; 15] = "uint64_t pad[15]",
+        /// Workers asleep on it.
+        sleepers: AtomicU32 = "uint32_t sleepers",
+        /// Ends the line.
+        pad_sleepers: [u32; 31] = "uint32_t pad_sleepers[31]",
+    }
+
+    /// The environment of a launch.
+    struct Env = "heddle_env" {
+        /// One for each input.
+        inputs: *const RawTensor = "const heddle_tensor *inputs",
+        /// One for each output; the program sets dims and rank.
+        outputs: *mut RawTensor = "heddle_tensor *outputs",
+        /// One pointer for each constant blob.
+        constants: *const *const c_void = "const void *const *constants",
+        /// Named sizes, number of units, depth limit.
+        sizes: *const i64 = "const int64_t *sizes",
+        /// The words that the memory plan says.
+        table: *const i64 = "const int64_t *table",
+        /// Memory for everything that is neither input, output nor constant.
+        scratch: *mut u8 = "uint8_t *scratch",
+        /// The barrier of all units.
+        sync: *const Sync = "heddle_sync *sync",
+        /// One for each unit.
+        units: *const UnitState = "heddle_unit *units",
+        /// The first error.
+        error: *const ErrorCell = "heddle_error *error",
+        /// Not zero: stop.
+        cancel: *const AtomicU32 = "const uint32_t *cancel",
+        /// The limit on recursion depth.
+        max_depth: i64 = "int64_t max_depth",
+        /// The limit on iterations of a loop.
+        max_iterations: i64 = "int64_t max_iterations",
+        /// Looks at a word before a waiting worker yields its core.
+        spins: u32 = "uint32_t spins",
+        /// Yields before it sleeps.
+        yields: u32 = "uint32_t yields",
+        /// Arguments of a task that the host dispatches.
+        arguments: *const c_void = "const void *arguments",
+    }
+
+    /// The counts of a program; once per program.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    struct About = "heddle_about" {
+        /// The interface version that the program was compiled against.
+        abi: i64 = "int64_t abi",
+        /// Number of inputs.
+        inputs: i64 = "int64_t inputs",
+        /// Number of outputs.
+        outputs: i64 = "int64_t outputs",
+        /// Number of constant blobs.
+        constants: i64 = "int64_t constants",
+        /// Number of named sizes.
+        sizes: i64 = "int64_t sizes",
+        /// Words of the launch table.
+        table_len: i64 = "int64_t table_len",
+    }
+}
+
+impl RawTensor {
+    /// A tensor that points nowhere.
+    pub const EMPTY: RawTensor = RawTensor {
+        data: std::ptr::null_mut(),
+        dims: [0; MAX_RANK],
+        rank: 0,
+        reserved: 0,
+    };
+}
+
+/// The error codes that the interface fixes, with the two values of each.
+pub const CODES: &[(&str, u32, &str)] = &[
+    ("CANCELLED", code::CANCELLED, "no values"),
+    ("TIMEOUT", code::TIMEOUT, "no values; raised by the runtime"),
+    ("INDEX", code::INDEX, "index, size of the axis"),
+    (
+        "SHAPE",
+        code::SHAPE,
+        "one size, the other that should agree with it",
+    ),
+    ("DEPTH", code::DEPTH, "depth reached, limit"),
+    ("ITERATIONS", code::ITERATIONS, "iterations done, limit"),
+    (
+        "BOUND",
+        code::BOUND,
+        "size, the bound that was planned for it",
+    ),
+    (
+        "FIRST_CUSTOM",
+        code::FIRST_CUSTOM,
+        "from here on the program's own, any values",
+    ),
+];
+
+/// The error codes that the interface fixes.
+pub mod code {
+    /// The run was cancelled.
+    pub const CANCELLED: u32 = 1;
+    /// The run took longer than allowed.
+    pub const TIMEOUT: u32 = 2;
+    /// An index is out of range: index, size of the axis.
+    pub const INDEX: u32 = 3;
+    /// Two sizes disagree: one, the other.
+    pub const SHAPE: u32 = 4;
+    /// Recursion is too deep: depth reached, limit.
+    pub const DEPTH: u32 = 5;
+    /// A loop runs too often: iterations done, limit.
+    pub const ITERATIONS: u32 = 6;
+    /// A size exceeds the bound planned for it: size, bound.
+    pub const BOUND: u32 = 7;
+    /// The program's own codes begin here.
+    pub const FIRST_CUSTOM: u32 = 256;
+}
+
+/// The name that a declaration declares.
+const fn c_name(declaration: &'static str) -> &'static str {
+    let bytes = declaration.as_bytes();
+    let mut end = 0;
+    while end < bytes.len() && bytes[end] != b'[' {
+        end += 1;
+    }
+    let mut start = end;
+    while bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_' {
+        start -= 1;
+    }
+    declaration.split_at(end).0.split_at(start).1
+}
+
+const BEGIN: &str = "/* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */\n";
+const END: &str = "/* The end of the launch interface. */\n";
+
+/// The interface in C, for a dialect that defines `HEDDLE_ALIGNED(bytes)`.
+pub fn declarations() -> String {
+    let mut text = format!("{BEGIN}#define HEDDLE_ABI {ABI}\n#define HEDDLE_MAX_RANK {MAX_RANK}\n");
+    text += "\n/* Error codes, with their two values. */\nenum {\n  HEDDLE_OK = 0,\n";
+    for (name, code, values) in CODES {
+        text += &format!("  HEDDLE_{name} = {code}, /* {values} */\n");
+    }
+    text += "};\n";
+    for Struct {
+        name, doc, fields, ..
+    } in STRUCTS
+    {
+        text += &format!("\n/*{doc} */\ntypedef struct {name} {{\n");
+        for field in *fields {
+            text += &format!("  {}; /*{} */\n", field.declaration, field.doc);
+        }
+        text += &format!("}} {name};\n");
+    }
+    text + END
+}
+
+/// A file's text with [`declarations`] in the place of those that it holds; `None` if it has no place for them.
+pub fn with_declarations(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some([before, &declarations(), after].concat())
+}

@@ -1,0 +1,105 @@
+//! Short forms of instructions that are appended often.
+
+use crate::builder::FuncBuilder;
+use crate::op::{BinaryOp, CompareOp, ReduceOp};
+use crate::{DType, Op, TypeError, Value};
+
+type Result<T> = std::result::Result<T, TypeError>;
+
+impl FuncBuilder {
+    /// Appends a binary elementwise op.
+    pub fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Result<Value> {
+        self.op1(Op::Binary(op), &[a, b])
+    }
+
+    /// Appends a comparison.
+    pub fn compare(&mut self, op: CompareOp, a: Value, b: Value) -> Result<Value> {
+        self.op1(Op::Compare(op), &[a, b])
+    }
+
+    /// Appends a select: `a` where the condition holds, else `b`.
+    pub fn select(&mut self, cond: Value, a: Value, b: Value) -> Result<Value> {
+        self.op1(Op::Select, &[cond, a, b])
+    }
+
+    /// Appends a gather of elements along the first axis.
+    pub fn gather(&mut self, x: Value, indices: Value) -> Result<Value> {
+        self.op1(Op::Gather { axis: 0 }, &[x, indices])
+    }
+
+    /// The number of axes of a tensor of known rank.
+    pub fn rank(&self, x: Value) -> Option<usize> {
+        self.ty(x).as_tensor()?.rank()
+    }
+
+    /// Appends the size of an axis, `i64[]`; a constant if it is static.
+    pub fn size(&mut self, x: Value, axis: usize) -> Result<Value> {
+        let known = |b: &Self| b.ty(x).as_tensor()?.shape.as_ref()?.get(axis)?.as_const();
+        if let Some(n) = known(self) {
+            return Ok(self.i64(n));
+        }
+        let shape = self.op1(Op::Shape, &[x])?;
+        let axis = self.i64(axis as i64);
+        self.gather(shape, axis)
+    }
+
+    /// Appends the sizes of some axes, `i64[k]`; a constant if all are static.
+    pub fn sizes(&mut self, x: Value, axes: std::ops::Range<usize>) -> Result<Value> {
+        let known = |b: &Self| {
+            let shape = b.ty(x).as_tensor()?.shape.as_ref()?.get(axes.clone())?;
+            shape
+                .iter()
+                .map(|d| d.as_const())
+                .collect::<Option<Vec<_>>>()
+        };
+        if let Some(all) = known(self) {
+            return Ok(self.i64s(&all));
+        }
+        let shape = self.op1(Op::Shape, &[x])?;
+        let places: Vec<i64> = axes.map(|a| a as i64).collect();
+        let places = self.i64s(&places);
+        self.gather(shape, places)
+    }
+
+    /// Appends a concatenation of vectors; one vector is itself.
+    pub fn join(&mut self, parts: &[Value]) -> Result<Value> {
+        match parts {
+            [one] => Ok(*one),
+            _ => self.op1(Op::Concat { axis: 0 }, parts),
+        }
+    }
+
+    /// Appends a scalar as a vector of one element.
+    pub fn vector_of(&mut self, scalar: Value) -> Result<Value> {
+        if let Some(one) = self
+            .func()
+            .constant(scalar)
+            .and_then(|t| t.reshaped(vec![1]))
+        {
+            return Ok(self.constant(one));
+        }
+        self.op1(Op::Unsqueeze { axes: vec![0] }, &[scalar])
+    }
+
+    /// Appends the disjunction of all elements of a `bool` tensor.
+    pub fn any(&mut self, x: Value) -> Result<Value> {
+        let axes = (0..self.rank(x).unwrap_or(1)).collect();
+        let keep = false;
+        let kind = ReduceOp::Max;
+        self.op1(Op::Reduce { kind, axes, keep }, &[x])
+    }
+
+    /// Appends a cast, unless the value has the type.
+    pub fn cast(&mut self, to: DType, x: Value) -> Result<Value> {
+        match self.ty(x).as_tensor() {
+            Some(t) if t.dtype == to => Ok(x),
+            _ => self.op1(Op::cast(to), &[x]),
+        }
+    }
+
+    /// Appends `0, 1, …` below an `i64[]`.
+    pub fn iota(&mut self, count: Value) -> Result<Value> {
+        let (zero, one) = (self.i64(0), self.i64(1));
+        self.op1(Op::Range, &[zero, count, one])
+    }
+}

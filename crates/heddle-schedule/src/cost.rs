@@ -1,0 +1,274 @@
+//! The cost model: times of operators on a machine where nothing has been measured.
+
+use std::collections::BTreeMap;
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_machine::{Arithmetic, Machine, Scalar};
+
+use heddle_uprogram::contract::Access;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Body, Buffer, Local, LocalKind, Operator, Share, UProgram};
+use smallvec::SmallVec;
+
+/// Arithmetic operations that packing an element takes.
+const PACKING: f64 = 5.0;
+
+/// Assumed value of a dynamic size.
+const UNKNOWN_SIZE: f64 = 64.0;
+
+/// What a split by such a size is worth beside none: it wins where nothing else can be split.
+const UNKNOWN_SHARE: f64 = 0.95;
+
+/// The time of an operator that is shared like this, in nanoseconds: that of the unit with the largest share.
+///
+/// It is the larger of the time for arithmetic and the time for memory. Data comes from the nearest memory level that keeps
+/// data between operators and holds what the units touch, at the rate that is left to each of the units that read at the same time.
+pub fn time(machine: &Machine, program: &UProgram, op: &Operator, share: Share) -> f64 {
+    let load = Load::new(machine.units(), program, op, share);
+    let costs = Costs {
+        machine,
+        program,
+        op,
+    };
+    let points = product(program, op.axes.iter().chain(op.body.axes()));
+    let compute = points * load.part(|_| true) * costs.point() + costs.packing(&load);
+    machine.start_ns + compute.max(costs.memory(&load))
+}
+
+/// The rates of elements of a type.
+pub(super) fn arithmetic(machine: &Machine, dtype: DType) -> Arithmetic {
+    machine.arithmetic(scalar(dtype))
+}
+
+/// An element type as machines know it.
+pub(super) fn scalar(dtype: DType) -> Scalar {
+    match dtype.is_float() {
+        true => Scalar::float(dtype.bits()),
+        false => Scalar::int(dtype.bits()),
+    }
+}
+
+/// The work of the unit with the largest share.
+struct Load {
+    /// The split axes, with its part of each.
+    parts: SmallVec<[(Local, f64); 2]>,
+    /// Units that have a share.
+    active: usize,
+}
+
+impl Load {
+    fn new(units: usize, program: &UProgram, op: &Operator, share: Share) -> Self {
+        let mut load = Self {
+            parts: SmallVec::new(),
+            active: 1,
+        };
+        for (split, units) in share.splits().iter().zip(share.sides(units)) {
+            // A dynamic size may be 1, and a split by it share nothing out.
+            let count = size_if(program, split.period, 1.0).max(1.0);
+            let unknown = count < estimate(program, split.period);
+            let grain = split.grain as f64;
+            let grains = (count / grain).ceil();
+            let most = ((grains / units as f64).ceil() * grain).min(count);
+            let axis = op.axes[split.axis].0;
+            let most = match &op.body {
+                Body::Contract(c) => c.computed(axis, split.grain, most),
+                _ => most,
+            };
+            let hope = if unknown { UNKNOWN_SHARE } else { 1.0 };
+            load.parts.push((axis, most / count * hope));
+            load.active *= units.min(grains as usize).max(1);
+        }
+        load
+    }
+
+    /// Its part of a space that has the split axes of which this is true.
+    fn part(&self, has: impl Fn(Local) -> bool) -> f64 {
+        let parts = self.parts.iter().filter(|(axis, _)| has(*axis));
+        parts.fold(1.0, |product, (_, part)| product * part)
+    }
+}
+
+/// An operator on a machine.
+struct Costs<'a> {
+    machine: &'a Machine,
+    program: &'a UProgram,
+    op: &'a Operator,
+}
+
+impl Costs<'_> {
+    /// The time in which the unit with the largest share packs an operand for itself.
+    fn packing(&self, load: &Load) -> f64 {
+        let (program, op) = (self.program, self.op);
+        let Body::Contract(c) = &op.body else {
+            return 0.0;
+        };
+        if c.own.is_none() {
+            return 0.0;
+        }
+        let axes = op.axes.iter().chain([&c.depth]);
+        let elements = product(program, axes.filter(|a| Some(a.0) != c.rows));
+        let part = load.part(|axis| Some(axis) != c.rows);
+        elements * part * PACKING * arithmetic(self.machine, c.dtype).elementwise_ns
+    }
+
+    /// The time of a point of the parallel axes and those of the reduction.
+    fn point(&self) -> f64 {
+        match &self.op.body {
+            Body::Contract(c) => return arithmetic(self.machine, c.dtype).fma_ns,
+            Body::Fold {
+                columns: true,
+                dtype,
+                ..
+            } => return arithmetic(self.machine, *dtype).fma_ns,
+            _ => {}
+        }
+        let rates = |dtype| arithmetic(self.machine, dtype);
+        let mut time = 0.0;
+        for root in self.op.body.exprs() {
+            self.program.pool.walk(root, &mut |_, e| {
+                time += match e {
+                    Expr::Unary(op, dtype, _) if is_function(op) => rates(dtype).transcendental_ns,
+                    Expr::Binary(BinaryOp::Pow | BinaryOp::Atan2, dtype, ..) => {
+                        rates(dtype).transcendental_ns
+                    }
+                    Expr::Num(..) | Expr::Local(_) => 0.0,
+                    Expr::Unary(_, dtype, _)
+                    | Expr::Binary(_, dtype, ..)
+                    | Expr::Compare(_, dtype, ..)
+                    | Expr::Select(dtype, ..) => rates(dtype).elementwise_ns,
+                    _ => rates(DType::I32).elementwise_ns,
+                };
+            });
+        }
+        time
+    }
+
+    /// The time in which the unit with the largest share reads and writes its data.
+    fn memory(&self, load: &Load) -> f64 {
+        let alone = Load {
+            parts: SmallVec::new(),
+            active: 1,
+        };
+        let own = self.touched(load);
+        let whole = self.touched(&alone).values().sum();
+        let level = self.machine.memory(own.values().sum(), whole, load.active);
+        self.moved(own, load) / self.machine.unit_rate(level, load.active)
+    }
+
+    /// The bytes of each buffer that the unit with the largest share touches.
+    fn touched(&self, load: &Load) -> Touched {
+        let (program, op) = (self.program, self.op);
+        let mut touched = Touched::new();
+        let mut touch = |buffer, offset: ExprId| {
+            let data = &program.buffers[buffer];
+            let locals = program.locals_of(offset);
+            let axes = op.axes.iter().chain(op.body.axes());
+            let elements = product(program, axes.filter(|a| locals.contains(&a.0)));
+            let share = load.part(|axis| locals.contains(&axis));
+            let bytes =
+                elements.min(estimate(program, data.len)) * share * data.dtype.bits() as f64 / 8.0;
+            let most = touched.entry(buffer).or_insert(0.0f64);
+            *most = most.max(bytes);
+        };
+        let store = op.body.store();
+        touch(store.buffer, store.offset);
+        for root in op.body.exprs() {
+            program.pool.walk(root, &mut |_, e| {
+                if let Expr::Load(buffer, offset) = e {
+                    touch(buffer, offset);
+                }
+            });
+        }
+        touched
+    }
+
+    /// The bytes that it takes as long to move as those that are touched: more where they are read in short runs.
+    fn moved(&self, mut touched: Touched, load: &Load) -> f64 {
+        let streams = &self.machine.streams;
+        let near = self.machine.memories.first().map_or(0.0, |m| m.bytes);
+        if let Body::Contract(c) = &self.op.body {
+            for (operand, outer) in [(c.a, c.rows), (c.b, Some(c.columns))] {
+                if let Access::Strided { buffer, .. } = operand.access
+                    && let Some(bytes) = touched.get_mut(&buffer).filter(|bytes| **bytes > near)
+                    && let Some((run, row)) = self.runs(operand.access, outer, load)
+                {
+                    let longer = 1.0 + streams.short_run * (1.0 - run / streams.run_bytes);
+                    *bytes *= longer.min(row / run);
+                }
+            }
+        }
+        touched.values().sum()
+    }
+
+    /// The bytes that the unit with the largest share reads one after the other of each row of a contraction's operand, and
+    /// those of a row, if rows are longer and these are too few to be read at full rate.
+    fn runs(&self, access: Access, outer: Option<Local>, load: &Load) -> Option<(f64, f64)> {
+        let (program, op) = (self.program, self.op);
+        let (
+            Access::Strided {
+                depth: step,
+                outer: other,
+                ..
+            },
+            Body::Contract(c),
+        ) = (access, &op.body)
+        else {
+            return None;
+        };
+        let known = |size: ExprId| program.pool.as_int(size).map(|n| n as f64);
+        let (run, row) = match (known(other)? == 1.0, known(step)? == 1.0) {
+            (true, false) => (outer?, step),
+            (false, true) => (c.depth.0, other),
+            _ => return None,
+        };
+        let mut axes = op.axes.iter().chain([&c.depth]);
+        let (_, size) = axes.find(|a| a.0 == run)?;
+        let count = estimate(program, *size) * load.part(|axis| axis == run);
+        let [run, row] = [count, known(row)?].map(|n| n * c.dtype.bits() as f64 / 8.0);
+        (run < row && run < self.machine.streams.run_bytes).then_some((run, row))
+    }
+}
+
+/// Bytes by buffer.
+type Touched = BTreeMap<Buffer, f64>;
+
+/// An estimate of a size.
+pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
+    size_if(program, size, UNKNOWN_SIZE)
+}
+
+/// A size, with dynamic ones taken to be this.
+fn size_if(program: &UProgram, size: ExprId, unknown: f64) -> f64 {
+    match program.pool[size] {
+        Expr::Num(DType::I64, bits) => bits as i64 as f64,
+        Expr::Local(l) if program.locals[l].kind == LocalKind::Size => unknown,
+        // What is left of a size is most at first.
+        Expr::Local(l) if program.locals[l].kind == LocalKind::Axis => 0.0,
+        Expr::Binary(op, DType::I64, a, b) => {
+            let (a, b) = (size_if(program, a, unknown), size_if(program, b, unknown));
+            match op {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => (a - b).max(1.0),
+                BinaryOp::Mul => a * b,
+                BinaryOp::Div => a / b.max(1.0),
+                BinaryOp::Max => a.max(b),
+                BinaryOp::Min => a.min(b),
+                _ => a,
+            }
+        }
+        _ => unknown,
+    }
+}
+
+fn product<'a>(program: &UProgram, axes: impl Iterator<Item = &'a (Local, ExprId)>) -> f64 {
+    axes.map(|a| estimate(program, a.1)).product()
+}
+
+fn is_function(op: UnaryOp) -> bool {
+    use UnaryOp::*;
+    !matches!(
+        op,
+        Neg | Abs | Sign | Not | Round | Floor | Ceil | Trunc | IsNan | IsInf
+    )
+}

@@ -1,0 +1,54 @@
+//! The calls of a program: their sites, the values kept over each, and the procedures that teams enter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::live::{Names, kept_over_calls};
+use crate::program::{CallId, ProcedureId, Stmt, UProgram, for_each_stmt};
+
+/// The calls of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    /// The values that a unit keeps over each call; a call without an entry keeps none.
+    pub kept: BTreeMap<CallId, Names>,
+    /// Calls by their callee.
+    pub to: BTreeMap<ProcedureId, Vec<CallId>>,
+    /// Calls inside forks.
+    pub parts: BTreeSet<CallId>,
+    /// Procedures that a team smaller than all units may be in.
+    pub in_teams: BTreeSet<ProcedureId>,
+}
+
+impl Calls {
+    /// The calls of a scheduled program.
+    pub fn of(program: &UProgram) -> Calls {
+        let mut to: BTreeMap<ProcedureId, Vec<CallId>> = BTreeMap::new();
+        let mut parts = BTreeSet::new();
+        let bodies = program.procedures.iter().map(|(_, p)| &p.body);
+        for body in bodies.chain([&program.body]) {
+            for_each_stmt(body, &mut |stmt| {
+                for id in stmt.calls() {
+                    to.entry(program.calls[*id].procedure)
+                        .or_default()
+                        .push(*id);
+                    if matches!(stmt, Stmt::Fork(_)) {
+                        parts.insert(*id);
+                    }
+                }
+            });
+        }
+        Calls {
+            kept: kept_over_calls(program),
+            to,
+            in_teams: in_teams(program, &parts),
+            parts,
+        }
+    }
+}
+
+/// The callees of these calls, and all procedures that those call.
+fn in_teams(program: &UProgram, parts: &BTreeSet<CallId>) -> BTreeSet<ProcedureId> {
+    let called = parts.iter().map(|id| program.calls[*id].procedure);
+    let called: BTreeSet<_> = called.collect();
+    let inner = called.iter().flat_map(|id| program.callees(*id));
+    inner.chain(called.iter().copied()).collect()
+}

@@ -1,0 +1,264 @@
+//! The memory layout of a scheduled program: its plan as data, and the word of the launch table that holds each offset.
+//!
+//! The table holds, in this order: the offset of each scratch buffer (in its frame, for a procedure's), the bytes of one
+//! unit's part of each private buffer, the frames of procedures, and the derived sizes that memory depends on. A program
+//! reads those sizes from the table, so that both sides use the same value.
+
+mod scalar;
+
+use std::collections::BTreeMap;
+
+use heddle_abi::Plan;
+use heddle_abi::plan::{Array, IntOp, Region, Value};
+use heddle_ir::DType;
+
+use crate::calls::Calls;
+use crate::expr::ExprId;
+use crate::program::{Buffer, BufferKind, Local, Port, ProcedureId, UProgram};
+use scalar::Scalars;
+
+/// The memory layout of a program.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The plan that a launch evaluates.
+    pub plan: Plan,
+    /// Words of scratch buffers' offsets.
+    pub offsets: BTreeMap<Buffer, usize>,
+    /// Words of the bytes from one unit's part of a private buffer to the next one's.
+    pub strides: BTreeMap<Buffer, usize>,
+    /// Words of derived sizes.
+    pub derived: BTreeMap<Local, usize>,
+    /// The simulated stack, if the program has procedures.
+    pub stack: Option<Stack>,
+    /// The calls of the program.
+    pub calls: Calls,
+}
+
+/// The simulated stack. A unit keeps values over a call in a stack of its own; buffers of an activation lie in its frame.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Words of the bytes of each procedure's frame.
+    pub frames: BTreeMap<ProcedureId, usize>,
+    /// Word of the offset of the frames of all units, and of teams that begin with unit 0.
+    pub base: usize,
+    /// Word of the offset of the frames of other teams.
+    pub teams: usize,
+    /// Word of the bytes of one team's frames.
+    pub team: usize,
+    /// Word of the offset of the units' stacks.
+    pub units: usize,
+    /// Word of the bytes of one unit's stack.
+    pub unit: usize,
+    /// Bytes that a unit keeps over a call at most.
+    pub kept: i64,
+}
+
+/// Why memory can't be planned ahead of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the size of its memory is computed with {op}, which a launch does not evaluate")]
+pub struct LayoutError {
+    /// The node or buffer.
+    pub node: String,
+    /// The operation.
+    pub op: &'static str,
+}
+
+/// Lays out the memory of a scheduled program.
+///
+/// # Errors
+/// [`LayoutError`] names a buffer whose length is computed by an operation that a launch does not evaluate.
+pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
+    let mut builder = Builder {
+        program,
+        plan: Plan::new(program.sizes.len()),
+        scalars: Scalars::new(program),
+        offsets: BTreeMap::new(),
+        strides: BTreeMap::new(),
+    };
+    let calls = Calls::of(program);
+    builder.plan.outputs = builder.arrays(&program.outputs)?;
+    builder.plan.inputs = builder.arrays(&program.inputs)?;
+    builder.scratch()?;
+    let stack = match program.procedures.is_empty() {
+        true => None,
+        false => Some(builder.stack(&calls)?),
+    };
+    // An element that is not used may be loaded from a buffer that has none.
+    let plan = &mut builder.plan;
+    let spare = plan.int(heddle_abi::plan::ALIGNMENT);
+    plan.reserve_scratch(spare, "scratch memory");
+    let derived = builder.scalars.derived(plan);
+    Ok(Layout {
+        plan: builder.plan,
+        offsets: builder.offsets,
+        strides: builder.strides,
+        derived,
+        stack,
+        calls,
+    })
+}
+
+struct Builder<'p> {
+    program: &'p UProgram,
+    plan: Plan,
+    scalars: Scalars<'p>,
+    offsets: BTreeMap<Buffer, usize>,
+    strides: BTreeMap<Buffer, usize>,
+}
+
+impl Builder<'_> {
+    fn arrays(&mut self, ports: &[Port]) -> Result<Vec<Array>, LayoutError> {
+        let arrays = ports.iter().map(|port| {
+            Ok(Array {
+                name: port.name.clone(),
+                bytes: self.bytes(port.buffer)?,
+                shape: port.shape.iter().map(|&size| self.known(size)).collect(),
+            })
+        });
+        arrays.collect()
+    }
+
+    /// A size, if the launch determines it.
+    fn known(&mut self, size: ExprId) -> Option<Value> {
+        self.scalars.value(&mut self.plan, size).ok()
+    }
+
+    fn scratch(&mut self) -> Result<(), LayoutError> {
+        for (id, data) in self.program.buffers.iter() {
+            if data.procedure.is_some() {
+                continue;
+            }
+            match data.kind {
+                BufferKind::Scratch => {
+                    let bytes = self.bytes(id)?;
+                    let offset = self.plan.reserve_scratch(bytes, &data.name);
+                    self.offsets.insert(id, self.plan.word(offset));
+                }
+                BufferKind::Own => {
+                    let bytes = self.bytes(id)?;
+                    let (offset, stride) = self.for_units(bytes, None, &data.name);
+                    self.offsets.insert(id, offset);
+                    self.strides.insert(id, stride);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory for each unit, but for so many of them: words of its offset and of the bytes of one unit's part.
+    fn for_units(&mut self, bytes: Value, less: Option<i64>, name: &str) -> (usize, usize) {
+        let plan = &mut self.plan;
+        let stride = plan.aligned(bytes, name);
+        let mut units = plan.workers();
+        if let Some(less) = less {
+            let less = plan.int(less);
+            units = plan.integer(IntOp::Sub, units, less);
+        }
+        let all = plan.integer(IntOp::Mul, units, stride);
+        plan.check(all, name);
+        let offset = plan.reserve_scratch(all, name);
+        (plan.word(offset), plan.word(stride))
+    }
+
+    fn bytes(&mut self, buffer: Buffer) -> Result<Value, LayoutError> {
+        let data = &self.program.buffers[buffer];
+        let count = self.scalars.count(&mut self.plan, data.len);
+        let count = count.map_err(|op| LayoutError {
+            node: data.name.clone(),
+            op,
+        })?;
+        let width = stored_bytes(data.dtype);
+        Ok(self.plan.bytes(count, width, &data.name))
+    }
+
+    fn stack(&mut self, calls: &Calls) -> Result<Stack, LayoutError> {
+        const NAME: &str = "the frames of recursion";
+        let mut frames = BTreeMap::new();
+        let zero = self.plan.int(0);
+        let (mut largest, mut team_largest) = (zero, zero);
+        for id in self.program.procedures.keys() {
+            let bytes = self.frame(id)?;
+            largest = self.plan.integer(IntOp::Max, largest, bytes);
+            if calls.in_teams.contains(&id) {
+                team_largest = self.plan.integer(IntOp::Max, team_largest, bytes);
+            }
+            frames.insert(id, self.plan.word(bytes));
+        }
+        let plan = &mut self.plan;
+        let depth = plan.depth_limit();
+        plan.check(depth, "the limit of recursion depth");
+        let at_depth = |plan: &mut Plan, bytes| {
+            let all = plan.integer(IntOp::Mul, depth, bytes);
+            plan.check(all, NAME);
+            all
+        };
+        let (all, team) = (at_depth(plan, largest), at_depth(plan, team_largest));
+        let base = plan.reserve_scratch(all, NAME);
+        let base = plan.word(base);
+        let kept = kept_bytes(self.program, calls);
+        let bytes = plan.int(kept);
+        let unit = at_depth(plan, bytes);
+        let (teams, team) = self.for_units(team, Some(1), NAME);
+        let (units, unit) = self.for_units(unit, None, "the stacks of units");
+        Ok(Stack {
+            frames,
+            base,
+            teams,
+            team,
+            units,
+            unit,
+            kept,
+        })
+    }
+
+    /// The bytes of a procedure's frame.
+    fn frame(&mut self, id: ProcedureId) -> Result<Value, LayoutError> {
+        let mut frame = Region::default();
+        for buffer in self.program.frame(id).collect::<Vec<_>>() {
+            let bytes = self.bytes(buffer)?;
+            let name = &self.program.buffers[buffer].name;
+            let offset = self.plan.reserve(&mut frame, bytes, name);
+            self.offsets.insert(buffer, self.plan.word(offset));
+        }
+        Ok(self.plan.end(&mut frame))
+    }
+}
+
+/// Bytes of an element in memory: those of under 8 bits take a byte each.
+pub fn stored_bytes(dtype: DType) -> i64 {
+    dtype.bits().div_ceil(8) as i64
+}
+
+/// Bytes of a unit's variable: short floats are computed with as `f32`.
+fn held_bytes(dtype: DType) -> i64 {
+    match dtype {
+        DType::F16 | DType::Bf16 => 4,
+        dtype => stored_bytes(dtype),
+    }
+}
+
+/// The size of the union of all that units keep over a call, in the layout that C gives it. The emitted text asserts it.
+fn kept_bytes(program: &UProgram, calls: &Calls) -> i64 {
+    const POINTER: i64 = 8;
+    let (mut largest, mut strictest) = (0i64, 1);
+    for id in calls.to.values().flatten() {
+        let mut end = 0i64;
+        let mut field = |bytes: i64| {
+            end = (end + bytes - 1) / bytes * bytes + bytes;
+            strictest = strictest.max(bytes);
+        };
+        // The place to come back to.
+        field(4);
+        if calls.parts.contains(id) {
+            [4, 4, 4, POINTER].into_iter().for_each(&mut field);
+        }
+        if let Some(kept) = calls.kept.get(id) {
+            let locals = kept.locals.iter();
+            locals.for_each(|&l| field(held_bytes(program.locals[l].dtype)));
+            kept.buffers.iter().for_each(|_| field(POINTER));
+        }
+        largest = largest.max(end);
+    }
+    (largest + strictest - 1) / strictest * strictest
+}

@@ -1,0 +1,144 @@
+//! A program that worker threads run.
+
+use std::sync::Arc;
+
+use heddle_emit::Emitted;
+use heddle_ir::{Datum, Signature};
+use heddle_runtime::{BuildOptions, Executable, Pool, Program, RunError, SessionOptions, Source};
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
+
+use super::session::CpuSession;
+use crate::backend::interface::{Artifact, Lowered, Session};
+use crate::results::Results;
+use crate::{Baseline, Device, Error, RunOptions};
+
+/// A program that worker threads run.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) executable: Executable,
+    /// The program that was emitted.
+    pub(super) program: UProgram,
+    /// The model's inputs and results.
+    pub(super) sig: Arc<Signature>,
+    /// The launch's named sizes, in order.
+    pub(super) sizes: Vec<Size>,
+    /// The model's nodes by the numbers that errors carry.
+    sites: Vec<String>,
+    /// The model's results, made of the program's outputs.
+    pub(super) results: Results,
+    /// Is each program that is made of this one proven sound before it is built?
+    pub(super) verify: bool,
+}
+
+impl Compiled {
+    /// Builds a program as it was emitted.
+    pub(super) fn build(
+        lowered: Lowered,
+        sig: Arc<Signature>,
+        emitted: Emitted,
+        threads: usize,
+        verify: bool,
+    ) -> Result<Self, Error> {
+        let source = Source {
+            name: sig.name.clone(),
+            text: emitted.source,
+            constants: lowered.constants,
+            plan: lowered.layout.plan,
+        };
+        let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
+        let pool =
+            Pool::shared(threads).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
+        let limit = memory_limit(heddle_interp::Options::default().max_memory);
+        let program = lowered.program;
+        Ok(Self {
+            executable: Executable::new(built, pool, limit),
+            sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
+            sites: emitted.sites,
+            program,
+            sig,
+            results: lowered.results,
+            verify,
+        })
+    }
+
+    /// The error of a run, with the model's node.
+    pub(super) fn stopped(&self, error: RunError) -> Error {
+        let site = match error {
+            RunError::Program { site, .. } => self.sites.get(site as usize).cloned(),
+            _ => None,
+        };
+        Error::Compiled {
+            site,
+            error: Box::new(error),
+        }
+    }
+}
+
+impl Artifact for Compiled {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
+    fn threads(&self) -> usize {
+        self.executable.pool().threads()
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.executable.program().report().key.to_string())
+    }
+
+    /// Memory may be planned for more than there is by numbers among the inputs, or for the iterations of a loop that may
+    /// end early.
+    fn leaves_to_interpreter(&self, error: &Error) -> bool {
+        let Error::Compiled { error, .. } = error else {
+            return false;
+        };
+        let memory = matches!(
+            **error,
+            RunError::Plan { .. } | RunError::MemoryLimit { .. }
+        );
+        let by_element = |size: &Size| matches!(size, Size::Element { .. });
+        memory && (self.sizes.iter().any(by_element) || may_end_early(&self.program))
+    }
+
+    fn variant(
+        &self,
+        kind: Baseline,
+        args: &[Datum],
+        options: &RunOptions,
+    ) -> Option<Result<Arc<dyn Artifact>, Error>> {
+        let variant = match kind {
+            Baseline::Host => self.on_host(),
+            Baseline::Trace => self.traced(args, options),
+        };
+        Some(variant.map(|compiled| Arc::new(compiled) as Arc<dyn Artifact>))
+    }
+
+    fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
+        Box::new(CpuSession::new(self, options))
+    }
+}
+
+/// The limit on scratch memory and outputs.
+pub(super) fn memory_limit(max_memory: u64) -> SessionOptions {
+    SessionOptions {
+        max_memory,
+        ..Default::default()
+    }
+}
+
+/// Has a program a loop whose condition may end it before its trip count?
+fn may_end_early(program: &UProgram) -> bool {
+    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+    let mut found = false;
+    for body in procedures.chain([&program.body]) {
+        for_each_stmt(body, &mut |stmt| {
+            let Stmt::Loop { trip, cond, .. } = stmt else {
+                return;
+            };
+            found |= trip.is_some() && cond.is_some();
+        });
+    }
+    found
+}

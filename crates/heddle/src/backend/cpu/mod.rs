@@ -1,0 +1,71 @@
+//! The processor: programs in C, built by the system's compiler and run by worker threads.
+
+mod compiled;
+pub(crate) mod marshal;
+mod session;
+mod variants;
+
+use std::sync::Arc;
+
+use heddle_emit::Emitted;
+use heddle_uprogram::UProgram;
+
+use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
+use crate::{CompileOptions, Error, Target};
+
+use compiled::Compiled;
+
+/// The number of threads, if none is asked for: as many as the machine runs at once.
+pub(crate) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Builds programs for so many worker threads.
+#[derive(Clone, Debug)]
+pub(super) struct Cpu {
+    machine: Machine,
+    threads: usize,
+    verify: bool,
+}
+
+impl Cpu {
+    pub(super) fn new(options: &CompileOptions) -> Self {
+        Self {
+            machine: options.machine(Target::Cpu),
+            threads: options.threads(),
+            verify: options.verify,
+        }
+    }
+}
+
+impl Backend for Cpu {
+    fn machine(&self) -> Machine {
+        self.machine.clone()
+    }
+
+    fn lowers(&self) -> bool {
+        true
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    fn pipelined_units(&self) -> usize {
+        self.machine.units()
+    }
+
+    fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
+        Ok(heddle_emit::write(program, layout, &heddle_emit::C))
+    }
+
+    fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
+        let Scheduled { module, lowered } = program;
+        let lowered =
+            lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
+        let emitted = self.emit(&lowered.program, &lowered.layout)?;
+        let sig = module.entry().sig.clone();
+        let compiled = Compiled::build(lowered, sig, emitted, self.threads, self.verify)?;
+        Ok(Arc::new(compiled))
+    }
+}

@@ -1,0 +1,259 @@
+//! Runs of a compiled program: inputs are checked, sizes read off them, and the memory kept.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use heddle_ir::tensor::element_count;
+use heddle_ir::{Datum, Tensor};
+use heddle_runtime::{Input, Lent, Outputs};
+use heddle_uprogram::program::Size;
+
+use super::compiled::{Compiled, memory_limit};
+use super::marshal;
+use crate::backend::interface::{ArrayView, Required, Session};
+use crate::{Error, RunOptions};
+
+/// The memory of one run at a time.
+#[derive(Debug)]
+pub(super) struct CpuSession {
+    compiled: Arc<Compiled>,
+    session: AnySession,
+    limits: heddle_runtime::RunOptions<'static>,
+    /// Bound inputs with their dims.
+    bound: Vec<(Tensor, Vec<i64>)>,
+    /// Dims of the caller's arrays that were checked.
+    checked: Option<Vec<Vec<i64>>>,
+    /// The launch's sizes, for the inputs bound or checked.
+    sizes: Vec<i64>,
+    /// Copies of the caller's arrays whose elements have under 8 bits, by input.
+    unpacked: Vec<Option<Tensor>>,
+}
+
+/// A session of the program's own, or one that is made for a limit.
+#[derive(Debug)]
+enum AnySession {
+    Lent(Lent),
+    Own(heddle_runtime::Session),
+}
+
+impl AnySession {
+    fn get(&mut self) -> &mut heddle_runtime::Session {
+        match self {
+            AnySession::Lent(session) => session,
+            AnySession::Own(session) => session,
+        }
+    }
+}
+
+impl CpuSession {
+    pub(super) fn new(compiled: Arc<Compiled>, options: &RunOptions) -> Self {
+        let defaults = heddle_runtime::RunOptions::default();
+        let most = |n: u64| n.min(i64::MAX as u64) as i64;
+        let limits = heddle_runtime::RunOptions {
+            timeout: options.timeout,
+            max_depth: i64::try_from(options.depth_limit()).unwrap_or(i64::MAX),
+            max_iterations: options.max_iterations.map_or(defaults.max_iterations, most),
+            ..defaults
+        };
+        let executable = &compiled.executable;
+        let session = match options.max_memory {
+            Some(max_memory) => AnySession::Own(heddle_runtime::Session::new(
+                executable.program().clone(),
+                executable.pool().clone(),
+                memory_limit(max_memory),
+            )),
+            None => AnySession::Lent(executable.lend()),
+        };
+        Self {
+            session,
+            limits,
+            bound: vec![],
+            checked: None,
+            sizes: vec![],
+            unpacked: vec![],
+            compiled,
+        }
+    }
+
+    /// Runs the program on the bound inputs.
+    pub(super) fn launch(&mut self) -> Result<Outputs<'_>, Error> {
+        let inputs = self.bound.iter().map(|(tensor, dims)| Input {
+            data: tensor.bytes(),
+            dims,
+        });
+        let (none, session) = (std::iter::empty(), self.session.get());
+        let outputs = session.run_into(inputs, none, &self.sizes, &self.limits);
+        outputs.map_err(|e| self.compiled.stopped(e))
+    }
+
+    /// Checks arrays unless their dims are those of the run before, and reads sizes off them.
+    fn check(&mut self, inputs: &[ArrayView<'_>]) -> Result<(), Error> {
+        let compiled = &*self.compiled;
+        let params = &compiled.sig.params;
+        let is_known = |(array, dims): (&ArrayView<'_>, &Vec<i64>)| array.dims == *dims;
+        let known = self
+            .checked
+            .as_ref()
+            .filter(|all| all.len() == inputs.len() && inputs.iter().zip(all.iter()).all(is_known));
+        let fits = |(array, (_, ty)): (&ArrayView<'_>, &(String, heddle_ir::Type))| {
+            let dtype = ty.as_tensor().map(|t| t.dtype);
+            dtype == Some(array.dtype) && array.has_its_bytes()
+        };
+        if known.is_none() || !inputs.iter().zip(params).all(fits) {
+            self.checked = None;
+            self.sizes = with_tensors(inputs, |args| sizes(compiled, args))?;
+            self.checked = Some(inputs.iter().map(|array| array.dims.to_vec()).collect());
+        }
+        for (size, value) in compiled.sizes.iter().zip(&mut self.sizes) {
+            if let Size::Element { input, place } = size {
+                let array = &inputs[*input];
+                *value = marshal::element(array.dtype, array.data, *place);
+            }
+        }
+        self.unpacked.clear();
+        if inputs.iter().any(|array| is_packed(array.dtype.bits())) {
+            for array in inputs {
+                let packed = is_packed(array.dtype.bits()).then(|| array.to_tensor());
+                let tensor = packed.transpose()?.as_ref().map(marshal::unpacked);
+                self.unpacked.push(tensor);
+            }
+        }
+        Ok(())
+    }
+
+    /// That all outputs may lie in the caller's memory.
+    fn check_outputs(&self) -> Result<(), Error> {
+        let refuse = |text: String| Err(Error::Memory(text));
+        if !self.compiled.results.are_arrays() {
+            return refuse("an output is a sequence: its memory can't be given".into());
+        }
+        for port in &self.compiled.program.outputs {
+            let dtype = self.compiled.program.buffers[port.buffer].dtype;
+            if is_packed(dtype.bits()) {
+                let (name, dtype) = (&port.name, dtype.name());
+                return refuse(format!(
+                    "output `{name}` has elements of type {dtype}, which are copied: its memory can't be given"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_packed(bits: usize) -> bool {
+    (1..8).contains(&bits)
+}
+
+impl Session for CpuSession {
+    fn bind(&mut self, args: &[Datum]) -> Result<(), Error> {
+        self.checked = None;
+        self.sizes = sizes(&self.compiled, args)?;
+        let tensors = args.iter().filter_map(as_tensor).map(|t| {
+            let dims = t.shape().iter().map(|&d| d as i64).collect();
+            (marshal::unpacked(t), dims)
+        });
+        self.bound = tensors.collect();
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<(), Error> {
+        self.launch().map(drop)
+    }
+
+    fn outputs(&mut self) -> Result<Vec<Datum>, Error> {
+        let compiled = &*self.compiled;
+        let outputs = self.session.get().last();
+        let ports = compiled.program.outputs.iter().enumerate();
+        let arrays = ports.map(|(i, port)| {
+            let dims = outputs.dims(i).iter().map(|&d| d as usize);
+            let dims: Vec<_> = dims.collect();
+            let dtype = compiled.program.buffers[port.buffer].dtype;
+            let wrong = || Error::Internal(format!("output `{}` came out wrong", port.name));
+            // An empty array may have any other sizes.
+            let count = element_count(&dims).ok_or_else(wrong)?;
+            let bytes = outputs.data(i).get(..count * dtype.bits().div_ceil(8));
+            let bytes = marshal::packed(dtype, bytes.ok_or_else(wrong)?);
+            Tensor::new(dtype, dims, bytes.into()).map_err(|_| wrong())
+        });
+        let arrays: Result<Vec<Tensor>, Error> = arrays.collect();
+        Ok(compiled.results.group(arrays?))
+    }
+
+    fn run_into(
+        &mut self,
+        inputs: &[ArrayView<'_>],
+        outputs: &mut [&mut [u8]],
+    ) -> Result<(), Error> {
+        self.check(inputs)?;
+        self.check_outputs()?;
+        let unpacked = &self.unpacked;
+        let inputs = inputs.iter().enumerate().map(|(i, array)| Input {
+            data: match unpacked.get(i) {
+                Some(Some(tensor)) => tensor.bytes(),
+                _ => array.data,
+            },
+            dims: array.dims,
+        });
+        let outputs = outputs.iter_mut().map(|memory| &mut **memory);
+        let session = self.session.get();
+        let run = session.run_into(inputs, outputs, &self.sizes, &self.limits);
+        run.map(drop).map_err(|e| self.compiled.stopped(e))
+    }
+
+    fn required(&mut self, inputs: &[ArrayView<'_>]) -> Result<Option<Vec<Required>>, Error> {
+        self.check(inputs)?;
+        self.check_outputs()?;
+        let session = self.session.get();
+        let planned = session.planned(&self.sizes, &self.limits);
+        let (plan, launch) = planned.map_err(|e| self.compiled.stopped(e))?;
+        let arrays = plan.outputs.iter().map(|array| Required {
+            bytes: launch.bytes(array),
+            dims: launch.shape(array).collect(),
+        });
+        Ok(Some(arrays.collect()))
+    }
+
+    fn dims(&self, output: usize) -> &[i64] {
+        match &self.session {
+            AnySession::Lent(session) => session.dims(output),
+            AnySession::Own(session) => session.dims(output),
+        }
+    }
+}
+
+fn as_tensor(value: &Datum) -> Option<&Tensor> {
+    match value {
+        Datum::Tensor(tensor) => Some(tensor),
+        _ => None,
+    }
+}
+
+/// Checks inputs, which are in order, and reads the launch's sizes off them.
+fn sizes(compiled: &Compiled, args: &[Datum]) -> Result<Vec<i64>, Error> {
+    let names = heddle_interp::check_inputs(&compiled.sig, args, false)
+        .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
+    let tensors: Vec<&Tensor> = args.iter().filter_map(as_tensor).collect();
+    let size = |size: &Size| match size {
+        Size::Named(name) => names.get(name.as_str()).copied().unwrap_or(0),
+        Size::Axis { input, axis } => tensors[*input].shape()[*axis] as i64,
+        Size::Element { input, place } => {
+            let tensor = tensors[*input];
+            marshal::element(tensor.dtype(), tensor.bytes(), *place)
+        }
+    };
+    Ok(compiled.sizes.iter().map(size).collect())
+}
+
+/// Shows arrays as values, without a copy.
+fn with_tensors(
+    arrays: &[ArrayView<'_>],
+    look: impl FnOnce(&[Datum]) -> Result<Vec<i64>, Error>,
+) -> Result<Vec<i64>, Error> {
+    let tensors = arrays.iter().map(|array| {
+        // SAFETY: the tensors are dropped before this returns, and what `look` makes of them is integers.
+        let data = unsafe { std::mem::transmute::<&[u8], &'static [u8]>(array.data) };
+        array.tensor_of(Bytes::from_static(data)).map(Datum::from)
+    });
+    let tensors: Vec<Datum> = tensors.collect::<Result<_, _>>()?;
+    look(&tensors)
+}

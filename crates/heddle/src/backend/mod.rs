@@ -1,0 +1,43 @@
+//! Back ends: machines that programs are compiled for, and the ways to run programs on them.
+//!
+//! ```text
+//! Backend   a machine, and how a program is built for it
+//! Artifact  a program that was built; any number of sessions run it
+//! Session   the memory of one run at a time
+//! Memory    where the arrays of an artifact lie
+//! ```
+//!
+//! A device is one folder here. It says which machine programs are scheduled for, writes their text in its dialect and
+//! builds an artifact of it; nothing else names it but [`of`] and [`of_target`].
+
+mod cpu;
+mod cuda;
+pub(crate) mod interface;
+mod interp;
+mod memory;
+mod parts;
+
+use crate::{CompileOptions, Device, Target};
+
+pub(crate) use cpu::default_threads;
+pub use interface::{ArrayView, Required};
+pub(crate) use interface::{Artifact, Backend, Built, Lowered, Scheduled, Session, run};
+pub(crate) use interp::{interpret, interpreted};
+pub use memory::{Block, HostMemory, Memory, Space};
+pub(crate) use parts::Parts;
+
+/// The back end of a device.
+pub(crate) fn of(options: &CompileOptions) -> Box<dyn Backend> {
+    match options.device {
+        Device::Interp => Box::new(interp::Interpreter),
+        Device::Cpu => Box::new(cpu::Cpu::new(options)),
+    }
+}
+
+/// The back end of a language.
+pub(crate) fn of_target(target: Target, options: &CompileOptions) -> Box<dyn Backend> {
+    match target {
+        Target::Cpu => Box::new(cpu::Cpu::new(options)),
+        Target::Cuda => Box::new(cuda::Cuda::new(options)),
+    }
+}

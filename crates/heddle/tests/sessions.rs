@@ -1,0 +1,189 @@
+//! Sessions: the caller's memory, no allocation in runs after the first, and types that may go to other threads.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use heddle::ir::DType;
+use heddle::{
+    ArrayView, CompileOptions, Device, Error, Executable, Model, RunOptions, Session, compile,
+};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: all calls go to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that ends has no counter any more.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(data, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A loop over rows whose number is an input's element, so that memory depends on it.
+const TEXT: &str = "\
+fn @main(%x: f32[n,4], %times: i64[]) -> (%y: f32[n,4], %rows: f32[?,n,4]) {
+  %y, %rows = loop trip %times carry (%c: f32[n,4] = %x) {
+    %next = mul(%c, 2.0)
+    continue carry %next stack %next
+  }
+  return %y, %rows
+}
+";
+
+fn program(device: Device) -> Executable {
+    let options = CompileOptions {
+        device,
+        threads: Some(2),
+        ..Default::default()
+    };
+    let program = compile(&Model::parse("doubled", TEXT).unwrap(), &options).unwrap();
+    assert_eq!(program.device(), device);
+    program
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// Runs the program for so many rows and times; how often this thread allocated meanwhile.
+fn run(session: &mut Session, n: usize, times: i64, memory: &mut [u8]) -> Result<usize, Error> {
+    let (x, count) = (bytes(&vec![1.0; 4 * n]), times.to_le_bytes());
+    let dims = [n as i64, 4];
+    let inputs = [
+        ArrayView {
+            dtype: DType::F32,
+            dims: &dims,
+            data: &x,
+        },
+        ArrayView {
+            dtype: DType::I64,
+            dims: &[],
+            data: &count,
+        },
+    ];
+    let (y, rows) = memory.split_at_mut(16 * n);
+    let before = ALLOCATIONS.get();
+    session.run_into(&inputs, &mut [&mut *y, &mut *rows])?;
+    let allocated = ALLOCATIONS.get() - before;
+    assert_eq!(session.dims(0), dims);
+    assert_eq!(session.dims(1), [times, n as i64, 4]);
+    assert_eq!(y, bytes(&vec![(1 << times) as f32; 4 * n]));
+    for (step, row) in rows.chunks_exact(16 * n).take(times as usize).enumerate() {
+        assert_eq!(row, bytes(&vec![(2 << step) as f32; 4 * n]));
+    }
+    Ok(allocated)
+}
+
+#[test]
+fn outputs_go_to_the_callers_memory() {
+    for &device in Device::ALL {
+        let mut session = program(device).session(&RunOptions::default());
+        let mut block = session.memory().alloc(4096).unwrap();
+        let memory = block.host_mut().unwrap();
+        for (n, times) in [(3, 5), (2, 2), (7, 9), (3, 5)] {
+            run(&mut session, n, times, memory).unwrap();
+        }
+        // Too little memory, and no memory for one of the outputs.
+        let error = run(&mut session, 3, 5, &mut memory[..16 * 3 + 8]).unwrap_err();
+        assert!(error.to_string().contains("240"), "{error}");
+        let error = session.run_into(&[], &mut []).unwrap_err();
+        assert!(matches!(error, Error::Run(_)), "{error}");
+        run(&mut session, 3, 5, memory).unwrap();
+    }
+}
+
+#[test]
+fn runs_with_the_same_shapes_allocate_nothing() {
+    let mut session = program(Device::Cpu).session(&RunOptions::default());
+    let mut block = session.memory().alloc(4096).unwrap();
+    let memory = block.host_mut().unwrap();
+    run(&mut session, 7, 9, memory).unwrap();
+    for _ in 0..100 {
+        assert_eq!(run(&mut session, 7, 9, memory).unwrap(), 0);
+    }
+    // Sizes that are elements may change, too.
+    for times in 1..9 {
+        assert_eq!(run(&mut session, 7, times, memory).unwrap(), 0);
+    }
+}
+
+#[test]
+fn outputs_are_known_before_a_run() {
+    let (x, count) = (bytes(&[1.0; 12]), 5i64.to_le_bytes());
+    let inputs = [
+        ArrayView {
+            dtype: DType::F32,
+            dims: &[3, 4],
+            data: &x,
+        },
+        ArrayView {
+            dtype: DType::I64,
+            dims: &[],
+            data: &count,
+        },
+    ];
+    let mut session = program(Device::Cpu).session(&RunOptions::default());
+    let required = session.required(&inputs).unwrap().unwrap();
+    assert_eq!((required[0].bytes, required[1].bytes), (48, 240));
+    assert_eq!(required[0].dims, [Some(3), Some(4)]);
+    assert_eq!(required[1].dims[1..], [Some(3), Some(4)]);
+    let mut interpreted = program(Device::Interp).session(&RunOptions::default());
+    assert_eq!(interpreted.required(&inputs).unwrap(), None);
+    // An array whose bytes do not fit its dims, and one of another type.
+    let short = ArrayView {
+        data: &x[..40],
+        ..inputs[0]
+    };
+    let error = session.required(&[short, inputs[1]]).unwrap_err();
+    assert!(matches!(error, Error::Memory(_)), "{error}");
+    let other = ArrayView {
+        dtype: DType::I32,
+        ..inputs[0]
+    };
+    let error = session.required(&[other, inputs[1]]).unwrap_err();
+    assert!(matches!(error, Error::Run(_)), "{error}");
+}
+
+#[test]
+fn sessions_run_side_by_side() {
+    let program = program(Device::Cpu);
+    std::thread::scope(|scope| {
+        for n in 1..4 {
+            let mut session = program.session(&RunOptions::default());
+            scope.spawn(move || {
+                let mut block = session.memory().alloc(4096).unwrap();
+                let memory = block.host_mut().unwrap();
+                for times in 1..9 {
+                    run(&mut session, n, times, memory).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// Models and programs may be shared by threads; a session may go to another one.
+#[test]
+fn types_may_go_to_other_threads() {
+    const fn shared<T: Send + Sync>() {}
+    const fn sent<T: Send>() {}
+    const {
+        shared::<Model>();
+        shared::<Executable>();
+        shared::<Error>();
+        shared::<heddle::Block>();
+        sent::<Session>();
+    }
+}

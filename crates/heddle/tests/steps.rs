@@ -1,0 +1,49 @@
+//! Each step of compiling has a program in benches/steps where it pays: here, that it changes the
+//! program; `make bench-steps` measures by how much.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use heddle::{CompileOptions, LoadOptions, Model, STEPS, Target};
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/steps"))
+}
+
+/// The program's text without some steps; that it has no compiled form is a text, too.
+fn source(model: &Model, without: &[&str]) -> String {
+    let mut options = CompileOptions {
+        threads: Some(2),
+        verify: true,
+        ..CompileOptions::default()
+    };
+    options.transform.without = without.iter().map(|name| name.to_string()).collect();
+    heddle::source(model, &options, Target::Cpu).unwrap_or_else(|e| e.to_string())
+}
+
+#[test]
+fn each_step_changes_the_program_where_it_pays() {
+    let mut idle = vec![];
+    for step in STEPS.iter() {
+        let path = folder().join(step.name).with_extension("heddle");
+        let model = Model::load(&path, &LoadOptions::default());
+        let model = model.unwrap_or_else(|e| panic!("{}: {e}", step.name));
+        let with_it = source(&model, &[]);
+        assert!(with_it.contains("HEDDLE_MAIN"), "{}: {with_it}", step.name);
+        if with_it == source(&model, &[step.name]) {
+            idle.push(step.name);
+        }
+    }
+    assert!(idle.is_empty(), "steps that change nothing: {idle:?}");
+}
+
+#[test]
+fn each_program_is_of_a_step() {
+    let files = std::fs::read_dir(folder()).expect("benches/steps");
+    let files = files.map(|f| f.expect("an entry").path());
+    let stems: BTreeSet<_> = files
+        .map(|f| f.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let steps: BTreeSet<_> = STEPS.iter().map(|s| s.name.to_string()).collect();
+    assert_eq!(stems, steps);
+}
