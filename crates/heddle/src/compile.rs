@@ -43,11 +43,32 @@ pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Resu
 }
 
 /// A model's program for a target, with the device that it is scheduled for.
-fn scheduled(
+pub(crate) fn scheduled(
     model: &Model,
     options: &CompileOptions,
     target: Target,
 ) -> Result<(heddle_uprogram::UProgram, heddle_schedule::Device), Error> {
+    let (transformed, device) = prepared(model, options, target)?;
+    let tune = match target {
+        Target::Cpu => options.tune,
+        Target::Cuda => Tune::Off,
+    };
+    let program =
+        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))??;
+    if options.verify {
+        let what = "the program";
+        on_large_stack(|| heddle_uprogram::verify_schedule(&program, device.lanes))?
+            .map_err(|error| Error::Schedule { what, error })?;
+    }
+    Ok((program, device))
+}
+
+/// A model's graph as it is lowered for a target, with the device that it is scheduled for.
+pub(crate) fn prepared(
+    model: &Model,
+    options: &CompileOptions,
+    target: Target,
+) -> Result<(Module, heddle_schedule::Device), Error> {
     let threads = options.threads.unwrap_or_else(cpu::default_threads);
     let device = match target {
         Target::Cpu => heddle_schedule::Device::cpu(threads),
@@ -61,18 +82,7 @@ fn scheduled(
     let (module, mut passes) = optimized(model.module.clone(), options)?;
     let (mut transformed, _) = transformed(&module, options, units, &mut passes)?;
     Results::open(&mut transformed);
-    let tune = match target {
-        Target::Cpu => options.tune,
-        Target::Cuda => Tune::Off,
-    };
-    let program =
-        on_large_stack(|| cpu::schedule(&transformed, &device, &options.transform.without, tune))??;
-    if options.verify {
-        let what = "the program";
-        on_large_stack(|| heddle_uprogram::verify_schedule(&program, device.lanes))?
-            .map_err(|error| Error::Schedule { what, error })?;
-    }
-    Ok((program, device))
+    Ok((transformed, device))
 }
 
 /// Compiles a model: optimises the graph and prepares it for the device.

@@ -31,6 +31,7 @@ mod results;
 mod specialise;
 mod stack;
 mod steps;
+mod uprogram;
 mod worth;
 
 pub use baseline::Baseline;
@@ -46,6 +47,7 @@ pub use report::{Interpreted, PassTimes, Report, Uncompiled};
 pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
+pub use uprogram::{Stage, transform_uprogram, uprogram, uprogram_passes};
 
 pub use heddle_interp as interp;
 pub use heddle_ir as ir;
