@@ -1,10 +1,11 @@
 //! The command line's grammar.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::Tune;
+use heddle::{Target, Tune};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -72,6 +73,7 @@ Examples:
   heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)
   heddle compile model.onnx --emit schedule
   heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
+  heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
 const BENCH_EXAMPLES: &str = "\
@@ -93,6 +95,7 @@ const OPT_EXAMPLES: &str = "\
 Examples:
   heddle opt program.heddle --pass fold_constants,merge_common
   heddle opt program.heddle   (all passes, as `compile` runs them)
+  heddle compile model.onnx --emit lowered | heddle opt - --from uprogram --pass fuse,align_splits --threads 4
   heddle opt --list";
 
 /// Heddle compiles and runs neural networks with control flow.
@@ -125,7 +128,7 @@ pub enum Command {
     /// Measure how long a model runs.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
-    /// Apply graph passes to a program in text form.
+    /// Apply passes to a program or uProgram in text form.
     #[command(after_help = OPT_EXAMPLES)]
     Opt(OptArgs),
 }
@@ -342,10 +345,23 @@ pub enum TargetArg {
 pub enum Emit {
     /// The graph IR in text form.
     Ir,
+    /// The uProgram in text form as lowering leaves it, before the passes of `heddle opt --from uprogram`.
+    Lowered,
+    /// The scheduled uProgram in text form: what the source is written from.
+    Uprogram,
     /// What each unit runs, and where units wait for each other; proven sound by the verifier.
     Schedule,
     /// The program's text in the target's language.
     Source,
+}
+
+impl From<TargetArg> for Target {
+    fn from(arg: TargetArg) -> Target {
+        match arg {
+            TargetArg::Cpu => Target::Cpu,
+            TargetArg::Cuda => Target::Cuda,
+        }
+    }
 }
 
 /// `heddle bench`.
@@ -393,9 +409,15 @@ pub enum Compare {
 /// `heddle opt`.
 #[derive(Debug, Args)]
 pub struct OptArgs {
-    /// The program: a .heddle file, or - for standard input.
+    /// The program: a .heddle file, a uProgram, or - for standard input.
     #[arg(required_unless_present = "list")]
     pub file: Option<PathBuf>,
+    /// What the file holds.
+    #[arg(long, value_enum, default_value_t = OptFrom::Ir)]
+    pub from: OptFrom,
+    /// Schedule for so many threads of this computer: short for --machine host:N.
+    #[arg(long, value_name = "N", conflicts_with = "machine")]
+    pub threads: Option<NonZero<usize>>,
     /// Passes to apply, in order, separated by commas; default: all of them.
     #[arg(long = "pass", value_name = "NAME", value_delimiter = ',')]
     pub passes: Vec<String>,
@@ -409,6 +431,15 @@ pub struct OptArgs {
     /// Write the program to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// The IRs that passes work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OptFrom {
+    /// The graph IR.
+    Ir,
+    /// The uProgram, as `compile --emit lowered` or `--emit uprogram` writes it.
+    Uprogram,
 }
 
 /// `n=4`.

@@ -11,6 +11,7 @@ use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
 use heddle_schedule::TraceError;
 use heddle_uprogram::ScheduleError;
+use heddle_uprogram::text::ReadError;
 
 use crate::Interpreted;
 use crate::draw::DrawError;
@@ -44,6 +45,17 @@ pub enum Error {
         /// What is wrong, with the source line and a marker.
         error: Box<ParseError>,
     },
+    /// A text is no uProgram.
+    #[error("{}", read_error(.path, .error))]
+    UProgram {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<ReadError>,
+    },
+    /// There is no pass on uPrograms of this name.
+    #[error("there is no pass `{0}` on uPrograms")]
+    UnknownPass(String),
     /// A program in text form is not valid.
     #[error("{} is not a valid program:{}", .path.display(), lines(.errors))]
     Verify {
@@ -148,9 +160,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Io { .. } => ErrorKind::Io,
-            Error::UnknownFormat { .. } | Error::Text { .. } | Error::Verify { .. } => {
-                ErrorKind::Invalid
-            }
+            Error::UnknownFormat { .. }
+            | Error::Text { .. }
+            | Error::UProgram { .. }
+            | Error::UnknownPass(_)
+            | Error::Verify { .. } => ErrorKind::Invalid,
             Error::Import(e) => match e {
                 ImportError::Io { .. } => ErrorKind::Io,
                 ImportError::Unsupported(_) | ImportError::Opset { .. } => ErrorKind::Unsupported,
@@ -209,6 +223,13 @@ impl Error {
             "{stage} left the program invalid:{}",
             lines(errors)
         ))
+    }
+}
+
+fn read_error(path: &Path, error: &ReadError) -> String {
+    match error {
+        ReadError::Text(error) => located(path, error),
+        ReadError::Program(error) => format!("{} is no uProgram: {error}", path.display()),
     }
 }
 

@@ -72,6 +72,15 @@ pub use error::ParseError;
 pub use names::is_invisible;
 pub use print::{Large, PrintOptions};
 
+/// Parts of the text form that texts of other IRs share.
+pub mod syntax {
+    pub use super::element::{Written, parse as parse_element, write as write_element};
+    pub use super::lexer::{Lexer, Name, Pos, Spanned, Token};
+    pub use super::names::{is_bare, unescape, write_name, write_quoted};
+    pub use super::parse::ConstantReader;
+    pub use super::print::ConstantWriter;
+}
+
 /// The bytes that all `splat` constants of a program may take.
 pub const MAX_SPLAT: usize = 1 << 28;
 

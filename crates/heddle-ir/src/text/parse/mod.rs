@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use super::error::ParseError;
 use super::lexer::{Lexer, Name, Pos, Spanned, Token};
 use super::{Loader, MAX_SPLAT};
-use crate::{DimBound, FuncId, MAX_NESTING, Module, Signature, Type};
+use crate::{DimBound, FuncId, MAX_NESTING, Module, Signature, Tensor, Type};
 
 /// Errors are boxed: the parser recurses, and its frames hold many results.
 pub(super) type Result<T> = std::result::Result<T, Box<ParseError>>;
@@ -22,20 +22,33 @@ pub(super) fn module(text: &str, load: Loader) -> Result<Module> {
         let lexer = Lexer::new("");
         return Err(lexer.error(Pos::default(), 0, "the text is larger than 4 GiB"));
     }
-    let mut lexer = Lexer::new(text);
-    let token = lexer.next()?;
-    let mut parser = Parser {
-        lexer,
-        token,
-        load,
-        splat_left: MAX_SPLAT,
-        types_left: FREE_TYPES + text.len().saturating_mul(2),
-        nesting: 0,
-        module: Module::default(),
-        by_name: HashMap::new(),
-    };
+    let mut parser = Parser::new(Lexer::new(text), load, MAX_SPLAT)?;
     parser.module()?;
     Ok(parser.module)
+}
+
+/// Reads the constants of a text that is no graph program.
+pub struct ConstantReader<'l> {
+    load: Loader<'l>,
+    splat_left: usize,
+}
+
+impl<'l> ConstantReader<'l> {
+    /// A reader that has constants outside of the text loaded by this.
+    pub fn new(load: Loader<'l>) -> Self {
+        Self {
+            load,
+            splat_left: MAX_SPLAT,
+        }
+    }
+
+    /// Reads a constant that states its type; gives also the lexer behind it.
+    pub fn read<'a>(&mut self, lexer: Lexer<'a>) -> Result<(Tensor, Lexer<'a>)> {
+        let mut parser = Parser::new(lexer, self.load, self.splat_left)?;
+        let tensor = parser.constant(None)?;
+        self.splat_left = parser.splat_left;
+        Ok((tensor, parser.lexer.at(parser.token.pos)))
+    }
 }
 
 /// Limit of dims and atoms of dims in types, beyond those that the length of the text suggests.
@@ -54,6 +67,22 @@ struct Parser<'a, 'l> {
     nesting: usize,
     module: Module,
     by_name: HashMap<String, FuncId>,
+}
+
+impl<'a, 'l> Parser<'a, 'l> {
+    fn new(mut lexer: Lexer<'a>, load: Loader<'l>, splat_left: usize) -> Result<Self> {
+        let token = lexer.next()?;
+        Ok(Self {
+            types_left: FREE_TYPES + lexer.text.len().saturating_mul(2),
+            lexer,
+            token,
+            load,
+            splat_left,
+            nesting: 0,
+            module: Module::default(),
+            by_name: HashMap::new(),
+        })
+    }
 }
 
 impl<'a> Parser<'a, '_> {
