@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(1, 1, 0, 0, 3);
+HEDDLE_PROGRAM(1, 1, 0, 0, 1);
 
 /* line 2_ column 8 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, int64_t *restrict b2) {
@@ -40,27 +40,9 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 8);
-  if (bytes < 0) return -1;
-  table[0] = 64 * 8;
-  bytes = 0;
-  heddle_reserve(&bytes, 4096, 4);
-  if (bytes < 0) return -1;
-  table[1] = 4096 * 4;
-  table[2] = total;
-  heddle_reserve(&total, 0, 8);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
-  int64_t *b1 = (int64_t *)(env->scratch + env->table[2]); /* line 2_ column 8 */
+  int64_t *b1 = (int64_t *)(env->scratch + env->table[0]); /* line 2_ column 8 */
   int64_t *b2 = (int64_t *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(3, 1, 0, 0, 6);
+HEDDLE_PROGRAM(3, 1, 0, 0, 2);
 
 /* line 2_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b5) {
@@ -32,40 +32,12 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 256, 4);
-  if (bytes < 0) return -1;
-  table[0] = 256 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 256, 4);
-  if (bytes < 0) return -1;
-  table[1] = 256 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 4096, 4);
-  if (bytes < 0) return -1;
-  table[2] = 4096 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 1, 1);
-  if (bytes < 0) return -1;
-  table[3] = 1 * 1;
-  table[4] = total;
-  heddle_reserve(&total, 0, 4);
-  table[5] = total;
-  heddle_reserve(&total, 0, 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->inputs[1].data; /* w */
   const uint8_t *b2 = (const uint8_t *)env->inputs[2].data; /* c */
-  float *b3 = (float *)(env->scratch + env->table[4]); /* line 2_ column 8 */
-  float *b4 = (float *)(env->scratch + env->table[5]); /* line 2_ column 22 */
+  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  float *b4 = (float *)(env->scratch + env->table[1]); /* line 2_ column 22 */
   float *b5 = (float *)env->outputs[0].data; /* y */
   uint8_t v0 = 0; /* x */
   uint64_t epoch = 0; /* of waits for named units */

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(1, 1, 2, 0, 3);
+HEDDLE_PROGRAM(1, 1, 2, 0, 1);
 
 /* line 3_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b3, float *__restrict__ b4) {
@@ -18,28 +18,10 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 384, 4);
-  if (bytes < 0) return -1;
-  table[0] = 384 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 512, 4);
-  if (bytes < 0) return -1;
-  table[1] = 512 * 4;
-  table[2] = total;
-  heddle_reserve(&total, 0, 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->constants[0]; /* constant */
-  float *b2 = (float *)(env->scratch + env->table[2]); /* line 3_ column 13 */
+  float *b2 = (float *)(env->scratch + env->table[0]); /* line 3_ column 13 */
   const float *b3 = (const float *)env->constants[1]; /* constant */
   float *b4 = (float *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */

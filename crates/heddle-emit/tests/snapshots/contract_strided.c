@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(2, 1, 0, 0, 4);
+HEDDLE_PROGRAM(2, 1, 0, 0, 1);
 
 #define HEDDLE_T float
 #define HEDDLE_NAME(name) heddle_##name##_f32
@@ -474,32 +474,10 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 96, 4);
-  if (bytes < 0) return -1;
-  table[0] = 96 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 128, 4);
-  if (bytes < 0) return -1;
-  table[1] = 128 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 3072, 4);
-  if (bytes < 0) return -1;
-  table[2] = 3072 * 4;
-  table[3] = total;
-  heddle_reserve(&total, 0, 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->inputs[1].data; /* w */
-  float *b2 = (float *)(env->scratch + env->table[3]); /* line 2_ column 8 */
+  float *b2 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
   float *b3 = (float *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(4, 1, 0, 1, 15);
+HEDDLE_PROGRAM(4, 1, 0, 1, 10);
 
 /* line 2_ column 8 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const int64_t *restrict b3, float *restrict b4, const int64_t v0) {
@@ -54,61 +54,7 @@ union heddle_kept {
     int32_t back;
   } c2;
 };
-
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  const int64_t v0 = (int64_t)sizes[0]; /* n */
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 16, 4);
-  if (bytes < 0) return -1;
-  table[0] = 16 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, v0, 8);
-  if (bytes < 0) return -1;
-  table[1] = v0 * 8;
-  bytes = 0;
-  heddle_reserve(&bytes, v0, 8);
-  if (bytes < 0) return -1;
-  table[2] = v0 * 8;
-  bytes = 0;
-  heddle_reserve(&bytes, heddle_count(v0, 16), 4);
-  if (bytes < 0) return -1;
-  table[3] = (v0 * 16) * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 1, 8);
-  if (bytes < 0) return -1;
-  table[4] = 1 * 8;
-  table[5] = total;
-  heddle_reserve(&total, 16, 4);
-  table[8] = total;
-  heddle_reserve(&total, 0, 4);
-  int64_t largest = 0, team_largest = 0, team = 0, stack = 0;
-  bytes = 0; /* frame of f */
-  table[6] = bytes;
-  heddle_reserve(&bytes, 16, 4);
-  table[7] = bytes;
-  heddle_reserve(&bytes, 16, 4);
-  if (bytes < 0) return -1;
-  table[9] = bytes;
-  largest = bytes > largest ? bytes : largest;
-  team_largest = bytes > team_largest ? bytes : team_largest;
-  table[10] = total;
-  heddle_reserve(&total, sizes[2], largest);
-  heddle_reserve(&team, sizes[2], team_largest);
-  if (team < 0) return -1;
-  table[11] = total;
-  table[12] = team;
-  heddle_reserve(&total, sizes[1] - 1, team);
-  heddle_reserve(&stack, sizes[2], sizeof(union heddle_kept));
-  if (stack < 0) return -1;
-  table[13] = total;
-  table[14] = stack;
-  heddle_reserve(&total, sizes[1], stack);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
+HEDDLE_ASSERT(sizeof(union heddle_kept) == 56, "planned so");
 
 HEDDLE_MAIN {
   const int64_t v0 = (int64_t)env->sizes[0]; /* n */
@@ -116,11 +62,11 @@ HEDDLE_MAIN {
   const int64_t *b1 = (const int64_t *)env->inputs[1].data; /* r */
   const float *b2 = (const float *)env->inputs[2].data; /* x */
   const int64_t *b3 = (const int64_t *)env->inputs[3].data; /* root */
-  float *b4 = (float *)(env->scratch + env->table[5]); /* line 2_ column 8 */
+  float *b4 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
   float *b5 = (float *)0; /* result */
   float *b6 = (float *)0; /* line 11_ column 10 */
   float *b7 = (float *)0; /* line 12_ column 10 */
-  float *b8 = (float *)(env->scratch + env->table[8]); /* line 2_ column 8 */
+  float *b8 = (float *)(env->scratch + env->table[1]); /* line 2_ column 8 */
   float *b9 = (float *)env->outputs[0].data; /* y */
   int64_t v1 = 0; /* x */
   int64_t v3 = 0; /* n */
@@ -129,8 +75,8 @@ HEDDLE_MAIN {
   int64_t v6 = 0; /* x */
   int32_t back = 0;
   int64_t depth = 1;
-  uint8_t *frame = env->scratch + env->table[10];
-  union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[13] + worker * env->table[14]);
+  uint8_t *frame = env->scratch + env->table[5];
+  union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[8] + worker * env->table[9]);
   int32_t first = 0; /* unit of the team, whose numbers begin there */
   (void)first;
   uint64_t epoch = 0; /* of waits for named units */
@@ -167,8 +113,8 @@ HEDDLE_MAIN {
   
   /* f */
   proc0:;
-  b6 = (float *)(frame + env->table[6]);
-  b7 = (float *)(frame + env->table[7]);
+  b6 = (float *)(frame + env->table[2]);
+  b7 = (float *)(frame + env->table[3]);
   {
     if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 6, v0, 1);
   }
@@ -212,9 +158,9 @@ HEDDLE_MAIN {
         top->c0.frame = frame;
         v3 = a0;
         b5 = p0;
-        frame += env->table[9];
+        frame += env->table[4];
         heddle_part(&first, &worker, &workers, 0, 2);
-        if (first != top->c0.first) frame = env->scratch + env->table[11] + (first - 1) * env->table[12];
+        if (first != top->c0.first) frame = env->scratch + env->table[6] + (first - 1) * env->table[7];
         top++, depth++, back = 0;
         goto proc0;
       }
@@ -249,9 +195,9 @@ HEDDLE_MAIN {
         top->c1.frame = frame;
         v3 = a0;
         b5 = p0;
-        frame += env->table[9];
+        frame += env->table[4];
         heddle_part(&first, &worker, &workers, 1, 2);
-        if (first != top->c1.first) frame = env->scratch + env->table[11] + (first - 1) * env->table[12];
+        if (first != top->c1.first) frame = env->scratch + env->table[6] + (first - 1) * env->table[7];
         top++, depth++, back = 1;
         goto proc0;
       }

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(3, 2, 0, 0, 6);
+HEDDLE_PROGRAM(3, 2, 0, 0, 1);
 
 /* line 3_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
@@ -39,41 +39,11 @@ static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, i
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[0] = 64 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 1024, 4);
-  if (bytes < 0) return -1;
-  table[1] = 1024 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 1024, 4);
-  if (bytes < 0) return -1;
-  table[2] = 1024 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 4, 8);
-  if (bytes < 0) return -1;
-  table[3] = 4 * 8;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[4] = 64 * 4;
-  table[5] = total;
-  heddle_reserve(&total, 0, 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const int64_t *b1 = (const int64_t *)env->inputs[1].data; /* at */
   const float *b2 = (const float *)env->inputs[2].data; /* u */
-  float *b3 = (float *)(env->scratch + env->table[5]); /* line 3_ column 8 */
+  float *b3 = (float *)(env->scratch + env->table[0]); /* line 3_ column 8 */
   float *b4 = (float *)env->outputs[0].data; /* y */
   float *b5 = (float *)env->outputs[1].data; /* z */
   uint64_t epoch = 0; /* of waits for named units */

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(3, 1, 0, 2, 5);
+HEDDLE_PROGRAM(3, 1, 0, 2, 2);
 
 /* line 2_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b3, const int64_t v0) {
@@ -26,43 +26,14 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  const int64_t v0 = (int64_t)sizes[0]; /* m */
-  const int64_t v1 = (int64_t)sizes[1]; /* input 2_0_ */
-  const int64_t v4 = v0 + heddle_min_i64(heddle_max_i64(v1, 0), INT64_C(17592186044417));
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, heddle_count(v4, 4), 4);
-  if (bytes < 0) return -1;
-  table[0] = (v4 * 4) * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, heddle_count(v0, 4), 4);
-  if (bytes < 0) return -1;
-  table[1] = (v0 * 4) * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 4, 4);
-  if (bytes < 0) return -1;
-  table[2] = 4 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 1, 8);
-  if (bytes < 0) return -1;
-  table[3] = 1 * 8;
-  table[4] = total;
-  heddle_reserve(&total, heddle_count(v4, 4), 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const int64_t v0 = (int64_t)env->sizes[0]; /* m */
   const int64_t v1 = (int64_t)env->sizes[1]; /* input 2_0_ */
-  const int64_t v4 = v0 + heddle_min_i64(heddle_max_i64(v1, 0), INT64_C(17592186044417));
+  const int64_t v4 = (int64_t)env->table[1]; /* by the plan */
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->inputs[1].data; /* row */
   const int64_t *b2 = (const int64_t *)env->inputs[2].data; /* n */
-  float *b3 = (float *)(env->scratch + env->table[4]); /* line 2_ column 8 */
+  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
   float *b4 = (float *)env->outputs[0].data; /* y */
   int64_t v2 = 0; /* iteration */
   int64_t v3 = 0; /* size */

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(2, 1, 0, 0, 7);
+HEDDLE_PROGRAM(2, 1, 0, 0, 5);
 
 #define HEDDLE_T float
 #define HEDDLE_NAME(name) heddle_##name##_f32
@@ -514,41 +514,13 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 256, 2);
-  if (bytes < 0) return -1;
-  table[0] = 256 * 2;
-  bytes = 0;
-  heddle_reserve(&bytes, 512, 2);
-  if (bytes < 0) return -1;
-  table[1] = 512 * 2;
-  bytes = 0;
-  heddle_reserve(&bytes, 2048, 2);
-  if (bytes < 0) return -1;
-  table[2] = 2048 * 2;
-  table[3] = total;
-  heddle_reserve(&total, 512, 4);
-  table[4] = total;
-  heddle_reserve(&total, 2048, 4);
-  table[5] = total;
-  heddle_reserve(&total, 0, 4);
-  table[6] = total;
-  heddle_reserve(&total, 65536, 4 * sizes[0]);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const uint16_t *b0 = (const uint16_t *)env->inputs[0].data; /* x */
   const uint16_t *b1 = (const uint16_t *)env->inputs[1].data; /* w */
-  float *b2 = (float *)(env->scratch + env->table[3]); /* line 2_ column 13 */
-  float *b3 = (float *)(env->scratch + env->table[4]); /* line 2_ column 13 */
-  float *b4 = (float *)(env->scratch + env->table[5]); /* line 2_ column 13 */
-  float *b5 = (float *)(env->scratch + env->table[6] + worker * 65536 * 4); /* panels */
+  float *b2 = (float *)(env->scratch + env->table[0]); /* line 2_ column 13 */
+  float *b3 = (float *)(env->scratch + env->table[1]); /* line 2_ column 13 */
+  float *b4 = (float *)(env->scratch + env->table[2]); /* line 2_ column 13 */
+  float *b5 = (float *)(env->scratch + env->table[3] + worker * env->table[4]); /* panels */
   uint16_t *b6 = (uint16_t *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(4, 1, 1, 0, 12);
+HEDDLE_PROGRAM(4, 1, 1, 0, 7);
 
 #define HEDDLE_T float
 #define HEDDLE_NAME(name) heddle_##name##_f32
@@ -539,61 +539,19 @@ HEDDLE_OUTLINE void op5(const heddle_env *env, int32_t worker, int32_t workers, 
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[0] = 64 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 4096, 4);
-  if (bytes < 0) return -1;
-  table[1] = 4096 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 16384, 4);
-  if (bytes < 0) return -1;
-  table[2] = 16384 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 16384, 4);
-  if (bytes < 0) return -1;
-  table[3] = 16384 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 256, 4);
-  if (bytes < 0) return -1;
-  table[4] = 256 * 4;
-  table[5] = total;
-  heddle_reserve(&total, 64, 4);
-  table[6] = total;
-  heddle_reserve(&total, 64, 4);
-  table[7] = total;
-  heddle_reserve(&total, 256, 4);
-  table[8] = total;
-  heddle_reserve(&total, 0, 4);
-  table[9] = total;
-  heddle_reserve(&total, 256, 4);
-  table[10] = total;
-  heddle_reserve(&total, 64, 4);
-  table[11] = total;
-  heddle_reserve(&total, 64, 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->inputs[1].data; /* w */
   const float *b2 = (const float *)env->inputs[2].data; /* u */
   const float *b3 = (const float *)env->inputs[3].data; /* b */
   const float *b4 = (const float *)env->constants[0]; /* constant */
-  float *b5 = (float *)(env->scratch + env->table[5]); /* line 3_ column 15 */
-  float *b6 = (float *)(env->scratch + env->table[6]); /* line 3_ column 15 */
-  float *b7 = (float *)(env->scratch + env->table[7]); /* line 5_ column 18 */
-  float *b8 = (float *)(env->scratch + env->table[8]); /* line 5_ column 32 */
-  float *b9 = (float *)(env->scratch + env->table[9]); /* line 5_ column 10 */
-  float *b10 = (float *)(env->scratch + env->table[10]); /* line 10_ column 10 */
-  float *b11 = (float *)(env->scratch + env->table[11]); /* line 3_ column 15 */
+  float *b5 = (float *)(env->scratch + env->table[0]); /* line 3_ column 15 */
+  float *b6 = (float *)(env->scratch + env->table[1]); /* line 3_ column 15 */
+  float *b7 = (float *)(env->scratch + env->table[2]); /* line 5_ column 18 */
+  float *b8 = (float *)(env->scratch + env->table[3]); /* line 5_ column 32 */
+  float *b9 = (float *)(env->scratch + env->table[4]); /* line 5_ column 10 */
+  float *b10 = (float *)(env->scratch + env->table[5]); /* line 10_ column 10 */
+  float *b11 = (float *)(env->scratch + env->table[6]); /* line 3_ column 15 */
   float *b12 = (float *)env->outputs[0].data; /* y */
   int64_t v0 = 0; /* iteration */
   uint64_t epoch = 0; /* of waits for named units */

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(2, 1, 0, 1, 3);
+HEDDLE_PROGRAM(2, 1, 0, 1, 0);
 
 /* line 2_ column 8 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const float *restrict b1, float *restrict b2, const int64_t v0) {
@@ -13,27 +13,6 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
       b2[t1] = heddle_tanh_f32((b0[t1] * 2.0f) + b1[v2]);
     }
   }
-}
-
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  const int64_t v0 = (int64_t)sizes[0]; /* n */
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, heddle_count(v0, 32), 4);
-  if (bytes < 0) return -1;
-  table[0] = (v0 * 32) * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, heddle_count(v0, 32), 4);
-  if (bytes < 0) return -1;
-  table[1] = (v0 * 32) * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 32, 4);
-  if (bytes < 0) return -1;
-  table[2] = 32 * 4;
-  heddle_reserve(&total, 1, 64);
-  return total;
 }
 
 HEDDLE_MAIN {

@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(2, 1, 0, 0, 14);
+HEDDLE_PROGRAM(2, 1, 0, 0, 11);
 
 /* line 6_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b3) {
@@ -60,53 +60,7 @@ union heddle_kept {
     int32_t back;
   } c1;
 };
-
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[0] = 64 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[1] = 64 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 1, 8);
-  if (bytes < 0) return -1;
-  table[2] = 1 * 8;
-  table[7] = total;
-  heddle_reserve(&total, 0, 4);
-  int64_t largest = 0, team_largest = 0, team = 0, stack = 0;
-  bytes = 0; /* frame of f */
-  table[3] = bytes;
-  heddle_reserve(&bytes, 64, 4);
-  table[4] = bytes;
-  heddle_reserve(&bytes, 0, 4);
-  table[5] = bytes;
-  heddle_reserve(&bytes, 64, 4);
-  table[6] = bytes;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[8] = bytes;
-  largest = bytes > largest ? bytes : largest;
-  table[9] = total;
-  heddle_reserve(&total, sizes[1], largest);
-  heddle_reserve(&team, sizes[1], team_largest);
-  if (team < 0) return -1;
-  table[10] = total;
-  table[11] = team;
-  heddle_reserve(&total, sizes[0] - 1, team);
-  heddle_reserve(&stack, sizes[1], sizeof(union heddle_kept));
-  if (stack < 0) return -1;
-  table[12] = total;
-  table[13] = stack;
-  heddle_reserve(&total, sizes[0], stack);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
+HEDDLE_ASSERT(sizeof(union heddle_kept) == 32, "planned so");
 
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
@@ -117,15 +71,15 @@ HEDDLE_MAIN {
   float *b5 = (float *)0; /* line 10_ column 10 */
   float *b6 = (float *)0; /* line 11_ column 14 */
   float *b7 = (float *)0; /* line 11_ column 14 */
-  float *b8 = (float *)(env->scratch + env->table[7]); /* line 2_ column 8 */
+  float *b8 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
   float *b9 = (float *)env->outputs[0].data; /* y */
   int64_t v0 = 0; /* x */
   int64_t v1 = 0; /* n */
   uint8_t v2 = 0; /* x */
   int32_t back = 0;
   int64_t depth = 1;
-  uint8_t *frame = env->scratch + env->table[9];
-  union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[12] + worker * env->table[13]);
+  uint8_t *frame = env->scratch + env->table[6];
+  union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[9] + worker * env->table[10]);
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   {
@@ -158,10 +112,10 @@ HEDDLE_MAIN {
   
   /* f */
   proc0:;
-  b4 = (float *)(frame + env->table[3]);
-  b5 = (float *)(frame + env->table[4]);
-  b6 = (float *)(frame + env->table[5]);
-  b7 = (float *)(frame + env->table[6]);
+  b4 = (float *)(frame + env->table[1]);
+  b5 = (float *)(frame + env->table[2]);
+  b6 = (float *)(frame + env->table[3]);
+  b7 = (float *)(frame + env->table[4]);
   {
     v2 = v1 <= 0;
   }
@@ -189,13 +143,13 @@ HEDDLE_MAIN {
       v1 = a0;
       b2 = p0;
       b3 = p1;
-      frame += env->table[8];
+      frame += env->table[5];
       top++, depth++, back = 0;
       goto proc0;
     }
     back0:;
     top--, depth--;
-    frame -= env->table[8];
+    frame -= env->table[5];
     back = top->c0.back;
     b3 = top->c0.b3;
     b4 = top->c0.b4;

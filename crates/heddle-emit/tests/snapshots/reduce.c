@@ -1,4 +1,4 @@
-HEDDLE_PROGRAM(1, 2, 0, 0, 5);
+HEDDLE_PROGRAM(1, 2, 0, 0, 2);
 
 /* line 2_ column 8 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, float *restrict b3) {
@@ -60,34 +60,10 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
   }
 }
 
-HEDDLE_PLAN {
-  const heddle_env *env = 0;
-  (void)sizes, (void)env;
-  int64_t total = 0, bytes;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[0] = 64 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 64, 4);
-  if (bytes < 0) return -1;
-  table[1] = 64 * 4;
-  bytes = 0;
-  heddle_reserve(&bytes, 4096, 4);
-  if (bytes < 0) return -1;
-  table[2] = 4096 * 4;
-  table[3] = total;
-  heddle_reserve(&total, 0, 4);
-  table[4] = total;
-  heddle_reserve(&total, 0, 4);
-  heddle_reserve(&total, 1, 64);
-  return total;
-}
-
 HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
-  float *b1 = (float *)(env->scratch + env->table[3]); /* line 2_ column 8 */
-  float *b2 = (float *)(env->scratch + env->table[4]); /* line 3_ column 8 */
+  float *b1 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  float *b2 = (float *)(env->scratch + env->table[1]); /* line 3_ column 8 */
   float *b3 = (float *)env->outputs[0].data; /* y */
   float *b4 = (float *)env->outputs[1].data; /* z */
   uint64_t epoch = 0; /* of waits for named units */
