@@ -67,7 +67,7 @@ impl Printer<'_, '_, '_> {
         for (id, local) in self.program.locals.iter() {
             let (dtype, kind) = (local.dtype, local_kind(local.kind));
             self.put(format_args!("local {}: {dtype} {kind}", self.local(id)));
-            self.real_name(&self.local(id)[1..].to_string(), &local.name);
+            self.real_name(&self.local(id)[1..], &local.name);
             self.out.push('\n');
         }
         for (size, local) in &self.program.sizes {
@@ -163,7 +163,7 @@ impl Printer<'_, '_, '_> {
     fn procedure(&mut self, id: ProcedureId, procedure: &Procedure) {
         self.define(&self.exprs_in(&procedure.body));
         self.put(format_args!("\nprocedure {}", self.procedure_name(id)));
-        self.real_name(&self.procedure_name(id)[1..].to_string(), &procedure.name);
+        self.real_name(&self.procedure_name(id)[1..], &procedure.name);
         for (k, local) in procedure.results.iter().enumerate() {
             let lead = if k == 0 { " results " } else { ", " };
             self.put(format_args!("{lead}{}", self.local(*local)));
