@@ -211,7 +211,7 @@ impl Parting {
     /// Parts the entry function, and then the functions that what is left of it calls.
     fn module(&mut self) {
         let (mut open, mut seen): (Vec<_>, HashSet<_>) = Default::default();
-        open.extend(self.module.entry);
+        open.extend(self.module.entry_id());
         while let Some(id) = open.pop() {
             if seen.insert(id) {
                 let body = self.module.functions[id].body;
@@ -382,7 +382,8 @@ impl Parting {
                 false => Function::new(Signature::default()),
             });
         }
-        module.entry = Some(module.functions.push(function));
+        let entry = module.functions.push(function);
+        module.set_entry(entry);
         module
     }
 
