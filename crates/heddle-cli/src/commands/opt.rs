@@ -60,14 +60,14 @@ fn read(path: &Path) -> Result<Module, Failure> {
                 ..Default::default()
             },
         )?;
-        return Ok(model.module().clone());
+        return Ok(model.into_module());
     }
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
         .map_err(|e| Failure::new(Exit::Io, format!("cannot read standard input: {e}")))?;
     let model = Model::parse("standard input", &text)?;
-    Ok(model.module().clone())
+    Ok(model.into_module())
 }
 
 fn verified(stage: &str, module: &Module) -> Result<(), Error> {
