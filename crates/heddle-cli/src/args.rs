@@ -29,7 +29,8 @@ that is an input, too) may be left out.
 Examples:
   heddle run model.onnx --input in.npz --output out.npz
   heddle run model.onnx --random 0 --size batch=4
-  heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10";
+  heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10
+  heddle run network.heddle --entry backward --input in.npz";
 
 const CHECK_EXAMPLES: &str = "\
 Elements agree when |got - want| <= atol + rtol * |want|; NaN agrees with NaN. Integers, bools \
@@ -133,11 +134,22 @@ pub enum Command {
     Opt(OptArgs),
 }
 
+/// A model, and the entry to take of it.
+#[derive(Debug, Args)]
+pub struct ModelArgs {
+    /// The model: .onnx or .heddle.
+    #[arg(value_name = "MODEL")]
+    pub path: PathBuf,
+    /// The entry of a program that has several; default: the first.
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+}
+
 /// `heddle run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     #[command(flatten)]
     pub source: Source,
     /// Write the outputs to this .npz file; else a summary of them is printed.
@@ -153,8 +165,8 @@ pub struct RunArgs {
 /// `heddle check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     #[command(flatten)]
     pub source: Source,
     /// The expected outputs: an .npz file with an array for each output.
@@ -274,8 +286,8 @@ pub struct TestArgs {
 /// `heddle inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
@@ -284,8 +296,8 @@ pub struct InspectArgs {
 /// `heddle compile`.
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// What to write.
     #[arg(long, value_enum)]
     pub emit: Emit,
@@ -367,8 +379,8 @@ impl From<TargetArg> for Target {
 /// `heddle bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     #[command(flatten)]
     pub source: Source,
     #[command(flatten)]

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use heddle_interp::{Fault, RunError};
-use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
+use heddle_ir::{UnknownEntry, VerifyError};
 use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
@@ -64,6 +64,9 @@ pub enum Error {
         /// All that is wrong.
         errors: Vec<VerifyError>,
     },
+    /// The model has no entry of the name asked for.
+    #[error(transparent)]
+    Entry(#[from] UnknownEntry),
     /// The inputs do not fit the model.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -175,7 +178,7 @@ impl Error {
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
-            Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
+            Error::Entry(_) | Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {

@@ -52,7 +52,12 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
 
 /// Reads the model, with the inputs that are to be overridden.
 fn load(args: &CompileArgs) -> Result<Model, Failure> {
-    let model = Model::load(&args.model, &LoadOptions::default())?;
+    let path = &args.model.path;
+    let options = LoadOptions {
+        entry: args.model.entry.clone(),
+        ..Default::default()
+    };
+    let model = Model::load(path, &options)?;
     if args.overrides.is_empty() {
         return Ok(model);
     }
@@ -68,9 +73,9 @@ fn load(args: &CompileArgs) -> Result<Model, Failure> {
     }
     let options = LoadOptions {
         overrides: args.overrides.iter().cloned().collect(),
-        ..Default::default()
+        ..options
     };
-    Ok(Model::load(&args.model, &options)?)
+    Ok(Model::load(path, &options)?)
 }
 
 /// Writes text to a file or to standard output.

@@ -105,10 +105,10 @@ fn read(path: &Path) -> Result<Module, Failure> {
                 ..Default::default()
             },
         )?;
-        return Ok(model.module().clone());
+        return Ok(model.into_module());
     }
     let model = Model::parse("standard input", &standard_input()?)?;
-    Ok(model.module().clone())
+    Ok(model.into_module())
 }
 
 fn verified(stage: &str, module: &Module) -> Result<(), Error> {

@@ -2,7 +2,8 @@
 //! as the same program.
 //!
 //! ```text
-//! module    = ["entry" FUNC] function*                the entry is @main unless it says otherwise
+//! module    = entry* function*                        without an entry: `entry @main`
+//! entry     = "entry" [(WORD | STRING) "="] FUNC      named as its function unless it says otherwise
 //! function  = "fn" FUNC "(" params ")" "->" "(" params ")"         the second: the results
 //!             ["where" bound {"," bound}]
 //!             "{" statement* "return" operands "}"
@@ -47,7 +48,7 @@
 //! WORD      = letters, digits, "_", inner "."         comments run from // to the end of the line
 //! ```
 //!
-//! A `loop` names its iteration, then what bounds it, then what it carries. A literal operand takes
+//! A run begins with the first entry, unless another one is named. A `loop` names its iteration, then what bounds it, then what it carries. A literal operand takes
 //! the element type that its op wants: that of the other operands, or `i64` for shapes, indices and
 //! counts. A name may not be defined twice where both could be seen. All is read in one pass over
 //! the text after one over its signatures, so functions may be called before they are defined.

@@ -8,7 +8,9 @@ use super::MAX_SPLAT;
 use super::attrs::{Attr, attributes};
 use super::element;
 use super::names::{is_bare, write_name, write_quoted};
-use crate::{DType, Entity, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value};
+use crate::{
+    DType, Entity, FuncId, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value,
+};
 
 /// Treatment of constants of many elements.
 #[derive(Default)]
@@ -54,13 +56,7 @@ pub(super) fn module(m: &Module, options: &mut PrintOptions) -> io::Result<Strin
         names: HashMap::new(),
         constants: ConstantWriter::new(options),
     };
-    if let Some(entry) = m.entry.and_then(|e| m.functions.get(e))
-        && entry.sig.name != "main"
-    {
-        p.out.push_str("entry @");
-        p.name(&entry.sig.name);
-        p.out.push_str("\n\n");
-    }
+    p.entries();
     for (i, (_, f)) in m.functions.iter().enumerate() {
         if i > 0 {
             p.out.push('\n');
@@ -140,6 +136,32 @@ fn elements(out: &mut String, t: &Tensor) {
 }
 
 impl Printer<'_, '_, '_> {
+    /// A line for each entry, none if `main` is the only one.
+    fn entries(&mut self) {
+        let m = self.m;
+        let function = |id| Some(m.functions.get(id)?.sig.name.as_str());
+        let is_plain =
+            |(name, &id): (&String, &FuncId)| name == "main" && function(id) == Some("main");
+        if m.entries.is_empty() || (m.entries.len() == 1 && m.entries.iter().all(is_plain)) {
+            return;
+        }
+        for (name, &id) in &m.entries {
+            let function = function(id);
+            self.out.push_str("entry ");
+            if function != Some(name) {
+                self.name(name);
+                self.out.push_str(" = ");
+            }
+            self.out.push('@');
+            match function {
+                Some(function) => self.name(function),
+                None => self.put(format_args!("?{}", id.index())),
+            }
+            self.out.push('\n');
+        }
+        self.out.push('\n');
+    }
+
     fn function(&mut self, f: &Function) -> io::Result<()> {
         self.names = value_names(f);
         self.out.push_str("fn @");

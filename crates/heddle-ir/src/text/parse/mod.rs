@@ -87,10 +87,7 @@ impl<'a, 'l> Parser<'a, 'l> {
 
 impl<'a> Parser<'a, '_> {
     fn module(&mut self) -> Result<()> {
-        let entry = match self.eat_word("entry")? {
-            true => Some((self.token, self.func_name()?)),
-            false => None,
-        };
+        let entries = self.entries()?;
         let start = (self.lexer, self.token);
         while self.token.token != Token::End {
             let place = self.token;
@@ -103,15 +100,16 @@ impl<'a> Parser<'a, '_> {
             self.by_name.insert(name, id);
             self.skip_braces()?;
         }
-        let (place, name) = entry.unwrap_or((start.1, "main".into()));
-        let Some(&entry) = self.by_name.get(&name) else {
-            let error = self.error(place, format!("there is no function @{name}"));
-            return Err(error.hint(
-                "a run begins at @main, or at the function that `entry @name` in the first line \
-                 names",
-            ));
-        };
-        self.module.entry = Some(entry);
+        for (name, (place, function)) in entries {
+            let Some(&entry) = self.by_name.get(&function) else {
+                let error = self.error(place, format!("there is no function @{function}"));
+                return Err(error.hint(
+                    "a run begins at @main, or at the functions that `entry @name` in the first \
+                     lines name",
+                ));
+            };
+            self.module.entries.insert(name, entry);
+        }
         (self.lexer, self.token) = start;
         for id in self.module.functions.keys() {
             // The signature is known; this passes over it, to the body.
@@ -121,6 +119,33 @@ impl<'a> Parser<'a, '_> {
             self.body(id)?;
         }
         Ok(())
+    }
+
+    /// Entries by name, each with its function and the place where that is named.
+    fn entries(&mut self) -> Result<IndexMap<String, (Spanned<'a>, String)>> {
+        let mut entries = IndexMap::new();
+        while self.eat_word("entry")? {
+            let start = self.token;
+            let name = match start.token {
+                Token::Word(_) | Token::Str(_) => {
+                    let name = self.size_name()?;
+                    self.expect("=")?;
+                    Some(name)
+                }
+                _ => None,
+            };
+            let place = self.token;
+            let function = self.func_name()?;
+            let name = name.unwrap_or_else(|| function.clone());
+            if entries.contains_key(&name) {
+                return Err(self.error(start, format!("two entries are named `{name}`")));
+            }
+            entries.insert(name, (place, function));
+        }
+        if entries.is_empty() {
+            entries.insert("main".into(), (self.token, "main".into()));
+        }
+        Ok(entries)
     }
 
     fn signature(&mut self) -> Result<Signature> {
