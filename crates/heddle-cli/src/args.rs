@@ -1,10 +1,11 @@
 //! The command line's grammar.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::Tune;
+use heddle::{Target, Tune};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -28,7 +29,8 @@ that is an input, too) may be left out.
 Examples:
   heddle run model.onnx --input in.npz --output out.npz
   heddle run model.onnx --random 0 --size batch=4
-  heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10";
+  heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10
+  heddle run network.heddle --entry backward --input in.npz";
 
 const CHECK_EXAMPLES: &str = "\
 Elements agree when |got - want| <= atol + rtol * |want|; NaN agrees with NaN. Integers, bools \
@@ -72,6 +74,7 @@ Examples:
   heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)
   heddle compile model.onnx --emit schedule
   heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
+  heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
 const BENCH_EXAMPLES: &str = "\
@@ -93,6 +96,7 @@ const OPT_EXAMPLES: &str = "\
 Examples:
   heddle opt program.heddle --pass fold_constants,merge_common
   heddle opt program.heddle   (all passes, as `compile` runs them)
+  heddle compile model.onnx --emit lowered | heddle opt - --from uprogram --pass fuse,align_splits --threads 4
   heddle opt --list";
 
 /// Heddle compiles and runs neural networks with control flow.
@@ -125,16 +129,27 @@ pub enum Command {
     /// Measure how long a model runs.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
-    /// Apply graph passes to a program in text form.
+    /// Apply passes to a program or uProgram in text form.
     #[command(after_help = OPT_EXAMPLES)]
     Opt(OptArgs),
+}
+
+/// A model, and the entry to take of it.
+#[derive(Debug, Args)]
+pub struct ModelArgs {
+    /// The model: .onnx or .heddle.
+    #[arg(value_name = "MODEL")]
+    pub path: PathBuf,
+    /// The entry of a program that has several; default: the first.
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
 }
 
 /// `heddle run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     #[command(flatten)]
     pub source: Source,
     /// Write the outputs to this .npz file; else a summary of them is printed.
@@ -150,8 +165,8 @@ pub struct RunArgs {
 /// `heddle check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     #[command(flatten)]
     pub source: Source,
     /// The expected outputs: an .npz file with an array for each output.
@@ -271,8 +286,8 @@ pub struct TestArgs {
 /// `heddle inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
@@ -281,8 +296,8 @@ pub struct InspectArgs {
 /// `heddle compile`.
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// What to write.
     #[arg(long, value_enum)]
     pub emit: Emit,
@@ -342,17 +357,30 @@ pub enum TargetArg {
 pub enum Emit {
     /// The graph IR in text form.
     Ir,
+    /// The uProgram in text form as lowering leaves it, before the passes of `heddle opt --from uprogram`.
+    Lowered,
+    /// The scheduled uProgram in text form: what the source is written from.
+    Uprogram,
     /// What each unit runs, and where units wait for each other; proven sound by the verifier.
     Schedule,
     /// The program's text in the target's language.
     Source,
 }
 
+impl From<TargetArg> for Target {
+    fn from(arg: TargetArg) -> Target {
+        match arg {
+            TargetArg::Cpu => Target::Cpu,
+            TargetArg::Cuda => Target::Cuda,
+        }
+    }
+}
+
 /// `heddle bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// The model: .onnx or .heddle.
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     #[command(flatten)]
     pub source: Source,
     #[command(flatten)]
@@ -393,9 +421,15 @@ pub enum Compare {
 /// `heddle opt`.
 #[derive(Debug, Args)]
 pub struct OptArgs {
-    /// The program: a .heddle file, or - for standard input.
+    /// The program: a .heddle file, a uProgram, or - for standard input.
     #[arg(required_unless_present = "list")]
     pub file: Option<PathBuf>,
+    /// What the file holds.
+    #[arg(long, value_enum, default_value_t = OptFrom::Ir)]
+    pub from: OptFrom,
+    /// Schedule for so many threads of this computer: short for --machine host:N.
+    #[arg(long, value_name = "N", conflicts_with = "machine")]
+    pub threads: Option<NonZero<usize>>,
     /// Passes to apply, in order, separated by commas; default: all of them.
     #[arg(long = "pass", value_name = "NAME", value_delimiter = ',')]
     pub passes: Vec<String>,
@@ -409,6 +443,15 @@ pub struct OptArgs {
     /// Write the program to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// The IRs that passes work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OptFrom {
+    /// The graph IR.
+    Ir,
+    /// The uProgram, as `compile --emit lowered` or `--emit uprogram` writes it.
+    Uprogram,
 }
 
 /// `n=4`.

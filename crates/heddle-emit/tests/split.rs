@@ -15,6 +15,7 @@ fn machine(units: usize) -> Machine {
     machine.start_ns = 0.0;
     for (_, rates) in &mut machine.arithmetic {
         (rates.elementwise_ns, rates.transcendental_ns) = (0.001, 0.001);
+        rates.fma_ns = 0.02;
     }
     for memory in &mut machine.memories {
         (memory.unit_rate, memory.rate) = (f64::INFINITY, f64::INFINITY);

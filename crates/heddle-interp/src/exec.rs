@@ -20,7 +20,7 @@ const STACK_SEGMENT: usize = 2 << 20;
 /// Memory of a nested call besides its values, roughly.
 const CALL_BYTES: u64 = 4 << 10;
 
-/// Runs the entry function; `natives` evaluates the calls that it takes.
+/// Runs the default entry; `natives` evaluates the calls that it takes.
 pub fn run(
     module: &Module,
     inputs: &[Datum],
@@ -50,7 +50,7 @@ pub fn run(
         draws: HashMap::new(),
         depth: 0,
     };
-    let id = module.entry.expect("a module has an entry");
+    let id = module.entry_id().expect("a module has an entry");
     let results = evaluator.call(id, args)?;
     let out = results.iter().map(|v| marshal::to_datum(v, &evaluator.cx));
     out.collect::<Result<_, _>>()

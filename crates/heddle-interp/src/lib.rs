@@ -71,8 +71,8 @@ impl Default for Options {
     }
 }
 
-/// Runs a module's entry function on these inputs, in the order of its parameters, and returns its
-/// results.
+/// Runs a module's default entry on these inputs, in the order of its parameters, and returns its
+/// results. [`Module::with_entry`] makes another entry the default.
 ///
 /// Inputs are checked against the parameters' types: number, element types, ranks and dims, with
 /// named sizes bound consistently and within their bounds. With [`Options::f64`] a float input may

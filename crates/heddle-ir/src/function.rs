@@ -11,13 +11,23 @@ use crate::{DimBound, FuncId, Inst, Op, Region, Type, Value};
 /// Limit of nested regions. Readers enforce it, so that everything else may recurse over regions.
 pub const MAX_NESTING: usize = 256;
 
-/// A program: functions, one of which is the entry.
+/// A program: functions, some of which are entries.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// All functions. They may call themselves and each other.
     pub functions: Arena<FuncId, Function>,
-    /// The function that a run begins with; `None` only while the module is being built.
-    pub entry: Option<FuncId>,
+    /// Functions that a run can begin with, by name; the first is the default. Empty only while the module is being built.
+    pub entries: IndexMap<String, FuncId>,
+}
+
+/// A name that no entry of the module has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no entry `{name}`; the program's entries are {}", list(.entries))]
+pub struct UnknownEntry {
+    /// The name asked for.
+    pub name: String,
+    /// Names of the module's entries, in order.
+    pub entries: Vec<String>,
 }
 
 /// Names and types of a function's parameters and results.
@@ -123,9 +133,39 @@ impl fmt::Display for Loc {
 }
 
 impl Module {
-    /// The entry function. Panics while the module is being built.
+    /// The default entry function. Panics while the module is being built.
     pub fn entry(&self) -> &Function {
-        &self.functions[self.entry.expect("a module has an entry")]
+        &self.functions[self.entry_id().expect("a module has an entry")]
+    }
+
+    /// The default entry: the first.
+    pub fn entry_id(&self) -> Option<FuncId> {
+        self.entries.first().map(|(_, &id)| id)
+    }
+
+    /// Can a run begin with this function?
+    pub fn is_entry(&self, id: FuncId) -> bool {
+        self.entries.values().any(|&entry| entry == id)
+    }
+
+    /// Makes a function the only entry, under its own name.
+    pub fn set_entry(&mut self, id: FuncId) {
+        let name = self.functions[id].sig.name.clone();
+        self.entries = IndexMap::from([(name, id)]);
+    }
+
+    /// The module with this entry alone. All functions stay: the dead-code pass removes those that it does not reach.
+    pub fn with_entry(mut self, name: &str) -> Result<Self, UnknownEntry> {
+        match self.entries.swap_remove_entry(name) {
+            Some((name, id)) => {
+                self.entries = IndexMap::from([(name, id)]);
+                Ok(self)
+            }
+            None => Err(UnknownEntry {
+                name: name.into(),
+                entries: self.entries.into_keys().collect(),
+            }),
+        }
     }
 
     /// The function of this name.
@@ -140,6 +180,12 @@ impl Module {
     pub fn declare(&mut self, sig: Signature) -> FuncId {
         self.functions.push(Function::new(sig))
     }
+}
+
+/// Names for people: quoted, with commas.
+fn list(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 impl Function {

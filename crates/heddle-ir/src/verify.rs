@@ -1,7 +1,8 @@
 //! The verifier: the invariants of every program that passes, interpreters and back ends are given.
 //!
 //! A module:
-//! 1. has an entry, which is one of its functions; names of functions are unique.
+//! 1. has at least one entry, and each entry is one of its functions (the map keeps names of entries unique); names of functions
+//!    are unique.
 //!
 //! A function:
 //! 2. has a body whose parameters are the signature's, in number and types, and whose yields are as
@@ -86,12 +87,13 @@ pub fn verify(module: &Module) -> Result<(), Vec<VerifyError>> {
             message,
         });
     };
-    match module.entry {
-        None => report("", "the module has no entry".into()),
-        Some(e) if module.functions.get(e).is_none() => {
-            report("", format!("the entry {e:?} does not exist"));
+    if module.entries.is_empty() {
+        report("", "the module has no entry".into());
+    }
+    for (name, &id) in &module.entries {
+        if module.functions.get(id).is_none() {
+            report("", format!("the entry `{name}`, {id:?}, does not exist"));
         }
-        Some(_) => {}
     }
     let mut names = HashSet::new();
     for (_, f) in module.functions.iter() {

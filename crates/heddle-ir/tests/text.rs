@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use heddle_ir::text::{Large, MAX_SPLAT, PrintOptions, parse, parse_with, print, print_with};
-use heddle_ir::{FuncBuilder, MAX_NESTING, Module, Signature, Tensor, verify};
+use heddle_ir::{Entity, FuncBuilder, FuncId, MAX_NESTING, Module, Signature, Tensor, verify};
 
 /// A program that returns these constants.
 fn constants(tensors: &[Tensor]) -> Module {
@@ -19,7 +19,7 @@ fn constants(tensors: &[Tensor]) -> Module {
         .map(|(i, v)| (format!("y{i}"), v))
         .collect();
     module.functions[id] = b.finish(&results);
-    module.entry = Some(id);
+    module.set_entry(id);
     module
 }
 
@@ -118,6 +118,29 @@ fn large_constants_of_one_value() {
         error.message,
         "the program's `splat` constants are too large"
     );
+}
+
+/// The default is the first entry; a module with one of them keeps all functions.
+#[test]
+fn one_of_several_entries() {
+    let text = "entry a = @f
+entry @g
+fn @f() -> () { return }
+fn @g() -> () { return }";
+    let module = parse(text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(module.entry().sig.name, "f");
+    let [f, g] = [0, 1].map(FuncId::new);
+    assert!(module.is_entry(f) && module.is_entry(g));
+    let one = module.clone().with_entry("g").expect("an entry");
+    assert_eq!(one.entry().sig.name, "g");
+    assert!(!one.is_entry(f) && one.functions.len() == 2);
+    let error = module.with_entry("f").expect_err("only a function");
+    assert_eq!(
+        error.to_string(),
+        "there is no entry `f`; the program's entries are `a`, `g`"
+    );
+    let other = parse("entry main = @f fn @f() -> () { return }").expect("a program");
+    assert!(print(&other).starts_with("entry main = @f\n"));
 }
 
 /// `before` and `after` repeated around a middle.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use heddle_ir::text::parse;
 use heddle_ir::{
-    Arena, DType, Dim, Entity, FuncId, Function, Inst, MAX_NESTING, Module, Op, Region, RegionData,
+    DType, Dim, Entity, FuncId, Function, Inst, MAX_NESTING, Module, Op, Region, RegionData,
     Signature, Tensor, Type, Value, ValueDef, verify,
 };
 
@@ -25,7 +25,7 @@ fn @f(%a: f32[k]) -> (%b: f32[k]) { %b = abs(%a) return %b }
 /// What is said after `break_it` has had its way with the entry function.
 fn said(break_it: impl FnOnce(&mut Function)) -> Vec<String> {
     said_of_module(|m| {
-        let entry = m.entry.expect("an entry");
+        let entry = m.entry_id().expect("an entry");
         break_it(&mut m.functions[entry]);
     })
 }
@@ -57,10 +57,14 @@ fn has(errors: &[String], part: &str) {
 
 #[test]
 fn modules() {
-    has(&said_of_module(|m| m.entry = None), "no entry");
+    has(&said_of_module(|m| m.entries.clear()), "no entry");
     has(
-        &said_of_module(|m| m.entry = Some(FuncId::new(9))),
-        "the entry f9 does not exist",
+        &said_of_module(|m| m.entries["main"] = FuncId::new(9)),
+        "the entry `main`, f9, does not exist",
+    );
+    has(
+        &said_of_module(|m| m.entries.extend([("g".into(), FuncId::new(7))])),
+        "the entry `g`, f7, does not exist",
     );
     let errors = said_of_module(|m| {
         m.declare(Signature {
@@ -255,7 +259,7 @@ fn constants() {
 #[test]
 fn dead_instructions_are_not_looked_at() {
     let mut module = parse(PROGRAM).expect("a program");
-    let entry = module.entry.expect("an entry");
+    let entry = module.entry_id().expect("an entry");
     let f = &mut module.functions[entry];
     f.add_inst(Op::Dot, vec![Value::new(99)], vec![], vec![], None);
     assert_eq!(verify(&module), Ok(()));
@@ -286,9 +290,10 @@ fn deep_nesting() {
             f.regions[region].insts = vec![cond, branch];
             region = inner;
         }
-        let mut functions = Arena::new();
-        let entry = Some(functions.push(f));
-        Module { functions, entry }
+        let mut module = Module::default();
+        let entry = module.functions.push(f);
+        module.set_entry(entry);
+        module
     };
     assert_eq!(verify(&nested(MAX_NESTING)), Ok(()));
     for levels in [MAX_NESTING + 1, 100_000] {

@@ -6,13 +6,13 @@ use heddle_ir::{Dim, Module, Op, Signature, Type, Value};
 
 use crate::{Patch, Stats};
 
-/// Gives the entry function's named sizes the numbers that a run will have, so that what follows can count on them: the
+/// Gives the default entry's named sizes the numbers that a run will have, so that what follows can count on them: the
 /// program then takes inputs of these sizes only.
 ///
 /// Names that are not in `sizes` stay. It does *not* touch other functions, whose names of sizes are their own, nor does it
 /// derive anything from the numbers: [`infer_shapes`](crate::infer_shapes) does.
 pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
-    let Some(entry) = module.entry else {
+    let Some(entry) = module.entry_id() else {
         return Stats::default();
     };
     let func = &mut module.functions[entry];

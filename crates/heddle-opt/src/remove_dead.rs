@@ -10,17 +10,17 @@ use heddle_ir::{
 use crate::effects::Effects;
 use crate::{Patch, Stats};
 
-/// Removes what no result of the entry function depends on: instructions, carried values that only carry
-/// themselves, stacked results, results of branches, parameters and results of functions other than the entry, and functions
-/// that are not called.
+/// Removes what no result of an entry depends on: instructions, carried values that only carry
+/// themselves, stacked results, results of branches, parameters and results of functions that are no entries, and functions
+/// that no entry reaches.
 ///
 /// It keeps draws from the run's random stream and loops that can be seen never to end; other loops and recursions are
-/// taken to end, and instructions to succeed (see the module `effects`). It does *not* touch the entry's signature.
+/// taken to end, and instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
 pub fn remove_dead(module: &mut Module) -> Stats {
-    let Some(entry) = module.entry else {
+    if module.entries.is_empty() {
         return Stats::default();
-    };
-    let live = Liveness::of(module, entry).marks();
+    }
+    let live = Liveness::of(module).marks();
     let mut stats = Stats::default();
     let kept: Vec<Kept> = module
         .functions
@@ -68,7 +68,7 @@ impl Owners {
     }
 }
 
-/// What matters, found from the entry's results backwards.
+/// What matters, found from the entries' results backwards.
 struct Marks {
     /// Functions that are called.
     reached: Vec<bool>,
@@ -88,7 +88,7 @@ struct Liveness<'m> {
 }
 
 impl<'m> Liveness<'m> {
-    fn of(module: &'m Module, entry: FuncId) -> Self {
+    fn of(module: &'m Module) -> Self {
         let functions = || module.functions.iter().map(|(_, f)| f);
         let mut live = Self {
             module,
@@ -102,14 +102,12 @@ impl<'m> Liveness<'m> {
             calls: vec![vec![]; module.functions.len()],
             work: vec![],
         };
-        live.reach(entry);
-        let body = module.entry().body;
-        for &value in &module.entry().regions[body].yields {
-            live.mark(entry, value);
-        }
-        // The entry's signature stays as it is, so its parameters matter even if nothing uses them.
-        for &value in &module.entry().regions[body].params {
-            live.mark(entry, value);
+        for &entry in module.entries.values() {
+            live.reach(entry);
+            let f = &module.functions[entry];
+            let body = &f.regions[f.body];
+            // Its signature stays as it is, so parameters matter even if nothing uses them.
+            live.mark_all(entry, body.yields.iter().chain(&body.params).copied());
         }
         loop {
             live.propagate();
@@ -301,7 +299,7 @@ impl Marks {
 
     fn kept(&self, module: &Module, id: FuncId) -> Kept {
         let f = &module.functions[id];
-        let entry = module.entry == Some(id);
+        let entry = module.is_entry(id);
         let body = &f.regions[f.body];
         let of = |values: &[Value]| {
             values
@@ -342,7 +340,7 @@ fn bound_names(ty: &Type, visit: &mut dyn FnMut(&Arc<str>)) {
 
 /// Removes from one function what is not live.
 fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats {
-    let entry = module.entry == Some(id);
+    let entry = module.is_entry(id);
     let (values, insts) = (&live.values[id.index()], &live.insts[id.index()]);
     let mut patch = Patch::new(&mut module.functions[id]);
     let mut all = vec![];
@@ -464,6 +462,8 @@ fn drop_functions(module: &mut Module, reached: &[bool]) -> Stats {
         }
         stats.merge(patch.apply());
     }
-    module.entry = module.entry.map(new_id);
+    for entry in module.entries.values_mut() {
+        *entry = new_id(*entry);
+    }
     stats
 }

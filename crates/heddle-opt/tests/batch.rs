@@ -21,7 +21,7 @@ fn variable(name: &str, default: u64) -> u64 {
 fn batched(module: &Module, by_row: &[bool]) -> Result<Module, String> {
     let f = batch_function(module.entry(), by_row, "rows").map_err(|r| r.to_string())?;
     let mut result = module.clone();
-    let entry = result.entry.expect("has an entry");
+    let entry = result.entry_id().expect("has an entry");
     result.functions[entry] = f;
     verify(&result)
         .map_err(|e| {

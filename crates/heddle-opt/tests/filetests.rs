@@ -89,9 +89,13 @@ fn run(input: &str) -> Result<String, String> {
     if let Some(rejected) = stats.rejected.first() {
         return Err(format!("a patch was rejected: {rejected}"));
     }
-    for seed in 0..8 {
-        let inputs = draw_inputs(&before, seed);
-        same_outcome(&before, &module, &inputs)?;
+    for name in before.entries.keys() {
+        let of_entry = |m: &Module| m.clone().with_entry(name).map_err(|e| e.to_string());
+        let (before, after) = (of_entry(&before)?, of_entry(&module)?);
+        for seed in 0..8 {
+            let inputs = draw_inputs(&before, seed);
+            same_outcome(&before, &after, &inputs)?;
+        }
     }
     let mut output = text::print(&module);
     output.push_str("\n// ---- edits\n");

@@ -54,6 +54,88 @@ pub use trace::{TraceError, record_decisions, replay};
 
 use heddle_uprogram::program::UProgram;
 
+/// A pass on uPrograms.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Changes a program that is to run on the machine of a cost model or profiler.
+    pub run: fn(&mut UProgram, &dyn Latency),
+}
+
+/// The passes in the order in which they run. [`fuse`](fn@fuse) needs no machine; [`schedule`] runs the others.
+pub const PASSES: &[Pass] = &[
+    FUSE,
+    Pass {
+        name: "coalesce_copies",
+        about: "let what copies another array be that array",
+        run: |program, _| coalesce_copies(program),
+    },
+    Pass {
+        name: "align_splits",
+        about: "deal operators out so that data stays on its worker",
+        run: align_splits,
+    },
+    Pass {
+        name: "order_waves",
+        about: "order straight-line code so that independent parts share their synchronisations",
+        run: order_waves,
+    },
+    Pass {
+        name: "split_depths",
+        about: "share out the depth of products that have too few results to share",
+        run: split_depths,
+    },
+    Pass {
+        name: "choose_kernels",
+        about: "choose between kernels that are fastest alone and those that leave workers to others",
+        run: choose_kernels,
+    },
+    Pass {
+        name: "choose_levels",
+        about: "leave to one worker what would take longer to share",
+        run: choose_levels,
+    },
+    Pass {
+        name: "fork_calls",
+        about: "run calls that are independent on workers of their own",
+        run: fork_calls,
+    },
+    Pass {
+        name: "plan_memory",
+        about: "let what is not needed at the same time lie in the same memory",
+        run: plan_memory,
+    },
+    Pass {
+        name: "place_syncs",
+        about: "synchronise where data crosses workers, not before every operator",
+        run: |program, latency| place_syncs(program, latency.machine()),
+    },
+];
+
+const FUSE: Pass = Pass {
+    name: "fuse",
+    about: "make one operator of several where that saves memory traffic",
+    run: |program, _| fuse(program),
+};
+
+/// Runs instead of the last of [`PASSES`] where that is left out.
+pub const SYNC_EVERYWHERE: Pass = Pass {
+    name: "sync_everywhere",
+    about: "synchronise before every operator",
+    run: |program, _| sync_everywhere(program),
+};
+
+/// The pass of this name.
+pub fn find_pass(name: &str) -> Option<&'static Pass> {
+    PASSES
+        .iter()
+        .chain([&SYNC_EVERYWHERE])
+        .find(|pass| pass.name == name)
+}
+
 /// Schedules a program for the machine of a cost model or profiler.
 pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
     schedule_without(program, latency, &[]);
@@ -62,33 +144,23 @@ pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
 /// Schedules a program without the passes of these names. Without [`place_syncs`], units wait for each other before
 /// every operator.
 pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: &[String]) {
-    let with = |pass: &str| without.iter().all(|name| name != pass);
-    if with("coalesce_copies") {
-        coalesce_copies(program);
+    for pass in PASSES.iter().filter(|pass| pass.name != FUSE.name) {
+        let left_out = without.iter().any(|name| name == pass.name);
+        match (left_out, pass.name) {
+            (false, _) => run(pass, program, latency),
+            (true, "place_syncs") => run(&SYNC_EVERYWHERE, program, latency),
+            (true, _) => {}
+        }
     }
-    if with("align_splits") {
-        align_splits(program, latency);
-    }
-    if with("order_waves") {
-        order_waves(program, latency);
-    }
-    if with("split_depths") {
-        split_depths(program, latency);
-    }
-    if with("choose_kernels") {
-        choose_kernels(program, latency);
-    }
-    if with("choose_levels") {
-        choose_levels(program, latency);
-    }
-    if with("fork_calls") {
-        fork_calls(program, latency);
-    }
-    if with("plan_memory") {
-        plan_memory(program, latency);
-    }
-    match with("place_syncs") {
-        true => place_syncs(program, latency.machine()),
-        false => sync_everywhere(program),
-    }
+    program.drop_idle_operators();
+}
+
+fn run(pass: &Pass, program: &mut UProgram, latency: &dyn Latency) {
+    (pass.run)(program, latency);
+    debug_assert_eq!(
+        heddle_uprogram::verify_program(program),
+        Ok(()),
+        "after {}",
+        pass.name
+    );
 }

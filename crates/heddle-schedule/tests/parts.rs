@@ -4,11 +4,17 @@ mod common;
 
 use common::{lowered, shape};
 use heddle_machine::Machine;
+use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Body, Share};
+
+fn unfused(text: &str) -> UProgram {
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}"))
+}
 
 /// For each operator that reduces, whether it is dealt out.
 fn reductions(text: &str) -> Vec<bool> {
-    let program = lowered(text);
+    let program = unfused(text);
     let operators = program.operators.iter().map(|(_, op)| op);
     let folds = operators.filter(|op| matches!(op.body, Body::Fold { .. } | Body::ArgFold { .. }));
     folds
@@ -53,7 +59,7 @@ fn many_points_are_dealt_out_themselves() {
         %y = arg_reduce(%x, kind=max, axis=1)
         return %y
     }";
-    let program = lowered(text);
+    let program = unfused(text);
     assert_eq!(
         program.operators.len(),
         2,

@@ -121,6 +121,16 @@ impl Pool {
             .or_insert_with(|| self.exprs.push(expr))
     }
 
+    /// How many expressions there are.
+    pub fn len(&self) -> usize {
+        self.exprs.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// An `i64`.
     pub fn int(&mut self, value: i64) -> ExprId {
         self.add(Expr::Num(DType::I64, value as u64))

@@ -4,6 +4,7 @@
 //! Architecture invariant: nothing here knows what a unit is; an emitter says so.
 
 pub mod calls;
+mod compact;
 pub mod contract;
 pub mod expr;
 pub mod layout;
@@ -11,10 +12,11 @@ pub mod live;
 pub mod program;
 pub mod renamed;
 pub mod step;
+pub mod text;
 pub mod verify;
 
 pub use expr::{Expr, ExprId, Pool};
 pub use layout::{Layout, LayoutError, layout};
 pub use live::kept_over_calls;
 pub use program::UProgram;
-pub use verify::{ScheduleError, verify_schedule};
+pub use verify::{ProgramError, ScheduleError, verify_program, verify_schedule};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::contract::Access;
 use crate::expr::{Expr, ExprId, Pool};
-use crate::program::{Body, Buffer, Operator, UProgram};
+use crate::program::{Body, Buffer, Operator, Share, Stmt, UProgram};
 
 /// Buffers, and those to be touched in their places.
 pub type BufferNames = BTreeMap<Buffer, Buffer>;
@@ -114,6 +114,72 @@ impl Body {
                     step.body.change_exprs(change);
                 }
             }
+        }
+    }
+}
+
+impl Operator {
+    /// Lets `change` replace each expression of it, its axes' sizes and share included.
+    pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
+        self.axes.iter_mut().for_each(|a| change(&mut a.1));
+        if let Share::Dealt(split) = &mut self.share {
+            change(&mut split.period);
+        }
+        self.body.change_exprs(change);
+    }
+}
+
+impl UProgram {
+    /// Lets `change` replace each expression of the program.
+    pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
+        self.derived.iter_mut().for_each(|d| change(&mut d.1));
+        for id in self.buffers.keys().collect::<Vec<_>>() {
+            change(&mut self.buffers[id].len);
+        }
+        for port in self.inputs.iter_mut().chain(&mut self.outputs) {
+            port.shape.iter_mut().for_each(&mut *change);
+        }
+        for id in self.operators.keys().collect::<Vec<_>>() {
+            self.operators[id].change_exprs(change);
+        }
+        for id in self.calls.keys().collect::<Vec<_>>() {
+            let lets = self.calls[id].lets.iter_mut();
+            lets.for_each(|l| change(&mut l.1));
+        }
+        for id in self.procedures.keys().collect::<Vec<_>>() {
+            in_block(&mut self.procedures[id].body, change);
+        }
+        in_block(&mut self.body, change);
+        for candidates in self.candidates.values_mut().flatten() {
+            if let Share::Dealt(split) = &mut candidates.share {
+                change(&mut split.period);
+            }
+        }
+    }
+}
+
+fn in_block(block: &mut [Stmt], change: &mut dyn FnMut(&mut ExprId)) {
+    for stmt in block {
+        match stmt {
+            Stmt::Let(_, value) => change(value),
+            Stmt::Check { cond, sizes, .. } => {
+                change(cond);
+                sizes.iter_mut().for_each(&mut *change);
+            }
+            Stmt::Loop { trip, body, .. } => {
+                trip.iter_mut().for_each(&mut *change);
+                in_block(body, change);
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                change(cond);
+                in_block(then, change);
+                in_block(otherwise, change);
+            }
+            _ => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled};
 use crate::exec::Executable;
 use crate::options::{CompileOptions, Target};
 use crate::report::{Interpreted, PassTimes, Report};
+use crate::results::Results;
 use crate::scheduled::{estimated, scheduled};
 use crate::stack::on_large_stack;
 use crate::{Error, Model};
@@ -41,7 +42,7 @@ pub fn schedule(model: &Model, options: &CompileOptions, target: Target) -> Resu
 }
 
 /// A model's scheduled program for a back end.
-fn lowered(
+pub(crate) fn lowered(
     model: &Model,
     options: &CompileOptions,
     backend: &dyn Backend,
@@ -51,6 +52,18 @@ fn lowered(
     Ok(on_large_stack(|| {
         scheduled(&transformed, backend, options)
     })???)
+}
+
+/// A model's graph as it is lowered for a back end.
+pub(crate) fn prepared(
+    model: &Model,
+    options: &CompileOptions,
+    backend: &dyn Backend,
+) -> Result<Module, Error> {
+    let (module, mut passes) = optimized(model.module.clone(), options)?;
+    let (mut transformed, _) = transformed(&module, options, backend, &mut passes)?;
+    Results::open(&mut transformed);
+    Ok(transformed)
 }
 
 /// Compiles a model: optimises the graph and prepares it for the device.

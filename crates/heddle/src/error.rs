@@ -4,13 +4,14 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use heddle_interp::{Fault, RunError};
-use heddle_ir::VerifyError;
 use heddle_ir::text::ParseError;
+use heddle_ir::{UnknownEntry, VerifyError};
 use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
 use heddle_schedule::TraceError;
 use heddle_uprogram::ScheduleError;
+use heddle_uprogram::text::ReadError;
 
 use crate::Interpreted;
 use crate::draw::DrawError;
@@ -44,6 +45,17 @@ pub enum Error {
         /// What is wrong, with the source line and a marker.
         error: Box<ParseError>,
     },
+    /// A text is no uProgram.
+    #[error("{}", read_error(.path, .error))]
+    UProgram {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<ReadError>,
+    },
+    /// There is no pass on uPrograms of this name.
+    #[error("there is no pass `{0}` on uPrograms")]
+    UnknownPass(String),
     /// A program in text form is not valid.
     #[error("{} is not a valid program:{}", .path.display(), lines(.errors))]
     Verify {
@@ -52,6 +64,9 @@ pub enum Error {
         /// All that is wrong.
         errors: Vec<VerifyError>,
     },
+    /// The model has no entry of the name asked for.
+    #[error(transparent)]
+    Entry(#[from] UnknownEntry),
     /// The inputs do not fit the model.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -148,9 +163,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Io { .. } => ErrorKind::Io,
-            Error::UnknownFormat { .. } | Error::Text { .. } | Error::Verify { .. } => {
-                ErrorKind::Invalid
-            }
+            Error::UnknownFormat { .. }
+            | Error::Text { .. }
+            | Error::UProgram { .. }
+            | Error::UnknownPass(_)
+            | Error::Verify { .. } => ErrorKind::Invalid,
             Error::Import(e) => match e {
                 ImportError::Io { .. } => ErrorKind::Io,
                 ImportError::Unsupported(_) | ImportError::Opset { .. } => ErrorKind::Unsupported,
@@ -161,7 +178,7 @@ impl Error {
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
-            Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
+            Error::Entry(_) | Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {
@@ -209,6 +226,13 @@ impl Error {
             "{stage} left the program invalid:{}",
             lines(errors)
         ))
+    }
+}
+
+fn read_error(path: &Path, error: &ReadError) -> String {
+    match error {
+        ReadError::Text(error) => located(path, error),
+        ReadError::Program(error) => format!("{} is no uProgram: {error}", path.display()),
     }
 }
 

@@ -31,6 +31,7 @@ mod session;
 mod specialise;
 mod stack;
 mod steps;
+mod uprogram;
 
 pub use backend::{ArrayView, Block, HostMemory, Memory, Required, Space};
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
@@ -46,6 +47,7 @@ pub use session::Session;
 pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
+pub use uprogram::{Stage, transform_uprogram, uprogram, uprogram_passes};
 
 pub use heddle_machine::{Machine, NameError};
 

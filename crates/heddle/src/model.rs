@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heddle_ir::text::{Loader, parse_with};
-use heddle_ir::{Folder, Module, Op, Signature, Tensor, Type, VerifyError};
+use heddle_ir::{Folder, FuncId, Module, Op, Signature, Tensor, Type, VerifyError};
 use heddle_onnx::{ImportOptions, Imported};
+use indexmap::IndexMap;
 
 use crate::Error;
 use crate::stack::on_large_stack;
@@ -19,6 +20,8 @@ pub struct LoadOptions {
     /// Names of [optional inputs](Model::optional_inputs) that values are given for. They become inputs like any other, and
     /// their defaults are not used; other names are ignored.
     pub overrides: HashSet<String>,
+    /// The [entry](Model::entries) that is compiled and run; `None`: the first.
+    pub entry: Option<String>,
 }
 
 /// Which computations on constants are done ahead of a run.
@@ -59,10 +62,14 @@ pub enum Format {
     Text,
 }
 
-/// A program as it was read, verified and not optimised. Threads may share it.
+/// A program as it was read, verified and not optimised, and the entry that is compiled and run. Threads may share
+/// it.
 #[derive(Clone, Debug)]
 pub struct Model {
+    /// With that entry alone.
     pub(crate) module: Module,
+    /// All entries of the file.
+    entries: IndexMap<String, FuncId>,
     optional: Vec<(String, Type)>,
     path: PathBuf,
     format: Format,
@@ -79,32 +86,75 @@ impl Model {
             Format::Onnx => import(path, options),
             Format::Text => Ok((parse(path)?, vec![])),
         })??;
-        Ok(Self {
-            module,
-            optional,
-            path: path.into(),
-            format,
-            load_time: start.elapsed(),
-        })
+        let mut model = Self::new(module, path, format);
+        model.optional = optional;
+        let mut model = match &options.entry {
+            Some(name) => model.with_entry(name)?,
+            None => model,
+        };
+        model.load_time = start.elapsed();
+        Ok(model)
     }
 
     /// Reads a program in text form, which has no files beside it. `name` stands for it in errors.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let start = Instant::now();
         let refuse = |file: &str, _, _| Err(format!("there is no folder to read {file:?} from"));
-        let module = on_large_stack(|| parse_text(Path::new(name), text, &refuse))??;
-        Ok(Self {
-            module,
-            optional: vec![],
-            path: name.into(),
-            format: Format::Text,
-            load_time: start.elapsed(),
-        })
+        let path = Path::new(name);
+        let module = on_large_stack(|| parse_text(path, text, &refuse))??;
+        let mut model = Self::new(module, path, Format::Text);
+        model.load_time = start.elapsed();
+        Ok(model)
     }
 
-    /// The program.
+    /// The model of a program, with its first entry.
+    fn new(mut module: Module, path: &Path, format: Format) -> Self {
+        let entries = module.entries.clone();
+        module.entries.truncate(1);
+        Self {
+            module,
+            entries,
+            optional: vec![],
+            path: path.into(),
+            format,
+            load_time: Duration::ZERO,
+        }
+    }
+
+    /// Names of the functions that a run can begin with; the first is the default.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// The name of the entry that is compiled and run.
+    pub fn entry(&self) -> &str {
+        let name = self.module.entries.keys().next();
+        name.expect("a module has an entry")
+    }
+
+    /// The model with this one of its entries.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Entry`] lists the names that exist.
+    pub fn with_entry(mut self, name: &str) -> Result<Self, Error> {
+        self.module.entries.clone_from(&self.entries);
+        self.module = self.module.with_entry(name)?;
+        Ok(self)
+    }
+
+    /// The program, with the entry that is compiled and run.
     pub fn module(&self) -> &Module {
         &self.module
+    }
+
+    /// The program, with all entries of the file.
+    pub fn into_module(self) -> Module {
+        let entries = self.entries;
+        Module {
+            entries,
+            ..self.module
+        }
     }
 
     /// Names and types of the inputs and outputs.
@@ -185,20 +235,22 @@ fn parse_text(path: &Path, text: &str, load: Loader) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// Checks that the entry's results have different names, by which a run hands them out.
+/// Checks that an entry's results have different names, by which a run hands them out.
 fn each_result_once(module: &Module) -> Result<(), VerifyError> {
-    let sig = &module.entry().sig;
-    let mut seen = HashSet::new();
-    match sig.results.iter().find(|(name, _)| !seen.insert(name)) {
-        None => Ok(()),
-        Some((name, _)) => Err(VerifyError {
-            function: sig.name.clone(),
-            inst: None,
-            op: None,
-            loc: None,
-            message: format!("two results are named `{name}`"),
-        }),
+    for &id in module.entries.values() {
+        let sig = &module.functions[id].sig;
+        let mut seen = HashSet::new();
+        if let Some((name, _)) = sig.results.iter().find(|(name, _)| !seen.insert(name)) {
+            return Err(VerifyError {
+                function: sig.name.clone(),
+                inst: None,
+                op: None,
+                loc: None,
+                message: format!("two results are named `{name}`"),
+            });
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Default for CompileOptions {
 impl CompileOptions {
     /// The number of worker threads.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(crate::backend::default_threads)
+        self.threads.unwrap_or_else(default_threads)
     }
 
     /// The machine that decisions for a target are made for.
@@ -147,4 +147,9 @@ pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Option
         seed: options.seed,
         ..defaults
     }
+}
+
+/// The number of threads, if none is asked for: as many as the machine runs at once.
+pub(crate) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

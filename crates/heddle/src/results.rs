@@ -27,7 +27,8 @@ impl Results {
             None => Group::Array,
         };
         let groups: Vec<_> = yields.iter().map(group).collect();
-        let (Some(entry), false) = (module.entry, groups.iter().all(|g| *g == Group::Array)) else {
+        let (Some(entry), false) = (module.entry_id(), groups.iter().all(|g| *g == Group::Array))
+        else {
             return Self(groups);
         };
         let (mut values, mut results) = (vec![], vec![]);
@@ -84,7 +85,7 @@ fn is_called(module: &Module) -> bool {
     let mut called = false;
     for (_, f) in module.functions.iter() {
         f.for_each_inst(&mut |_, data| {
-            called |= matches!(data.op, Op::Call(callee) if Some(callee) == module.entry);
+            called |= matches!(data.op, Op::Call(callee) if module.is_entry(callee));
         });
     }
     called

@@ -1,7 +1,8 @@
 //! Stacked recurrent layers that are so small that each is left to one unit work on different chunks of steps; large ones do not.
 
 use heddle::{
-    CompileOptions, Device, Executable, Inputs, Model, RunOptions, Target, compile, schedule,
+    CompileOptions, Device, Executable, Inputs, Machine, Model, RunOptions, Target, compile,
+    schedule,
 };
 use heddle_ir::{Datum, Tensor};
 
@@ -38,6 +39,7 @@ fn options(threads: usize) -> CompileOptions {
     CompileOptions {
         device: Device::Cpu,
         threads: Some(threads),
+        machine: Some(Machine::reference_host(threads)),
         verify: true,
         ..Default::default()
     }

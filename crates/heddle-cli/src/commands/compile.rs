@@ -5,9 +5,9 @@ use std::path::Path;
 
 use heddle::ir::Module;
 use heddle::ir::text::{self, Large, PrintOptions};
-use heddle::{CompileOptions, Device, LoadOptions, Model, Target, on_large_stack};
+use heddle::{CompileOptions, Device, LoadOptions, Model, Stage, on_large_stack};
 
-use crate::args::{CompileArgs, Emit, TargetArg};
+use crate::args::{CompileArgs, Emit};
 use crate::fail::{Exit, Failure};
 use crate::{files, out};
 
@@ -22,10 +22,7 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         verify: args.verify,
         ..Default::default()
     };
-    let target = match args.target {
-        TargetArg::Cpu => Target::Cpu,
-        TargetArg::Cuda => Target::Cuda,
-    };
+    let target = args.target.into();
     match args.emit {
         Emit::Ir => {
             if args.verify {
@@ -38,6 +35,14 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
             let schedule = heddle::schedule(&model, &options, target)?;
             write_text(&schedule, args.output.as_deref())
         }
+        Emit::Lowered | Emit::Uprogram => {
+            let stage = match args.emit {
+                Emit::Lowered => Stage::Lowered,
+                _ => Stage::Scheduled,
+            };
+            let text = heddle::uprogram(&model, &options, target, stage)?;
+            write_text(&text, args.output.as_deref())
+        }
         Emit::Source => {
             let source = heddle::source(&model, &options, target)?;
             write_text(&source, args.output.as_deref())
@@ -47,7 +52,12 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
 
 /// Reads the model, with the inputs that are to be overridden.
 fn load(args: &CompileArgs) -> Result<Model, Failure> {
-    let model = Model::load(&args.model, &LoadOptions::default())?;
+    let path = &args.model.path;
+    let options = LoadOptions {
+        entry: args.model.entry.clone(),
+        ..Default::default()
+    };
+    let model = Model::load(path, &options)?;
     if args.overrides.is_empty() {
         return Ok(model);
     }
@@ -63,13 +73,13 @@ fn load(args: &CompileArgs) -> Result<Model, Failure> {
     }
     let options = LoadOptions {
         overrides: args.overrides.iter().cloned().collect(),
-        ..Default::default()
+        ..options
     };
-    Ok(Model::load(&args.model, &options)?)
+    Ok(Model::load(path, &options)?)
 }
 
 /// Writes text to a file or to standard output.
-fn write_text(text: &str, output: Option<&Path>) -> Result<(), Failure> {
+pub fn write_text(text: &str, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else {
         return out::print_raw(text);
     };

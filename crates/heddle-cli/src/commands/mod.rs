@@ -17,7 +17,7 @@ use heddle::{
     Specialisation,
 };
 
-use crate::args::{DeviceArg, Exec, Source};
+use crate::args::{DeviceArg, Exec, ModelArgs, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 
@@ -29,13 +29,13 @@ pub struct Prepared {
 }
 
 /// Reads and compiles a model, and reads or draws its inputs.
-pub fn prepare_run(path: &Path, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
+pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
     // Inputs with default values are constants, unless the file has values for them.
     let given = match &source.input {
         Some(path) => npz::names(path)?,
         None => HashSet::new(),
     };
-    let (model, options) = load(path, exec, given)?;
+    let (model, options) = load(&args.path, args.entry.as_deref(), exec, given)?;
     let program = heddle::compile(&model, &options)?;
     let inputs = inputs(&program, source, exec)?;
     let mut prepared = Prepared {
@@ -71,23 +71,30 @@ pub fn prepare_run(path: &Path, exec: &Exec, source: &Source) -> Result<Prepared
 /// Reads and compiles a model. `overrides` names inputs with default values that values are given for.
 pub fn prepare(
     path: &Path,
+    entry: Option<&str>,
     exec: &Exec,
     overrides: HashSet<String>,
 ) -> Result<Executable, heddle::Error> {
-    let (model, options) = load(path, exec, overrides)?;
+    let (model, options) = load(path, entry, exec, overrides)?;
     heddle::compile(&model, &options)
 }
 
 /// Reads a model.
 pub fn load(
     path: &Path,
+    entry: Option<&str>,
     exec: &Exec,
     overrides: HashSet<String>,
 ) -> Result<(Model, CompileOptions), heddle::Error> {
     // In double precision nothing is computed ahead of the run, where it would be rounded to the
     // stated types.
     let fold = if exec.f64 { Fold::Exact } else { Fold::All };
-    let model = Model::load(path, &LoadOptions { fold, overrides })?;
+    let options = LoadOptions {
+        fold,
+        overrides,
+        entry: entry.map(str::to_string),
+    };
+    let model = Model::load(path, &options)?;
     let options = CompileOptions {
         device: match exec.device {
             DeviceArg::Interp => Device::Interp,

@@ -8,13 +8,16 @@ use heddle::opt::{CostModel, PASSES, Pass, TRANSFORMATIONS, Transformation};
 use heddle::opt::{find_pass, find_transformation};
 use heddle::{Error, Fold, LoadOptions, Model, on_large_stack};
 
-use super::compile::write_ir;
-use crate::args::OptArgs;
+use super::compile::{write_ir, write_text};
+use crate::args::{OptArgs, OptFrom};
 use crate::fail::{Exit, Failure};
 use crate::{out, show};
 
 /// Applies passes to a program in text form, and writes what comes out in text form.
 pub fn opt(args: OptArgs) -> Result<(), Failure> {
+    if args.from == OptFrom::Uprogram {
+        return uprogram(args);
+    }
     if args.list {
         let row = |(name, about): (&str, &str)| vec![name.to_string(), about.to_string()];
         return out::print(&show::table(&named().map(row).collect::<Vec<_>>()));
@@ -55,6 +58,43 @@ pub fn opt(args: OptArgs) -> Result<(), Failure> {
     write_ir(&module, args.output.as_deref())
 }
 
+/// The same for a uProgram.
+fn uprogram(args: OptArgs) -> Result<(), Failure> {
+    if args.list {
+        let row = |p: heddle::Step| vec![p.name.to_string(), p.about.to_string()];
+        let rows = heddle::uprogram_passes().map(row).collect::<Vec<_>>();
+        return out::print(&show::table(&rows));
+    }
+    let path = args.file.unwrap_or_else(|| "-".into());
+    let text = match path == Path::new("-") {
+        true => standard_input()?,
+        false => std::fs::read_to_string(&path)
+            .map_err(|e| Failure::new(Exit::Io, format!("cannot read {}: {e}", path.display())))?,
+    };
+    let machine = match args.threads {
+        Some(threads) => heddle::Machine::host(threads.get()),
+        None => args.machine,
+    };
+    match heddle::transform_uprogram(&path, &text, &args.passes, &machine) {
+        Err(Error::UnknownPass(name)) => {
+            let names: Vec<_> = heddle::uprogram_passes().map(|p| p.name).collect();
+            Err(
+                Failure::new(Exit::Usage, format!("there is no pass `{name}`"))
+                    .hint(format!("the passes are {}", names.join(", "))),
+            )
+        }
+        text => write_text(&text?, args.output.as_deref()),
+    }
+}
+
+fn standard_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|e| Failure::new(Exit::Io, format!("cannot read standard input: {e}")))?;
+    Ok(text)
+}
+
 /// Reads a program; `-` is standard input, in text form and without files beside it.
 fn read(path: &Path) -> Result<Module, Failure> {
     if path != Path::new("-") {
@@ -65,14 +105,10 @@ fn read(path: &Path) -> Result<Module, Failure> {
                 ..Default::default()
             },
         )?;
-        return Ok(model.module().clone());
+        return Ok(model.into_module());
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|e| Failure::new(Exit::Io, format!("cannot read standard input: {e}")))?;
-    let model = Model::parse("standard input", &text)?;
-    Ok(model.module().clone())
+    let model = Model::parse("standard input", &standard_input()?)?;
+    Ok(model.into_module())
 }
 
 fn verified(stage: &str, module: &Module) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod defaults;
+mod entries;
 mod errors;
 mod inspect;
 mod npz;

@@ -119,3 +119,33 @@ fn compiled_programs_run_alike() {
         );
     }
 }
+
+#[test]
+fn passes_on_uprograms() {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    s.write(
+        "low.uprogram",
+        s.heddle("compile m.heddle --emit lowered").ok(),
+    );
+    let scheduled = s.heddle("compile m.heddle --emit uprogram").ok();
+    assert!(scheduled.contains("operator op0"), "{scheduled}");
+    // No pass changes what is read.
+    s.write("up.uprogram", &scheduled);
+    let again =
+        s.heddle("opt up.uprogram --from uprogram --pass fuse --threads 2 -o again.uprogram");
+    again.ok();
+    assert_eq!(s.read("again.uprogram"), scheduled);
+    let synced = "opt low.uprogram --from uprogram --pass fuse,sync_everywhere --threads 2";
+    let synced = s.heddle(synced).ok();
+    assert!(synced.contains("sync all -> all"), "{synced}");
+    s.heddle("opt low.uprogram --from uprogram --threads 2")
+        .ok();
+    let list = s.heddle("opt --list --from uprogram").ok();
+    assert!(list.contains("place_syncs"), "{list}");
+    s.heddle("opt low.uprogram --from uprogram --pass polish")
+        .fails(2, &["no pass `polish`", "fork_calls"]);
+    s.write("bad.uprogram", "main {\n  run op7\n}\n");
+    s.heddle("opt bad.uprogram --from uprogram")
+        .fails(3, &["bad.uprogram", "line 2", "not defined above"]);
+}

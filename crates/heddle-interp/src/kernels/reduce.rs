@@ -7,14 +7,15 @@ use super::number::{Combine, Scalar};
 use super::walk::{broadcast_strides, walk_strided};
 use crate::context::{Context, count};
 use crate::error::Fault;
-use crate::value::{Array, with_scalar};
+use crate::value::{Array, Buf, with_scalar};
 
 /// A reduction's operation on elements of this type.
 pub fn combine<T: Scalar>(_: &[T], kind: ReduceOp, x: &Array) -> Result<Combine<T>, Fault> {
     T::combine(kind).ok_or_else(|| Fault::dtype(kind.name(), x.dtype))
 }
 
-/// Reduces over axes; over none, `x` itself.
+/// Reduces over axes; over none, `x` itself. A sum of `f32` is computed in `f64` and rounded once, so that
+/// the reference does not add the error of an order of its own.
 pub fn reduce(
     cx: &Context,
     x: &Array,
@@ -35,6 +36,14 @@ pub fn reduce(
     if !keep {
         let mut axis = 0..;
         kept.retain(|_| !axis.next().is_some_and(|a| axes.contains(&a)));
+    }
+    if let (ReduceOp::Sum, Buf::F32(values)) = (kind, &x.data) {
+        let mut sums = cx.filled(count(&kept)?, 0f64)?;
+        let mut next = values.data.iter();
+        walk_strided(cx, &x.shape, 0, &steps, |p| {
+            sums[p] += next.next().map_or(0.0, |&v| f64::from(v));
+        })?;
+        return cx.array(x.dtype, kept, sums.iter().map(|&sum| sum as f32).collect());
     }
     with_scalar!(x.data, data => {
         let (neutral, f) = combine(data, kind, x)?;

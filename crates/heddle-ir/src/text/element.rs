@@ -7,14 +7,16 @@ use crate::DType;
 /// A number as it is written: a sign and a word (`12`, `0x1f`, `1.5e3`, `nan`, `inf`, `true`,
 /// `false`).
 #[derive(Clone, Copy)]
-pub(super) struct Written<'a> {
-    pub(super) negative: bool,
-    pub(super) text: &'a str,
+pub struct Written<'a> {
+    /// Whether a minus stands before it.
+    pub negative: bool,
+    /// The word.
+    pub text: &'a str,
 }
 
 /// Writes an element that is no `str`. Floats are the shortest decimals that read back to the same
 /// bits; a NaN of other bits than the usual ones is its bits in hexadecimal.
-pub(super) fn write(out: &mut String, dtype: DType, bits: u128) {
+pub fn write(out: &mut String, dtype: DType, bits: u128) {
     let result = match dtype {
         DType::C64 | DType::C128 => {
             let half = dtype.bits() / 2;
@@ -43,7 +45,7 @@ pub(super) fn write(out: &mut String, dtype: DType, bits: u128) {
 }
 
 /// The bits of a real element (neither complex nor `str`).
-pub(super) fn parse(dtype: DType, w: Written) -> Result<u128, String> {
+pub fn parse(dtype: DType, w: Written) -> Result<u128, String> {
     let shown = || format!("{}{}", if w.negative { "-" } else { "" }, w.text);
     let misfit = || format!("{} is no {dtype}", shown());
     let hex = w.text.strip_prefix("0x");

@@ -59,7 +59,8 @@ impl ParseError {
     }
 
     /// Adds a hint.
-    pub(super) fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+    #[must_use]
+    pub fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = Some(hint.into());
         self
     }

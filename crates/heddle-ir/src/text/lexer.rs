@@ -5,7 +5,7 @@ use super::names::{bare_len, unescape};
 
 /// A token. Text is borrowed as it is written; strings are unescaped where they are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Token<'a> {
+pub enum Token<'a> {
     /// A word: keyword, op, element type, name of a size.
     Word(&'a str),
     /// `%name`.
@@ -24,8 +24,10 @@ pub(super) enum Token<'a> {
 
 /// A name after `%` or `@`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Name<'a> {
+pub enum Name<'a> {
+    /// Letters, digits, `_` and inner dots.
     Bare(&'a str),
+    /// Digits.
     Number(&'a str),
     /// With escapes.
     Quoted(&'a str),
@@ -33,7 +35,7 @@ pub(super) enum Name<'a> {
 
 impl Name<'_> {
     /// The name itself. Escapes have been checked by the lexer.
-    pub(super) fn text(self) -> String {
+    pub fn text(self) -> String {
         match self {
             Name::Bare(s) | Name::Number(s) => s.to_string(),
             Name::Quoted(s) => unescape(s).unwrap_or_default(),
@@ -43,25 +45,29 @@ impl Name<'_> {
 
 /// A place in the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Pos {
-    pub(super) offset: usize,
+pub struct Pos {
+    /// In bytes.
+    pub offset: usize,
     /// From 0.
-    pub(super) line: u32,
+    pub line: u32,
     /// In characters, from 0.
-    pub(super) column: u32,
+    pub column: u32,
 }
 
 /// A token and where it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spanned<'a> {
-    pub(super) token: Token<'a>,
-    pub(super) pos: Pos,
-    pub(super) len: usize,
+pub struct Spanned<'a> {
+    /// The token.
+    pub token: Token<'a>,
+    /// Its begin.
+    pub pos: Pos,
+    /// Its bytes.
+    pub len: usize,
 }
 
 /// A place in a text from which tokens are read. Copying it is how the parser looks ahead.
 #[derive(Clone, Copy)]
-pub(super) struct Lexer<'a> {
+pub struct Lexer<'a> {
     pub(super) text: &'a str,
     pos: Pos,
 }
@@ -73,7 +79,8 @@ const MARKS: [&str; 19] = [
 ];
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    /// A lexer at the beginning of a text of less than 4 GiB; a byte order mark is passed over.
+    pub fn new(text: &'a str) -> Self {
         let mut lexer = Self {
             text,
             pos: Pos::default(),
@@ -85,24 +92,24 @@ impl<'a> Lexer<'a> {
     }
 
     /// The lexer as it was at a place.
-    pub(super) fn at(mut self, pos: Pos) -> Self {
+    #[must_use]
+    pub fn at(mut self, pos: Pos) -> Self {
         self.pos = pos;
         self
     }
 
     /// An error at a place.
-    pub(super) fn error(
-        &self,
-        pos: Pos,
-        len: usize,
-        message: impl Into<String>,
-    ) -> Box<ParseError> {
+    pub fn error(&self, pos: Pos, len: usize, message: impl Into<String>) -> Box<ParseError> {
         let place = (pos.offset, pos.line + 1, pos.column + 1);
         ParseError::new(self.text, place, len, message.into())
     }
 
     /// Reads the next token.
-    pub(super) fn next(&mut self) -> Result<Spanned<'a>, Box<ParseError>> {
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it fails, and goes on behind the end"
+    )]
+    pub fn next(&mut self) -> Result<Spanned<'a>, Box<ParseError>> {
         self.skip_blanks();
         let pos = self.pos;
         let rest = self.rest();

@@ -2,7 +2,8 @@
 //! as the same program.
 //!
 //! ```text
-//! module    = ["entry" FUNC] function*                the entry is @main unless it says otherwise
+//! module    = entry* function*                        without an entry: `entry @main`
+//! entry     = "entry" [(WORD | STRING) "="] FUNC      named as its function unless it says otherwise
 //! function  = "fn" FUNC "(" params ")" "->" "(" params ")"         the second: the results
 //!             ["where" bound {"," bound}]
 //!             "{" statement* "return" operands "}"
@@ -47,7 +48,7 @@
 //! WORD      = letters, digits, "_", inner "."         comments run from // to the end of the line
 //! ```
 //!
-//! A `loop` names its iteration, then what bounds it, then what it carries. A literal operand takes
+//! A run begins with the first entry, unless another one is named. A `loop` names its iteration, then what bounds it, then what it carries. A literal operand takes
 //! the element type that its op wants: that of the other operands, or `i64` for shapes, indices and
 //! counts. A name may not be defined twice where both could be seen. All is read in one pass over
 //! the text after one over its signatures, so functions may be called before they are defined.
@@ -71,6 +72,15 @@ use crate::Module;
 pub use error::ParseError;
 pub use names::is_invisible;
 pub use print::{Large, PrintOptions};
+
+/// Parts of the text form that texts of other IRs share.
+pub mod syntax {
+    pub use super::element::{Written, parse as parse_element, write as write_element};
+    pub use super::lexer::{Lexer, Name, Pos, Spanned, Token};
+    pub use super::names::{is_bare, unescape, write_name, write_quoted};
+    pub use super::parse::ConstantReader;
+    pub use super::print::ConstantWriter;
+}
 
 /// The bytes that all `splat` constants of a program may take.
 pub const MAX_SPLAT: usize = 1 << 28;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 /// May a name stand without quotes? It has letters, digits, `_` and inner dots, and does not start with a digit.
-pub(crate) fn is_bare(name: &str) -> bool {
+pub fn is_bare(name: &str) -> bool {
     bare_len(name) == name.len() && !name.is_empty()
 }
 
@@ -27,7 +27,7 @@ pub(super) fn bare_len(text: &str) -> usize {
 }
 
 /// Writes a name, quoted if need be.
-pub(crate) fn write_name(out: &mut impl Write, name: &str) -> fmt::Result {
+pub fn write_name(out: &mut impl Write, name: &str) -> fmt::Result {
     if is_bare(name) {
         out.write_str(name)
     } else {
@@ -36,7 +36,7 @@ pub(crate) fn write_name(out: &mut impl Write, name: &str) -> fmt::Result {
 }
 
 /// Writes a string in quotes. What a terminal might act on is escaped.
-pub(crate) fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
+pub fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
     out.write_char('"')?;
     for c in text.chars() {
         match c {
@@ -59,7 +59,7 @@ pub fn is_invisible(c: char) -> bool {
 }
 
 /// The string that stands between two quotes; an error names the escape that is none.
-pub(super) fn unescape(raw: &str) -> Result<String, String> {
+pub fn unescape(raw: &str) -> Result<String, String> {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some(at) = rest.find('\\') {

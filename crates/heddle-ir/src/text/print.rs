@@ -8,7 +8,9 @@ use super::MAX_SPLAT;
 use super::attrs::{Attr, attributes};
 use super::element;
 use super::names::{is_bare, write_name, write_quoted};
-use crate::{DType, Entity, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value};
+use crate::{
+    DType, Entity, FuncId, Function, Inst, Loc, LoopForm, Module, Op, Region, Tensor, Value,
+};
 
 /// Treatment of constants of many elements.
 #[derive(Default)]
@@ -52,17 +54,9 @@ pub(super) fn module(m: &Module, options: &mut PrintOptions) -> io::Result<Strin
         m,
         out: String::new(),
         names: HashMap::new(),
-        options,
-        written: 0,
-        splat_left: MAX_SPLAT,
+        constants: ConstantWriter::new(options),
     };
-    if let Some(entry) = m.entry.and_then(|e| m.functions.get(e))
-        && entry.sig.name != "main"
-    {
-        p.out.push_str("entry @");
-        p.name(&entry.sig.name);
-        p.out.push_str("\n\n");
-    }
+    p.entries();
     for (i, (_, f)) in m.functions.iter().enumerate() {
         if i > 0 {
             p.out.push('\n');
@@ -77,14 +71,97 @@ struct Printer<'a, 'o, 'b> {
     out: String,
     /// The names of the function's values, with the sigil.
     names: HashMap<Value, String>,
+    constants: ConstantWriter<'o, 'b>,
+}
+
+/// Writes the constants of one text.
+pub struct ConstantWriter<'o, 'b> {
     options: &'o mut PrintOptions<'b>,
     /// Bytes written to the sidecar file.
     written: u64,
-    /// Bytes of splat constants that the reader will still accept.
+    /// Bytes of `splat` constants that the reader will still accept.
     splat_left: usize,
 }
 
+impl<'o, 'b> ConstantWriter<'o, 'b> {
+    /// A writer that treats large constants as the options say.
+    pub fn new(options: &'o mut PrintOptions<'b>) -> Self {
+        Self {
+            options,
+            written: 0,
+            splat_left: MAX_SPLAT,
+        }
+    }
+
+    /// Writes a constant without its type. An error is one of writing to the sidecar file.
+    pub fn write(&mut self, out: &mut String, t: &Tensor) -> io::Result<()> {
+        let is_large = t.len() > self.options.threshold;
+        let size = t.bytes().len();
+        if is_large && size <= self.splat_left && is_splat(t) {
+            self.splat_left -= size;
+            out.push_str("splat ");
+            element::write(out, t.dtype(), bits_at(t, 0));
+            return Ok(());
+        }
+        match &mut self.options.large {
+            Large::Elide if is_large => out.push_str("elided"),
+            Large::Sidecar { file, blob } if is_large && t.dtype() != DType::Str => {
+                let gap = self.written.next_multiple_of(ALIGNMENT) - self.written;
+                blob.write_all(&[0; ALIGNMENT as usize][..gap as usize])?;
+                blob.write_all(t.bytes())?;
+                let offset = self.written + gap;
+                self.written = offset + size as u64;
+                out.push_str("file(");
+                write_quoted(out, file).expect("a String takes all");
+                write!(out, ", {offset}, {size})").expect("a String takes all");
+            }
+            _ => elements(out, t),
+        }
+        Ok(())
+    }
+}
+
+fn elements(out: &mut String, t: &Tensor) {
+    let is_scalar = t.shape().is_empty();
+    out.push_str(if is_scalar { "" } else { "[" });
+    for (i, text) in t.strs().iter().enumerate() {
+        out.push_str(if i > 0 { ", " } else { "" });
+        write_quoted(out, text).expect("a String takes all");
+    }
+    for i in 0..if t.dtype() == DType::Str { 0 } else { t.len() } {
+        out.push_str(if i > 0 { ", " } else { "" });
+        element::write(out, t.dtype(), bits_at(t, i));
+    }
+    out.push_str(if is_scalar { "" } else { "]" });
+}
+
 impl Printer<'_, '_, '_> {
+    /// A line for each entry, none if `main` is the only one.
+    fn entries(&mut self) {
+        let m = self.m;
+        let function = |id| Some(m.functions.get(id)?.sig.name.as_str());
+        let is_plain =
+            |(name, &id): (&String, &FuncId)| name == "main" && function(id) == Some("main");
+        if m.entries.is_empty() || (m.entries.len() == 1 && m.entries.iter().all(is_plain)) {
+            return;
+        }
+        for (name, &id) in &m.entries {
+            let function = function(id);
+            self.out.push_str("entry ");
+            if function != Some(name) {
+                self.name(name);
+                self.out.push_str(" = ");
+            }
+            self.out.push('@');
+            match function {
+                Some(function) => self.name(function),
+                None => self.put(format_args!("?{}", id.index())),
+            }
+            self.out.push('\n');
+        }
+        self.out.push('\n');
+    }
+
     fn function(&mut self, f: &Function) -> io::Result<()> {
         self.names = value_names(f);
         self.out.push_str("fn @");
@@ -138,7 +215,10 @@ impl Printer<'_, '_, '_> {
             self.out.push_str(" = ");
         }
         match &data.op {
-            Op::Const(t) => self.constant(t)?,
+            Op::Const(t) => {
+                self.out.push_str("const ");
+                self.constants.write(&mut self.out, t)?;
+            }
             Op::If => {
                 self.out.push_str("if");
                 self.list(" ", &data.args);
@@ -228,48 +308,6 @@ impl Printer<'_, '_, '_> {
         }
         self.close(depth);
         Ok(())
-    }
-
-    fn constant(&mut self, t: &Tensor) -> io::Result<()> {
-        self.out.push_str("const ");
-        let is_large = t.len() > self.options.threshold;
-        let size = t.bytes().len();
-        if is_large && size <= self.splat_left && is_splat(t) {
-            self.splat_left -= size;
-            self.out.push_str("splat ");
-            element::write(&mut self.out, t.dtype(), bits_at(t, 0));
-            return Ok(());
-        }
-        match &mut self.options.large {
-            Large::Elide if is_large => self.out.push_str("elided"),
-            Large::Sidecar { file, blob } if is_large && t.dtype() != DType::Str => {
-                let gap = self.written.next_multiple_of(ALIGNMENT) - self.written;
-                blob.write_all(&[0; ALIGNMENT as usize][..gap as usize])?;
-                blob.write_all(t.bytes())?;
-                let offset = self.written + gap;
-                self.written = offset + size as u64;
-                let file = *file;
-                self.out.push_str("file(");
-                self.string(file);
-                self.put(format_args!(", {offset}, {size})"));
-            }
-            _ => self.elements(t),
-        }
-        Ok(())
-    }
-
-    fn elements(&mut self, t: &Tensor) {
-        let is_scalar = t.shape().is_empty();
-        self.out.push_str(if is_scalar { "" } else { "[" });
-        for (i, text) in t.strs().iter().enumerate() {
-            self.out.push_str(if i > 0 { ", " } else { "" });
-            self.string(text);
-        }
-        for i in 0..if t.dtype() == DType::Str { 0 } else { t.len() } {
-            self.out.push_str(if i > 0 { ", " } else { "" });
-            element::write(&mut self.out, t.dtype(), bits_at(t, i));
-        }
-        self.out.push_str(if is_scalar { "" } else { "]" });
     }
 
     fn attribute(&mut self, attr: &Attr) {

@@ -168,7 +168,7 @@ impl<'m> Importer<'m> {
         // The report has the cause of poison already.
         if let Some(named) = named {
             self.module.functions[id] = frame.b.finish(&named);
-            self.module.entry = Some(id);
+            self.module.set_entry(id);
         }
         Ok(())
     }

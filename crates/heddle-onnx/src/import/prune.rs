@@ -7,7 +7,9 @@ use heddle_ir::{FuncId, Function, Module, Op, Signature};
 
 /// Removes functions that are never called: specialisations that were given up.
 pub fn prune(module: &mut Module) {
-    let Some(entry) = module.entry else { return };
+    let Some(entry) = module.entry_id() else {
+        return;
+    };
     let mut order = vec![entry];
     let mut place = HashMap::from([(entry, 0)]);
     let mut at = 0;
@@ -41,5 +43,5 @@ pub fn prune(module: &mut Module) {
         }
     }
     module.functions = functions;
-    module.entry = Some(ids[0]);
+    module.set_entry(ids[0]);
 }

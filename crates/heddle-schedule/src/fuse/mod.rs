@@ -20,6 +20,7 @@ pub fn fuse(program: &mut UProgram) {
     inline_maps(program);
     fuse_epilogues(program);
     fuse_rows(program);
+    program.drop_idle_operators();
 }
 
 /// Calls `rewrite` with every block, inner ones before those around them, and with who uses what.

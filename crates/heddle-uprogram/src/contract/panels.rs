@@ -41,6 +41,30 @@ impl Panels {
         self.batch.iter().map(|b| b.1).product::<i64>() * self.matrix_len()
     }
 
+    /// Elements of all matrices if the source has all that they are packed from.
+    pub fn checked_len(&self) -> Option<i64> {
+        let axes = || self.batch.iter().chain([&self.depth, &self.columns]);
+        if axes().any(|axis| axis.1 < 0) || self.base < 0 {
+            return None;
+        }
+        let width = panel_width(self.tensor.dtype());
+        let columns = self.columns.1.checked_add(width - 1)? / width * width;
+        let sizes = self
+            .batch
+            .iter()
+            .map(|b| b.1)
+            .chain([self.depth.1, columns]);
+        let len = sizes.into_iter().try_fold(1i64, i64::checked_mul)?;
+        let (mut least, mut most) = (self.base, self.base);
+        for (stride, size) in axes().filter(|axis| axis.1 > 0) {
+            let far = stride.checked_mul(size - 1)?;
+            least = least.checked_add(far.min(0))?;
+            most = most.checked_add(far.max(0))?;
+        }
+        let inside = least >= 0 && (len == 0 || most < self.tensor.len() as i64);
+        inside.then_some(len)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

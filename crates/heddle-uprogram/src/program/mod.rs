@@ -28,6 +28,7 @@ mod stmt;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use heddle_ir::op::UnaryOp;
 use heddle_ir::{Arena, DType, Tensor};
 
 use crate::contract::Panels;
@@ -223,6 +224,23 @@ pub enum LocalKind {
 }
 
 impl UProgram {
+    /// The type of an expression.
+    pub fn type_of(&self, expr: ExprId) -> DType {
+        match self.pool[expr] {
+            Expr::Unary(UnaryOp::IsNan | UnaryOp::IsInf, ..) | Expr::Compare(..) => DType::Bool,
+            Expr::Num(d, _)
+            | Expr::Unary(_, d, _)
+            | Expr::Binary(_, d, ..)
+            | Expr::Select(d, ..)
+            | Expr::Cast(_, d, _)
+            | Expr::Bits(_, d, _) => d,
+            Expr::Narrow(narrow, _) => narrow.to,
+            Expr::Load(buffer, _) => self.buffers[buffer].dtype,
+            Expr::Local(local) => self.locals[local].dtype,
+            Expr::Index(..) => DType::I64,
+        }
+    }
+
     /// The operators that some statement runs.
     pub fn running(&self) -> BTreeSet<OperatorId> {
         let mut running = BTreeSet::new();

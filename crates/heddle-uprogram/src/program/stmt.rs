@@ -84,6 +84,17 @@ impl Sync {
 }
 
 impl Stmt {
+    /// The expressions that it evaluates itself; a call's are with the [call](super::Call).
+    pub fn exprs(&self) -> Vec<ExprId> {
+        match self {
+            Stmt::Let(_, value) => vec![*value],
+            Stmt::If { cond, .. } => vec![*cond],
+            Stmt::Loop { trip, .. } => trip.iter().copied().collect(),
+            Stmt::Check { cond, sizes, .. } => vec![*cond, sizes[0], sizes[1]],
+            _ => vec![],
+        }
+    }
+
     /// The calls that it makes itself.
     pub fn calls(&self) -> &[CallId] {
         match self {

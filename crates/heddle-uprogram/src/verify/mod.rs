@@ -23,11 +23,16 @@
 //!
 //! Taken for granted of lowering: what an operator writes it writes once per element, and offsets lie inside their buffers.
 
+mod body;
 mod forks;
 mod frames;
 mod owner;
 mod paths;
 mod polynomial;
+mod program;
+mod types;
+
+pub use program::{Fault, ProgramError, verify_program};
 
 use heddle_ir::Entity;
 

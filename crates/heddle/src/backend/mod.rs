@@ -19,7 +19,6 @@ mod parts;
 
 use crate::{CompileOptions, Device, Target};
 
-pub(crate) use cpu::default_threads;
 pub use interface::{ArrayView, Required};
 pub(crate) use interface::{Artifact, Backend, Built, Lowered, Scheduled, Session, run};
 pub(crate) use interp::{interpret, interpreted};

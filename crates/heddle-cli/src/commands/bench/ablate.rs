@@ -53,7 +53,8 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
     let compile = |without: Vec<String>| {
         let mut exec = args.exec.clone();
         exec.without.extend(without);
-        commands::prepare(&args.model, &exec, inputs.keys().cloned().collect())
+        let (path, entry) = (&args.model.path, args.model.entry.as_deref());
+        commands::prepare(path, entry, &exec, inputs.keys().cloned().collect())
     };
     let names = |from: usize| STEPS[from..].iter().map(|s| s.name.to_string()).collect();
     let bare = compile(names(0))?;
@@ -99,7 +100,7 @@ fn document(args: &BenchArgs, program: &Executable, rows: &[(&Stage, &Subject)])
         object
     };
     let mut document = json!({
-        "model": args.model,
+        "model": args.model.path,
         "device": program.device().name(),
         "threads": program.threads(),
     });

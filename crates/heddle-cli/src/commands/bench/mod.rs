@@ -45,7 +45,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
     }
     measure(&mut subjects, args.seconds)?;
     match &args.json {
-        Some(path) => write_json(path, &document(&args.model, &program, &subjects)),
+        Some(path) => write_json(path, &document(&args.model.path, &program, &subjects)),
         None => out::print(&text(&program, &subjects)),
     }
 }

@@ -29,14 +29,23 @@ pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
 }
 
 fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
-    let read = || heddle::onnx::read_proto(&args.model).map_err(Error::from);
-    match Model::load(&args.model, &LoadOptions::default()) {
+    let read = || heddle::onnx::read_proto(&args.model.path).map_err(Error::from);
+    let options = LoadOptions {
+        entry: args.model.entry.clone(),
+        ..Default::default()
+    };
+    match Model::load(&args.model.path, &options) {
         Ok(model) => {
             let mut outline = program::outline(model.module());
             let optional = model.optional_inputs().iter();
             outline.optional = optional
                 .map(|(n, ty)| (n.clone(), ty.to_string()))
                 .collect();
+            if model.entries().len() > 1 {
+                let names = model.entries().collect::<Vec<_>>().join(", ");
+                let facts = [("entry", model.entry().into()), ("entries", names)];
+                outline.facts.extend(facts);
+            }
             if model.format() == Format::Onnx {
                 graph::add_facts(&mut outline, &read()?);
             }

@@ -23,7 +23,7 @@ pub fn outline(module: &Module) -> Outline {
         });
     }
     let mut functions: Vec<FuncId> = module.functions.keys().collect();
-    functions.sort_by_key(|id| Some(*id) != module.entry);
+    functions.sort_by_key(|id| !module.is_entry(*id));
     Outline {
         inputs: entry.sig.params.iter().map(show).collect(),
         outputs: entry.sig.results.iter().map(show).collect(),

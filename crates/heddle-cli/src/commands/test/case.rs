@@ -121,7 +121,7 @@ impl Case {
         let tolerance = self.tolerance(settings).map_err(Verdict::Failed)?;
         let exec = &settings.exec;
         let (model, options) =
-            commands::load(&self.model, exec, HashSet::new()).map_err(verdict)?;
+            commands::load(&self.model, None, exec, HashSet::new()).map_err(verdict)?;
         let program = heddle::compile(&model, &options).map_err(verdict)?;
         let optional: HashSet<_> = model.optional_inputs().iter().map(|p| &p.0).collect();
         let sets: Vec<_> = entries(&self.folder)
@@ -143,7 +143,9 @@ impl Case {
             };
             let other = match overrides.is_empty() {
                 true => None,
-                false => Some(commands::prepare(&self.model, exec, overrides).map_err(verdict)?),
+                false => {
+                    Some(commands::prepare(&self.model, None, exec, overrides).map_err(verdict)?)
+                }
             };
             let program = other.as_ref().unwrap_or(&program);
             let by_name = !optional.is_empty();

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use super::error::ParseError;
 use super::lexer::{Lexer, Name, Pos, Spanned, Token};
 use super::{Loader, MAX_SPLAT};
-use crate::{DimBound, FuncId, MAX_NESTING, Module, Signature, Type};
+use crate::{DimBound, FuncId, MAX_NESTING, Module, Signature, Tensor, Type};
 
 /// Errors are boxed: the parser recurses, and its frames hold many results.
 pub(super) type Result<T> = std::result::Result<T, Box<ParseError>>;
@@ -22,20 +22,33 @@ pub(super) fn module(text: &str, load: Loader) -> Result<Module> {
         let lexer = Lexer::new("");
         return Err(lexer.error(Pos::default(), 0, "the text is larger than 4 GiB"));
     }
-    let mut lexer = Lexer::new(text);
-    let token = lexer.next()?;
-    let mut parser = Parser {
-        lexer,
-        token,
-        load,
-        splat_left: MAX_SPLAT,
-        types_left: FREE_TYPES + text.len().saturating_mul(2),
-        nesting: 0,
-        module: Module::default(),
-        by_name: HashMap::new(),
-    };
+    let mut parser = Parser::new(Lexer::new(text), load, MAX_SPLAT)?;
     parser.module()?;
     Ok(parser.module)
+}
+
+/// Reads the constants of a text that is no graph program.
+pub struct ConstantReader<'l> {
+    load: Loader<'l>,
+    splat_left: usize,
+}
+
+impl<'l> ConstantReader<'l> {
+    /// A reader that has constants outside of the text loaded by this.
+    pub fn new(load: Loader<'l>) -> Self {
+        Self {
+            load,
+            splat_left: MAX_SPLAT,
+        }
+    }
+
+    /// Reads a constant that states its type; gives also the lexer behind it.
+    pub fn read<'a>(&mut self, lexer: Lexer<'a>) -> Result<(Tensor, Lexer<'a>)> {
+        let mut parser = Parser::new(lexer, self.load, self.splat_left)?;
+        let tensor = parser.constant(None)?;
+        self.splat_left = parser.splat_left;
+        Ok((tensor, parser.lexer.at(parser.token.pos)))
+    }
 }
 
 /// Limit of dims and atoms of dims in types, beyond those that the length of the text suggests.
@@ -56,12 +69,25 @@ struct Parser<'a, 'l> {
     by_name: HashMap<String, FuncId>,
 }
 
+impl<'a, 'l> Parser<'a, 'l> {
+    fn new(mut lexer: Lexer<'a>, load: Loader<'l>, splat_left: usize) -> Result<Self> {
+        let token = lexer.next()?;
+        Ok(Self {
+            types_left: FREE_TYPES + lexer.text.len().saturating_mul(2),
+            lexer,
+            token,
+            load,
+            splat_left,
+            nesting: 0,
+            module: Module::default(),
+            by_name: HashMap::new(),
+        })
+    }
+}
+
 impl<'a> Parser<'a, '_> {
     fn module(&mut self) -> Result<()> {
-        let entry = match self.eat_word("entry")? {
-            true => Some((self.token, self.func_name()?)),
-            false => None,
-        };
+        let entries = self.entries()?;
         let start = (self.lexer, self.token);
         while self.token.token != Token::End {
             let place = self.token;
@@ -74,15 +100,16 @@ impl<'a> Parser<'a, '_> {
             self.by_name.insert(name, id);
             self.skip_braces()?;
         }
-        let (place, name) = entry.unwrap_or((start.1, "main".into()));
-        let Some(&entry) = self.by_name.get(&name) else {
-            let error = self.error(place, format!("there is no function @{name}"));
-            return Err(error.hint(
-                "a run begins at @main, or at the function that `entry @name` in the first line \
-                 names",
-            ));
-        };
-        self.module.entry = Some(entry);
+        for (name, (place, function)) in entries {
+            let Some(&entry) = self.by_name.get(&function) else {
+                let error = self.error(place, format!("there is no function @{function}"));
+                return Err(error.hint(
+                    "a run begins at @main, or at the functions that `entry @name` in the first \
+                     lines name",
+                ));
+            };
+            self.module.entries.insert(name, entry);
+        }
         (self.lexer, self.token) = start;
         for id in self.module.functions.keys() {
             // The signature is known; this passes over it, to the body.
@@ -92,6 +119,33 @@ impl<'a> Parser<'a, '_> {
             self.body(id)?;
         }
         Ok(())
+    }
+
+    /// Entries by name, each with its function and the place where that is named.
+    fn entries(&mut self) -> Result<IndexMap<String, (Spanned<'a>, String)>> {
+        let mut entries = IndexMap::new();
+        while self.eat_word("entry")? {
+            let start = self.token;
+            let name = match start.token {
+                Token::Word(_) | Token::Str(_) => {
+                    let name = self.size_name()?;
+                    self.expect("=")?;
+                    Some(name)
+                }
+                _ => None,
+            };
+            let place = self.token;
+            let function = self.func_name()?;
+            let name = name.unwrap_or_else(|| function.clone());
+            if entries.contains_key(&name) {
+                return Err(self.error(start, format!("two entries are named `{name}`")));
+            }
+            entries.insert(name, (place, function));
+        }
+        if entries.is_empty() {
+            entries.insert("main".into(), (self.token, "main".into()));
+        }
+        Ok(entries)
     }
 
     fn signature(&mut self) -> Result<Signature> {

@@ -15,11 +15,6 @@ use crate::{CompileOptions, Error, Target};
 
 use compiled::Compiled;
 
-/// The number of threads, if none is asked for: as many as the machine runs at once.
-pub(crate) fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 /// Builds programs for so many worker threads.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {

@@ -15,9 +15,9 @@ use heddle_runtime::{Fault, RunError};
 use heddle_uprogram::UProgram;
 use partition::Partition;
 
-use super::cpu::default_threads;
 use super::interface::{Artifact, Backend, Built, Layout, Machine, Scheduled, Session, run};
 use super::interp::{Evaluation, interpret};
+use crate::options::default_threads;
 use crate::{Device, Error, Interpreted, RunOptions, Uncompiled};
 
 /// Builds what can be built of a program that has no compiled form as a whole, and is worth it.

@@ -61,7 +61,7 @@ impl Partition {
     /// Partitions the entry function, and then the functions that the rest of it calls.
     fn functions(&mut self) {
         let (mut open, mut seen): (Vec<_>, HashSet<_>) = Default::default();
-        open.extend(self.module.entry);
+        open.extend(self.module.entry_id());
         while let Some(id) = open.pop() {
             if seen.insert(id) {
                 let body = self.module.functions[id].body;
@@ -233,7 +233,8 @@ impl Partition {
                 false => Function::new(Signature::default()),
             });
         }
-        module.entry = Some(module.functions.push(function));
+        let entry = module.functions.push(function);
+        module.set_entry(entry);
         module
     }
 

@@ -1,0 +1,514 @@
+HEDDLE_PROGRAM(3, 1, 0, 0, 2);
+
+#define HEDDLE_T float
+#define HEDDLE_NAME(name) heddle_##name##_f32
+/* Kernels of contractions, for elements of type HEDDLE_T. The emitter puts this text in once for each type that a program
+ * contracts, with HEDDLE_T and HEDDLE_NAME defined.
+ *
+ * A panel is 64 bytes of columns, stored place by place of the depth axis. A tile is up to HEDDLE_ROWS rows by the columns of
+ * HEDDLE_SLICE vectors. Its sums stay in registers while the depth axis goes by: each step loads some vectors of panels and
+ * multiplies them with one element of each row of `a`, which is read where it lies. Columns of one panel never meet those of
+ * another, so what lies beyond the last column does no harm.
+ *
+ * A block of rows goes by some panels before the next panels come: so these come from far away only once for each block. */
+
+#ifndef HEDDLE_VECTOR
+#if defined(__AVX512F__)
+#define HEDDLE_VECTOR 64
+#define HEDDLE_ROWS 8
+#elif defined(__AVX__)
+#define HEDDLE_VECTOR 32
+#define HEDDLE_ROWS 6
+#else
+#define HEDDLE_VECTOR 16
+#define HEDDLE_ROWS 6
+#endif
+#if defined(__x86_64__)
+#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
+#elif defined(__aarch64__)
+#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
+#else
+#define HEDDLE_IN_REGISTER(x) (void)(x)
+#endif
+#define HEDDLE_PANEL_BYTES 64
+#define HEDDLE_KERNEL static __attribute__((noinline, unused)) void
+#define HEDDLE_TEMPLATE static inline __attribute__((always_inline)) void
+/* Panels whose sums are put together before something is made of them; columns of the tile that holds these. */
+#define HEDDLE_PANELS 4
+/* Vectors that a tile sums at once: two, so that sums, operands and a factor fit the registers. */
+#define HEDDLE_SLICE 2
+/* Steps of the depth axis that a tile takes at a time. */
+#define HEDDLE_STEPS 4
+/* How many of these have sums of their own: enough to hide the latency of an addition. */
+#define HEDDLE_SETS(rows) ((rows) < 2 ? 4 : (rows) < 4 ? 2 : 1)
+/* What a tile is computed from and where it goes: see `slice`. */
+#define HEDDLE_TILE_PARAMETERS                                                                      \
+  int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t next, \
+      uintptr_t ahead, int64_t ahead_step, bool more, HEDDLE_T *out, int64_t out_row
+#define HEDDLE_TILE_ARGUMENTS \
+  depth, a, a_row, a_step, b, next, ahead, ahead_step, more, out, out_row
+/* Rows of a block at most. */
+#define HEDDLE_BLOCK_ROWS 96
+/* Bytes of a row that a part of the depth axis has at most. */
+#define HEDDLE_PART_BYTES 2048
+/* How far ahead a tile of few rows asks for its panels: half a page. */
+#define HEDDLE_AHEAD 2048
+
+/* Panels that a kernel packs for itself before all rows go by: 256 KiB of them, at least one. */
+HEDDLE_INLINE int64_t heddle_block(int64_t depth) {
+  const int64_t panels = 4096 / (depth > 0 ? depth : 1);
+  return panels >= HEDDLE_PANELS ? panels / HEDDLE_PANELS * HEDDLE_PANELS : panels > 0 ? panels : 1;
+}
+
+/* The rows of a block when there are so many of so many bytes: 96 KiB of them, in whole tiles, blocks about alike. Where rows are
+ * longer than 4 KiB, panels come from further away than rows do: then as many rows as possible use each. */
+HEDDLE_INLINE int64_t heddle_block_rows(int64_t rows, int64_t bytes) {
+  const int64_t fit = bytes > 4096 ? HEDDLE_BLOCK_ROWS : 98304 / (bytes + 1);
+  const int64_t most = fit < HEDDLE_BLOCK_ROWS ? fit : HEDDLE_BLOCK_ROWS;
+  const int64_t blocks = (rows + most - 1) / most, each = (rows + blocks - 1) / blocks;
+  return (each + HEDDLE_ROWS - 1) / HEDDLE_ROWS * HEDDLE_ROWS;
+}
+
+/* Vectors of sixteen bytes, for moving elements of four and of eight bytes about. */
+typedef int32_t heddle_words __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_alias));
+#if defined(__clang__)
+#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (heddle_##type){__VA_ARGS__})
+#endif
+#endif
+
+typedef HEDDLE_T HEDDLE_NAME(vector)
+    __attribute__((vector_size(HEDDLE_VECTOR), aligned(sizeof(HEDDLE_T)), may_alias));
+
+/* out[r * out_row + c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of HEDDLE_SLICE vectors; where vectors are
+ * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. Where enough is
+ * computed meanwhile, each step also asks for `ahead_step` of the bytes at `ahead`: what is needed next comes from far away. */
+HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
+  const int sets = HEDDLE_SETS(rows);
+  const HEDDLE_T *from[HEDDLE_SLICE];
+  HEDDLE_NAME(vector) sum[HEDDLE_STEPS * HEDDLE_ROWS * HEDDLE_SLICE];
+#pragma GCC unroll 2
+  for (int v = 0; v < HEDDLE_SLICE; v++) from[v] = b + (LANES < PANEL ? v * LANES : v * next);
+#pragma GCC unroll 32
+  for (int i = 0; i < sets * rows * HEDDLE_SLICE; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  for (; k + HEDDLE_STEPS <= depth; k += HEDDLE_STEPS) {
+#pragma GCC unroll 4
+    for (int s = 0; s < HEDDLE_STEPS; s++) {
+      HEDDLE_NAME(vector) x[HEDDLE_SLICE];
+      /* One step after the other: sums of several do not fit the registers. */
+      if (sets == 1) __asm__ volatile("" : : : "memory");
+      /* Cache lines come in pairs, so that every other step is enough. */
+      if (sets == 1 && s % 2 == 0) {
+        __builtin_prefetch((const void *)(ahead + s * ahead_step), 0, 2);
+        if (LANES == PANEL)
+          __builtin_prefetch((const void *)(ahead + next * sizeof(HEDDLE_T) + s * ahead_step), 0, 2);
+      }
+      /* Few rows use panels up faster than a core by itself fetches them: it stops where a page ends. */
+      if (sets > 1)
+#pragma GCC unroll 2
+        for (int v = 0; v < (LANES == PANEL ? HEDDLE_SLICE : 1); v++)
+          __builtin_prefetch((const void *)((uintptr_t)(from[v] + (k + s) * PANEL) + HEDDLE_AHEAD), 0, 3);
+#pragma GCC unroll 2
+      for (int v = 0; v < HEDDLE_SLICE; v++) {
+        x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
+        /* Else a compiler may load it anew for each row, and there would be more loads than the core can do. */
+        if (rows > 1) HEDDLE_IN_REGISTER(x[v]);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; r++) {
+        const HEDDLE_T factor = a[r * a_row + (k + s) * a_step];
+#pragma GCC unroll 2
+        for (int v = 0; v < HEDDLE_SLICE; v++)
+          sum[(s % sets * rows + r) * HEDDLE_SLICE + v] += factor * x[v];
+      }
+    }
+    ahead += HEDDLE_STEPS * ahead_step;
+  }
+  for (; k < depth; k++) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const HEDDLE_T factor = a[r * a_row + k * a_step];
+#pragma GCC unroll 2
+      for (int v = 0; v < HEDDLE_SLICE; v++)
+        sum[r * HEDDLE_SLICE + v] += factor * *(const HEDDLE_NAME(vector) *)(from[v] + k * PANEL);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+    for (int v = 0; v < HEDDLE_SLICE; v++) {
+      HEDDLE_NAME(vector) total = sum[r * HEDDLE_SLICE + v];
+#pragma GCC unroll 4
+      for (int s = 1; s < sets; s++) total += sum[(s * rows + r) * HEDDLE_SLICE + v];
+      HEDDLE_NAME(vector) *const to = (HEDDLE_NAME(vector) *)(out + r * out_row + v * LANES);
+      if (more) total += *to;
+      *to = total;
+    }
+}
+
+#define HEDDLE_TILE(rows)                                                                          \
+  HEDDLE_KERNEL HEDDLE_NAME(tile##rows)(HEDDLE_TILE_PARAMETERS) {                                  \
+    const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T);                      \
+    for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns, b += columns, out += columns) \
+      HEDDLE_NAME(slice)(rows, HEDDLE_TILE_ARGUMENTS);                                             \
+  }
+
+HEDDLE_TILE(1)
+HEDDLE_TILE(2)
+HEDDLE_TILE(3)
+HEDDLE_TILE(4)
+HEDDLE_TILE(5)
+HEDDLE_TILE(6)
+#if HEDDLE_ROWS > 6
+HEDDLE_TILE(7)
+HEDDLE_TILE(8)
+#endif
+#undef HEDDLE_TILE
+
+/* A tile of up to HEDDLE_ROWS rows. */
+HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, HEDDLE_TILE_PARAMETERS) {
+  switch (rows) {
+#if HEDDLE_ROWS > 6
+  case 8: HEDDLE_NAME(tile8)(HEDDLE_TILE_ARGUMENTS); break;
+  case 7: HEDDLE_NAME(tile7)(HEDDLE_TILE_ARGUMENTS); break;
+#endif
+  case 6: HEDDLE_NAME(tile6)(HEDDLE_TILE_ARGUMENTS); break;
+  case 5: HEDDLE_NAME(tile5)(HEDDLE_TILE_ARGUMENTS); break;
+  case 4: HEDDLE_NAME(tile4)(HEDDLE_TILE_ARGUMENTS); break;
+  case 3: HEDDLE_NAME(tile3)(HEDDLE_TILE_ARGUMENTS); break;
+  case 2: HEDDLE_NAME(tile2)(HEDDLE_TILE_ARGUMENTS); break;
+  default: HEDDLE_NAME(tile1)(HEDDLE_TILE_ARGUMENTS); break;
+  }
+}
+
+/* A block: the sums of some rows and of up to HEDDLE_PANELS panels, which hold `whole` places of the depth axis, of which `depth` are
+ * summed; where their number is odd, `out` may be written up to the next even one. What several tiles read is cut into parts of the depth axis
+ * that stay in the L1. Each tile also asks for its part of what the sums will meet, unless `beside` is null. */
+HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a,
+                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t whole,
+                                 HEDDLE_T *out, int64_t out_row, const void *beside,
+                                 int64_t beside_row) {
+  enum {
+    PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
+    AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
+    MOST = HEDDLE_PART_BYTES / sizeof(HEDDLE_T)
+  };
+  /* Tiles have about the same number of rows: one with few of them would be slow. */
+  const int64_t tiles = (rows + HEDDLE_ROWS - 1) / HEDDLE_ROWS;
+  const int64_t parts = rows > HEDDLE_ROWS && depth > MOST ? (depth + MOST - 1) / MOST : 1;
+  for (int64_t part = 0, k = 0; part < parts; part++) {
+    const int64_t count = (depth - k) / (parts - part);
+    for (int64_t p = 0; p < panels; p += AT_ONCE) {
+      /* A last panel without a neighbour is its own. */
+      const int64_t next = p + 1 < panels ? PANEL * whole : 0;
+      const HEDDLE_T *const panel = b + (p * whole + k) * PANEL;
+      /* Each tile asks for its part of what comes behind this panel, but for what they share by rounding. */
+      const int64_t ahead_step = (HEDDLE_PANEL_BYTES + tiles - 1) / tiles;
+      const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * whole * HEDDLE_PANEL_BYTES;
+      for (int64_t t = 0; t < tiles; t++) {
+        const int64_t row = rows * t / tiles, some = rows * (t + 1) / tiles - row;
+        if (beside && part + 1 == parts)
+          for (int64_t r = row * AT_ONCE; r < (row + some) * AT_ONCE; r++)
+            __builtin_prefetch((const HEDDLE_T *)beside + r / AT_ONCE * beside_row +
+                               (p + r % AT_ONCE) * PANEL);
+        HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
+                          ahead + t * count * ahead_step, ahead_step, part > 0,
+                          out + row * out_row + p * PANEL, out_row);
+      }
+    }
+    k += count;
+  }
+}
+
+/* Sixteen bytes of neighbours, and as many such vectors as each has elements: a square that can be turned. */
+typedef HEDDLE_T HEDDLE_NAME(quarter)
+    __attribute__((vector_size(16), aligned(sizeof(HEDDLE_T)), may_alias));
+
+/* Exchanges rows and columns of a square. */
+HEDDLE_TEMPLATE HEDDLE_NAME(turn)(HEDDLE_NAME(quarter) *x) {
+  if (sizeof(HEDDLE_T) == 4) {
+    heddle_words *w = (heddle_words *)x;
+    const heddle_words a = HEDDLE_SHUFFLE(words, w[0], w[1], 0, 4, 1, 5);
+    const heddle_words b = HEDDLE_SHUFFLE(words, w[0], w[1], 2, 6, 3, 7);
+    const heddle_words c = HEDDLE_SHUFFLE(words, w[2], w[3], 0, 4, 1, 5);
+    const heddle_words d = HEDDLE_SHUFFLE(words, w[2], w[3], 2, 6, 3, 7);
+    w[0] = HEDDLE_SHUFFLE(words, a, c, 0, 1, 4, 5);
+    w[1] = HEDDLE_SHUFFLE(words, a, c, 2, 3, 6, 7);
+    w[2] = HEDDLE_SHUFFLE(words, b, d, 0, 1, 4, 5);
+    w[3] = HEDDLE_SHUFFLE(words, b, d, 2, 3, 6, 7);
+  } else {
+    heddle_pairs *p = (heddle_pairs *)x;
+    const heddle_pairs a = HEDDLE_SHUFFLE(pairs, p[0], p[1], 0, 2);
+    p[1] = HEDDLE_SHUFFLE(pairs, p[0], p[1], 1, 3);
+    p[0] = a;
+  }
+}
+
+/* Packs columns, `b_column` apart, into panels; what lies beyond the last one repeats one. */
+HEDDLE_KERNEL HEDDLE_NAME(pack)(int64_t columns, int64_t depth, const HEDDLE_T *b, int64_t b_column,
+                                int64_t b_step, HEDDLE_T *restrict panel) {
+  enum { PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T), SQUARE = 16 / sizeof(HEDDLE_T) };
+  /* Several panels at once: places of the depth axis may lie a page apart. */
+  const int64_t several = HEDDLE_PANELS * PANEL;
+  for (; b_column == 1 && columns >= several; columns -= several, b += several, panel += several * depth)
+    for (int64_t k = 0; k < depth; k++)
+      for (int p = 0; p < HEDDLE_PANELS; p++)
+        __builtin_memcpy(panel + (p * depth + k) * PANEL, b + k * b_step + p * PANEL, HEDDLE_PANEL_BYTES);
+  for (; columns > 0; columns -= PANEL, b += PANEL * b_column, panel += PANEL * depth) {
+    const int64_t count = columns < PANEL ? columns : PANEL;
+    int64_t k = 0;
+    if (count == PANEL && b_column == 1) {
+      for (; k < depth; k++) __builtin_memcpy(panel + k * PANEL, b + k * b_step, HEDDLE_PANEL_BYTES);
+    } else if (count == PANEL && b_step == 1) {
+      /* A whole cache line of some columns before the next ones: many of them may not fit one set of the L1. */
+      for (; k + PANEL <= depth; k += PANEL)
+        for (int c = 0; c < PANEL; c += SQUARE)
+          for (int i = 0; i < PANEL; i += SQUARE) {
+            HEDDLE_NAME(quarter) x[SQUARE];
+#pragma GCC unroll 4
+            for (int j = 0; j < SQUARE; j++)
+              x[j] = *(const HEDDLE_NAME(quarter) *)(b + (c + j) * b_column + k + i);
+            HEDDLE_NAME(turn)(x);
+#pragma GCC unroll 4
+            for (int j = 0; j < SQUARE; j++)
+              *(HEDDLE_NAME(quarter) *)(panel + (k + i + j) * PANEL + c) = x[j];
+          }
+    }
+    for (; k < depth; k++)
+      for (int64_t c = 0; c < PANEL; c++)
+        panel[k * PANEL + c] = b[(c < count ? c : 0) * b_column + k * b_step];
+  }
+}
+
+/* sum[c] = sum over k of a[k * a_step] * b[k * b_step + c] for the columns of so many vectors, which stay in registers. */
+HEDDLE_TEMPLATE HEDDLE_NAME(strip)(const int vectors, int64_t depth, const HEDDLE_T *a,
+                                   int64_t a_step, const HEDDLE_T *b, int64_t b_step,
+                                   HEDDLE_T *restrict sum) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), SUMS = 8 };
+  const int steps = SUMS / vectors;
+  HEDDLE_NAME(vector) total[SUMS];
+#pragma GCC unroll 8
+  for (int i = 0; i < SUMS; i++) total[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  for (; k + steps <= depth; k += steps, b += steps * b_step)
+#pragma GCC unroll 8
+    for (int s = 0; s < steps; s++) {
+      const HEDDLE_T factor = a[(k + s) * a_step];
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; v++)
+        total[s * vectors + v] += factor * *(const HEDDLE_NAME(vector) *)(b + s * b_step + v * LANES);
+    }
+  for (; k < depth; k++, b += b_step) {
+    const HEDDLE_T factor = a[k * a_step];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+      total[v] += factor * *(const HEDDLE_NAME(vector) *)(b + v * LANES);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < vectors; v++) {
+#pragma GCC unroll 8
+    for (int s = 1; s < steps; s++) total[v] += total[s * vectors + v];
+    *(HEDDLE_NAME(vector) *)(sum + v * LANES) = total[v];
+  }
+}
+
+/* sum[c] += sum over k of a[k * a_step] * b[k * b_step + c] for so many places of the depth axis, from the first column to the last. Both
+ * vectors of a cache line are read one after the other: rows that are whole pages apart share a set of the L1, which holds
+ * few of them at once. */
+HEDDLE_TEMPLATE HEDDLE_NAME(rows)(const int places, int64_t columns, const HEDDLE_T *a, int64_t a_step,
+                                  const HEDDLE_T *b, int64_t b_step, HEDDLE_T *restrict sum) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), VECTORS = 2, MOST = 6 };
+  HEDDLE_T factor[MOST];
+  int64_t c = 0;
+#pragma GCC unroll 6
+  for (int i = 0; i < places; i++) factor[i] = a[i * a_step];
+  for (; c + VECTORS * LANES <= columns; c += VECTORS * LANES) {
+    HEDDLE_NAME(vector) total[VECTORS];
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) total[v] = *(HEDDLE_NAME(vector) *)(sum + c + v * LANES);
+#pragma GCC unroll 6
+    for (int i = 0; i < places; i++)
+#pragma GCC unroll 2
+      for (int v = 0; v < VECTORS; v++)
+        total[v] += factor[i] * *(const HEDDLE_NAME(vector) *)(b + i * b_step + c + v * LANES);
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v++) *(HEDDLE_NAME(vector) *)(sum + c + v * LANES) = total[v];
+  }
+  for (; c < columns; c++)
+    for (int i = 0; i < places; i++) sum[c] += factor[i] * b[i * b_step + c];
+}
+
+/* The same as `strip` for any number of columns. Where there are many, goes through some places of the depth axis at once from the
+ * first column to the last, because memory is read fastest in long runs. */
+HEDDLE_KERNEL HEDDLE_NAME(over)(int64_t columns, int64_t depth, const HEDDLE_T *a, int64_t a_step,
+                                const HEDDLE_T *b, int64_t b_step, HEDDLE_T *restrict sum) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T) };
+  int64_t c = 0;
+  if (columns <= 8 * LANES) {
+    for (; c + 8 * LANES <= columns; c += 8 * LANES)
+      HEDDLE_NAME(strip)(8, depth, a, a_step, b + c, b_step, sum + c);
+    for (; c + 4 * LANES <= columns; c += 4 * LANES)
+      HEDDLE_NAME(strip)(4, depth, a, a_step, b + c, b_step, sum + c);
+    for (; c + LANES <= columns; c += LANES)
+      HEDDLE_NAME(strip)(1, depth, a, a_step, b + c, b_step, sum + c);
+    for (int64_t rest = c; rest < columns; rest++) sum[rest] = 0;
+    for (int64_t k = 0; k < depth; k++)
+      for (int64_t rest = c; rest < columns; rest++) sum[rest] += a[k * a_step] * b[k * b_step + rest];
+    return;
+  }
+  for (c = 0; c < columns; c++) sum[c] = 0;
+  int64_t k = 0;
+  for (; k + 6 <= depth; k += 6)
+    HEDDLE_NAME(rows)(6, columns, a + k * a_step, a_step, b + k * b_step, b_step, sum);
+  for (; k + 2 <= depth; k += 2)
+    HEDDLE_NAME(rows)(2, columns, a + k * a_step, a_step, b + k * b_step, b_step, sum);
+  for (; k < depth; k++)
+    HEDDLE_NAME(rows)(1, columns, a + k * a_step, a_step, b + k * b_step, b_step, sum);
+}
+
+/* out[c] = sum over k of a[k] * b[c * b_column + k] for eight columns. */
+HEDDLE_TEMPLATE HEDDLE_NAME(dots)(int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b, int64_t b_column,
+                                  HEDDLE_T *restrict out) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), SQUARE = 16 / sizeof(HEDDLE_T), COLUMNS = 8 };
+  HEDDLE_NAME(vector) sum[COLUMNS];
+#pragma GCC unroll 8
+  for (int i = 0; i < COLUMNS; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  /* The next eight columns, if they lie right behind these: as many of their bytes as are read meanwhile. */
+  uintptr_t ahead = (uintptr_t)b + (b_column == depth ? COLUMNS * depth * sizeof(HEDDLE_T) : 0);
+  const int ahead_step = b_column == depth ? COLUMNS * HEDDLE_VECTOR : 0;
+  for (; k + LANES <= depth; k += LANES, ahead += ahead_step) {
+#pragma GCC unroll 8
+    for (int i = 0; i < COLUMNS * HEDDLE_VECTOR; i += 64)
+      __builtin_prefetch((const void *)(ahead + i), 0, 3);
+    const HEDDLE_NAME(vector) x = *(const HEDDLE_NAME(vector) *)(a + k);
+#pragma GCC unroll 8
+    for (int i = 0; i < COLUMNS; i++)
+      sum[i] += x * *(const HEDDLE_NAME(vector) *)(b + i * b_column + k);
+  }
+  /* The lanes of each sum become one quarter; the rows of squares of quarters, turned, are added. */
+  HEDDLE_T lanes[COLUMNS * LANES] __attribute__((aligned(64)));
+#pragma GCC unroll 8
+  for (int i = 0; i < COLUMNS; i++) *(HEDDLE_NAME(vector) *)(lanes + i * LANES) = sum[i];
+#pragma GCC unroll 4
+  for (int i = 0; i < COLUMNS; i += SQUARE) {
+    HEDDLE_NAME(quarter) x[SQUARE];
+#pragma GCC unroll 4
+    for (int j = 0; j < SQUARE; j++) {
+      x[j] = *(const HEDDLE_NAME(quarter) *)(lanes + (i + j) * LANES);
+#pragma GCC unroll 4
+      for (int l = SQUARE; l < LANES; l += SQUARE)
+        x[j] += *(const HEDDLE_NAME(quarter) *)(lanes + (i + j) * LANES + l);
+    }
+    HEDDLE_NAME(turn)(x);
+#pragma GCC unroll 4
+    for (int j = 1; j < SQUARE; j++) x[0] += x[j];
+    *(HEDDLE_NAME(quarter) *)(out + i) = x[0];
+  }
+  for (; k < depth; k++)
+    for (int i = 0; i < COLUMNS; i++) out[i] += a[k] * b[i * b_column + k];
+}
+
+/* The same for one column. */
+HEDDLE_TEMPLATE HEDDLE_NAME(single)(int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b,
+                                    HEDDLE_T *restrict out) {
+  enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), SUMS = 4 };
+  HEDDLE_NAME(vector) sum[SUMS];
+#pragma GCC unroll 4
+  for (int i = 0; i < SUMS; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  int64_t k = 0;
+  for (; k + SUMS * LANES <= depth; k += SUMS * LANES)
+#pragma GCC unroll 4
+    for (int i = 0; i < SUMS; i++)
+      sum[i] += *(const HEDDLE_NAME(vector) *)(a + k + i * LANES) *
+                *(const HEDDLE_NAME(vector) *)(b + k + i * LANES);
+  HEDDLE_T lanes[LANES] __attribute__((aligned(64))), total = 0;
+  *(HEDDLE_NAME(vector) *)lanes = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  for (int l = 0; l < LANES; l++) total += lanes[l];
+  for (; k < depth; k++) total += a[k] * b[k];
+  *out = total;
+}
+
+/* The same as `over` for columns that lie `b_column` apart and are each contiguous, as `a` is. */
+HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b,
+                                 int64_t b_column, HEDDLE_T *restrict out) {
+  int64_t c = 0;
+  for (; c + 8 <= columns; c += 8)
+    HEDDLE_NAME(dots)(depth, a, b + c * b_column, b_column, out + c);
+  for (; c < columns; c++) HEDDLE_NAME(single)(depth, a, b + c * b_column, out + c);
+}
+#undef HEDDLE_T
+#undef HEDDLE_NAME
+
+/* line 2_ column 8 */
+HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const float *restrict b1, float *restrict b5) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t depth = 64;
+  const int64_t first_row = 0;
+  const int64_t last_row = 4;
+  const int64_t first = from;
+  const int64_t last = to;
+  if (first < last && first_row < last_row) {
+    const float *const a = b0 + 0;
+    const float *const b = b1 + 0;
+    for (int64_t start = first; start < last; start += 1024) {
+      const int64_t count = last - start < 1024 ? last - start : 1024;
+      for (int64_t row = first_row; row < last_row; row++) {
+        if (HEDDLE_UNLIKELY(heddle_poll(env))) return;
+        float tile[1024] __attribute__((aligned(64)));
+        heddle_over_f32(count, depth, a + row * 64, 1, b + start, 64, tile);
+        const int64_t v1 = row;
+        for (int64_t c = 0; c < count; c++) {
+          const int64_t v2 = start + c;
+          const float v4 = tile[c];
+          b5[(v1 * 64) + v2] = v4;
+        }
+      }
+    }
+  }
+}
+
+/* line 2_ column 8 */
+HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, float *restrict b5) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(4, 1, worker, workers);
+  const int64_t to = heddle_share(4, 1, worker + 1, workers);
+  if (from >= to) return;
+  const int64_t v1 = 0;
+  for (int64_t v2 = (from) * 64; v2 < (to) * 64; v2++) {
+    const int64_t t1 = ((v1 * 64) + v2);
+    b5[t1] = -b0[t1];
+  }
+}
+
+HEDDLE_MAIN {
+  const float *b0 = (const float *)env->inputs[0].data; /* x */
+  const float *b1 = (const float *)env->inputs[1].data; /* w */
+  const uint8_t *b2 = (const uint8_t *)env->inputs[2].data; /* c */
+  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  float *b4 = (float *)(env->scratch + env->table[1]); /* line 2_ column 22 */
+  float *b5 = (float *)env->outputs[0].data; /* y */
+  uint8_t v0 = 0; /* x */
+  uint64_t epoch = 0; /* of waits for named units */
+  (void)epoch;
+  {
+    v0 = b2[0];
+  }
+  if (v0) {
+    op0(env, worker, workers, b0, b1, b5);
+  } else {
+    op1(env, worker, workers, b0, b5);
+  }
+  if (worker == 0) {
+    env->outputs[0].rank = 2;
+    env->outputs[0].dims[0] = 4;
+    env->outputs[0].dims[1] = 64;
+  }
+  return heddle_poll(env);
+}

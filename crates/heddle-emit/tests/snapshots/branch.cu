@@ -1,0 +1,59 @@
+HEDDLE_PROGRAM(3, 1, 0, 0, 2);
+
+/* line 2_ column 8 */
+static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b5) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 16, worker, workers);
+  const int64_t to = heddle_share(64, 16, worker + 1, workers);
+  for (int64_t v1 = 0; v1 < 4; v1++) {
+    for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
+      if (v2 % 32 == 0) {
+      }
+      float v4 = 0;
+      for (int64_t v3 = 0; v3 < 64; v3++) {
+        v4 = v4 + (b0[(v1 * 64) + v3] * b1[(v3 * 64) + v2]);
+      }
+      b5[(v1 * 64) + v2] = v4;
+    }
+  }
+}
+
+/* line 2_ column 8 */
+static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
+  (void)env, (void)worker, (void)workers;
+  if (worker != 0 % workers) return;
+  for (int64_t v1 = 0; v1 < 4; v1++) {
+    if (v1 % 32 == 0) {
+    }
+    for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
+      const int64_t t1 = ((v1 * 64) + v2);
+      b5[t1] = -b0[t1];
+    }
+  }
+}
+
+HEDDLE_MAIN {
+  const float *b0 = (const float *)env->inputs[0].data; /* x */
+  const float *b1 = (const float *)env->inputs[1].data; /* w */
+  const uint8_t *b2 = (const uint8_t *)env->inputs[2].data; /* c */
+  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  float *b4 = (float *)(env->scratch + env->table[1]); /* line 2_ column 22 */
+  float *b5 = (float *)env->outputs[0].data; /* y */
+  uint8_t v0 = 0; /* x */
+  uint64_t epoch = 0; /* of waits for named units */
+  (void)epoch;
+  {
+    v0 = b2[0];
+  }
+  if (v0) {
+    op0(env, worker, workers, b0, b1, b5);
+  } else {
+    op1(env, worker, workers, b0, b5);
+  }
+  if (worker == 0) {
+    env->outputs[0].rank = 2;
+    env->outputs[0].dims[0] = 4;
+    env->outputs[0].dims[1] = 64;
+  }
+  return heddle_poll(env);
+}

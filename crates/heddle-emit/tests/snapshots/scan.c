@@ -1,0 +1,35 @@
+HEDDLE_PROGRAM(1, 1, 0, 0, 1);
+
+/* line 2_ column 8 */
+HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, float *restrict b2) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  if (from >= to) return;
+  for (int64_t v0 = from; v0 < to; v0++) {
+    if (v0 % 32 == 0) {
+      if (HEDDLE_UNLIKELY(heddle_poll(env))) return;
+    }
+    float sum = 0;
+    for (int64_t v1 = 0; v1 < 64; v1++) {
+      const int64_t t1 = ((v0 * 64) + v1);
+      sum = sum + b0[t1];
+      b2[t1] = sum;
+    }
+  }
+}
+
+HEDDLE_MAIN {
+  const float *b0 = (const float *)env->inputs[0].data; /* x */
+  float *b1 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  float *b2 = (float *)env->outputs[0].data; /* y */
+  uint64_t epoch = 0; /* of waits for named units */
+  (void)epoch;
+  op0(env, worker, workers, b0, b2);
+  if (worker == 0) {
+    env->outputs[0].rank = 2;
+    env->outputs[0].dims[0] = 64;
+    env->outputs[0].dims[1] = 64;
+  }
+  return heddle_poll(env);
+}

@@ -1,0 +1,59 @@
+HEDDLE_PROGRAM(1, 1, 0, 0, 3);
+
+/* line 4_ column 8 */
+static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b4) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  if (from >= to) return;
+  for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+    if (v0 % 8 == 0) {
+    }
+    float b5[1];
+    {
+      float sum = (-INFINITY);
+      for (int64_t v1 = 0; v1 < 256; v1++) {
+        sum = heddle_max_f32(sum, b0[(v0 * 256) + v1]);
+      }
+      b5[0] = sum;
+    }
+    float b6[256];
+    {
+      const float t1 = b5[0];
+      for (int64_t v1 = 0; v1 < 256; v1++) {
+        b6[v1] = heddle_exp_f32(b0[(v0 * 256) + v1] - t1);
+      }
+    }
+    float b7[1];
+    {
+      float sum = 0;
+      for (int64_t v1 = 0; v1 < 256; v1++) {
+        sum = sum + b6[v1];
+      }
+      b7[0] = sum;
+    }
+    {
+      const float t1 = b7[0];
+      for (int64_t v1 = 0; v1 < 256; v1++) {
+        b4[(v0 * 256) + v1] = b6[v1] / t1;
+      }
+    }
+  }
+}
+
+HEDDLE_MAIN {
+  const float *b0 = (const float *)env->inputs[0].data; /* x */
+  float *b1 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  float *b2 = (float *)(env->scratch + env->table[1]); /* line 3_ column 8 */
+  float *b3 = (float *)(env->scratch + env->table[2]); /* line 4_ column 16 */
+  float *b4 = (float *)env->outputs[0].data; /* y */
+  uint64_t epoch = 0; /* of waits for named units */
+  (void)epoch;
+  op0(env, worker, workers, b0, b4);
+  if (worker == 0) {
+    env->outputs[0].rank = 2;
+    env->outputs[0].dims[0] = 64;
+    env->outputs[0].dims[1] = 256;
+  }
+  return heddle_poll(env);
+}

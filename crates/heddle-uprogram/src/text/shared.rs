@@ -1,0 +1,80 @@
+//! Decides which expressions are written once and named.
+
+use heddle_ir::Entity;
+
+use crate::expr::{ExprId, Pool};
+
+/// A tree of more nodes than this is named if it occurs twice.
+const LARGE: usize = 8;
+
+/// A tree of this depth is named, so that text does not nest deeper than a reader allows.
+const DEEP: usize = 64;
+
+/// The expressions of a program that have names.
+pub(super) struct Shared {
+    is_named: Vec<bool>,
+    /// The numbers of those that are defined already.
+    numbers: Vec<Option<usize>>,
+    count: usize,
+}
+
+impl Shared {
+    /// For a program that evaluates these expressions; one that occurs twice is listed twice.
+    pub(super) fn new(pool: &Pool, roots: &[ExprId]) -> Self {
+        let mut uses = vec![0usize; pool.len()];
+        roots.iter().for_each(|r| uses[r.index()] += 1);
+        // Operands come before what is made of them.
+        for k in (0..pool.len()).rev() {
+            if uses[k] > 0 {
+                let operands = pool[ExprId::new(k)].operands();
+                operands.for_each(|o| uses[o.index()] += 1);
+            }
+        }
+        let mut trees = vec![(1usize, 1usize); pool.len()];
+        let mut is_named = vec![false; pool.len()];
+        for k in 0..pool.len() {
+            let (mut nodes, mut depth) = (1usize, 1);
+            for o in pool[ExprId::new(k)].operands().map(Entity::index) {
+                let tree = if is_named[o] { (1, 1) } else { trees[o] };
+                nodes = nodes.saturating_add(tree.0);
+                depth = depth.max(tree.1 + 1);
+            }
+            trees[k] = (nodes, depth);
+            is_named[k] = uses[k] > 1 && nodes > LARGE || uses[k] > 0 && depth >= DEEP;
+        }
+        Self {
+            is_named,
+            numbers: vec![None; pool.len()],
+            count: 0,
+        }
+    }
+
+    /// Numbers the named ones that these expressions are made of and that are not defined yet, in an order in which they can
+    /// be defined.
+    pub(super) fn define(&mut self, pool: &Pool, roots: &[ExprId]) -> Vec<ExprId> {
+        let mut found = vec![];
+        let mut open = roots.to_vec();
+        while let Some(id) = open.pop() {
+            let k = id.index();
+            if self.numbers[k].is_some() {
+                continue;
+            }
+            if self.is_named[k] {
+                self.numbers[k] = Some(0);
+                found.push(id);
+            }
+            open.extend(pool[id].operands());
+        }
+        found.sort_unstable();
+        for id in &found {
+            self.numbers[id.index()] = Some(self.count);
+            self.count += 1;
+        }
+        found
+    }
+
+    /// The number of an expression that is defined.
+    pub(super) fn number(&self, id: ExprId) -> Option<usize> {
+        self.numbers[id.index()]
+    }
+}

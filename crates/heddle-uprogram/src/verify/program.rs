@@ -1,0 +1,379 @@
+//! Verifies that a uProgram is well-formed, scheduled or not.
+//!
+//! 1. Every id is in its arena, and what an expression is made of comes before it.
+//! 2. Operands of expressions have the types that their op takes; a number's bits fit its type. No type is complex or `str`.
+//! 3. Sizes of buffers, axes, blocks and ports are `i64` and depend on sizes only (those of axes also on variables, and on
+//!    memory); offsets are `i64`, conditions `bool`. Each size is given to the launch or derived once, from earlier ones.
+//! 4. An axis is used only by the operator, or step of it, that goes over it, which goes over it once unless it is known to be empty; the sum of a contraction only
+//!    by what finishes it.
+//! 5. A share names an axis of its operator, and its grain is at least 1.
+//! 6. An operator stores the type of its buffer, into memory that may be written; rows are touched in chains only, and memory of a
+//!    unit's own by contractions only. A chain has steps, none of which is a chain or a contraction; all but the last store to rows.
+//! 7. A contraction's rows and columns are axes of its operator, its operands have its type, and so have the buffers that they lie in.
+//! 8. Inputs and outputs lie in buffers of that kind; a constant has as many elements as its buffer, and the same type.
+//! 9. `let`, loops and calls set variables of the value's type; what is exchanged has one type and is written by the program.
+//! 10. A call gives a procedure's parameters memory of their type, each once, and each call stands in one place.
+
+use std::collections::BTreeSet;
+
+use heddle_ir::{DType, Entity};
+
+use super::body::Site;
+use super::types::verify_pool;
+use crate::expr::{Expr, ExprId};
+use crate::program::{
+    Buffer, BufferKind, CallId, Local, LocalKind, Port, ProcedureId, Share, Stmt, UProgram,
+};
+
+/// A rule that a uProgram breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{item}: {fault}")]
+pub struct ProgramError {
+    /// The item, as it is named in the text form.
+    pub item: String,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with an item of a uProgram.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// An id is outside of its arena.
+    #[error("refers to {0}, which does not exist")]
+    Missing(String),
+    /// An expression is made of a later one.
+    #[error("is made of {0}, which comes after it")]
+    Order(String),
+    /// A type is not the one that belongs there.
+    #[error("{what} is {found}, not {wanted}")]
+    Type {
+        /// The place.
+        what: &'static str,
+        /// The type that it has.
+        found: DType,
+        /// The type that it must have.
+        wanted: DType,
+    },
+    /// Nothing of this type can be computed or stored.
+    #[error("{0} has no place in a uProgram")]
+    NoType(DType),
+    /// The bits of a number do not fit its type.
+    #[error("a number of type {0} has more bits than that")]
+    Bits(DType),
+    /// A variable is used where it has no value, or is none of the kind that belongs there.
+    #[error("%{0} has no place here")]
+    Local(String),
+    /// A variable is set or gone over more than once.
+    #[error("%{0} is set twice")]
+    Twice(String),
+    /// A buffer is of a kind that has no place there.
+    #[error("{0} has no place here")]
+    Buffer(String),
+    /// What holds elements and what lies in it differ in length.
+    #[error("holds {found} elements, not {wanted}")]
+    Len {
+        /// The elements that there are.
+        found: i64,
+        /// The elements that the buffer has.
+        wanted: i64,
+    },
+    /// Another rule.
+    #[error("{0}")]
+    Rule(&'static str),
+}
+
+/// A result of the verifier for some item.
+pub(super) type Checked = Result<(), Fault>;
+
+/// Checks the form of a program, and names the first item that is not well-formed.
+///
+/// # Errors
+///
+/// The rule that is broken.
+pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
+    verify_pool(program)?;
+    let at = |item: String| move |fault| ProgramError { item, fault };
+    verify_sizes(program)?;
+    for id in program.buffers.keys() {
+        buffer(program, id).map_err(at(format!("b{}", id.index())))?;
+    }
+    for (ports, is_input) in [(&program.inputs, true), (&program.outputs, false)] {
+        for port in ports {
+            self::port(program, port, is_input).map_err(at(format!("port {:?}", port.name)))?;
+        }
+    }
+    for (id, op) in program.operators.iter() {
+        let name = || format!("op{} ({})", id.index(), op.name);
+        let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
+        let site = Site::new(program, &axes);
+        let shared = match op.share {
+            Share::One(_) => Ok(()),
+            Share::Dealt(split) if split.axis >= op.axes.len() => {
+                Err(Fault::Rule("it has no such axis"))
+            }
+            Share::Dealt(split) if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
+            Share::Dealt(split) => typed(program, "a block", split.period, DType::I64),
+        };
+        let sizes = op.axes.iter().try_for_each(|a| size(program, a.1));
+        let body = || site.body(&op.body);
+        shared
+            .and(sizes)
+            .and_then(|()| site.distinct(&axes))
+            .and_then(|()| body())
+            .map_err(at(name()))?;
+    }
+    let mut seen = BTreeSet::new();
+    for (id, procedure) in program.procedures.iter() {
+        let results = procedure.results.iter();
+        let results = results
+            .copied()
+            .try_for_each(|l| variable(program, l, None));
+        let block = results.and_then(|()| block(program, &procedure.body, &mut seen));
+        block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
+    }
+    block(program, &program.body, &mut seen).map_err(at("main".into()))
+}
+
+fn verify_sizes(program: &UProgram) -> Result<(), ProgramError> {
+    let mut set = BTreeSet::new();
+    let mut give = |local: Local| {
+        exists(program.locals.len(), local, "l")?;
+        let data = &program.locals[local];
+        if data.kind != LocalKind::Size {
+            return Err(Fault::Local(data.name.clone()));
+        }
+        match set.insert(local) {
+            true => Ok(()),
+            false => Err(Fault::Twice(data.name.clone())),
+        }
+    };
+    let at = |fault| ProgramError {
+        item: "sizes".into(),
+        fault,
+    };
+    for (_, local) in &program.sizes {
+        give(*local).map_err(at)?;
+    }
+    for (local, value) in &program.derived {
+        exists(program.pool.len(), *value, "e").map_err(at)?;
+        give(*local).map_err(at)?;
+        typed(program, "a size", *value, program.locals[*local].dtype).map_err(at)?;
+        only(program, *value, &[LocalKind::Size]).map_err(at)?;
+    }
+    Ok(())
+}
+
+fn buffer(program: &UProgram, id: Buffer) -> Checked {
+    let data = &program.buffers[id];
+    computable(data.dtype)?;
+    exists(program.pool.len(), data.len, "e")?;
+    typed(program, "a length", data.len, DType::I64)?;
+    only(program, data.len, &[LocalKind::Size])?;
+    if let Some(procedure) = data.procedure {
+        exists(program.procedures.len(), procedure, "proc")?;
+    }
+    let (dtype, found) = match &data.kind {
+        BufferKind::Constant(tensor) => (tensor.dtype(), tensor.len() as i64),
+        BufferKind::Packed(panels) => {
+            let len = panels.checked_len();
+            (
+                panels.tensor.dtype(),
+                len.ok_or(Fault::Rule("its panels are outside of their source"))?,
+            )
+        }
+        _ => return Ok(()),
+    };
+    same("a constant", dtype, data.dtype)?;
+    match program.pool.as_int(data.len) {
+        Some(wanted) if wanted == found => Ok(()),
+        wanted => Err(Fault::Len {
+            found,
+            wanted: wanted.unwrap_or(-1),
+        }),
+    }
+}
+
+fn port(program: &UProgram, port: &Port, is_input: bool) -> Checked {
+    exists(program.buffers.len(), port.buffer, "b")?;
+    let fits = match program.buffers[port.buffer].kind {
+        BufferKind::Input => is_input,
+        BufferKind::Output => !is_input,
+        _ => false,
+    };
+    if !fits {
+        return Err(Fault::Buffer(format!("b{}", port.buffer.index())));
+    }
+    port.shape.iter().try_for_each(|&e| size(program, e))
+}
+
+fn block(program: &UProgram, stmts: &[Stmt], seen: &mut BTreeSet<CallId>) -> Checked {
+    stmts
+        .iter()
+        .try_for_each(|stmt| self::stmt(program, stmt, seen))
+}
+
+fn stmt(program: &UProgram, stmt: &Stmt, seen: &mut BTreeSet<CallId>) -> Checked {
+    for expr in stmt.exprs() {
+        by_units(program, expr)?;
+    }
+    match stmt {
+        Stmt::Run(id) => exists(program.operators.len(), *id, "op"),
+        Stmt::Let(local, value) => variable(program, *local, Some(program.type_of(*value))),
+        Stmt::Swap(a, b) => {
+            for buffer in [a, b] {
+                written(program, *buffer)?;
+            }
+            let dtype = |b: &Buffer| program.buffers[*b].dtype;
+            same("one of what is exchanged", dtype(a), dtype(b))
+        }
+        Stmt::Loop {
+            iteration,
+            trip,
+            cond,
+            body,
+            ..
+        } => {
+            variable(program, *iteration, Some(DType::I64))?;
+            if let Some(trip) = trip {
+                typed(program, "a trip count", *trip, DType::I64)?;
+            }
+            if let Some(cond) = cond {
+                variable(program, *cond, Some(DType::Bool))?;
+            }
+            block(program, body, seen)
+        }
+        Stmt::If {
+            cond,
+            then,
+            otherwise,
+        } => {
+            typed(program, "a condition", *cond, DType::Bool)?;
+            block(program, then, seen)?;
+            block(program, otherwise, seen)
+        }
+        Stmt::Call(_) | Stmt::Fork(_) => {
+            let mut calls = stmt.calls().iter();
+            calls.try_for_each(|id| call(program, *id, seen))
+        }
+        Stmt::Check { cond, sizes, .. } => {
+            typed(program, "a condition", *cond, DType::Bool)?;
+            let mut sizes = sizes.iter();
+            sizes.try_for_each(|&e| typed(program, "a size", e, DType::I64))
+        }
+        Stmt::Sync(_) => Ok(()),
+    }
+}
+
+fn call(program: &UProgram, id: CallId, seen: &mut BTreeSet<CallId>) -> Checked {
+    exists(program.calls.len(), id, "call")?;
+    if !seen.insert(id) {
+        return Err(Fault::Rule("a call stands in two places"));
+    }
+    let call = &program.calls[id];
+    exists::<ProcedureId>(program.procedures.len(), call.procedure, "proc")?;
+    let mut set = BTreeSet::new();
+    for &(local, value) in &call.lets {
+        by_units(program, value)?;
+        variable(program, local, Some(program.type_of(value)))?;
+        if !set.insert(local) {
+            return Err(Fault::Twice(program.locals[local].name.clone()));
+        }
+    }
+    let mut given = BTreeSet::new();
+    for &(param, arg) in &call.buffers {
+        for buffer in [param, arg] {
+            exists(program.buffers.len(), buffer, "b")?;
+        }
+        let data = &program.buffers[param];
+        let is_param = matches!(data.kind, BufferKind::Param);
+        if !is_param || data.procedure != Some(call.procedure) || !given.insert(param) {
+            return Err(Fault::Buffer(format!("b{}", param.index())));
+        }
+        let arg_data = &program.buffers[arg];
+        if matches!(arg_data.kind, BufferKind::Own | BufferKind::Row) {
+            return Err(Fault::Buffer(format!("b{}", arg.index())));
+        }
+        same("an argument", arg_data.dtype, data.dtype)?;
+    }
+    Ok(())
+}
+
+// ---- parts
+
+/// An id is in an arena of so many items.
+pub(super) fn exists<K: Entity>(len: usize, id: K, prefix: &str) -> Checked {
+    match id.index() < len {
+        true => Ok(()),
+        false => Err(Fault::Missing(format!("{prefix}{}", id.index()))),
+    }
+}
+
+pub(super) fn same(what: &'static str, found: DType, wanted: DType) -> Checked {
+    match found == wanted {
+        true => Ok(()),
+        false => Err(Fault::Type {
+            what,
+            found,
+            wanted,
+        }),
+    }
+}
+
+/// An expression exists and has a type.
+pub(super) fn typed(program: &UProgram, what: &'static str, e: ExprId, wanted: DType) -> Checked {
+    exists(program.pool.len(), e, "e")?;
+    same(what, program.type_of(e), wanted)
+}
+
+pub(super) fn computable(dtype: DType) -> Checked {
+    match dtype.is_complex() || dtype == DType::Str {
+        true => Err(Fault::NoType(dtype)),
+        false => Ok(()),
+    }
+}
+
+/// An expression uses variables of these kinds only.
+fn only(program: &UProgram, expr: ExprId, kinds: &[LocalKind]) -> Checked {
+    let mut wrong = None;
+    program.pool.walk(expr, &mut |_, e| {
+        if let Expr::Local(l) = e
+            && !kinds.contains(&program.locals[l].kind)
+        {
+            wrong = Some(l);
+        }
+    });
+    wrong.map_or(Ok(()), |l| {
+        Err(Fault::Local(program.locals[l].name.clone()))
+    })
+}
+
+/// The size of an axis.
+pub(super) fn size(program: &UProgram, expr: ExprId) -> Checked {
+    typed(program, "a size", expr, DType::I64)?;
+    by_units(program, expr)
+}
+
+/// An expression that units evaluate outside of operators.
+fn by_units(program: &UProgram, expr: ExprId) -> Checked {
+    exists(program.pool.len(), expr, "e")?;
+    only(program, expr, &[LocalKind::Size, LocalKind::Variable])?;
+    Site::new(program, &[]).memory(expr)
+}
+
+fn variable(program: &UProgram, local: Local, dtype: Option<DType>) -> Checked {
+    exists(program.locals.len(), local, "l")?;
+    let data = &program.locals[local];
+    if data.kind != LocalKind::Variable {
+        return Err(Fault::Local(data.name.clone()));
+    }
+    dtype.map_or(Ok(()), |d| same("a value", d, data.dtype))
+}
+
+/// A buffer that the program writes.
+pub(super) fn written(program: &UProgram, buffer: Buffer) -> Checked {
+    exists(program.buffers.len(), buffer, "b")?;
+    match program.buffers[buffer].kind.is_written() {
+        true => Ok(()),
+        false => Err(Fault::Buffer(format!("b{}", buffer.index()))),
+    }
+}
