@@ -65,9 +65,11 @@ pub struct Pass {
     pub run: fn(&mut UProgram, &dyn Latency),
 }
 
-/// The passes in the order in which they run. [`fuse`](fn@fuse) needs no machine; [`schedule`] runs the others.
+/// The passes in the order in which they run. [`fuse`](fn@fuse) and [`select_kernels`](fn@select_kernels) run before constants are
+/// packed; [`schedule`] runs the others.
 pub const PASSES: &[Pass] = &[
     FUSE,
+    SELECT_KERNELS,
     Pass {
         name: "coalesce_copies",
         about: "let what copies another array be that array",
@@ -121,6 +123,15 @@ const FUSE: Pass = Pass {
     run: |program, _| fuse(program),
 };
 
+const SELECT_KERNELS: Pass = Pass {
+    name: "select_kernels",
+    about: "give products kernels, and lay their operands out for them",
+    run: |program, latency| select_kernels(program, latency.machine()),
+};
+
+/// Passes that come before scheduling.
+const EARLY: [&str; 2] = [FUSE.name, SELECT_KERNELS.name];
+
 /// Runs instead of the last of [`PASSES`] where that is left out.
 pub const SYNC_EVERYWHERE: Pass = Pass {
     name: "sync_everywhere",
@@ -144,7 +155,7 @@ pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
 /// Schedules a program without the passes of these names. Without [`place_syncs`], units wait for each other before
 /// every operator.
 pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: &[String]) {
-    for pass in PASSES.iter().filter(|pass| pass.name != FUSE.name) {
+    for pass in PASSES.iter().filter(|pass| !EARLY.contains(&pass.name)) {
         let left_out = without.iter().any(|name| name == pass.name);
         match (left_out, pass.name) {
             (false, _) => run(pass, program, latency),

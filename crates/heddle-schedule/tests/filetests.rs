@@ -1,7 +1,7 @@
 //! Tests as text files: a uProgram, the passes that its first line names, and below it what they make of it.
 //! `HEDDLE_BLESS=1` writes the expected output anew.
 //!
-//! The first line is `// test schedule --pass NAME,… --threads N`. Each pass changes some program here, and what it leaves is well-formed.
+//! The first line is `// test schedule --pass NAME,… --threads N`, or `--machine NAME` in place of a number of threads. Each pass changes some program here, and what it leaves is well-formed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -58,11 +58,20 @@ fn run(input: &str, fired: &mut BTreeSet<&'static str>) -> Result<String, String
         .lines()
         .next()
         .and_then(|l| l.strip_prefix("// test schedule --pass "));
-    let options = first.and_then(|line| line.split_once(" --threads "));
-    let (passes, threads) = options
-        .ok_or("the first line does not say `// test schedule --pass NAME,… --threads N`")?;
-    let threads = threads.trim().parse().map_err(|_| "no number of threads")?;
-    let machine = Machine::reference_host(threads);
+    let by = |option| first.and_then(|line| line.split_once(option));
+    let (passes, machine) = match (by(" --threads "), by(" --machine ")) {
+        (Some((passes, threads)), _) => {
+            let threads = threads.trim().parse().map_err(|_| "no number of threads")?;
+            (passes, Machine::reference_host(threads))
+        }
+        (None, Some((passes, name))) => {
+            let machine = Machine::named(name.trim()).map_err(|e| e.to_string())?;
+            (passes, machine)
+        }
+        (None, None) => {
+            return Err("the first line is no `// test schedule --pass NAME,… --threads N`".into());
+        }
+    };
     let mut program = parse(input).map_err(|e| e.to_string())?;
     for name in passes.split(',') {
         let pass = find_pass(name).ok_or(format!("there is no pass {name}"))?;

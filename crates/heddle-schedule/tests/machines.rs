@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use common::lowered;
+use common::lowered_for;
 use heddle_machine::Machine;
 use heddle_schedule::{print, schedule};
 use heddle_uprogram::verify_schedule;
@@ -41,7 +41,7 @@ fn schedules(input: &str) -> String {
     let mut output = String::new();
     for name in names.split(',') {
         let machine = Machine::named(name).unwrap_or_else(|e| panic!("{e}"));
-        let mut program = lowered(input);
+        let mut program = lowered_for(input, &machine);
         schedule(&mut program, &machine);
         verify_schedule(&program, machine.synced_lanes()).unwrap_or_else(|e| panic!("{name}: {e}"));
         writeln!(output, "\n// {name}").expect("a string can be written to");

@@ -50,8 +50,9 @@ fn round_trip(what: &str, program: &UProgram) -> String {
 
 /// Before scheduling and after it. What is read back is scheduled alike.
 fn both(what: &str, mut program: UProgram) {
-    let text = round_trip(what, &program);
     let machine = Machine::reference_host(3).with_barrier_ns(100.0);
+    heddle_schedule::select_kernels(&mut program, &machine);
+    let text = round_trip(what, &program);
     schedule(&mut program, &machine);
     let scheduled = round_trip(what, &program);
     let mut read = parse(&text).expect("it was read before");
@@ -252,8 +253,10 @@ fn broken_text_ends_in_errors() {
     let mut corpus = vec![];
     for (_, mut program) in programs() {
         corpus.push(print(&program));
+        let machine = Machine::reference_host(2);
         heddle_schedule::fuse(&mut program);
-        schedule(&mut program, &Machine::reference_host(2));
+        heddle_schedule::select_kernels(&mut program, &machine);
+        schedule(&mut program, &machine);
         corpus.push(print(&program));
     }
     corpus.retain(|text| text.len() < 20_000);

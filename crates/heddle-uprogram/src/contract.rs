@@ -104,6 +104,16 @@ impl Contract {
         }
     }
 
+    /// Does a kernel exist that has this tile and reads operands in these layouts?
+    pub fn has_kernel(&self, pool: &Pool) -> bool {
+        let reads_b = match self.b.access {
+            Access::Panels { .. } => self.own.is_none(),
+            _ => self.own.is_some() || self.reads_vectors(pool),
+        };
+        let reads_a = matches!(self.a.access, Access::Strided { .. });
+        self.tile == panel_width(self.dtype) && reads_a && reads_b
+    }
+
     /// Places of an axis of which shares are multiples.
     pub fn step(&self, axis: Local) -> i64 {
         if axis == self.columns { self.tile } else { 1 }

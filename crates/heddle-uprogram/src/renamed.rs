@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::contract::Access;
 use crate::expr::{Expr, ExprId, Pool};
-use crate::program::{Body, Buffer, Operator, Share, Stmt, UProgram};
+use crate::program::{Body, Buffer, Operator, Stmt, UProgram};
 
 /// Buffers, and those to be touched in their places.
 pub type BufferNames = BTreeMap<Buffer, Buffer>;
@@ -122,9 +122,8 @@ impl Operator {
     /// Lets `change` replace each expression of it, its axes' sizes and share included.
     pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
         self.axes.iter_mut().for_each(|a| change(&mut a.1));
-        if let Share::Dealt(split) = &mut self.share {
-            change(&mut split.period);
-        }
+        let splits = self.share.splits_mut().iter_mut();
+        splits.for_each(|split| change(&mut split.period));
         self.body.change_exprs(change);
     }
 }
@@ -151,9 +150,8 @@ impl UProgram {
         }
         in_block(&mut self.body, change);
         for candidates in self.candidates.values_mut().flatten() {
-            if let Share::Dealt(split) = &mut candidates.share {
-                change(&mut split.period);
-            }
+            let splits = candidates.share.splits_mut().iter_mut();
+            splits.for_each(|split| change(&mut split.period));
         }
     }
 }

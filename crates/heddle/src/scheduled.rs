@@ -67,10 +67,13 @@ pub(crate) fn estimated(module: &Module, machine: &Machine, without: &[String]) 
 
 fn lower(module: &Module, machine: &Machine, without: &[String]) -> Result<UProgram, LowerError> {
     let mut program = heddle_lower::lower(module)?;
-    if without.iter().all(|name| name != "fuse") {
+    let with = |pass: &str| without.iter().all(|name| name != pass);
+    if with("fuse") {
         heddle_schedule::fuse(&mut program);
     }
-    heddle_schedule::select_kernels(&mut program, machine);
+    if with("select_kernels") {
+        heddle_schedule::select_kernels(&mut program, machine);
+    }
     Ok(program)
 }
 

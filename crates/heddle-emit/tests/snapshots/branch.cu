@@ -3,10 +3,16 @@ HEDDLE_PROGRAM(3, 1, 0, 0, 2);
 /* line 2_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(64, 16, worker, workers);
-  const int64_t to = heddle_share(64, 16, worker + 1, workers);
-  for (int64_t v1 = 0; v1 < 4; v1++) {
-    for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
+  const int32_t across = workers < 32 ? workers : 32;
+  const int32_t along = workers / across;
+  if (worker >= along * across) return;
+  const int32_t row = worker / across, column = worker % across;
+  const int64_t from = heddle_share(4, 1, row, along);
+  const int64_t to = heddle_share(4, 1, row + 1, along);
+  const int64_t from_across = heddle_share(64, 1, column, across);
+  const int64_t to_across = heddle_share(64, 1, column + 1, across);
+  for (int64_t v1 = from; v1 < to; v1++) {
+    for (int64_t v2 = from_across + heddle_lane; v2 < to_across; v2 += heddle_lanes) {
       if (v2 % 32 == 0) {
       }
       float v4 = 0;
@@ -21,8 +27,10 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 /* line 2_ column 8 */
 static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
-  for (int64_t v1 = 0; v1 < 4; v1++) {
+  const int64_t from = heddle_share(4, 1, worker, workers);
+  const int64_t to = heddle_share(4, 1, worker + 1, workers);
+  if (from >= to) return;
+  for (int64_t v1 = from; v1 < to; v1++) {
     if (v1 % 32 == 0) {
     }
     for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {

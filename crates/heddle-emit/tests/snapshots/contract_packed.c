@@ -445,7 +445,7 @@ HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T 
 #undef HEDDLE_NAME
 
 /* line 3_ column 8 */
-HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const float *restrict b3, float *restrict b4) {
+HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, float *restrict b3, const float *restrict b4) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(8, 1, worker, workers);
   const int64_t to = heddle_share(8, 1, worker + 1, workers);
@@ -456,7 +456,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
   const int64_t last = 48;
   if (first < last && first_row < last_row) {
     const float *const a = b0 + 0;
-    const float *const b = b3 + 0;
+    const float *const b = b4 + 0;
     const int64_t end = (last + 15) / 16;
     const int64_t next = first / 16, until = end;
     const int64_t most = heddle_block_rows(last_row - first_row, depth * sizeof(float));
@@ -475,7 +475,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
           for (int64_t c = low; c < high; c++) {
             const int64_t v1 = start + c;
             const float v3 = tile[r * HEDDLE_PANELS * 16 + c];
-            b4[(v0 * 48) + v1] = heddle_tanh_f32(v3);
+            b3[(v0 * 48) + v1] = heddle_tanh_f32(v3);
           }
         }
       }
@@ -487,8 +487,8 @@ HEDDLE_MAIN {
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->constants[0]; /* constant */
   float *b2 = (float *)(env->scratch + env->table[0]); /* line 3_ column 13 */
-  const float *b3 = (const float *)env->constants[1]; /* constant */
-  float *b4 = (float *)env->outputs[0].data; /* y */
+  float *b3 = (float *)env->outputs[0].data; /* y */
+  const float *b4 = (const float *)env->constants[1]; /* constant */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   op0(env, worker, workers, b0, b3, b4);

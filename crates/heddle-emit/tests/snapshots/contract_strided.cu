@@ -3,10 +3,16 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 1);
 /* line 2_ column 8 */
 static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b3) {
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(48, 16, worker, workers);
-  const int64_t to = heddle_share(48, 16, worker + 1, workers);
-  for (int64_t v0 = 0; v0 < 2; v0++) {
-    for (int64_t v1 = from + heddle_lane; v1 < to; v1 += heddle_lanes) {
+  const int32_t across = workers < 48 ? workers : 48;
+  const int32_t along = workers / across;
+  if (worker >= along * across) return;
+  const int32_t row = worker / across, column = worker % across;
+  const int64_t from = heddle_share(2, 1, row, along);
+  const int64_t to = heddle_share(2, 1, row + 1, along);
+  const int64_t from_across = heddle_share(48, 1, column, across);
+  const int64_t to_across = heddle_share(48, 1, column + 1, across);
+  for (int64_t v0 = from; v0 < to; v0++) {
+    for (int64_t v1 = from_across + heddle_lane; v1 < to_across; v1 += heddle_lanes) {
       if (v1 % 32 == 0) {
       }
       float v3 = 0;

@@ -471,15 +471,21 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
 }
 
 /* line 2_ column 8 */
-HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b3, float *restrict b5, uint16_t *restrict b6) {
+HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b3, uint16_t *restrict b5, float *restrict b6) {
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(32, 16, worker, workers);
-  const int64_t to = heddle_share(32, 16, worker + 1, workers);
+  const int32_t across = workers < 2 ? workers : 2;
+  const int32_t along = workers / across;
+  if (worker >= along * across) return;
+  const int32_t row = worker / across, column = worker % across;
+  const int64_t from = heddle_share(8, 1, row, along);
+  const int64_t to = heddle_share(8, 1, row + 1, along);
+  const int64_t from_across = heddle_share(32, 16, column, across);
+  const int64_t to_across = heddle_share(32, 16, column + 1, across);
   const int64_t depth = 64;
-  const int64_t first_row = 0;
-  const int64_t last_row = 8;
-  const int64_t first = from;
-  const int64_t last = to;
+  const int64_t first_row = from;
+  const int64_t last_row = to;
+  const int64_t first = from_across;
+  const int64_t last = to_across;
   if (first < last && first_row < last_row) {
     const float *const a = b2 + 0;
     const float *const b = b3 + 0;
@@ -488,7 +494,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
     for (int64_t next = first / 16; next < end; next += some) {
       const int64_t until = next + some < end ? next + some : end;
       const int64_t columns = until * 16 < 32 ? until * 16 : 32;
-      heddle_pack_f32(columns - next * 16, depth, b + next * 16 * 1, 1, 32, b5);
+      heddle_pack_f32(columns - next * 16, depth, b + next * 16 * 1, 1, 32, b6);
       const int64_t most = heddle_block_rows(last_row - first_row, depth * sizeof(float));
       for (int64_t row = first_row; row < last_row; row += most) {
         const int64_t rows = last_row - row < most ? last_row - row : most;
@@ -497,7 +503,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
           const int64_t panels = until - panel < HEDDLE_PANELS ? until - panel : HEDDLE_PANELS;
           const int64_t start = panel * 16, ahead = last - start;
           float tile[HEDDLE_BLOCK_ROWS * HEDDLE_PANELS * 16] __attribute__((aligned(64)));
-          heddle_block_f32(rows, panels, depth, a + row * 64, 64, 1, b5 + (panel - next) * 16 * depth, depth, tile, HEDDLE_PANELS * 16, 0, 0);
+          heddle_block_f32(rows, panels, depth, a + row * 64, 64, 1, b6 + (panel - next) * 16 * depth, depth, tile, HEDDLE_PANELS * 16, 0, 0);
           const int64_t low = first > start ? first - start : 0;
           const int64_t high = ahead < panels * 16 ? ahead : panels * 16;
           for (int64_t r = 0; r < rows; r++) {
@@ -505,7 +511,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
             for (int64_t c = low; c < high; c++) {
               const int64_t v1 = start + c;
               const float v3 = tile[r * HEDDLE_PANELS * 16 + c];
-              b6[(v0 * 32) + v1] = heddle_store_f16(heddle_round_f16(heddle_tanh_f32(heddle_round_f16(v3))));
+              b5[(v0 * 32) + v1] = heddle_store_f16(heddle_round_f16(heddle_tanh_f32(heddle_round_f16(v3))));
             }
           }
         }
@@ -520,8 +526,8 @@ HEDDLE_MAIN {
   float *b2 = (float *)(env->scratch + env->table[0]); /* line 2_ column 13 */
   float *b3 = (float *)(env->scratch + env->table[1]); /* line 2_ column 13 */
   float *b4 = (float *)(env->scratch + env->table[2]); /* line 2_ column 13 */
-  float *b5 = (float *)(env->scratch + env->table[3] + worker * env->table[4]); /* panels */
-  uint16_t *b6 = (uint16_t *)env->outputs[0].data; /* y */
+  uint16_t *b5 = (uint16_t *)env->outputs[0].data; /* y */
+  float *b6 = (float *)(env->scratch + env->table[3] + worker * env->table[4]); /* panels */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   op0(env, worker, workers, b0, b2);

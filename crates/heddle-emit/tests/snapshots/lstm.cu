@@ -23,38 +23,46 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 /* line 5_ column 18 */
 static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
-  for (int64_t v2 = 0 + heddle_lane; v2 < 256; v2 += heddle_lanes) {
-    if (v2 % 32 == 0) {
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  for (int64_t block = 0; block < 256; block += 64) {
+    for (int64_t v2 = block + from + heddle_lane; v2 < block + to; v2 += heddle_lanes) {
+      if (v2 % 32 == 0) {
+      }
+      float v4 = 0;
+      for (int64_t v3 = 0; v3 < 64; v3++) {
+        v4 = v4 + (b0[(heddle_at(env, 2, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
+      }
+      b7[v2] = v4;
     }
-    float v4 = 0;
-    for (int64_t v3 = 0; v3 < 64; v3++) {
-      v4 = v4 + (b0[(heddle_at(env, 2, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
-    }
-    b7[v2] = v4;
   }
 }
 
 /* line 5_ column 10 */
 static __device__ __noinline__ void op3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, const float *__restrict__ b5, const float *__restrict__ b7, float *__restrict__ b9) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
-  for (int64_t v2 = 0 + heddle_lane; v2 < 256; v2 += heddle_lanes) {
-    if (v2 % 32 == 0) {
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  for (int64_t block = 0; block < 256; block += 64) {
+    for (int64_t v2 = block + from + heddle_lane; v2 < block + to; v2 += heddle_lanes) {
+      if (v2 % 32 == 0) {
+      }
+      float v5 = 0;
+      for (int64_t v3 = 0; v3 < 64; v3++) {
+        v5 = v5 + (b5[v3] * b2[(v3 * 256) + v2]);
+      }
+      b9[v2] = (b7[v2] + v5) + b3[v2];
     }
-    float v5 = 0;
-    for (int64_t v3 = 0; v3 < 64; v3++) {
-      v5 = v5 + (b5[v3] * b2[(v3 * 256) + v2]);
-    }
-    b9[v2] = (b7[v2] + v5) + b3[v2];
   }
 }
 
 /* line 10_ column 10 */
 static __device__ __noinline__ void op4(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b6, const float *__restrict__ b9, float *__restrict__ b10) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
-  for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  if (from >= to) return;
+  for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b10[v2] = (heddle_sigmoid_f32(b9[v2 + 64]) * b6[v2]) + (heddle_sigmoid_f32(b9[v2]) * heddle_tanh_f32(b9[v2 + 128]));
   }
 }
@@ -62,8 +70,10 @@ static __device__ __noinline__ void op4(const heddle_env *env, int32_t worker, i
 /* line 3_ column 15 */
 static __device__ __noinline__ void op5(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b9, const float *__restrict__ b10, float *__restrict__ b11) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
-  for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  if (from >= to) return;
+  for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b11[v2] = heddle_sigmoid_f32(b9[v2 + 192]) * heddle_tanh_f32(b10[v2]);
   }
 }
@@ -87,14 +97,11 @@ HEDDLE_MAIN {
   (void)epoch;
   op0(env, worker, workers, b4, b5);
   op1(env, worker, workers, b4, b6);
-  epoch++;
-  heddle_signal(env, worker, epoch);
-  if (worker == 0 % workers) for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));
   /* line 3_ column 15 */
   for (v0 = 0; v0 < 64; v0++) {
     HEDDLE_TRY(heddle_iteration(env, 6, v0));
     op2(env, worker, workers, b0, b1, b7, v0);
-    HEDDLE_UNIT_SYNC;
+    HEDDLE_TRY(heddle_barrier(env, worker, workers));
     op3(env, worker, workers, b2, b3, b5, b7, b9);
     HEDDLE_UNIT_SYNC;
     op4(env, worker, workers, b6, b9, b10);
@@ -104,7 +111,7 @@ HEDDLE_MAIN {
     { float *swap = b6; b6 = b10; b10 = swap; }
   }
   HEDDLE_UNIT_SYNC;
-  op1(env, worker, workers, b5, b12);
+  op0(env, worker, workers, b5, b12);
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 1;

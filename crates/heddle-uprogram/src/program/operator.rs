@@ -81,6 +81,12 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// Two different axes, that begin with the same unit, and at least one unit across.
+    pub fn is_sound(&self) -> bool {
+        let [a, b] = self.splits;
+        a.axis != b.axis && a.first == b.first && self.across >= 1
+    }
+
     /// Units along the first axis and across the second one, of so many units.
     pub fn sides(&self, units: usize) -> [usize; 2] {
         let units = units.max(1);

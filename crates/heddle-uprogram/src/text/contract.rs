@@ -1,7 +1,7 @@
 //! Contractions and their operands' layouts, to text and back.
 //!
 //! ```text
-//! contract  = "contract" dtype ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["own" BUFFER] "{"
+//! contract  = "contract" dtype ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["tile" INT] ["own" BUFFER] "{"
 //!             "a" "=" expr access "b" "=" expr access "finish" "=" expr "}"
 //! access    = "strided" BUFFER "base" expr "outer" expr "depth" expr
 //!           | "panels" BUFFER "base" expr "depth" expr
@@ -33,6 +33,9 @@ impl Printer<'_, '_, '_> {
         ));
         self.expr(size);
         self.put(format_args!(" sum {}", self.local(c.sum)));
+        if c.tile != 1 {
+            self.put(format_args!(" tile {}", c.tile));
+        }
         if let Some(own) = c.own {
             self.put(format_args!(" own b{}", own.index()));
         }
@@ -104,6 +107,10 @@ impl Parser<'_, '_> {
         let depth = (axis, self.expr()?);
         self.c.expect_word("sum")?;
         let sum = self.local()?;
+        let tile = match self.c.eat_word("tile")? {
+            true => self.c.int()?,
+            false => 1,
+        };
         let own = self
             .c
             .eat_word("own")?
@@ -125,6 +132,7 @@ impl Parser<'_, '_> {
             sum,
             finish,
             store,
+            tile,
             own,
         })
     }

@@ -15,7 +15,8 @@
 //! contents  = constant ":" type                       those of heddle_ir::text; `packed`: see contract.rs
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
-//! share     = "unit" INT | "split" LOCAL ["block" expr] ["grain" INT] ["from" INT]
+//! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
+//! split     = LOCAL ["block" expr] ["grain" INT]
 //! body      = store "=" expr                                                       map
 //!           | store "=" "fold" reduce dtype "over" axes ["columns"] "of" expr
 //!           | store "=" "argfold" ("max" | "min") dtype "over" axes ["last"] "of" expr

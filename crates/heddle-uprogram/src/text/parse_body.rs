@@ -5,7 +5,7 @@ use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 use super::cursor::Result;
 use super::parse::Parser;
 use crate::expr::ExprId;
-use crate::program::{Body, Chain, ChainStep, Local, Routine, Share, Split, Store};
+use crate::program::{Body, Chain, ChainStep, Grid, Local, Routine, Share, Split, Store};
 
 /// Axes with their sizes.
 type Axes = Vec<(Local, ExprId)>;
@@ -44,6 +44,23 @@ impl Parser<'_, '_> {
             return Ok(Share::One(self.c.number()?));
         }
         self.c.expect_word("split")?;
+        let first = self.split(axes)?;
+        let mut share = match self.c.eat_word("x")? {
+            false => Share::Dealt(first),
+            true => {
+                let splits = [first, self.split(axes)?];
+                self.c.expect_word("across")?;
+                let across = self.c.number()?;
+                Share::Grid(Grid { splits, across })
+            }
+        };
+        if self.c.eat_word("from")? {
+            share = share.from_unit(self.c.number()?);
+        }
+        Ok(share)
+    }
+
+    fn split(&mut self, axes: &Axes) -> Result<Split> {
         let local = self.local()?;
         let Some(axis) = axes.iter().position(|a| a.0 == local) else {
             return Err(self.c.misplaced("this is none of the operator's axes"));
@@ -55,10 +72,7 @@ impl Parser<'_, '_> {
         if self.c.eat_word("grain")? {
             split.grain = self.c.int()?;
         }
-        if self.c.eat_word("from")? {
-            split.first = self.c.number()?;
-        }
-        Ok(Share::Dealt(split))
+        Ok(split)
     }
 
     /// An expression after a word.

@@ -24,20 +24,25 @@ impl Printer<'_, '_, '_> {
     }
 
     pub(super) fn share(&mut self, op: &Operator) {
-        let split = match op.share {
-            Share::One(unit) => return self.put(format_args!(" unit {unit}")),
-            Share::Dealt(split) => split,
-        };
-        let (axis, size) = op.axes[split.axis];
-        self.put(format_args!(" split {}", self.local(axis)));
-        if split.period != size {
-            self.out.push_str(" block ");
-            self.expr(split.period);
+        if let Share::One(unit) = op.share {
+            self.put(format_args!(" unit {unit}"));
         }
-        if split.grain != 1 {
-            self.put(format_args!(" grain {}", split.grain));
+        let splits = op.share.splits();
+        for (split, lead) in splits.iter().zip([" split ", " x "]) {
+            let (axis, size) = op.axes[split.axis];
+            self.put(format_args!("{lead}{}", self.local(axis)));
+            if split.period != size {
+                self.out.push_str(" block ");
+                self.expr(split.period);
+            }
+            if split.grain != 1 {
+                self.put(format_args!(" grain {}", split.grain));
+            }
         }
-        if split.first != 0 {
+        if let Share::Grid(grid) = op.share {
+            self.put(format_args!(" across {}", grid.across));
+        }
+        if let Some(split) = splits.first().filter(|split| split.first != 0) {
             self.put(format_args!(" from {}", split.first));
         }
     }

@@ -259,6 +259,9 @@ impl<'p> Site<'p> {
                 self.value("an offset", part, DType::I64)?;
             }
         }
+        if c.tile != 1 && !c.has_kernel(&self.program.pool) {
+            return Err(Fault::Rule("no kernel has its tile and layouts"));
+        }
         exists(self.program.locals.len(), c.sum, "l")?;
         let sum = &self.program.locals[c.sum];
         if sum.kind != LocalKind::Sum {

@@ -131,10 +131,7 @@ pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
             whole && split.grain >= 1
         };
         let is_grid = match op.share {
-            Share::Grid(Grid { splits, across }) => {
-                let [a, b] = splits;
-                a.axis != b.axis && a.first == b.first && across >= 1
-            }
+            Share::Grid(grid) => grid.is_sound(),
             _ => true,
         };
         if !is_grid || !op.share.splits().iter().all(is_whole) {

@@ -106,14 +106,18 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let name = || format!("op{} ({})", id.index(), op.name);
         let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
         let site = Site::new(program, &axes);
-        let shared = match op.share {
-            Share::One(_) => Ok(()),
-            Share::Dealt(split) if split.axis >= op.axes.len() => {
-                Err(Fault::Rule("it has no such axis"))
+        let mut splits = op.share.splits().iter();
+        let shared = splits.try_for_each(|split| match split {
+            split if split.axis >= op.axes.len() => Err(Fault::Rule("it has no such axis")),
+            split if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
+            split => typed(program, "a block", split.period, DType::I64),
+        });
+        let shared = shared.and_then(|()| match op.share {
+            Share::Grid(grid) if !grid.is_sound() => {
+                Err(Fault::Rule("its grid needs two axes and a unit across"))
             }
-            Share::Dealt(split) if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
-            Share::Dealt(split) => typed(program, "a block", split.period, DType::I64),
-        };
+            _ => Ok(()),
+        });
         let sizes = op.axes.iter().try_for_each(|a| size(program, a.1));
         let body = || site.body(&op.body);
         shared
