@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Dim, Module, Op, Signature, Type, Value};
-
-use crate::{Patch, Stats};
 
 /// Gives the entry function's named sizes the numbers that a run will have, so that what follows can count on them: the
 /// program then takes inputs of these sizes only.

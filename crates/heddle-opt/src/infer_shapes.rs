@@ -1,10 +1,11 @@
 //! Shape and bound inference.
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Module, Op, Region, Signature, Type, Value};
 
 use crate::bounds::Bounds;
+use crate::callgraph;
 use crate::facts::{Facts, narrow};
-use crate::{Patch, Stats, callgraph};
 
 /// Makes the stated types as precise as can be derived: from operands, from what small integer arrays hold, over
 /// iterations of loops, from functions' bodies to their calls, and from the stated bounds of named sizes.

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{
     Dim, Entity, FuncId, Function, Inst, LoopView, MAX_NESTING, Module, Op, Region, Signature,
     Type, Value,
 };
 
-use crate::{Patch, Stats, callgraph};
+use crate::callgraph;
 
 /// How many instructions a module may gain: so many, and so many times as many as it has.
 const MAX_GAIN: usize = 1 << 16;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{DType, Dim, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::canonicalize::commutes;
 use crate::effects::Effects;
 use crate::facts::Facts;
-use crate::{Patch, Stats};
 
 /// Computes the same thing once: an instruction that repeats an earlier one of its region, or of a region around it,
 /// is replaced by that one. Constants are the same when their elements are; operands of commutative ops may be

@@ -3,10 +3,14 @@
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
+use heddle_ir::patch::Stats;
 
-use crate::{
-    Stats, canonicalize, fold_constants, infer_shapes, inline_calls, merge_common, remove_dead,
-};
+use crate::canonicalize::canonicalize;
+use crate::fold_constants::fold_constants;
+use crate::infer_shapes::infer_shapes;
+use crate::inline_calls::inline_calls;
+use crate::merge_common::merge_common;
+use crate::remove_dead::remove_dead;
 
 /// A pass, as `heddle opt --pass NAME` knows it.
 #[derive(Clone, Copy, Debug)]

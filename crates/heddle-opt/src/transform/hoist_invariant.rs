@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use heddle_ir::op::Cost;
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{
     FuncId, Function, Inst, InstData, LoopForm, Module, Op, Region, Value, cannot_fail,
 };
 
 use crate::effects::Effects;
-use crate::{Patch, Stats};
 
 /// Computes before a loop what is the same in each of its iterations, out of as many loops as it is the same in.
 ///

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::op::Cost;
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Inst, Module, Op, Region, Value};
 
 use crate::effects::Effects;
-use crate::{Patch, Stats};
 
 /// Computes before an `if` what both of its branches compute, of the same operands: then it is compiled once, results that the
 /// branches agree on need no branch, and an `if` whose branches are equal disappears.

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
+use heddle_ir::patch::Stats;
 use heddle_ir::{
     Dim, FuncBuilder, FuncId, Function, Inst, LoopForm, Module, Op, Region, Type, TypeError, Value,
 };
-
-use crate::Stats;
 
 /// A copy of a function in the making.
 pub struct Rebuild<'a> {

@@ -1,9 +1,9 @@
 //! Horizontal fusion of contractions.
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::uses::count_uses;
-use crate::{Patch, Stats};
 
 /// The most elements of matrices that are put together, beyond which each is work enough by itself.
 const MAX_ELEMENTS: usize = 1 << 22;

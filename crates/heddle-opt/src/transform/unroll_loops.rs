@@ -1,9 +1,9 @@
 //! Loop unrolling.
 
+use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::Stats;
 
 /// What is unrolled.
 pub struct Limits {
