@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_ir::patch::Stats;
 use heddle_ir::{
     FuncId, Function, Inst, InstData, LoopView, Module, Op, Region, Tensor, Type, Value,
 };
 
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::Stats;
 
 /// The part of a loop's time that its first iteration must save to be compiled by itself. Of a loop with a condition, or with a
 /// trip count that only the run knows, it would be one part in 64 or less.
