@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Dim, Module, Op, Signature, Type, Value};
 
-use crate::{Patch, Stats};
-
-/// Gives the default entry's named sizes the numbers that a run will have, so that what follows can count on them: the
-/// program then takes inputs of these sizes only.
+/// Makes symbolic sizes of the default entry static, so that later passes can use them. The
+/// program then accepts inputs of these sizes only.
 ///
-/// Names that are not in `sizes` stay. It does *not* touch other functions, whose names of sizes are their own, nor does it
-/// derive anything from the numbers: [`infer_shapes`](crate::infer_shapes) does.
+/// Names that are not in `sizes` stay. The pass does *not* touch other functions, whose size names
+/// are local to them, nor does it propagate the sizes: [`infer_shapes`](crate::infer_shapes) does.
 pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
     let Some(entry) = module.entry_id() else {
         return Stats::default();

@@ -1,4 +1,4 @@
-//! Which functions call which.
+//! The call graph.
 
 use heddle_ir::{Entity, FuncId, Module, Op};
 
@@ -29,7 +29,7 @@ pub fn components(module: &Module) -> Vec<Vec<FuncId>> {
     components.into_iter().map(functions).collect()
 }
 
-/// Whether a component's functions call themselves or each other.
+/// Tells if the functions of a component call themselves or each other.
 pub fn is_recursive(module: &Module, component: &[FuncId]) -> bool {
     component.len() > 1 || callees(module, component[0]).contains(&component[0])
 }

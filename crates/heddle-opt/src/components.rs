@@ -1,7 +1,8 @@
 //! Strongly connected components of a graph.
 
-/// The components of a graph whose nodes are the indices of `edges`, those that are pointed to before those that
-/// point to them (Tarjan's algorithm, on a stack of its own: paths may be long).
+/// The components of a graph whose nodes are the indices of `edges`, targets before sources.
+///
+/// Tarjan's algorithm with an explicit stack, because paths may be long.
 pub fn strongly_connected(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut state = vec![Visit::default(); edges.len()];
     let (mut stack, mut components, mut next) = (vec![], vec![], 0);

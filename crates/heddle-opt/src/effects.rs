@@ -1,15 +1,17 @@
-//! What else evaluating an instruction does than compute its results.
+//! Side effects of instructions.
 //!
-//! Two things count. A draw of random numbers without a seed of its own moves the run's stream on, so that later draws
-//! differ when it is left out. And a loop that has neither a trip count nor a condition that could become
-//! false never ends, nor does what follows it ever begin. Every other loop, and every recursion, is taken to
-//! end: a program may lose one that does not, and also an error of an instruction that nobody needs.
+//! There are two. A random op without a seed of its own advances the run's stream: removing it
+//! would change later draws. A loop that has neither a trip count nor a condition that could become
+//! false never terminates.
+//!
+//! Every other loop and every recursion is assumed to terminate, so passes may remove one that does
+//! not. They may also remove an error, if nothing uses the results of the failing instruction.
 
 use heddle_ir::{Entity, FuncId, Function, InstData, LoopForm, Module, Op, Tensor, Value};
 
 use crate::callgraph;
 
-/// What calling each function does, indexed by function.
+/// Effects of a call of each function, indexed by function.
 pub struct Effects {
     /// Draws random numbers of any kind, so that two calls differ.
     draws: Vec<bool>,
@@ -18,7 +20,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Those of all functions of a module.
+    /// Computes the effects of all functions of a module.
     pub fn of(module: &Module) -> Self {
         let count = module.functions.len();
         let mut effects = Effects {
@@ -42,7 +44,7 @@ impl Effects {
         effects
     }
 
-    /// Whether evaluating the instruction again may give other results; what its regions do is not counted.
+    /// Tells if a second evaluation may give other results. The instruction's regions do not count.
     pub fn draws(&self, inst: &InstData) -> bool {
         match inst.op {
             Op::Call(callee) => self.calls_draw(callee),
@@ -50,7 +52,7 @@ impl Effects {
         }
     }
 
-    /// Whether the instruction must stay even if nobody uses its results; what its regions do is not counted.
+    /// Tells if the instruction must stay even without uses. Its regions do not count.
     pub fn is_needed(&self, func: &Function, inst: &InstData) -> bool {
         match &inst.op {
             Op::Random { seed: None, .. } => true,

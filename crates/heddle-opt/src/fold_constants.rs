@@ -1,5 +1,6 @@
 //! Constant folding.
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::{byte_size, element_count};
 use heddle_ir::{
     DType, Dim, Entity, FuncId, Inst, LoopView, Module, Op, Region, Tensor, Type, Value,
@@ -7,7 +8,6 @@ use heddle_ir::{
 
 use crate::facts::Facts;
 use crate::uses::count_uses;
-use crate::{Patch, Stats};
 
 /// Results up to so many bytes are always folded.
 const SMALL: usize = 16 << 10;

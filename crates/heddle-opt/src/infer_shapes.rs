@@ -1,16 +1,18 @@
 //! Shape and bound inference.
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Module, Op, Region, Signature, Type, Value};
 
 use crate::bounds::Bounds;
+use crate::callgraph;
 use crate::facts::{Facts, narrow};
-use crate::{Patch, Stats, callgraph};
 
-/// Makes the stated types as precise as can be derived: from operands, from what small integer arrays hold, over
-/// iterations of loops, from functions' bodies to their calls, and from the stated bounds of named sizes.
+/// Refines the stated types. It derives sizes from operands, from the contents of small integer
+/// arrays, across iterations of loops, from function bodies to calls, and from the stated bounds of
+/// symbolic sizes.
 ///
-/// It does *not* change instructions, nor types of parameters of functions, nor does it replace one stated expression by
-/// another, but for maxima and minima that the bounds decide.
+/// It does *not* change instructions or types of function parameters. It replaces a stated
+/// expression only to resolve a maximum or minimum that the bounds decide.
 pub fn infer_shapes(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
     for component in callgraph::components(module) {
@@ -44,8 +46,9 @@ pub fn infer_shapes(module: &mut Module) -> Stats {
     stats
 }
 
-/// States more of what recursive functions return, if by induction over the depth of calls it is true: guess it from
-/// the branches that do not recurse, and see whether the others agree when that is what calls return.
+/// Refines the result types of recursive functions by induction over the depth of calls. The base
+/// cases, branches that do not recurse, give a guess. It holds if, with the guess as the calls'
+/// type, all branches agree with it.
 fn infer_recursion(module: &mut Module, component: &[FuncId]) -> Stats {
     let found = |module: &Module, id: FuncId, ignored: &[FuncId]| -> Vec<Type> {
         let facts = Facts::beside(module, id, ignored);
@@ -90,7 +93,7 @@ fn set_signature(module: &mut Module, id: FuncId, signature: Signature, stats: &
     stats.merge(patch.apply());
 }
 
-/// All values of a function that are alive but its parameters.
+/// All live values of a function except its parameters.
 fn values(patch: &Patch) -> Vec<Value> {
     let func = patch.func();
     let mut all = vec![];

@@ -2,23 +2,28 @@
 
 use std::collections::HashMap;
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{
     Dim, Entity, FuncId, Function, Inst, LoopView, MAX_NESTING, Module, Op, Region, Signature,
     Type, Value,
 };
 
-use crate::{Patch, Stats, callgraph};
+use crate::callgraph;
 
-/// How many instructions a module may gain: so many, and so many times as many as it has.
+/// Growth limit: a module may gain `MAX_GAIN` + `MAX_GAIN_FACTOR` · its size in instructions.
 const MAX_GAIN: usize = 1 << 16;
 const MAX_GAIN_FACTOR: usize = 16;
 
 /// Replaces calls by copies of the bodies of the functions that they call, callees first.
 ///
-/// It does *not* inline functions that call themselves, directly or through others, nor beyond a bound on how much
-/// the module may grow, nor where regions would nest deeper
-/// than the IR allows, nor functions that draw random numbers from a seed of their own and are called in several
-/// places (all calls continue one stream). The functions stay; `remove_dead` removes those that nobody calls any more.
+/// It does *not* inline
+/// - recursive functions, direct or mutual;
+/// - beyond a limit on the module's growth;
+/// - where regions would nest deeper than the IR allows;
+/// - functions that draw random numbers from a seed of their own and have several call sites: all
+///   calls continue one stream, but copies would not.
+///
+/// The callees stay; `remove_dead` removes those without callers.
 pub fn inline_calls(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
     let mut calls = vec![0usize; module.functions.len()];
@@ -45,7 +50,7 @@ pub fn inline_calls(module: &mut Module) -> Stats {
     stats
 }
 
-/// Inlines what one function calls; its callees have been dealt with before.
+/// Inlines the calls in one function. Its callees have been processed before it.
 fn inline_into(
     module: &mut Module,
     id: FuncId,
@@ -136,8 +141,8 @@ fn inline(patch: &mut Patch, call: Inst, callee: &Function) -> bool {
     done
 }
 
-/// What the callee's named sizes are in the caller. A name whose axes are not all known to be the same is left
-/// unbound, so that the types of what is copied do not say more than those of the operands.
+/// The callee's named sizes in terms of the caller's. A name stays unbound unless all its axes are
+/// known to be equal, so that copied types claim no more than the types of the operands.
 fn bind_names(patch: &Patch, sig: &Signature, args: &[Value]) -> HashMap<String, Dim> {
     let mut names: HashMap<String, Option<Dim>> = HashMap::new();
     for ((_, param), &arg) in sig.params.iter().zip(args) {
@@ -170,7 +175,7 @@ pub fn bind(param: &Type, arg: &Type, names: &mut HashMap<String, Option<Dim>>) 
     }
 }
 
-/// All calls below a region, with how deep they are nested.
+/// All calls below a region, each with its nesting depth.
 fn find_calls(f: &Function, region: Region, level: usize, sites: &mut Vec<(Inst, FuncId, usize)>) {
     for &inst in &f.regions[region].insts {
         if let Op::Call(callee) = f.insts[inst].op {
@@ -188,15 +193,15 @@ fn count_insts(f: &Function) -> usize {
     count
 }
 
-/// How many regions nest in a region, itself included.
+/// Nesting depth of the regions below a region, itself included.
 fn depth(f: &Function, region: Region) -> usize {
     let insts = &f.regions[region].insts;
     let inner = insts.iter().flat_map(|i| &f.insts[*i].regions);
     1 + inner.map(|r| depth(f, *r)).max().unwrap_or(0)
 }
 
-/// Whether a loop's stacked result would no longer state the sizes of its elements, which it has when the loop does
-/// not iterate.
+/// Tells if a scan output would lose the static or symbolic sizes of its elements. They give the
+/// output its shape when the trip count is 0.
 fn loses_empty_shapes(callee: &Function, types: &dyn Fn(&Type) -> Type) -> bool {
     let mut found = false;
     callee.for_each_inst(&mut |inst, _| {

@@ -1,9 +1,11 @@
 //! Graph passes, one file each.
 //!
-//! A pass is a function from a module to itself; what it changes it changes through a [`Patch`], so that every edit
-//! has a reason, which [`Stats`] count. Passes of the [pipeline](optimize) keep the results of a run bit for bit (which of several NaNs a
-//! result is does not count), and what they assume of programs stands in the module `effects`; [transformations](transform) for
-//! devices that compile keep them up to rounding.
+//! A pass rewrites a module in place. It edits through a [`Patch`], so that every edit has a
+//! reason; [`Stats`] count edits by reason.
+//!
+//! Passes of the [pipeline](optimize) keep results bit for bit, up to the choice among NaNs. The
+//! module `effects` states their assumptions about programs. [Transformations](transform), which
+//! are for devices that compile, keep results up to rounding.
 
 mod batch;
 mod bind_sizes;

@@ -1,23 +1,24 @@
-//! Common subexpressions.
+//! Common subexpression elimination.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{DType, Dim, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::canonicalize::commutes;
 use crate::effects::Effects;
 use crate::facts::Facts;
-use crate::{Patch, Stats};
 
-/// Computes the same thing once: an instruction that repeats an earlier one of its region, or of a region around it,
-/// is replaced by that one. Constants are the same when their elements are; operands of commutative ops may be
-/// swapped; a size that is known to be the same expression over named sizes is the same however it is computed.
+/// Replaces an instruction by an equal earlier one of its region or of a region around it.
+/// Constants are equal if their elements are. Operands of commutative ops may be swapped. Integers
+/// that are known to be the same expression over symbolic sizes are equal, regardless of their
+/// computation.
 ///
-/// Constants inside branches and loops come out of them, so that all constants of a function stand in one place, once.
+/// Constants move out of branches and loops, so that each stands in a function once.
 ///
-/// It does *not* merge draws of random numbers, nor `if` and `loop`, nor does it move anything but constants: what two
-/// branches have in common stays in both.
+/// The pass does *not* merge random ops, `if` or `loop`. It moves only constants: computations that
+/// two branches share stay in both.
 pub fn merge_common(module: &mut Module) -> Stats {
     let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
@@ -45,13 +46,13 @@ struct Merge<'a, 'f> {
     effects: &'a Effects,
     facts: &'a Facts,
     patch: Patch<'f>,
-    /// Instructions in scope by the hash of what they compute.
+    /// Instructions in scope, by the hash of op and operands.
     seen: HashMap<u64, Vec<Inst>>,
     /// Values in scope by the sizes that they hold.
     sizes: HashMap<(Type, Vec<Dim>), Vec<Value>>,
-    /// What was added, to be forgotten at the end of a region.
+    /// Undo log: entries to remove at the end of a region.
     log: Vec<Added>,
-    /// The instruction of the body inside which the walk is.
+    /// Instruction of the function body that contains the current region.
     outermost: Option<Inst>,
 }
 
@@ -118,7 +119,8 @@ impl Merge<'_, '_> {
         if let (true, Some(outermost)) = (is_const, self.outermost) {
             self.patch.move_before(inst, outermost);
             self.patch.because("constant inside a region");
-            // It is seen from everywhere that follows, and comes first, so that it is the last to be forgotten.
+            // It stays in scope for the rest of the function. Entries of the undo log pop from the
+            // end, so it goes to the front.
             self.seen.entry(hash).or_default().insert(0, inst);
             return;
         }
@@ -175,7 +177,7 @@ impl Merge<'_, '_> {
     }
 }
 
-/// Operands in an order that does not matter to the op.
+/// Operands, sorted if the op is commutative.
 fn operands(op: &Op, dtype: Option<DType>, mut args: Vec<Value>) -> Vec<Value> {
     if dtype.is_some_and(|d| commutes(op, d)) {
         args.sort();
@@ -187,14 +189,14 @@ fn hash(op: &Op, args: &[Value]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match op {
         Op::Const(tensor) => hash_tensor(tensor, &mut hasher),
-        // Names and attributes; two ops that print alike are still compared.
+        // Name and attributes. Ops with equal hashes are compared, so a collision is harmless.
         op => format!("{op:?}").hash(&mut hasher),
     }
     args.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Large weights are told apart by a part of their elements, so that they need not be read as a whole.
+/// Hashes only the first and last bytes of a tensor, so that large weights need not be read whole.
 fn hash_tensor(tensor: &Tensor, hasher: &mut impl Hasher) {
     const PART: usize = 4096;
     let bytes = tensor.bytes();

@@ -1,4 +1,4 @@
-//! Makes a function of some instructions of a region.
+//! Outlining: moves instructions of a region into a function of their own.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,24 +10,27 @@ use heddle_ir::{
 
 use crate::effects::Effects;
 
-/// Instructions that were made a function.
+/// Outlined instructions.
 #[derive(Clone, Debug)]
 pub struct Outlined {
     /// The function.
     pub function: Function,
-    /// The values that it takes where the instructions stood.
+    /// Arguments of the call: values of the surrounding function.
     pub args: Vec<Value>,
-    /// The values there that it gives.
+    /// Values of the surrounding function that the call defines.
     pub results: Vec<Value>,
-    /// Its instructions, by which of those that were given they are.
+    /// Maps instructions of the new function to those that they are copies of.
     pub origin: HashMap<Inst, Inst>,
 }
 
-/// Makes a function of this name of instructions of one region, which stay in their order; nobody before the last one may need what
-/// another instruction makes of their results. It takes what they use and gives what others use, and has the constants that they use
-/// within. Where they use a name of a size, it takes a parameter of the function around them that states it.
+/// Outlines instructions of one region into a function of this name; they keep their order.
 ///
-/// `None` if no array among the parameters states such a name alone.
+/// `insts` must be convex: no dependence path between two of them may leave the set.
+///
+/// Parameters are the values that the instructions use, except constants, which are copied into the
+/// function. Results are the values that other instructions use. If no used value states a symbolic
+/// size that the instructions need, a parameter of the surrounding function that states it is
+/// passed too. `None` if there is none: the size must stand alone on an axis of an array.
 pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> {
     let mut seen = Seen::default();
     insts.iter().for_each(|&inst| seen.visit(func, inst));
@@ -74,7 +77,8 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
     })
 }
 
-/// Whether arrays among what an instruction uses and the function's parameters state all names of sizes that it uses.
+/// Tells if the instruction's operands and the function's parameters state all symbolic sizes that
+/// it uses.
 pub fn is_stated(func: &Function, inst: Inst) -> bool {
     let mut seen = Seen::default();
     seen.visit(func, inst);
@@ -104,7 +108,8 @@ impl Seen {
     }
 }
 
-/// Parameters of the function that state the names of sizes which the instructions use and no free value states.
+/// Parameters of the function for the symbolic sizes that the instructions use but no free value
+/// states.
 fn stating(func: &Function, seen: &Seen, free: &[Value]) -> Option<Vec<Value>> {
     let mut names = BTreeSet::new();
     for &value in seen.used.iter().chain(&seen.defined) {
@@ -126,7 +131,7 @@ fn stating(func: &Function, seen: &Seen, free: &[Value]) -> Option<Vec<Value>> {
     Some(args)
 }
 
-/// Whether a value is an array of numbers one of whose sizes is this name.
+/// Tells if a value is a numeric array one of whose sizes is this name.
 fn states(func: &Function, value: Value, name: &Arc<str>) -> bool {
     let array = func.ty(value).as_tensor();
     let array = array.filter(|t| !matches!(t.dtype, DType::Str | DType::C128));
@@ -141,7 +146,7 @@ fn for_each_dim(ty: &Type, visit: &mut dyn FnMut(&Dim)) {
     }
 }
 
-/// Values that something else than these instructions uses.
+/// Values with a use outside of these instructions.
 fn used_elsewhere(func: &Function, insts: &[Inst]) -> HashSet<Value> {
     let own: HashSet<_> = insts.iter().copied().collect();
     let (mut used, mut open) = (HashSet::new(), vec![func.body]);
@@ -156,12 +161,13 @@ fn used_elsewhere(func: &Function, insts: &[Inst]) -> HashSet<Value> {
     used
 }
 
-/// Puts a call of the outlined function in the place of its instructions: the instruction that is to stand there.
+/// Creates the call that is to replace the outlined instructions, and makes it define their
+/// results.
 pub fn call_outlined(func: &mut Function, outlined: &Outlined, callee: FuncId) -> Inst {
     let types = outlined.results.iter().map(|&v| func.ty(v).clone());
     let types = types.collect();
     let inst = func.add_inst(Op::Call(callee), outlined.args.clone(), vec![], types, None);
-    // The values keep their names: only what makes them is another instruction.
+    // The values keep their ids, so that uses stay valid.
     func.insts[inst].results.clone_from(&outlined.results);
     for (i, &value) in outlined.results.iter().enumerate() {
         func.values[value].def = ValueDef::Result(inst, i as u32);
@@ -169,8 +175,8 @@ pub fn call_outlined(func: &mut Function, outlined: &Outlined, callee: FuncId) -
     inst
 }
 
-/// The instructions of a region, each with those of them that must come before it: what makes its operands, and of those that draw
-/// random numbers the one before.
+/// Dependence graph of a region: each instruction with its predecessors. These are the producers of
+/// its operands and, for an instruction that draws random numbers, the previous one that draws.
 pub fn needs(module: &Module, func: &Function, region: Region) -> Vec<(Inst, Vec<Inst>)> {
     let effects = Effects::of(module);
     let insts = &func.regions[region].insts;
@@ -190,7 +196,7 @@ pub fn needs(module: &Module, func: &Function, region: Region) -> Vec<(Inst, Vec
     needs.collect()
 }
 
-/// Whether it, or something in its regions, draws random numbers.
+/// Tells if the instruction or one in its regions draws random numbers.
 fn draws(effects: &Effects, func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let mut found = effects.draws(data);

@@ -3,19 +3,23 @@
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
+use heddle_ir::patch::Stats;
 
-use crate::{
-    Stats, canonicalize, fold_constants, infer_shapes, inline_calls, merge_common, remove_dead,
-};
+use crate::canonicalize::canonicalize;
+use crate::fold_constants::fold_constants;
+use crate::infer_shapes::infer_shapes;
+use crate::inline_calls::inline_calls;
+use crate::merge_common::merge_common;
+use crate::remove_dead::remove_dead;
 
 /// A pass, as `heddle opt --pass NAME` knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     /// Its name.
     pub name: &'static str,
-    /// What runs it.
+    /// Its entry point.
     pub run: fn(&mut Module) -> Stats,
-    /// What it does, in one line.
+    /// One-line description.
     pub about: &'static str,
 }
 
@@ -58,15 +62,15 @@ pub fn find_pass(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|p| p.name == name)
 }
 
-/// What a run of the pipeline did.
+/// Log of a run of the pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Every run of a pass: its name, what it did and how long it took, in order.
+    /// Name, edits and duration of each run of a pass, in order.
     pub runs: Vec<(&'static str, Stats, Duration)>,
 }
 
 impl Report {
-    /// What all runs did together.
+    /// Edits of all runs together.
     pub fn total(&self) -> Stats {
         let mut total = Stats::default();
         for (_, stats, _) in &self.runs {
@@ -97,14 +101,15 @@ impl Report {
     }
 }
 
-/// Rounds of the pipeline, at most: one pass makes work for another, but each time less.
+/// Maximum number of rounds. Passes enable each other, but later rounds find less to do.
 const MAX_ROUNDS: usize = 4;
 
-/// Runs all passes, in rounds until none finds anything more to do. The results of a run are bit for bit
-/// those of the module as it was, but for errors and endless loops that no result depends on.
+/// Runs all passes in rounds until a round makes no edit, or for `MAX_ROUNDS`.
 ///
-/// Constants are folded only where computing in double would give the same, and rules are exact in any precision, so a
-/// run in double may take the optimised module too.
+/// Results stay the same bit for bit. Errors and endless loops that no result depends on may go.
+///
+/// The optimised module is also valid for a run in double precision: constants are folded only
+/// where double precision gives the same result, and rules are exact in any precision.
 pub fn optimize(module: &mut Module) -> Report {
     let mut report = Report::default();
     report.time("inline_calls", module);

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{
     Arena, Entity, FuncId, Function, Inst, LoopView, Module, Op, Signature, Type, Value, ValueDef,
 };
 
 use crate::effects::Effects;
-use crate::{Patch, Stats};
 
 /// Removes what no result of an entry depends on: instructions, carried values that only carry
 /// themselves, stacked results, results of branches, parameters and results of functions that are no entries, and functions

@@ -1,8 +1,8 @@
-//! How often values are used.
+//! Use counts of values.
 
 use heddle_ir::{Entity, Function, Region};
 
-/// How often each value is an operand or is yielded, indexed by value.
+/// Number of uses of each value, as an operand or yielded, indexed by value.
 pub fn count_uses(func: &Function) -> Vec<u32> {
     let mut uses = vec![0; func.values.len()];
     count_in(func, func.body, &mut uses);

@@ -132,7 +132,7 @@ pub enum PadMode {
     Wrap,
 }
 
-/// Distributions of [`Op::Random`].
+/// Distributions of [`Op::Random`](crate::Op::Random).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Distribution {

@@ -9,9 +9,9 @@ mod rewriter;
 mod sequences;
 mod views;
 
+use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Inst, Module, Region, Value};
 
-use crate::Stats;
 use crate::facts::Facts;
 use rewriter::Rewriter;
 

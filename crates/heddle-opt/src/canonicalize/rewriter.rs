@@ -1,9 +1,9 @@
 //! What rules see of the function, and how they make new instructions.
 
 use heddle_ir::infer::{self, Arg, RegionTypes};
+use heddle_ir::patch::Patch;
 use heddle_ir::{Dim, Entity, Function, Inst, Op, Tensor, Type, Value};
 
-use crate::Patch;
 use crate::facts::Facts;
 use crate::uses::count_uses;
 

@@ -16,6 +16,10 @@ const CHUNK: f64 = 1.0 / 8.0;
 /// The share of a unit's resident memory that a layer's weights may take, next to its state and inputs.
 const NEAR: f64 = 0.5;
 
+/// The most bytes of a layer's weights for which pipelining has been measured to pay (docs/scheduler.md). A unit goes
+/// through the layers of its group chunk by chunk, so a larger cache does not keep larger weights near.
+const MOST_NEAR: f64 = 256.0 * 1024.0;
+
 /// The share of the resident memory's rate that products with one row reach.
 const STREAMING: f64 = 0.9;
 
@@ -69,7 +73,7 @@ impl CostModel {
             chunk: CHUNK * machine.whole_bytes(cache),
             unknown: UNKNOWN_SIZE,
             units: 1,
-            near: NEAR * machine.whole_bytes(near) / units as f64,
+            near: MOST_NEAR.min(NEAR * machine.whole_bytes(near) / units as f64),
             near_all: machine.whole_bytes(near),
             near_rate: STREAMING * machine.whole_rate(near),
             call: CALL_STARTS * machine.start_ns,
@@ -151,6 +155,10 @@ mod tests {
             level: 1200.0,
         };
         assert_eq!(CostModel::of(&Machine::reference_host(2)), expected);
+        // A larger L2 does not make larger layers worth pipelining.
+        let mut large = Machine::reference_host(2);
+        large.memories[1].bytes *= 4.0;
+        assert_eq!(CostModel::of(&large).near, expected.near);
         let many = CostModel::of(&Machine::reference_host(64));
         assert_eq!(
             (many.flops, many.near),

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_ir::patch::Stats;
 use heddle_ir::{
     FuncId, Function, Inst, InstData, LoopView, Module, Op, Region, Tensor, Type, Value,
 };
 
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::Stats;
 
 /// The part of a loop's time that its first iteration must save to be compiled by itself. Of a loop with a condition, or with a
 /// trip count that only the run knows, it would be one part in 64 or less.
@@ -17,7 +17,7 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// Leaves out products with zeros (`U·0`): those of arrays that are zero wherever the program goes, as at the leaves of a recursion
 /// that runs level by level, and those of state that a loop starts with, for which the loop's first iteration is peeled off where that
-/// saves enough ([`LEAST_SHARE`]).
+/// saves enough (`LEAST_SHARE`).
 ///
 /// The other operand must be a constant without infinities and NaNs, whose products with zero would not be zero, or of integers. It
 /// does *not* peel loops around others, whose body is much code, nor loops with a condition or an unknown trip count.

@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 
 use heddle_ir::op::Cost;
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{
     FuncId, Function, Inst, InstData, LoopForm, Module, Op, Region, Value, cannot_fail,
 };
 
 use crate::effects::Effects;
-use crate::{Patch, Stats};
 
-/// Computes before a loop what is the same in each of its iterations, out of as many loops as it is the same in.
+/// Hoists loop-invariant instructions out of as many loops as they are invariant in.
 ///
-/// What could fail moves only out of loops that surely begin, from a place that every iteration passes; the rest
-/// may be computed in vain if there is no iteration. An array that is larger than what it is computed from stays inside,
-/// unless computing it is a contraction or a reduction: reading it would cost more than making it anew.
+/// An instruction that could fail is hoisted only from a place that every iteration passes, and
+/// only out of loops that run at least once. Others are hoisted speculatively. A result that is
+/// larger than its operands stays inside, because reading it would cost more than recomputing it.
+/// The cost classes constant, contraction, reduction and order (see [`Cost`]) are hoisted
+/// regardless of size.
 ///
 /// It does *not* move control flow or calls, nor anything out of a branch.
 pub fn hoist_invariant(module: &mut Module) -> Stats {
@@ -40,17 +42,18 @@ pub fn hoist_invariant(module: &mut Module) -> Stats {
 struct Hoist<'a, 'f> {
     effects: &'a Effects,
     patch: Patch<'f>,
-    /// How many of the loops around it a value depends on; values that are not listed depend on none.
+    /// Number of surrounding loops that a value must stay in. Values without an entry must stay in
+    /// none.
     level: HashMap<Value, usize>,
-    /// The loops around the present place, outermost first.
+    /// Control flow around the current instruction, outermost first.
     loops: Vec<Around>,
 }
 
-/// What is around an instruction: a loop, or a branch that nothing leaves.
+/// Control flow around an instruction: a loop, or a branch, out of which nothing is hoisted.
 struct Around {
     inst: Inst,
     is_loop: bool,
-    /// Whether it is a loop that has at least one iteration.
+    /// A loop that runs at least once.
     begins: bool,
 }
 
@@ -79,7 +82,7 @@ impl Hoist<'_, '_> {
         }
     }
 
-    /// Within how many of the loops around it an instruction has to stay.
+    /// Number of surrounding loops that an instruction must stay in.
     fn place(&self, inst: Inst, data: &InstData) -> usize {
         let depth = self.loops.len();
         let moves = data.regions.is_empty()
@@ -104,7 +107,7 @@ impl Hoist<'_, '_> {
     }
 }
 
-/// Whether reading the result is not dearer than computing it again.
+/// Tells if reading the result costs no more than recomputing it.
 fn pays(func: &Function, data: &InstData) -> bool {
     let size = |v: &Value| element_count(&func.ty(*v).as_tensor()?.static_shape()?);
     use Cost::{Constant, Contraction, Order, Reduction};
@@ -117,12 +120,12 @@ fn pays(func: &Function, data: &InstData) -> bool {
     let operands = data.args.iter().filter_map(size).max();
     match (data.results.iter().filter_map(size).max(), operands) {
         (Some(result), Some(operand)) => result <= operand,
-        // Of sizes that only the run knows, small ones are likely.
+        // Dynamic sizes are assumed to be small.
         _ => true,
     }
 }
 
-/// Whether a loop surely has an iteration.
+/// Tells if a loop is known to run at least once.
 fn begins(func: &Function, data: &InstData) -> bool {
     let Some(form) = LoopForm::of(&data.op) else {
         return false;

@@ -1,26 +1,28 @@
-//! What both branches of a condition compute.
+//! Hoisting of computations that both branches of an `if` share.
 
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::op::Cost;
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Inst, Module, Op, Region, Value};
 
 use crate::effects::Effects;
-use crate::{Patch, Stats};
 
-/// Computes before an `if` what both of its branches compute, of the same operands: then it is compiled once, results that the
-/// branches agree on need no branch, and an `if` whose branches are equal disappears.
+/// Hoists instructions that both branches of an `if` execute on the same operands to before the
+/// `if`. They are compiled once, results that the branches agree on bypass the `if`, and an `if`
+/// whose branches are equal disappears.
 ///
-/// Only what is worth an array of its own moves, with what it is computed from: contractions, reductions, calls, and what the branches
-/// yield alike. Elementwise work in common stays, for it is part of the operators that read it.
+/// Only instructions whose result is worth an array move, with their operands: contractions,
+/// reductions, ops of the cost class `Order`, calls, and values that both branches yield for the
+/// same result. Common elementwise work stays, because it fuses with its consumers.
 ///
-/// It does *not* compare loops or branches inside of branches with each other, nor move draws of random numbers.
+/// The pass does *not* compare nested loops or branches with each other, nor move random ops.
 pub fn merge_branches(module: &mut Module) -> Stats {
     let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
     for id in ids {
-        // What comes out of a branch may be what the branch around it has in common.
+        // An instruction hoisted out of an inner branch may be common to the branches around it.
         for _ in 0..MAX_ROUNDS {
             let func = &mut module.functions[id];
             let body = func.body;
@@ -40,7 +42,7 @@ pub fn merge_branches(module: &mut Module) -> Stats {
     stats
 }
 
-/// Out of so many branches inside each other something may come at most.
+/// Maximum number of rounds.
 const MAX_ROUNDS: usize = 4;
 
 struct Merge<'a, 'f> {
@@ -70,14 +72,14 @@ impl Merge<'_, '_> {
         }
     }
 
-    /// What stands in both branches, in the order of the first.
+    /// Instructions that stand in both branches, in the order of the first.
     fn pairs(&self, then: Region, other: Region) -> Vec<Pair> {
         let func = self.patch.func();
         let plain = |inst: &Inst| {
             let data = &func.insts[*inst];
             data.regions.is_empty() && !self.effects.draws(data) && !self.patch.is_removed(*inst)
         };
-        // What values of the second branch are in the first.
+        // Values of the second branch mapped to those of the first.
         let mut same: HashMap<Value, Value> = HashMap::new();
         let mut left: Vec<Inst> = func.regions[other].insts.clone();
         left.retain(plain);
@@ -103,7 +105,7 @@ impl Merge<'_, '_> {
                 pairs.push([inst, there]);
             }
         }
-        // What depends on the branch's own instructions can only move if these do.
+        // An instruction that depends on others of the branch can only move if they do.
         let mut moving: HashSet<Value> = HashSet::new();
         let local: HashSet<Value> = func.regions[then]
             .insts
@@ -121,7 +123,7 @@ impl Merge<'_, '_> {
         pairs
     }
 
-    /// Those pairs that are worth an array, and those that they need.
+    /// Pairs whose results are worth an array, and the pairs that they depend on.
     fn worth_moving(&self, pairs: &[Pair], branches: [Region; 2]) -> Vec<Pair> {
         let func = self.patch.func();
         let [first, second] = branches.map(|r| self.patch.yields(r));
@@ -143,7 +145,7 @@ impl Merge<'_, '_> {
         chosen
     }
 
-    /// Moves a pair; gives the values that are now computed before the branches.
+    /// Hoists a pair and returns the values that are now computed before the branches.
     fn merge(&mut self, [inst, there]: Pair, before: Inst) -> Vec<Value> {
         let [own, others] = [inst, there].map(|i| self.patch.func().insts[i].results.clone());
         let mut all = others.into_iter().zip(&own);
@@ -156,7 +158,7 @@ impl Merge<'_, '_> {
         own
     }
 
-    /// Results that the branches now agree on.
+    /// Lets results that the branches now agree on bypass the `if`.
     fn results(&mut self, inst: Inst, branches: [Region; 2], moved: &HashSet<Value>) {
         let [first, second] = branches.map(|r| self.patch.yields(r));
         let results = self.patch.func().insts[inst].results.clone();
@@ -168,7 +170,7 @@ impl Merge<'_, '_> {
     }
 }
 
-/// Work whose result is worth an array.
+/// Tells if a result is worth an array.
 fn is_heavy(op: &Op) -> bool {
     use Cost::{Contraction, Order, Reduction};
     matches!(op.props().cost, Contraction | Order | Reduction) || matches!(op, Op::Call(_))

@@ -26,8 +26,8 @@ use heddle_ir::Module;
 
 use heddle_machine::Machine;
 
-use crate::Stats;
 use crate::pipeline::Report;
+use heddle_ir::patch::Stats;
 
 pub use cost::CostModel;
 pub use distribute_loops::distribute_loops;
@@ -162,7 +162,7 @@ pub fn transform(module: &mut Module, options: &TransformOptions, machine: &Mach
         let edits = stats.total();
         report.runs.push((pass.name, stats, start.elapsed()));
         if edits > 0 {
-            report.runs.extend(crate::optimize(module).runs);
+            report.runs.extend(crate::pipeline::optimize(module).runs);
         }
     }
     report

@@ -1,11 +1,11 @@
 //! Sequences of known length.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use super::unroll_loops::{Limits, unroll};
-use crate::Stats;
 
 /// Sequences of more elements stay sequences.
 const MAX_LEN: i64 = 64;
@@ -35,7 +35,7 @@ pub fn open_sequences(module: &mut Module) -> Stats {
             break;
         }
         // Lengths become constants, and with them positions and trip counts.
-        stats.merge(crate::optimize(module).total());
+        stats.merge(crate::pipeline::optimize(module).total());
     }
     stats
 }

@@ -1,43 +1,45 @@
-//! The order in which states can be evaluated: level by level.
+//! Topological order of states, level by level.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
 use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use crate::batch::{Refusal, Result};
 
-/// What each of some states needs. The number behind the last state stands for none.
+/// Dependences between states. The index one past the last state stands for "none".
 pub struct Needs<'a> {
-    /// `i64[]`: how many states there are.
+    /// `i64[]`: number of states.
     pub states: Value,
-    /// `i64[states + 1]`: their kinds, if there are several; and how many.
+    /// `i64[states + 1]`: kind of each state, and the number of kinds, if there are several.
     pub kinds: Option<(Value, usize)>,
-    /// `i64[states + 1]` each: the states that must come before each.
+    /// `i64[states + 1]` each: a predecessor of each state.
     pub before: &'a [Value],
-    /// `bool[states + 1]`: which of them are to be evaluated.
+    /// `bool[states + 1]`: mask of the states to evaluate.
     pub wanted: Value,
-    /// `i64[]`: the state that needs all others to be evaluated before it, if there is one.
+    /// `i64[]`: the state that depends on all others, if there is one.
     pub root: Option<Value>,
 }
 
-/// States in an order in which each comes after those that it needs, by levels, and within them by kinds.
+/// A topological order of the states, sorted by level and within a level by kind.
 pub struct Order {
-    /// `i64[states + 1]`: the place of each state, -1 if it has none.
+    /// `i64[states + 1]`: position of each state, -1 if it has none.
     pub place: Value,
-    /// `i64[states + 1]`: the state at each place.
+    /// `i64[states + 1]`: state at each position.
     pub states: Value,
-    /// `i64[states + 1]`: where the group of the state at each place ends.
+    /// `i64[states + 1]`: end of the group of the state at each position.
     pub end: Value,
-    /// `i64[]`: how many states have a place.
+    /// `i64[]`: number of states that have a position.
     pub count: Value,
 }
 
-/// Appends the order, if `go` (`bool[]`) holds; else no state has a place. It takes a few elementwise passes over the states for each level, of which
-/// there are at most `limit` (`i64[]`): states of later ones, and those that need each other, have no place.
+/// Appends the computation of the order: a few elementwise passes over the states for each level.
+///
+/// There are at most `limit` (`i64[]`) levels. States of later levels and states on a dependence
+/// cycle get no position. Unless `go` (`bool[]`) holds, no state gets one.
 pub fn order(b: &mut FuncBuilder, needs: &Needs, limit: Value, go: Value) -> Result<Order> {
     let (zero, one) = (b.i64(0), b.i64(1));
     let all = b.binary(BinaryOp::Add, needs.states, one)?;
     let own = b.iota(all)?;
-    // What stands for none is in nobody's way.
+    // The index for "none" gets position 0, so that it counts as an evaluated predecessor.
     let real = b.compare(CompareOp::Lt, own, needs.states)?;
     let minus = b.i64(-1);
     let place = b.select(real, minus, zero)?;
@@ -97,7 +99,7 @@ pub fn order(b: &mut FuncBuilder, needs: &Needs, limit: Value, go: Value) -> Res
     let results = b.loop_(Some(limit), Some(go), &[place, end, zero], body)?;
     let (place, end, count) = (results[0], results[1], results[2]);
 
-    // From places by state to states by place. What has no place goes to the last element.
+    // Invert the permutation. States without a position are written to the last element.
     let placed = b.compare(CompareOp::Ge, place, zero)?;
     let placed = b.binary(BinaryOp::And, placed, real)?;
     let to = b.select(placed, place, needs.states)?;

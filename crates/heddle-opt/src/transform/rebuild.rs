@@ -1,29 +1,28 @@
-//! Builds a function anew, so that a transformation can build parts of it differently.
+//! Rebuilds a function, so that a transformation can build parts of it differently.
 
 use std::collections::HashMap;
 
+use heddle_ir::patch::Stats;
 use heddle_ir::{
     Dim, FuncBuilder, FuncId, Function, Inst, LoopForm, Module, Op, Region, Type, TypeError, Value,
 };
 
-use crate::Stats;
-
-/// A copy of a function in the making.
+/// A copy of a function under construction.
 pub struct Rebuild<'a> {
     pub module: &'a Module,
     pub source: &'a Function,
     pub b: FuncBuilder,
-    /// What values of the source are in the copy.
+    /// Values of the source mapped to those of the copy.
     pub values: HashMap<Value, Value>,
 }
 
 /// A result of building.
 pub type Result<T> = std::result::Result<T, TypeError>;
 
-/// Builds an instruction in another way than copying it, and says so by `true`.
+/// Builds a replacement for an instruction and returns `true`; `false` asks for a copy.
 pub type Instead<'i, 'a> = &'i mut dyn FnMut(&mut Rebuild<'a>, Inst) -> Result<bool>;
 
-/// Builds these functions anew, and keeps what `build` has counted a change in.
+/// Rebuilds these functions. A copy replaces its source only if `build` counted an edit.
 pub fn rebuild_functions(
     module: &mut Module,
     ids: &[FuncId],
@@ -58,7 +57,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// The whole function, but for what is built instead.
+    /// Copies the whole function, except for instructions that `instead` replaces.
     pub fn function(mut self, instead: Instead<'_, 'a>) -> Result<Function> {
         self.insts(self.source.body, instead)?;
         let yields = self.all(&self.source.regions[self.source.body].yields);
@@ -66,12 +65,12 @@ impl<'a> Rebuild<'a> {
         Ok(self.b.finish(&names.zip(yields).collect::<Vec<_>>()))
     }
 
-    /// What values of the source are in the copy.
+    /// The counterparts in the copy of values of the source.
     pub fn all(&self, values: &[Value]) -> Vec<Value> {
         values.iter().map(|v| self.values[v]).collect()
     }
 
-    /// The instructions of a region, in the region that is open.
+    /// Copies the instructions of a region into the open region.
     pub fn insts(&mut self, region: Region, instead: Instead<'_, 'a>) -> Result<()> {
         let source = self.source;
         source.regions[region]
@@ -80,7 +79,7 @@ impl<'a> Rebuild<'a> {
             .try_for_each(|&inst| self.inst(inst, instead))
     }
 
-    /// An instruction.
+    /// Copies one instruction, unless `instead` replaces it.
     pub fn inst(&mut self, inst: Inst, instead: Instead<'_, 'a>) -> Result<()> {
         let data = &self.source.insts[inst];
         self.b.set_loc(data.loc.clone());
@@ -114,7 +113,7 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    /// Lets a value of the copy stand for one of the source; what the source states of it is true.
+    /// Maps a value of the source to one of the copy, which takes over its stated type and name.
     pub fn stands_for(&mut self, old: Value, new: Value) {
         self.state(new, self.source.ty(old));
         if let Some(name) = &self.source.values[old].name {
@@ -123,7 +122,7 @@ impl<'a> Rebuild<'a> {
         self.values.insert(old, new);
     }
 
-    /// States of a value what is known to be true of it.
+    /// Refines a value's type by a type that is known to hold.
     pub fn state(&mut self, value: Value, ty: &Type) {
         if let Some(met) = ty.meet(self.b.ty(value))
             && met != *self.b.ty(value)
@@ -144,7 +143,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// A size as `i64[]`, if it is a constant or a name that the function's parameters give.
+    /// A size as `i64[]`, if it is static or the size of an axis of a parameter.
     pub fn size(&mut self, dim: &Dim) -> Result<Option<Value>> {
         if let Some(n) = dim.as_const() {
             return Ok(Some(self.b.i64(n)));

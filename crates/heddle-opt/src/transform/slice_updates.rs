@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use heddle_ir::op::{BinaryOp, ScatterReduce};
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
-
-use crate::{Patch, Stats};
 
 /// Makes a `scatter_nd` an `update_slice` where its indices are those of a box, in order: constants plus multiples of the
 /// iterations of loops around, as a cache of keys and values is written at one place in each step. Then where an

@@ -1,18 +1,20 @@
 //! Horizontal fusion of contractions.
 
+use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::uses::count_uses;
-use crate::{Patch, Stats};
 
-/// The most elements of matrices that are put together, beyond which each is work enough by itself.
+/// Maximum size of the stacked matrix in elements. Larger products are enough work by themselves.
 const MAX_ELEMENTS: usize = 1 << 22;
 
-/// Multiplies one operand with several constant matrices at once: `dot(x, a)`, `dot(x, b)` become slices of `dot(x, [a b])`, as the
-/// gates of a recurrent cell that are stated one by one. The operand is read once, and one operator is dealt out in place of many.
+/// Fuses contractions of one operand with several constant matrices: `dot(x, a)` and `dot(x, b)`
+/// become slices of `dot(x, [a b])`. An example is a recurrent cell whose gates are separate
+/// products. The operand is read once, and one operator is partitioned instead of many.
 ///
-/// Only matrices of one shape are put together, so that slices at the same place stay where their share is dealt; and only
-/// those that nothing else uses, so that the program does not grow. It does *not* look across regions.
+/// The matrices must have one shape, so that equal positions in the slices stay on the same unit.
+/// They must have no other use, so that the program does not grow. The pass does *not* look across
+/// regions.
 pub fn stack_dots(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -32,7 +34,7 @@ pub fn stack_dots(module: &mut Module) -> Stats {
     stats
 }
 
-/// The contractions of a region that can become one.
+/// Groups of contractions of a region that can be fused.
 fn groups(patch: &Patch, region: Region, uses: &[u32]) -> Vec<Vec<Inst>> {
     let func = patch.func();
     let mut groups: Vec<(Value, Type, Vec<Inst>)> = vec![];

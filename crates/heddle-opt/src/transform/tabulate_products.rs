@@ -3,7 +3,7 @@
 use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
 
 use super::cost::{UNKNOWN_SIZE, elements};
-use crate::{Patch, Stats};
+use heddle_ir::patch::{Patch, Stats};
 
 /// The most bytes of a table of products.
 const MAX_BYTES: usize = 64 << 20;

@@ -1,17 +1,17 @@
 //! Loop unrolling.
 
+use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::Stats;
 
-/// What is unrolled.
+/// Limits of unrolling.
 pub struct Limits {
-    /// The most iterations.
+    /// Maximum trip count.
     pub trips: i64,
-    /// The most instructions that the iterations have together.
+    /// Maximum number of instructions in all iterations together.
     pub insts: usize,
-    /// Whether there may be loops and calls within.
+    /// Allows loops and calls in the body.
     pub nested: bool,
 }
 
@@ -21,10 +21,11 @@ const SMALL: Limits = Limits {
     nested: false,
 };
 
-/// Puts the iterations of a loop one after the other where there are few and they are small: then what they look up by the iteration
-/// is at known places, and independent parts of them need not wait for each other.
+/// Fully unrolls loops with a small trip count and a small body. Indices that depend on the
+/// iteration become static, and independent parts of different iterations may overlap.
 ///
-/// It does *not* unroll loops with a condition, nor loops around others, whose iterations are work enough.
+/// It does *not* unroll loops with a condition, nor loops around loops or calls, whose iterations
+/// do enough work to hide the loop's overhead.
 pub fn unroll_loops(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
@@ -38,7 +39,7 @@ pub fn unroll_loops(module: &mut Module) -> Stats {
     })
 }
 
-/// Builds the iterations of a loop in its place, if they are within the limits and there is no condition.
+/// Unrolls a loop, if it is within the limits and has no condition. Returns `true` if it did.
 pub fn unroll(rebuild: &mut Rebuild, inst: Inst, limits: &Limits) -> Result<bool> {
     let func = rebuild.source;
     let Some(parts) = LoopView::of(func, inst) else {
@@ -73,7 +74,7 @@ pub fn unroll(rebuild: &mut Rebuild, inst: Inst, limits: &Limits) -> Result<bool
     Ok(true)
 }
 
-/// The number of iterations of a loop to unroll.
+/// Trip count of a loop, if it may be unrolled.
 fn trips(func: &Function, parts: &LoopView, limits: &Limits) -> Option<i64> {
     if parts.cond.is_some() {
         return None;
@@ -87,7 +88,8 @@ fn trips(func: &Function, parts: &LoopView, limits: &Limits) -> Option<i64> {
         count += 1;
         inner |= matches!(data.op, Op::Loop { .. } | Op::Call(_));
     });
-    // What is carried keeps its type only while it is the type of all iterations; a sequence has a type of its own in each.
+    // A carried value must have the same type in all iterations, except for sequences, whose type
+    // may differ between iterations.
     let mut carried = parts.params.iter().zip(parts.inits.iter().zip(&parts.next));
     let same = carried.all(|(p, (a, b))| {
         let ty = func.ty(*p);

@@ -53,7 +53,7 @@
 //! written once, as `e0 = …`, so that text is as long as the program and not as the trees of its expressions.
 //!
 //! The reader bounds what it builds: nesting of text by [`MAX_NESTING`](heddle_ir::MAX_NESTING), expressions by [`MAX_DEPTH`], constants as
-//! [`heddle_ir::text`] does. A program that it gives has passed [`verify_program`](crate::verify_program).
+//! [`heddle_ir::text`] does. A program that it gives has passed [`crate::verify_program`].
 
 mod contract;
 mod cursor;

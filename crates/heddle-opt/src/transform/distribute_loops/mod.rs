@@ -11,6 +11,7 @@ mod until;
 use std::collections::HashSet;
 
 use heddle_ir::op::BinaryOp;
+use heddle_ir::patch::Stats;
 use heddle_ir::{Dim, FuncId, Function, Inst, LoopView, Module, Value};
 
 use self::groups::groups;
@@ -19,7 +20,6 @@ use self::span::{Place, Span};
 use self::stop::Stop;
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::Stats;
 use crate::effects::Effects;
 
 /// Distributes loops over the strongly connected components of what they carry, where that lets contractions with weights

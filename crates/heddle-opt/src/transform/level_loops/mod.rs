@@ -4,6 +4,7 @@ mod analyze;
 mod execute;
 mod inspect;
 
+use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Inst, Module, Value};
 
 use self::analyze::{RowLoop, Worth};
@@ -12,7 +13,6 @@ use self::inspect::inspect;
 use super::cost::CostModel;
 use super::level_recursion::LevelOptions;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::Stats;
 use crate::batch;
 
 /// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological

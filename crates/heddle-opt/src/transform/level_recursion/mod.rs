@@ -18,7 +18,8 @@ pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 pub use self::worth::gain;
 use crate::batch::{Refusal, Result};
-use crate::{CostModel, Patch, Stats};
+use crate::transform::cost::CostModel;
+use heddle_ir::patch::{Patch, Stats};
 
 /// Policy of running recursion and loops level by level.
 #[derive(Clone, Copy, Debug, PartialEq)]
