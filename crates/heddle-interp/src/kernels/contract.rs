@@ -44,13 +44,28 @@ pub fn dot(cx: &Context, a: &Array, b: &Array) -> Result<Array, Fault> {
             let b = &y[j * k * n..][..k * n];
             for (r, row) in out.chunks_exact_mut(n).enumerate() {
                 cx.tick(k.saturating_mul(n))?;
-                for (&factor, line) in x[(i * m + r) * k..][..k].iter().zip(b.chunks_exact(n)) {
-                    add_scaled(row, factor, line);
-                }
+                add_products(row, &x[(i * m + r) * k..][..k], b);
             }
         }
         cx.array(a.dtype, shape, out)
     }, else Err(Fault::dtype("dot", a.dtype)))
+}
+
+/// `sum[i] += factors[p] * lines[p * sum.len() + i]`, with ascending `p`: four at a time, so that a sum is loaded once for all.
+fn add_products<T: Num>(sum: &mut [T], factors: &[T], lines: &[T]) {
+    let n = sum.len();
+    let (fours, rest) = factors.as_chunks::<4>();
+    let (first, last) = lines.split_at(fours.len() * 4 * n);
+    for ([f0, f1, f2, f3], lines) in fours.iter().zip(first.chunks_exact(4 * n)) {
+        let [l0, l1, l2, l3] = std::array::from_fn(|p| &lines[p * n..][..n]);
+        for ((((s, &v0), &v1), &v2), &v3) in sum.iter_mut().zip(l0).zip(l1).zip(l2).zip(l3) {
+            let (two, p2, p3) = (s.add(f0.mul(v0)).add(f1.mul(v1)), f2.mul(v2), f3.mul(v3));
+            *s = two.add(p2).add(p3);
+        }
+    }
+    for (&factor, line) in rest.iter().zip(last.chunks_exact(n)) {
+        add_scaled(sum, factor, line);
+    }
 }
 
 /// `sum[i] += factor * line[i]`.
