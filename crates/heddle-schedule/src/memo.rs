@@ -1,5 +1,5 @@
-//! What operators do to memory and what they take, remembered: a trial of the scheduler changes the shares of a few operators
-//! and asks for everything again.
+//! Cache of the operators' accesses and times: a trial changes the shares of a few operators and
+//! asks for everything again.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,21 +7,22 @@ use std::rc::Rc;
 
 use heddle_ir::Entity;
 
-use crate::deal::Deal;
-use crate::latency::{Latency, trips};
+use crate::latency::Latency;
+use crate::partition::Partition;
+use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, OperatorId, Share, UProgram};
 
-/// An access that is about to happen.
+/// An access by the next statement.
 #[derive(Clone)]
 pub(super) struct Coming {
     pub(super) buffer: Buffer,
-    /// Which unit touches what; `None`: nobody can say.
-    pub(super) deal: Option<Rc<Deal>>,
+    /// Partition of its elements among units; `None` if unknown.
+    pub(super) partition: Option<Rc<Partition>>,
     pub(super) write: bool,
 }
 
-/// Answers about one program, which hold while its operators change in nothing but their shares.
+/// Answers about one program, valid while only shares change.
 #[derive(Default)]
 pub(super) struct Memo {
     accesses: RefCell<ByShare<Rc<[Coming]>>>,
@@ -30,7 +31,8 @@ pub(super) struct Memo {
     trips: RefCell<HashMap<ExprId, f64>>,
 }
 
-/// Answers by number and share. An operator is tried with a few shares, which are faster to look through than to hash.
+/// Answers by number and share. An operator is tried with few shares, so that a linear search is
+/// faster than hashing.
 pub(super) struct ByShare<T>(Vec<Vec<(Share, T)>>);
 
 impl<T> Default for ByShare<T> {
@@ -57,7 +59,7 @@ impl<T: Clone> ByShare<T> {
 }
 
 impl Memo {
-    /// What an operator touches, shared as it is now.
+    /// An operator's accesses under its current share.
     pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Coming]> {
         let op = &program.operators[id];
         self.accesses.borrow_mut().get(id.index(), op.share, || {
@@ -67,7 +69,7 @@ impl Memo {
             let store = op.body.store();
             let coming = |buffer, offset, write| Coming {
                 buffer,
-                deal: Deal::of(program, op, offset).map(Rc::new),
+                partition: Partition::of(program, op, offset).map(Rc::new),
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();
@@ -78,7 +80,7 @@ impl Memo {
         })
     }
 
-    /// What every unit reads to compute an expression for itself.
+    /// Memory that every unit reads to evaluate an expression.
     pub(super) fn every_unit_reads(&self, program: &UProgram, expr: ExprId) -> Rc<[Coming]> {
         let mut reads = self.reads.borrow_mut();
         let reads = reads.entry(expr).or_insert_with(|| {
@@ -86,7 +88,7 @@ impl Memo {
             loads
                 .map(|(buffer, _)| Coming {
                     buffer,
-                    deal: None,
+                    partition: None,
                     write: false,
                 })
                 .collect()
@@ -94,7 +96,7 @@ impl Memo {
         reads.clone()
     }
 
-    /// How often a loop runs, as far as one can say.
+    /// Estimated trip count of a loop.
     pub(super) fn trips(&self, program: &UProgram, trip: Option<ExprId>) -> f64 {
         let Some(key) = trip else {
             return trips(program, trip);
@@ -103,7 +105,7 @@ impl Memo {
         *known.entry(key).or_insert_with(|| trips(program, trip))
     }
 
-    /// The time of an operator that is shared like this, in nanoseconds.
+    /// The time of an operator under this share, in nanoseconds.
     pub(super) fn time(
         &self,
         program: &UProgram,

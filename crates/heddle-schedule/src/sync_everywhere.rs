@@ -2,9 +2,8 @@
 
 use heddle_uprogram::program::{Stmt, Sync, UProgram};
 
-/// Synchronises all units before each operator and before each value that units compute for themselves from memory, as
-/// compilers do that know nothing of what depends on what (Cocktailer §3.2). For comparison with
-/// [`place_syncs`](super::place_syncs).
+/// Puts a barrier before each operator and each scalar computed from memory, like compilers without
+/// dependence analysis (Cocktailer §3.2). The baseline for [`place_syncs`](super::place_syncs).
 pub fn sync_everywhere(program: &mut UProgram) {
     let body = std::mem::take(&mut program.body);
     program.body = block(program, body);

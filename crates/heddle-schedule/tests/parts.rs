@@ -18,7 +18,7 @@ fn reductions(text: &str) -> Vec<bool> {
     let operators = program.operators.iter().map(|(_, op)| op);
     let folds = operators.filter(|op| matches!(op.body, Body::Fold { .. } | Body::ArgFold { .. }));
     folds
-        .map(|op| matches!(op.share, Share::Dealt(_)))
+        .map(|op| matches!(op.share, Share::Split(_)))
         .collect()
 }
 

@@ -205,9 +205,12 @@ fn an_operator_that_is_not_dealt_out_whole_is_noticed() {
     place_syncs(&mut program, &Machine::reference_host(2));
     let id = program.operators.keys().next().expect("an operator");
     let seven = program.pool.int(7);
-    program.operators[id].share = Share::Dealt(Split::whole(0, seven));
+    program.operators[id].share = Share::Split(Split::whole(0, seven));
     let error = verify_schedule(&program, 1).expect_err("256 is no multiple of 7");
-    assert!(error.to_string().contains("not dealt out whole"), "{error}");
+    assert!(
+        error.to_string().contains("cover it exactly once"),
+        "{error}"
+    );
 }
 
 #[test]

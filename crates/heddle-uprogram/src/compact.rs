@@ -5,8 +5,8 @@ use heddle_ir::{Arena, Entity};
 use crate::program::{Operator, OperatorId, Stmt, UProgram};
 
 impl UProgram {
-    /// Drops the operators that no statement runs, which passes leave behind, and numbers the others anew in their order. Memory
-    /// that nobody names any more stays: constants are numbered by their buffers.
+    /// Drops the operators that no statement runs and renumbers the others in their order. Unused
+    /// buffers stay, since constants are numbered by their buffers.
     pub fn drop_idle_operators(&mut self) {
         let running = self.running();
         if running.len() == self.operators.len() {

@@ -1,12 +1,12 @@
-//! Loops: walked until what is known at the head covers the back edge, and, where that leaves fewer synchronisations
-//! inside, with one before the loop or at its head.
+//! Loops: a fixpoint over the state at the head and, if that saves synchronisations inside, a
+//! synchronisation before the loop or at its head.
 
 use super::State;
 use super::walk::Walk;
 use heddle_uprogram::program::{Stmt, Sync, Units};
 
 impl Walk<'_> {
-    /// The body of a loop. What only the first iteration waits for is waited for before the loop.
+    /// The body of a loop. Synchronisations that only the first iteration needs go before the loop.
     pub(super) fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.state.clone();
         let placed = self.fixpoint(body);
@@ -38,9 +38,9 @@ impl Walk<'_> {
         self.fixpoint(body)
     }
 
-    /// The body of a loop of loops in which all units meet once at its head, if that needs fewer synchronisations: one further down
-    /// would have a unit wait until another one is through with what comes before it, though it needs only what the
-    /// iteration before left.
+    /// The body of a loop over loops with a barrier at its head, if that saves synchronisations.
+    /// One further down would make a unit wait for the current iteration of another, though it
+    /// needs only data of the previous one.
     fn meeting(&mut self, before: &State, body: &[Stmt], placed: &[Stmt]) -> Option<Vec<Stmt>> {
         let loops = body.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
         let syncs = count_syncs(placed);
@@ -63,7 +63,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Walks a loop's body until what is known at its head covers its back edge.
+    /// Walks a loop's body until the state at its head covers the back edge.
     fn fixpoint(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let mut head = self.state.clone();
         loop {
@@ -79,7 +79,7 @@ impl Walk<'_> {
     }
 }
 
-/// How many waits for other units there are, each loop's and branch's as often as written.
+/// The number of waits for other units, as written.
 fn count_syncs(stmts: &[Stmt]) -> usize {
     let count = |stmt: &Stmt| match stmt {
         Stmt::Sync(Sync::Wait { .. }) => 1,

@@ -1,37 +1,37 @@
-//! What is known at a place: the accesses that not all units know of, and which synchronisation they need before others.
+//! Accesses that are not visible to all units, and the synchronisation that the next accesses need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::deal::Deal;
 use crate::effects::Touched;
 use crate::memo::Coming;
+use crate::partition::Partition;
 use heddle_uprogram::program::{Buffer, Sync, Units};
 
-/// What is known at a place.
+/// State of the walk at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) buffers: BTreeMap<Buffer, Vec<Pending>>,
-    /// Accesses to frames that are gone: the next ones lie there.
+    /// Accesses to frames that were popped; new frames reuse their memory.
     pub(crate) gone: Vec<Pending>,
-    /// Whether all waited for all on every way from the beginning of the procedure.
+    /// True if every path from the procedure's entry has a barrier.
     pub(crate) synced: bool,
 }
 
-/// An access that not all units know of.
+/// An access that some units have not synchronised with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
-    /// Which unit touched what; `None`: nobody can say.
-    deal: Option<Rc<Deal>>,
+    /// Its partition; `None` if unknown.
+    partition: Option<Rc<Partition>>,
     write: bool,
-    /// Units that know of it: what they do comes after it.
+    /// Units for which the access happens before what they do next.
     known: BTreeSet<u32>,
-    /// Whether lanes of the same unit may not know of it.
+    /// True if other lanes of the same unit have not synchronised with it.
     lanes: bool,
 }
 
 impl State {
-    /// The weakest synchronisation that lets these accesses happen.
+    /// The weakest synchronisation that these accesses need.
     pub(super) fn needed(&self, coming: &[Coming]) -> Option<Sync> {
         let (mut crossing, mut local) = (vec![], false);
         let pairs = coming.iter().flat_map(|new| {
@@ -39,9 +39,11 @@ impl State {
             olds.map(move |old| (old, new))
         });
         for (old, new) in pairs.filter(|(old, new)| old.write || new.write) {
-            match new.deal.as_deref() {
-                Some(Deal::One(unit)) if old.known.contains(unit) => {}
-                _ if old.deal.is_some() && old.deal == new.deal => local |= old.lanes,
+            match new.partition.as_deref() {
+                Some(Partition::One(unit)) if old.known.contains(unit) => {}
+                _ if old.partition.is_some() && old.partition == new.partition => {
+                    local |= old.lanes
+                }
                 _ => crossing.push((old, new)),
             }
         }
@@ -49,7 +51,7 @@ impl State {
             return local.then_some(Sync::Unit);
         }
         let from = tellers(crossing.iter().map(|(old, _)| *old));
-        let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.deal));
+        let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.partition));
         let one = listeners.next().flatten();
         let to = match one {
             Some(unit) if listeners.all(|u| u == one) => Units::One(unit),
@@ -58,7 +60,7 @@ impl State {
         Some(Sync::Wait { from, to })
     }
 
-    /// The weakest synchronisation after which all units know of everything, if they do not yet.
+    /// The weakest synchronisation that makes everything visible to all units, if needed.
     pub(super) fn telling_all(&self) -> Option<Sync> {
         let pending = || self.buffers.values().flatten().chain(&self.gone);
         pending().next()?;
@@ -68,16 +70,17 @@ impl State {
         })
     }
 
-    /// Notes accesses that no other unit knows of yet, nor other lanes of the same one if units have `lanes`.
+    /// Adds new accesses, which no other unit has synchronised with, nor other lanes if units have
+    /// `lanes`.
     pub(super) fn touch(&mut self, coming: &[Coming], lanes: bool) {
         for Coming {
             buffer,
-            deal,
+            partition,
             write,
         } in coming
         {
             let pending = Pending {
-                deal: deal.clone(),
+                partition: partition.clone(),
                 write: *write,
                 known: BTreeSet::new(),
                 lanes,
@@ -86,7 +89,8 @@ impl State {
         }
     }
 
-    /// Drops what all units know of after a synchronisation, and notes which ones know of the rest.
+    /// Applies a synchronisation: drops accesses that are now visible to all units, and records the
+    /// units it informs of the rest.
     pub(super) fn sync(&mut self, sync: Sync) {
         for pending in self.buffers.values_mut() {
             pending.retain_mut(|p| p.survives(sync));
@@ -117,10 +121,10 @@ impl State {
         }
     }
 
-    /// Adds what a call touched that ran beside others: where they come together units have other numbers than in it.
+    /// Adds the accesses of a concurrent call: unit numbers inside differ from those outside.
     pub(crate) fn come_together(&mut self, touched: &Touched, has_frames: bool) {
         let apart = |write| Pending {
-            deal: None,
+            partition: None,
             write,
             known: BTreeSet::new(),
             lanes: true,
@@ -133,17 +137,26 @@ impl State {
         }
     }
 
-    /// Adds accesses to a frame that is gone: what lies there next is something else.
+    /// Adds accesses to a popped frame, whose memory will hold other elements.
     pub(crate) fn leave(&mut self, pending: &[Pending]) {
         for p in pending {
-            let deal = p.deal.clone().filter(|d| matches!(**d, Deal::One(_)));
-            add(&mut self.gone, Pending { deal, ..p.clone() });
+            let partition = p
+                .partition
+                .clone()
+                .filter(|d| matches!(**d, Partition::One(_)));
+            add(
+                &mut self.gone,
+                Pending {
+                    partition,
+                    ..p.clone()
+                },
+            );
         }
     }
 }
 
 impl Pending {
-    /// What a synchronisation leaves of it.
+    /// Applies a synchronisation; false if the access is now visible to all units.
     fn survives(&mut self, sync: Sync) -> bool {
         let Sync::Wait { from, to } = sync else {
             self.lanes = false;
@@ -154,7 +167,9 @@ impl Pending {
         }
         let told = match from {
             Units::All => true,
-            Units::One(unit) => one_unit(&self.deal) == Some(unit) || self.known.contains(&unit),
+            Units::One(unit) => {
+                one_unit(&self.partition) == Some(unit) || self.known.contains(&unit)
+            }
         };
         match to {
             Units::All => !told,
@@ -168,10 +183,10 @@ impl Pending {
     }
 }
 
-/// Who knows of all these and can tell others.
+/// A unit that all these accesses are visible to, or all units.
 fn tellers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
     let mut tellers = pending.map(|old| {
-        let own = one_unit(&old.deal);
+        let own = one_unit(&old.partition);
         old.known
             .iter()
             .copied()
@@ -183,19 +198,20 @@ fn tellers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
     common.first().map_or(Units::All, |&unit| Units::One(unit))
 }
 
-/// The unit that touches it all, if one does.
-fn one_unit(deal: &Option<Rc<Deal>>) -> Option<u32> {
-    match deal.as_deref() {
-        Some(Deal::One(unit)) => Some(*unit),
+/// The unit that makes the whole access, if there is one.
+fn one_unit(partition: &Option<Rc<Partition>>) -> Option<u32> {
+    match partition.as_deref() {
+        Some(Partition::One(unit)) => Some(*unit),
         _ => None,
     }
 }
 
-/// Adds an access to others of the same buffer. Of two that are alike, units know only what they know of both.
+/// Adds an access to those of the same buffer. Equal accesses merge, visible to the units that both
+/// are visible to.
 fn add(list: &mut Vec<Pending>, new: Pending) {
     match list
         .iter_mut()
-        .find(|p| p.deal == new.deal && p.write == new.write)
+        .find(|p| p.partition == new.partition && p.write == new.write)
     {
         Some(old) => {
             old.known = &old.known & &new.known;

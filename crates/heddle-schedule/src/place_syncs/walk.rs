@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
+use super::procedures::Known;
 use super::{Placed, State};
 use crate::memo::{Coming, Memo};
-use crate::procedures::Known;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{OperatorId, Stmt, Sync, UProgram, Units};
 
-/// How many operators are looked at for a synchronisation that serves several.
+/// Operators looked at to merge their synchronisations.
 pub(crate) const LOOK_AHEAD: usize = 16;
 
-/// Goes through statements in order and knows what holds at each.
+/// Walks statements in order with the current state.
 pub(super) struct Walk<'p> {
     pub(super) program: &'p UProgram,
     pub(super) memo: &'p Memo,
@@ -44,7 +44,7 @@ impl Walk<'_> {
         out
     }
 
-    /// Places the synchronisations of a statement among others.
+    /// Emits a statement, with the synchronisations before it.
     pub(super) fn stmt(&mut self, out: &mut Vec<Stmt>, stmts: &[Stmt], k: usize) {
         let stmt = &stmts[k];
         match stmt {
@@ -110,7 +110,7 @@ impl Walk<'_> {
                 out.push(stmt.clone());
             }
             Stmt::Fork(ids) => {
-                // Units have other numbers in the calls: what is not known to all would be known to none.
+                // Units are renumbered in the calls, so everything must be visible to all.
                 if let Some(sync) = self.state.telling_all() {
                     self.sync(out, sync);
                 }
@@ -138,7 +138,7 @@ impl Walk<'_> {
         self.access(out, &coming);
     }
 
-    /// Adds a synchronisation if these accesses need one, then notes them.
+    /// Adds a synchronisation if these accesses need one, then records them.
     fn access(&mut self, out: &mut Vec<Stmt>, coming: &[Coming]) {
         if let Some(sync) = self.state.needed(coming) {
             self.sync(out, sync);
@@ -146,15 +146,16 @@ impl Walk<'_> {
         self.state.touch(coming, self.lanes);
     }
 
-    /// A synchronisation that also lets those of the next operators happen that would need another one here and do not
-    /// depend on what is before them: it would be later, and have the work in between waited for.
+    /// Widens a synchronisation to serve the following operators, too, if they need one here and do
+    /// not depend on what precedes them. Placed later, theirs would also wait for the work in
+    /// between.
     fn shared(&self, sync: Sync, coming: &[Coming], rest: &[Stmt]) -> Sync {
         let Sync::Wait { mut from, mut to } = sync else {
             return sync;
         };
         let mut between: Vec<Rc<[Coming]>> = vec![];
         let crosses = |a: &Coming, b: &Coming| {
-            let same = a.deal.is_some() && a.deal == b.deal;
+            let same = a.partition.is_some() && a.partition == b.partition;
             a.buffer == b.buffer && (a.write || b.write) && !same
         };
         for stmt in rest.iter().take(LOOK_AHEAD) {

@@ -1,4 +1,4 @@
-//! Has a program record its decisions.
+//! Instruments a program to record its decisions.
 
 use heddle_ir::DType;
 
@@ -8,10 +8,11 @@ use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Operator, Port, Share, Stmt, Store, UProgram,
 };
 
-/// Adds two outputs to a program, after its own: the decisions of a run in order, a byte each, and how many there were. A loop
-/// decides 1 before each iteration and 0 at its end, a branch 1 if its condition holds.
+/// Appends two outputs to a program: the decisions of a run in order, a byte each, and their
+/// number. A loop records 1 before each iteration and 0 at its end, a branch 1 if its condition
+/// holds.
 ///
-/// Synchronisations are dropped, to be placed anew.
+/// Synchronisations are dropped and must be placed again.
 pub fn record_decisions(program: &mut UProgram) {
     let one = program.pool.int(1);
     let room = program.pool.int(MOST_DECISIONS);
@@ -87,7 +88,7 @@ impl Recorder<'_> {
                     then: self.decided(true, then),
                     otherwise: self.decided(false, otherwise),
                 }),
-                // Decisions are written down one after the other.
+                // The record is sequential.
                 Stmt::Fork(calls) => out.extend(calls.into_iter().map(Stmt::Call)),
                 Stmt::Sync(_) => {}
                 stmt => out.push(stmt),
@@ -96,7 +97,7 @@ impl Recorder<'_> {
         out
     }
 
-    /// A block that notes this decision first.
+    /// A block that first records this decision.
     fn decided(&mut self, decision: bool, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let pool = &mut self.program.pool;
         let (zero, one, last) = (pool.int(0), pool.int(1), pool.int(MOST_DECISIONS - 1));

@@ -1,4 +1,4 @@
-//! Other names for buffers.
+//! Renaming of buffers.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Body, Buffer, Stmt, UProgram};
 use crate::contract::Access;
 
 impl UProgram {
-    /// Gives buffers other names, everywhere.
+    /// Renames buffers everywhere.
     pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         self.pool.rename_buffers(names);
         let ids: Vec<_> = self.operators.keys().collect();
@@ -27,7 +27,7 @@ impl UProgram {
 }
 
 impl Body {
-    /// Gives buffers other names, but for those in expressions.
+    /// Renames buffers outside of expressions.
     pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         let store = match self {
             Body::Map { store, .. }

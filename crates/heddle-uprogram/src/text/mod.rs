@@ -76,13 +76,13 @@ use crate::verify::{ProgramError, verify_program};
 /// The depth that expressions may have in programs that are read.
 pub const MAX_DEPTH: u32 = 1 << 12;
 
-/// Why a text is no uProgram.
+/// The errors of reading a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It is not well-formed, or names something that it does not define.
+    /// The text is malformed or uses an undefined name.
     #[error(transparent)]
     Text(Box<ParseError>),
-    /// The program that it says breaks a rule.
+    /// The program breaks a rule.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
@@ -98,11 +98,11 @@ pub fn parse(text: &str) -> Result<UProgram, ReadError> {
     parse_with(text, &refuse)
 }
 
-/// [`parse`] for a program with constants that lie in files.
+/// [`parse`] for a program with constants in files.
 ///
 /// # Errors
 ///
-/// As [`parse`]; what the loader refuses is a [`ReadError::Text`].
+/// As [`parse`]; errors of the loader are [`ReadError::Text`].
 pub fn parse_with(text: &str, load: Loader) -> Result<UProgram, ReadError> {
     let program = parse::program(text, load).map_err(ReadError::Text)?;
     verify_program(&program)?;
@@ -115,16 +115,16 @@ pub fn print(program: &UProgram) -> String {
     print::program(program, &mut options).expect("nothing but the text is written")
 }
 
-/// [`print`](fn@print) with a choice of what becomes of large constants.
+/// [`print`](fn@print) with options for large constants.
 ///
 /// # Errors
 ///
-/// Those of writing to the sidecar file.
+/// Errors of writing the sidecar file.
 pub fn print_with(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
     print::program(program, options)
 }
 
-/// A label for each name, all different: the name itself where it is free, else with a number appended.
+/// A distinct label for each name: the name itself if free, else with a number appended.
 fn labels<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let (mut taken, mut next) = (HashSet::new(), HashMap::new());
     let label = |name: &str| {

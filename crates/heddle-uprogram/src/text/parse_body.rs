@@ -31,7 +31,7 @@ impl Parser<'_, '_> {
         self.axes()
     }
 
-    /// What exactly one axis goes over.
+    /// The axis of a reduction with exactly one.
     fn over_one(&mut self) -> Result<(Local, ExprId)> {
         match self.over()?[..] {
             [axis] => Ok(axis),
@@ -46,7 +46,7 @@ impl Parser<'_, '_> {
         self.c.expect_word("split")?;
         let first = self.split(axes)?;
         let mut share = match self.c.eat_word("x")? {
-            false => Share::Dealt(first),
+            false => Share::Split(first),
             true => {
                 let splits = [first, self.split(axes)?];
                 self.c.expect_word("across")?;
@@ -122,7 +122,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What is stored.
+    /// The body after its destination.
     fn stored(&mut self, store: Store) -> Result<Body> {
         Ok(if self.c.eat_word("fold")? {
             Body::Fold {
@@ -191,7 +191,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Something that has a name.
+    /// An item of a named set.
     fn named<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let word = self.c.word(what)?;
         find(word).ok_or_else(|| self.c.misplaced(&format!("expected {what}")))

@@ -182,7 +182,7 @@ impl Parser<'_, '_> {
         self.add(Expr::Narrow(narrow, value))
     }
 
-    /// The expression as it is.
+    /// Adds an expression without simplifying it.
     fn add(&mut self, expr: Expr) -> Result<ExprId> {
         let below = expr.operands().map(|o| self.depths[o.index()]).max();
         let depth = below.map_or(0, |d| d + 1);

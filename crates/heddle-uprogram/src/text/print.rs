@@ -62,7 +62,7 @@ pub(super) struct Printer<'p, 'o, 'b> {
 }
 
 impl Printer<'_, '_, '_> {
-    /// All that stands before the operators.
+    /// All items before the operators.
     fn data(&mut self) -> io::Result<()> {
         for (id, local) in self.program.locals.iter() {
             let (dtype, kind) = (local.dtype, local_kind(local.kind));
@@ -173,7 +173,7 @@ impl Printer<'_, '_, '_> {
         self.out.push('\n');
     }
 
-    /// The name that a label stands for, if it is another one.
+    /// The real name, if the label differs from it.
     fn real_name(&mut self, label: &str, name: &str) {
         let mut written = String::new();
         write_name(&mut written, name).expect("a String takes all");
@@ -185,7 +185,7 @@ impl Printer<'_, '_, '_> {
 
     // ---- statements
 
-    /// The expressions of a block's statements and of those in them.
+    /// The expressions of a block's statements, nested ones included.
     fn exprs_in(&self, block: &[Stmt]) -> Vec<ExprId> {
         let mut exprs = vec![];
         crate::program::for_each_stmt(block, &mut |stmt| {
@@ -292,7 +292,7 @@ impl Printer<'_, '_, '_> {
 
     // ---- parts
 
-    /// Defines what these expressions are made of and has a name.
+    /// Defines the named subexpressions of these expressions.
     fn define(&mut self, roots: &[ExprId]) {
         for id in self.shared.define(&self.program.pool, roots) {
             let number = self.shared.number(id).unwrap_or_default();
@@ -325,7 +325,7 @@ impl Printer<'_, '_, '_> {
     }
 }
 
-/// Whose memory it is, in a word.
+/// The kind of memory as a word.
 pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
     match kind {
         BufferKind::Input => "input",
@@ -339,7 +339,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
     }
 }
 
-/// The purpose of a variable, in a word.
+/// The purpose of a variable as a word.
 pub(super) fn local_kind(kind: LocalKind) -> &'static str {
     match kind {
         LocalKind::Axis => "axis",
@@ -356,7 +356,7 @@ fn units(units: Units) -> String {
     }
 }
 
-/// Whether a number of this type is written without it.
+/// True if the type of a number need not be written.
 pub(super) fn is_plain(dtype: DType, text: &str) -> bool {
     match dtype {
         DType::I64 | DType::Bool => true,

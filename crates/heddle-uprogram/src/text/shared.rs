@@ -1,10 +1,10 @@
-//! Decides which expressions are written once and named.
+//! Chooses the expressions to name, so that each is written once.
 
 use heddle_ir::Entity;
 
 use crate::expr::{ExprId, Pool};
 
-/// A tree of more nodes than this is named if it occurs twice.
+/// A tree with more nodes is named if it occurs twice.
 const LARGE: usize = 8;
 
 /// A tree of this depth is named, so that text does not nest deeper than a reader allows.
@@ -13,17 +13,18 @@ const DEEP: usize = 64;
 /// The expressions of a program that have names.
 pub(super) struct Shared {
     is_named: Vec<bool>,
-    /// The numbers of those that are defined already.
+    /// Numbers of those defined so far.
     numbers: Vec<Option<usize>>,
     count: usize,
 }
 
 impl Shared {
-    /// For a program that evaluates these expressions; one that occurs twice is listed twice.
+    /// For a program that evaluates these expressions; an expression that occurs twice is listed
+    /// twice.
     pub(super) fn new(pool: &Pool, roots: &[ExprId]) -> Self {
         let mut uses = vec![0usize; pool.len()];
         roots.iter().for_each(|r| uses[r.index()] += 1);
-        // Operands come before what is made of them.
+        // Operands precede their users.
         for k in (0..pool.len()).rev() {
             if uses[k] > 0 {
                 let operands = pool[ExprId::new(k)].operands();
@@ -49,8 +50,7 @@ impl Shared {
         }
     }
 
-    /// Numbers the named ones that these expressions are made of and that are not defined yet, in an order in which they can
-    /// be defined.
+    /// Numbers the undefined named subexpressions of these expressions in definition order.
     pub(super) fn define(&mut self, pool: &Pool, roots: &[ExprId]) -> Vec<ExprId> {
         let mut found = vec![];
         let mut open = roots.to_vec();
@@ -73,7 +73,7 @@ impl Shared {
         found
     }
 
-    /// The number of an expression that is defined.
+    /// The number of a defined expression.
     pub(super) fn number(&self, id: ExprId) -> Option<usize> {
         self.numbers[id.index()]
     }

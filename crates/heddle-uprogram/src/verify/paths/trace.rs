@@ -1,4 +1,5 @@
-//! An access on its way along a path: where it goes on, what its memory is called there, and who knows of it.
+//! An access followed along a path: its current step, its memory's current name, and the units it
+//! is visible to.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +8,25 @@ use crate::program::{Sync, UProgram, Units};
 use crate::verify::frames::Place;
 use crate::verify::owner::Owner;
 
-/// Where an access is followed to, what its memory is called there, and who knows of it.
+/// The position of a followed access: step, current name of its memory, and units it is visible to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Trace {
     pub(super) node: usize,
     pub(super) place: Place,
     pub(super) known: BTreeSet<u32>,
     pub(super) lanes: bool,
-    /// Whether all units of the team know of it that is there, so that it matters only after the team has come back to others.
+    /// True if visible to all units of the current team; then it matters only after the join.
     pub(super) told: bool,
-    /// Whether units have other numbers now than those that touched it.
+    /// True if units have been renumbered since the access.
     pub(super) apart: bool,
-    /// Whether it is in a procedure that it has been followed into by a call of all units of a team.
+    /// True inside a procedure entered by a call of the whole team.
     pub(super) inside: bool,
 }
 
 impl Graph {
-    /// Where a trace goes on; whether it began where a team may be. What was touched elsewhere and is told, is told to all units: only
-    /// what all know gets into a fork, but for the reads of arguments, which come out of it by a step of their own.
+    /// The next positions of a trace. `began_in_team`: the access was made where a team may be. An
+    /// access from outside that is visible to all passes a fork; only the reads of arguments leave
+    /// it by a step of their own.
     pub(super) fn step(
         &self,
         program: &UProgram,
@@ -42,7 +44,7 @@ impl Graph {
                     false => vec![],
                 }
             }
-            // Only what all know comes here: they still know it when they have come together again.
+            // All units synchronised with it before the fork, so they have after the join.
             Kind::Fork(after) if trace.told => {
                 return vec![Trace {
                     node: after,
@@ -55,7 +57,7 @@ impl Graph {
                 trace.known.clear();
                 vec![trace.place]
             }
-            // Who went there together comes back together.
+            // Units that entered together return together.
             Kind::PartBack(_) if trace.inside => vec![],
             Kind::Call(id, after) | Kind::Part(id, after) => {
                 let kept = self.frames.kept(program, id, trace.place);
@@ -80,7 +82,7 @@ impl Graph {
             }
             Kind::End(id) => vec![self.frames.out_of(program, id, trace.place)],
             Kind::Back(id) | Kind::PartBack(id) => {
-                // It may have been followed into more than one.
+                // It may have entered several calls.
                 trace.inside = false;
                 self.frames.back(program, id, trace.place)
             }
@@ -101,7 +103,7 @@ impl Graph {
 }
 
 impl Trace {
-    /// Whether the later access comes after the one that is followed, on whatever unit.
+    /// True if the later access is ordered after the followed one on every unit.
     pub(super) fn orders(&self, access: &Access, later: &Access) -> bool {
         match later.owner {
             Owner::One(unit) if self.apart => self.known.contains(&unit),
@@ -109,13 +111,13 @@ impl Trace {
             Owner::One(unit) if self.known.contains(&unit) => {
                 !self.lanes || access.owner != later.owner
             }
-            // Memory that is used anew has its elements elsewhere.
+            // Reused memory has other elements at its places.
             _ if self.place.is_reused() && !matches!(access.owner, Owner::One(_)) => false,
             _ => access.owner.is_same(&later.owner) && !self.lanes,
         }
     }
 
-    /// Notes who knows after a synchronisation; says whether that is everybody.
+    /// Applies a synchronisation; returns true if the access is then visible to all units.
     fn is_told(&mut self, sync: Sync) -> bool {
         let (from, to) = match sync {
             Sync::Unit => {
@@ -124,7 +126,7 @@ impl Trace {
             }
             Sync::Wait { from, to } => (from, to),
         };
-        // Whoever tells or waits has its lanes wait for each other first.
+        // A signal and a wait synchronise the unit's lanes first.
         if from == Units::All || to == Units::All {
             self.lanes = false;
         }

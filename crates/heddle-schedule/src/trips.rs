@@ -1,0 +1,43 @@
+//! Estimated trip counts.
+
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
+
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Stmt, UProgram, for_each_stmt};
+
+/// Assumed number of executions of a loop with a dynamic trip count, and of a procedure.
+pub(super) const UNKNOWN_TRIP: f64 = 64.0;
+
+/// Estimated trip count; bounded chunks count as full.
+pub(super) fn trips(program: &UProgram, trip: Option<ExprId>) -> f64 {
+    let Some(trip) = trip else {
+        return UNKNOWN_TRIP;
+    };
+    let exact = |e: ExprId| program.pool.as_int(e).map(|n| n as f64);
+    let most = |e: ExprId| match program.pool[e] {
+        Expr::Binary(BinaryOp::Min, DType::I64, a, b) => exact(a).or_else(|| exact(b)),
+        _ => exact(e),
+    };
+    let known = most(trip).or_else(|| most(computed(program, trip)?));
+    known.unwrap_or(UNKNOWN_TRIP)
+}
+
+/// The definition of a variable, if it is unique.
+fn computed(program: &UProgram, variable: ExprId) -> Option<ExprId> {
+    let Expr::Local(local) = program.pool[variable] else {
+        return None;
+    };
+    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+    let mut found = vec![];
+    for body in procedures.chain([&program.body]) {
+        for_each_stmt(body, &mut |stmt| match stmt {
+            Stmt::Let(l, expr) if *l == local => found.push(*expr),
+            _ => {}
+        });
+    }
+    match found[..] {
+        [expr] => Some(expr),
+        _ => None,
+    }
+}
