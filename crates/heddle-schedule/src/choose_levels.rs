@@ -65,7 +65,8 @@ impl Search<'_> {
     /// Schedules nested blocks, then the statements and merges of neighbours.
     fn schedule_block(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            self.schedule_control_flow(stmt);
+            let blocks = stmt.blocks().into_iter();
+            blocks.for_each(|inner| self.schedule_block(inner));
         }
         let mut previous: Vec<OperatorId> = vec![];
         for stmt in stmts {
@@ -86,19 +87,6 @@ impl Search<'_> {
             } else {
                 vec![]
             };
-        }
-    }
-
-    fn schedule_control_flow(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Loop { body, .. } => self.schedule_block(body),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                self.schedule_block(then);
-                self.schedule_block(otherwise);
-            }
-            _ => {}
         }
     }
 
@@ -136,16 +124,8 @@ impl Search<'_> {
     /// Puts each independent part of a block on a unit, if several contain loops.
     fn part_block(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            match stmt {
-                Stmt::Loop { body, .. } => self.part_block(body),
-                Stmt::If {
-                    then, otherwise, ..
-                } => {
-                    self.part_block(then);
-                    self.part_block(otherwise);
-                }
-                _ => {}
-            }
+            let blocks = stmt.blocks().into_iter();
+            blocks.for_each(|inner| self.part_block(inner));
         }
         let parts = independent_parts(self.program, self.latency, self.trials.memo(), stmts);
         if parts.len() < 2 || self.left == 0 {
@@ -183,25 +163,18 @@ impl Search<'_> {
     fn spread_block(&mut self, stmts: &[Stmt]) {
         let units = self.latency.machine().units().min(MAX_SPREAD);
         for stmt in stmts {
-            match stmt {
-                Stmt::Loop { body, .. } => self.spread_block(body),
-                Stmt::If {
-                    then, otherwise, ..
-                } => {
-                    self.spread_block(then);
-                    self.spread_block(otherwise);
+            let blocks = stmt.blocks().into_iter();
+            blocks.for_each(|inner| self.spread_block(inner));
+            if let Stmt::Run(id) = stmt
+                && self.may_move(*id)
+            {
+                // An operator that takes less time than a barrier stays.
+                let share = self.program.operators[*id].share;
+                if self.time(*id, share) > self.latency.barrier() {
+                    (1..units as u32).for_each(|unit| {
+                        self.set_resource(&[*id], Share::One(unit));
+                    });
                 }
-                Stmt::Run(id) if self.may_move(*id) => {
-                    // An operator that takes less time than a barrier stays.
-                    let share = self.program.operators[*id].share;
-                    let time = self.time(*id, share);
-                    if time > self.latency.barrier() {
-                        (1..units as u32).for_each(|unit| {
-                            self.set_resource(&[*id], Share::One(unit));
-                        });
-                    }
-                }
-                _ => {}
             }
         }
     }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::Expr;
-use heddle_uprogram::program::{Body, Buffer, BufferKind, OperatorId, Stmt, UProgram};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt_mut,
+};
 
 /// Removes copies `to = from` of all elements where the two can be one buffer:
 ///
@@ -46,7 +48,12 @@ pub fn coalesce_copies(program: &mut UProgram) {
             // The buffer is unused now.
             program.buffers[found.old].len = program.pool.int(0);
             for body in &mut bodies {
-                rename_swaps(body, found.old, found.new);
+                for_each_stmt_mut(body, &mut |stmt| {
+                    if let Stmt::Swap(a, b) = stmt {
+                        let names = [a, b].into_iter().filter(|name| **name == found.old);
+                        names.for_each(|name| *name = found.new);
+                    }
+                });
             }
         }
     }
@@ -63,26 +70,12 @@ fn drop_operators(program: &mut UProgram, bodies: &mut [Vec<Stmt>]) {
     let old = std::mem::take(&mut program.operators);
     let mut ids = HashMap::new();
     for body in bodies {
-        for_each_run(body, &mut |id| {
-            let kept = ids.entry(*id);
-            *id = *kept.or_insert_with(|| program.operators.push(old[*id].clone()));
-        });
-    }
-}
-
-fn for_each_run(block: &mut [Stmt], visit: &mut dyn FnMut(&mut OperatorId)) {
-    for stmt in block {
-        match stmt {
-            Stmt::Run(id) => visit(id),
-            Stmt::Loop { body, .. } => for_each_run(body, visit),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                for_each_run(then, visit);
-                for_each_run(otherwise, visit);
+        for_each_stmt_mut(body, &mut |stmt| {
+            if let Stmt::Run(id) = stmt {
+                let kept = ids.entry(*id);
+                *id = *kept.or_insert_with(|| program.operators.push(old[*id].clone()));
             }
-            _ => {}
-        }
+        });
     }
 }
 
@@ -204,14 +197,7 @@ impl Finder<'_> {
     /// The first redundant copy, innermost blocks first.
     fn block(&self, block: &[Stmt], path: &mut Vec<(usize, usize)>) -> Option<Found> {
         for (i, stmt) in block.iter().enumerate() {
-            let arms: &[&[Stmt]] = match stmt {
-                Stmt::Loop { body, .. } => &[body],
-                Stmt::If {
-                    then, otherwise, ..
-                } => &[then, otherwise],
-                _ => &[],
-            };
-            for (arm, inner) in arms.iter().enumerate() {
+            for (arm, inner) in stmt.blocks().into_iter().enumerate() {
                 path.push((i, arm));
                 let found = self.block(inner, path);
                 path.pop();
@@ -358,36 +344,12 @@ fn remove(block: &mut Vec<Stmt>, path: &[(usize, usize)], also: Option<usize>) {
             }
             block.remove(*i);
         }
-        [(i, arm), rest @ ..] => match (&mut block[*i], arm) {
-            (Stmt::Loop { body, .. }, _) | (Stmt::If { then: body, .. }, 0) => {
-                remove(body, rest, also)
+        [(i, arm), rest @ ..] => {
+            if let Some(inner) = block[*i].blocks_mut().nth(*arm) {
+                remove(inner, rest, also);
             }
-            (Stmt::If { otherwise, .. }, _) => remove(otherwise, rest, also),
-            _ => {}
-        },
-        [] => {}
-    }
-}
-
-fn rename_swaps(block: &mut [Stmt], old: Buffer, new: Buffer) {
-    for stmt in block {
-        match stmt {
-            Stmt::Swap(a, b) => {
-                for name in [a, b] {
-                    if *name == old {
-                        *name = new;
-                    }
-                }
-            }
-            Stmt::Loop { body, .. } => rename_swaps(body, old, new),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                rename_swaps(then, old, new);
-                rename_swaps(otherwise, old, new);
-            }
-            _ => {}
         }
+        [] => {}
     }
 }
 

@@ -138,7 +138,9 @@ impl<'p> Pass<'p> {
         let mut out = vec![];
         let mut group: Option<Group> = None;
         for stmt in stmts {
-            let stmt = self.inner(stmt, of);
+            let mut stmt = stmt.clone();
+            let blocks = stmt.blocks_mut();
+            blocks.for_each(|inner| *inner = self.block(inner, of));
             let joined = group.as_mut().is_some_and(|g| self.join(g, &stmt, of));
             if joined {
                 continue;
@@ -158,21 +160,6 @@ impl<'p> Pass<'p> {
         }
         group.into_iter().for_each(|g| g.close(&mut out));
         out
-    }
-
-    fn inner(&self, stmt: &Stmt, of: Option<ProcedureId>) -> Stmt {
-        let mut stmt = stmt.clone();
-        match &mut stmt {
-            Stmt::Loop { body, .. } => *body = self.block(body, of),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                *then = self.block(then, of);
-                *otherwise = self.block(otherwise, of);
-            }
-            _ => {}
-        }
-        stmt
     }
 
     /// Adds a statement to the group if it may run concurrently with the calls, or before them.

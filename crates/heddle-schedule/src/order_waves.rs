@@ -37,32 +37,11 @@ fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
         if !plain || stretch.len() == MAX_STRETCH {
             out.extend(ordered(program, std::mem::take(&mut stretch)));
         }
-        match stmt {
-            stmt if plain => stretch.push(stmt.clone()),
-            Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body,
-                name,
-            } => out.push(Stmt::Loop {
-                iteration: *iteration,
-                trip: *trip,
-                cond: *cond,
-                body: block(program, body),
-                name: name.clone(),
-            }),
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => out.push(Stmt::If {
-                cond: *cond,
-                then: block(program, then),
-                otherwise: block(program, otherwise),
-            }),
-            stmt => out.push(stmt.clone()),
-        }
+        let mut stmt = stmt.clone();
+        let blocks = stmt.blocks_mut();
+        blocks.for_each(|inner| *inner = block(program, inner));
+        let order = if plain { &mut stretch } else { &mut out };
+        order.push(stmt);
     }
     out.extend(ordered(program, stretch));
     out

@@ -23,7 +23,7 @@ use super::memo::Memo;
 use super::place_syncs::place_syncs_with;
 use super::spans::{Span, Spans};
 use super::total::{total, total_with};
-use heddle_uprogram::program::{Buffer, BufferKind, Stmt, UProgram, for_each_stmt};
+use heddle_uprogram::program::{Buffer, BufferKind, Stmt, UProgram};
 
 /// Larger programs are left as they are, since all pairs are compared.
 const MAX_BUFFERS: usize = 4096;
@@ -101,14 +101,11 @@ struct Group {
 /// Buffers that some statement swaps.
 fn exchanged(program: &UProgram) -> BTreeSet<Buffer> {
     let mut found = BTreeSet::new();
-    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-    for body in procedures.chain([&program.body]) {
-        for_each_stmt(body, &mut |stmt| {
-            if let Stmt::Swap(a, b) = stmt {
-                found.extend([*a, *b]);
-            }
-        });
-    }
+    program.for_each_stmt(&mut |stmt| {
+        if let Stmt::Swap(a, b) = stmt {
+            found.extend([*a, *b]);
+        }
+    });
     found
 }
 

@@ -156,16 +156,10 @@ impl Walk<'_> {
                 names.buffers.extend(&self.captured[&callee]);
             }
             // Nested statements have numbers between the first and the last.
-            let inner: Vec<(&[Stmt], bool)> = match stmt {
-                Stmt::Loop { body, .. } => vec![(body, true)],
-                Stmt::If {
-                    then, otherwise, ..
-                } => vec![(then, false), (otherwise, false)],
-                _ => vec![],
-            };
-            let last = first + inner.iter().map(|(b, _)| count(b)).sum::<usize>();
+            let last = first + count(std::slice::from_ref(stmt)) - 1;
             let range = Range { first, last };
-            for (body, is_loop) in inner {
+            let is_loop = matches!(stmt, Stmt::Loop { .. });
+            for body in stmt.blocks().into_iter().filter(|b| !b.is_empty()) {
                 let inside = self.open(Some((block, range)), is_loop);
                 self.block(body, inside, owner);
             }
@@ -227,12 +221,6 @@ impl Walk<'_> {
 
 /// The number of statements, nested ones included.
 fn count(stmts: &[Stmt]) -> usize {
-    let inner = |stmt: &Stmt| match stmt {
-        Stmt::Loop { body, .. } => count(body),
-        Stmt::If {
-            then, otherwise, ..
-        } => count(then) + count(otherwise),
-        _ => 0,
-    };
+    let inner = |stmt: &Stmt| stmt.blocks().map(count).iter().sum::<usize>();
     stmts.iter().map(|s| 1 + inner(s)).sum()
 }

@@ -284,18 +284,10 @@ fn part_of(
 fn replace(block: &mut Vec<Stmt>, one: OperatorId, both: [OperatorId; 2]) {
     let mut k = 0;
     while k < block.len() {
-        match &mut block[k] {
-            Stmt::Run(id) if *id == one => {
-                block.splice(k..=k, both.map(Stmt::Run));
-            }
-            Stmt::Loop { body, .. } => replace(body, one, both),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                replace(then, one, both);
-                replace(otherwise, one, both);
-            }
-            _ => {}
+        let blocks = block[k].blocks_mut();
+        blocks.for_each(|inner| replace(inner, one, both));
+        if matches!(block[k], Stmt::Run(id) if id == one) {
+            block.splice(k..=k, both.map(Stmt::Run));
         }
         k += 1;
     }

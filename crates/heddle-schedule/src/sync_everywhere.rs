@@ -16,7 +16,7 @@ pub fn sync_everywhere(program: &mut UProgram) {
 
 fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
     let mut out = vec![];
-    for stmt in stmts {
+    for mut stmt in stmts {
         let touches_memory = match &stmt {
             Stmt::Run(_) => true,
             Stmt::Let(_, value) => program.loads(*value),
@@ -33,31 +33,9 @@ fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
         if touches_memory {
             out.push(Stmt::Sync(Sync::ALL));
         }
-        out.push(match stmt {
-            Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body,
-                name,
-            } => Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body: block(program, body),
-                name,
-            },
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => Stmt::If {
-                cond,
-                then: block(program, then),
-                otherwise: block(program, otherwise),
-            },
-            stmt => stmt,
-        });
+        let blocks = stmt.blocks_mut();
+        blocks.for_each(|inner| *inner = block(program, std::mem::take(inner)));
+        out.push(stmt);
     }
     out
 }

@@ -4,7 +4,7 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Stmt, UProgram, for_each_stmt};
+use heddle_uprogram::program::{Stmt, UProgram};
 
 /// Assumed number of executions of a loop with a dynamic trip count, and of a procedure.
 pub(super) const UNKNOWN_TRIP: f64 = 64.0;
@@ -28,14 +28,11 @@ fn computed(program: &UProgram, variable: ExprId) -> Option<ExprId> {
     let Expr::Local(local) = program.pool[variable] else {
         return None;
     };
-    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
     let mut found = vec![];
-    for body in procedures.chain([&program.body]) {
-        for_each_stmt(body, &mut |stmt| match stmt {
-            Stmt::Let(l, expr) if *l == local => found.push(*expr),
-            _ => {}
-        });
-    }
+    program.for_each_stmt(&mut |stmt| match stmt {
+        Stmt::Let(l, expr) if *l == local => found.push(*expr),
+        _ => {}
+    });
     match found[..] {
         [expr] => Some(expr),
         _ => None,

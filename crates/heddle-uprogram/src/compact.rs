@@ -18,28 +18,13 @@ impl UProgram {
             numbers[id.index()] = kept.push(self.operators[id].clone());
         }
         self.operators = kept;
-        renumber(&mut self.body, &numbers);
-        for id in self.procedures.keys().collect::<Vec<_>>() {
-            renumber(&mut self.procedures[id].body, &numbers);
-        }
+        self.for_each_stmt_mut(&mut |stmt| {
+            if let Stmt::Run(id) = stmt {
+                *id = numbers[id.index()];
+            }
+        });
         let candidates = std::mem::take(&mut self.candidates).into_iter();
         let candidates = candidates.filter(|(id, _)| running.contains(id));
         self.candidates = candidates.map(|(id, c)| (numbers[id.index()], c)).collect();
-    }
-}
-
-fn renumber(block: &mut [Stmt], numbers: &[OperatorId]) {
-    for stmt in block {
-        match stmt {
-            Stmt::Run(id) => *id = numbers[id.index()],
-            Stmt::Loop { body, .. } => renumber(body, numbers),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                renumber(then, numbers);
-                renumber(otherwise, numbers);
-            }
-            _ => {}
-        }
     }
 }

@@ -145,39 +145,19 @@ impl UProgram {
             let lets = self.calls[id].lets.iter_mut();
             lets.for_each(|l| change(&mut l.1));
         }
-        for id in self.procedures.keys().collect::<Vec<_>>() {
-            in_block(&mut self.procedures[id].body, change);
-        }
-        in_block(&mut self.body, change);
-        for candidates in self.candidates.values_mut().flatten() {
-            let splits = candidates.share.splits_mut().iter_mut();
-            splits.for_each(|split| change(&mut split.period));
-        }
-    }
-}
-
-fn in_block(block: &mut [Stmt], change: &mut dyn FnMut(&mut ExprId)) {
-    for stmt in block {
-        match stmt {
+        self.for_each_stmt_mut(&mut |stmt| match stmt {
             Stmt::Let(_, value) => change(value),
             Stmt::Check { cond, sizes, .. } => {
                 change(cond);
                 sizes.iter_mut().for_each(&mut *change);
             }
-            Stmt::Loop { trip, body, .. } => {
-                trip.iter_mut().for_each(&mut *change);
-                in_block(body, change);
-            }
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                change(cond);
-                in_block(then, change);
-                in_block(otherwise, change);
-            }
+            Stmt::Loop { trip, .. } => trip.iter_mut().for_each(&mut *change),
+            Stmt::If { cond, .. } => change(cond),
             _ => {}
+        });
+        for candidates in self.candidates.values_mut().flatten() {
+            let splits = candidates.share.splits_mut().iter_mut();
+            splits.for_each(|split| change(&mut split.period));
         }
     }
 }

@@ -47,16 +47,8 @@ fn in_block(
     rewrite: &mut dyn FnMut(&mut UProgram, &mut Uses, &mut Vec<Stmt>),
 ) {
     for stmt in block.iter_mut() {
-        match stmt {
-            Stmt::Loop { body, .. } => in_block(program, uses, body, rewrite),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                in_block(program, uses, then, rewrite);
-                in_block(program, uses, otherwise, rewrite);
-            }
-            _ => {}
-        }
+        let blocks = stmt.blocks_mut();
+        blocks.for_each(|inner| in_block(program, uses, inner, rewrite));
     }
     rewrite(program, uses, block);
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt};
+use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Stmt, UProgram};
 
 /// Readers and writers of buffers in the whole program.
 #[derive(Debug, Default)]
@@ -18,10 +18,7 @@ impl Uses {
     /// Collects the uses of a program.
     pub fn of(program: &UProgram) -> Uses {
         let mut uses = Uses::default();
-        let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-        for body in procedures.chain([&program.body]) {
-            for_each_stmt(body, &mut |stmt| uses.stmt(program, stmt));
-        }
+        program.for_each_stmt(&mut |stmt| uses.stmt(program, stmt));
         uses
     }
 

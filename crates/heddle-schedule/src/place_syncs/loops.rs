@@ -83,11 +83,7 @@ impl Walk<'_> {
 fn count_syncs(stmts: &[Stmt]) -> usize {
     let count = |stmt: &Stmt| match stmt {
         Stmt::Sync(Sync::Wait { .. }) => 1,
-        Stmt::Loop { body, .. } => count_syncs(body),
-        Stmt::If {
-            then, otherwise, ..
-        } => count_syncs(then) + count_syncs(otherwise),
-        _ => 0,
+        stmt => stmt.blocks().map(count_syncs).iter().sum(),
     };
     stmts.iter().map(count).sum()
 }

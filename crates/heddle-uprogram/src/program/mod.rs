@@ -37,7 +37,7 @@ use crate::expr::{Expr, ExprId, Pool};
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
 pub use operator::{Body, Candidate, Chain, ChainStep, Grid, Operator, Routine, Share, Split};
-pub use stmt::{Stmt, Sync, Units, for_each_stmt};
+pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
 
 /// A program for any number of units.
 #[derive(Clone, Debug, Default)]
@@ -220,17 +220,29 @@ impl UProgram {
         }
     }
 
+    /// Calls `visit` with every statement, those of procedures first.
+    pub fn for_each_stmt(&self, visit: &mut dyn FnMut(&Stmt)) {
+        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
+        let bodies = procedures.chain([&self.body]);
+        bodies.for_each(|body| for_each_stmt(body, visit));
+    }
+
+    /// The same, to change them.
+    pub fn for_each_stmt_mut(&mut self, visit: &mut dyn FnMut(&mut Stmt)) {
+        for id in self.procedures.keys().collect::<Vec<_>>() {
+            for_each_stmt_mut(&mut self.procedures[id].body, visit);
+        }
+        for_each_stmt_mut(&mut self.body, visit);
+    }
+
     /// The operators that some statement runs.
     pub fn running(&self) -> BTreeSet<OperatorId> {
         let mut running = BTreeSet::new();
-        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
-        for body in procedures.chain([&self.body]) {
-            for_each_stmt(body, &mut |stmt| {
-                if let Stmt::Run(id) = stmt {
-                    running.insert(*id);
-                }
-            });
-        }
+        self.for_each_stmt(&mut |stmt| {
+            if let Stmt::Run(id) = stmt {
+                running.insert(*id);
+            }
+        });
         running
     }
 
@@ -279,12 +291,7 @@ impl UProgram {
     /// The number of forks.
     pub fn forks(&self) -> usize {
         let mut count = 0;
-        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
-        for body in procedures.chain([&self.body]) {
-            for_each_stmt(body, &mut |stmt| {
-                count += matches!(stmt, Stmt::Fork(_)) as usize
-            });
-        }
+        self.for_each_stmt(&mut |stmt| count += matches!(stmt, Stmt::Fork(_)) as usize);
         count
     }
 

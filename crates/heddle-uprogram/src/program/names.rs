@@ -18,11 +18,12 @@ impl UProgram {
             let args = self.calls[id].buffers.iter_mut();
             args.for_each(|(_, arg)| rename(arg, names));
         }
-        rename_in_block(&mut self.body, names);
-        let ids: Vec<_> = self.procedures.keys().collect();
-        for id in ids {
-            rename_in_block(&mut self.procedures[id].body, names);
-        }
+        self.for_each_stmt_mut(&mut |stmt| {
+            if let Stmt::Swap(a, b) = stmt {
+                rename(a, names);
+                rename(b, names);
+            }
+        });
     }
 }
 
@@ -59,23 +60,4 @@ impl Body {
 
 fn rename(buffer: &mut Buffer, names: &BTreeMap<Buffer, Buffer>) {
     *buffer = *names.get(buffer).unwrap_or(buffer);
-}
-
-fn rename_in_block(block: &mut [Stmt], names: &BTreeMap<Buffer, Buffer>) {
-    for stmt in block {
-        match stmt {
-            Stmt::Swap(a, b) => {
-                rename(a, names);
-                rename(b, names);
-            }
-            Stmt::Loop { body, .. } => rename_in_block(body, names),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                rename_in_block(then, names);
-                rename_in_block(otherwise, names);
-            }
-            _ => {}
-        }
-    }
 }

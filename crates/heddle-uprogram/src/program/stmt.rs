@@ -105,21 +105,45 @@ impl Stmt {
             _ => &[],
         }
     }
+
+    /// Its nested blocks, a loop's body or the arms of a branch; empty ones in place of missing ones.
+    pub fn blocks(&self) -> [&[Stmt]; 2] {
+        match self {
+            Stmt::Loop { body, .. } => [body, &[]],
+            Stmt::If {
+                then, otherwise, ..
+            } => [then, otherwise],
+            _ => [&[], &[]],
+        }
+    }
+
+    /// Its nested blocks, to change them.
+    pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Vec<Stmt>> {
+        let blocks = match self {
+            Stmt::Loop { body, .. } => [Some(body), None],
+            Stmt::If {
+                then, otherwise, ..
+            } => [Some(then), Some(otherwise)],
+            _ => [None, None],
+        };
+        blocks.into_iter().flatten()
+    }
 }
 
 /// Calls `visit` with every statement in order, outer ones before nested ones.
 pub fn for_each_stmt(block: &[Stmt], visit: &mut dyn FnMut(&Stmt)) {
     for stmt in block {
         visit(stmt);
-        match stmt {
-            Stmt::Loop { body, .. } => for_each_stmt(body, visit),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                for_each_stmt(then, visit);
-                for_each_stmt(otherwise, visit);
-            }
-            _ => {}
-        }
+        let blocks = stmt.blocks().into_iter();
+        blocks.for_each(|inner| for_each_stmt(inner, visit));
+    }
+}
+
+/// The same, to change them.
+pub fn for_each_stmt_mut(block: &mut [Stmt], visit: &mut dyn FnMut(&mut Stmt)) {
+    for stmt in block {
+        visit(stmt);
+        stmt.blocks_mut()
+            .for_each(|inner| for_each_stmt_mut(inner, visit));
     }
 }

@@ -135,12 +135,9 @@ fn exprs(program: &UProgram, stmt: &Stmt) -> Vec<ExprId> {
 }
 
 fn for_each_fork(program: &UProgram, visit: &mut dyn FnMut(&[CallId])) {
-    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-    for body in procedures.chain([&program.body]) {
-        for_each_stmt(body, &mut |stmt| {
-            if let Stmt::Fork(ids) = stmt {
-                visit(ids);
-            }
-        });
-    }
+    program.for_each_stmt(&mut |stmt| {
+        if let Stmt::Fork(ids) = stmt {
+            visit(ids);
+        }
+    });
 }
