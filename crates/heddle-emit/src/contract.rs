@@ -224,8 +224,8 @@ impl Writer<'_> {
             ),
             None => ("1".into(), "1"),
         };
-        let out = self.straight(c);
-        let beside = match self.beside(c) {
+        let out = self.direct_store(c);
+        let epilogue_operand = match self.epilogue_operand(c) {
             Some(first) => format!("{first} + row * beside_row + start, beside_row"),
             None => "0, 0".into(),
         };
@@ -260,7 +260,7 @@ impl Writer<'_> {
             "{ty} tile[{at_most} * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
         ));
         self.text.line(format!(
-            "{block}, tile, HEDDLE_PANELS * {width}, {beside});"
+            "{block}, tile, HEDDLE_PANELS * {width}, {epilogue_operand});"
         ));
         self.finish(c, width, ty);
         let loops = if c.own.is_some() { 3 } else { 2 };
@@ -269,7 +269,7 @@ impl Writer<'_> {
 
     /// The destination of row and column 0, if sums are stored without epilogue and columns are
     /// contiguous; declares the row stride.
-    fn straight(&mut self, c: &Contract) -> Option<String> {
+    fn direct_store(&mut self, c: &Contract) -> Option<String> {
         if self.program.pool[c.finish] != Expr::Local(c.sum) {
             return None;
         }
@@ -278,7 +278,7 @@ impl Writer<'_> {
 
     /// The start of an array that the epilogue combines with the sums, if it has the same rows and
     /// columns: it is as large as the result, and prefetched. Declares its row stride.
-    fn beside(&mut self, c: &Contract) -> Option<String> {
+    fn epilogue_operand(&mut self, c: &Contract) -> Option<String> {
         let program = self.program;
         let mut loads = vec![];
         program.pool.walk(c.finish, &mut |_, e| {

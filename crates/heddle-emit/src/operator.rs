@@ -182,11 +182,11 @@ impl Writer<'_> {
     fn share(&mut self) {
         match self.op.share {
             Share::Split(split) => {
-                let unit = self.turn(split.first);
+                let unit = self.relative_unit(split.first);
                 self.part(0, split, unit, "workers");
             }
             Share::Grid(Grid { splits, across }) => {
-                let unit = self.turn(splits[0].first);
+                let unit = self.relative_unit(splits[0].first);
                 for line in [
                     format!("const int32_t across = workers < {across} ? workers : {across};"),
                     "const int32_t along = workers / across;".into(),
@@ -208,7 +208,7 @@ impl Writer<'_> {
     }
 
     /// This unit's number relative to the unit with the first share.
-    fn turn(&mut self, first: u32) -> &'static str {
+    fn relative_unit(&mut self, first: u32) -> &'static str {
         if first == 0 {
             return "worker";
         }

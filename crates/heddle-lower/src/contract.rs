@@ -53,10 +53,10 @@ impl Lowerer<'_> {
         let is_one = |e: &ExprId| known(*e) == Some(1);
         // A contraction needs columns: matrix times column becomes row times transposed matrix. For
         // many rows times one column, rows become columns.
-        let turned = is_one(&shape[rank - 1]);
+        let transposed = is_one(&shape[rank - 1]);
         let same = b.shape()[..b.shape().len() - 2].iter().all(is_one);
         let alone = !same || shape[..rank - 2].iter().all(is_one);
-        let single = turned && alone && is_one(&shape[rank - 2]);
+        let single = transposed && alone && is_one(&shape[rank - 2]);
         if !is_contracted(dtype)
             || known(depth_size) == Some(1)
             || single
@@ -76,7 +76,7 @@ impl Lowerer<'_> {
         let batch = &index[..rank - 2];
         let left = (a, [batch, &[row, k[0]]].concat());
         let right = (b, [batch, &[k[0], column]].concat());
-        let (a, b, row, column) = match turned {
+        let (a, b, row, column) = match transposed {
             false => (left, right, row, column),
             true => (right, left, column, row),
         };
@@ -85,7 +85,7 @@ impl Lowerer<'_> {
             _ => None,
         };
         let (rows, columns) = (local(self, row), local(self, column));
-        let mut outer = batch.iter().rev().filter(|_| same && turned);
+        let mut outer = batch.iter().rev().filter(|_| same && transposed);
         let columns = columns.or_else(|| outer.find_map(|&e| local(self, e)));
         let Some(columns) = columns else {
             return Ok(None);

@@ -18,7 +18,7 @@ use crate::latency::Latency;
 use crate::memo::{ByShare, Memo};
 use crate::partition::Partition;
 use crate::total::total_with;
-use crate::trips::{UNKNOWN_TRIP, trips};
+use crate::trips::visit_all;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 
@@ -244,39 +244,6 @@ impl Graph {
         }
         program.operators[id].share = before;
         cost
-    }
-}
-
-/// Calls `see` with each statement of the program and its procedures, and its estimated number of
-/// executions.
-pub(super) fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
-    visit(program, &program.body, 1.0, see);
-    for (_, procedure) in program.procedures.iter() {
-        visit(program, &procedure.body, UNKNOWN_TRIP, see);
-    }
-}
-
-/// Calls `see` with each statement and its estimated number of executions.
-pub(super) fn visit(
-    program: &UProgram,
-    stmts: &[Stmt],
-    often: f64,
-    see: &mut dyn FnMut(&Stmt, f64),
-) {
-    for stmt in stmts {
-        see(stmt, often);
-        match stmt {
-            Stmt::Loop { trip, body, .. } => {
-                visit(program, body, often * trips(program, *trip), see);
-            }
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                visit(program, then, often / 2.0, see);
-                visit(program, otherwise, often / 2.0, see);
-            }
-            _ => {}
-        }
     }
 }
 

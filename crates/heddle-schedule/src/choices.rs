@@ -6,9 +6,9 @@ use std::fmt::Write;
 use heddle_machine::Machine;
 
 use super::align_splits;
-use super::align_splits::visit_all;
 use super::candidates::{are_alike, shares};
 use super::cost::time;
+use super::trips::visit_all;
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{

@@ -200,8 +200,8 @@ impl Search<'_> {
             let even = loads.iter().all(|load| *load == loads[0]);
             let units = if even { 1 } else { clocks.len() };
             let end = |first: usize| {
-                let turned = turned(&loads, first).zip(&clocks);
-                let ends = turned.filter(|(load, _)| *load > 0.0);
+                let rotated = rotated(&loads, first).zip(&clocks);
+                let ends = rotated.filter(|(load, _)| *load > 0.0);
                 let ends = ends.map(|(load, clock)| clock + load * candidate.time);
                 ends.fold(0.0, f64::max)
             };
@@ -218,7 +218,7 @@ impl Search<'_> {
 }
 
 /// The loads if the share begins with unit `first`.
-fn turned(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
+fn rotated(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
     let units = loads.len();
     (0..units).map(move |unit| loads[(unit + units - first) % units])
 }

@@ -30,10 +30,10 @@ pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
         program,
         latency,
         trials,
-        left: MAX_TRIALS,
-        parted: BTreeSet::new(),
+        budget: MAX_TRIALS,
+        placed: BTreeSet::new(),
     };
-    bodies.iter().for_each(|body| search.part_block(body));
+    bodies.iter().for_each(|body| search.place_parts(body));
     bodies.iter().for_each(|body| search.schedule_block(body));
     bodies.iter().for_each(|body| search.spread_block(body));
 }
@@ -56,9 +56,9 @@ struct Search<'a> {
     latency: &'a dyn Latency,
     trials: Trials<'a>,
     /// Remaining number of trials.
-    left: usize,
-    /// Operators placed by `part_block`.
-    parted: BTreeSet<OperatorId>,
+    budget: usize,
+    /// Operators placed by `place_parts`.
+    placed: BTreeSet<OperatorId>,
 }
 
 impl Search<'_> {
@@ -74,7 +74,7 @@ impl Search<'_> {
             if own.is_empty() {
                 continue;
             }
-            if own.iter().any(|id| self.parted.contains(id)) {
+            if own.iter().any(|id| self.placed.contains(id)) {
                 previous.clear();
                 continue;
             }
@@ -113,22 +113,22 @@ impl Search<'_> {
 
     /// Changes the operators' share if the program is then faster; returns true if so.
     fn set_resource(&mut self, ops: &[OperatorId], share: Share) -> bool {
-        if self.left == 0 {
+        if self.budget == 0 {
             return false;
         }
-        self.left -= 1;
+        self.budget -= 1;
         let shares: Vec<_> = ops.iter().map(|&id| (id, share)).collect();
         self.trials.set(self.program, &shares)
     }
 
     /// Puts each independent part of a block on a unit, if several contain loops.
-    fn part_block(&mut self, stmts: &[Stmt]) {
+    fn place_parts(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
             let blocks = stmt.blocks().into_iter();
-            blocks.for_each(|inner| self.part_block(inner));
+            blocks.for_each(|inner| self.place_parts(inner));
         }
         let parts = independent_parts(self.program, self.latency, self.trials.memo(), stmts);
-        if parts.len() < 2 || self.left == 0 {
+        if parts.len() < 2 || self.budget == 0 {
             return;
         }
         let units = self.latency.machine().units().min(parts.len());
@@ -147,16 +147,16 @@ impl Search<'_> {
         if least < EVEN * most {
             return;
         }
-        self.left -= 1;
+        self.budget -= 1;
         if self.trials.set(self.program, &shares) {
-            self.parted.extend(shares.iter().map(|s| s.0));
+            self.placed.extend(shares.iter().map(|s| s.0));
         }
     }
 
     /// True for an operator on one unit that no independent part has fixed there.
     fn may_move(&self, id: OperatorId) -> bool {
         let single = matches!(self.program.operators[id].share, Share::One(_));
-        single && !self.parted.contains(&id)
+        single && !self.placed.contains(&id)
     }
 
     /// Spreads single-unit operators of straight-line code.

@@ -138,9 +138,7 @@ impl<'p> Pass<'p> {
         let mut out = vec![];
         let mut group: Option<Group> = None;
         for stmt in stmts {
-            let mut stmt = stmt.clone();
-            let blocks = stmt.blocks_mut();
-            blocks.for_each(|inner| *inner = self.block(inner, of));
+            let stmt = stmt.with_blocks(stmt.blocks().map(|inner| self.block(inner, of)));
             let joined = group.as_mut().is_some_and(|g| self.join(g, &stmt, of));
             if joined {
                 continue;

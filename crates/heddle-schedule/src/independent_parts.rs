@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::align_splits::visit;
 use super::latency::Latency;
 use super::memo::Memo;
+use super::trips::visit;
 use heddle_uprogram::program::{Buffer, OperatorId, Share, Stmt, UProgram};
 
 /// Statements of a block without dependences to the rest of it within an iteration.
@@ -71,12 +71,12 @@ fn effects(program: &UProgram, latency: &dyn Latency, memo: &Memo, stmt: &Stmt) 
             Stmt::Run(id) => {
                 effects.ops.insert(*id);
                 effects.time += often * memo.time(program, latency, *id, Share::One(0));
-                for coming in memo.operator(program, *id).iter() {
-                    let touched = match coming.write {
+                for access in memo.operator(program, *id).iter() {
+                    let touched = match access.write {
                         true => &mut effects.writes,
                         false => &mut effects.reads,
                     };
-                    touched.insert(coming.buffer);
+                    touched.insert(access.buffer);
                 }
             }
             Stmt::Let(_, expr) => exprs.push(*expr),

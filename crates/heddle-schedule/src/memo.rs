@@ -15,7 +15,7 @@ use heddle_uprogram::program::{Buffer, OperatorId, Share, UProgram};
 
 /// An access by the next statement.
 #[derive(Clone)]
-pub(super) struct Coming {
+pub(super) struct Access {
     pub(super) buffer: Buffer,
     /// Partition of its elements among units; `None` if unknown.
     pub(super) partition: Option<Rc<Partition>>,
@@ -25,8 +25,8 @@ pub(super) struct Coming {
 /// Answers about one program, valid while only shares change.
 #[derive(Default)]
 pub(super) struct Memo {
-    accesses: RefCell<ByShare<Rc<[Coming]>>>,
-    reads: RefCell<HashMap<ExprId, Rc<[Coming]>>>,
+    accesses: RefCell<ByShare<Rc<[Access]>>>,
+    reads: RefCell<HashMap<ExprId, Rc<[Access]>>>,
     times: RefCell<ByShare<f64>>,
     trips: RefCell<HashMap<ExprId, f64>>,
 }
@@ -60,33 +60,33 @@ impl<T: Clone> ByShare<T> {
 
 impl Memo {
     /// An operator's accesses under its current share.
-    pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Coming]> {
+    pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
         let op = &program.operators[id];
         self.accesses.borrow_mut().get(id.index(), op.share, || {
             if op.is_empty(&program.pool) {
                 return Rc::new([]);
             }
             let store = op.body.store();
-            let coming = |buffer, offset, write| Coming {
+            let access = |buffer, offset, write| Access {
                 buffer,
                 partition: Partition::of(program, op, offset).map(Rc::new),
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();
-            let reads = reads.map(|(buffer, offset)| coming(buffer, offset, false));
+            let reads = reads.map(|(buffer, offset)| access(buffer, offset, false));
             reads
-                .chain([coming(store.buffer, store.offset, true)])
+                .chain([access(store.buffer, store.offset, true)])
                 .collect()
         })
     }
 
     /// Memory that every unit reads to evaluate an expression.
-    pub(super) fn every_unit_reads(&self, program: &UProgram, expr: ExprId) -> Rc<[Coming]> {
+    pub(super) fn every_unit_reads(&self, program: &UProgram, expr: ExprId) -> Rc<[Access]> {
         let mut reads = self.reads.borrow_mut();
         let reads = reads.entry(expr).or_insert_with(|| {
             let loads = program.loads_of(&[expr]).into_iter();
             loads
-                .map(|(buffer, _)| Coming {
+                .map(|(buffer, _)| Access {
                     buffer,
                     partition: None,
                     write: false,

@@ -37,11 +37,8 @@ fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
         if !plain || stretch.len() == MAX_STRETCH {
             out.extend(ordered(program, std::mem::take(&mut stretch)));
         }
-        let mut stmt = stmt.clone();
-        let blocks = stmt.blocks_mut();
-        blocks.for_each(|inner| *inner = block(program, inner));
         let order = if plain { &mut stretch } else { &mut out };
-        order.push(stmt);
+        order.push(stmt.with_blocks(stmt.blocks().map(|inner| block(program, inner))));
     }
     out.extend(ordered(program, stretch));
     out

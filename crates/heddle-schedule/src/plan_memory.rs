@@ -23,7 +23,7 @@ use super::memo::Memo;
 use super::place_syncs::place_syncs_with;
 use super::spans::{Span, Spans};
 use super::total::{total, total_with};
-use heddle_uprogram::program::{Buffer, BufferKind, Stmt, UProgram};
+use heddle_uprogram::program::{Buffer, Stmt, UProgram};
 
 /// Larger programs are left as they are, since all pairs are compared.
 const MAX_BUFFERS: usize = 4096;
@@ -146,9 +146,4 @@ impl Spans {
         let (a, b) = if a.first <= b.first { (a, b) } else { (b, a) };
         a.last < b.first && (alike || self.all_wait_between(a, b))
     }
-}
-
-/// True for memory that can be planned.
-pub(super) fn is_planned(program: &UProgram, buffer: Buffer) -> bool {
-    matches!(program.buffers[buffer].kind, BufferKind::Scratch)
 }

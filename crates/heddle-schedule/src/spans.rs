@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan_memory::is_planned;
 use heddle_uprogram::live::Names;
-use heddle_uprogram::program::{Buffer, ProcedureId, Stmt, Sync, UProgram};
+use heddle_uprogram::program::{Buffer, BufferKind, ProcedureId, Stmt, Sync, UProgram};
 
 /// A live range: numbers of statements in text order.
 #[derive(Clone, Debug)]
@@ -223,4 +222,9 @@ impl Walk<'_> {
 fn count(stmts: &[Stmt]) -> usize {
     let inner = |stmt: &Stmt| stmt.blocks().map(count).iter().sum::<usize>();
     stmts.iter().map(|s| 1 + inner(s)).sum()
+}
+
+/// True for memory that can be planned.
+fn is_planned(program: &UProgram, buffer: Buffer) -> bool {
+    matches!(program.buffers[buffer].kind, BufferKind::Scratch)
 }

@@ -113,11 +113,11 @@ impl<'p> Walk<'p> {
             clocks.iter_mut().for_each(|c| *c += cost);
             return;
         };
-        let told = match from {
+        let signalled = match from {
             Units::All => latest(clocks),
             Units::One(unit) => *clock(clocks, unit),
         };
-        let wait = |c: &mut f64| *c = c.max(told) + cost;
+        let wait = |c: &mut f64| *c = c.max(signalled) + cost;
         match to {
             Units::All => clocks.iter_mut().for_each(wait),
             Units::One(unit) => wait(clock(clocks, unit)),

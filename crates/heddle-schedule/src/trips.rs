@@ -1,4 +1,4 @@
-//! Estimated trip counts.
+//! Estimated trip counts, and numbers of executions.
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -36,5 +36,38 @@ fn computed(program: &UProgram, variable: ExprId) -> Option<ExprId> {
     match found[..] {
         [expr] => Some(expr),
         _ => None,
+    }
+}
+
+/// Calls `see` with each statement of the program and its procedures, and its estimated number of
+/// executions.
+pub(super) fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
+    visit(program, &program.body, 1.0, see);
+    for (_, procedure) in program.procedures.iter() {
+        visit(program, &procedure.body, UNKNOWN_TRIP, see);
+    }
+}
+
+/// Calls `see` with each statement and its estimated number of executions.
+pub(super) fn visit(
+    program: &UProgram,
+    stmts: &[Stmt],
+    often: f64,
+    see: &mut dyn FnMut(&Stmt, f64),
+) {
+    for stmt in stmts {
+        see(stmt, often);
+        match stmt {
+            Stmt::Loop { trip, body, .. } => {
+                visit(program, body, often * trips(program, *trip), see);
+            }
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                visit(program, then, often / 2.0, see);
+                visit(program, otherwise, often / 2.0, see);
+            }
+            _ => {}
+        }
     }
 }

@@ -10,8 +10,8 @@ impl Walk<'_> {
     pub(super) fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.state.clone();
         let placed = self.fixpoint(body);
-        if let Some(met) = self.meeting(&before, body, &placed) {
-            return met;
+        if let Some(with_barrier) = self.barrier_at_head(&before, body, &placed) {
+            return with_barrier;
         }
         if count_syncs(&placed) == 0 || before == State::default() {
             return placed;
@@ -41,7 +41,12 @@ impl Walk<'_> {
     /// The body of a loop over loops with a barrier at its head, if that saves synchronisations.
     /// One further down would make a unit wait for the current iteration of another, though it
     /// needs only data of the previous one.
-    fn meeting(&mut self, before: &State, body: &[Stmt], placed: &[Stmt]) -> Option<Vec<Stmt>> {
+    fn barrier_at_head(
+        &mut self,
+        before: &State,
+        body: &[Stmt],
+        placed: &[Stmt],
+    ) -> Option<Vec<Stmt>> {
         let loops = body.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
         let syncs = count_syncs(placed);
         let of_two = |stmt: &Stmt| match stmt {
@@ -52,10 +57,10 @@ impl Walk<'_> {
             return None;
         }
         let after = std::mem::replace(&mut self.state, before.clone());
-        let met: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
+        let with_barrier: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
             .chain(body.iter().cloned())
             .collect();
-        let placed = self.fixpoint(&met);
+        let placed = self.fixpoint(&with_barrier);
         if count_syncs(&placed) < syncs {
             return Some(placed);
         }

@@ -57,14 +57,14 @@ impl Known {
             owner.is_some_and(|p| cycle.contains(&p))
         };
         let mut start = State {
-            gone: before.gone.clone(),
+            popped: before.popped.clone(),
             ..State::default()
         };
         for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| !theirs(**b)) {
             start.note(buffer, pending);
         }
         for buffer in program.frame(call.procedure) {
-            start.note(buffer, &before.gone);
+            start.note(buffer, &before.popped);
         }
         for (param, arg) in &call.buffers {
             if let Some(pending) = before.buffers.get(arg) {
@@ -81,7 +81,7 @@ impl Known {
             };
         };
         let mut after = State {
-            gone: end.gone.clone(),
+            popped: end.popped.clone(),
             synced: before.synced || end.synced,
             ..State::default()
         };
@@ -89,7 +89,7 @@ impl Known {
             let data = &program.buffers[buffer];
             let own = data.procedure == Some(call.procedure);
             match own && matches!(data.kind, BufferKind::Scratch) {
-                true => after.leave(pending),
+                true => after.pop_frame(pending),
                 false if theirs(buffer) => {}
                 false => after.note(buffer, pending),
             }
@@ -120,7 +120,7 @@ impl Known {
             returns &= self.ends.contains_key(&call.procedure);
             self.call(program, call, before);
             let touched = self.effects.of(program, call);
-            after.come_together(&touched, self.effects.has_frames(call));
+            after.join_fork(&touched, self.effects.has_frames(call));
         }
         // Each team reads its own arguments.
         for (&buffer, pending) in &before.buffers {

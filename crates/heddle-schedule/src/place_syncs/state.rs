@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::effects::Touched;
-use crate::memo::Coming;
+use crate::memo::Access;
 use crate::partition::Partition;
 use heddle_uprogram::program::{Buffer, Sync, Units};
 
@@ -13,7 +13,7 @@ use heddle_uprogram::program::{Buffer, Sync, Units};
 pub(crate) struct State {
     pub(crate) buffers: BTreeMap<Buffer, Vec<Pending>>,
     /// Accesses to frames that were popped; new frames reuse their memory.
-    pub(crate) gone: Vec<Pending>,
+    pub(crate) popped: Vec<Pending>,
     /// True if every path from the procedure's entry has a barrier.
     pub(crate) synced: bool,
 }
@@ -32,9 +32,9 @@ pub(crate) struct Pending {
 
 impl State {
     /// The weakest synchronisation that these accesses need.
-    pub(super) fn needed(&self, coming: &[Coming]) -> Option<Sync> {
+    pub(super) fn needed(&self, accesses: &[Access]) -> Option<Sync> {
         let (mut crossing, mut local) = (vec![], false);
-        let pairs = coming.iter().flat_map(|new| {
+        let pairs = accesses.iter().flat_map(|new| {
             let olds = self.buffers.get(&new.buffer).into_iter().flatten();
             olds.map(move |old| (old, new))
         });
@@ -50,7 +50,7 @@ impl State {
         if crossing.is_empty() {
             return local.then_some(Sync::Unit);
         }
-        let from = tellers(crossing.iter().map(|(old, _)| *old));
+        let from = signallers(crossing.iter().map(|(old, _)| *old));
         let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.partition));
         let one = listeners.next().flatten();
         let to = match one {
@@ -61,23 +61,23 @@ impl State {
     }
 
     /// The weakest synchronisation that makes everything visible to all units, if needed.
-    pub(super) fn telling_all(&self) -> Option<Sync> {
-        let pending = || self.buffers.values().flatten().chain(&self.gone);
+    pub(super) fn needed_for_all(&self) -> Option<Sync> {
+        let pending = || self.buffers.values().flatten().chain(&self.popped);
         pending().next()?;
         Some(Sync::Wait {
-            from: tellers(pending()),
+            from: signallers(pending()),
             to: Units::All,
         })
     }
 
     /// Adds new accesses, which no other unit has synchronised with, nor other lanes if units have
     /// `lanes`.
-    pub(super) fn touch(&mut self, coming: &[Coming], lanes: bool) {
-        for Coming {
+    pub(super) fn touch(&mut self, accesses: &[Access], lanes: bool) {
+        for Access {
             buffer,
             partition,
             write,
-        } in coming
+        } in accesses
         {
             let pending = Pending {
                 partition: partition.clone(),
@@ -96,7 +96,7 @@ impl State {
             pending.retain_mut(|p| p.survives(sync));
         }
         self.buffers.retain(|_, pending| !pending.is_empty());
-        self.gone.retain_mut(|p| p.survives(sync));
+        self.popped.retain_mut(|p| p.survives(sync));
         self.synced |= sync == Sync::ALL;
     }
 
@@ -106,9 +106,9 @@ impl State {
             joined.note(buffer, pending);
         }
         other
-            .gone
+            .popped
             .iter()
-            .for_each(|p| add(&mut joined.gone, p.clone()));
+            .for_each(|p| add(&mut joined.popped, p.clone()));
         joined.synced &= other.synced;
         joined
     }
@@ -122,7 +122,7 @@ impl State {
     }
 
     /// Adds the accesses of a concurrent call: unit numbers inside differ from those outside.
-    pub(crate) fn come_together(&mut self, touched: &Touched, has_frames: bool) {
+    pub(crate) fn join_fork(&mut self, touched: &Touched, has_frames: bool) {
         let apart = |write| Pending {
             partition: None,
             write,
@@ -133,19 +133,19 @@ impl State {
             self.note(buffer, &[apart(write)]);
         }
         if has_frames {
-            add(&mut self.gone, apart(true));
+            add(&mut self.popped, apart(true));
         }
     }
 
     /// Adds accesses to a popped frame, whose memory will hold other elements.
-    pub(crate) fn leave(&mut self, pending: &[Pending]) {
+    pub(crate) fn pop_frame(&mut self, pending: &[Pending]) {
         for p in pending {
             let partition = p
                 .partition
                 .clone()
                 .filter(|d| matches!(**d, Partition::One(_)));
             add(
-                &mut self.gone,
+                &mut self.popped,
                 Pending {
                     partition,
                     ..p.clone()
@@ -165,16 +165,16 @@ impl Pending {
         if from == Units::All || to == Units::All {
             self.lanes = false;
         }
-        let told = match from {
+        let signalled = match from {
             Units::All => true,
             Units::One(unit) => {
                 one_unit(&self.partition) == Some(unit) || self.known.contains(&unit)
             }
         };
         match to {
-            Units::All => !told,
+            Units::All => !signalled,
             Units::One(unit) => {
-                if told {
+                if signalled {
                     self.known.insert(unit);
                 }
                 true
@@ -184,8 +184,8 @@ impl Pending {
 }
 
 /// A unit that all these accesses are visible to, or all units.
-fn tellers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
-    let mut tellers = pending.map(|old| {
+fn signallers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
+    let mut signallers = pending.map(|old| {
         let own = one_unit(&old.partition);
         old.known
             .iter()
@@ -193,8 +193,8 @@ fn tellers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
             .chain(own)
             .collect::<BTreeSet<_>>()
     });
-    let first = tellers.next().unwrap_or_default();
-    let common = tellers.fold(first, |a, b| &a & &b);
+    let first = signallers.next().unwrap_or_default();
+    let common = signallers.fold(first, |a, b| &a & &b);
     common.first().map_or(Units::All, |&unit| Units::One(unit))
 }
 

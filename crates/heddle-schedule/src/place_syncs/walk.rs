@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::procedures::Known;
 use super::{Placed, State};
-use crate::memo::{Coming, Memo};
+use crate::memo::{Access, Memo};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{OperatorId, Stmt, Sync, UProgram, Units};
 
@@ -49,12 +49,12 @@ impl Walk<'_> {
         let stmt = &stmts[k];
         match stmt {
             Stmt::Run(id) => {
-                let coming = self.operator(*id);
-                if let Some(sync) = self.state.needed(&coming) {
-                    let sync = self.shared(sync, &coming, &stmts[k + 1..]);
+                let accesses = self.operator(*id);
+                if let Some(sync) = self.state.needed(&accesses) {
+                    let sync = self.shared(sync, &accesses, &stmts[k + 1..]);
                     self.sync(out, sync);
                 }
-                self.access(out, &coming);
+                self.access(out, &accesses);
                 out.push(stmt.clone());
             }
             Stmt::Let(_, expr) => {
@@ -67,23 +67,10 @@ impl Walk<'_> {
                 self.state.buffers.extend(moved);
                 out.push(stmt.clone());
             }
-            Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body,
-                name,
-            } => {
+            Stmt::Loop { trip, body, .. } => {
                 self.every_unit_reads(out, trip.as_slice());
                 let body = self.repeated(out, body);
-                let (iteration, trip, cond) = (*iteration, *trip, *cond);
-                out.push(Stmt::Loop {
-                    iteration,
-                    trip,
-                    cond,
-                    body,
-                    name: name.clone(),
-                });
+                out.push(stmt.with_blocks([body, vec![]]));
             }
             Stmt::If {
                 cond,
@@ -96,11 +83,7 @@ impl Walk<'_> {
                 let after = std::mem::replace(&mut self.state, before);
                 let otherwise = self.block(otherwise);
                 self.state = self.state.join(&after);
-                out.push(Stmt::If {
-                    cond: *cond,
-                    then,
-                    otherwise,
-                });
+                out.push(stmt.with_blocks([then, otherwise]));
             }
             Stmt::Call(id) => {
                 let call = &self.program.calls[*id];
@@ -111,7 +94,7 @@ impl Walk<'_> {
             }
             Stmt::Fork(ids) => {
                 // Units are renumbered in the calls, so everything must be visible to all.
-                if let Some(sync) = self.state.telling_all() {
+                if let Some(sync) = self.state.needed_for_all() {
                     self.sync(out, sync);
                 }
                 let calls: Vec<_> = ids.iter().map(|id| &self.program.calls[*id]).collect();
@@ -128,40 +111,40 @@ impl Walk<'_> {
         }
     }
 
-    fn operator(&self, id: OperatorId) -> Rc<[Coming]> {
+    fn operator(&self, id: OperatorId) -> Rc<[Access]> {
         self.memo.operator(self.program, id)
     }
 
     fn every_unit_reads(&mut self, out: &mut Vec<Stmt>, exprs: &[ExprId]) {
         let reads = |&expr: &ExprId| self.memo.every_unit_reads(self.program, expr).to_vec();
-        let coming: Vec<_> = exprs.iter().flat_map(reads).collect();
-        self.access(out, &coming);
+        let accesses: Vec<_> = exprs.iter().flat_map(reads).collect();
+        self.access(out, &accesses);
     }
 
     /// Adds a synchronisation if these accesses need one, then records them.
-    fn access(&mut self, out: &mut Vec<Stmt>, coming: &[Coming]) {
-        if let Some(sync) = self.state.needed(coming) {
+    fn access(&mut self, out: &mut Vec<Stmt>, accesses: &[Access]) {
+        if let Some(sync) = self.state.needed(accesses) {
             self.sync(out, sync);
         }
-        self.state.touch(coming, self.lanes);
+        self.state.touch(accesses, self.lanes);
     }
 
     /// Widens a synchronisation to serve the following operators, too, if they need one here and do
     /// not depend on what precedes them. Placed later, theirs would also wait for the work in
     /// between.
-    fn shared(&self, sync: Sync, coming: &[Coming], rest: &[Stmt]) -> Sync {
+    fn shared(&self, sync: Sync, accesses: &[Access], rest: &[Stmt]) -> Sync {
         let Sync::Wait { mut from, mut to } = sync else {
             return sync;
         };
-        let mut between: Vec<Rc<[Coming]>> = vec![];
-        let crosses = |a: &Coming, b: &Coming| {
+        let mut between: Vec<Rc<[Access]>> = vec![];
+        let crosses = |a: &Access, b: &Access| {
             let same = a.partition.is_some() && a.partition == b.partition;
             a.buffer == b.buffer && (a.write || b.write) && !same
         };
         for stmt in rest.iter().take(LOOK_AHEAD) {
             let Stmt::Run(id) = stmt else { break };
             let next = self.operator(*id);
-            let before = || coming.iter().chain(between.iter().flat_map(|c| c.iter()));
+            let before = || accesses.iter().chain(between.iter().flat_map(|c| c.iter()));
             let depends = next.iter().any(|a| before().any(|b| crosses(a, b)));
             if !depends
                 && let Some(Sync::Wait {

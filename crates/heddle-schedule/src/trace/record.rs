@@ -42,12 +42,12 @@ pub fn record_decisions(program: &mut UProgram) {
     let procedures: Vec<_> = recorder.program.procedures.keys().collect();
     for id in procedures {
         let body = std::mem::take(&mut recorder.program.procedures[id].body);
-        recorder.program.procedures[id].body = recorder.block(body);
+        recorder.program.procedures[id].body = recorder.block(&body);
     }
     let body = std::mem::take(&mut recorder.program.body);
     let zero = recorder.program.pool.int(0);
     let mut out = vec![recorder.store(decided, zero, zero)];
-    out.extend(recorder.block(body));
+    out.extend(recorder.block(&body));
     program.body = out;
 }
 
@@ -58,47 +58,33 @@ struct Recorder<'p> {
 }
 
 impl Recorder<'_> {
-    fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
         let mut out = vec![];
         for stmt in stmts {
             match stmt {
-                Stmt::Loop {
-                    iteration,
-                    trip,
-                    cond,
-                    body,
-                    name,
-                } => {
+                Stmt::Loop { body, .. } => {
                     let body = self.decided(true, body);
-                    out.push(Stmt::Loop {
-                        iteration,
-                        trip,
-                        cond,
-                        body,
-                        name,
-                    });
-                    out.extend(self.decided(false, vec![]));
+                    out.push(stmt.with_blocks([body, vec![]]));
+                    out.extend(self.decided(false, &[]));
                 }
                 Stmt::If {
-                    cond,
-                    then,
-                    otherwise,
-                } => out.push(Stmt::If {
-                    cond,
-                    then: self.decided(true, then),
-                    otherwise: self.decided(false, otherwise),
-                }),
+                    then, otherwise, ..
+                } => {
+                    let then = self.decided(true, then);
+                    let otherwise = self.decided(false, otherwise);
+                    out.push(stmt.with_blocks([then, otherwise]));
+                }
                 // The record is sequential.
-                Stmt::Fork(calls) => out.extend(calls.into_iter().map(Stmt::Call)),
+                Stmt::Fork(calls) => out.extend(calls.iter().copied().map(Stmt::Call)),
                 Stmt::Sync(_) => {}
-                stmt => out.push(stmt),
+                stmt => out.push(stmt.clone()),
             }
         }
         out
     }
 
     /// A block that first records this decision.
-    fn decided(&mut self, decision: bool, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    fn decided(&mut self, decision: bool, stmts: &[Stmt]) -> Vec<Stmt> {
         let pool = &mut self.program.pool;
         let (zero, one, last) = (pool.int(0), pool.int(1), pool.int(MOST_DECISIONS - 1));
         let count = pool.add(Expr::Load(self.decided, zero));

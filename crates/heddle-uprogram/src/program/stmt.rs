@@ -117,6 +117,31 @@ impl Stmt {
         }
     }
 
+    /// A copy with other nested blocks; those that it has no place for must be empty.
+    pub fn with_blocks(&self, [first, second]: [Vec<Stmt>; 2]) -> Stmt {
+        match self {
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                name,
+                ..
+            } => Stmt::Loop {
+                iteration: *iteration,
+                trip: *trip,
+                cond: *cond,
+                body: first,
+                name: name.clone(),
+            },
+            Stmt::If { cond, .. } => Stmt::If {
+                cond: *cond,
+                then: first,
+                otherwise: second,
+            },
+            stmt => stmt.clone(),
+        }
+    }
+
     /// Its nested blocks, to change them.
     pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Vec<Stmt>> {
         let blocks = match self {

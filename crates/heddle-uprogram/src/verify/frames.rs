@@ -15,7 +15,7 @@ pub enum Place {
     /// Possibly part of this buffer, in reused memory.
     Reused(Buffer),
     /// Outside of all live frames.
-    Gone,
+    Freed,
 }
 
 impl Place {
@@ -41,7 +41,7 @@ impl Place {
     fn buffer(self) -> Option<Buffer> {
         match self {
             Place::Named(b) | Place::Reused(b) => Some(b),
-            Place::Gone => None,
+            Place::Freed => None,
         }
     }
 
@@ -49,7 +49,7 @@ impl Place {
         match self {
             Place::Named(b) => Place::Named(name(b)),
             Place::Reused(b) => Place::Reused(name(b)),
-            Place::Gone => Place::Gone,
+            Place::Freed => Place::Freed,
         }
     }
 }
@@ -95,7 +95,7 @@ impl Frames {
         let call = &program.calls[call];
         let Some(buffer) = place.buffer() else {
             let frame = program.frame(call.procedure).map(Place::Reused);
-            return frame.chain([Place::Gone]).collect();
+            return frame.chain([Place::Freed]).collect();
         };
         let passed = call.buffers.iter().filter(|(_, arg)| *arg == buffer);
         let passed = passed.map(|(param, _)| place.renamed(|_| *param));
@@ -112,7 +112,7 @@ impl Frames {
     }
 
     /// True if every path through the callee contains a barrier.
-    pub fn tells_all(&self, program: &UProgram, call: CallId) -> bool {
+    pub fn has_barrier(&self, program: &UProgram, call: CallId) -> bool {
         self.synced.contains(&program.calls[call].procedure)
     }
 
@@ -120,7 +120,7 @@ impl Frames {
     pub fn out_of(&self, program: &UProgram, id: ProcedureId, place: Place) -> Place {
         match place.buffer().map(|b| &program.buffers[b]) {
             Some(b) if b.procedure == Some(id) && matches!(b.kind, BufferKind::Scratch) => {
-                Place::Gone
+                Place::Freed
             }
             _ => place,
         }

@@ -45,11 +45,11 @@ pub(super) enum Kind {
     /// The exit of a procedure.
     End(ProcedureId),
     /// A team's call; the step after its return.
-    Part(CallId, usize),
+    TeamCall(CallId, usize),
     /// Return from a call.
-    Back(CallId),
+    Return(CallId),
     /// Return from a team's call.
-    PartBack(CallId),
+    TeamReturn(CallId),
     /// A fork; the step after the join.
     Fork(usize),
     /// Join of the teams.
@@ -147,7 +147,7 @@ impl Graph {
                 let after = self.nodes.len() + 2;
                 let go = self.add(Kind::Call(*id, after), name("call"), vec![], vec![args]);
                 self.nodes[go].next.push(begin);
-                let back = self.add(Kind::Back(*id), name("return"), vec![], vec![end]);
+                let back = self.add(Kind::Return(*id), name("return"), vec![], vec![end]);
                 vec![self.add(Kind::Units, name("after"), vec![], vec![back])]
             }
             Stmt::Fork(ids) => {
@@ -164,9 +164,9 @@ impl Graph {
                 for (id, call) in ids.iter().zip(calls()) {
                     let name = format!("call {}", call.name);
                     let (begin, end) = self.procedures[&call.procedure];
-                    let go = self.add(Kind::Part(*id, join), name, vec![], vec![fork]);
+                    let go = self.add(Kind::TeamCall(*id, join), name, vec![], vec![fork]);
                     self.nodes[go].next.push(begin);
-                    let back = self.add(Kind::PartBack(*id), "return".into(), vec![], vec![end]);
+                    let back = self.add(Kind::TeamReturn(*id), "return".into(), vec![], vec![end]);
                     self.nodes[back].next.push(join);
                 }
                 vec![after]

@@ -62,8 +62,8 @@ impl Graph {
             place: Place::Named(access.buffer),
             known: known.clone(),
             lanes,
-            told: false,
-            apart: false,
+            visible: false,
+            renumbered: false,
             inside: false,
         };
         let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
@@ -72,11 +72,11 @@ impl Graph {
             let node = &self.nodes[trace.node];
             // Accesses visible to some units only are visible to none inside a fork, where units
             // are renumbered.
-            let parts = matches!(node.kind, Kind::Fork(_)) && !trace.told;
+            let parts = matches!(node.kind, Kind::Fork(_)) && !trace.visible;
             let meets = |later: &&Access| {
                 trace.place.is(later.buffer)
                     && (later.write || access.write)
-                    && !trace.told
+                    && !trace.visible
                     && !trace.orders(access, later)
             };
             if parts || node.accesses.iter().any(|later| meets(&later)) {

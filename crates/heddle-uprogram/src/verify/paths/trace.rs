@@ -16,9 +16,9 @@ pub(super) struct Trace {
     pub(super) known: BTreeSet<u32>,
     pub(super) lanes: bool,
     /// True if visible to all units of the current team; then it matters only after the join.
-    pub(super) told: bool,
+    pub(super) visible: bool,
     /// True if units have been renumbered since the access.
-    pub(super) apart: bool,
+    pub(super) renumbered: bool,
     /// True inside a procedure entered by a call of the whole team.
     pub(super) inside: bool,
 }
@@ -37,32 +37,32 @@ impl Graph {
         let only_team = node.in_team && began_in_team;
         let places = match node.kind {
             Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],
-            Kind::Sync(sync) if trace.is_told(sync) => {
-                trace.told = true;
+            Kind::Sync(sync) if trace.becomes_visible(sync) => {
+                trace.visible = true;
                 match only_team {
                     true => vec![trace.place],
                     false => vec![],
                 }
             }
             // All units synchronised with it before the fork, so they have after the join.
-            Kind::Fork(after) if trace.told => {
+            Kind::Fork(after) if trace.visible => {
                 return vec![Trace {
                     node: after,
                     ..trace
                 }];
             }
             Kind::Join => {
-                trace.told = false;
-                trace.apart = true;
+                trace.visible = false;
+                trace.renumbered = true;
                 trace.known.clear();
                 vec![trace.place]
             }
             // Units that entered together return together.
-            Kind::PartBack(_) if trace.inside => vec![],
-            Kind::Call(id, after) | Kind::Part(id, after) => {
+            Kind::TeamReturn(_) if trace.inside => vec![],
+            Kind::Call(id, after) | Kind::TeamCall(id, after) => {
                 let kept = self.frames.kept(program, id, trace.place);
-                let told = trace.told || self.frames.tells_all(program, id);
-                let around = kept.filter(|_| !told || only_team);
+                let visible = trace.visible || self.frames.has_barrier(program, id);
+                let around = kept.filter(|_| !visible || only_team);
                 let mut next = self.frames.entered(program, id, trace.place);
                 next.retain(|place| Some(*place) != around);
                 let together = matches!(node.kind, Kind::Call(..));
@@ -75,13 +75,13 @@ impl Graph {
                 let around = around.map(|place| Trace {
                     node: after,
                     place,
-                    told,
+                    visible,
                     ..trace.clone()
                 });
                 return inside.chain(around).collect();
             }
             Kind::End(id) => vec![self.frames.out_of(program, id, trace.place)],
-            Kind::Back(id) | Kind::PartBack(id) => {
+            Kind::Return(id) | Kind::TeamReturn(id) => {
                 // It may have entered several calls.
                 trace.inside = false;
                 self.frames.back(program, id, trace.place)
@@ -106,8 +106,8 @@ impl Trace {
     /// True if the later access is ordered after the followed one on every unit.
     pub(super) fn orders(&self, access: &Access, later: &Access) -> bool {
         match later.owner {
-            Owner::One(unit) if self.apart => self.known.contains(&unit),
-            _ if self.apart => false,
+            Owner::One(unit) if self.renumbered => self.known.contains(&unit),
+            _ if self.renumbered => false,
             Owner::One(unit) if self.known.contains(&unit) => {
                 !self.lanes || access.owner != later.owner
             }
@@ -118,7 +118,7 @@ impl Trace {
     }
 
     /// Applies a synchronisation; returns true if the access is then visible to all units.
-    fn is_told(&mut self, sync: Sync) -> bool {
+    fn becomes_visible(&mut self, sync: Sync) -> bool {
         let (from, to) = match sync {
             Sync::Unit => {
                 self.lanes = false;
@@ -130,14 +130,14 @@ impl Trace {
         if from == Units::All || to == Units::All {
             self.lanes = false;
         }
-        let tells = match from {
+        let signals = match from {
             Units::All => true,
             Units::One(unit) => self.known.contains(&unit),
         };
         match to {
-            Units::All => tells,
+            Units::All => signals,
             Units::One(unit) => {
-                if tells {
+                if signals {
                     self.known.insert(unit);
                 }
                 false
