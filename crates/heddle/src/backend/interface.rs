@@ -40,6 +40,8 @@ pub(crate) struct Lowered {
     pub constants: Vec<Constant>,
     /// The model's results, made of the program's outputs.
     pub results: Results,
+    /// Its text.
+    pub emitted: Emitted,
 }
 
 /// A program built, or the reason why a part of it has no compiled form.
@@ -61,6 +63,11 @@ pub(crate) trait Backend: Debug + Sync {
     /// Units that layers may be pipelined over. The gain was measured on processors only.
     fn pipelined_units(&self) -> usize {
         1
+    }
+
+    /// The same device with a single worker, if it has several to choose from.
+    fn single(&self) -> Option<Box<dyn Backend>> {
+        None
     }
 
     /// The text of a program.
@@ -100,6 +107,11 @@ pub(crate) trait Artifact: Debug + Send + Sync {
 
     /// How many parts of the program are compiled, where it is not compiled as a whole; with the rest, and why.
     fn parts(&self) -> Option<(usize, &[Uncompiled])> {
+        None
+    }
+
+    /// The graph that the interpreter runs, if it runs any of it.
+    fn graph(&self) -> Option<&Module> {
         None
     }
 

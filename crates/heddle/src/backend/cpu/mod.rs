@@ -19,6 +19,8 @@ use compiled::Compiled;
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
     machine: Machine,
+    /// Was the machine asked for by name?
+    is_named: bool,
     threads: usize,
     verify: bool,
 }
@@ -27,6 +29,7 @@ impl Cpu {
     pub(super) fn new(options: &CompileOptions) -> Self {
         Self {
             machine: options.machine(Target::Cpu),
+            is_named: options.machine.is_some(),
             threads: options.threads(),
             verify: options.verify,
         }
@@ -50,6 +53,15 @@ impl Backend for Cpu {
         self.machine.units()
     }
 
+    fn single(&self) -> Option<Box<dyn Backend>> {
+        let single = Self {
+            machine: Machine::host(1),
+            threads: 1,
+            ..self.clone()
+        };
+        (self.threads > 1 && !self.is_named).then(|| Box::new(single) as Box<dyn Backend>)
+    }
+
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
         Ok(heddle_emit::write(program, layout, &heddle_emit::C))
     }
@@ -58,9 +70,8 @@ impl Backend for Cpu {
         let Scheduled { module, lowered } = program;
         let lowered =
             lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
-        let emitted = self.emit(&lowered.program, &lowered.layout)?;
         let sig = module.entry().sig.clone();
-        let compiled = Compiled::build(lowered, sig, emitted, self.threads, self.verify)?;
+        let compiled = Compiled::build(lowered, sig, self.threads, self.verify)?;
         Ok(Arc::new(compiled))
     }
 }
