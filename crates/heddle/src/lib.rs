@@ -24,7 +24,6 @@ mod log;
 mod model;
 mod options;
 mod pipeline;
-mod profile;
 mod repeat;
 mod report;
 mod results;

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
 use heddle_lower::lower;
-use heddle_schedule::{Latency, kernel_passes, schedule_passes};
+use heddle_schedule::{kernel_passes, schedule_passes};
 use heddle_uprogram::text;
 
 use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interpreted};
@@ -34,7 +34,6 @@ use crate::dump::{Emit, Flow, Tap};
 use crate::exec::Executable;
 use crate::log::Log;
 use crate::options::{CompileOptions, Tune};
-use crate::profile::Profiler;
 use crate::report::{Interpreted, Report};
 use crate::results::Results;
 use crate::stack::on_large_stack;
@@ -166,11 +165,11 @@ impl Pipeline<'_> {
         }
         let (layout, constants) = thread::scope(|scope| {
             let packing = tap.is_none().then(|| Packing::begin(scope, &program));
-            let measured = match options.tune == Tune::On && backend.is_here() {
-                true => log.time("measure", || Profiler::new(&mut program, machine)),
-                false => None,
+            let measured = match options.tune {
+                Tune::On => log.time("measure", || backend.measured(&mut program)),
+                Tune::Off => None,
             };
-            let latency = measured.as_ref().map_or(machine as &dyn Latency, |m| m);
+            let latency = measured.as_deref().unwrap_or(machine);
             for pass in schedule_passes(without) {
                 log.time(pass.name, || pass.apply(&mut program, latency));
             }

@@ -9,6 +9,7 @@ use heddle_ir::tensor::byte_size;
 use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_lower::LowerError;
 use heddle_runtime::Constant;
+use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::memory::{HostMemory, Memory};
@@ -55,9 +56,9 @@ pub(crate) trait Backend: Debug + Sync {
     /// Does it run a scheduled program, rather than the graph?
     fn lowers(&self) -> bool;
 
-    /// Is this the machine that compiles, so that operators can be measured on it?
-    fn is_here(&self) -> bool {
-        false
+    /// Times of a program's operators, measured on the device. `None` if it cannot be reached from here.
+    fn measured(&self, _program: &mut UProgram) -> Option<Box<dyn Latency>> {
+        None
     }
 
     /// Units that layers may be pipelined over. The gain was measured on processors only.

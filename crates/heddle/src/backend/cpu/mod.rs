@@ -2,18 +2,21 @@
 
 mod compiled;
 pub(crate) mod marshal;
+mod profile;
 mod session;
 mod variants;
 
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
+use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
 use crate::{CompileOptions, Error, Target};
 
 use compiled::Compiled;
+use profile::Profiler;
 
 /// Builds programs for so many worker threads.
 #[derive(Clone, Debug)]
@@ -45,8 +48,9 @@ impl Backend for Cpu {
         true
     }
 
-    fn is_here(&self) -> bool {
-        true
+    fn measured(&self, program: &mut UProgram) -> Option<Box<dyn Latency>> {
+        let profiler = Profiler::new(program, &self.machine)?;
+        Some(Box::new(profiler))
     }
 
     fn pipelined_units(&self) -> usize {
