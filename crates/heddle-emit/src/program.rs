@@ -17,6 +17,7 @@ use crate::scalar::{Scalars, bare, name};
 use crate::text::{Text, plain};
 
 /// A program as text.
+#[derive(Debug)]
 pub struct Emitted {
     /// The source. [`Constants`](crate::Constants) states its inputs.
     pub source: String,
