@@ -1,7 +1,7 @@
 //! Tokens of a text, one at a time, and errors about them.
 
 use heddle_ir::text::ParseError;
-use heddle_ir::text::syntax::{Lexer, Name, Pos, Spanned, Token, unescape};
+use heddle_ir::text::syntax::{Lexer, Name, Pos, Spanned, Token, Written, parse_element, unescape};
 use heddle_ir::{DType, MAX_NESTING};
 
 /// Errors are boxed: the parser recurses, and its frames hold many results.
@@ -125,6 +125,21 @@ impl<'a> Cursor<'a> {
         let value = value.map(|v| if negative { -v } else { v });
         let value = value.and_then(|v| i64::try_from(v).ok());
         value.ok_or_else(|| self.error(place, "this is no integer of 64 bits"))
+    }
+
+    /// An `f64` that is not negative.
+    pub(super) fn float(&mut self) -> Result<f64> {
+        let place = self.token;
+        let (Token::Number(text) | Token::Word(text)) = place.token else {
+            return Err(self.expected("a number"));
+        };
+        self.advance()?;
+        let written = Written {
+            negative: false,
+            text,
+        };
+        let bits = parse_element(DType::F64, written).map_err(|m| self.error(place, m))?;
+        Ok(f64::from_bits(bits as u64))
     }
 
     /// An integer of another type.

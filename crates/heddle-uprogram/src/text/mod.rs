@@ -8,7 +8,7 @@
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below
-//!           | "operator" OPERATOR STRING axes share "{" body "}"
+//!           | "operator" OPERATOR STRING axes share "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "packed" | "scratch" | "own" | "row" | "param"
@@ -17,6 +17,7 @@
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
 //! split     = LOCAL ["block" expr] ["grain" INT]
+//! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER               in nanoseconds
 //! body      = store "=" expr                                                       map
 //!           | store "=" "fold" reduce dtype "over" axes ["columns"] "of" expr
 //!           | store "=" "argfold" ("max" | "min") dtype "over" axes ["last"] "of" expr
@@ -48,7 +49,7 @@
 //! LOCAL = %name   PROC = @name   BUFFER = b0, b1, …   OPERATOR = op0, op1, …   SHARED = e0, e1, …
 //! ```
 //!
-//! Ids are handed out in the order of the items. Operators' candidates are notes for reports and are not written.
+//! Ids are assigned in the order of the items.
 //! Equal expressions are one, as in a [`Pool`](crate::Pool); none is simplified. An expression that is large and occurs more than once is
 //! written once, as `e0 = …`, so that text is as long as the program and not as the trees of its expressions.
 //!

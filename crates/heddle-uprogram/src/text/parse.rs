@@ -278,12 +278,19 @@ impl Parser<'_, '_> {
         self.c.expect("{")?;
         let body = self.body()?;
         self.c.expect("}")?;
+        let mut candidates = vec![];
+        while self.c.eat_word("candidate")? {
+            candidates.push(self.candidate(&axes)?);
+        }
         let operator = self.program.operators.push(Operator {
             axes,
             share,
             body,
             name,
         });
+        if !candidates.is_empty() {
+            self.program.candidates.insert(operator, candidates);
+        }
         match self.operators.insert(number, operator) {
             None => Ok(()),
             Some(_) => Err(self.c.error(place, format!("op{number} is defined twice"))),

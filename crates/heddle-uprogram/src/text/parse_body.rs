@@ -1,11 +1,14 @@
 //! The parser: axes, shares and bodies of operators.
 
+use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
 use super::cursor::Result;
 use super::parse::Parser;
-use crate::expr::ExprId;
-use crate::program::{Body, Chain, ChainStep, Grid, Local, Routine, Share, Split, Store};
+use crate::expr::{Expr, ExprId};
+use crate::program::{
+    Body, Candidate, Chain, ChainStep, Grid, Local, Routine, Share, Split, Store,
+};
 
 /// Axes with their sizes.
 type Axes = Vec<(Local, ExprId)>;
@@ -58,6 +61,28 @@ impl Parser<'_, '_> {
             share = share.from_unit(self.c.number()?);
         }
         Ok(share)
+    }
+
+    /// After `candidate`.
+    pub(super) fn candidate(&mut self, axes: &Axes) -> Result<Candidate> {
+        let (share, parts) = match self.c.eat_word("parts")? {
+            false => (self.share(axes)?, 1),
+            true => {
+                let parts = self.c.int()?;
+                let size = self.add(Expr::Num(DType::I64, parts as u64))?;
+                (Share::Split(Split::whole(0, size)), parts)
+            }
+        };
+        self.c.expect_word("tasks")?;
+        let tasks = self.c.number()?;
+        self.c.expect_word("time")?;
+        let time = self.c.float()?;
+        Ok(Candidate {
+            share,
+            parts,
+            tasks,
+            time,
+        })
     }
 
     fn split(&mut self, axes: &Axes) -> Result<Split> {

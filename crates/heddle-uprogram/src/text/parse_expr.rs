@@ -183,7 +183,7 @@ impl Parser<'_, '_> {
     }
 
     /// Adds an expression without simplifying it.
-    fn add(&mut self, expr: Expr) -> Result<ExprId> {
+    pub(super) fn add(&mut self, expr: Expr) -> Result<ExprId> {
         let below = expr.operands().map(|o| self.depths[o.index()]).max();
         let depth = below.map_or(0, |d| d + 1);
         if depth > MAX_DEPTH {

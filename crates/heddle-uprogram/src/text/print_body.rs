@@ -23,11 +23,11 @@ impl Printer<'_, '_, '_> {
         self.out.push(']');
     }
 
-    pub(super) fn share(&mut self, op: &Operator) {
-        if let Share::One(unit) = op.share {
+    pub(super) fn share(&mut self, op: &Operator, share: Share) {
+        if let Share::One(unit) = share {
             self.put(format_args!(" unit {unit}"));
         }
-        let splits = op.share.splits();
+        let splits = share.splits();
         for (split, lead) in splits.iter().zip([" split ", " x "]) {
             let (axis, size) = op.axes[split.axis];
             self.put(format_args!("{lead}{}", self.local(axis)));
@@ -39,7 +39,7 @@ impl Printer<'_, '_, '_> {
                 self.put(format_args!(" grain {}", split.grain));
             }
         }
-        if let Share::Grid(grid) = op.share {
+        if let Share::Grid(grid) = share {
             self.put(format_args!(" across {}", grid.across));
         }
         if let Some(split) = splits.first().filter(|split| split.first != 0) {

@@ -8,7 +8,7 @@
 //!    parameter or derived once, from earlier ones.
 //! 4. An axis is used only inside the operator or step that iterates over it, which does so once
 //!    unless it is known to be empty; the sum of a contraction only in its epilogue.
-//! 5. A share names an axis of its operator, and its grain is at least 1.
+//! 5. A share, also of a candidate, names an axis of its operator, and its grain is at least 1.
 //! 6. An operator stores the type of its buffer, into writable memory; only chains touch row
 //!    buffers, and only contractions per-unit memory. A chain has steps, none of which is a chain
 //!    or a contraction; all but the last store to row buffers.
@@ -29,7 +29,8 @@ use super::body::Site;
 use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Buffer, BufferKind, CallId, Local, LocalKind, Port, ProcedureId, Share, Stmt, UProgram,
+    Buffer, BufferKind, CallId, Candidate, Local, LocalKind, Operator, Port, ProcedureId, Share,
+    Stmt, UProgram,
 };
 
 /// A rule that a uProgram breaks.
@@ -113,18 +114,9 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let name = || format!("op{} ({})", id.index(), op.name);
         let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
         let site = Site::new(program, &axes);
-        let mut splits = op.share.splits().iter();
-        let shared = splits.try_for_each(|split| match split {
-            split if split.axis >= op.axes.len() => Err(Fault::Rule("it has no such axis")),
-            split if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
-            split => typed(program, "a block", split.period, DType::I64),
-        });
-        let shared = shared.and_then(|()| match op.share {
-            Share::Grid(grid) if !grid.is_sound() => {
-                Err(Fault::Rule("its grid needs two axes and a unit across"))
-            }
-            _ => Ok(()),
-        });
+        let mut candidates = program.candidates.get(&id).into_iter().flatten();
+        let shared = share(program, op, op.share)
+            .and_then(|()| candidates.try_for_each(|c| candidate(program, op, c)));
         let sizes = op.axes.iter().try_for_each(|a| size(program, a.1));
         let body = || site.body(&op.body);
         shared
@@ -143,6 +135,30 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
     block(program, &program.body, &mut seen).map_err(at("main".into()))
+}
+
+fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
+    let mut splits = share.splits().iter();
+    splits.try_for_each(|split| match split {
+        split if split.axis >= op.axes.len() => Err(Fault::Rule("it has no such axis")),
+        split if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
+        split => typed(program, "a block", split.period, DType::I64),
+    })?;
+    match share {
+        Share::Grid(grid) if !grid.is_sound() => {
+            Err(Fault::Rule("its grid needs two axes and a unit across"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A candidate's share; that of a candidate in parts belongs to another operator.
+fn candidate(program: &UProgram, op: &Operator, candidate: &Candidate) -> Checked {
+    match candidate.parts {
+        1 => share(program, op, candidate.share),
+        2.. => Ok(()),
+        _ => Err(Fault::Rule("a candidate has no parts")),
+    }
 }
 
 fn verify_sizes(program: &UProgram) -> Result<(), ProgramError> {
