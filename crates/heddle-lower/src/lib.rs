@@ -83,7 +83,7 @@ pub fn lower(module: &Module) -> Result<UProgram> {
                 return Ok(lowerer.program);
             }
             Err(error) if lowerer.changing.len() == known => return Err(error),
-            // Retries with what it learnt.
+            // Retries with the axes found so far.
             Err(_) => changing = lowerer.changing,
         }
     }

@@ -30,7 +30,8 @@ fn scheduled(text: &str, machine: &Machine) -> UProgram {
     program
 }
 
-/// How many units have a part of the program's only contraction, and whether two axes are split.
+/// The number of units with a part of the program's only contraction, and true if two axes are
+/// split.
 fn tasks(program: &UProgram, units: usize) -> (usize, bool) {
     let is_contract = |id: &_| matches!(program.operators[*id].body, Body::Contract(_));
     let mut running = program.running().into_iter().filter(is_contract);

@@ -35,7 +35,7 @@ fn chosen(text: &str, machine: &Machine) -> (UProgram, UProgram) {
     (program, before)
 }
 
-/// How the program's operators are shared.
+/// The shares of the program's operators.
 fn shares(program: &UProgram) -> Vec<Share> {
     let running = program.running().into_iter();
     running.map(|id| program.operators[id].share).collect()

@@ -118,7 +118,7 @@ fn other_products_are_summed_whole() {
     let mut program = lowered(&text);
     schedule_without(&mut program, &machine, &["split_depths".into()]);
     assert_eq!(parts(&program), [1]);
-    // How many columns there are is not known.
+    // The number of columns is dynamic.
     let text = "fn @main(%x: f32[1,4096], %w: f32[4096,n]) -> (%y: f32[1,n]) {
            %y = dot(%x, %w)
            return %y

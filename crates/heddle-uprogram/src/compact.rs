@@ -1,4 +1,4 @@
-//! Drops what no statement refers to.
+//! Drops unused operators.
 
 use heddle_ir::{Arena, Entity};
 

@@ -14,7 +14,7 @@ pub(super) const LOCKS: &str = "locks";
 /// A younger work folder may not be locked yet.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Removes what is not needed except `newest`. On errors files stay longer.
+/// Removes unneeded files except `newest`. On errors files stay longer.
 pub(super) fn sweep(root: &Path, limit: u64, newest: &Path) {
     for (path, meta) in list(&root.join(WORK))
         .into_iter()
