@@ -42,7 +42,8 @@ pub enum Expr {
     Bits(DType, DType, ExprId),
     /// An `f64` as a float of 4 or 8 bits.
     Narrow(Narrow, ExprId),
-    /// An index into an axis of this size: a negative one counts from the end; out of range stops the run.
+    /// An index into an axis of this size: a negative one counts from the end; out of range stops
+    /// the run.
     Index(ExprId, ExprId),
 }
 
