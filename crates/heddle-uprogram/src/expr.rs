@@ -301,6 +301,19 @@ impl Pool {
         }
     }
 
+    /// All loads in these expressions: buffer and offset.
+    pub fn loads(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<(Buffer, ExprId)> {
+        let mut loads = vec![];
+        for root in roots {
+            self.walk(root, &mut |_, e| {
+                if let Expr::Load(buffer, offset) = e {
+                    loads.push((buffer, offset));
+                }
+            });
+        }
+        loads
+    }
+
     /// True if `is` holds for some subexpression; stops there.
     pub fn any(&self, root: ExprId, is: &dyn Fn(Expr) -> bool) -> bool {
         let mut seen = Seen::default();
