@@ -7,25 +7,23 @@ use heddle::ir::Module;
 use heddle::ir::text::{self, Large, PrintOptions};
 use heddle::{CompileOptions, Device, LoadOptions, Model, Stage, on_large_stack};
 
+use super::compile_options;
 use crate::args::{CompileArgs, Emit};
 use crate::fail::{Exit, Failure};
 use crate::{files, out};
 
-/// Compiles a model and writes what comes out of a stage.
+/// Compiles a model and writes the output of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = load(&args)?;
     let options = CompileOptions {
         device: Device::Interp,
-        optimize: !args.no_opt,
         machine: args.machine,
-        tune: args.tune.into(),
-        verify: args.verify,
-        ..Default::default()
+        ..compile_options(&args.compiling)
     };
     let target = args.target.into();
     match args.emit {
         Emit::Ir => {
-            if args.verify {
+            if args.compiling.verify {
                 heddle::schedule(&model, &options, target)?;
             }
             let program = heddle::compile(&model, &options)?;

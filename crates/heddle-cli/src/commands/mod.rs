@@ -9,6 +9,7 @@ pub mod run;
 pub mod test;
 
 use std::collections::{BTreeMap, HashSet};
+use std::num::NonZero;
 use std::path::Path;
 
 use heddle::opt::TransformOptions;
@@ -17,7 +18,7 @@ use heddle::{
     Specialisation,
 };
 
-use crate::args::{DeviceArg, Exec, ModelArgs, Source};
+use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 
@@ -100,20 +101,28 @@ pub fn load(
             DeviceArg::Interp => Device::Interp,
             DeviceArg::Cpu => Device::Cpu,
         },
-        optimize: !exec.no_opt && !exec.f64,
-        threads: exec.threads.map(std::num::NonZeroUsize::get),
-        machine: None,
-        tune: exec.tune.into(),
-        verify: exec.verify,
-        transform: TransformOptions {
-            without: exec.without.clone(),
-            ..TransformOptions::default()
-        },
+        optimize: !exec.compiling.no_opt && !exec.f64,
+        ..compile_options(&exec.compiling)
     };
     Ok((model, options))
 }
 
-/// What the command line says about running.
+/// The command line's options of compiling.
+pub fn compile_options(args: &Compiling) -> CompileOptions {
+    CompileOptions {
+        optimize: !args.no_opt,
+        threads: args.threads.map(NonZero::get),
+        tune: args.tune.into(),
+        verify: args.verify,
+        transform: TransformOptions {
+            without: args.without.clone(),
+            ..TransformOptions::default()
+        },
+        ..Default::default()
+    }
+}
+
+/// The command line's options of running.
 pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
     RunOptions {
         f64: exec.f64,

@@ -52,7 +52,7 @@ pub fn ablate(
 fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Error> {
     let compile = |without: Vec<String>| {
         let mut exec = args.exec.clone();
-        exec.without.extend(without);
+        exec.compiling.without.extend(without);
         let (path, entry) = (&args.model.path, args.model.entry.as_deref());
         commands::prepare(path, entry, &exec, inputs.keys().cloned().collect())
     };
@@ -73,7 +73,7 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
             same: false,
         },
     ];
-    let left_out = |name: &str| args.exec.without.iter().any(|w| w == name);
+    let left_out = |name: &str| args.exec.compiling.without.iter().any(|w| w == name);
     for (i, step) in STEPS.iter().enumerate().filter(|s| !left_out(s.1.name)) {
         let program = compile(names(i + 1))?;
         stages.push(Stage {
