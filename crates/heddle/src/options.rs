@@ -8,10 +8,11 @@ use heddle_machine::Machine;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
-    /// The reference interpreter: slow and obviously right.
-    #[default]
+    /// The reference interpreter: slow and obviously right. It needs no C compiler.
     Interp,
     /// The processor: control flow and data flow compiled into one program that all worker threads run.
+    /// [Compiling](crate::compile) needs a C compiler on this computer.
+    #[default]
     Cpu,
 }
 

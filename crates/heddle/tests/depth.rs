@@ -81,7 +81,7 @@ fn the_same_limit_stops_every_device_at_the_same_depth() {
             error.hint().unwrap()
         });
         assert_eq!(told[0], told[1]);
-        assert!(told[0].contains("--max-depth"), "{}", told[0]);
+        assert!(told[0].contains("RunOptions::max_depth"), "{}", told[0]);
     }
 }
 
@@ -107,7 +107,7 @@ fn recursion_that_memory_ends_says_so() {
     assert_eq!(error.kind(), ErrorKind::Limit);
     let (text, hint) = (error.to_string(), error.hint().unwrap());
     assert!(text.contains("memory has no frames"), "{text}");
-    assert!(hint.contains("--max-memory"), "{hint}");
+    assert!(hint.contains("RunOptions::max_memory"), "{hint}");
 }
 
 /// Most bytes of memory that this process has used at a time.
