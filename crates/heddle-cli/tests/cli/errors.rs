@@ -1,4 +1,4 @@
-//! What goes wrong before a model runs, and how it is reported.
+//! Errors before a model runs, and their reports.
 
 use crate::setup::{DOUBLER, Scratch};
 

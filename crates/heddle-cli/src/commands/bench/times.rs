@@ -17,7 +17,7 @@ impl Times {
         self.sorted.insert(place, time);
     }
 
-    /// How many runs.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
