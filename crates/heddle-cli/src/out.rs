@@ -3,20 +3,20 @@
 use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
-use heddle::ir::text::is_invisible;
+use heddle_ir::text::is_invisible;
 use serde_json::{Value, json};
 
 use crate::fail::{Exit, Failure};
 
 /// For headings.
 pub const BOLD: Style = Style::new().bold();
-/// For what is less important.
+/// For details.
 pub const DIM: Style = Style::new().dimmed();
 /// For success.
 pub const GREEN: Style = AnsiColor::Green.on_default();
 /// For failure.
 pub const RED: Style = AnsiColor::Red.on_default().bold();
-/// For what wants attention.
+/// For warnings.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 /// Text in a style.
@@ -52,7 +52,7 @@ pub fn report(failure: &Failure, as_json: bool) {
             "message": failure.message,
             "hint": failure.hint,
         }});
-        // What cannot be printed cannot be reported either.
+        // If printing fails, so would a report of it.
         let _ = print_json(&document);
     }
     let mut text = format!(

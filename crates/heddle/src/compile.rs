@@ -7,7 +7,7 @@ use heddle_ir::Module;
 use heddle_machine::Machine;
 
 use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled};
-use crate::exec::Executable;
+use crate::exec::Program;
 use crate::options::{CompileOptions, Target};
 use crate::report::{Interpreted, PassTimes, Report};
 use crate::results::Results;
@@ -67,7 +67,7 @@ pub(crate) fn prepared(
 }
 
 /// Compiles a model: optimises the graph and prepares it for the device.
-pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
+pub fn compile(model: &Model, options: &CompileOptions) -> Result<Program, Error> {
     compile_module(model.module.clone(), model.load_time(), options)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn compile_module(
     module: Module,
     load: Duration,
     options: &CompileOptions,
-) -> Result<Executable, Error> {
+) -> Result<Program, Error> {
     let start = Instant::now();
     let (module, mut passes) = optimized(module, options)?;
     let module = Arc::new(module);
@@ -120,7 +120,7 @@ pub(crate) fn compile_module(
         verified: options.verify && !is_interpreted,
         interpreted,
     };
-    Ok(Executable {
+    Ok(Program {
         module,
         artifact,
         report,
@@ -141,7 +141,7 @@ fn part(module: &Module, options: &CompileOptions) -> Built {
 fn part_threads(module: &Module, options: &CompileOptions) -> usize {
     let threads = options.threads();
     let wake_ns = backend::of(options).machine().host.wake_ns;
-    let time = |threads| estimated(module, &Machine::host(threads), &options.transform.without);
+    let time = |threads| estimated(module, &Machine::host(threads), &options.without);
     match threads > 1 && time(1) - time(threads) < wake_ns {
         true => 1,
         false => threads,
@@ -203,8 +203,8 @@ fn transformed(
     let machine = backend.machine();
     let transformed = |units| {
         let options = heddle_opt::TransformOptions {
+            without: options.without.clone(),
             units,
-            ..options.transform.clone()
         };
         let mut module = module.clone();
         let report = heddle_opt::transform(&mut module, &options, &machine);
@@ -216,7 +216,7 @@ fn transformed(
             return Ok((pipelined, report));
         }
         let plain = transformed(1)?;
-        let without = &options.transform.without;
+        let without = &options.without;
         let [new, old] = [&pipelined, &plain.0].map(|m| estimated(m, &machine, without));
         Ok(match new < old {
             true => (pipelined, report),

@@ -18,8 +18,12 @@ use crate::draw::DrawError;
 use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};
 
-/// Why a model could not be loaded, compiled or run.
+/// Failure to load, compile or run a model.
+///
+/// [`Error::kind`] and [`Error::remedy`] tell callers what to do. Causes in fields are for messages; their types are those of
+/// inner crates and may change.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
@@ -54,8 +58,8 @@ pub enum Error {
         /// The fault.
         error: Box<ReadError>,
     },
-    /// There is no pass on uPrograms of this name.
-    #[error("there is no pass `{0}` on uPrograms")]
+    /// No pass has this name.
+    #[error("there is no pass `{0}`")]
     UnknownPass(String),
     /// A program in text form is not valid.
     #[error("{} is not a valid program:{}", .path.display(), lines(.errors))]

@@ -85,7 +85,9 @@ impl fmt::Display for Limit {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CompileOptions, Device, Error, Inputs, Limit, Model, Remedy, RunOptions, compile};
+    use crate::{
+        CompileOptions, Device, Error, Inputs, Limit, Model, Remedy, RunOptions, Tensor, compile,
+    };
 
     fn failure(text: &str, inputs: Inputs, options: &RunOptions) -> Error {
         let interpreter = CompileOptions {
@@ -107,7 +109,7 @@ mod tests {
 ";
         let missing = failure(forever, Inputs::new(), &RunOptions::default());
         assert_eq!(missing.remedy(), Some(Remedy::GiveInputs));
-        let x = || heddle_ir::Tensor::scalar(1f32).into();
+        let x = || Tensor::scalar(1f32).into();
         let inputs = |name: &str| Inputs::from_iter([(name.to_string(), x())]);
         let unknown = failure(forever, inputs("z"), &RunOptions::default());
         assert_eq!(

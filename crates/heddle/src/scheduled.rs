@@ -21,7 +21,7 @@ pub(crate) fn scheduled(
     backend: &dyn Backend,
     options: &CompileOptions,
 ) -> Result<Result<Lowered, LowerError>, Error> {
-    let (machine, without) = (backend.machine(), &options.transform.without[..]);
+    let (machine, without) = (backend.machine(), &options.without[..]);
     let mut module = module.clone();
     let results = Results::open(&mut module);
     let mut program = match lower(&module, &machine, without) {

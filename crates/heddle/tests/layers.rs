@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "heddle-runtime",
         ],
     ),
-    ("heddle-cli", &["heddle", "heddle-ir"]),
+    ("heddle-cli", &["heddle", "heddle-ir", "heddle-onnx"]),
     ("heddle-gen", &["heddle-ir"]),
 ];
 

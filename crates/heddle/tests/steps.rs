@@ -17,7 +17,7 @@ fn source(model: &Model, without: &[&str]) -> String {
         verify: true,
         ..CompileOptions::default()
     };
-    options.transform.without = without.iter().map(|name| name.to_string()).collect();
+    options.without = without.iter().map(|name| name.to_string()).collect();
     heddle::source(model, &options, Target::Cpu).unwrap_or_else(|e| e.to_string())
 }
 

@@ -3,9 +3,9 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use heddle::ir::Module;
-use heddle::ir::text::{self, Large, PrintOptions};
 use heddle::{CompileOptions, Device, LoadOptions, Model, Stage, on_large_stack};
+use heddle_ir::Module;
+use heddle_ir::text::{self, Large, PrintOptions};
 
 use super::compile_options;
 use crate::args::{CompileArgs, Emit};
@@ -60,10 +60,10 @@ fn load(args: &CompileArgs) -> Result<Model, Failure> {
         return Ok(model);
     }
     let optional = model.optional_inputs();
-    let known = |name: &&String| optional.iter().any(|p| p.0 == **name);
+    let known = |name: &&String| optional.iter().any(|p| p.name == **name);
     if let Some(unknown) = args.overrides.iter().find(|name| !known(name)) {
         let text = format!("--override: no optional input is named `{unknown}`");
-        let names: Vec<_> = optional.iter().map(|p| format!("`{}`", p.0)).collect();
+        let names: Vec<_> = optional.iter().map(|p| format!("`{}`", p.name)).collect();
         return Err(Failure::new(Exit::Usage, text).hint(match names.len() {
             0 => "the model has no optional inputs".into(),
             _ => format!("its optional inputs are {}", names.join(", ")),
