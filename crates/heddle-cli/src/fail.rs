@@ -13,7 +13,7 @@ pub enum Exit {
     Usage = 2,
     /// The model or its inputs are wrong.
     Invalid = 3,
-    /// The model uses what Heddle does not support.
+    /// The model uses something that Heddle does not support.
     Unsupported = 4,
     /// A limit was reached.
     Limit = 5,

@@ -102,7 +102,7 @@ impl Header {
         }
     }
 
-    /// The element type, where NumPy's says what it is.
+    /// The element type, unless NumPy's is one that other types are stored as.
     pub fn plain(&self) -> Option<DType> {
         let ty = self.type_str()?;
         match ty.type_char() {

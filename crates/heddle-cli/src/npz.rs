@@ -1,7 +1,7 @@
 //! Named arrays in NumPy's archive format (`.npz`): reading inputs and writing outputs.
 //!
 //! An array is stored under the value's name. A sequence `s` is stored as `s.len` (a scalar `i64`)
-//! and its elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left
+//! and its elements `s.0`, `s.1`, …. An optional is stored as its value; an empty one is left
 //! out.
 //!
 //! The archive is read by `zip` itself: npyz's reader of archives needs a version of `zip` from years ago with codecs in C, and

@@ -66,7 +66,7 @@ pub fn report(failure: &Failure, as_json: bool) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Text from a model may hold anything; what a terminal could act on is escaped.
+/// Escapes characters that a terminal could act on: text from a model may hold any.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use heddle_ir::Op;
+use heddle_ir::{DType, Op};
 
-use crate::{DType, Tensor, Value};
+use crate::value::{Tensor, Value};
 
 /// Largest difference of values that agree.
 #[derive(Clone, Copy, Debug, PartialEq)]

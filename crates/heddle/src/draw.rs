@@ -10,7 +10,6 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::inputs::Inputs;
 use crate::value::Value;
-use crate::{Error, Program};
 
 /// Size of axes without a bound, where the caller gives none.
 const DEFAULT_SIZE: u64 = 2;
@@ -31,34 +30,12 @@ pub enum DrawError {
     TooLarge { input: String, ty: crate::Type },
 }
 
-impl Program {
-    /// A random value for every input: floats from -1 to 1, integers from 0 to 3, fair bools, letters. Named sizes are taken
-    /// from `sizes`, else 2, moved into the size's bounds. The same seed draws the same values.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Draw`] if no input has a size of this name, or an input would be larger than 4 GiB.
-    pub fn draw(&self, seed: u64, sizes: &BTreeMap<String, u64>) -> Result<Inputs, Error> {
-        Ok(draw(self.sig(), seed, sizes)?)
-    }
-
-    /// The named sizes that these inputs fix.
-    pub fn sizes_of(&self, inputs: &Inputs) -> BTreeMap<String, u64> {
-        let mut sizes = BTreeMap::new();
-        for (name, ty) in &self.sig().params {
-            if let (Type::Tensor(t), Some(Value::Tensor(value))) = (ty, inputs.get(name)) {
-                for (dim, &size) in t.shape.iter().flatten().zip(value.shape()) {
-                    if let Some(name) = dim.as_expr().and_then(|e| e.as_sym()) {
-                        sizes.insert(name.to_string(), size as u64);
-                    }
-                }
-            }
-        }
-        sizes
-    }
-}
-
-fn draw(sig: &Signature, seed: u64, sizes: &BTreeMap<String, u64>) -> Result<Inputs, DrawError> {
+/// A random value for every input.
+pub(crate) fn draw(
+    sig: &Signature,
+    seed: u64,
+    sizes: &BTreeMap<String, u64>,
+) -> Result<Inputs, DrawError> {
     let names = named_sizes(sig);
     if let Some(unknown) = sizes.keys().find(|n| !names.contains_key(*n)) {
         return Err(DrawError::UnknownSize(unknown.clone()));
@@ -96,6 +73,21 @@ fn named_sizes(sig: &Signature) -> BTreeMap<String, Option<DimBound>> {
         });
     }
     names
+}
+
+/// The named sizes that these inputs fix.
+pub(crate) fn sizes_of(sig: &Signature, inputs: &Inputs) -> BTreeMap<String, u64> {
+    let mut sizes = BTreeMap::new();
+    for (name, ty) in &sig.params {
+        if let (Type::Tensor(t), Some(Value::Tensor(value))) = (ty, inputs.get(name)) {
+            for (dim, &size) in t.shape.iter().flatten().zip(value.shape()) {
+                if let Some(name) = dim.as_expr().and_then(|e| e.as_sym()) {
+                    sizes.insert(name.to_string(), size as u64);
+                }
+            }
+        }
+    }
+    sizes
 }
 
 fn draw_value(

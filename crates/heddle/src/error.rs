@@ -81,9 +81,6 @@ pub enum Error {
     /// The run stopped.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The model has no compiled form.
-    #[error("there is no source: {0}")]
-    Lower(#[from] LowerError),
     /// The verifier found a fault in a schedule.
     #[error("the schedule of {what} is not sound: {error}")]
     Schedule {
@@ -92,7 +89,7 @@ pub enum Error {
         /// The fault.
         error: ScheduleError,
     },
-    /// The request needs a compiled program, and this one is interpreted.
+    /// The request needs a compiled program, and this one has no compiled form.
     #[error("it is not compiled: {0}")]
     NotCompiled(Interpreted),
     /// The program of one run's decisions cannot be made.
@@ -120,12 +117,20 @@ pub enum Error {
     Internal(String),
 }
 
+impl From<LowerError> for Error {
+    fn from(error: LowerError) -> Self {
+        let (node, reason) = (Some(error.node), error.reason);
+        let node = node.filter(|node| !node.is_empty());
+        Error::NotCompiled(Interpreted::whole(node, reason))
+    }
+}
+
 /// Kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The model or its inputs are wrong.
     Invalid,
-    /// The model is right, but uses what Heddle does not do.
+    /// The model is right, but uses something that Heddle does not support.
     Unsupported,
     /// A limit was reached.
     Limit,
@@ -179,7 +184,7 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
-            Error::Lower(_) | Error::NotCompiled(_) => ErrorKind::Unsupported,
+            Error::NotCompiled(_) => ErrorKind::Unsupported,
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,

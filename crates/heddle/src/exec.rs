@@ -1,5 +1,6 @@
-//! Runs what was compiled.
+//! Programs and their runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use indexmap::IndexMap;
 
 use crate::Error;
 use crate::backend::{self, Artifact, interpret, interpreted};
+use crate::draw;
 use crate::inputs::{self, Inputs};
 use crate::options::{Device, RunOptions};
 use crate::report::{Interpreted, Report};
@@ -106,6 +108,21 @@ impl Program {
     pub(crate) fn named_outputs(&self, results: Vec<Datum>) -> Outputs {
         let names = self.sig().results.iter().map(|(name, _)| name.clone());
         names.zip(results.into_iter().map(Value::from)).collect()
+    }
+
+    /// A random value for every input: floats from -1 to 1, integers from 0 to 3, fair bools, letters. Named sizes are taken
+    /// from `sizes`, else 2, moved into the size's bounds. The same seed draws the same values.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Draw`] if no input has a size of this name, or an input would be larger than 4 GiB.
+    pub fn draw(&self, seed: u64, sizes: &BTreeMap<String, u64>) -> Result<Inputs, Error> {
+        Ok(draw::draw(self.sig(), seed, sizes)?)
+    }
+
+    /// The named sizes that these inputs fix.
+    pub fn sizes_of(&self, inputs: &Inputs) -> BTreeMap<String, u64> {
+        draw::sizes_of(self.sig(), inputs)
     }
 
     /// Memory to run the program in again and again, also on the caller's arrays.

@@ -1,9 +1,47 @@
-//! Single passes on the graph IR of a model.
+//! The graph IR of a program: its text, and single passes on it.
 
-use heddle_ir::verify;
+use std::fmt;
+use std::io;
+
+use heddle_ir::text::{self, Large, PrintOptions};
+use heddle_ir::{Module, verify};
 use heddle_opt::{CostModel, PASSES, TRANSFORMATIONS, find_pass, find_transformation};
 
 use crate::{Error, Machine, Model, Step, on_large_stack};
+
+/// A program in the graph IR. Its text reads back as a [`Model`].
+#[derive(Clone, Debug)]
+pub struct Graph(pub(crate) Module);
+
+impl Graph {
+    /// The text, with large constants in a file beside it: their bytes are written to `weights`, and the text names the file
+    /// `name`.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing the weights.
+    pub fn print_with_weights(
+        &self,
+        name: &str,
+        weights: &mut dyn io::Write,
+    ) -> io::Result<String> {
+        let mut options = PrintOptions {
+            large: Large::Sidecar {
+                file: name,
+                blob: weights,
+            },
+            ..Default::default()
+        };
+        text::print_with(&self.0, &mut options)
+    }
+}
+
+/// The text, with all constants in it.
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text::print(&self.0))
+    }
+}
 
 /// The passes that [`Model::transformed`] knows: the graph passes in the order in which a compilation runs them, then the
 /// transformations.

@@ -10,6 +10,7 @@ use heddle_onnx::{ImportOptions, Imported};
 use indexmap::IndexMap;
 
 use crate::Error;
+use crate::graph::Graph;
 use crate::signature::{Port, Signature, ports};
 use crate::stack::on_large_stack;
 
@@ -151,14 +152,13 @@ impl Model {
         &self.module
     }
 
-    /// The graph IR, with all entries of the file, as [`Model::module`] gives it.
-    #[doc(hidden)]
-    pub fn into_module(self) -> Module {
+    /// The program, with all entries of the file.
+    pub fn into_graph(self) -> Graph {
         let entries = self.entries;
-        Module {
+        Graph(Module {
             entries,
             ..self.module
-        }
+        })
     }
 
     /// The model with its graph edited, which has all entries of the file meanwhile.

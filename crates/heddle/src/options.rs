@@ -129,11 +129,11 @@ impl RunOptions {
 /// Baseline for a compiled program. Operators, their kernels and the workers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
-    /// calls CocktailerBase.
+    /// The host runs the control flow and dispatches one operator after the other to all workers: CocktailerBase in
+    /// Cocktailer §5.
     Host,
     /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
-    /// of what can be had without changing operators.
+    /// of any gain that leaves operators as they are.
     Trace,
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::session::Session;
 use crate::{Error, Inputs, Outputs, Program, RunOptions, inputs};
 
-/// A program with inputs that were checked and memory that is kept. A run is what every further call costs:
+/// A program with inputs that were checked and memory that is kept. A run has the cost of every further call:
 /// taking the workers and the program itself, up to its results in memory; not their copy for the caller.
 #[derive(Debug)]
 pub struct Repeat<'a> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::DType;
+use heddle_ir::DType;
 
 /// Names and types of the inputs and outputs, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

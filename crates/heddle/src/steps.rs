@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use heddle_opt::{PIPELINE_LAYERS, TRANSFORMATIONS};
 use heddle_schedule::PASSES;
 
-/// A step that makes programs faster and leaves what they compute.
+/// A step that makes programs faster without changing their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its name.

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use heddle_ir::Datum;
 use heddle_ir::tensor::Scalar;
+use heddle_ir::{DType, Datum, TensorError};
 
 use crate::signature::{Dim, Type};
-use crate::{DType, TensorError};
 
 /// An array in row-major order. Cloning is cheap: the elements are shared.
 #[derive(Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! Stacked recurrent layers that are so small that each is left to one unit work on different chunks of steps; large ones do not.
 
 use heddle::{
-    CompileOptions, Device, Inputs, Machine, Model, Program, RunOptions, Target, Tensor, Value,
-    compile, schedule,
+    CompileOptions, Device, Emit, Inputs, Machine, Model, Program, RunOptions, Target, Tensor,
+    Value, compile, emit,
 };
 
 /// Four layers of `tanh(x W + h U)`.
@@ -44,11 +44,16 @@ fn options(threads: usize) -> CompileOptions {
     }
 }
 
+fn schedule(model: &Model, options: &CompileOptions) -> String {
+    let dump = emit(model, options, Target::Cpu, Emit::Schedule);
+    dump.unwrap().to_string()
+}
+
 /// Does leaving the step out change a model's schedule?
 fn is_pipelined(model: &Model, threads: usize) -> bool {
     let mut without = options(threads);
     without.without = vec!["pipeline_layers".into()];
-    let text = |options| schedule(model, options, Target::Cpu).unwrap();
+    let text = |options| schedule(model, options);
     text(&options(threads)) != text(&without)
 }
 
@@ -114,7 +119,7 @@ fn results_are_the_interpreters() {
 /// For a dynamic sequence length, a program has both forms, and takes the shared one for sequences of less than three chunks.
 #[test]
 fn short_sequences_are_shared() {
-    let text = |steps: &str| schedule(&stack(128, steps), &options(2), Target::Cpu).unwrap();
+    let text = |steps: &str| schedule(&stack(128, steps), &options(2));
     let chooses = |text: &str| text.lines().any(|l| l.starts_with("if ")) && text.contains(">= ");
     assert!(chooses(&text("n")), "{}", text("n"));
     assert!(!chooses(&text("100")), "{}", text("100"));

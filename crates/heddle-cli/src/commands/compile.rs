@@ -2,50 +2,50 @@
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
-use heddle::{CompileOptions, Device, LoadOptions, Model, Stage, on_large_stack};
-use heddle_ir::Module;
-use heddle_ir::text::{self, Large, PrintOptions};
+use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_stack};
 
 use super::compile_options;
-use crate::args::{CompileArgs, Emit};
+use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
-use crate::{files, out};
+use crate::{files, out, show};
 
 /// Compiles a model and writes the output of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = load(&args)?;
     let options = CompileOptions {
-        device: Device::Interp,
         machine: args.machine,
         ..compile_options(&args.compiling)
     };
     let target = args.target.into();
-    match args.emit {
-        Emit::Ir => {
-            if args.compiling.verify {
-                heddle::schedule(&model, &options, target)?;
-            }
-            let program = heddle::compile(&model, &options)?;
-            write_ir(program.module(), args.output.as_deref())
-        }
-        Emit::Schedule => {
-            let schedule = heddle::schedule(&model, &options, target)?;
-            write_text(&schedule, args.output.as_deref())
-        }
-        Emit::Lowered | Emit::Uprogram => {
-            let stage = match args.emit {
-                Emit::Lowered => Stage::Lowered,
-                _ => Stage::Scheduled,
-            };
-            let text = heddle::uprogram(&model, &options, target, stage)?;
-            write_text(&text, args.output.as_deref())
-        }
-        Emit::Source => {
-            let source = heddle::source(&model, &options, target)?;
-            write_text(&source, args.output.as_deref())
-        }
+    let dump = heddle::emit(&model, &options, target, args.emit.into())?;
+    let printed = match &args.part {
+        Some(name) => Some(dump.part(name).ok_or_else(|| no_part(name, &dump))?),
+        None => dump.whole(),
+    };
+    if args.times {
+        let row = |(name, time): &(&str, Duration)| vec![name.to_string(), show::duration(*time)];
+        eprint!(
+            "{}",
+            show::table(&dump.stages.iter().map(row).collect::<Vec<_>>())
+        );
     }
+    let output = args.output.as_deref();
+    match printed {
+        Some(Printed::Graph(graph)) => write_ir(graph, output),
+        Some(Printed::Text(text)) => write_text(text, output),
+        None => write_text(&on_large_stack(|| dump.to_string())?, output),
+    }
+}
+
+fn no_part(name: &str, dump: &Dump) -> Failure {
+    let text = format!("--part: no compiled part is named `{name}`");
+    let names: Vec<_> = dump.programs.iter().map(|p| format!("`{}`", p.0)).collect();
+    Failure::new(Exit::Usage, text).hint(match dump.whole() {
+        Some(_) => "the model is compiled as a whole: leave --part out".into(),
+        None => format!("the parts are {}", names.join(", ")),
+    })
 }
 
 /// Reads the model, with the inputs that are to be overridden.
@@ -87,9 +87,9 @@ pub fn write_text(text: &str, output: Option<&Path>) -> Result<(), Failure> {
 
 /// Writes a program in text form. With a file, large constants go to another one beside it;
 /// without, all are in the text.
-pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
+pub fn write_ir(graph: &Graph, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else {
-        return out::print_raw(&on_large_stack(|| text::print(module))?);
+        return out::print_raw(&on_large_stack(|| graph.to_string())?);
     };
     let weights = path.with_extension("weights");
     let failed = |path: &Path| {
@@ -107,14 +107,7 @@ pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
             inner: BufWriter::new(file),
             written: 0,
         };
-        let mut options = PrintOptions {
-            large: Large::Sidecar {
-                file: name,
-                blob: &mut blob,
-            },
-            ..Default::default()
-        };
-        text = text::print_with(module, &mut options)?;
+        text = graph.print_with_weights(name, &mut blob)?;
         blob.inner.flush()?;
         used = blob.written > 0;
         Ok(used)
@@ -123,7 +116,7 @@ pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
     files::replace(path, |file| file.write_all(text.as_bytes())).map_err(failed(path))
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counted<W> {
     inner: W,
     written: u64,

@@ -1,4 +1,4 @@
-//! The commands, one file each, and what several of them need.
+//! The commands, one file each, and functions that several share.
 
 pub mod bench;
 pub mod check;

@@ -36,7 +36,7 @@ pub fn opt(args: OptArgs) -> Result<(), Failure> {
     match args.from {
         OptFrom::Ir => {
             let model = read(&path)?.transformed(&args.passes, &machine)?;
-            write_ir(&model.into_module(), output)
+            write_ir(&model.into_graph(), output)
         }
         OptFrom::Uprogram => {
             let text = read_text(&path)?;

@@ -66,6 +66,12 @@ fn rows(name: &str, value: &Value) -> Vec<Vec<String>> {
 
 fn document(outputs: &Outputs, report: &Report) -> Json {
     let seconds = |d: std::time::Duration| d.as_secs_f64();
+    let passes: Vec<_> = heddle::graph_passes().map(|pass| pass.name).collect();
+    let times = |wanted: &dyn Fn(&str) -> bool| {
+        let stages = report.stages.iter().filter(|(name, _)| wanted(name));
+        let times = stages.map(|(name, d)| (name.to_string(), json!(seconds(*d))));
+        Json::Object(times.collect())
+    };
     json!({
         "outputs": outputs.iter().map(|(name, v)| {
             let mut value = show::to_json(v);
@@ -78,8 +84,8 @@ fn document(outputs: &Outputs, report: &Report) -> Json {
             "load": seconds(report.load),
             "compile": seconds(report.compile),
             "run": seconds(report.run),
-            "passes": report.passes.iter().map(|(name, d)| (name.to_string(), json!(seconds(*d))))
-                .collect::<serde_json::Map<_, _>>(),
+            "stages": times(&|_| true),
+            "passes": times(&|name| passes.contains(&name)),
         },
     })
 }

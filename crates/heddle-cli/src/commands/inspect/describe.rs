@@ -44,7 +44,7 @@ fn at_depth(f: &Function, value: Value, depth: usize) -> String {
     }
 }
 
-/// The value whose elements these are: what only changes the shape says nothing about the origin.
+/// The value whose elements these are, behind ops that only change the shape.
 fn origin(f: &Function, mut value: Value, depth: usize) -> Value {
     while depth < MAX_DEPTH
         && let ValueDef::Result(inst, _) = f.values[value].def

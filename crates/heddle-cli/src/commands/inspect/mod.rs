@@ -14,8 +14,8 @@ use crate::args::InspectArgs;
 use crate::fail::Failure;
 use crate::out;
 
-/// Shows what is in a model. One that cannot be imported is shown as the file has it; why it cannot
-/// is an error, unless it is just that Heddle does not support some operators.
+/// Shows a model. One that cannot be imported is shown as the file has it, and the reason
+/// is an error, unless unsupported operators are the only reason.
 pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
     let (outline, problem) = on_large_stack(|| outline(&args))??;
     if args.json {

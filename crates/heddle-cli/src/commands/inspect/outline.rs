@@ -57,7 +57,7 @@ pub struct Function {
 pub struct Node {
     /// `loop`, `if`, `call` or, for a part of one, its name: `body`, `then`, `else`.
     pub kind: String,
-    /// The node's name in the model; for calls what is called.
+    /// The node's name in the model; for calls the callee's.
     pub name: String,
     /// Labelled facts, as `trip`: `64`.
     pub facts: Vec<(&'static str, String)>,

@@ -45,7 +45,7 @@ pub enum Verdict {
     Passed,
     /// Something is wrong.
     Failed(String),
-    /// The model uses what Heddle does not support.
+    /// The model uses something that Heddle does not support.
     Unsupported(String),
 }
 

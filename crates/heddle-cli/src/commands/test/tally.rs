@@ -11,7 +11,7 @@ use super::case::{Means, Verdict};
 pub struct Tally {
     /// Number of cases that the device ran.
     pub compiled: usize,
-    /// Why the interpreter ran the others, and how many; the most frequent first.
+    /// Reasons why the interpreter ran the others, with counts; the most frequent first.
     interpreted: Vec<(String, usize)>,
 }
 
