@@ -4,7 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use heddle::{
-    ArrayView, CompileOptions, DType, Device, Error, Model, Program, RunOptions, Session, compile,
+    ArrayView, CompileOptions, DType, Device, Error, Model, Program, RunOptions, Session, Value,
+    compile,
 };
 
 struct Counting;
@@ -181,6 +182,7 @@ fn types_may_go_to_other_threads() {
     const {
         shared::<Model>();
         shared::<Program>();
+        shared::<Value>();
         shared::<Error>();
         shared::<heddle::Block>();
         sent::<Session>();

@@ -1,4 +1,4 @@
-//! Rates of contractions, against peaks measured on the same cores: `cargo run --release -p heddle --example kernels`, all of
+//! Rates of contractions, against peaks measured on the same cores: `cargo bench -p heddle --bench kernels`, all of
 //! them, or with words behind `--` those whose names have one of these, such as `'[1,'` or `'as it is'`.
 //!
 //! Each contraction is a program of its own that computes it in a loop, so that starting a run does not count. Nothing
@@ -26,7 +26,9 @@ const TURNS: usize = 20;
 
 fn main() -> Result<(), Error> {
     let most = std::thread::available_parallelism()?.get().min(2);
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    // Cargo adds `--bench`.
+    let words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let words: Vec<String> = words.collect();
     let wanted = |case: &Case| {
         let name = case.to_string();
         words.is_empty() || words.iter().any(|word| name.contains(word))
