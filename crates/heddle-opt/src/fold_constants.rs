@@ -9,19 +9,19 @@ use heddle_ir::{
 use crate::facts::Facts;
 use crate::uses::count_uses;
 
-/// Results up to so many bytes are always folded.
+/// Maximum size in bytes of results that are always folded.
 const SMALL: usize = 16 << 10;
-/// Larger ones up to so many bytes are folded where they do not add to the constants.
+/// Maximum size in bytes of results that are folded if that does not add to the constants.
 const LARGE: usize = 64 << 20;
-/// The most element operations that folding one instruction may take.
+/// Maximum number of element operations to fold one instruction.
 const MAX_WORK: usize = 1 << 24;
 
-/// Computes at compile time what depends on constants only, takes the branch of an `if` that a constant
-/// chooses, and drops a loop that a constant keeps from starting. What a small integer array is known to hold
-/// (the shape of an array of constant dims) is a constant too.
+/// Evaluates instructions on constants, selects the arm of an `if` with a constant condition, and drops a loop
+/// that never starts. The known elements of a small integer array (the shape of an array of constant dims) are
+/// constants too.
 ///
-/// It does *not* fold what would make the program much larger (a broadcast of a scalar to a big array), nor what the
-/// interpreter would take long for, nor draws of random numbers, nor calls.
+/// It does *not* fold an instruction that would make the program much larger (a broadcast of a scalar to a big array) or
+/// takes the interpreter long, nor random draws, nor calls.
 pub fn fold_constants(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -69,7 +69,7 @@ impl Fold<'_, '_> {
         self.constant(value).and_then(Tensor::truth)
     }
 
-    /// Replaces an instruction whose one result is known by a constant.
+    /// Replaces an instruction whose only result is known by a constant.
     fn known(&mut self, inst: Inst) -> bool {
         let &[result] = self.patch.func().insts[inst].results.as_slice() else {
             return false;
@@ -103,7 +103,7 @@ impl Fold<'_, '_> {
         });
         let given: usize = constants.iter().map(|t| t.bytes().len()).sum();
         let estimate = estimate.unwrap_or(given.saturating_mul(8));
-        // Where all who read a constant are folded, each may make its share anew: the gates of a weight that an exporter puts in another order.
+        // A constant whose readers are all folded is freed, so each reader may produce its share of bytes: for example, the reordered gates of a weight.
         let freed = data.args.iter().zip(&constants).map(|(v, t)| {
             let readers = self.uses.get(v.index()).map_or(1, |uses| (*uses).max(1));
             t.bytes().len() / readers as usize
@@ -174,7 +174,7 @@ impl Fold<'_, '_> {
         self.constant(value)?.to_i64s()?.first().copied()
     }
 
-    /// Replaces the results of a loop that does not iterate: what carried values start as, and nothing stacked.
+    /// Replaces the results of a loop that does not iterate by initial values and empty scan outputs.
     fn drop_loop(&mut self, inst: Inst, parts: &LoopView) -> bool {
         let (carried, stacked) = (&parts.last, &parts.scans);
         let empty = |v: &Value| {
@@ -219,7 +219,7 @@ impl Fold<'_, '_> {
     }
 }
 
-/// Roughly how many element operations the op takes.
+/// Estimated number of element operations of an op.
 fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
     let largest = args.iter().map(|t| t.len()).max().unwrap_or(0);
     match op {
@@ -239,7 +239,7 @@ fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A weight of more than is always folded, and a function that makes something of it.
+    /// A weight larger than the size that is always folded, and a function that reads it.
     fn module(body: &str) -> Module {
         let rows: Vec<String> = (0..256)
             .map(|i| format!("[{}]", vec![format!("{i}.5"); 64].join(", ")))

@@ -14,7 +14,7 @@ use crate::callgraph;
 const MAX_GAIN: usize = 1 << 16;
 const MAX_GAIN_FACTOR: usize = 16;
 
-/// Replaces calls by copies of the bodies of the functions that they call, callees first.
+/// Replaces calls by copies of their callees' bodies, callees first.
 ///
 /// It does *not* inline
 /// - recursive functions, direct or mutual;

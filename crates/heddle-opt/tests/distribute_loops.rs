@@ -249,8 +249,8 @@ fn an_open_batch_may_be_one_row() {
     }
 }
 
-/// What decides runs first: an output layer that is not fed back, and a layer above the one that decides, follow for as many
-/// iterations as there were.
+/// The stage with the condition runs first. An output layer that is not fed back, and a layer above the deciding one, follow for as
+/// many iterations as it took.
 #[test]
 fn loops_that_a_condition_ends() {
     let ends = "lt(reduce(%m, kind=sum, axes=[0,1], keep=false), 1.5)";

@@ -107,7 +107,10 @@ fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
 
 /// Loop distribution for two units that may work on different layers.
 fn pipeline_layers(module: &mut Module) -> Stats {
-    let costs = CostModel { units: 2, ..costs() };
+    let costs = CostModel {
+        units: 2,
+        ..costs()
+    };
     distribute_loops(module, &costs)
 }
 

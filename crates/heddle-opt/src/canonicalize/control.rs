@@ -41,7 +41,7 @@ fn data(cx: &Rewriter, inst: Inst) -> InstData {
     }
 }
 
-/// What a constant condition is.
+/// The value of a constant condition.
 pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
     cx.constant(value).and_then(Tensor::truth)
 }
@@ -59,7 +59,7 @@ fn rewrite_loop(cx: &mut Rewriter, inst: Inst) {
         return;
     }
     for i in 0..p.params.len() {
-        // What is only carried from one iteration to the next is for `remove_dead`.
+        // A value that is only carried from one iteration to the next is left to `remove_dead`.
         let own = (p.next[i] == p.params[i]) as u32;
         if cx.uses(p.params[i]) > own || cx.uses(p.last[i]) > 0 {
             carried(cx, &p, i);
@@ -75,7 +75,7 @@ fn carried(cx: &mut Rewriter, p: &LoopView, i: usize) {
     if !is_new(cx, param) {
         return;
     }
-    // It stays what it is at first.
+    // It keeps its initial value.
     if p.next[i] == param || p.next[i] == p.inits[i] {
         if cx.patch.can_replace(param, p.inits[i]) && cx.patch.can_replace(result, p.inits[i]) {
             cx.patch.replace(param, p.inits[i]);
@@ -84,7 +84,7 @@ fn carried(cx: &mut Rewriter, p: &LoopView, i: usize) {
         }
         return;
     }
-    // It is always the same as another one.
+    // It always equals another one.
     let twin = (0..i)
         .find(|&j| p.next[j] == p.next[i] && p.inits[j] == p.inits[i] && is_new(cx, p.params[j]));
     if let Some(j) = twin {
@@ -99,7 +99,7 @@ fn carried(cx: &mut Rewriter, p: &LoopView, i: usize) {
     counter(cx, p, i);
 }
 
-/// A carried value that counts iterations is their number.
+/// Replaces a carried counter by the iteration number.
 fn counter(cx: &mut Rewriter, p: &LoopView, i: usize) {
     let (param, result) = (p.params[i], p.last[i]);
     let scalar = Type::scalar(DType::I64);

@@ -7,9 +7,9 @@ use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
 
-/// Makes a `scatter_nd` an `update_slice` where its indices are those of a box, in order: constants plus multiples of the
-/// iterations of loops around, as a cache of keys and values is written at one place in each step. Then where an
-/// element goes is index arithmetic, and no array of indices is made.
+/// Turns a `scatter_nd` into an `update_slice` if its indices form a box in order: constants plus multiples of the iteration
+/// numbers of surrounding loops, as in a cache of keys and values that grows by a row in each step. Positions are then index
+/// arithmetic, and no array of indices is made.
 ///
 /// It does *not* look at indices of more than a few thousand elements, nor at those that may be negative.
 pub fn slice_updates(module: &mut Module) -> Stats {
@@ -29,10 +29,10 @@ pub fn slice_updates(module: &mut Module) -> Stats {
     stats
 }
 
-/// Indices of more elements are left alone.
+/// Maximum number of index elements.
 const MAX_INDICES: usize = 4096;
 
-/// A constant plus iterations, each so many times; none of it negative.
+/// A constant plus multiples of iteration numbers; none of it negative.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Index {
     constant: i64,
@@ -125,8 +125,8 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
     Some(())
 }
 
-/// For each indexed axis where the box begins, and which axis of the update runs along it. Each axis of the update must run along
-/// one, in order.
+/// For each indexed axis, the box's start and the axis of the update along it. Each axis of the update must correspond to one,
+/// in order.
 fn corner(
     indices: &Indices,
     places: &[usize],
@@ -168,7 +168,7 @@ fn corner(
     places[next..].iter().all(|&n| n == 1).then_some(starts)
 }
 
-/// What an array of indices holds.
+/// The contents of an array of indices.
 fn indices_of(func: &Function, value: Value, iterations: &HashSet<Value>) -> Option<Indices> {
     let ty = func.ty(value);
     if ty.as_tensor()?.dtype != DType::I64 {

@@ -5,17 +5,17 @@ use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
 use super::cost::{UNKNOWN_SIZE, elements};
 use heddle_ir::patch::{Patch, Stats};
 
-/// The most bytes of a table of products.
+/// Maximum size in bytes of a table of products.
 const MAX_BYTES: usize = 64 << 20;
-/// The most multiplications that making one may take: about a second.
+/// Maximum number of multiplications to make a table: about a second.
 const MAX_WORK: usize = 1 << 32;
 
-/// Multiplies a constant table by a constant matrix ahead of all runs where rows of the table are looked up and then
-/// multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding that goes into a recurrent cell is the
-/// common case; looking up a row of products reads much less than the matrix.
+/// Multiplies a constant table by a constant matrix at compile time if rows of the table are looked up and then
+/// multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding that feeds a recurrent cell is the
+/// common case; a row of products is much smaller than the matrix.
 ///
-/// It does *not* tabulate where that makes a constant of more than 64 MiB, takes long, or where so many rows are looked up at once that the
-/// product is cheap for each.
+/// It does *not* make tables of more than 64 MiB or that take long, nor tabulate products of so many rows at once that
+/// each is cheap.
 pub fn tabulate_products(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -155,7 +155,7 @@ fn find(func: &Function, inst: Inst) -> Option<Found> {
     (k == depth && table.dtype() == matrix.dtype() && small && sized).then_some(found)
 }
 
-/// The value that views which keep its last axis look at.
+/// The source of a chain of views that keep its last axis.
 fn through_views(func: &Function, mut value: Value) -> Option<Value> {
     let last = |v: Value| func.ty(v).as_tensor()?.shape.as_ref()?.last()?.as_const();
     let depth = last(value)?;

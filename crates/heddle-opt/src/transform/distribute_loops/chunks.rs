@@ -1,4 +1,4 @@
-//! Distributed loops by chunks of the iterations.
+//! Distributed loops over chunks of the iterations.
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Op, Type, Value};
@@ -9,19 +9,19 @@ use super::span::{Place, Span};
 use super::stop::Stop;
 use crate::transform::rebuild::{Rebuild, Result};
 
-/// The most iterations in a chunk where only the run knows how many there are: those behind the last one are in vain.
+/// Maximum chunk size with a dynamic trip count: the last chunk is padded.
 pub const PADDED: i64 = 16;
 
-/// What a loop carries after some iterations, and its stacked results for them.
+/// Carried values after some iterations, and the scan outputs of these.
 pub type Results = std::result::Result<(Vec<Value>, Vec<Value>), Stop>;
 
 impl Distribution<'_> {
-    /// How many iterations a chunk has, if the loops go by chunks.
+    /// Iterations of a chunk, if the loops run in chunks.
     pub(super) fn chunk(&self, plan: &Plan, count: &Dim) -> Option<i64> {
         let most = (self.costs.chunk / plan.row.max(1.0)).clamp(1.0, 65536.0) as i64;
         match count.as_const() {
             Some(n) if n <= most => None,
-            // One that divides the count leaves no rest.
+            // A divisor of the count leaves no remainder.
             Some(n) => {
                 let mut sizes = (most / 2 + 1..=most).rev();
                 Some(sizes.find(|c| n % c == 0).unwrap_or(most))
@@ -30,7 +30,7 @@ impl Distribution<'_> {
         }
     }
 
-    /// A loop over whole chunks, and what is left: of a constant number of iterations.
+    /// A loop over whole chunks, and the remainder, for a static trip count.
     pub(super) fn chunks<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -107,7 +107,7 @@ impl Distribution<'_> {
         Ok((built.carried, joined))
     }
 
-    /// A loop over chunks of a number of iterations that only the run knows.
+    /// A loop over padded chunks, for a dynamic trip count.
     pub(super) fn padded_chunks<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -178,7 +178,7 @@ fn begin(rebuild: &mut Rebuild, whole: &Span) -> Vec<Value> {
     rebuild.b.begin_region(&types).1
 }
 
-/// Chunks of rows as rows, of which there are `count`.
+/// Flattens chunks of rows to `count` rows.
 pub fn flatten(rebuild: &mut Rebuild, stack: Value, count: Value) -> Result<Value> {
     let b = &mut rebuild.b;
     let rank = b.rank(stack).unwrap_or(2);
