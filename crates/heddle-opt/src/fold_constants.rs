@@ -6,6 +6,7 @@ use heddle_ir::{
     DType, Dim, Entity, FuncId, Inst, LoopView, Module, Op, Region, Tensor, Type, Value,
 };
 
+use crate::Edit;
 use crate::facts::Facts;
 use crate::uses::count_uses;
 
@@ -80,7 +81,7 @@ impl Fold<'_, '_> {
         }) else {
             return false;
         };
-        self.replace(inst, vec![tensor], "known size")
+        self.replace(inst, vec![tensor], Edit::KnownSize)
     }
 
     fn fold(&mut self, inst: Inst) -> bool {
@@ -114,12 +115,12 @@ impl Fold<'_, '_> {
             return false;
         }
         match heddle_interp::fold(&data.op, &constants) {
-            Some(tensors) => self.replace(inst, tensors, "constant operands"),
+            Some(tensors) => self.replace(inst, tensors, Edit::ConstantOperands),
             None => false,
         }
     }
 
-    fn replace(&mut self, inst: Inst, tensors: Vec<Tensor>, reason: &'static str) -> bool {
+    fn replace(&mut self, inst: Inst, tensors: Vec<Tensor>, edit: Edit) -> bool {
         let results = self.patch.func().insts[inst].results.clone();
         let fits = |(value, t): (&Value, &Tensor)| self.patch.ty(*value).compatible(&t.ty());
         if results.len() != tensors.len() || !results.iter().zip(&tensors).all(fits) {
@@ -135,7 +136,7 @@ impl Fold<'_, '_> {
             }
         }
         self.patch.remove(inst);
-        self.patch.because(reason);
+        self.patch.because(edit);
         true
     }
 
@@ -149,7 +150,7 @@ impl Fold<'_, '_> {
                 .patch
                 .inline_region(inst, region, &[], 0, &data.results)
             {
-                self.patch.because("constant condition");
+                self.patch.because(Edit::ConstantCondition);
             }
             return;
         }
@@ -214,7 +215,7 @@ impl Fold<'_, '_> {
             done &= self.patch.replace(old, new);
         }
         self.patch.remove(inst);
-        self.patch.because("loop without iterations");
+        self.patch.because(Edit::LoopWithoutIterations);
         done
     }
 }

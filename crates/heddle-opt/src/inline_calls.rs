@@ -8,6 +8,7 @@ use heddle_ir::{
     Type, Value,
 };
 
+use crate::Edit;
 use crate::callgraph;
 
 /// Growth limit: a module may gain `MAX_GAIN` + `MAX_GAIN_FACTOR` · its size in instructions.
@@ -89,7 +90,7 @@ fn inline_into(
         }
         if inline(&mut patch, inst, body) {
             *gain -= size;
-            patch.because("call of a function that does not recurse");
+            patch.because(Edit::CallInlined);
         }
     }
     let stats = patch.apply();

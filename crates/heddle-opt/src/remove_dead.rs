@@ -8,6 +8,7 @@ use heddle_ir::{
     Arena, Entity, FuncId, Function, Inst, LoopView, Module, Op, Signature, Type, Value, ValueDef,
 };
 
+use crate::Edit;
 use crate::effects::Effects;
 
 /// Removes everything that no result of an entry depends on: instructions, carried values that only carry
@@ -349,7 +350,7 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
     for inst in all {
         if !insts[inst.index()] {
             patch.remove(inst);
-            patch.because("dead instruction");
+            patch.because(Edit::DeadInstruction);
             continue;
         }
         let data = patch.func().insts[inst].clone();
@@ -361,7 +362,7 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
                     patch.set_border(region, vec![], yields);
                 }
                 patch.change(inst, Op::If, data.args, choose(&data.results, &keep));
-                patch.because("unused result of an if");
+                patch.because(Edit::UnusedIfResult);
             }
             Op::Loop { .. } if !data.results.iter().all(is_live) => {
                 let Some(mut parts) = LoopView::of(patch.func(), inst) else {
@@ -372,10 +373,10 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
                 parts.retain(&carried, &scans);
                 patch.set_loop(inst, &parts);
                 if carried.contains(&false) {
-                    patch.because("unused carried value");
+                    patch.because(Edit::UnusedCarried);
                 }
                 if scans.contains(&false) {
-                    patch.because("unused stacked result");
+                    patch.because(Edit::UnusedScan);
                 }
             }
             Op::Call(callee) => {
@@ -418,10 +419,10 @@ fn drop_border(patch: &mut Patch, kept: &Kept) {
     patch.set_border(body, params, yields);
     patch.set_signature(new);
     if kept.params.contains(&false) {
-        patch.because("unused parameter");
+        patch.because(Edit::UnusedParameter);
     }
     if kept.results.contains(&false) {
-        patch.because("unused result of a function");
+        patch.because(Edit::UnusedResult);
     }
 }
 
@@ -443,7 +444,7 @@ fn drop_functions(module: &mut Module, reached: &[bool]) -> Stats {
         if reached[id.index()] {
             new_ids[id.index()] = Some(functions.push(function.clone()));
         } else {
-            stats.record("uncalled function");
+            stats.record(Edit::UncalledFunction);
         }
     }
     let new_id = |id: FuncId| new_ids[id.index()].expect("a called function is reached");

@@ -96,7 +96,7 @@ impl<'f> Patch<'f> {
     }
 
     /// Counts an edit under its reason.
-    pub fn because(&mut self, reason: &'static str) {
+    pub fn because(&mut self, reason: impl Into<&'static str>) {
         self.stats.record(reason);
     }
 

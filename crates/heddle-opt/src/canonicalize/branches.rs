@@ -7,15 +7,7 @@ use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value};
 
 use super::control::truth_of;
 use super::rewriter::Rewriter;
-
-/// The names of the rules below.
-pub const NAMES: &[&str] = &[
-    "branches that agree",
-    "branches that yield the condition",
-    "condition inside its branch",
-    "condition that follows from its branch",
-    "number that its branch knows",
-];
+use crate::Edit;
 
 /// Maximum depth of the search through a condition's operands.
 const DEPTH: usize = 4;
@@ -41,7 +33,7 @@ fn same_yields(cx: &mut Rewriter, d: &InstData, then: Region, other: Region) {
         let (a, b) = (yields[0][i], yields[1][i]);
         if a == b {
             if cx.patch.replace(result, a) {
-                cx.patch.because("branches that agree");
+                cx.patch.because(Edit::BranchesAgree);
             }
             continue;
         }
@@ -51,7 +43,7 @@ fn same_yields(cx: &mut Rewriter, d: &InstData, then: Region, other: Region) {
             _ => None,
         };
         if new.is_some_and(|new| cx.patch.replace(result, new)) {
-            cx.patch.because("branches that yield the condition");
+            cx.patch.because(Edit::BranchesYieldCondition);
         }
     }
 }
@@ -68,7 +60,7 @@ fn known_inside(cx: &mut Rewriter, cond: Value, branch: Region, holds: bool) {
         }
         if let Some(&number) = given.numbers.get(&value) {
             cx.patch.replace_within(branch, value, number);
-            cx.patch.because("number that its branch knows");
+            cx.patch.because(Edit::NumberInBranch);
         } else if *cx.ty(value) == Type::scalar(DType::Bool)
             && let Some(truth) = given.truth(cx, value, DEPTH)
         {
@@ -78,8 +70,8 @@ fn known_inside(cx: &mut Rewriter, cond: Value, branch: Region, holds: bool) {
             };
             cx.patch.replace_within(branch, value, constant);
             cx.patch.because(match value == cond {
-                true => "condition inside its branch",
-                false => "condition that follows from its branch",
+                true => Edit::ConditionInBranch,
+                false => Edit::ConditionImplied,
             });
         }
     }

@@ -10,6 +10,7 @@ use heddle_ir::{
 
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 
 /// Minimum share of a loop's time that peeling its first iteration must save. For a loop with a condition or a dynamic trip
 /// count, the share would be one part in 64 or less.
@@ -48,7 +49,7 @@ impl Zeros<'_> {
             let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
             let (known, counted) = (self.known.clone(), self.stats.clone());
             if self.peel(rebuild, inst, &parts, trips).is_ok() {
-                self.stats.record("first iteration with zeros");
+                self.stats.record(Edit::ZeroIterationPeeled);
                 return Ok(true);
             }
             rebuild.b.rollback(&before);
@@ -68,7 +69,7 @@ impl Zeros<'_> {
         };
         self.known.insert(data.results[0]);
         rebuild.stands_for(data.results[0], zeros);
-        self.stats.record("product with zeros");
+        self.stats.record(Edit::ZeroProduct);
         Ok(true)
     }
 

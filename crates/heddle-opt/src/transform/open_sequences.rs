@@ -6,6 +6,7 @@ use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use super::unroll_loops::{Limits, unroll};
+use crate::Edit;
 
 /// Maximum length of sequences that are opened.
 const MAX_LEN: i64 = 64;
@@ -54,20 +55,20 @@ fn open_once(module: &mut Module) -> Stats {
 }
 
 /// Replaces an instruction on sequences, if possible; gives the edit's reason.
-fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<&'static str>> {
+fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<Edit>> {
     let func = rebuild.source;
     let (done, reason) = match func.insts[inst].op {
         Op::SeqSplit { axis, squeeze } => {
             let done = split(rebuild, inst, axis, squeeze)?;
-            (done, "split into a known number of parts")
+            (done, Edit::SplitOpened)
         }
-        Op::SeqAt => (at(rebuild, inst)?, "element of equal ones looked up"),
-        Op::If => (branch(rebuild, inst)?, "branch that gives known sequences"),
+        Op::SeqAt => (at(rebuild, inst)?, Edit::ElementLookedUp),
+        Op::If => (branch(rebuild, inst)?, Edit::BranchOpened),
         Op::Loop { .. } => {
             let carries = |l: &LoopView| l.params.iter().any(|p| is_sequence(func.ty(*p)));
             let sequences = LoopView::of(func, inst).is_some_and(|l| carries(&l));
             let done = sequences && unroll(rebuild, inst, &LIMITS)?;
-            (done, "loop over sequences unrolled")
+            (done, Edit::SequenceLoopUnrolled)
         }
         _ => return Ok(None),
     };

@@ -7,6 +7,8 @@ use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
 
+use crate::Edit;
+
 /// Turns a `scatter_nd` into an `update_slice` if its indices form a box in order: constants plus multiples of the iteration
 /// numbers of surrounding loops, as in a cache of keys and values that grows by a row in each step. Positions are then index
 /// arithmetic, and no array of indices is made.
@@ -121,7 +123,7 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
     let update = patch.insert(inst, Op::Reshape, &[updates, to], vec![], vec![box_ty])[0];
     let args = vec![x, update, start];
     patch.change(inst, Op::UpdateSlice, args, data.results.clone());
-    patch.because("an update of a box");
+    patch.because(Edit::BoxUpdate);
     Some(())
 }
 

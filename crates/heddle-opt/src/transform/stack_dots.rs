@@ -3,6 +3,7 @@
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
+use crate::Edit;
 use crate::uses::count_uses;
 
 /// Maximum size of the stacked matrix in elements. Larger products are enough work by themselves.
@@ -94,7 +95,7 @@ fn stack(patch: &mut Patch, group: &[Inst]) -> Option<()> {
         let slice = patch.insert(group[0], op, &args, vec![], vec![ty])[0];
         if patch.replace(old, slice) {
             patch.remove(inst);
-            patch.because("contractions of one operand");
+            patch.because(Edit::DotsStacked);
         }
     }
     Some(())

@@ -3,6 +3,7 @@
 use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
 
 use super::cost::{UNKNOWN_SIZE, elements};
+use crate::Edit;
 use heddle_ir::patch::{Patch, Stats};
 
 /// Maximum size in bytes of a table of products.
@@ -70,7 +71,7 @@ fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
     }
     if patch.replace(result, rows) {
         patch.remove(inst);
-        patch.because("product of a table");
+        patch.because(Edit::ProductTabulated);
     }
     Some(())
 }

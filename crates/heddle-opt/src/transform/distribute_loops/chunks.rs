@@ -7,6 +7,7 @@ use super::Distribution;
 use super::plan::Plan;
 use super::span::{Place, Span};
 use super::stop::Stop;
+use crate::Edit;
 use crate::transform::rebuild::{Rebuild, Result};
 
 /// Maximum chunk size with a dynamic trip count: the last chunk is padded.
@@ -80,7 +81,7 @@ impl Distribution<'_> {
         for &stack in stacked {
             joined.push(flatten(rebuild, stack, done)?);
         }
-        self.stats.record("loop in chunks");
+        self.stats.record(Edit::LoopChunked);
         if rest.is(0) {
             return Ok((last.to_vec(), joined));
         }
@@ -163,7 +164,7 @@ impl Distribution<'_> {
             rebuild.state_rows(all, &whole.dim);
             joined.push(all);
         }
-        self.stats.record("loop in chunks");
+        self.stats.record(Edit::LoopChunked);
         Ok((carried.to_vec(), joined))
     }
 }

@@ -20,6 +20,7 @@ use self::span::{Place, Span};
 use self::stop::Stop;
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 use crate::effects::Effects;
 
 /// Distributes loops over the strongly connected components of their carried values, if that lets contractions with weights
@@ -88,9 +89,9 @@ impl Distribution<'_> {
             let counted = self.stats.clone();
             match self.build(rebuild, &body, &plan, pipelines.then_some(about)) {
                 Ok(()) => {
-                    self.stats.record("loop distributed");
+                    self.stats.record(Edit::LoopDistributed);
                     for _ in 0..plan.contractions {
-                        self.stats.record("contraction over all iterations");
+                        self.stats.record(Edit::Batched);
                     }
                     return Ok(true);
                 }

@@ -17,6 +17,7 @@ use super::groups::Groups;
 use super::plan::Mode;
 use super::span::{Place, Span, State};
 use super::stop::Stop;
+use crate::Edit;
 use crate::batch::{Batch, Lane};
 use crate::transform::rebuild::Rebuild;
 
@@ -162,7 +163,7 @@ impl Distribution<'_> {
         for (&(g, _), &stack) in stacked.iter().zip(&results[inits.len()..]) {
             joined.push(rows_of(rebuild, whole, stack, (trip, steps), g)?);
         }
-        self.stats.record("layers pipelined");
+        self.stats.record(Edit::LayersPipelined);
         Ok((results[..first.len()].to_vec(), joined))
     }
 }

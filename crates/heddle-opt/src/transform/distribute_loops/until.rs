@@ -8,6 +8,7 @@ use super::chunks::{PADDED, Results};
 use super::plan::{Body, Plan};
 use super::span::{End, Place, Span};
 use super::stop::Stop;
+use crate::Edit;
 use crate::transform::rebuild::Rebuild;
 
 impl Distribution<'_> {
@@ -102,7 +103,7 @@ impl Distribution<'_> {
             let end = b.vector_of(total)?;
             joined.push(b.op1(Op::Slice { axes: vec![0] }, &[all, none, end, one])?);
         }
-        self.stats.record("loop with a condition in chunks");
+        self.stats.record(Edit::ConditionChunked);
         Ok((last.to_vec(), joined))
     }
 }

@@ -13,6 +13,7 @@ use self::inspect::inspect;
 use super::cost::CostModel;
 use super::level_recursion::LevelOptions;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 use crate::batch;
 
 /// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological
@@ -35,7 +36,7 @@ pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostMode
         rebuild.function(&mut |rebuild, inst| {
             let leveled = instead(rebuild, inst, options, costs)?;
             if leveled {
-                stats.record("loop level by level");
+                stats.record(Edit::LoopLeveled);
             }
             Ok(leveled)
         })

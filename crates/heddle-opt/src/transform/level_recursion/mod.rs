@@ -17,6 +17,7 @@ use heddle_ir::{
 pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 pub use self::worth::gain;
+use crate::Edit;
 use crate::batch::{Refusal, Result};
 use crate::transform::cost::CostModel;
 use heddle_ir::patch::{Patch, Stats};
@@ -93,7 +94,7 @@ fn redirect(module: &mut Module, members: &[FuncId], from: FuncId, to: FuncId) -
         let mut patch = Patch::new(func);
         for (inst, args, results) in calls {
             patch.change(inst, Op::Call(to), args, results);
-            patch.because("recursion level by level");
+            patch.because(Edit::RecursionLeveled);
         }
         stats.merge(patch.apply());
     }
