@@ -298,9 +298,16 @@ pub struct InspectArgs {
 pub struct CompileArgs {
     #[command(flatten)]
     pub model: ModelArgs,
-    /// What to write.
+    /// The stage whose program is written. A model that is compiled in parts gives the graph that the interpreter runs, and then
+    /// each part.
     #[arg(long, value_enum)]
-    pub emit: Emit,
+    pub emit: EmitArg,
+    /// Print the time of each stage on standard error.
+    #[arg(long)]
+    pub times: bool,
+    /// Write this part alone, of a model that is compiled in parts.
+    #[arg(long, value_name = "NAME")]
+    pub part: Option<String>,
     /// What the source is for.
     #[arg(long, value_enum, default_value_t = TargetArg::Cpu)]
     pub target: TargetArg,
@@ -354,9 +361,11 @@ pub enum TargetArg {
 
 /// What `heddle compile` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Emit {
-    /// The graph IR in text form.
+pub enum EmitArg {
+    /// The graph IR in text form, behind the graph passes.
     Ir,
+    /// The graph IR as it is lowered for the target.
+    Transformed,
     /// The uProgram in text form as lowering leaves it, before the passes of `heddle opt --from uprogram`.
     Lowered,
     /// The scheduled uProgram in text form: what the source is written from.
@@ -365,6 +374,19 @@ pub enum Emit {
     Schedule,
     /// The program's text in the target's language.
     Source,
+}
+
+impl From<EmitArg> for heddle::Emit {
+    fn from(arg: EmitArg) -> Self {
+        match arg {
+            EmitArg::Ir => Self::Ir,
+            EmitArg::Transformed => Self::Transformed,
+            EmitArg::Lowered => Self::Lowered,
+            EmitArg::Uprogram => Self::Uprogram,
+            EmitArg::Schedule => Self::Schedule,
+            EmitArg::Source => Self::Source,
+        }
+    }
 }
 
 impl From<TargetArg> for Target {

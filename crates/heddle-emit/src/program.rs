@@ -17,6 +17,7 @@ use crate::scalar::{Scalars, bare, name};
 use crate::text::{Text, plain};
 
 /// A program as text.
+#[derive(Debug)]
 pub struct Emitted {
     /// The source. [`Constants`](crate::Constants) says what it is given.
     pub source: String,

@@ -147,31 +147,48 @@ pub fn find_pass(name: &str) -> Option<&'static Pass> {
         .find(|pass| pass.name == name)
 }
 
+impl Pass {
+    /// Runs the pass. Debug builds check that it leaves the program well-formed.
+    pub fn apply(&self, program: &mut UProgram, latency: &dyn Latency) {
+        (self.run)(program, latency);
+        debug_assert_eq!(
+            heddle_uprogram::verify_program(program),
+            Ok(()),
+            "after {}",
+            self.name
+        );
+    }
+}
+
+/// The passes that shape operators, but those of these names. Behind them constants and their layouts are final.
+pub fn kernel_passes(without: &[String]) -> impl Iterator<Item = &'static Pass> {
+    let passes = PASSES.iter().filter(|pass| EARLY.contains(&pass.name));
+    passes.filter(|pass| without.iter().all(|name| name != pass.name))
+}
+
+/// The passes that schedule, but those of these names. Without [`place_syncs`], units wait for each other before every
+/// operator.
+pub fn schedule_passes(without: &[String]) -> impl Iterator<Item = &'static Pass> {
+    let passes = PASSES.iter().filter(|pass| !EARLY.contains(&pass.name));
+    passes.filter_map(|pass| {
+        let left_out = without.iter().any(|name| name == pass.name);
+        match (left_out, pass.name) {
+            (false, _) => Some(pass),
+            (true, "place_syncs") => Some(&SYNC_EVERYWHERE),
+            (true, _) => None,
+        }
+    })
+}
+
 /// Schedules a program for the machine of a cost model or profiler.
 pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
     schedule_without(program, latency, &[]);
 }
 
-/// Schedules a program without the passes of these names. Without [`place_syncs`], units wait for each other before
-/// every operator.
+/// Schedules a program without the passes of these names.
 pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: &[String]) {
-    for pass in PASSES.iter().filter(|pass| !EARLY.contains(&pass.name)) {
-        let left_out = without.iter().any(|name| name == pass.name);
-        match (left_out, pass.name) {
-            (false, _) => run(pass, program, latency),
-            (true, "place_syncs") => run(&SYNC_EVERYWHERE, program, latency),
-            (true, _) => {}
-        }
+    for pass in schedule_passes(without) {
+        pass.apply(program, latency);
     }
     program.drop_idle_operators();
-}
-
-fn run(pass: &Pass, program: &mut UProgram, latency: &dyn Latency) {
-    (pass.run)(program, latency);
-    debug_assert_eq!(
-        heddle_uprogram::verify_program(program),
-        Ok(()),
-        "after {}",
-        pass.name
-    );
 }

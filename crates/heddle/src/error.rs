@@ -76,9 +76,6 @@ pub enum Error {
     /// The run stopped.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The model has no compiled form.
-    #[error("there is no source: {0}")]
-    Lower(#[from] LowerError),
     /// The verifier found a fault in a schedule.
     #[error("the schedule of {what} is not sound: {error}")]
     Schedule {
@@ -87,7 +84,7 @@ pub enum Error {
         /// What is wrong.
         error: ScheduleError,
     },
-    /// What only a compiled program has was asked of one that is interpreted.
+    /// What only a compiled program has was asked of one without a compiled form.
     #[error("it is not compiled: {0}")]
     NotCompiled(Interpreted),
     /// The program of one run's decisions cannot be made.
@@ -113,6 +110,14 @@ pub enum Error {
     /// Heddle itself is wrong.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+impl From<LowerError> for Error {
+    fn from(error: LowerError) -> Self {
+        let (node, reason) = (Some(error.node), error.reason);
+        let node = node.filter(|node| !node.is_empty());
+        Error::NotCompiled(Interpreted::whole(node, reason))
+    }
 }
 
 /// What kind of thing went wrong.
@@ -174,7 +179,7 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
-            Error::Lower(_) | Error::NotCompiled(_) => ErrorKind::Unsupported,
+            Error::NotCompiled(_) => ErrorKind::Unsupported,
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,

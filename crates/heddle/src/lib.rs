@@ -15,39 +15,41 @@
 mod backend;
 mod baseline;
 pub mod compare;
-mod compile;
 pub mod draw;
+mod dump;
 mod error;
 mod exec;
 mod inputs;
+mod log;
 mod model;
 mod options;
-mod profile;
+mod pipeline;
 mod repeat;
 mod report;
 mod results;
-mod scheduled;
 mod session;
 mod specialise;
 mod stack;
+mod stages;
 mod steps;
 mod uprogram;
 
 pub use backend::{ArrayView, Block, HostMemory, Memory, Required, Space};
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
-pub use compile::{compile, schedule, source};
+pub use dump::{Dump, Emit, Printed, emit};
 pub use error::{Error, ErrorKind};
 pub use exec::{Executable, Outputs, Run};
 pub use inputs::{InputError, Inputs};
 pub use model::{Fold, Format, LoadOptions, Model};
 pub use options::{Baseline, CompileOptions, Device, RunOptions, Target, Tune};
+pub use pipeline::compile;
 pub use repeat::Repeat;
-pub use report::{Interpreted, PassTimes, Report, Uncompiled};
+pub use report::{Interpreted, Report, StageTimes, Uncompiled};
 pub use session::Session;
 pub use specialise::{Specialisation, Specialised, specialise};
 pub use stack::on_large_stack;
 pub use steps::{STEPS, Step};
-pub use uprogram::{Stage, transform_uprogram, uprogram, uprogram_passes};
+pub use uprogram::{transform_uprogram, uprogram_passes};
 
 pub use heddle_machine::{Machine, NameError};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use heddle_lower::LowerError;
 
-/// The time that each graph pass took, by name.
-pub type PassTimes = Vec<(&'static str, Duration)>;
+/// The time that each stage took, by name.
+pub type StageTimes = Vec<(&'static str, Duration)>;
 
 /// Times of the stages on the way to a result.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +14,8 @@ pub struct Report {
     pub load: Duration,
     /// Compiling it.
     pub compile: Duration,
-    /// The graph passes, which are part of compiling.
-    pub passes: PassTimes,
+    /// Each stage of the pipeline, in order: reading, each pass, emitting, building. Those of a program in parts add up.
+    pub stages: StageTimes,
     /// Running it.
     pub run: Duration,
     /// Whether its schedule was proven sound.
@@ -49,6 +49,23 @@ impl Interpreted {
             0 => "this",
             _ => "part of this",
         }
+    }
+
+    /// The rest of a program that was refused as a whole and has so many compiled parts; `None` if nothing is left, as where it only
+    /// had to begin anew where sizes are known.
+    pub(crate) fn rest(
+        (compiled_parts, left): (usize, &[Uncompiled]),
+        refused: LowerError,
+    ) -> Option<Self> {
+        let uncompiled = match (compiled_parts, left) {
+            (0, []) => vec![refused.into()],
+            (_, []) => return None,
+            (_, left) => left.to_vec(),
+        };
+        Some(Self {
+            uncompiled,
+            compiled_parts,
+        })
     }
 
     /// The interpreter runs all of it.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use heddle_runtime::BuildOptions;
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
 
-use crate::compile::compile_module;
+use crate::pipeline::compile_module;
 use crate::{CompileOptions, Error, Executable, Inputs, Model, Repeat, RunOptions, inputs};
 
 /// A program for the sizes of certain inputs.

@@ -1,44 +1,11 @@
-//! uPrograms as text: those of models, and passes on them.
+//! Passes on uPrograms in text form.
 
 use std::path::Path;
 
 use heddle_schedule::{PASSES, Pass, SYNC_EVERYWHERE};
 use heddle_uprogram::{UProgram, text, verify_program};
 
-use crate::backend;
-use crate::compile::{lowered, prepared};
-use crate::{CompileOptions, Error, Machine, Model, Step, Target, on_large_stack};
-
-/// A point between lowering and emission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// As lowering leaves it, before any pass.
-    Lowered,
-    /// As it is emitted.
-    Scheduled,
-}
-
-/// A model's uProgram for a target, in text form.
-///
-/// # Errors
-///
-/// [`Error::Lower`] names the node that has no compiled form, [`Error::Schedule`] what the verifier found if it was asked.
-pub fn uprogram(
-    model: &Model,
-    options: &CompileOptions,
-    target: Target,
-    stage: Stage,
-) -> Result<String, Error> {
-    let backend = backend::of_target(target, options);
-    let program = match stage {
-        Stage::Lowered => {
-            let module = prepared(model, options, &*backend)?;
-            on_large_stack(|| heddle_lower::lower(&module))??
-        }
-        Stage::Scheduled => lowered(model, options, &*backend)?.program,
-    };
-    on_large_stack(|| text::print(&program))
-}
+use crate::{Error, Machine, Step, on_large_stack};
 
 /// The passes that [`transform_uprogram`] knows, in the order in which a compilation runs them; the last one replaces the one before
 /// it where that is left out.

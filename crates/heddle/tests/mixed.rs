@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use heddle::{
-    CompileOptions, Device, Error, ErrorKind, Executable, Inputs, Model, RunOptions, Tolerance,
-    compare, compile,
+    CompileOptions, Device, Emit, Error, ErrorKind, Executable, Inputs, Model, RunOptions, Target,
+    Tolerance, compare, compile,
 };
 use heddle_ir::{Datum, Tensor};
 
@@ -253,6 +253,15 @@ fn @main(%x: f32[n,8], %i: i64[], %k: i64[]) -> (%y: f32[8], %l: seq<f32[8]>) {
     assert_eq!(run.report.interpreted.map(|i| i.compiled_parts), Some(0));
 }
 
+fn is_compiled_whole(model: &Model) -> bool {
+    let options = CompileOptions::default();
+    match heddle::emit(model, &options, Target::Cpu, Emit::Source) {
+        Ok(dump) => dump.whole().is_some(),
+        Err(Error::NotCompiled(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[test]
 fn sizes_that_the_run_computes_begin_a_part() {
     let text = "\
@@ -266,17 +275,80 @@ fn @main(%x: f32[n,8], %w: f32[8,8]) -> (%y: f32[?,8]) {
   return %y
 }
 ";
-    let whole = heddle::source(
-        &Model::parse("m", text).unwrap(),
-        &CompileOptions::default(),
-        heddle::Target::Cpu,
-    );
-    assert!(matches!(whole, Err(Error::Lower(_))));
+    assert!(!is_compiled_whole(&Model::parse("m", text).unwrap()));
     for n in [1, 2, 37] {
         let inputs = [("x", array(&[n, 8], 1.0)), ("w", array(&[8, 8], 0.5))];
         let mixed = agree(text, &inputs);
         assert_eq!(mixed.report().interpreted, None);
     }
+}
+
+#[test]
+fn dumps_show_each_part() {
+    let model = Model::parse("m", COLLECT).unwrap();
+    let options = CompileOptions::default();
+    let all = [
+        (Emit::Transformed, "fn @part.0("),
+        (Emit::Lowered, "contract"),
+        (Emit::Uprogram, "contract"),
+        (Emit::Schedule, "units"),
+    ];
+    let sources = [(Target::Cpu, "HEDDLE_MAIN"), (Target::Cuda, "__global__")];
+    let sources = sources.map(|(target, text)| (target, Emit::Source, text));
+    let cases = all.map(|(stage, text)| (Target::Cpu, stage, text));
+    for (target, stage, part) in cases.into_iter().chain(sources) {
+        let dump = heddle::emit(&model, &options, target, stage).unwrap();
+        assert!(dump.whole().is_none(), "{stage:?}");
+        let rest = heddle_ir::text::print(dump.rest.as_ref().unwrap());
+        assert!(
+            rest.contains("seq_insert") && rest.contains("call @part.0"),
+            "{rest}"
+        );
+        let text = dump.part("part.0").unwrap().to_string();
+        assert!(text.contains(part), "{stage:?}: {text}");
+        let all = dump.to_string();
+        for (name, program) in &dump.programs {
+            assert!(
+                all.contains(&format!("// {name}\n{program}")),
+                "{stage:?}: {all}"
+            );
+        }
+    }
+    // The graph passes come before the partition.
+    let dump = heddle::emit(&model, &options, Target::Cpu, Emit::Ir).unwrap();
+    assert!(dump.whole().is_some());
+}
+
+#[test]
+fn a_part_is_printed_as_it_runs() {
+    let model = Model::parse("m", COLLECT).unwrap();
+    let options = CompileOptions {
+        device: Device::Cpu,
+        ..CompileOptions::default()
+    };
+    let dump = heddle::emit(&model, &options, Target::Cpu, Emit::Source).unwrap();
+    let program = compile(&model, &options).unwrap();
+    let interpreted = program.report().interpreted.as_ref().unwrap();
+    assert_eq!(dump.programs.len(), interpreted.compiled_parts);
+}
+
+#[test]
+fn what_has_no_compiled_part_says_why() {
+    let text = "fn @main(%x: str[n]) -> (%y: str[n]) {
+  %y = str_concat(%x, %x)
+  return %y
+}
+";
+    let model = Model::parse("m", text).unwrap();
+    let dump = heddle::emit(
+        &model,
+        &CompileOptions::default(),
+        Target::Cpu,
+        Emit::Source,
+    );
+    let error = dump.unwrap_err();
+    assert!(matches!(error, Error::NotCompiled(_)));
+    assert!(error.to_string().contains("line 2"), "{error}");
 }
 
 #[test]
@@ -289,11 +361,7 @@ fn random_programs() {
         let (module, inputs) = heddle_gen::generate(seed, &heddle_gen::Config::default());
         let text = heddle_ir::text::print(&module);
         let model = Model::parse("m", &text).unwrap();
-        let options = CompileOptions::default();
-        if !matches!(
-            heddle::source(&model, &options, heddle::Target::Cpu),
-            Err(Error::Lower(_))
-        ) {
+        if is_compiled_whole(&model) {
             continue;
         }
         tried += 1;

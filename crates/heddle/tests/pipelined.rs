@@ -1,8 +1,8 @@
 //! Stacked recurrent layers that are so small that each is left to one unit work on different chunks of steps; large ones do not.
 
 use heddle::{
-    CompileOptions, Device, Executable, Inputs, Machine, Model, RunOptions, Target, compile,
-    schedule,
+    CompileOptions, Device, Emit, Executable, Inputs, Machine, Model, RunOptions, Target, compile,
+    emit,
 };
 use heddle_ir::{Datum, Tensor};
 
@@ -45,11 +45,16 @@ fn options(threads: usize) -> CompileOptions {
     }
 }
 
-/// Whether leaving the step out changes a model's schedule.
+fn schedule(model: &Model, options: &CompileOptions) -> String {
+    let dump = emit(model, options, Target::Cpu, Emit::Schedule);
+    dump.unwrap().to_string()
+}
+
+/// Does leaving the step out change a model's schedule?
 fn is_pipelined(model: &Model, threads: usize) -> bool {
     let mut without = options(threads);
     without.transform.without = vec!["pipeline_layers".into()];
-    let text = |options| schedule(model, options, Target::Cpu).unwrap();
+    let text = |options| schedule(model, options);
     text(&options(threads)) != text(&without)
 }
 
@@ -115,7 +120,7 @@ fn results_are_the_interpreters() {
 /// Where the sequence's length is open, a program has both forms, and takes the shared one for sequences of less than three chunks.
 #[test]
 fn short_sequences_are_shared() {
-    let text = |steps: &str| schedule(&stack(128, steps), &options(2), Target::Cpu).unwrap();
+    let text = |steps: &str| schedule(&stack(128, steps), &options(2));
     let chooses = |text: &str| text.lines().any(|l| l.starts_with("if ")) && text.contains(">= ");
     assert!(chooses(&text("n")), "{}", text("n"));
     assert!(!chooses(&text("100")), "{}", text("100"));

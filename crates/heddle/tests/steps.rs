@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use heddle::{CompileOptions, LoadOptions, Model, STEPS, Target};
+use heddle::{CompileOptions, Emit, LoadOptions, Model, STEPS, Target};
 
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/steps"))
@@ -18,7 +18,8 @@ fn source(model: &Model, without: &[&str]) -> String {
         ..CompileOptions::default()
     };
     options.transform.without = without.iter().map(|name| name.to_string()).collect();
-    heddle::source(model, &options, Target::Cpu).unwrap_or_else(|e| e.to_string())
+    let dump = heddle::emit(model, &options, Target::Cpu, Emit::Source);
+    dump.map_or_else(|e| e.to_string(), |dump| dump.to_string())
 }
 
 #[test]

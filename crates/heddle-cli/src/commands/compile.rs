@@ -2,20 +2,20 @@
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use heddle::ir::Module;
 use heddle::ir::text::{self, Large, PrintOptions};
-use heddle::{CompileOptions, Device, LoadOptions, Model, Stage, on_large_stack};
+use heddle::{CompileOptions, Dump, LoadOptions, Model, Printed, on_large_stack};
 
-use crate::args::{CompileArgs, Emit};
+use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
-use crate::{files, out};
+use crate::{files, out, show};
 
 /// Compiles a model and writes what comes out of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = load(&args)?;
     let options = CompileOptions {
-        device: Device::Interp,
         optimize: !args.no_opt,
         machine: args.machine,
         tune: args.tune.into(),
@@ -23,31 +23,33 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         ..Default::default()
     };
     let target = args.target.into();
-    match args.emit {
-        Emit::Ir => {
-            if args.verify {
-                heddle::schedule(&model, &options, target)?;
-            }
-            let program = heddle::compile(&model, &options)?;
-            write_ir(program.module(), args.output.as_deref())
-        }
-        Emit::Schedule => {
-            let schedule = heddle::schedule(&model, &options, target)?;
-            write_text(&schedule, args.output.as_deref())
-        }
-        Emit::Lowered | Emit::Uprogram => {
-            let stage = match args.emit {
-                Emit::Lowered => Stage::Lowered,
-                _ => Stage::Scheduled,
-            };
-            let text = heddle::uprogram(&model, &options, target, stage)?;
-            write_text(&text, args.output.as_deref())
-        }
-        Emit::Source => {
-            let source = heddle::source(&model, &options, target)?;
-            write_text(&source, args.output.as_deref())
-        }
+    let dump = heddle::emit(&model, &options, target, args.emit.into())?;
+    let printed = match &args.part {
+        Some(name) => Some(dump.part(name).ok_or_else(|| no_part(name, &dump))?),
+        None => dump.whole(),
+    };
+    if args.times {
+        let row = |(name, time): &(&str, Duration)| vec![name.to_string(), show::duration(*time)];
+        eprint!(
+            "{}",
+            show::table(&dump.stages.iter().map(row).collect::<Vec<_>>())
+        );
     }
+    let output = args.output.as_deref();
+    match printed {
+        Some(Printed::Graph(module)) => write_ir(module, output),
+        Some(Printed::Text(text)) => write_text(text, output),
+        None => write_text(&on_large_stack(|| dump.to_string())?, output),
+    }
+}
+
+fn no_part(name: &str, dump: &Dump) -> Failure {
+    let text = format!("--part: no compiled part is named `{name}`");
+    let names: Vec<_> = dump.programs.iter().map(|p| format!("`{}`", p.0)).collect();
+    Failure::new(Exit::Usage, text).hint(match dump.whole() {
+        Some(_) => "the model is compiled as a whole: leave --part out".into(),
+        None => format!("the parts are {}", names.join(", ")),
+    })
 }
 
 /// Reads the model, with the inputs that are to be overridden.

@@ -67,6 +67,11 @@ fn rows(name: &str, value: &Datum) -> Vec<Vec<String>> {
 
 fn document(outputs: &Outputs, report: &Report) -> Value {
     let seconds = |d: std::time::Duration| d.as_secs_f64();
+    let times = |wanted: &dyn Fn(&str) -> bool| {
+        let stages = report.stages.iter().filter(|(name, _)| wanted(name));
+        let times = stages.map(|(name, d)| (name.to_string(), json!(seconds(*d))));
+        Value::Object(times.collect())
+    };
     json!({
         "outputs": outputs.iter().map(|(name, v)| {
             let mut value = show::to_json(v);
@@ -79,8 +84,8 @@ fn document(outputs: &Outputs, report: &Report) -> Value {
             "load": seconds(report.load),
             "compile": seconds(report.compile),
             "run": seconds(report.run),
-            "passes": report.passes.iter().map(|(name, d)| (name.to_string(), json!(seconds(*d))))
-                .collect::<serde_json::Map<_, _>>(),
+            "stages": times(&|_| true),
+            "passes": times(&|name| heddle::opt::find_pass(name).is_some()),
         },
     })
 }

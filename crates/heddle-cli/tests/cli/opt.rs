@@ -120,6 +120,67 @@ fn compiled_programs_run_alike() {
     }
 }
 
+/// Work on both sides of a text, which has no compiled form.
+const MIXED: &str = "\
+fn @main(%x: f32[64,64], %words: str[n]) -> (%y: f32[64,64], %out: str[n]) {
+  %y = tanh(dot(%x, dot(%x, %x)))
+  return %y, str_concat(%words, \"!\")
+}
+";
+
+#[test]
+fn dumps_of_programs_in_parts() {
+    let s = Scratch::new();
+    s.write("m.heddle", MIXED);
+    for (emit, text) in [
+        ("transformed", "fn @part.0("),
+        ("lowered", "operator op0"),
+        ("uprogram", "operator op0"),
+        ("schedule", "units"),
+        ("source", "HEDDLE_MAIN"),
+        ("source --target cuda", "__global__"),
+    ] {
+        let all = s.heddle(&format!("compile m.heddle --emit {emit}")).ok();
+        for part in ["// interpreted\n", "call @part.0", "// part.0\n", text] {
+            assert!(all.contains(part), "{emit}: {all}");
+        }
+        let part = s.heddle(&format!("compile m.heddle --emit {emit} --part part.0"));
+        let part = part.ok();
+        assert!(
+            part.contains(text) && !part.contains("// interpreted"),
+            "{emit}: {part}"
+        );
+    }
+    let part = s
+        .heddle("compile m.heddle --emit lowered --part part.0")
+        .ok();
+    s.write("part.uprogram", part);
+    s.heddle("opt part.uprogram --from uprogram").ok();
+    s.heddle("compile m.heddle --emit source --part part.7")
+        .fails(2, &["part.7", "`part.0`"]);
+    s.heddle("compile m.heddle --emit ir --part part.0")
+        .fails(2, &["as a whole"]);
+}
+
+#[test]
+fn stages_are_timed() {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    let times = s.heddle("compile m.heddle --emit source --times");
+    let stages = [
+        "load",
+        "canonicalize",
+        "lower",
+        "fuse",
+        "select_kernels",
+        "place_syncs",
+        "emit",
+    ];
+    for stage in stages {
+        assert!(times.err.contains(stage), "{stage}: {}", times.err);
+    }
+}
+
 #[test]
 fn passes_on_uprograms() {
     let s = Scratch::new();

@@ -9,6 +9,7 @@ use heddle_ir::tensor::byte_size;
 use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_lower::LowerError;
 use heddle_runtime::Constant;
+use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::memory::{HostMemory, Memory};
@@ -40,6 +41,8 @@ pub(crate) struct Lowered {
     pub constants: Vec<Constant>,
     /// The model's results, made of the program's outputs.
     pub results: Results,
+    /// Its text.
+    pub emitted: Emitted,
 }
 
 /// A program built, or the reason why a part of it has no compiled form.
@@ -53,14 +56,19 @@ pub(crate) trait Backend: Debug + Sync {
     /// Does it run a scheduled program, rather than the graph?
     fn lowers(&self) -> bool;
 
-    /// Is this the machine that compiles, so that operators can be measured on it?
-    fn is_here(&self) -> bool {
-        false
+    /// Times of a program's operators, measured on the device. `None` if it cannot be reached from here.
+    fn measured(&self, _program: &mut UProgram) -> Option<Box<dyn Latency>> {
+        None
     }
 
     /// Units that layers may be pipelined over. The gain was measured on processors only.
     fn pipelined_units(&self) -> usize {
         1
+    }
+
+    /// The same device with a single worker, if it has several to choose from.
+    fn single(&self) -> Option<Box<dyn Backend>> {
+        None
     }
 
     /// The text of a program.
@@ -100,6 +108,11 @@ pub(crate) trait Artifact: Debug + Send + Sync {
 
     /// How many parts of the program are compiled, where it is not compiled as a whole; with the rest, and why.
     fn parts(&self) -> Option<(usize, &[Uncompiled])> {
+        None
+    }
+
+    /// The graph that the interpreter runs, if it runs any of it.
+    fn graph(&self) -> Option<&Module> {
         None
     }
 

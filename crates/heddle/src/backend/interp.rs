@@ -46,6 +46,10 @@ impl Artifact for Graph {
         Device::Interp
     }
 
+    fn graph(&self) -> Option<&Module> {
+        Some(&self.0)
+    }
+
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         let options = options.clone();
         let sig = self.0.entry().sig.clone();

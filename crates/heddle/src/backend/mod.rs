@@ -28,9 +28,14 @@ pub(crate) use parts::Parts;
 /// The back end of a device.
 pub(crate) fn of(options: &CompileOptions) -> Box<dyn Backend> {
     match options.device {
-        Device::Interp => Box::new(interp::Interpreter),
+        Device::Interp => interpreter(),
         Device::Cpu => Box::new(cpu::Cpu::new(options)),
     }
+}
+
+/// The back end that runs graphs.
+pub(crate) fn interpreter() -> Box<dyn Backend> {
+    Box::new(interp::Interpreter)
 }
 
 /// The back end of a language.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use heddle_emit::Emitted;
 use heddle_ir::{Datum, Signature};
 use heddle_runtime::{BuildOptions, Executable, Pool, Program, RunError, SessionOptions, Source};
 use heddle_uprogram::UProgram;
@@ -36,13 +35,12 @@ impl Compiled {
     pub(super) fn build(
         lowered: Lowered,
         sig: Arc<Signature>,
-        emitted: Emitted,
         threads: usize,
         verify: bool,
     ) -> Result<Self, Error> {
         let source = Source {
             name: sig.name.clone(),
-            text: emitted.source,
+            text: lowered.emitted.source,
             constants: lowered.constants,
             plan: lowered.layout.plan,
         };
@@ -54,7 +52,7 @@ impl Compiled {
         Ok(Self {
             executable: Executable::new(built, pool, limit),
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
-            sites: emitted.sites,
+            sites: lowered.emitted.sites,
             program,
             sig,
             results: lowered.results,

@@ -2,23 +2,28 @@
 
 mod compiled;
 pub(crate) mod marshal;
+mod profile;
 mod session;
 mod variants;
 
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
+use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
 use crate::{CompileOptions, Error, Target};
 
 use compiled::Compiled;
+use profile::Profiler;
 
 /// Builds programs for so many worker threads.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
     machine: Machine,
+    /// Was the machine asked for by name?
+    is_named: bool,
     threads: usize,
     verify: bool,
 }
@@ -27,6 +32,7 @@ impl Cpu {
     pub(super) fn new(options: &CompileOptions) -> Self {
         Self {
             machine: options.machine(Target::Cpu),
+            is_named: options.machine.is_some(),
             threads: options.threads(),
             verify: options.verify,
         }
@@ -42,12 +48,22 @@ impl Backend for Cpu {
         true
     }
 
-    fn is_here(&self) -> bool {
-        true
+    fn measured(&self, program: &mut UProgram) -> Option<Box<dyn Latency>> {
+        let profiler = Profiler::new(program, &self.machine)?;
+        Some(Box::new(profiler))
     }
 
     fn pipelined_units(&self) -> usize {
         self.machine.units()
+    }
+
+    fn single(&self) -> Option<Box<dyn Backend>> {
+        let single = Self {
+            machine: Machine::host(1),
+            threads: 1,
+            ..self.clone()
+        };
+        (self.threads > 1 && !self.is_named).then(|| Box::new(single) as Box<dyn Backend>)
     }
 
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
@@ -58,9 +74,8 @@ impl Backend for Cpu {
         let Scheduled { module, lowered } = program;
         let lowered =
             lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
-        let emitted = self.emit(&lowered.program, &lowered.layout)?;
         let sig = module.entry().sig.clone();
-        let compiled = Compiled::build(lowered, sig, emitted, self.threads, self.verify)?;
+        let compiled = Compiled::build(lowered, sig, self.threads, self.verify)?;
         Ok(Arc::new(compiled))
     }
 }

@@ -9,7 +9,7 @@ use super::compiled::Compiled;
 use super::session::CpuSession;
 use crate::backend::interface::{Artifact, Layout, Lowered, Machine, Session};
 use crate::results::Results;
-use crate::scheduled::{constants, layout, prove};
+use crate::stages::{constants, layout, prove};
 use crate::{Error, RunOptions};
 
 type Write = fn(&UProgram, &Layout, &heddle_emit::Dialect) -> heddle_emit::Emitted;
@@ -22,20 +22,14 @@ impl Compiled {
     /// A program made of this one, written and built.
     fn variant(&self, program: UProgram, results: Results, write: Write) -> Result<Self, Error> {
         let layout = layout(&program)?;
-        let emitted = write(&program, &layout, &heddle_emit::C);
         let lowered = Lowered {
+            emitted: write(&program, &layout, &heddle_emit::C),
             constants: constants(&heddle_emit::Constants::of(&program))?,
             program,
             layout,
             results,
         };
-        Self::build(
-            lowered,
-            self.sig.clone(),
-            emitted,
-            self.threads(),
-            self.verify,
-        )
+        Self::build(lowered, self.sig.clone(), self.threads(), self.verify)
     }
 
     /// The same operators, with control flow that the calling thread runs: it dispatches one operator after the other to

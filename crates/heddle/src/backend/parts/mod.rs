@@ -142,6 +142,10 @@ impl Artifact for Mixed {
         Some((self.parts.len(), &self.left))
     }
 
+    fn graph(&self) -> Option<&Module> {
+        Some(&self.module)
+    }
+
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         let options = options.clone();
         let sig = self.module.entry().sig.clone();

@@ -18,7 +18,7 @@ use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{OperatorId, Share, Sync};
 
 /// Times of operators as measured; of what was not, the cost model's in proportion.
-pub(crate) struct Profiler {
+pub(super) struct Profiler {
     machine: Machine,
     times: HashMap<OperatorId, Vec<(Share, f64)>>,
     /// Which operator was measured in the place of another one.
@@ -43,7 +43,7 @@ const MARGIN: f64 = 0.1;
 impl Profiler {
     /// Measures the ways in which a program's operators may be shared, or reads from the cache what was measured on a
     /// processor like this one before. `None` if the program that measures cannot be built or run.
-    pub(crate) fn new(program: &mut UProgram, machine: &Machine) -> Option<Self> {
+    pub(super) fn new(program: &mut UProgram, machine: &Machine) -> Option<Self> {
         let choices = choices(program, machine);
         let bench = benchmark(program, &choices.list);
         let layout = heddle_uprogram::layout(&bench).ok()?;

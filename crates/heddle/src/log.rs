@@ -1,0 +1,42 @@
+//! Times of the stages of a compilation.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::report::StageTimes;
+
+/// The time that each stage took, in the order in which they first ran. Threads that compile parts share it: a stage's time is
+/// the sum over all parts.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Mutex<StageTimes>);
+
+impl Log {
+    /// Does some work of a stage.
+    pub(crate) fn time<T>(&self, stage: &'static str, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = work();
+        self.add(stage, start.elapsed());
+        result
+    }
+
+    /// Adds to the time of a stage.
+    pub(crate) fn add(&self, stage: &'static str, time: Duration) {
+        let mut times = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        match times.iter_mut().find(|(name, _)| *name == stage) {
+            Some((_, sum)) => *sum += time,
+            None => times.push((stage, time)),
+        }
+    }
+
+    /// Adds to the times of several stages.
+    pub(crate) fn extend(&self, times: StageTimes) {
+        for (stage, time) in times {
+            self.add(stage, time);
+        }
+    }
+
+    /// All times.
+    pub(crate) fn times(&self) -> StageTimes {
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+}

@@ -1,0 +1,321 @@
+//! The pipeline: from a model to a program that runs.
+//!
+//! ```text
+//! load        file -> graph                        Model::load
+//! verify      the graph is well-formed             Model::load
+//! passes      graph -> graph                       heddle_opt::optimize           tap: ir
+//!
+//! the whole program, or each part of one that has no compiled form as a whole (backend/parts):
+//! transform   graph -> graph for this device       heddle_opt::transform          tap: transformed
+//! lower       graph -> uProgram                    heddle_lower::lower            tap: lowered
+//! kernels     fuse, select_kernels                 heddle_schedule::kernel_passes
+//! schedule    uTasks, order, memory, syncs         heddle_schedule::schedule_passes
+//! verify      the schedule is sound, on request    heddle_uprogram::verify_schedule
+//!                                                                                 tap: uprogram, schedule
+//! lay_out     the memory plan                      heddle_uprogram::layout
+//! emit        text in the device's language        Backend::emit                  tap: source
+//! build       the artifact                         Backend::build
+//! ```
+//!
+//! Architecture invariant: there is no other way from a graph to a program. A [dump](crate::emit) is a tap of this one,
+//! taken behind the last stage that could refuse the program, so that what is printed is what runs.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use heddle_ir::Module;
+use heddle_lower::lower;
+use heddle_schedule::{kernel_passes, schedule_passes};
+use heddle_uprogram::text;
+
+use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interpreted};
+use crate::dump::{Emit, Flow, Tap};
+use crate::exec::Executable;
+use crate::log::Log;
+use crate::options::{CompileOptions, Tune};
+use crate::report::{Interpreted, Report};
+use crate::results::Results;
+use crate::stack::on_large_stack;
+use crate::stages::{Packing, estimated, layout, prove};
+use crate::{Error, Model};
+
+/// Compiles a model: optimises the graph and prepares it for the device.
+pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
+    compile_module(model.module.clone(), model.load_time(), options)
+}
+
+/// Compiles a program that took so long to load.
+pub(crate) fn compile_module(
+    module: Module,
+    load: Duration,
+    options: &CompileOptions,
+) -> Result<Executable, Error> {
+    let backend = &*backend::of(options);
+    let (log, tap) = (&Log::default(), None);
+    let pipeline = Pipeline {
+        options,
+        backend,
+        log,
+        tap,
+    };
+    on_large_stack(|| pipeline.run(module, load))?
+}
+
+/// One compilation.
+#[derive(Clone, Copy)]
+pub(crate) struct Pipeline<'a> {
+    pub(crate) options: &'a CompileOptions,
+    pub(crate) backend: &'a dyn Backend,
+    pub(crate) log: &'a Log,
+    /// Takes what a stage gives. Then nothing is built.
+    pub(crate) tap: Option<&'a Tap>,
+}
+
+impl Pipeline<'_> {
+    /// Compiles a program as a whole if it has a compiled form, and otherwise in parts, which the interpreter calls.
+    pub(crate) fn run(&self, module: Module, load: Duration) -> Result<Executable, Error> {
+        let start = Instant::now();
+        self.log.add("load", load);
+        let module = Arc::new(self.optimized(module)?);
+        if let Some(tap) = self.tap {
+            tap.optimized(&module);
+        }
+        let graph = || Scheduled {
+            module: module.clone(),
+            lowered: None,
+        };
+        let mut refused = None;
+        let artifact = match self.backend.lowers() {
+            false => self.backend.build(graph())?,
+            true => match self.whole(&module)? {
+                Ok(artifact) => artifact,
+                Err(error) => {
+                    refused = Some(error);
+                    let parts = Parts {
+                        machine: self.backend.machine(),
+                        compile: &|part| self.part(part),
+                    };
+                    parts.build(graph())?
+                }
+            },
+        };
+        let parts = artifact.parts().unwrap_or((0, &[]));
+        let interpreted = refused.and_then(|error| Interpreted::rest(parts, error));
+        let is_interpreted = artifact.device() == crate::Device::Interp;
+        let report = Report {
+            load,
+            compile: start.elapsed(),
+            stages: self.log.times(),
+            run: Duration::ZERO,
+            verified: self.options.verify && !is_interpreted,
+            interpreted,
+        };
+        Ok(Executable {
+            module,
+            artifact,
+            report,
+        })
+    }
+
+    /// The graph passes.
+    fn optimized(&self, mut module: Module) -> Result<Module, Error> {
+        if self.options.optimize {
+            let report = heddle_opt::optimize(&mut module);
+            self.log.extend(report.times());
+            self.log
+                .time("verify", || heddle_ir::verify(&module))
+                .map_err(|errors| Error::invalid("a graph pass", &errors))?;
+        }
+        Ok(module)
+    }
+
+    /// Builds a program without parts, with transformations if it has a compiled form then.
+    fn whole(&self, module: &Arc<Module>) -> Built {
+        match self.build(module, self.options.optimize)? {
+            Err(_) if self.options.optimize => self.build(module, false),
+            built => Ok(built),
+        }
+    }
+
+    /// All stages behind the graph passes. The inner error names a node without a compiled form.
+    fn build(&self, module: &Arc<Module>, transform: bool) -> Built {
+        let Self {
+            options,
+            backend,
+            log,
+            tap,
+        } = *self;
+        let (machine, without) = (&backend.machine(), &options.transform.without[..]);
+        let mut flow = Flow::begin(tap);
+
+        let mut graph = match transform {
+            true => self.transformed(module)?,
+            false => (**module).clone(),
+        };
+        let results = Results::open(&mut graph);
+        flow.graph(Emit::Transformed, &graph);
+        let mut program = match log.time("lower", || lower(&graph)) {
+            Ok(program) => program,
+            Err(error) => return Ok(Err(error)),
+        };
+        flow.text(Emit::Lowered, || text::print(&program));
+        for pass in kernel_passes(without) {
+            log.time(pass.name, || pass.apply(&mut program, machine));
+        }
+        let (layout, constants) = thread::scope(|scope| {
+            let packing = tap.is_none().then(|| Packing::begin(scope, &program));
+            let measured = match options.tune {
+                Tune::On => log.time("measure", || backend.measured(&mut program)),
+                Tune::Off => None,
+            };
+            let latency = measured.as_deref().unwrap_or(machine);
+            for pass in schedule_passes(without) {
+                log.time(pass.name, || pass.apply(&mut program, latency));
+            }
+            program.drop_idle_operators();
+            if options.verify {
+                log.time("verify", || prove("the program", &program, machine))?;
+            }
+            let layout = log.time("lay_out", || layout(&program));
+            let constants = log.time("pack", || packing.map_or(Ok(vec![]), Packing::finish))?;
+            Ok::<_, Error>((layout, constants))
+        })?;
+        let layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => return Ok(Err(error)),
+        };
+        flow.text(Emit::Uprogram, || text::print(&program));
+        flow.text(Emit::Schedule, || heddle_schedule::print(&program, machine));
+        let emitted = log.time("emit", || backend.emit(&program, &layout))?;
+        flow.text(Emit::Source, || emitted.source.clone());
+        if flow.end(module) {
+            // Nothing is built: the interpreter stands in.
+            return Ok(Ok(interpreted(module.clone())));
+        }
+        let program = Scheduled {
+            module: module.clone(),
+            lowered: Some(Lowered {
+                program,
+                layout,
+                constants,
+                results,
+                emitted,
+            }),
+        };
+        log.time("build", || backend.build(program)).map(Ok)
+    }
+
+    /// Builds a part of a program, for one worker unless several gain more on a call than it takes to wake them: between calls they may
+    /// fall asleep, and on a busy machine each call waits until all of them have run.
+    fn part(&self, module: &Module) -> Built {
+        let single = self.backend.single();
+        let single = single.as_deref().filter(|single| {
+            let [one, all] = [*single, self.backend].map(|backend| backend.machine());
+            let time = |machine| estimated(module, machine, &self.options.transform.without);
+            time(&one) - time(&all) < all.host.wake_ns
+        });
+        let pipeline = Pipeline {
+            backend: single.unwrap_or(self.backend),
+            ..*self
+        };
+        on_large_stack(|| pipeline.whole(&Arc::new(module.clone())))?
+    }
+
+    /// The graph as a device that compiles takes it. Layers are pipelined over units where the scheduled program then takes less time
+    /// by the cost model.
+    fn transformed(&self, module: &Module) -> Result<Module, Error> {
+        let options = &self.options.transform;
+        let machine = self.backend.machine();
+        let transform = |units| {
+            let options = heddle_opt::TransformOptions {
+                units,
+                ..options.clone()
+            };
+            let mut module = module.clone();
+            let report = heddle_opt::transform(&mut module, &options, &machine);
+            self.log.extend(report.times());
+            (module, report.total().count("layers pipelined") > 0)
+        };
+        let (mut graph, pipelined) = transform(self.backend.pipelined_units());
+        if pipelined {
+            let (plain, _) = transform(1);
+            let time = |graph| estimated(graph, &machine, &options.without);
+            if self.log.time("compare", || time(&graph) >= time(&plain)) {
+                graph = plain;
+            }
+        }
+        self.log
+            .time("verify", || heddle_ir::verify(&graph))
+            .map_err(|errors| Error::invalid("a transformation", &errors))?;
+        Ok(graph)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_parts_run_on_one_worker() {
+        let threads = |size: usize| {
+            let text = format!(
+                "fn @main(%x: f32[{size},{size}]) -> (%y: f32[{size},{size}]) {{
+  %y = dot(%x, %x)
+  return %y
+}}"
+            );
+            let model = Model::parse("m", &text).unwrap();
+            let options = &CompileOptions {
+                device: crate::Device::Cpu,
+                threads: Some(4),
+                ..Default::default()
+            };
+            let pipeline = Pipeline {
+                options,
+                backend: &*backend::of(options),
+                log: &Log::default(),
+                tap: None,
+            };
+            let part = pipeline.part(&model.module).unwrap().unwrap();
+            part.threads()
+        };
+        assert_eq!(threads(16), 1);
+        assert_eq!(threads(512), 4);
+    }
+
+    #[test]
+    fn each_stage_is_timed() {
+        let text = "fn @main(%x: f32[4,4]) -> (%y: f32[4,4]) {
+  %y = dot(%x, %x)
+  return %y
+}
+";
+        let model = Model::parse("m", text).unwrap();
+        let options = CompileOptions {
+            device: crate::Device::Cpu,
+            verify: true,
+            ..Default::default()
+        };
+        let program = compile(&model, &options).unwrap();
+        let mut stages = program.report().stages.iter().map(|(name, _)| *name);
+        // In this order, others between them.
+        for stage in [
+            "load",
+            "fold_constants",
+            "lower",
+            "fuse",
+            "select_kernels",
+            "place_syncs",
+            "lay_out",
+            "emit",
+            "build",
+        ] {
+            assert!(
+                stages.any(|name| name == stage),
+                "{stage}: {:?}",
+                program.report().stages
+            );
+        }
+    }
+}
