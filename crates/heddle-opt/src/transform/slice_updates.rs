@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use heddle_ir::op::{BinaryOp, ScatterReduce};
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
-use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
+use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
 
 use crate::Edit;
 
@@ -91,14 +91,10 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
     if shape.len() != rank {
         return None;
     }
-    let vector = Type::tensor(DType::I64, vec![Dim::constant(rank as i64)]);
-    let constant = |patch: &mut Patch, values: &[i64], ty: &Type| {
-        let op = Op::Const(Tensor::vector(values));
-        patch.insert(inst, op, &[], vec![], vec![ty.clone()])[0]
-    };
+    let mut add = |op: Op, args: &[Value]| patch.op(inst, op, args);
     let mut base: Vec<i64> = starts.iter().map(|s| s.0.constant).collect();
     base.resize(rank, 0);
-    let mut start = constant(patch, &base, &vector);
+    let mut start = add(Op::Const(Tensor::vector(&base)), &[])?;
     let named: HashSet<Value> = starts
         .iter()
         .flat_map(|s| s.0.iterations.keys().copied())
@@ -111,16 +107,12 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
             .map(|s| s.0.iterations.get(&iteration).copied().unwrap_or(0));
         let mut times: Vec<i64> = times.collect();
         times.resize(rank, 0);
-        let times = constant(patch, &times, &vector);
-        let mul = Op::Binary(BinaryOp::Mul);
-        let scaled = patch.insert(inst, mul, &[times, iteration], vec![], vec![vector.clone()])[0];
-        let add = Op::Binary(BinaryOp::Add);
-        start = patch.insert(inst, add, &[start, scaled], vec![], vec![vector.clone()])[0];
+        let times = add(Op::Const(Tensor::vector(&times)), &[])?;
+        let scaled = add(Op::Binary(BinaryOp::Mul), &[times, iteration])?;
+        start = add(Op::Binary(BinaryOp::Add), &[start, scaled])?;
     }
-    let to = constant(patch, &shape, &vector);
-    let dims: Vec<_> = shape.iter().map(|&d| Dim::constant(d)).collect();
-    let box_ty = Type::tensor(update_ty.as_tensor()?.dtype, dims);
-    let update = patch.insert(inst, Op::Reshape, &[updates, to], vec![], vec![box_ty])[0];
+    let to = add(Op::Const(Tensor::vector(&shape)), &[])?;
+    let update = add(Op::Reshape, &[updates, to])?;
     let args = vec![x, update, start];
     patch.change(inst, Op::UpdateSlice, args, data.results.clone());
     patch.because(Edit::BoxUpdate);

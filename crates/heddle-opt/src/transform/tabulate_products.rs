@@ -1,6 +1,6 @@
 //! Products of looked-up rows.
 
-use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
+use heddle_ir::{FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
 
 use super::cost::{UNKNOWN_SIZE, elements};
 use crate::Edit;
@@ -42,34 +42,16 @@ fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
         return None;
     }
     let products = product(&found.table, &found.matrix)?;
-    let (indices, dtype) = (found.indices, products.dtype());
-    let (result, ty) = (found.result, found.result_type);
-    let shape = [
-        index_shape(&found.indices_type)?,
-        &[Dim::from(products.shape()[1])],
-    ]
-    .concat();
-    let [products] = insert(patch, inst, Op::Const(products.clone()), &[], products.ty());
-    let gathered = Type::tensor(dtype, shape.clone());
-    let [mut rows] = insert(
-        patch,
-        inst,
-        Op::Gather { axis: 0 },
-        &[products, indices],
-        gathered,
-    );
-    if ty.as_tensor()?.shape.as_ref()? != &shape {
-        let sizes: Vec<i64> = ty
-            .as_tensor()?
-            .static_shape()?
-            .iter()
-            .map(|d| *d as i64)
-            .collect();
-        let sizes = Tensor::vector(&sizes);
-        let [to] = insert(patch, inst, Op::Const(sizes.clone()), &[], sizes.ty());
-        [rows] = insert(patch, inst, Op::Reshape, &[rows, to], ty);
+    let mut add = |op: Op, args: &[Value]| patch.op(inst, op, args);
+    let products = add(Op::Const(products), &[])?;
+    let mut rows = add(Op::Gather { axis: 0 }, &[products, found.indices])?;
+    if found.reshaped {
+        let sizes = found.result_type.as_tensor()?.static_shape()?;
+        let sizes: Vec<i64> = sizes.iter().map(|d| *d as i64).collect();
+        let to = add(Op::Const(Tensor::vector(&sizes)), &[])?;
+        rows = add(Op::Reshape, &[rows, to])?;
     }
-    if patch.replace(result, rows) {
+    if patch.replace(found.result, rows) {
         patch.remove(inst);
         patch.because(Edit::ProductTabulated);
     }
@@ -103,14 +85,6 @@ fn product(table: &Tensor, matrix: &Tensor) -> Option<Tensor> {
     Tensor::new(table.dtype(), shape, bytes.into()).ok()
 }
 
-fn insert(patch: &mut Patch, anchor: Inst, op: Op, args: &[Value], ty: Type) -> [Value; 1] {
-    [patch.insert(anchor, op, args, vec![], vec![ty])[0]]
-}
-
-fn index_shape(ty: &Type) -> Option<&[Dim]> {
-    ty.as_tensor()?.shape.as_deref()
-}
-
 /// A product of rows of a table.
 struct Found {
     table: Tensor,
@@ -119,6 +93,8 @@ struct Found {
     indices_type: Type,
     result: Value,
     result_type: Type,
+    /// Is there a view between the lookup and the product?
+    reshaped: bool,
 }
 
 fn find(func: &Function, inst: Inst) -> Option<Found> {
@@ -142,7 +118,6 @@ fn find(func: &Function, inst: Inst) -> Option<Found> {
         .checked_mul(table.dtype().bits())?
         / 8;
     let result = data.results[0];
-    let reshaped = looked_up != rows;
     let found = Found {
         table: table.clone(),
         matrix: matrix.clone(),
@@ -150,8 +125,9 @@ fn find(func: &Function, inst: Inst) -> Option<Found> {
         indices_type: func.ty(indices).clone(),
         result,
         result_type: func.ty(result).clone(),
+        reshaped: looked_up != rows,
     };
-    let sized = !reshaped || found.result_type.as_tensor()?.static_shape().is_some();
+    let sized = !found.reshaped || found.result_type.as_tensor()?.static_shape().is_some();
     let small = work <= MAX_WORK && bytes <= MAX_BYTES;
     (k == depth && table.dtype() == matrix.dtype() && small && sized).then_some(found)
 }

@@ -5,7 +5,7 @@ use heddle_ir::{DType, Dim, Op, Type, Value};
 
 use super::Distribution;
 use super::plan::Plan;
-use super::span::{Place, Span};
+use super::span::{Built, Place, Span};
 use super::stop::Stop;
 use crate::Edit;
 use crate::transform::rebuild::{Rebuild, Result};
@@ -65,17 +65,9 @@ impl Distribution<'_> {
             chunks,
             done,
         };
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &inside,
-            &views,
-            &params[1..],
-        )?;
-        let region = rebuild
-            .b
-            .end_region(&[built.carried, built.stacked].concat());
-        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
+        let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+        let built = span.build(instead, rebuild, &inside, &views, &params[1..])?;
+        let results = end(rebuild, chunks, first, built)?;
         let (last, stacked) = results.split_at(first.len());
         let mut joined = vec![];
         for &stack in stacked {
@@ -95,13 +87,8 @@ impl Distribution<'_> {
             end: whole.count,
         };
         let views = span.views(rebuild, &place)?;
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &place,
-            &views,
-            last,
-        )?;
+        let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+        let built = span.build(instead, rebuild, &place, &views, last)?;
         for (all, &rest) in joined.iter_mut().zip(&built.stacked) {
             *all = rebuild.b.op1(Op::Concat { axis: 0 }, &[*all, rest])?;
         }
@@ -137,17 +124,9 @@ impl Distribution<'_> {
         };
         let place = Place::Padded { base, steps, last };
         let views = Default::default();
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &place,
-            &views,
-            &params[1..],
-        )?;
-        let region = rebuild
-            .b
-            .end_region(&[built.carried, built.stacked].concat());
-        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
+        let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+        let built = span.build(instead, rebuild, &place, &views, &params[1..])?;
+        let results = end(rebuild, chunks, first, built)?;
         let (carried, stacked) = results.split_at(first.len());
         let number = whole.dim.add(&Dim::constant(size - 1)).floor_div(&span.dim);
         let rows = number.mul(&span.dim);
@@ -177,6 +156,13 @@ fn begin(rebuild: &mut Rebuild, whole: &Span) -> Vec<Value> {
         .chain(types)
         .collect();
     rebuild.b.begin_region(&types).1
+}
+
+/// Closes the region of a loop over chunks, and builds the loop.
+fn end(rebuild: &mut Rebuild, trip: Value, inits: &[Value], built: Built) -> Result<Vec<Value>> {
+    let yields = [built.carried, built.stacked].concat();
+    let region = rebuild.b.end_region(&yields);
+    rebuild.b.loop_(Some(trip), None, inits, region)
 }
 
 /// Flattens chunks of rows to `count` rows.

@@ -159,13 +159,8 @@ impl Distribution<'_> {
         match (whole.dim.as_const(), self.chunk(whole.plan, &whole.dim)) {
             (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;
-                let built = whole.build(
-                    &mut |r, i| self.instead(r, i),
-                    rebuild,
-                    &Place::Whole,
-                    &views,
-                    first,
-                )?;
+                let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+                let built = whole.build(instead, rebuild, &Place::Whole, &views, first)?;
                 Ok((built.carried, built.stacked))
             }
             (Some(_), Some(size)) => self.chunks(rebuild, whole, size, first),

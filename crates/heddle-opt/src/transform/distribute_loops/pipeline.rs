@@ -132,14 +132,8 @@ impl Distribution<'_> {
                 state.batch.lanes.insert(value, Lane::Rows(rows));
             }
             let (views, stages) = (Default::default(), stages.clone());
-            span.stages(
-                &mut |r, i| self.instead(r, i),
-                rebuild,
-                &place,
-                &views,
-                stages,
-                &mut state,
-            )?;
+            let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+            span.stages(instead, rebuild, &place, &views, stages, &mut state)?;
             for (&value, rows) in parts.stacked.iter().zip(&mut stacked) {
                 if made_in(&span, groups, value).unwrap_or(0) == g {
                     *rows = Some((g, span.stacked(rebuild, &state, value)?));

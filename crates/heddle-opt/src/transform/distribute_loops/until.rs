@@ -1,5 +1,7 @@
 //! Distributed loops with an early exit.
 
+use std::collections::HashMap;
+
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
@@ -62,13 +64,11 @@ impl Distribution<'_> {
             dim: Dim::constant(most),
         };
         let place = Place::Until { base, limit };
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &place,
-            &Default::default(),
-            now,
-        )?;
+        let (instead, views) = (
+            &mut |r: &mut Rebuild<'a>, i| self.instead(r, i),
+            HashMap::new(),
+        );
+        let built = span.build(instead, rebuild, &place, &views, now)?;
         let Some(End { steps, mut more }) = built.end else {
             return Err(Stop::Impossible);
         };
