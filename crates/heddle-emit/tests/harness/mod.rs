@@ -59,7 +59,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("lists", include_str!("../programs/lists.heddle")),
 ];
 
-/// What came of compiling.
+/// The outcome of a compilation.
 pub enum Outcome {
     /// It gives what the interpreter gives.
     Equal,
@@ -253,7 +253,7 @@ impl Case {
         }
     }
 
-    /// What the program is given.
+    /// The program's inputs.
     pub fn inputs(&self) -> Vec<Input<'_>> {
         let pairs = self.tensors.iter().zip(&self.dims);
         pairs

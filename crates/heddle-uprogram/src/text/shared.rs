@@ -1,11 +1,11 @@
-//! Decides which expressions are written once and named.
+//! Chooses the expressions to name, so that each is written once.
 
 use foldhash::HashMap;
 use heddle_ir::Entity;
 
 use crate::expr::{Expr, ExprId, Pool};
 
-/// A tree of more nodes than this is named if it occurs twice.
+/// A tree with more nodes is named if it occurs twice.
 const LARGE: usize = 8;
 
 /// A tree of this depth is named, so that text does not nest deeper than a reader allows.
@@ -16,13 +16,14 @@ pub(super) struct Shared {
     /// The first of the expressions that are equal to each: passes that rename buffers make different loads the same.
     first: Vec<ExprId>,
     is_named: Vec<bool>,
-    /// The numbers of those that are defined already.
+    /// Numbers of those defined so far.
     numbers: Vec<Option<usize>>,
     count: usize,
 }
 
 impl Shared {
-    /// For a program that evaluates these expressions; one that occurs twice is listed twice.
+    /// For a program that evaluates these expressions; an expression that occurs twice is listed
+    /// twice.
     pub(super) fn new(pool: &Pool, roots: &[ExprId]) -> Self {
         let (mut first, mut met): (Vec<ExprId>, HashMap<Expr, ExprId>) = Default::default();
         for k in 0..pool.len() {
@@ -33,7 +34,7 @@ impl Shared {
         roots
             .iter()
             .for_each(|r| uses[first[r.index()].index()] += 1);
-        // Operands come before what is made of them.
+        // Operands precede their users.
         for k in (0..pool.len()).rev() {
             if uses[k] > 0 {
                 let operands = pool[ExprId::new(k)].operands();
@@ -63,8 +64,7 @@ impl Shared {
         }
     }
 
-    /// Numbers the named ones that these expressions are made of and that are not defined yet, in an order in which they can
-    /// be defined.
+    /// Numbers the undefined named subexpressions of these expressions in definition order.
     pub(super) fn define(&mut self, pool: &Pool, roots: &[ExprId]) -> Vec<ExprId> {
         let mut found = vec![];
         let mut open = roots.to_vec();
@@ -88,7 +88,7 @@ impl Shared {
         found
     }
 
-    /// The number of an expression that is defined.
+    /// The number of a defined expression.
     pub(super) fn number(&self, id: ExprId) -> Option<usize> {
         self.numbers[self.first[id.index()].index()]
     }
