@@ -23,9 +23,9 @@ pub(crate) struct Body<'a> {
     pub(crate) helpers: &'a [Helper],
     /// Values that may be used here, of at most [`MAX_AXES`] axes of at most [`MAX_SIZE`].
     pub(crate) pool: Vec<Value>,
-    /// How many constructs are around.
+    /// Depth of nesting.
     pub(crate) depth: usize,
-    /// How often what is generated is evaluated, at most.
+    /// Upper bound on evaluations of the code at this place.
     times: u64,
     cost: u64,
     limit: u64,
@@ -57,7 +57,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The entry: its results are whatever it computes.
+    /// The entry: its results are any values of its body.
     pub(crate) fn main(&mut self) -> Vec<(String, Value)> {
         self.block(self.config.steps);
         let count = self.rng.random_range(1..5);
@@ -181,7 +181,7 @@ impl<'a> Body<'a> {
 
     // ---- cost
 
-    /// About how many instructions a run of the body evaluates.
+    /// Estimated number of instructions that a run of the body evaluates.
     pub(crate) fn cost(&mut self) -> u64 {
         let count = self.b.func().insts.len();
         self.cost += (count - self.counted) as u64 * self.times;
@@ -189,13 +189,12 @@ impl<'a> Body<'a> {
         self.cost
     }
 
-    /// Whether another construct of this cost may be added here.
+    /// Does the budget allow another construct of this cost here?
     pub(crate) fn affords(&mut self, cost: u64) -> bool {
         self.cost() + cost * self.times <= self.limit
     }
 
-    /// What is generated from here on is evaluated `factor` times as often; gives what to set back
-    /// to.
+    /// Code generated from here on is evaluated `factor` times as often; gives the old count, to restore.
     pub(crate) fn repeat(&mut self, factor: u64) -> u64 {
         self.cost();
         let times = self.times;

@@ -50,7 +50,7 @@ impl Body<'_> {
         }
     }
 
-    /// What the other branch yields where the first one yields `v`, which may not be visible here.
+    /// A yield of the other branch with the type of `v`, which may not be visible here.
     fn counterpart(&mut self, v: Value) -> Value {
         let ty = self.b.ty(v).clone();
         if let Type::Tensor(t) = &ty {
@@ -156,7 +156,7 @@ impl Body<'_> {
         }
     }
 
-    /// What is carried on where `param` came in.
+    /// The next value of a carried parameter.
     fn next(&mut self, param: Value) -> Value {
         let ty = self.b.ty(param).clone();
         // Any value that the parameter may be: itself, or another, which may swap the two.

@@ -69,7 +69,7 @@ impl Body<'_> {
         self.cut(flat)
     }
 
-    /// `x` without what is beyond the size that axes may have.
+    /// `x`, with axes cut to the maximum size.
     pub(crate) fn cut(&mut self, x: Value) -> Value {
         let small = |d: &Dim| match d {
             Dim::Unknown(max) => max.is_some_and(|m| m <= MAX_SIZE as u64),

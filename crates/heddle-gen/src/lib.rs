@@ -22,7 +22,7 @@ mod windows;
 
 use heddle_ir::{Datum, Module};
 
-/// How large programs become.
+/// Limits on the size of programs.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Functions beside the entry, at most.
@@ -30,9 +30,9 @@ pub struct Config {
     /// Steps (an op with what makes its operands fit, or a control-flow construct) in each body, at
     /// most.
     pub steps: usize,
-    /// How deep control flow nests within a function.
+    /// Depth of nested control flow within a function.
     pub depth: usize,
-    /// About how many instructions a run may evaluate.
+    /// Budget of a run in instructions.
     pub cost: u64,
 }
 

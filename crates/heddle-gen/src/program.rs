@@ -16,7 +16,7 @@ pub(crate) struct Helper {
     pub(crate) sig: Signature,
     /// The first parameter counts down the calls that may still follow.
     pub(crate) has_fuel: bool,
-    /// About how many instructions a call evaluates.
+    /// Estimated number of instructions that a call evaluates.
     pub(crate) cost: u64,
 }
 

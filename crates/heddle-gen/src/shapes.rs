@@ -119,7 +119,7 @@ impl Body<'_> {
         let x = self.nonempty(x);
         let rank = self.rank(x);
         let zero = self.zero_like(x);
-        // Every axis has one element at least: what is mirrored or wrapped is there.
+        // Every axis has at least one element to mirror or wrap.
         let mode = PadMode::ALL[self.rng.random_range(0..PadMode::ALL.len())];
         let most = match mode {
             PadMode::Constant => 3,
@@ -130,7 +130,7 @@ impl Body<'_> {
             .map(|_| self.rng.random_range(0..most))
             .collect();
         let pads = match self.rng.random_bool(0.2) && rank > 0 {
-            // Counts that only the run knows: of the axes before themselves.
+            // Dynamic counts, from the operand's own axes.
             true if mode == PadMode::Constant => {
                 let (zeros, shape) = (self.b.i64s(&vec![0; rank]), self.op(Op::Shape, &[x]));
                 self.op(Op::Concat { axis: 0 }, &[shape, zeros])

@@ -15,7 +15,7 @@ use heddle_ir::verify;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What is allocated, and the most that has been.
+/// Counts allocated bytes, now and at their peak.
 struct Counting;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -92,7 +92,7 @@ fn shown(text: &str) -> String {
     text.chars().take(20_000).collect()
 }
 
-/// How far the text got: read, and accepted by the verifier.
+/// Number of stages that the text passes: parser, verifier.
 fn check(text: &str) -> Result<usize, String> {
     let module = match parse(text) {
         Err(e) => {

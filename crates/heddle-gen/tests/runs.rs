@@ -1,5 +1,5 @@
-//! What the generator promises: its programs run to their end, soon, and every result is of the
-//! type that is stated. `HEDDLE_FUZZ_SECONDS` makes it go on with further seeds for so long.
+//! Generated programs terminate within a bound, and every result has its stated type.
+//! `HEDDLE_FUZZ_SECONDS` adds further seeds for so long.
 
 use std::time::{Duration, Instant};
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Dim, Module, Op, Signature, Type, Value};
 
+use crate::Edit;
+
 /// Makes symbolic sizes of the default entry static, so that later passes can use them. The
 /// program then accepts inputs of these sizes only.
 ///
@@ -43,7 +45,7 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
         let ty = bind(patch.ty(value));
         if ty != *patch.ty(value) {
             patch.set_type(value, ty);
-            patch.because("bound size");
+            patch.because(Edit::BoundSize);
         }
     }
     let mut stated = vec![];
@@ -60,7 +62,7 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
     }
     if signature != *old {
         patch.set_signature(signature);
-        patch.because("bound size");
+        patch.because(Edit::BoundSize);
     }
     patch.apply()
 }

@@ -6,16 +6,16 @@ use heddle_ir::dim::Atom;
 use heddle_ir::op::Extent;
 use heddle_ir::{Dim, DimBound, DimExpr, Op, Signature, Type};
 
-/// What a function states of its named sizes.
+/// A function's bounds on its named sizes.
 pub struct Bounds<'a> {
     signature: &'a Signature,
 }
 
-/// The least and the greatest value, as far as they are known.
+/// Known lower and upper bound.
 type Interval = (Option<i128>, Option<i128>);
 
 impl<'a> Bounds<'a> {
-    /// Those that the signature states; other names stand for any size.
+    /// The bounds in a signature; other names are unbounded.
     pub fn of(signature: &'a Signature) -> Self {
         Self { signature }
     }
@@ -31,12 +31,12 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// The least value of a number that an array is known to hold.
+    /// Lower bound of a known array element.
     pub fn lower(&self, dim: &Dim) -> Option<i128> {
         self.interval(dim.as_expr()?).0
     }
 
-    /// Whether there is anything in a type that [`simplify`](Self::simplify) could change.
+    /// Could [`simplify`](Self::simplify) change a type?
     pub fn may_simplify(&self, ty: &Type) -> bool {
         match ty {
             Type::Tensor(t) => {
@@ -177,7 +177,7 @@ impl<'a> Bounds<'a> {
 
     fn simplify_atom(&self, atom: &Atom) -> Dim {
         let both = |p: &(DimExpr, DimExpr)| (self.simplify_expr(&p.0), self.simplify_expr(&p.1));
-        // Whether the first is never less than the second.
+        // Is the first never less than the second?
         let over = |a: &Dim, b: &Dim| match a.sub(b) {
             Dim::Expr(d) => self.interval(&d).0.is_some_and(|v| v >= 0),
             Dim::Unknown(_) => false,
@@ -202,7 +202,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Whether an expression consists of sums and products of names only.
+/// Does an expression consist of sums and products of names only?
 fn is_plain(e: &DimExpr) -> bool {
     e.terms()
         .all(|(p, _)| p.iter().all(|a| matches!(a, Atom::Sym(_))))

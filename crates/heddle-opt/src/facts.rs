@@ -1,7 +1,7 @@
-//! What can be known of values before a run: types, and what small integer arrays hold.
+//! Static facts about values: types, and the elements of small integer arrays.
 //!
-//! The analysis begins with the best case, that a carried value always is what it starts as, and takes back
-//! what an iteration contradicts until nothing changes.
+//! An optimistic fixpoint: a carried value is assumed to keep its initial value, and each walk weakens the
+//! assumptions that the back edge contradicts, until nothing changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use heddle_ir::{
 
 use crate::bounds::Bounds;
 
-/// After so many walks over a function its carried values are taken as they are stated.
+/// Maximum number of walks over a function; after that, carried values have their stated types.
 const MAX_WALKS: usize = 24;
 
-/// What is known of the values of a function.
+/// Static facts about the values of a function.
 pub struct Facts {
     /// Types that say more than those that are stated, indexed by value.
     narrower: Vec<Option<Type>>,
@@ -30,8 +30,8 @@ impl Facts {
         Self::beside(module, id, &[])
     }
 
-    /// What would be known if calls of these functions never were what decides: of two branches of which only one
-    /// depends on such a call, the other one says what the result is. A guess, for recursive functions.
+    /// The facts if calls of these functions constrained nothing: where only one of two arms depends on such a call,
+    /// the other arm alone determines the result. A guess, for recursive functions.
     pub fn beside(module: &Module, id: FuncId, ignored: &[FuncId]) -> Self {
         let mut analysis = Analysis::new(module, &module.functions[id], true);
         analysis.ignored = ignored.to_vec();
@@ -46,12 +46,12 @@ impl Facts {
         analysis.finish()
     }
 
-    /// The type, if more is known than what is stated of the value.
+    /// The type, if narrower than the stated one.
     pub fn narrower(&self, value: Value) -> Option<&Type> {
         self.narrower.get(value.index())?.as_ref()
     }
 
-    /// What an integer array of rank 0 or 1 holds; elements may be unknown.
+    /// The elements of an integer array of rank 0 or 1; some may be unknown.
     pub fn known(&self, value: Value) -> Option<&[Dim]> {
         self.known.get(&value).map(Vec::as_slice)
     }
@@ -97,7 +97,7 @@ fn narrow_dim(stated: &Dim, found: &Dim) -> Dim {
     }
 }
 
-/// What a carried value has been found to be so far.
+/// The facts about a carried value so far.
 struct Carried {
     ty: Type,
     known: Option<Vec<Dim>>,
@@ -111,7 +111,7 @@ struct Analysis<'a> {
     carried: HashMap<Value, Carried>,
     optimistic: bool,
     changed: bool,
-    /// Whether an op does not take its operands as they were found to be.
+    /// Did inference reject the operand types found for some op?
     contradiction: bool,
     /// Functions whose results are not to decide.
     ignored: Vec<FuncId>,
@@ -144,8 +144,8 @@ impl<'a> Analysis<'a> {
         self.region(self.func.body);
     }
 
-    /// What was found. A program that is bound to fail where it gets that far must stay one that is valid until
-    /// then: of a function in which types contradict each other only what is stated is taken.
+    /// The result. If types contradict each other, the function fails when it gets there but must stay valid until
+    /// then, so only stated types are kept.
     fn finish(self) -> Facts {
         if self.contradiction {
             return Self::new(self.module, self.func, false).facts;
@@ -365,8 +365,7 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// What is found of a stacked result but for the sizes of its elements: if the loop does not iterate, those that are stated
-/// (or not) are what the result has.
+/// The type found for a scan output, with the stated sizes of its elements: without iterations, the result has those.
 fn keep_element(stated: &Type, found: &Type) -> Type {
     let (Type::Tensor(s), Type::Tensor(f)) = (stated, found) else {
         return stated.clone();
@@ -380,7 +379,7 @@ fn keep_element(stated: &Type, found: &Type) -> Type {
     }
 }
 
-/// What two arrays have in common.
+/// The elements that two arrays have in common.
 fn join_known(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     let join = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::UNKNOWN };
     let joined: Vec<_> = (a.len() == b.len()).then(|| a.iter().zip(b).map(join).collect())?;

@@ -6,22 +6,23 @@ use heddle_ir::{
     DType, Dim, Entity, FuncId, Inst, LoopView, Module, Op, Region, Tensor, Type, Value,
 };
 
+use crate::Edit;
 use crate::facts::Facts;
 use crate::uses::count_uses;
 
-/// Results up to so many bytes are always folded.
+/// Maximum size in bytes of results that are always folded.
 const SMALL: usize = 16 << 10;
-/// Larger ones up to so many bytes are folded where they do not add to the constants.
+/// Maximum size in bytes of results that are folded if that does not add to the constants.
 const LARGE: usize = 64 << 20;
-/// The most element operations that folding one instruction may take.
+/// Maximum number of element operations to fold one instruction.
 const MAX_WORK: usize = 1 << 24;
 
-/// Computes at compile time what depends on constants only, takes the branch of an `if` that a constant
-/// chooses, and drops a loop that a constant keeps from starting. What a small integer array is known to hold
-/// (the shape of an array of constant dims) is a constant too.
+/// Evaluates instructions on constants, selects the arm of an `if` with a constant condition, and drops a loop
+/// that never starts. The known elements of a small integer array (the shape of an array of constant dims) are
+/// constants too.
 ///
-/// It does *not* fold what would make the program much larger (a broadcast of a scalar to a big array), nor what the
-/// interpreter would take long for, nor draws of random numbers, nor calls.
+/// It does *not* fold an instruction that would make the program much larger (a broadcast of a scalar to a big array) or
+/// takes the interpreter long, nor random draws, nor calls.
 pub fn fold_constants(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -69,7 +70,7 @@ impl Fold<'_, '_> {
         self.constant(value).and_then(Tensor::truth)
     }
 
-    /// Replaces an instruction whose one result is known by a constant.
+    /// Replaces an instruction whose only result is known by a constant.
     fn known(&mut self, inst: Inst) -> bool {
         let &[result] = self.patch.func().insts[inst].results.as_slice() else {
             return false;
@@ -80,7 +81,7 @@ impl Fold<'_, '_> {
         }) else {
             return false;
         };
-        self.replace(inst, vec![tensor], "known size")
+        self.replace(inst, vec![tensor], Edit::KnownSize)
     }
 
     fn fold(&mut self, inst: Inst) -> bool {
@@ -103,7 +104,7 @@ impl Fold<'_, '_> {
         });
         let given: usize = constants.iter().map(|t| t.bytes().len()).sum();
         let estimate = estimate.unwrap_or(given.saturating_mul(8));
-        // Where all who read a constant are folded, each may make its share anew: the gates of a weight that an exporter puts in another order.
+        // A constant whose readers are all folded is freed, so each reader may produce its share of bytes: for example, the reordered gates of a weight.
         let freed = data.args.iter().zip(&constants).map(|(v, t)| {
             let readers = self.uses.get(v.index()).map_or(1, |uses| (*uses).max(1));
             t.bytes().len() / readers as usize
@@ -114,12 +115,12 @@ impl Fold<'_, '_> {
             return false;
         }
         match heddle_interp::fold(&data.op, &constants) {
-            Some(tensors) => self.replace(inst, tensors, "constant operands"),
+            Some(tensors) => self.replace(inst, tensors, Edit::ConstantOperands),
             None => false,
         }
     }
 
-    fn replace(&mut self, inst: Inst, tensors: Vec<Tensor>, reason: &'static str) -> bool {
+    fn replace(&mut self, inst: Inst, tensors: Vec<Tensor>, edit: Edit) -> bool {
         let results = self.patch.func().insts[inst].results.clone();
         let fits = |(value, t): (&Value, &Tensor)| self.patch.ty(*value).compatible(&t.ty());
         if results.len() != tensors.len() || !results.iter().zip(&tensors).all(fits) {
@@ -135,7 +136,7 @@ impl Fold<'_, '_> {
             }
         }
         self.patch.remove(inst);
-        self.patch.because(reason);
+        self.patch.because(edit);
         true
     }
 
@@ -149,7 +150,7 @@ impl Fold<'_, '_> {
                 .patch
                 .inline_region(inst, region, &[], 0, &data.results)
             {
-                self.patch.because("constant condition");
+                self.patch.because(Edit::ConstantCondition);
             }
             return;
         }
@@ -174,7 +175,7 @@ impl Fold<'_, '_> {
         self.constant(value)?.to_i64s()?.first().copied()
     }
 
-    /// Replaces the results of a loop that does not iterate: what carried values start as, and nothing stacked.
+    /// Replaces the results of a loop that does not iterate by initial values and empty scan outputs.
     fn drop_loop(&mut self, inst: Inst, parts: &LoopView) -> bool {
         let (carried, stacked) = (&parts.last, &parts.scans);
         let empty = |v: &Value| {
@@ -214,12 +215,12 @@ impl Fold<'_, '_> {
             done &= self.patch.replace(old, new);
         }
         self.patch.remove(inst);
-        self.patch.because("loop without iterations");
+        self.patch.because(Edit::LoopWithoutIterations);
         done
     }
 }
 
-/// Roughly how many element operations the op takes.
+/// Estimated number of element operations of an op.
 fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
     let largest = args.iter().map(|t| t.len()).max().unwrap_or(0);
     match op {
@@ -239,7 +240,7 @@ fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A weight of more than is always folded, and a function that makes something of it.
+    /// A weight larger than the size that is always folded, and a function that reads it.
     fn module(body: &str) -> Module {
         let rows: Vec<String> = (0..256)
             .map(|i| format!("[{}]", vec![format!("{i}.5"); 64].join(", ")))

@@ -3,6 +3,7 @@
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Module, Op, Region, Signature, Type, Value};
 
+use crate::Edit;
 use crate::bounds::Bounds;
 use crate::callgraph;
 use crate::facts::{Facts, narrow};
@@ -35,7 +36,7 @@ pub fn infer_shapes(module: &mut Module) -> Stats {
                 };
                 if ty != *patch.ty(value) {
                     patch.set_type(value, ty);
-                    patch.because("narrower type");
+                    patch.because(Edit::NarrowerType);
                 }
             }
             state_elements(&mut patch, &mut simplify);
@@ -89,7 +90,7 @@ fn infer_recursion(module: &mut Module, component: &[FuncId]) -> Stats {
 fn set_signature(module: &mut Module, id: FuncId, signature: Signature, stats: &mut Stats) {
     let mut patch = Patch::new(&mut module.functions[id]);
     patch.set_signature(signature);
-    patch.because("narrower result of a recursion");
+    patch.because(Edit::NarrowerRecursion);
     stats.merge(patch.apply());
 }
 
@@ -130,7 +131,7 @@ fn state_elements(patch: &mut Patch, simplify: &mut dyn FnMut(&Type) -> Type) {
         let data = &patch.func().insts[inst];
         let (args, results) = (data.args.clone(), data.results.clone());
         patch.change(inst, op, args, results);
-        patch.because("narrower type");
+        patch.because(Edit::NarrowerType);
     }
 }
 
@@ -147,6 +148,6 @@ fn narrow_results(
     }
     if new != *signature {
         patch.set_signature(new);
-        patch.because("narrower result of a function");
+        patch.because(Edit::NarrowerFunction);
     }
 }

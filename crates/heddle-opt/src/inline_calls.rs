@@ -8,13 +8,14 @@ use heddle_ir::{
     Type, Value,
 };
 
+use crate::Edit;
 use crate::callgraph;
 
 /// Growth limit: a module may gain `MAX_GAIN` + `MAX_GAIN_FACTOR` · its size in instructions.
 const MAX_GAIN: usize = 1 << 16;
 const MAX_GAIN_FACTOR: usize = 16;
 
-/// Replaces calls by copies of the bodies of the functions that they call, callees first.
+/// Replaces calls by copies of their callees' bodies, callees first.
 ///
 /// It does *not* inline
 /// - recursive functions, direct or mutual;
@@ -89,7 +90,7 @@ fn inline_into(
         }
         if inline(&mut patch, inst, body) {
             *gain -= size;
-            patch.because("call of a function that does not recurse");
+            patch.because(Edit::CallInlined);
         }
     }
     let stats = patch.apply();

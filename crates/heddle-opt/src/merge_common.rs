@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{DType, Dim, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
+use crate::Edit;
 use crate::canonicalize::commutes;
 use crate::effects::Effects;
 use crate::facts::Facts;
@@ -111,14 +112,14 @@ impl Merge<'_, '_> {
         if let Some(earlier) = same {
             let earlier = self.patch.func().insts[earlier].results.clone();
             if self.replace(inst, &earlier) {
-                self.patch.because("common subexpression");
+                self.patch.because(Edit::CommonSubexpression);
                 return;
             }
         }
         let is_const = matches!(self.patch.func().insts[inst].op, Op::Const(_));
         if let (true, Some(outermost)) = (is_const, self.outermost) {
             self.patch.move_before(inst, outermost);
-            self.patch.because("constant inside a region");
+            self.patch.because(Edit::ConstantMoved);
             // It stays in scope for the rest of the function. Entries of the undo log pop from the
             // end, so it goes to the front.
             self.seen.entry(hash).or_default().insert(0, inst);
@@ -155,7 +156,7 @@ impl Merge<'_, '_> {
         if let Some(earlier) = earlier
             && self.replace(inst, &[earlier])
         {
-            self.patch.because("common size");
+            self.patch.because(Edit::CommonSize);
             return;
         }
         self.sizes.entry(key.clone()).or_default().push(result);

@@ -1,4 +1,4 @@
-//! Removal of what does not matter.
+//! Dead-code elimination.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,14 +8,15 @@ use heddle_ir::{
     Arena, Entity, FuncId, Function, Inst, LoopView, Module, Op, Signature, Type, Value, ValueDef,
 };
 
+use crate::Edit;
 use crate::effects::Effects;
 
-/// Removes what no result of an entry depends on: instructions, carried values that only carry
-/// themselves, stacked results, results of branches, parameters and results of functions that are no entries, and functions
-/// that no entry reaches.
+/// Removes everything that no result of an entry depends on: instructions, carried values that only carry
+/// themselves, scan outputs, results of branches, parameters and results of functions other than entries, and
+/// unreachable functions.
 ///
-/// It keeps draws from the run's random stream and loops that can be seen never to end; other loops and recursions are
-/// taken to end, and instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
+/// It keeps draws from the run's random stream and loops that provably never end; other loops and recursions are
+/// assumed to end, and instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
 pub fn remove_dead(module: &mut Module) -> Stats {
     if module.entries.is_empty() {
         return Stats::default();
@@ -36,13 +37,13 @@ pub fn remove_dead(module: &mut Module) -> Stats {
     stats
 }
 
-/// Which parameters and results of a function stay.
+/// Parameters and results of a function that stay.
 struct Kept {
     params: Vec<bool>,
     results: Vec<bool>,
 }
 
-/// Which instruction is around what.
+/// Enclosing instructions.
 struct Owners {
     /// The one that owns a region, indexed by region.
     of_region: Vec<Option<Inst>>,
@@ -68,7 +69,7 @@ impl Owners {
     }
 }
 
-/// What matters, found from the entries' results backwards.
+/// Live values, found from the entries' results backwards.
 struct Marks {
     /// Functions that are called.
     reached: Vec<bool>,
@@ -76,7 +77,7 @@ struct Marks {
     insts: Vec<Vec<bool>>,
 }
 
-/// The search for what matters.
+/// The liveness analysis.
 struct Liveness<'m> {
     module: &'m Module,
     effects: Effects,
@@ -106,7 +107,7 @@ impl<'m> Liveness<'m> {
             live.reach(entry);
             let f = &module.functions[entry];
             let body = &f.regions[f.body];
-            // Its signature stays as it is, so parameters matter even if nothing uses them.
+            // Its signature stays, so its parameters are live even without uses.
             live.mark_all(entry, body.yields.iter().chain(&body.params).copied());
         }
         loop {
@@ -117,7 +118,7 @@ impl<'m> Liveness<'m> {
         }
     }
 
-    /// Marks parameters that alone give a size its name, where the name is used. Returns whether there were any.
+    /// Marks parameters that are the only ones to bind a used size name. Returns whether there were any.
     fn keep_names(&mut self) -> bool {
         let mut found = vec![];
         for (id, f) in self.module.functions.iter() {
@@ -198,7 +199,7 @@ impl<'m> Liveness<'m> {
         }
     }
 
-    /// The instruction stays: so do what it cannot do without, and the instructions around it.
+    /// Marks an instruction with the operands that it needs and the instructions around it.
     fn mark_inst(&mut self, id: FuncId, inst: Inst) {
         if std::mem::replace(&mut self.marks.insts[id.index()][inst.index()], true) {
             return;
@@ -279,7 +280,7 @@ impl<'m> Liveness<'m> {
         }
     }
 
-    /// A carried value matters as a whole: what it starts as, inside the body, what follows, and the result.
+    /// A carried value is live as a whole: initial value, parameter, next value and result.
     fn mark_carried(&mut self, id: FuncId, inst: Inst, i: usize) {
         if let Some(parts) = LoopView::of(&self.module.functions[id], inst) {
             let (before, after) = (parts.inits[i], parts.next[i]);
@@ -338,7 +339,7 @@ fn bound_names(ty: &Type, visit: &mut dyn FnMut(&Arc<str>)) {
     });
 }
 
-/// Removes from one function what is not live.
+/// Removes dead code from one function.
 fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats {
     let entry = module.is_entry(id);
     let (values, insts) = (&live.values[id.index()], &live.insts[id.index()]);
@@ -349,7 +350,7 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
     for inst in all {
         if !insts[inst.index()] {
             patch.remove(inst);
-            patch.because("dead instruction");
+            patch.because(Edit::DeadInstruction);
             continue;
         }
         let data = patch.func().insts[inst].clone();
@@ -361,7 +362,7 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
                     patch.set_border(region, vec![], yields);
                 }
                 patch.change(inst, Op::If, data.args, choose(&data.results, &keep));
-                patch.because("unused result of an if");
+                patch.because(Edit::UnusedIfResult);
             }
             Op::Loop { .. } if !data.results.iter().all(is_live) => {
                 let Some(mut parts) = LoopView::of(patch.func(), inst) else {
@@ -372,10 +373,10 @@ fn sweep(module: &mut Module, id: FuncId, live: &Marks, kept: &[Kept]) -> Stats 
                 parts.retain(&carried, &scans);
                 patch.set_loop(inst, &parts);
                 if carried.contains(&false) {
-                    patch.because("unused carried value");
+                    patch.because(Edit::UnusedCarried);
                 }
                 if scans.contains(&false) {
-                    patch.because("unused stacked result");
+                    patch.because(Edit::UnusedScan);
                 }
             }
             Op::Call(callee) => {
@@ -418,10 +419,10 @@ fn drop_border(patch: &mut Patch, kept: &Kept) {
     patch.set_border(body, params, yields);
     patch.set_signature(new);
     if kept.params.contains(&false) {
-        patch.because("unused parameter");
+        patch.because(Edit::UnusedParameter);
     }
     if kept.results.contains(&false) {
-        patch.because("unused result of a function");
+        patch.because(Edit::UnusedResult);
     }
 }
 
@@ -430,7 +431,7 @@ fn choose<T: Clone>(items: &[T], keep: &[bool]) -> Vec<T> {
     chosen.map(|(item, _)| item.clone()).collect()
 }
 
-/// Removes functions that are not called, and numbers the others anew.
+/// Removes functions that are not called, and renumbers the others.
 fn drop_functions(module: &mut Module, reached: &[bool]) -> Stats {
     let mut stats = Stats::default();
     if !reached.contains(&false) {
@@ -443,7 +444,7 @@ fn drop_functions(module: &mut Module, reached: &[bool]) -> Stats {
         if reached[id.index()] {
             new_ids[id.index()] = Some(functions.push(function.clone()));
         } else {
-            stats.record("uncalled function");
+            stats.record(Edit::UncalledFunction);
         }
     }
     let new_id = |id: FuncId| new_ids[id.index()].expect("a called function is reached");

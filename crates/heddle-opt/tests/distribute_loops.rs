@@ -5,7 +5,7 @@ mod common;
 
 use common::{costs, draw_inputs, draw_sized, machine, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{CostModel, Stats, distribute_loops, optimize};
+use heddle_opt::{CostModel, Edit, Stats, distribute_loops, optimize};
 
 /// Costs by which every distribution pays, in chunks of a number of bytes.
 fn free(chunk: f64) -> CostModel {
@@ -65,8 +65,8 @@ fn input_of_a_recurrence() {
            return %y, %all
          }",
     );
-    assert_eq!(stats.count("loop distributed"), 1);
-    assert_eq!(stats.count("contraction over all iterations"), 1);
+    assert_eq!(stats.count(Edit::LoopDistributed), 1);
+    assert_eq!(stats.count(Edit::Batched), 1);
     assert_eq!(loops(&module), 1);
 }
 
@@ -86,7 +86,7 @@ fn layers_one_after_the_other() {
         .replace("relu_of(%n)", "max(%n, 0.0)")
         .as_str(),
     );
-    assert_eq!(stats.count("contraction over all iterations"), 3);
+    assert_eq!(stats.count(Edit::Batched), 3);
     assert_eq!(loops(&module), 2);
 }
 
@@ -127,8 +127,8 @@ fn chunks_have_room_for_what_is_needed_at_once() {
     let chunked = |count: usize, chunk: f64| {
         let mut module = text::parse(&layers(count)).expect("a program");
         let stats = distribute_loops(&mut module, &free(chunk));
-        assert_eq!(stats.count("loop distributed"), 1);
-        stats.count("loop in chunks")
+        assert_eq!(stats.count(Edit::LoopDistributed), 1);
+        stats.count(Edit::LoopChunked)
     };
     for count in [3, 6] {
         distributed(&layers(count));
@@ -150,7 +150,7 @@ fn trip_counts_of_the_run() {
                return %y
              }}"
         ));
-        assert_eq!(stats.count("loop distributed"), 1, "{trip}");
+        assert_eq!(stats.count(Edit::LoopDistributed), 1, "{trip}");
     }
 }
 
@@ -169,7 +169,7 @@ fn layers_over_sequences_of_any_length() {
                return %a, %b, %all, %twice
              }}"
         ));
-        assert_eq!(stats.count("contraction over all iterations"), 3);
+        assert_eq!(stats.count(Edit::Batched), 3);
         let known = |ty: &heddle_ir::Type| {
             let shape = ty.as_tensor().and_then(|t| t.shape.clone());
             shape.is_some_and(|s| s.iter().all(|d| d.as_expr().is_some()))
@@ -199,8 +199,8 @@ fn previous_values_and_branches_and_inner_loops() {
            return %y, %z, %all
          }",
     );
-    assert_eq!(stats.count("loop distributed"), 1);
-    assert_eq!(stats.count("contraction over all iterations"), 2);
+    assert_eq!(stats.count(Edit::LoopDistributed), 1);
+    assert_eq!(stats.count(Edit::Batched), 2);
 }
 
 #[test]
@@ -245,12 +245,12 @@ fn an_open_batch_may_be_one_row() {
     for (batch, times) in [("n", 1), ("1", 1), ("4096", 0)] {
         let mut module = text::parse(&text.replace("n,", &format!("{batch},"))).expect("a program");
         let stats = distribute_loops(&mut module, &costs());
-        assert_eq!(stats.count("loop distributed"), times, "batch {batch}");
+        assert_eq!(stats.count(Edit::LoopDistributed), times, "batch {batch}");
     }
 }
 
-/// What decides runs first: an output layer that is not fed back, and a layer above the one that decides, follow for as many
-/// iterations as there were.
+/// The stage with the condition runs first. An output layer that is not fed back, and a layer above the deciding one, follow for as
+/// many iterations as it took.
 #[test]
 fn loops_that_a_condition_ends() {
     let ends = "lt(reduce(%m, kind=sum, axes=[0,1], keep=false), 1.5)";
@@ -265,8 +265,8 @@ fn loops_that_a_condition_ends() {
            return %y, %last, %all, %ts
          }}"
     ));
-    assert_eq!(stats.count("loop with a condition in chunks"), 1);
-    assert_eq!(stats.count("contraction over all iterations"), 1);
+    assert_eq!(stats.count(Edit::ConditionChunked), 1);
+    assert_eq!(stats.count(Edit::Batched), 1);
     // The deciding loop and the one that carries the last output, in a loop over chunks.
     assert_eq!(loops(&module), 3);
     for trip in ["", "trip %k"] {
@@ -281,8 +281,8 @@ fn loops_that_a_condition_ends() {
                return %a, %b
              }}"
         ));
-        assert_eq!(stats.count("loop with a condition in chunks"), 1);
-        assert_eq!(stats.count("contraction over all iterations"), 1);
+        assert_eq!(stats.count(Edit::ConditionChunked), 1);
+        assert_eq!(stats.count(Edit::Batched), 1);
     }
     // All of it decides.
     let (_, stats) = distributed(&format!(
@@ -310,7 +310,7 @@ fn sizes_at_the_end_of_64_bits() {
            return %y, %all
          }",
     );
-    assert_eq!(stats.count("loop with a condition in chunks"), 0);
+    assert_eq!(stats.count(Edit::ConditionChunked), 0);
     for program in [
         "fn @main(%h: f32[2]) -> (%y: f32[2]) {
            %y = loop %t trip 9223372036854775807 carry (%s: f32[2] = %h) {
@@ -372,7 +372,7 @@ fn layers_work_on_different_chunks() {
                 let mut module = before.clone();
                 let stats = distribute_loops(&mut module, &pipelined(units));
                 assert!(stats.rejected.is_empty(), "{:?}", stats.rejected);
-                let count = stats.count("layers pipelined");
+                let count = stats.count(Edit::LayersPipelined);
                 // Two units would have one layer and two, which hardly pays.
                 if units > 2 {
                     assert_eq!(count > 0, enough, "{trips} iterations, {units} units");
@@ -416,7 +416,7 @@ fn large_layers_and_single_ones_are_not_pipelined() {
     ] {
         let mut module = text::parse(text).expect("a program");
         let stats = distribute_loops(&mut module, &costs);
-        assert_eq!(stats.count("layers pipelined"), 0);
-        assert_eq!(stats.count("loop distributed"), 1);
+        assert_eq!(stats.count(Edit::LayersPipelined), 0);
+        assert_eq!(stats.count(Edit::LoopDistributed), 1);
     }
 }

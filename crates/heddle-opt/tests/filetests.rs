@@ -1,15 +1,17 @@
-//! Tests as text files: a program, the passes that its first line names, and below it what they make of it and
-//! which edits they made. `HEDDLE_BLESS=1` writes the expected output anew.
+//! Tests as text files: a program, the passes that its first line names, and below it the program that they leave and
+//! their edits. `HEDDLE_BLESS=1` writes the expected output anew. Each rule, edit and transformation is shown by some file.
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{costs, draw_inputs, machine, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
-    Stats, TransformOptions, find_pass, find_transformation, optimize, rule_names, transform,
+    CostModel, Edit, PIPELINE_LAYERS, Stats, TRANSFORMATIONS, TransformOptions, distribute_loops,
+    find_pass, find_transformation, optimize, rule_names, transform,
 };
 
 const OUTPUT: &str = "\n// ---- output\n";
@@ -25,14 +27,14 @@ fn filetests() {
     files.sort();
     assert!(!files.is_empty());
     let bless = std::env::var_os("HEDDLE_BLESS").is_some();
-    let (mut failures, mut outputs) = (vec![], String::new());
+    let (mut failures, mut outputs, mut fired) = (vec![], String::new(), BTreeSet::new());
     for file in &files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let content = std::fs::read_to_string(file).expect("a text file");
         let (input, expected) = content
             .split_once(OUTPUT)
             .unwrap_or((content.trim_end(), ""));
-        match run(input) {
+        match run(input, &mut fired) {
             Err(message) => failures.push(format!("{name}: {message}")),
             Ok(output) if bless => {
                 outputs.push_str(&output);
@@ -45,24 +47,22 @@ fn filetests() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    let fired = |rule: &&str| {
-        outputs
-            .lines()
-            .filter_map(|l| l.strip_prefix("// ")?.split_once(' '))
-            .any(|(_, r)| r == *rule)
-    };
-    let untested: Vec<_> = rule_names()
-        .into_iter()
-        .filter(|rule| !fired(rule))
-        .collect();
-    assert!(
-        untested.is_empty(),
-        "no test shows these rules: {untested:?}"
-    );
+    let reasons = outputs
+        .lines()
+        .filter_map(|l| Some(l.strip_prefix("// ")?.split_once(' ')?.1));
+    fired.extend(reasons.map(str::to_string));
+    let transformations = TRANSFORMATIONS.iter().map(|t| t.name);
+    // `bind_sizes` needs sizes, so it has tests of its own.
+    let edits = Edit::ALL.iter().filter(|edit| **edit != Edit::BoundSize);
+    let edits = edits.map(|edit| edit.name());
+    let names = rule_names().chain(edits).chain(transformations);
+    let names = names.chain([PIPELINE_LAYERS.0]);
+    let untested: Vec<_> = names.filter(|name| !fired.contains(*name)).collect();
+    assert!(untested.is_empty(), "no test shows these: {untested:?}");
 }
 
-/// Runs the passes; gives the program that they leave and what they did.
-fn run(input: &str) -> Result<String, String> {
+/// Runs the passes, and adds the names of those that made edits to `fired`; gives the program that they leave and their edits.
+fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
     let passes = input
         .lines()
         .next()
@@ -73,17 +73,20 @@ fn run(input: &str) -> Result<String, String> {
     let mut module = before.clone();
     let mut stats = Stats::default();
     for name in passes.trim().split(',') {
-        if name == "all" {
-            stats.merge(optimize(&mut module).total());
-        } else if name == "transform" {
-            stats.merge(transform(&mut module, &TransformOptions::default(), &machine()).total());
-        } else {
-            stats.merge(match (find_pass(name), find_transformation(name)) {
-                (Some(pass), _) => (pass.run)(&mut module),
-                (_, Some(pass)) => (pass.run)(&mut module, &costs()),
-                (None, None) => return Err(format!("there is no pass {name}")),
-            });
+        let made = match (name, find_pass(name), find_transformation(name)) {
+            ("all", ..) => optimize(&mut module).total(),
+            ("transform", ..) => {
+                transform(&mut module, &TransformOptions::default(), &machine()).total()
+            }
+            (_, Some(pass), _) => (pass.run)(&mut module),
+            (_, _, Some(pass)) => (pass.run)(&mut module, &costs()),
+            _ if name == PIPELINE_LAYERS.0 => pipeline_layers(&mut module),
+            _ => return Err(format!("there is no pass {name}")),
+        };
+        if made.total() > 0 {
+            fired.insert(name.to_string());
         }
+        stats.merge(made);
         check(&module).map_err(|e| format!("after {name}: {e}\n{}", text::print(&module)))?;
     }
     if let Some(rejected) = stats.rejected.first() {
@@ -103,6 +106,15 @@ fn run(input: &str) -> Result<String, String> {
         writeln!(output, "// {count} {reason}").expect("a string can be written to");
     }
     Ok(output)
+}
+
+/// Loop distribution for two units that may work on different layers.
+fn pipeline_layers(module: &mut Module) -> Stats {
+    let costs = CostModel {
+        units: 2,
+        ..costs()
+    };
+    distribute_loops(module, &costs)
 }
 
 fn check(module: &Module) -> Result<(), String> {

@@ -320,7 +320,7 @@ fn same_outcomes(name: &str, program: &str, level_options: &LevelOptions) {
     assert!(good > 50 && bad > 50, "{name}: {good} {bad}");
 }
 
-/// Whether the levels of these nodes are evaluated as batches: then no call is made inside of another one.
+/// Are the levels of these nodes evaluated as batches? Then no call is made inside another one.
 fn in_levels(module: &Module, left: &[i64], right: &[i64], root: i64) -> bool {
     let inputs = inputs(left, right, root, &mut Random(3));
     let options = |max_depth| Options {
@@ -404,7 +404,7 @@ fn chain(n: usize) -> (Vec<i64>, Vec<i64>, i64) {
     )
 }
 
-/// Of the four ways through this function, the one of leaves, whose two operands are zeros, has no product.
+/// One of the four paths through this function, that of leaves, has no product: both of its operands are zeros.
 #[test]
 fn leaves_multiply_no_zeros() {
     let source = "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %root: i64[]) -> (%h: f32[3]) {

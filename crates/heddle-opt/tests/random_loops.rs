@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use common::{Random, costs, draw_inputs, same_outcome, variable};
 use heddle_ir::{Module, text, verify::verify};
-use heddle_opt::{CostModel, Stats, distribute_loops, drop_zeros, optimize};
+use heddle_opt::{CostModel, Edit, Stats, distribute_loops, drop_zeros, optimize};
 
 /// A loop of 1 to 3 carried values over `x`; weights are constants, and some values start as zeros.
 fn random_loop(random: &mut Random) -> String {
@@ -100,15 +100,15 @@ fn loops_keep_results() {
         }
     }
     assert!(all.rejected.is_empty(), "{:?}", all.rejected);
-    for reason in [
-        "loop distributed",
-        "loop with a condition in chunks",
-        "loop in chunks",
-        "first iteration with zeros",
-        "product with zeros",
+    for edit in [
+        Edit::LoopDistributed,
+        Edit::ConditionChunked,
+        Edit::LoopChunked,
+        Edit::ZeroIterationPeeled,
+        Edit::ZeroProduct,
     ] {
-        let count = all.count(reason);
-        assert!(count > 10, "{reason}: {count}");
-        println!("{count:6} {reason}");
+        let (count, name) = (all.count(edit), edit.name());
+        assert!(count > 10, "{name}: {count}");
+        println!("{count:6} {name}");
     }
 }

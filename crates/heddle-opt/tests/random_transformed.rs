@@ -18,7 +18,7 @@ fn transformations_keep_results() {
     let work = move || {
         let mut all = Stats::default();
         (first..first + count).for_each(|seed| all.merge(try_seed(seed)));
-        // How much the programs show of the transformations.
+        // Coverage of the transformations by the programs.
         all.reasons
             .iter()
             .for_each(|(reason, n)| println!("{n:6} {reason}"));

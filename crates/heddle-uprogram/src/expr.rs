@@ -64,6 +64,22 @@ impl Expr {
         };
         operands.into_iter().flatten()
     }
+
+    /// The same of other expressions.
+    pub fn with_operands(self, of: impl Fn(ExprId) -> ExprId) -> Self {
+        match self {
+            Expr::Num(..) | Expr::Local(_) => self,
+            Expr::Load(buffer, a) => Expr::Load(buffer, of(a)),
+            Expr::Unary(op, t, a) => Expr::Unary(op, t, of(a)),
+            Expr::Binary(op, t, a, b) => Expr::Binary(op, t, of(a), of(b)),
+            Expr::Compare(op, t, a, b) => Expr::Compare(op, t, of(a), of(b)),
+            Expr::Select(t, a, b, c) => Expr::Select(t, of(a), of(b), of(c)),
+            Expr::Cast(from, to, a) => Expr::Cast(from, to, of(a)),
+            Expr::Bits(from, to, a) => Expr::Bits(from, to, of(a)),
+            Expr::Narrow(n, a) => Expr::Narrow(n, of(a)),
+            Expr::Index(a, b) => Expr::Index(of(a), of(b)),
+        }
+    }
 }
 
 /// The element that a point writes: the counterpart of [`Expr::Load`].

@@ -32,18 +32,10 @@ impl Pool {
         let mut copies: BTreeMap<ExprId, ExprId> = BTreeMap::new();
         for id in parts {
             let of = |e: ExprId| copies.get(&e).copied().unwrap_or(e);
-            let copy = match self[id] {
-                Expr::Num(..) | Expr::Local(_) => continue,
-                Expr::Load(b, a) => Expr::Load(names.get(&b).copied().unwrap_or(b), of(a)),
-                Expr::Unary(op, t, a) => Expr::Unary(op, t, of(a)),
-                Expr::Binary(op, t, a, b) => Expr::Binary(op, t, of(a), of(b)),
-                Expr::Compare(op, t, a, b) => Expr::Compare(op, t, of(a), of(b)),
-                Expr::Select(t, a, b, c) => Expr::Select(t, of(a), of(b), of(c)),
-                Expr::Cast(from, to, a) => Expr::Cast(from, to, of(a)),
-                Expr::Bits(from, to, a) => Expr::Bits(from, to, of(a)),
-                Expr::Narrow(n, a) => Expr::Narrow(n, of(a)),
-                Expr::Index(a, b) => Expr::Index(of(a), of(b)),
-            };
+            let mut copy = self[id].with_operands(of);
+            if let Expr::Load(buffer, _) = &mut copy {
+                *buffer = names.get(buffer).copied().unwrap_or(*buffer);
+            }
             if copy != self[id] {
                 copies.insert(id, self.add(copy));
             }

@@ -1,5 +1,5 @@
-//! Each step of compiling has a program in benches/steps where it pays: here, that it changes the
-//! program; `make bench-steps` measures by how much.
+//! Each step of compiling has a program in benches/steps where it pays. Each changes that program's
+//! text here; `make bench-steps` measures by how much it gets faster.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/steps"))
 }
 
-/// The program's text without some steps; that it has no compiled form is a text, too.
+/// The program's text without some steps, or the reason why it has no compiled form.
 fn source(model: &Model, without: &[&str]) -> String {
     let mut options = CompileOptions {
         threads: Some(2),
         verify: true,
         ..CompileOptions::default()
     };
-    options.transform.without = without.iter().map(|name| name.to_string()).collect();
+    options.without = without.iter().map(|name| name.to_string()).collect();
     let dump = heddle::emit(model, &options, Target::Cpu, Emit::Source);
     dump.map_or_else(|e| e.to_string(), |dump| dump.to_string())
 }

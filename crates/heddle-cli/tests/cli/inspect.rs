@@ -1,6 +1,6 @@
 //! `heddle inspect`.
 
-use heddle::onnx::proto::{
+use heddle_onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto,
     ValueInfoProto, type_proto,
 };
@@ -101,8 +101,10 @@ fn what_is_not_supported_is_listed_with_the_rest() {
     assert_eq!(listed["op"], "Frobnicate");
     assert_eq!(listed["count"], 3);
     assert_eq!(json["functions"][0]["control_flow"][0]["kind"], "if");
-    s.heddle("run m.onnx --random 0")
-        .fails(4, &["Frobnicate", "3 nodes", "frob_a"]);
+    s.heddle("run m.onnx --random 0").fails(
+        4,
+        &["Frobnicate", "3 nodes", "frob_a", "hint: `heddle inspect`"],
+    );
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn unsupported_model() -> ModelProto {
 }
 
 fn tensor_type(elem_type: i32, dims: &[&str]) -> TypeProto {
-    use heddle::onnx::proto::tensor_shape_proto::{Dimension, dimension::Value};
+    use heddle_onnx::proto::tensor_shape_proto::{Dimension, dimension::Value};
     let dim = |d: &&str| Dimension {
         value: Some(match d.parse() {
             Ok(n) => Value::DimValue(n),
@@ -196,7 +198,7 @@ fn tensor_type(elem_type: i32, dims: &[&str]) -> TypeProto {
     TypeProto {
         value: Some(type_proto::Value::TensorType(type_proto::Tensor {
             elem_type: Some(elem_type),
-            shape: Some(heddle::onnx::proto::TensorShapeProto {
+            shape: Some(heddle_onnx::proto::TensorShapeProto {
                 dim: dims.iter().map(dim).collect(),
             }),
         })),

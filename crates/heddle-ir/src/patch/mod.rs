@@ -15,6 +15,7 @@ mod stats;
 
 use std::collections::{HashMap, HashSet};
 
+use crate::infer::{self, Arg};
 use crate::{
     Entity, Function, Inst, InstData, LoopView, Op, Region, Signature, Type, Value, ValueDef,
 };
@@ -96,7 +97,7 @@ impl<'f> Patch<'f> {
     }
 
     /// Counts an edit under its reason.
-    pub fn because(&mut self, reason: &'static str) {
+    pub fn because(&mut self, reason: impl Into<&'static str>) {
         self.stats.record(reason);
     }
 
@@ -158,6 +159,21 @@ impl<'f> Patch<'f> {
         self.home.resize(self.func.insts.len(), None);
         self.place(inst, anchor);
         self.func.insts[inst].results.clone()
+    }
+
+    /// Puts a new op before `anchor`, and gives its one result, whose type is inferred. `None` if inference refuses the operands.
+    pub fn op(&mut self, anchor: Inst, op: Op, args: &[Value]) -> Option<Value> {
+        let known = |v: &Value| match self.func.constant(*v) {
+            Some(_) => infer::known_results(&self.def(*v)?.op, &[]),
+            None => None,
+        };
+        let known: Vec<_> = args.iter().map(known).collect();
+        let infos = args.iter().zip(&known).map(|(&v, known)| Arg {
+            ty: self.ty(v),
+            known: known.as_deref(),
+        });
+        let types = infer::result_types(&op, &infos.collect::<Vec<_>>(), &[]).ok()?;
+        Some(self.insert(anchor, op, args, vec![], types)[0])
     }
 
     /// `Some` if `new` may stand for `old` everywhere; it holds the type that `new` must be given for that, if another one.

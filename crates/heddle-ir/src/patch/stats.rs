@@ -19,13 +19,13 @@ impl Stats {
     }
 
     /// The number of edits for this reason.
-    pub fn count(&self, reason: &str) -> usize {
-        self.reasons.get(reason).copied().unwrap_or(0)
+    pub fn count(&self, reason: impl Into<&'static str>) -> usize {
+        self.reasons.get(reason.into()).copied().unwrap_or(0)
     }
 
     /// Counts one edit.
-    pub fn record(&mut self, reason: &'static str) {
-        *self.reasons.entry(reason).or_default() += 1;
+    pub fn record(&mut self, reason: impl Into<&'static str>) {
+        *self.reasons.entry(reason.into()).or_default() += 1;
     }
 
     /// Adds the counts of `other`.

@@ -36,7 +36,7 @@ impl Batch<'_> {
         Ok(lanes(results, &rows))
     }
 
-    /// Both branches for all rows, and each row's choice of them.
+    /// Both branches for all rows, and a selection by row.
     fn both(
         &mut self,
         b: &mut FuncBuilder,
@@ -81,7 +81,7 @@ impl Batch<'_> {
         let params = &self.source.regions[region].params;
         let mut rows: Vec<bool> = inits.iter().map(|a| a.is_rows()).collect();
         let mark = b.checkpoint();
-        // What is carried differs by row if it does so at first or in any iteration.
+        // A carried value differs by row if its initial value or that of any iteration does.
         loop {
             let initial = self.settle(b, inits, &rows)?;
             let types = initial.iter().zip(&params[1..]).zip(&rows);
@@ -125,7 +125,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Stacked results have the rows behind the iterations: they are brought to the front.
+    /// Moves the rows of scan outputs, which come after the iterations, to the front.
     fn unstack(
         &mut self,
         b: &mut FuncBuilder,

@@ -24,7 +24,7 @@ pub use refusal::Refusal;
 /// A result of batching.
 pub type Result<T> = std::result::Result<T, Refusal>;
 
-/// What a value of the source is in the batch.
+/// A source value's counterpart in the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// The same for all rows.
@@ -34,20 +34,20 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// The value that stands for it.
+    /// The value in the batch.
     pub fn value(self) -> Value {
         match self {
             Lane::Same(v) | Lane::Rows(v) => v,
         }
     }
 
-    /// Whether it differs by row.
+    /// Does it differ by row?
     pub fn is_rows(self) -> bool {
         matches!(self, Lane::Rows(_))
     }
 }
 
-/// How a type of the source reads in the function that is being built.
+/// Maps types of the source to those of the function under construction.
 pub type SourceTypes<'a> = &'a dyn Fn(&Type) -> Type;
 
 /// A function for many rows: the parameters that `by_row` names (one at least) have a leading axis of size `rows`, a name
@@ -94,7 +94,7 @@ pub fn batch_function(f: &Function, by_row: &[bool], rows: &str) -> Result<Funct
 pub struct Batch<'a> {
     /// The source.
     pub source: &'a Function,
-    /// What its values are.
+    /// The counterparts of its values.
     pub lanes: HashMap<Value, Lane>,
     /// The number of rows, `i64[]`.
     rows: Value,
@@ -115,7 +115,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// What a value of the source is.
+    /// The counterpart of a source value.
     pub fn lane(&self, value: Value) -> Result<Lane> {
         let lane = self.lanes.get(&value).copied();
         lane.ok_or(Refusal::NotEvaluated)
@@ -179,7 +179,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// What the source states of a result is true of it here.
+    /// Gives a result the type that the source states.
     fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) {
         let met = b.ty(lane.value()).meet(&self.ty(value, lane.is_rows()));
         if let Some(met) = met
@@ -203,7 +203,7 @@ impl<'a> Batch<'a> {
         Ok(b.op1(Op::Broadcast, &[x, shape])?)
     }
 
-    /// How many axes one row of it has.
+    /// Rank of one row.
     fn row_rank(&self, b: &FuncBuilder, lane: Lane) -> Result<usize> {
         Ok(rank(b, lane.value())? - lane.is_rows() as usize)
     }

@@ -243,7 +243,7 @@ struct Rule {
     operands: Vec<Term>,
     replacement: Term,
     on: fn(DType) -> bool,
-    /// Whether the condition is of the comparison that the pattern negates.
+    /// Is the condition on the comparison that the pattern negates?
     inner: bool,
 }
 

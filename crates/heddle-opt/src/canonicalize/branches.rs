@@ -7,17 +7,9 @@ use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value};
 
 use super::control::truth_of;
 use super::rewriter::Rewriter;
+use crate::Edit;
 
-/// The names of the rules below.
-pub const NAMES: &[&str] = &[
-    "branches that agree",
-    "branches that yield the condition",
-    "condition inside its branch",
-    "condition that follows from its branch",
-    "number that its branch knows",
-];
-
-/// How deep a condition is looked through for others that it follows from.
+/// Maximum depth of the search through a condition's operands.
 const DEPTH: usize = 4;
 
 /// Applies the rules to an `if`.
@@ -41,7 +33,7 @@ fn same_yields(cx: &mut Rewriter, d: &InstData, then: Region, other: Region) {
         let (a, b) = (yields[0][i], yields[1][i]);
         if a == b {
             if cx.patch.replace(result, a) {
-                cx.patch.because("branches that agree");
+                cx.patch.because(Edit::BranchesAgree);
             }
             continue;
         }
@@ -51,12 +43,12 @@ fn same_yields(cx: &mut Rewriter, d: &InstData, then: Region, other: Region) {
             _ => None,
         };
         if new.is_some_and(|new| cx.patch.replace(result, new)) {
-            cx.patch.because("branches that yield the condition");
+            cx.patch.because(Edit::BranchesYieldCondition);
         }
     }
 }
 
-/// Inside a branch the condition is known, and with it what follows from it.
+/// Inside a branch, the condition and its consequences are known.
 fn known_inside(cx: &mut Rewriter, cond: Value, branch: Region, holds: bool) {
     let mut given = Given::default();
     given.add(cx, cond, holds, DEPTH);
@@ -68,7 +60,7 @@ fn known_inside(cx: &mut Rewriter, cond: Value, branch: Region, holds: bool) {
         }
         if let Some(&number) = given.numbers.get(&value) {
             cx.patch.replace_within(branch, value, number);
-            cx.patch.because("number that its branch knows");
+            cx.patch.because(Edit::NumberInBranch);
         } else if *cx.ty(value) == Type::scalar(DType::Bool)
             && let Some(truth) = given.truth(cx, value, DEPTH)
         {
@@ -78,8 +70,8 @@ fn known_inside(cx: &mut Rewriter, cond: Value, branch: Region, holds: bool) {
             };
             cx.patch.replace_within(branch, value, constant);
             cx.patch.because(match value == cond {
-                true => "condition inside its branch",
-                false => "condition that follows from its branch",
+                true => Edit::ConditionInBranch,
+                false => Edit::ConditionImplied,
             });
         }
     }
@@ -99,7 +91,7 @@ fn used_in(cx: &Rewriter, region: Region, used: &mut BTreeSet<Value>) {
     }
 }
 
-/// What is known in a branch.
+/// Conditions known to hold or not in a branch.
 #[derive(Default)]
 struct Given {
     /// Conditions.
@@ -111,7 +103,7 @@ struct Given {
 }
 
 impl Given {
-    /// A condition, and what it follows from.
+    /// Adds a condition and its consequences.
     fn add(&mut self, cx: &Rewriter, cond: Value, holds: bool, depth: usize) {
         if self.truths.insert(cond, holds).is_some() || depth == 0 {
             return;
@@ -147,7 +139,7 @@ impl Given {
         }
     }
 
-    /// Whether a condition holds, if that is known.
+    /// A condition's value, if known.
     fn truth(&self, cx: &Rewriter, value: Value, depth: usize) -> Option<bool> {
         if let Some(&truth) = self.truths.get(&value) {
             return Some(truth);
@@ -176,13 +168,13 @@ impl Given {
     }
 }
 
-/// Whether a value is one integer.
+/// Is a value an integer scalar?
 fn is_integer(cx: &Rewriter, value: Value) -> bool {
     let ty = cx.ty(value).as_tensor();
     ty.is_some_and(|t| t.dtype.is_int() && t.rank() == Some(0))
 }
 
-/// Of integers: what holds when it does not.
+/// The negation of a comparison of integers.
 fn opposite(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Eq => CompareOp::Ne,
@@ -194,7 +186,7 @@ fn opposite(op: CompareOp) -> CompareOp {
     }
 }
 
-/// The same of operands in the other order.
+/// The comparison with its operands swapped.
 fn swapped(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Eq | CompareOp::Ne => op,
@@ -205,10 +197,11 @@ fn swapped(op: CompareOp) -> CompareOp {
     }
 }
 
-/// What a comparison that holds says of another one of the same operands, none of which is NaN if it is not [`CompareOp::Ne`].
+/// The value of a comparison, given another one that holds on the same operands; neither is NaN, unless that one is
+/// [`CompareOp::Ne`].
 fn decides(known: CompareOp, wanted: CompareOp) -> Option<bool> {
     use CompareOp::{Eq, Ge, Gt, Le, Lt, Ne};
-    // Which of less, equal and greater a comparison allows.
+    // Bit mask of less, equal and greater: outcomes that satisfy a comparison.
     let allows = |op| match op {
         Eq => 0b010,
         Ne => 0b101,

@@ -6,19 +6,7 @@ use heddle_ir::{DType, Inst, InstData, LoopView, Op, Region, Tensor, Type, Value
 use super::branches;
 use super::counted::{Counted, counted, one_less};
 use super::rewriter::Rewriter;
-
-/// The names of the rules below.
-pub const NAMES: &[&str] = &[
-    "carried value that counts iterations",
-    "carried value that is another one",
-    "carried value that stays the same",
-    "condition that bounds iterations",
-    "condition that counts iterations",
-    "condition that is always true",
-    "loop of one iteration",
-    "number of iterations",
-    "trip count without end",
-];
+use crate::Edit;
 
 /// Applies the rules to all control flow below a region, inner ones first.
 pub fn rewrite(cx: &mut Rewriter, region: Region) {
@@ -41,7 +29,7 @@ fn data(cx: &Rewriter, inst: Inst) -> InstData {
     }
 }
 
-/// What a constant condition is.
+/// The value of a constant condition.
 pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
     cx.constant(value).and_then(Tensor::truth)
 }
@@ -59,7 +47,7 @@ fn rewrite_loop(cx: &mut Rewriter, inst: Inst) {
         return;
     }
     for i in 0..p.params.len() {
-        // What is only carried from one iteration to the next is for `remove_dead`.
+        // A value that is only carried from one iteration to the next is left to `remove_dead`.
         let own = (p.next[i] == p.params[i]) as u32;
         if cx.uses(p.params[i]) > own || cx.uses(p.last[i]) > 0 {
             carried(cx, &p, i);
@@ -75,16 +63,16 @@ fn carried(cx: &mut Rewriter, p: &LoopView, i: usize) {
     if !is_new(cx, param) {
         return;
     }
-    // It stays what it is at first.
+    // It keeps its initial value.
     if p.next[i] == param || p.next[i] == p.inits[i] {
         if cx.patch.can_replace(param, p.inits[i]) && cx.patch.can_replace(result, p.inits[i]) {
             cx.patch.replace(param, p.inits[i]);
             cx.patch.replace(result, p.inits[i]);
-            cx.patch.because("carried value that stays the same");
+            cx.patch.because(Edit::CarriedInvariant);
         }
         return;
     }
-    // It is always the same as another one.
+    // It always equals another one.
     let twin = (0..i)
         .find(|&j| p.next[j] == p.next[i] && p.inits[j] == p.inits[i] && is_new(cx, p.params[j]));
     if let Some(j) = twin {
@@ -92,14 +80,14 @@ fn carried(cx: &mut Rewriter, p: &LoopView, i: usize) {
         if cx.patch.can_replace(param, other) && cx.patch.can_replace(result, other_result) {
             cx.patch.replace(param, other);
             cx.patch.replace(result, other_result);
-            cx.patch.because("carried value that is another one");
+            cx.patch.because(Edit::CarriedCopy);
         }
         return;
     }
     counter(cx, p, i);
 }
 
-/// A carried value that counts iterations is their number.
+/// Replaces a carried counter by the iteration number.
 fn counter(cx: &mut Rewriter, p: &LoopView, i: usize) {
     let (param, result) = (p.params[i], p.last[i]);
     let scalar = Type::scalar(DType::I64);
@@ -112,14 +100,14 @@ fn counter(cx: &mut Rewriter, p: &LoopView, i: usize) {
         return;
     }
     if cx.uses(param) > 0 && cx.patch.replace(param, p.iteration) {
-        cx.patch.because("carried value that counts iterations");
+        cx.patch.because(Edit::CarriedCounter);
     }
     if let (Some(trip), None, true) = (p.trip, p.cond, cx.uses(result) > 0) {
         let count = cx
             .constant_value(Tensor::scalar(0i64))
             .and_then(|zero| cx.op(Op::Binary(BinaryOp::Max), &[trip, zero]));
         if count.is_some_and(|count| cx.patch.replace(result, count)) {
-            cx.patch.because("number of iterations");
+            cx.patch.because(Edit::TripCount);
         }
     }
 }
@@ -134,16 +122,16 @@ fn control(cx: &mut Rewriter, inst: Inst, mut p: LoopView) {
     if let Some(Counted::Exactly(count)) = counted {
         p.trip = Some(count);
         p.drop_cond();
-        cx.patch.because("condition that counts iterations");
+        cx.patch.because(Edit::ConditionCounts);
     } else if let Some(Counted::AtMost(most)) = counted {
         p.trip = Some(most);
-        cx.patch.because("condition that bounds iterations");
+        cx.patch.because(Edit::ConditionBounds);
     } else if truth_of(cx, cond) == Some(true) && truth_of(cx, next) == Some(true) {
         p.drop_cond();
-        cx.patch.because("condition that is always true");
+        cx.patch.because(Edit::ConditionTrue);
     } else if p.trip.and_then(|t| cx.integer_of(t)) == Some(i64::MAX) {
         p.trip = None;
-        cx.patch.because("trip count without end");
+        cx.patch.because(Edit::EndlessTripCount);
     } else {
         return;
     }
@@ -180,6 +168,6 @@ fn single_trip(cx: &mut Rewriter, inst: Inst, p: &LoopView) -> bool {
             return false;
         }
     }
-    cx.patch.because("loop of one iteration");
+    cx.patch.because(Edit::SingleIteration);
     true
 }

@@ -1,8 +1,8 @@
-//! What a loop's condition says of the number of iterations.
+//! Derives trip counts from loop conditions.
 //!
-//! A condition counts them if it is `iteration + 1 < n`, and `0 < n` at first. Next to another condition, or where numbers are compared as
-//! floats, which are rounded, it bounds them. Exporters write it in many ways: with a carried counter of 32 bits, with both
-//! numbers cast, with an `n` that each iteration computes anew from what does not change.
+//! A back-edge condition `iteration + 1 < n` with the initial condition `0 < n` states a trip count. In conjunction with another
+//! condition, or if the comparison is of floats, which are rounded, it states a bound. Exporters write it in many ways: with a carried
+//! counter of 32 bits, with both numbers cast, with an `n` that each iteration recomputes from loop-invariant values.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Effect};
 use heddle_ir::{DType, LoopView, Op, Region, Tensor, Type, Value, ValueDef};
@@ -10,31 +10,31 @@ use heddle_ir::{DType, LoopView, Op, Region, Tensor, Type, Value, ValueDef};
 use super::control::truth_of;
 use super::rewriter::Rewriter;
 
-/// How many iterations a condition lets a loop do.
+/// Trip count, or bound on it, that follows from a condition.
 pub(super) enum Counted {
-    /// As many as this.
+    /// The trip count.
     Exactly(Value),
-    /// This many at most, and the condition goes on to decide.
+    /// An upper bound; the condition stays.
     AtMost(Value),
 }
 
-/// Floats hold all integers up to this.
+/// Floats represent all integers up to this.
 const MAX_WHOLE: i64 = 1 << 24;
 
-/// Expressions are compared so deep.
+/// Maximum depth to which expressions are compared.
 const MAX_DEPTH: usize = 8;
 
-/// What iterations are compared with.
+/// The limit that the iteration number is compared with.
 #[derive(Clone, Copy)]
 enum Limit {
     Known(i64),
     /// A scalar of 32 or 64 bits.
     Integer(Value),
-    /// One that is rounded to a float first.
+    /// A scalar that is rounded to a float first.
     Rounded(Value),
 }
 
-/// What the conditions before the first iteration and after each one say, if they count.
+/// The trip count that the initial condition and the back-edge condition state, if they count iterations.
 pub(super) fn counted(
     cx: &mut Rewriter,
     p: &LoopView,
@@ -60,7 +60,7 @@ pub(super) fn counted(
     if decides && begins(cx, cond, count, limit) {
         return Some(Counted::Exactly(n));
     }
-    // What comes after each iteration does not say whether there is a first one.
+    // The back-edge condition does not guarantee a first iteration.
     let one = cx.constant_value(Tensor::scalar(1i64))?;
     let most = cx.op(Op::Binary(BinaryOp::Max), &[n, one])?;
     Some(match decides && truth_of(cx, cond) == Some(true) {
@@ -69,7 +69,7 @@ pub(super) fn counted(
     })
 }
 
-/// Conditions all of which must hold.
+/// The terms of a conjunction.
 fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Value> {
     let (mut found, mut open) = (vec![], vec![(cond, 0)]);
     while let Some((value, depth)) = open.pop() {
@@ -87,7 +87,7 @@ fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Value> {
     found
 }
 
-/// What must hold for a branch to be true whose other arm is false: `a and b`, of which `b` is computed only if `a` holds.
+/// The condition of a branch whose other arm is false: `a` in `a and b`, where `b` is computed only if `a` holds.
 fn chosen_if(cx: &Rewriter, value: Value) -> Option<Value> {
     let func = cx.patch.func();
     let ValueDef::Result(inst, place) = func.values[value].def else {
@@ -101,7 +101,7 @@ fn chosen_if(cx: &Rewriter, value: Value) -> Option<Value> {
     (truth_of(cx, otherwise) == Some(false)).then(|| cx.patch.resolve(data.args[0]))
 }
 
-/// What is less than what.
+/// The operands of a `less than`, smaller first.
 fn compared(cx: &Rewriter, test: Value) -> Option<(Value, Value)> {
     match cx.definition(test)? {
         (Op::Compare(CompareOp::Lt), args) => Some((args[0], args[1])),
@@ -124,7 +124,7 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 
-/// The limit that a value is.
+/// The limit that a value represents.
 fn limit_of(cx: &Rewriter, count: Value) -> Option<Limit> {
     let dtype = scalar(cx, count)?;
     if is_integer(dtype) {
@@ -149,7 +149,7 @@ fn limit_of(cx: &Rewriter, count: Value) -> Option<Limit> {
     }
 }
 
-/// The limit in terms of what is known before the loop. What the body computes may be computed before it as well, for the condition there.
+/// The limit in terms of values defined before the loop. The initial condition may recompute an expression of the body.
 fn outside(cx: &Rewriter, p: &LoopView, cond: Value, count: Value, limit: Limit) -> Option<Limit> {
     let value = match limit {
         Limit::Known(_) => return Some(limit),
@@ -172,7 +172,7 @@ fn is_inside(cx: &Rewriter, value: Value, body: Region) -> bool {
     }
 }
 
-/// Whether two values are computed in the same way from the same values.
+/// Are two values the same expression over the same values?
 fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
     if a == b {
         return true;
@@ -191,13 +191,13 @@ fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
             .all(|(&a, &b)| alike(cx, a, b, depth + 1))
 }
 
-/// Whether a value is the number of iterations that are done, up to this limit at least.
+/// Is a value the number of completed iterations, at least up to this limit?
 fn is_number(cx: &Rewriter, p: &LoopView, number: Value, limit: Limit) -> bool {
     let wide = match limit {
         Limit::Known(n) => i32::try_from(n).is_err(),
         Limit::Integer(n) | Limit::Rounded(n) => scalar(cx, n) == Some(DType::I64),
     };
-    // Numbers of 32 bits begin anew beyond what limits of 64 may be.
+    // A 32-bit counter wraps before it reaches a large 64-bit limit.
     let holds = |v: Value| match scalar(cx, v) {
         Some(DType::I32) => !wide,
         Some(dtype) => dtype == DType::I64 || is_float(dtype),
@@ -210,7 +210,7 @@ fn is_number(cx: &Rewriter, p: &LoopView, number: Value, limit: Limit) -> bool {
     before.is_some_and(|before| is_counter(cx, p, before))
 }
 
-/// What a value is one more than.
+/// `x`, if a value is `x + 1`.
 pub(super) fn one_less(cx: &Rewriter, value: Value) -> Option<Value> {
     let (Op::Binary(BinaryOp::Add), args) = cx.definition(value)? else {
         return None;
@@ -219,7 +219,7 @@ pub(super) fn one_less(cx: &Rewriter, value: Value) -> Option<Value> {
     sides.find_map(|(a, b)| (cx.integer_of(b) == Some(1)).then_some(a))
 }
 
-/// What was cast to be this, by way of types that hold the number. Only what is compared may be rounded.
+/// The source of a chain of casts between types that hold the number. Only the last one, which is compared, may round.
 fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Option<Value> {
     let mut is_whole = false;
     for _ in 0..MAX_DEPTH {
@@ -236,7 +236,7 @@ fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Opt
     None
 }
 
-/// Whether a value of the body is the iteration's number: the loop's own, or a carried one that begins with 0 and becomes one more.
+/// Is a value of the body the iteration number: the loop's own, or a carried counter that starts at 0 with step 1?
 fn is_counter(cx: &Rewriter, p: &LoopView, value: Value) -> bool {
     let Some(k) = p.params.iter().position(|&param| param == value) else {
         return value == p.iteration;
@@ -244,7 +244,7 @@ fn is_counter(cx: &Rewriter, p: &LoopView, value: Value) -> bool {
     cx.integer_of(p.inits[k]) == Some(0) && one_less(cx, p.next[k]) == Some(value)
 }
 
-/// Whether the condition before the first iteration is that the limit is more than none.
+/// Is the initial condition `0 < limit`?
 fn begins(cx: &Rewriter, cond: Value, count: Value, limit: Limit) -> bool {
     if let Some(begins) = truth_of(cx, cond) {
         return begins && matches!(limit, Limit::Known(1..));

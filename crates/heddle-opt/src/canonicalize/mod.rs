@@ -17,12 +17,12 @@ use rewriter::Rewriter;
 
 pub use pattern::commutes;
 
-/// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops (file `algebra.rs`), what moves
-/// elements (`views.rs`), sequences and optionals (`sequences.rs`), branches (`branches.rs`) and loops (`control.rs`). Every edit is
+/// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops (`algebra.rs`), views
+/// (`views.rs`), sequences and optionals (`sequences.rs`), branches (`branches.rs`) and loops (`control.rs`). Every edit is
 /// counted under its rule's name.
 ///
-/// All rules are exact bit for bit. It does *not* evaluate constants (that is `fold_constants`), nor remove what becomes
-/// unused (`remove_dead`), nor move computation out of branches and loops.
+/// All rules are exact bit for bit. It does *not* evaluate constants (`fold_constants`), nor remove dead code
+/// (`remove_dead`), nor move computation out of branches and loops.
 pub fn canonicalize(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -45,21 +45,16 @@ pub fn canonicalize(module: &mut Module) -> Stats {
     stats
 }
 
-/// The names of all rules of [`canonicalize`], as [`Stats`] count them; rules that are alike share a name.
-pub fn rule_names() -> Vec<&'static str> {
-    let tables = views::RULES.iter().chain(sequences::RULES).map(|r| r.name);
-    let mut names: Vec<_> = algebra::names().chain(tables).collect();
-    names.extend(branches::NAMES);
-    names.extend(control::NAMES);
-    names.sort();
-    names.dedup();
-    names
+/// The names of the rules of [`canonicalize`] that stand in tables, as [`Stats`] count them.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    let tables = views::RULES.iter().chain(sequences::RULES);
+    algebra::names().chain(tables.map(|r| r.name))
 }
 
-/// What one rewrite makes possible is found in the same walk or the next.
+/// Maximum number of walks; rewrites enable others, which the same walk or the next finds.
 const MAX_ROUNDS: usize = 6;
 
-/// How often an instruction, and what it becomes, is rewritten in one walk.
+/// Maximum number of rewrites of an instruction and its replacements in one walk.
 const MAX_REWRITES: usize = 8;
 
 /// A rule: from an instruction to the values that replace its results, if it applies.
@@ -90,7 +85,7 @@ fn region(cx: &mut Rewriter, region_id: Region) {
     }
 }
 
-/// Rewrites one instruction without regions, and what it becomes.
+/// Rewrites one instruction without regions, and its replacements.
 fn straight(cx: &mut Rewriter, inst: Inst) {
     let mut pending = vec![inst];
     for _ in 0..MAX_REWRITES {

@@ -29,12 +29,12 @@ pub enum Term {
     Node(Op, Vec<Term>),
 }
 
-/// What all elements of a constant are.
+/// The value of all elements of a constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Literal {
     /// A number of the pattern's element type; the sign of zero counts.
     Number(f64),
-    /// Of type `bool`.
+    /// A `bool`.
     Truth(bool),
 }
 
@@ -110,8 +110,7 @@ fn op(name: &str) -> Option<Op> {
         .or_else(|| CompareOp::from_name(name).map(Op::Compare))
 }
 
-/// Whether the operands may be swapped. Of the larger and smaller one of two floats, one may be `-0`, and then
-/// the order decides.
+/// Do the operands commute? `max` and `min` of floats do not: for `0` and `-0` the order decides.
 pub fn commutes(op: &Op, dtype: DType) -> bool {
     use BinaryOp::*;
     match op {
@@ -122,7 +121,7 @@ pub fn commutes(op: &Op, dtype: DType) -> bool {
     }
 }
 
-/// What a pattern's letters stand for, and all values at its leaves.
+/// Bindings of a pattern's letters, and all values at its leaves.
 #[derive(Clone, Default)]
 pub struct Match {
     letters: HashMap<char, Value>,
@@ -181,7 +180,7 @@ fn bind(m: &mut Match, letter: char, value: Value) -> bool {
     *m.letters.entry(letter).or_insert(value) == value
 }
 
-/// Whether all elements of a constant are this, bit for bit.
+/// Do all elements of a constant equal this, bit for bit?
 fn is_filled(tensor: &Tensor, literal: Literal, dtype: DType) -> bool {
     let expected = match literal {
         Literal::Truth(_) => DType::Bool,
@@ -198,8 +197,8 @@ fn is_filled(tensor: &Tensor, literal: Literal, dtype: DType) -> bool {
     elements.all(|e| e == &one.bytes()[..])
 }
 
-/// Builds what a term says in place of `result`, whose numbers are of type `dtype`. `None` when the shape
-/// would not be provably the same.
+/// Builds a term in place of `result`, with numbers of type `dtype`. `None` if the shape is not provably
+/// the same.
 pub fn build(
     cx: &mut Rewriter,
     term: &Term,
@@ -234,7 +233,7 @@ fn collect(term: &Term, m: &Match, used: &mut Vec<Value>) {
     }
 }
 
-/// Whether broadcasting `t` with something shaped as `base` gives the shape of `base`.
+/// Does broadcasting `t` with the shape of `base` give the shape of `base`?
 pub fn is_neutral(t: Option<&TensorType>, base: Option<&TensorType>) -> bool {
     let (Some(t), Some(base)) = (t, base) else {
         return false;
@@ -276,7 +275,7 @@ fn make(cx: &mut Rewriter, term: &Term, m: &Match, dtype: DType) -> Option<Value
     }
 }
 
-/// Whether two dims are the same size in every run.
+/// Are shapes equal in every run?
 pub fn same_dims(a: &[Dim], b: &[Dim]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b))
 }

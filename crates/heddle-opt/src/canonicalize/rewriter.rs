@@ -1,4 +1,4 @@
-//! What rules see of the function, and how they make new instructions.
+//! The function as rules see it, and their means of making new instructions.
 
 use heddle_ir::infer::{self, Arg, RegionTypes};
 use heddle_ir::patch::Patch;
@@ -14,9 +14,9 @@ pub struct Rewriter<'a, 'f> {
     /// The edits.
     pub patch: Patch<'f>,
     facts: &'a Facts,
-    /// What new values hold.
+    /// Known elements of new values.
     known: HashMap<Value, Vec<Dim>>,
-    /// How often each value was used when the walk began.
+    /// Use counts at the start of the walk.
     uses: Vec<u32>,
     /// The instruction that is being rewritten.
     anchor: Option<Inst>,
@@ -25,7 +25,7 @@ pub struct Rewriter<'a, 'f> {
 }
 
 impl<'a, 'f> Rewriter<'a, 'f> {
-    /// Of a function of which `facts` are known.
+    /// A rewriter of the function that `facts` describe.
     pub fn new(func: &'f mut Function, facts: &'a Facts) -> Self {
         let uses = count_uses(func);
         Self {
@@ -38,20 +38,20 @@ impl<'a, 'f> Rewriter<'a, 'f> {
         }
     }
 
-    /// Says which instruction is rewritten next.
+    /// Sets the instruction that is rewritten next.
     pub fn begin(&mut self, inst: Inst) {
         self.anchor = Some(inst);
         self.made.clear();
     }
 
-    /// Takes back what the rule at work has made.
+    /// Removes the instructions that the current rule has made.
     pub fn abandon(&mut self) {
         for inst in self.made.drain(..) {
             self.patch.remove(inst);
         }
     }
 
-    /// What the rule at work has made.
+    /// The instructions that the current rule has made.
     pub fn made(&mut self) -> Vec<Inst> {
         std::mem::take(&mut self.made)
     }
@@ -71,7 +71,7 @@ impl<'a, 'f> Rewriter<'a, 'f> {
         self.ty(value).as_tensor()?.static_shape()
     }
 
-    /// What a small integer array holds.
+    /// The elements of a small integer array.
     pub fn known(&self, value: Value) -> Option<&[Dim]> {
         match self.known.get(&value) {
             Some(known) => Some(known),
@@ -110,7 +110,7 @@ impl<'a, 'f> Rewriter<'a, 'f> {
         one.then(|| (&data.op, self.patch.args(inst)))
     }
 
-    /// How often a value was used when the walk began.
+    /// A value's use count at the start of the walk.
     pub fn uses(&self, value: Value) -> u32 {
         self.uses.get(value.index()).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Rules for sequences and optionals whose elements can be seen.
+//! Rules for sequences and optionals with known elements.
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{Inst, Op, Tensor, Type, Value};
@@ -21,7 +21,7 @@ fn parts(cx: &Rewriter, inst: Inst) -> (Op, Vec<Value>) {
     (cx.patch.func().insts[inst].op.clone(), cx.patch.args(inst))
 }
 
-/// The elements' type and the elements of a sequence that is made of values.
+/// The element type and the elements of a sequence built from values.
 fn elements(cx: &Rewriter, sequence: Value) -> Option<(Type, Vec<Value>)> {
     match cx.definition(sequence)? {
         (Op::SeqNew { elem }, args) => Some((elem.clone(), args)),

@@ -1,5 +1,5 @@
-//! Rules for what moves elements without computing: reshape, transpose, slice, concat, pad, broadcast; and for
-//! reductions and casts that turn out to be such.
+//! Rules for ops that move elements without computing: reshape, transpose, slice, concat, pad, broadcast; and for
+//! reductions and casts that are equivalent to one of these.
 
 use heddle_ir::infer::shape::{slice_bounds, slice_count};
 use heddle_ir::op::{BinaryOp, PadMode, ReduceOp};
@@ -47,7 +47,7 @@ fn parts(cx: &Rewriter, inst: Inst) -> (Op, Vec<Value>, Value) {
     (data.op.clone(), cx.patch.args(inst), data.results[0])
 }
 
-/// Whether two values certainly have the same shape.
+/// Do two values have the same shape in every run?
 fn same_shape(cx: &Rewriter, a: Value, b: Value) -> bool {
     match (cx.shape(a), cx.shape(b)) {
         (Some(a), Some(b)) => same_dims(a, b),
@@ -86,8 +86,8 @@ fn reshape_identity(cx: &mut Rewriter, inst: Inst) -> Found {
     if same_dims(x, y) {
         return one(args[0]);
     }
-    // With as many elements, all axes but one being the same makes that one the same, unless there are no elements. If it is stated
-    // and not what is left, it may be another one, which is an error.
+    // If the element counts and all axes but one are equal, that axis is equal too, unless there are no elements. A stated size
+    // that differs from the remaining one is an error, which must stay.
     let sizes = cx.integers_of(args[1])?;
     let is_left = |k: usize| sizes.get(k) == Some(&-1);
     let never_empty = |d: &Dim| d.as_const().is_some_and(|c| c > 0);
@@ -96,7 +96,7 @@ fn reshape_identity(cx: &mut Rewriter, inst: Inst) -> Found {
     (x.len() == y.len() && follows).then(|| vec![args[0]])
 }
 
-/// What only inserts and removes axes of size 1, or reshapes, does not matter to a reshape that follows.
+/// A reshape absorbs a reshape, squeeze or unsqueeze before it.
 fn reshape_twice(cx: &mut Rewriter, inst: Inst) -> Found {
     let (op, args, result) = parts(cx, inst);
     let is_view = |op: &Op| matches!(op, Op::Reshape | Op::Squeeze { .. } | Op::Unsqueeze { .. });
@@ -115,7 +115,7 @@ fn reshape_twice(cx: &mut Rewriter, inst: Inst) -> Found {
 /// A shape as the operand of a reshape: constants, and -1 for at most one other dim.
 fn target(shape: &[Dim]) -> Option<Vec<i64>> {
     let computed = shape.iter().filter(|d| d.as_const().is_none()).count();
-    // Next to an axis of size 0 the rest would not be determined.
+    // Next to an axis of size 0, -1 would be ambiguous.
     if computed > 1 || computed == 1 && shape.iter().any(|d| d.is(0)) {
         return None;
     }
@@ -128,7 +128,7 @@ fn reshape_known(cx: &mut Rewriter, inst: Inst) -> Found {
         return None;
     }
     let shape = cx.shape(result)?;
-    // Where it is not sure that there are as many elements, the size may not be the one that is left, which is an error.
+    // If the element counts may differ, the remaining size may be another one, which is an error.
     if !Dim::product(shape).equals(&Dim::product(cx.shape(args[0])?)) {
         return None;
     }
@@ -153,7 +153,7 @@ fn squeeze_pairs(cx: &mut Rewriter, inst: Inst) -> Found {
             Some(inner_args)
         }
         (Op::Unsqueeze { axes }, Op::Unsqueeze { axes: earlier }) => {
-            // Where the earlier axes end up among the later ones.
+            // Positions of the earlier axes among the later ones.
             let rank = cx.shape(args[0])?.len() + axes.len();
             let kept: Vec<usize> = (0..rank).filter(|i| !axes.contains(i)).collect();
             let mut all = axes.clone();
@@ -206,7 +206,7 @@ fn broadcast_known(cx: &mut Rewriter, inst: Inst) -> Found {
     one(cx.op(Op::Broadcast, &[args[0], sizes])?)
 }
 
-/// An operand of an elementwise op need not be broadcast to a shape that another operand has anyway.
+/// Drops a broadcast of an elementwise operand to a shape that another operand has.
 fn implied_broadcast(cx: &mut Rewriter, inst: Inst) -> Found {
     let (op, args, _) = parts(cx, inst);
     if !matches!(op, Op::Binary(_) | Op::Compare(_) | Op::Select) {
@@ -231,7 +231,7 @@ fn implied_broadcast(cx: &mut Rewriter, inst: Inst) -> Found {
     None
 }
 
-/// Axes that are cut from start to end are not cut.
+/// Drops full axes from a slice.
 fn slice_whole(cx: &mut Rewriter, inst: Inst) -> Found {
     let (Op::Slice { axes }, args, result) = parts(cx, inst) else {
         return None;
@@ -262,7 +262,7 @@ fn slice_whole(cx: &mut Rewriter, inst: Inst) -> Found {
     one(cx.op(Op::Slice { axes }, &new)?)
 }
 
-/// Two slices by constants become one: on different axes always, on one axis if both go forward in it.
+/// Fuses two slices with constant bounds: always on different axes, on one axis if both steps are positive.
 fn slice_twice(cx: &mut Rewriter, inst: Inst) -> Found {
     let (Op::Slice { axes }, args, _) = parts(cx, inst) else {
         return None;
@@ -288,7 +288,7 @@ fn slice_twice(cx: &mut Rewriter, inst: Inst) -> Found {
             return None;
         }
         if [first_start, first_end, start, end].iter().all(|v| *v >= 0) {
-            // Counted from the front the size does not matter.
+            // Bounds counted from the front do not depend on the size.
             let end = first_start.saturating_add(end).min(first_end);
             *cut = [first_start.saturating_add(start), end, 1];
             continue;
@@ -337,7 +337,7 @@ fn concat_nested(cx: &mut Rewriter, inst: Inst) -> Found {
     let mut flat = vec![];
     for &arg in &args {
         match cx.definition(arg) {
-            // An inner one that others use too is joined only once as it is.
+            // An inner concat with other uses stays.
             Some((Op::Concat { axis: a }, inner)) if *a == axis && cx.uses(arg) == 1 => {
                 flat.extend(inner);
             }
@@ -367,7 +367,7 @@ fn reduce_nothing(cx: &mut Rewriter, inst: Inst) -> Found {
     matches!(op, Op::Reduce { axes, .. } if axes.is_empty()).then_some(args)
 }
 
-/// Reducing one element gives that element, but for floats' sums: those begin at 0, which takes the sign from `-0`.
+/// A reduction of one element is that element, except for sums of floats: they start at 0, and `0 + -0` is `0`.
 fn reduce_single(cx: &mut Rewriter, inst: Inst) -> Found {
     let (Op::Reduce { kind, axes, keep }, args, _) = parts(cx, inst) else {
         return None;
@@ -393,7 +393,7 @@ fn cast_identity(cx: &mut Rewriter, inst: Inst) -> Found {
     (cx.ty(args[0]).as_tensor()?.dtype == to).then_some(args)
 }
 
-/// A cast by way of a type that holds every value of the first is a cast from the first.
+/// Drops the first of two casts if its target represents every value of its source.
 fn cast_twice(cx: &mut Rewriter, inst: Inst) -> Found {
     let (op, args, _) = parts(cx, inst);
     let Op::Cast { to, .. } = op else { return None };
@@ -417,7 +417,7 @@ fn cast_twice(cx: &mut Rewriter, inst: Inst) -> Found {
     one(cx.op(op, &inner)?)
 }
 
-/// A cast of what a view makes of a cast: the casts come together.
+/// Moves a cast through a view towards another cast, so that they can be joined.
 fn cast_moved(cx: &mut Rewriter, inst: Inst) -> Found {
     let (op, args, _) = parts(cx, inst);
     let Op::Cast { .. } = op else { return None };
@@ -439,7 +439,7 @@ fn cast_moved(cx: &mut Rewriter, inst: Inst) -> Found {
     one(cx.op(view, &inner)?)
 }
 
-/// The largest of truth values as numbers is whether any is true, the smallest whether all are.
+/// The maximum of booleans cast to numbers is `any`, the minimum is `all`.
 fn any_or_all(cx: &mut Rewriter, inst: Inst) -> Found {
     let (op, args, _) = parts(cx, inst);
     let Op::Cast {
@@ -454,7 +454,7 @@ fn any_or_all(cx: &mut Rewriter, inst: Inst) -> Found {
     let (Op::Cast { .. }, source) = cx.definition(inner[0])? else {
         return None;
     };
-    // Of no numbers the largest is the lowest that there is, which is not zero.
+    // The maximum of no elements is the lowest number, not zero.
     let shape = cx.shape(source[0])?;
     let some = axes
         .iter()
@@ -468,7 +468,7 @@ fn any_or_all(cx: &mut Rewriter, inst: Inst) -> Found {
         .and_then(one)
 }
 
-/// Whether `wide` represents every value of `narrow` exactly.
+/// Does `wide` represent every value of `narrow` exactly?
 fn holds(wide: DType, narrow: DType) -> bool {
     // Bits of the significand, and whether exponents reach as far.
     let float = |d: DType| match d {

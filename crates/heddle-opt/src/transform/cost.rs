@@ -128,7 +128,7 @@ pub fn elements(ty: &Type, unknown: f64) -> f64 {
     shape.map_or(unknown, |s| s.iter().map(|d| size(d, unknown)).product())
 }
 
-/// Whether an op is one of those that batches save weights for: sums of products.
+/// Is an op a sum of products, whose weights a batch reads once?
 pub fn is_contraction(op: &Op) -> bool {
     matches!(op, Op::Dot | Op::Conv { .. })
 }

@@ -10,14 +10,14 @@ use heddle_ir::{
 
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 
-/// The part of a loop's time that its first iteration must save to be compiled by itself. Of a loop with a condition, or with a
-/// trip count that only the run knows, it would be one part in 64 or less.
+/// Minimum share of a loop's time that peeling its first iteration must save. For a loop with a condition or a dynamic trip
+/// count, the share would be one part in 64 or less.
 const LEAST_SHARE: f64 = 0.02;
 
-/// Leaves out products with zeros (`U·0`): those of arrays that are zero wherever the program goes, as at the leaves of a recursion
-/// that runs level by level, and those of state that a loop starts with, for which the loop's first iteration is peeled off where that
-/// saves enough (`LEAST_SHARE`).
+/// Removes products with zeros (`U·0`): those of arrays that are always zero, as at the leaves of a recursion that runs level by
+/// level, and those of a loop's initial state, for which the first iteration is peeled off if that saves enough (`LEAST_SHARE`).
 ///
 /// The other operand must be a constant without infinities and NaNs, whose products with zero would not be zero, or of integers. It
 /// does *not* peel loops around others, whose body is much code, nor loops with a condition or an unknown trip count.
@@ -37,7 +37,7 @@ pub fn drop_zeros(module: &mut Module, costs: &CostModel) -> Stats {
 
 struct Zeros<'a> {
     costs: &'a CostModel,
-    /// Arrays of the source that are zero where the walk is.
+    /// Source values that are zero at the walk's current place.
     known: HashSet<Value>,
     stats: Stats,
 }
@@ -49,7 +49,7 @@ impl Zeros<'_> {
             let (before, values) = (rebuild.b.checkpoint(), rebuild.values.clone());
             let (known, counted) = (self.known.clone(), self.stats.clone());
             if self.peel(rebuild, inst, &parts, trips).is_ok() {
-                self.stats.record("first iteration with zeros");
+                self.stats.record(Edit::ZeroIterationPeeled);
                 return Ok(true);
             }
             rebuild.b.rollback(&before);
@@ -69,11 +69,11 @@ impl Zeros<'_> {
         };
         self.known.insert(data.results[0]);
         rebuild.stands_for(data.results[0], zeros);
-        self.stats.record("product with zeros");
+        self.stats.record(Edit::ZeroProduct);
         Ok(true)
     }
 
-    /// A loop, taken apart, whose first iteration saves products, and its trip count.
+    /// A loop whose first iteration saves products, and its trip count.
     fn to_peel(&self, func: &Function, inst: Inst) -> Option<(LoopView, i64)> {
         let parts = LoopView::of(func, inst).filter(|p| p.cond.is_none())?;
         let trips = *func.constant(parts.trip?)?.to_i64s()?.first()?;
@@ -99,7 +99,7 @@ impl Zeros<'_> {
         (saved > LEAST_SHARE * trips as f64 * time).then_some((parts, trips))
     }
 
-    /// Goes through a region with what is zero in it; says which instructions are products with zeros.
+    /// Finds the products with zeros in a region, given its zero values.
     fn walk(
         &self,
         func: &Function,
@@ -120,7 +120,7 @@ impl Zeros<'_> {
         }
     }
 
-    /// What an instruction takes, in nanoseconds, but for those in its regions.
+    /// Time of an instruction in nanoseconds, without its regions.
     fn time(&self, func: &Function, data: &InstData) -> f64 {
         let bytes = |v: &Value| self.costs.bytes(func.ty(*v));
         let work = self.costs.contraction(func, data) / self.costs.flops;
@@ -132,7 +132,7 @@ impl Zeros<'_> {
         }
     }
 
-    /// Builds the first iteration, then a loop of the others.
+    /// Builds the first iteration, then a loop over the others.
     fn peel<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -195,7 +195,7 @@ fn starts_with_zeros(func: &Function, parts: &LoopView, known: &HashSet<Value>) 
     zero.map(|(&param, _)| param).collect()
 }
 
-/// Whether the one result of an instruction is surely zero, given which of its operands are.
+/// Is the only result of an instruction zero, given its zero operands?
 fn is_zero(func: &Function, data: &InstData, known: &HashSet<Value>) -> bool {
     let zero = |v: &Value| known.contains(v) || is_zero_constant(func, *v);
     match &data.op {
@@ -214,7 +214,7 @@ fn is_zero(func: &Function, data: &InstData, known: &HashSet<Value>) -> bool {
     }
 }
 
-/// Whether an instruction multiplies zeros with numbers whose products with zero are zero.
+/// Does an instruction multiply zeros with finite numbers only?
 fn is_product_with_zeros(func: &Function, data: &InstData, known: &HashSet<Value>) -> bool {
     let (Op::Dot | Op::Conv { .. }, &[a, b, ..]) = (&data.op, &data.args[..]) else {
         return false;
@@ -227,7 +227,7 @@ fn is_zero_constant(func: &Function, value: Value) -> bool {
     func.constant(value).is_some_and(is_all_zero)
 }
 
-/// Whether all elements are numbers that are zero, of either sign.
+/// Are all elements zero, of either sign?
 fn is_all_zero(tensor: &Tensor) -> bool {
     let dtype = tensor.dtype();
     let sign = match dtype {
@@ -242,7 +242,7 @@ fn is_all_zero(tensor: &Tensor) -> bool {
     })
 }
 
-/// Whether a value holds neither infinities nor NaNs.
+/// Is a value free of infinities and NaNs?
 fn is_finite(func: &Function, value: Value) -> bool {
     let integers = func.ty(value).as_tensor().is_some_and(|t| t.dtype.is_int());
     let constant = func.constant(value).and_then(Tensor::to_f64s);

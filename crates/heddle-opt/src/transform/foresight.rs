@@ -1,4 +1,4 @@
-//! What follows from index data alone, evaluated ahead of time for all rows of a batch.
+//! Evaluates values that depend on index data only ahead of time, for all rows of a batch.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,25 @@ use heddle_ir::{DType, Dim, FuncBuilder, Inst, Op, Tensor, Value};
 use super::level_recursion::definition;
 use crate::batch::{Batch, Lane, Refusal, Result};
 
-/// Elements that what is evaluated has for each row.
+/// Maximum number of elements per row.
 const MAX_ELEMENTS: i64 = 64;
 
 /// Values of a function for all rows of a batch, before it is known which of them a run needs.
 pub struct Foresight<'a> {
-    /// What is known already.
+    /// Values evaluated so far.
     pub batch: Batch<'a>,
-    /// Whether something would go wrong, by row.
+    /// Would the evaluation fail? By row.
     pub bad: Lane,
-    /// The rows that count.
+    /// Mask of the valid rows.
     within: Lane,
-    /// The branches around instructions, outermost first; none around those that are not named.
+    /// The branches around instructions, outermost first; none if an instruction is not listed.
     around: &'a HashMap<Inst, Vec<(Inst, bool)>>,
-    /// How many rows there are: arrays of this size have elements if there are rows.
+    /// Number of rows: arrays of this size have elements if there are rows.
     extent: Dim,
 }
 
 impl<'a> Foresight<'a> {
-    /// Nothing is evaluated yet but what the batch knows.
+    /// Starts from the values of a batch.
     pub fn new(
         b: &mut FuncBuilder,
         batch: Batch<'a>,
@@ -44,7 +44,7 @@ impl<'a> Foresight<'a> {
         }
     }
 
-    /// Which rows take these branches.
+    /// Mask of the rows that take these branches.
     pub fn taken(&mut self, b: &mut FuncBuilder, decisions: &[(Inst, bool)]) -> Result<Lane> {
         let mut all = self.within;
         for &(inst, arm) in decisions {
@@ -58,7 +58,7 @@ impl<'a> Foresight<'a> {
         Ok(all)
     }
 
-    /// Notes that something goes wrong where both hold.
+    /// Marks the rows as failed in which both conditions hold.
     pub fn fails(&mut self, b: &mut FuncBuilder, taken: Lane, wrong: Lane) -> Result<()> {
         let wrong = self.binary(b, BinaryOp::And, taken, wrong)?;
         self.bad = self.binary(b, BinaryOp::Or, self.bad, wrong)?;
@@ -73,8 +73,8 @@ impl<'a> Foresight<'a> {
         Ok(self.batch.op(b, &Op::Select, &[cond, x, y])?[0])
     }
 
-    /// A value for all rows. Only what it takes is evaluated, and nothing that could stop a run: indices that are out of range
-    /// are noted.
+    /// Evaluates a value on demand for all rows, without ops that could fail at run time: rows with an index out of range are
+    /// marked as failed.
     pub fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Lane> {
         if let Some(&lane) = self.batch.lanes.get(&value) {
             return Ok(lane);
@@ -96,7 +96,7 @@ impl<'a> Foresight<'a> {
             op if is_scalar_work(op) => {
                 let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(b, *v)).collect();
                 let args = args?;
-                // What all rows share is evaluated before any branch is taken: it must not fail.
+                // Values that all rows share are evaluated before any branch is taken, so they must not fail.
                 self.batch.op(b, op, &args)?[result]
             }
             other => return Err(Refusal::NotAhead(other.name())),
@@ -106,7 +106,7 @@ impl<'a> Foresight<'a> {
         Ok(lane)
     }
 
-    /// Refuses what has many elements for each row: it is computed for all rows, of which a run may need few.
+    /// Refuses values with many elements per row: they are computed for all rows, of which a run may need few.
     fn small(&self, b: &FuncBuilder, lane: Lane) -> Result<()> {
         let Lane::Rows(value) = lane else {
             return Ok(());
@@ -180,7 +180,7 @@ pub fn inside(b: &mut FuncBuilder, extent: Value, index: Value) -> Result<Value>
     Ok(b.binary(BinaryOp::And, low, high)?)
 }
 
-/// Ops on index data: they cannot fail on sizes that fit, which inference sees to.
+/// Ops on index data. They cannot fail on matching sizes, which inference checks.
 fn is_scalar_work(op: &Op) -> bool {
     matches!(
         op,

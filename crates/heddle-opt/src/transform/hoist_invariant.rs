@@ -9,6 +9,7 @@ use heddle_ir::{
     FuncId, Function, Inst, InstData, LoopForm, Module, Op, Region, Value, cannot_fail,
 };
 
+use crate::Edit;
 use crate::effects::Effects;
 
 /// Hoists loop-invariant instructions out of as many loops as they are invariant in.
@@ -76,7 +77,7 @@ impl Hoist<'_, '_> {
             let level = self.place(inst, &data);
             if level < depth {
                 self.patch.move_before(inst, self.loops[level].inst);
-                self.patch.because("loop invariant");
+                self.patch.because(Edit::LoopInvariant);
             }
             self.level.extend(data.results.iter().map(|&v| (v, level)));
         }

@@ -6,6 +6,7 @@ use heddle_ir::op::Cost;
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Inst, Module, Op, Region, Value};
 
+use crate::Edit;
 use crate::effects::Effects;
 
 /// Hoists instructions that both branches of an `if` execute on the same operands to before the
@@ -154,7 +155,7 @@ impl Merge<'_, '_> {
         }
         self.patch.move_before(inst, before);
         self.patch.remove(there);
-        self.patch.because("computed in both branches");
+        self.patch.because(Edit::BranchesMerged);
         own
     }
 

@@ -1,8 +1,8 @@
 //! Transformations: passes that trade memory, code or redundant work for speed.
 //!
 //! They run after [`optimize`](crate::optimize), for devices that compile; the interpreter runs the program without them and so
-//! stays the oracle of what they do. Each decides by an estimate of costs whether it pays, has a name by which it can be left out,
-//! and keeps results up to rounding.
+//! stays their oracle. Each applies only if a cost estimate says that it pays, can be left out by name, and keeps results up to
+//! rounding.
 
 mod cost;
 mod distribute_loops;
@@ -117,12 +117,12 @@ pub fn find_transformation(name: &str) -> Option<&'static Transformation> {
     TRANSFORMATIONS.iter().find(|p| p.name == name)
 }
 
-/// What is transformed.
+/// Choice of transformations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransformOptions {
     /// Names of transformations that are left out.
     pub without: Vec<String>,
-    /// How many units may work on different layers of a stacked recurrence at the same time ([`PIPELINE_LAYERS`]); 1: none.
+    /// Units that may work on different layers of a stacked recurrence at the same time ([`PIPELINE_LAYERS`]); 1: none.
     pub units: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Sequences of known length.
+//! Sequences of static length.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::patch::Stats;
@@ -6,25 +6,26 @@ use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use super::unroll_loops::{Limits, unroll};
+use crate::Edit;
 
-/// Sequences of more elements stay sequences.
+/// Maximum length of sequences that are opened.
 const MAX_LEN: i64 = 64;
 
-/// Loops that carry sequences are unrolled up to these: the alternative is the interpreter.
+/// Limits for unrolling loops that carry sequences; the alternative is the interpreter.
 const LIMITS: Limits = Limits {
     trips: MAX_LEN,
     insts: 2048,
     nested: true,
 };
 
-/// What one round makes known, the next one uses; so many times.
+/// Maximum number of rounds; each may use facts that the one before made known.
 const MAX_ROUNDS: usize = 8;
 
-/// Replaces sequences of known length by their elements, which devices can hold: splits by a known number of lengths, branches
-/// that give sequences of one length, loops that carry sequences for a known number of iterations, and elements looked up
-/// at a computed position. [`canonicalize`](crate::canonicalize) does the rest: lengths, insertions and elements at constant positions.
+/// Replaces sequences of static length by their elements, which devices can hold: splits into a static number of parts, branches
+/// that yield sequences of one length, loops that carry sequences for a static trip count, and elements at a dynamic position.
+/// [`canonicalize`](crate::canonicalize) does the rest: lengths, insertions and elements at constant positions.
 ///
-/// It does *not* open what enters or leaves the program, nor calls, nor sequences whose length only a run knows.
+/// It does *not* open sequences that enter or leave the program or a call, nor those of dynamic length.
 pub fn open_sequences(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
     for _ in 0..MAX_ROUNDS {
@@ -53,21 +54,21 @@ fn open_once(module: &mut Module) -> Stats {
     })
 }
 
-/// Builds an instruction on sequences in another way, if there is one; says which.
-fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<&'static str>> {
+/// Replaces an instruction on sequences, if possible; gives the edit's reason.
+fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<Edit>> {
     let func = rebuild.source;
     let (done, reason) = match func.insts[inst].op {
         Op::SeqSplit { axis, squeeze } => {
             let done = split(rebuild, inst, axis, squeeze)?;
-            (done, "split into a known number of parts")
+            (done, Edit::SplitOpened)
         }
-        Op::SeqAt => (at(rebuild, inst)?, "element of equal ones looked up"),
-        Op::If => (branch(rebuild, inst)?, "branch that gives known sequences"),
+        Op::SeqAt => (at(rebuild, inst)?, Edit::ElementLookedUp),
+        Op::If => (branch(rebuild, inst)?, Edit::BranchOpened),
         Op::Loop { .. } => {
             let carries = |l: &LoopView| l.params.iter().any(|p| is_sequence(func.ty(*p)));
             let sequences = LoopView::of(func, inst).is_some_and(|l| carries(&l));
             let done = sequences && unroll(rebuild, inst, &LIMITS)?;
-            (done, "loop over sequences unrolled")
+            (done, Edit::SequenceLoopUnrolled)
         }
         _ => return Ok(None),
     };
@@ -90,7 +91,7 @@ fn split(rebuild: &mut Rebuild, inst: Inst, axis: usize, squeeze: bool) -> Resul
     let (x, lengths) = (rebuild.values[&x], rebuild.values[&lengths]);
     let b = &mut rebuild.b;
     let (zero, one, all) = (b.i64s(&[0]), b.i64s(&[1]), b.i64s(&[i64::MAX]));
-    // A negative size would stand for what is left; no slice has this one.
+    // A reshape would read a negative size as the remainder; no slice has this one.
     let negative = b.compare(CompareOp::Lt, lengths, zero)?;
     let no_size = b.i64s(&[i64::MAX]);
     let sizes = b.select(negative, no_size, lengths)?;
@@ -118,7 +119,7 @@ fn split(rebuild: &mut Rebuild, inst: Inst, axis: usize, squeeze: bool) -> Resul
     Ok(true)
 }
 
-/// Elements of one shape as rows of an array, of which the position chooses one.
+/// Stacks elements of one shape, and gathers the one at the position.
 fn at(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
     let func = rebuild.source;
     let data = &func.insts[inst];
@@ -151,7 +152,7 @@ fn at(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
     Ok(true)
 }
 
-/// A branch that gives the elements, where both arms give sequences of one length.
+/// A branch that yields the elements, if both arms yield sequences of one length.
 fn branch(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
     let func = rebuild.source;
     let data = &func.insts[inst];
@@ -196,7 +197,7 @@ fn branch(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
     Ok(true)
 }
 
-/// The elements of a sequence that is made of values.
+/// The elements of a sequence built from values.
 fn elements(func: &Function, sequence: Value) -> Option<&[Value]> {
     let data = &func.insts[func.def_inst(sequence)?];
     matches!(data.op, Op::SeqNew { .. }).then_some(&data.args[..])

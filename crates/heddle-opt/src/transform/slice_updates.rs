@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use heddle_ir::op::{BinaryOp, ScatterReduce};
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::element_count;
-use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
+use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Region, Tensor, Type, Value};
 
-/// Makes a `scatter_nd` an `update_slice` where its indices are those of a box, in order: constants plus multiples of the
-/// iterations of loops around, as a cache of keys and values is written at one place in each step. Then where an
-/// element goes is index arithmetic, and no array of indices is made.
+use crate::Edit;
+
+/// Turns a `scatter_nd` into an `update_slice` if its indices form a box in order: constants plus multiples of the iteration
+/// numbers of surrounding loops, as in a cache of keys and values that grows by a row in each step. Positions are then index
+/// arithmetic, and no array of indices is made.
 ///
 /// It does *not* look at indices of more than a few thousand elements, nor at those that may be negative.
 pub fn slice_updates(module: &mut Module) -> Stats {
@@ -29,10 +31,10 @@ pub fn slice_updates(module: &mut Module) -> Stats {
     stats
 }
 
-/// Indices of more elements are left alone.
+/// Maximum number of index elements.
 const MAX_INDICES: usize = 4096;
 
-/// A constant plus iterations, each so many times; none of it negative.
+/// A constant plus multiples of iteration numbers; none of it negative.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Index {
     constant: i64,
@@ -89,14 +91,10 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
     if shape.len() != rank {
         return None;
     }
-    let vector = Type::tensor(DType::I64, vec![Dim::constant(rank as i64)]);
-    let constant = |patch: &mut Patch, values: &[i64], ty: &Type| {
-        let op = Op::Const(Tensor::vector(values));
-        patch.insert(inst, op, &[], vec![], vec![ty.clone()])[0]
-    };
+    let mut add = |op: Op, args: &[Value]| patch.op(inst, op, args);
     let mut base: Vec<i64> = starts.iter().map(|s| s.0.constant).collect();
     base.resize(rank, 0);
-    let mut start = constant(patch, &base, &vector);
+    let mut start = add(Op::Const(Tensor::vector(&base)), &[])?;
     let named: HashSet<Value> = starts
         .iter()
         .flat_map(|s| s.0.iterations.keys().copied())
@@ -109,24 +107,20 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
             .map(|s| s.0.iterations.get(&iteration).copied().unwrap_or(0));
         let mut times: Vec<i64> = times.collect();
         times.resize(rank, 0);
-        let times = constant(patch, &times, &vector);
-        let mul = Op::Binary(BinaryOp::Mul);
-        let scaled = patch.insert(inst, mul, &[times, iteration], vec![], vec![vector.clone()])[0];
-        let add = Op::Binary(BinaryOp::Add);
-        start = patch.insert(inst, add, &[start, scaled], vec![], vec![vector.clone()])[0];
+        let times = add(Op::Const(Tensor::vector(&times)), &[])?;
+        let scaled = add(Op::Binary(BinaryOp::Mul), &[times, iteration])?;
+        start = add(Op::Binary(BinaryOp::Add), &[start, scaled])?;
     }
-    let to = constant(patch, &shape, &vector);
-    let dims: Vec<_> = shape.iter().map(|&d| Dim::constant(d)).collect();
-    let box_ty = Type::tensor(update_ty.as_tensor()?.dtype, dims);
-    let update = patch.insert(inst, Op::Reshape, &[updates, to], vec![], vec![box_ty])[0];
+    let to = add(Op::Const(Tensor::vector(&shape)), &[])?;
+    let update = add(Op::Reshape, &[updates, to])?;
     let args = vec![x, update, start];
     patch.change(inst, Op::UpdateSlice, args, data.results.clone());
-    patch.because("an update of a box");
+    patch.because(Edit::BoxUpdate);
     Some(())
 }
 
-/// For each indexed axis where the box begins, and which axis of the update runs along it. Each axis of the update must run along
-/// one, in order.
+/// For each indexed axis, the box's start and the axis of the update along it. Each axis of the update must correspond to one,
+/// in order.
 fn corner(
     indices: &Indices,
     places: &[usize],
@@ -168,7 +162,7 @@ fn corner(
     places[next..].iter().all(|&n| n == 1).then_some(starts)
 }
 
-/// What an array of indices holds.
+/// The contents of an array of indices.
 fn indices_of(func: &Function, value: Value, iterations: &HashSet<Value>) -> Option<Indices> {
     let ty = func.ty(value);
     if ty.as_tensor()?.dtype != DType::I64 {

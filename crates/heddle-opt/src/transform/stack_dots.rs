@@ -3,6 +3,7 @@
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Entity, FuncId, Inst, Module, Op, Region, Tensor, Type, Value};
 
+use crate::Edit;
 use crate::uses::count_uses;
 
 /// Maximum size of the stacked matrix in elements. Larger products are enough work by themselves.
@@ -63,7 +64,8 @@ fn groups(patch: &Patch, region: Region, uses: &[u32]) -> Vec<Vec<Inst>> {
 fn stack(patch: &mut Patch, group: &[Inst]) -> Option<()> {
     let func = patch.func();
     let first = &func.insts[group[0]];
-    let (x, result) = (first.args[0], func.ty(first.results[0]).clone());
+    let x = first.args[0];
+    let axis = func.ty(first.results[0]).as_tensor()?.rank()? - 1;
     let matrices: Vec<&Tensor> = group
         .iter()
         .filter_map(|i| func.constant(func.insts[*i].args[1]))
@@ -75,32 +77,22 @@ fn stack(patch: &mut Patch, group: &[Inst]) -> Option<()> {
     }
     let all = heddle_interp::evaluate(&Op::Concat { axis: 1 }, &matrices, 4 * elements as u64)?;
     let all = all.into_iter().next()?;
-    let Type::Tensor(mut wide) = result.clone() else {
-        return None;
-    };
-    let axis = wide.rank()? - 1;
-    wide.shape.as_mut()?[axis] = (width * group.len()).into();
-    let stacked = constant(patch, group[0], all);
-    let products = patch.insert(group[0], Op::Dot, &[x, stacked], vec![], vec![wide.into()]);
-    let step = constant(patch, group[0], Tensor::vector(&[1i64]));
-    for (k, &inst) in group.iter().enumerate() {
-        let place = |k: usize| Tensor::vector(&[(k * width) as i64]);
-        let start = constant(patch, group[0], place(k));
-        let end = constant(patch, group[0], place(k + 1));
-        let args = [products[0], start, end, step];
-        let op = Op::Slice { axes: vec![axis] };
+    let mut add = |op: Op, args: &[Value]| patch.op(group[0], op, args);
+    let stacked = add(Op::Const(all), &[])?;
+    let products = add(Op::Dot, &[x, stacked])?;
+    let step = add(Op::Const(Tensor::vector(&[1i64])), &[])?;
+    let mut slices = vec![];
+    for k in 0..group.len() {
+        let mut place = |k: usize| add(Op::Const(Tensor::vector(&[(k * width) as i64])), &[]);
+        let args = [products, place(k)?, place(k + 1)?, step];
+        slices.push(add(Op::Slice { axes: vec![axis] }, &args)?);
+    }
+    for (&inst, slice) in group.iter().zip(slices) {
         let old = patch.func().insts[inst].results[0];
-        let ty = patch.func().ty(old).clone();
-        let slice = patch.insert(group[0], op, &args, vec![], vec![ty])[0];
         if patch.replace(old, slice) {
             patch.remove(inst);
-            patch.because("contractions of one operand");
+            patch.because(Edit::DotsStacked);
         }
     }
     Some(())
-}
-
-fn constant(patch: &mut Patch, anchor: Inst, tensor: Tensor) -> Value {
-    let ty = tensor.ty();
-    patch.insert(anchor, Op::Const(tensor), &[], vec![], vec![ty])[0]
 }

@@ -1,21 +1,22 @@
 //! Products of looked-up rows.
 
-use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
+use heddle_ir::{FuncId, Function, Inst, Module, Op, Tensor, Type, Value};
 
 use super::cost::{UNKNOWN_SIZE, elements};
+use crate::Edit;
 use heddle_ir::patch::{Patch, Stats};
 
-/// The most bytes of a table of products.
+/// Maximum size in bytes of a table of products.
 const MAX_BYTES: usize = 64 << 20;
-/// The most multiplications that making one may take: about a second.
+/// Maximum number of multiplications to make a table: about a second.
 const MAX_WORK: usize = 1 << 32;
 
-/// Multiplies a constant table by a constant matrix ahead of all runs where rows of the table are looked up and then
-/// multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding that goes into a recurrent cell is the
-/// common case; looking up a row of products reads much less than the matrix.
+/// Multiplies a constant table by a constant matrix at compile time if rows of the table are looked up and then
+/// multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding that feeds a recurrent cell is the
+/// common case; a row of products is much smaller than the matrix.
 ///
-/// It does *not* tabulate where that makes a constant of more than 64 MiB, takes long, or where so many rows are looked up at once that the
-/// product is cheap for each.
+/// It does *not* make tables of more than 64 MiB or that take long, nor tabulate products of so many rows at once that
+/// each is cheap.
 pub fn tabulate_products(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -41,36 +42,18 @@ fn rewrite(patch: &mut Patch, inst: Inst) -> Option<()> {
         return None;
     }
     let products = product(&found.table, &found.matrix)?;
-    let (indices, dtype) = (found.indices, products.dtype());
-    let (result, ty) = (found.result, found.result_type);
-    let shape = [
-        index_shape(&found.indices_type)?,
-        &[Dim::from(products.shape()[1])],
-    ]
-    .concat();
-    let [products] = insert(patch, inst, Op::Const(products.clone()), &[], products.ty());
-    let gathered = Type::tensor(dtype, shape.clone());
-    let [mut rows] = insert(
-        patch,
-        inst,
-        Op::Gather { axis: 0 },
-        &[products, indices],
-        gathered,
-    );
-    if ty.as_tensor()?.shape.as_ref()? != &shape {
-        let sizes: Vec<i64> = ty
-            .as_tensor()?
-            .static_shape()?
-            .iter()
-            .map(|d| *d as i64)
-            .collect();
-        let sizes = Tensor::vector(&sizes);
-        let [to] = insert(patch, inst, Op::Const(sizes.clone()), &[], sizes.ty());
-        [rows] = insert(patch, inst, Op::Reshape, &[rows, to], ty);
+    let mut add = |op: Op, args: &[Value]| patch.op(inst, op, args);
+    let products = add(Op::Const(products), &[])?;
+    let mut rows = add(Op::Gather { axis: 0 }, &[products, found.indices])?;
+    if found.reshaped {
+        let sizes = found.result_type.as_tensor()?.static_shape()?;
+        let sizes: Vec<i64> = sizes.iter().map(|d| *d as i64).collect();
+        let to = add(Op::Const(Tensor::vector(&sizes)), &[])?;
+        rows = add(Op::Reshape, &[rows, to])?;
     }
-    if patch.replace(result, rows) {
+    if patch.replace(found.result, rows) {
         patch.remove(inst);
-        patch.because("product of a table");
+        patch.because(Edit::ProductTabulated);
     }
     Some(())
 }
@@ -102,14 +85,6 @@ fn product(table: &Tensor, matrix: &Tensor) -> Option<Tensor> {
     Tensor::new(table.dtype(), shape, bytes.into()).ok()
 }
 
-fn insert(patch: &mut Patch, anchor: Inst, op: Op, args: &[Value], ty: Type) -> [Value; 1] {
-    [patch.insert(anchor, op, args, vec![], vec![ty])[0]]
-}
-
-fn index_shape(ty: &Type) -> Option<&[Dim]> {
-    ty.as_tensor()?.shape.as_deref()
-}
-
 /// A product of rows of a table.
 struct Found {
     table: Tensor,
@@ -118,6 +93,8 @@ struct Found {
     indices_type: Type,
     result: Value,
     result_type: Type,
+    /// Is there a view between the lookup and the product?
+    reshaped: bool,
 }
 
 fn find(func: &Function, inst: Inst) -> Option<Found> {
@@ -141,7 +118,6 @@ fn find(func: &Function, inst: Inst) -> Option<Found> {
         .checked_mul(table.dtype().bits())?
         / 8;
     let result = data.results[0];
-    let reshaped = looked_up != rows;
     let found = Found {
         table: table.clone(),
         matrix: matrix.clone(),
@@ -149,13 +125,14 @@ fn find(func: &Function, inst: Inst) -> Option<Found> {
         indices_type: func.ty(indices).clone(),
         result,
         result_type: func.ty(result).clone(),
+        reshaped: looked_up != rows,
     };
-    let sized = !reshaped || found.result_type.as_tensor()?.static_shape().is_some();
+    let sized = !found.reshaped || found.result_type.as_tensor()?.static_shape().is_some();
     let small = work <= MAX_WORK && bytes <= MAX_BYTES;
     (k == depth && table.dtype() == matrix.dtype() && small && sized).then_some(found)
 }
 
-/// The value that views which keep its last axis look at.
+/// The source of a chain of views that keep its last axis.
 fn through_views(func: &Function, mut value: Value) -> Option<Value> {
     let last = |v: Value| func.ty(v).as_tensor()?.shape.as_ref()?.last()?.as_const();
     let depth = last(value)?;

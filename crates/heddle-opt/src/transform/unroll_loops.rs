@@ -4,6 +4,7 @@ use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 
 /// Limits of unrolling.
 pub struct Limits {
@@ -32,7 +33,7 @@ pub fn unroll_loops(module: &mut Module) -> Stats {
         rebuild.function(&mut |rebuild, inst| {
             let done = unroll(rebuild, inst, &SMALL)?;
             if done {
-                stats.record("loop unrolled");
+                stats.record(Edit::LoopUnrolled);
             }
             Ok(done)
         })

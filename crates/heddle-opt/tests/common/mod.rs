@@ -131,8 +131,8 @@ pub fn draw_tensor(dtype: DType, shape: Vec<usize>, random: &mut Random) -> Tens
     Tensor::new(dtype, shape, bytes.into()).expect("as many as the shape says")
 }
 
-/// Whether two programs give the same on these inputs, bit for bit but for which NaN it is. A program that
-/// stops with an error may become one that does not: the passes drop what no result needs.
+/// Do two programs give the same results on these inputs, bit for bit except for NaN payloads? A program that
+/// stops with an error may become one that does not: the passes remove dead code.
 pub fn same_outcome(before: &Module, after: &Module, inputs: &[Datum]) -> Result<(), String> {
     let options = Options {
         max_iterations: 10_000,

@@ -1,8 +1,9 @@
 //! Chooses the expressions to name, so that each is written once.
 
+use foldhash::HashMap;
 use heddle_ir::Entity;
 
-use crate::expr::{ExprId, Pool};
+use crate::expr::{Expr, ExprId, Pool};
 
 /// A tree with more nodes is named if it occurs twice.
 const LARGE: usize = 8;
@@ -12,6 +13,8 @@ const DEEP: usize = 64;
 
 /// The expressions of a program that have names.
 pub(super) struct Shared {
+    /// The first of the expressions that are equal to each: passes that rename buffers make different loads the same.
+    first: Vec<ExprId>,
     is_named: Vec<bool>,
     /// Numbers of those defined so far.
     numbers: Vec<Option<usize>>,
@@ -22,20 +25,30 @@ impl Shared {
     /// For a program that evaluates these expressions; an expression that occurs twice is listed
     /// twice.
     pub(super) fn new(pool: &Pool, roots: &[ExprId]) -> Self {
+        let (mut first, mut met): (Vec<ExprId>, HashMap<Expr, ExprId>) = Default::default();
+        for k in 0..pool.len() {
+            let expr = pool[ExprId::new(k)].with_operands(|o| first[o.index()]);
+            first.push(*met.entry(expr).or_insert(ExprId::new(k)));
+        }
         let mut uses = vec![0usize; pool.len()];
-        roots.iter().for_each(|r| uses[r.index()] += 1);
+        roots
+            .iter()
+            .for_each(|r| uses[first[r.index()].index()] += 1);
         // Operands precede their users.
         for k in (0..pool.len()).rev() {
             if uses[k] > 0 {
                 let operands = pool[ExprId::new(k)].operands();
-                operands.for_each(|o| uses[o.index()] += 1);
+                operands.for_each(|o| uses[first[o.index()].index()] += 1);
             }
         }
         let mut trees = vec![(1usize, 1usize); pool.len()];
         let mut is_named = vec![false; pool.len()];
         for k in 0..pool.len() {
             let (mut nodes, mut depth) = (1usize, 1);
-            for o in pool[ExprId::new(k)].operands().map(Entity::index) {
+            for o in pool[ExprId::new(k)]
+                .operands()
+                .map(|o| first[o.index()].index())
+            {
                 let tree = if is_named[o] { (1, 1) } else { trees[o] };
                 nodes = nodes.saturating_add(tree.0);
                 depth = depth.max(tree.1 + 1);
@@ -44,6 +57,7 @@ impl Shared {
             is_named[k] = uses[k] > 1 && nodes > LARGE || uses[k] > 0 && depth >= DEEP;
         }
         Self {
+            first,
             is_named,
             numbers: vec![None; pool.len()],
             count: 0,
@@ -55,6 +69,7 @@ impl Shared {
         let mut found = vec![];
         let mut open = roots.to_vec();
         while let Some(id) = open.pop() {
+            let id = self.first[id.index()];
             let k = id.index();
             if self.numbers[k].is_some() {
                 continue;
@@ -75,6 +90,6 @@ impl Shared {
 
     /// The number of a defined expression.
     pub(super) fn number(&self, id: ExprId) -> Option<usize> {
-        self.numbers[id.index()]
+        self.numbers[self.first[id.index()].index()]
     }
 }

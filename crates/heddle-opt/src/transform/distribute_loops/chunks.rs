@@ -1,27 +1,28 @@
-//! Distributed loops by chunks of the iterations.
+//! Distributed loops over chunks of the iterations.
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Op, Type, Value};
 
 use super::Distribution;
 use super::plan::Plan;
-use super::span::{Place, Span};
+use super::span::{Built, Place, Span};
 use super::stop::Stop;
+use crate::Edit;
 use crate::transform::rebuild::{Rebuild, Result};
 
-/// The most iterations in a chunk where only the run knows how many there are: those behind the last one are in vain.
+/// Maximum chunk size with a dynamic trip count: the last chunk is padded.
 pub const PADDED: i64 = 16;
 
-/// What a loop carries after some iterations, and its stacked results for them.
+/// Carried values after some iterations, and the scan outputs of these.
 pub type Results = std::result::Result<(Vec<Value>, Vec<Value>), Stop>;
 
 impl Distribution<'_> {
-    /// How many iterations a chunk has, if the loops go by chunks.
+    /// Iterations of a chunk, if the loops run in chunks.
     pub(super) fn chunk(&self, plan: &Plan, count: &Dim) -> Option<i64> {
         let most = (self.costs.chunk / plan.row.max(1.0)).clamp(1.0, 65536.0) as i64;
         match count.as_const() {
             Some(n) if n <= most => None,
-            // One that divides the count leaves no rest.
+            // A divisor of the count leaves no remainder.
             Some(n) => {
                 let mut sizes = (most / 2 + 1..=most).rev();
                 Some(sizes.find(|c| n % c == 0).unwrap_or(most))
@@ -30,7 +31,7 @@ impl Distribution<'_> {
         }
     }
 
-    /// A loop over whole chunks, and what is left: of a constant number of iterations.
+    /// A loop over whole chunks, and the remainder, for a static trip count.
     pub(super) fn chunks<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -64,23 +65,15 @@ impl Distribution<'_> {
             chunks,
             done,
         };
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &inside,
-            &views,
-            &params[1..],
-        )?;
-        let region = rebuild
-            .b
-            .end_region(&[built.carried, built.stacked].concat());
-        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
+        let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+        let built = span.build(instead, rebuild, &inside, &views, &params[1..])?;
+        let results = end(rebuild, chunks, first, built)?;
         let (last, stacked) = results.split_at(first.len());
         let mut joined = vec![];
         for &stack in stacked {
             joined.push(flatten(rebuild, stack, done)?);
         }
-        self.stats.record("loop in chunks");
+        self.stats.record(Edit::LoopChunked);
         if rest.is(0) {
             return Ok((last.to_vec(), joined));
         }
@@ -94,20 +87,15 @@ impl Distribution<'_> {
             end: whole.count,
         };
         let views = span.views(rebuild, &place)?;
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &place,
-            &views,
-            last,
-        )?;
+        let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+        let built = span.build(instead, rebuild, &place, &views, last)?;
         for (all, &rest) in joined.iter_mut().zip(&built.stacked) {
             *all = rebuild.b.op1(Op::Concat { axis: 0 }, &[*all, rest])?;
         }
         Ok((built.carried, joined))
     }
 
-    /// A loop over chunks of a number of iterations that only the run knows.
+    /// A loop over padded chunks, for a dynamic trip count.
     pub(super) fn padded_chunks<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -136,17 +124,9 @@ impl Distribution<'_> {
         };
         let place = Place::Padded { base, steps, last };
         let views = Default::default();
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &place,
-            &views,
-            &params[1..],
-        )?;
-        let region = rebuild
-            .b
-            .end_region(&[built.carried, built.stacked].concat());
-        let results = rebuild.b.loop_(Some(chunks), None, first, region)?;
+        let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+        let built = span.build(instead, rebuild, &place, &views, &params[1..])?;
+        let results = end(rebuild, chunks, first, built)?;
         let (carried, stacked) = results.split_at(first.len());
         let number = whole.dim.add(&Dim::constant(size - 1)).floor_div(&span.dim);
         let rows = number.mul(&span.dim);
@@ -163,7 +143,7 @@ impl Distribution<'_> {
             rebuild.state_rows(all, &whole.dim);
             joined.push(all);
         }
-        self.stats.record("loop in chunks");
+        self.stats.record(Edit::LoopChunked);
         Ok((carried.to_vec(), joined))
     }
 }
@@ -178,7 +158,14 @@ fn begin(rebuild: &mut Rebuild, whole: &Span) -> Vec<Value> {
     rebuild.b.begin_region(&types).1
 }
 
-/// Chunks of rows as rows, of which there are `count`.
+/// Closes the region of a loop over chunks, and builds the loop.
+fn end(rebuild: &mut Rebuild, trip: Value, inits: &[Value], built: Built) -> Result<Vec<Value>> {
+    let yields = [built.carried, built.stacked].concat();
+    let region = rebuild.b.end_region(&yields);
+    rebuild.b.loop_(Some(trip), None, inits, region)
+}
+
+/// Flattens chunks of rows to `count` rows.
 pub fn flatten(rebuild: &mut Rebuild, stack: Value, count: Value) -> Result<Value> {
     let b = &mut rebuild.b;
     let rank = b.rank(stack).unwrap_or(2);

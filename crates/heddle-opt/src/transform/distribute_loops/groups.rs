@@ -1,4 +1,4 @@
-//! Decides which stages of a distributed loop different units could work on at the same time.
+//! Partitions the stages of a distributed loop into groups for units that work at the same time.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use super::chunks::PADDED;
 use super::plan::{Body, Mode, Plan};
 use crate::transform::cost::CostModel;
 
-/// One unit's time must fall to this share at least: less is lost again by chunks that are filled up and by waiting.
+/// Maximum share of the sequential time that a pipeline may take: padded chunks and waiting cost the rest.
 const WORTH: f64 = 0.8;
 
-/// What the number of chunks is taken to be at least where only the run knows it.
+/// Assumed minimum number of chunks with a dynamic trip count.
 const CHUNKS: f64 = 4.0;
 
-/// Groups of stages, and how they work.
+/// A pipeline: groups of stages, and the chunk size.
 pub struct Groups {
-    /// The stages of each, of which there are at least two.
+    /// The stages of each group; at least two groups.
     pub stages: Vec<Range<usize>>,
-    /// How many iterations a chunk has.
+    /// Iterations of a chunk.
     pub size: i64,
 }
 
-/// Groups of stages, if working on the groups at the same time may pay: each layer's weights
-/// stay near the unit that works on it, and the groups have about as much to do. `trips`: how many iterations there are, about.
+/// Groups of stages, if a pipeline may pay: each layer's weights stay near its unit, and the groups are balanced.
+/// `trips`: estimated trip count.
 pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option<Groups> {
     let (work, weights) = stages(body, plan, costs);
     if body.parts.cond.is_some() || weights.iter().any(|w| *w > costs.near) {
@@ -43,7 +43,7 @@ pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option
     } else {
         PADDED..=PADDED
     };
-    // Besides its iterations a chunk costs about one more.
+    // A chunk's overhead is about one iteration.
     let chunked = |Groups { stages, size }: &Groups| {
         let chunks = (trips / *size as f64).ceil() + stages.len() as f64 - 1.0;
         chunks * (*size + 1) as f64
@@ -65,7 +65,7 @@ pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option
     (best.stages.len() > 1 && time(&best) < WORTH * all * trips).then_some(best)
 }
 
-/// What an iteration of each stage's loop takes, in nanoseconds, and the bytes of weights that it reads.
+/// Time of an iteration of each stage's loop in nanoseconds, and the bytes of weights that it reads.
 fn stages(body: &Body, plan: &Plan, costs: &CostModel) -> (Vec<f64>, Vec<f64>) {
     let (mut work, mut weights) = (vec![0.0; plan.stages], vec![0.0; plan.stages]);
     for (&inst, &mode) in body.insts.iter().zip(&plan.modes) {
@@ -81,7 +81,7 @@ fn stages(body: &Body, plan: &Plan, costs: &CostModel) -> (Vec<f64>, Vec<f64>) {
     (work, weights)
 }
 
-/// Cuts stages into at most so many groups, so that the one with the most work has as little as possible.
+/// Partitions stages into at most `count` consecutive groups that minimise the largest group's work.
 fn cut(work: &[f64], count: usize) -> Vec<Range<usize>> {
     let ends = 1..=work.len();
     let sums = ends.flat_map(|end| (0..end).map(move |start| work[start..end].iter().sum()));
@@ -92,7 +92,7 @@ fn cut(work: &[f64], count: usize) -> Vec<Range<usize>> {
     fitting.next().unwrap_or_default()
 }
 
-/// Groups in each of which there is no more work than this, unless a stage alone has more.
+/// Consecutive groups with at most `limit` work each, unless a single stage exceeds it.
 fn filled(work: &[f64], limit: f64) -> Vec<Range<usize>> {
     let (mut groups, mut start, mut sum) = (vec![], 0, 0.0);
     for (stage, more) in work.iter().enumerate() {

@@ -20,25 +20,26 @@ use self::span::{Place, Span};
 use self::stop::Stop;
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 use crate::effects::Effects;
 
-/// Distributes loops over the strongly connected components of what they carry, where that lets contractions with weights
-/// run for all iterations at once: what does not depend on carried state (`x_t·W`) is computed before the loop, and of a
-/// stack of recurrent layers each becomes a loop over the whole sequence that leaves its results to the next.
+/// Distributes loops over the strongly connected components of their carried values, if that lets contractions with weights
+/// run for all iterations at once: values independent of carried state (`x_t·W`) are computed before the loop, and each layer of
+/// a recurrent stack becomes a loop over the whole sequence, whose scan outputs the next layer reads.
 ///
-/// Arrays between the loops are bounded: where they would take more than [`CostModel::chunk`] bytes, or where only the run knows the
-/// trip count, the loops run over a chunk of the iterations at a time. Of a trip count that only the run knows the last
-/// chunk may be partly in vain: arrays have the chunk's size, and repeat the last iteration behind it.
+/// Arrays between the loops are bounded: if they would exceed [`CostModel::chunk`] bytes, or the trip count is dynamic,
+/// the loops run over a chunk of the iterations at a time. With a dynamic trip count, the last chunk may be partial:
+/// arrays have the chunk's size and repeat the last iteration at their end.
 ///
-/// Of a loop that a condition ends, the stage that the condition follows from runs first, for a chunk of iterations at most, and the others
-/// follow for as many as there were: a decoder's output layer, for one, if words are not fed back.
+/// If a loop has a condition, the stage that computes it runs first, for at most a chunk of iterations, and the others
+/// follow for as many as it took: for example, a decoder's output layer if words are not fed back.
 ///
-/// Where [`CostModel::units`] may work on different layers, loops over layers that are small go by short chunks, and the layers fall
-/// into groups: a group works on a chunk while the next one works on the chunk before (`pipeline.rs`). What is in different
-/// groups does not depend on each other within an iteration over chunks. Where only the run knows how many iterations there are, it decides.
+/// If [`CostModel::units`] may work on different layers, loops over small layers run in short chunks, and the layers are partitioned
+/// into groups that form a pipeline: a group works on a chunk while the next one works on the chunk before (`pipeline.rs`).
+/// Groups do not depend on each other within an iteration over chunks. With a dynamic trip count, the program chooses at run time.
 ///
-/// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
-/// most. Sums of contractions keep their order.
+/// It does *not* distribute loops that draw random numbers, nor those with scan outputs whose length is neither symbolic nor
+/// bounded. Sums of contractions keep their order.
 pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
     let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
@@ -88,9 +89,9 @@ impl Distribution<'_> {
             let counted = self.stats.clone();
             match self.build(rebuild, &body, &plan, pipelines.then_some(about)) {
                 Ok(()) => {
-                    self.stats.record("loop distributed");
+                    self.stats.record(Edit::LoopDistributed);
                     for _ in 0..plan.contractions {
-                        self.stats.record("contraction over all iterations");
+                        self.stats.record(Edit::Batched);
                     }
                     return Ok(true);
                 }
@@ -158,13 +159,8 @@ impl Distribution<'_> {
         match (whole.dim.as_const(), self.chunk(whole.plan, &whole.dim)) {
             (_, None) => {
                 let views = whole.views(rebuild, &Place::Whole)?;
-                let built = whole.build(
-                    &mut |r, i| self.instead(r, i),
-                    rebuild,
-                    &Place::Whole,
-                    &views,
-                    first,
-                )?;
+                let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+                let built = whole.build(instead, rebuild, &Place::Whole, &views, first)?;
                 Ok((built.carried, built.stacked))
             }
             (Some(_), Some(size)) => self.chunks(rebuild, whole, size, first),
@@ -191,7 +187,7 @@ impl Distribution<'_> {
     }
 }
 
-/// What the loops carry at last, and the stacked results, stand for the results of the loop that they were.
+/// Maps the original loop's results to the final carried values and the scan outputs.
 fn finish(rebuild: &mut Rebuild, body: &Body, (last, stacked): (Vec<Value>, Vec<Value>)) {
     let results = &body.func.insts[body.inst].results;
     for (&old, &new) in results.iter().zip(last.iter().chain(&stacked)) {
@@ -199,7 +195,7 @@ fn finish(rebuild: &mut Rebuild, body: &Body, (last, stacked): (Vec<Value>, Vec<
     }
 }
 
-/// Whether the sizes of stacked elements are stated, so that they are the same without iterations.
+/// Are the element sizes of scan outputs stated, so that they are the same without iterations?
 fn stated_sizes(func: &Function, parts: &LoopView) -> bool {
     parts.stacked.iter().all(|v| {
         let shape = func.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());

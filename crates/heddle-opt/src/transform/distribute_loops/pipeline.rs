@@ -1,9 +1,9 @@
 //! Distributed loops as a pipeline: a wavefront over layers and chunks of the iterations.
 //!
-//! In iteration `i` of the loop over chunks, group `g` of the stages works on chunk `i - g`. What it reads of the groups before
-//! it was left in the iteration before and is carried, so that the groups of one iteration are independent of each other. In the
-//! first and last iterations a group has no chunk: its loops then take no step, what it carries stays as it is,
-//! and what it evaluates for all iterations at once is in vain.
+//! In iteration `i` of the loop over chunks, group `g` of the stages works on chunk `i - g`. Its inputs from earlier groups were
+//! computed in the iteration before and are carried, so the groups of one iteration are independent of each other. In the
+//! first and last iterations, some groups have no chunk: their loops take no step, their carried values stay unchanged,
+//! and their batched results are not used.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,15 +17,15 @@ use super::groups::Groups;
 use super::plan::Mode;
 use super::span::{Place, Span, State};
 use super::stop::Stop;
+use crate::Edit;
 use crate::batch::{Batch, Lane};
 use crate::transform::rebuild::Rebuild;
 
-/// A pipeline is worth it from so many chunks on for each group that has to wait for its first one: filling it then takes a third of
-/// its time at most.
+/// Minimum number of chunks for each group after the first: filling the pipeline then takes at most a third of its time.
 const CHUNKS: i64 = 3;
 
 impl Distribution<'_> {
-    /// [`Distribution::pipeline`] where the run finds enough iterations to fill one; else the loops one after the other.
+    /// [`Distribution::pipeline`] if the dynamic trip count is large enough, else the loops one after the other.
     pub(super) fn pipeline_if_long<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -53,7 +53,7 @@ impl Distribution<'_> {
         Ok((all, stacked))
     }
 
-    /// A loop over chunks in which each group of stages works on another chunk.
+    /// A loop over chunks in which each group of stages works on a different chunk.
     pub(super) fn pipeline<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -116,7 +116,7 @@ impl Distribution<'_> {
             let base = b.binary(BinaryOp::Mul, from, size)?;
             let rest = b.binary(BinaryOp::Sub, whole.count, base)?;
             let rest = b.binary(BinaryOp::Max, rest, zero)?;
-            // As many as are left, but none before the first chunk.
+            // The remaining ones, but none before the first chunk.
             let begun = b.binary(BinaryOp::Add, chunk, one)?;
             let begun = b.binary(BinaryOp::Max, begun, zero)?;
             let begun = b.binary(BinaryOp::Mul, begun, size)?;
@@ -132,14 +132,8 @@ impl Distribution<'_> {
                 state.batch.lanes.insert(value, Lane::Rows(rows));
             }
             let (views, stages) = (Default::default(), stages.clone());
-            span.stages(
-                &mut |r, i| self.instead(r, i),
-                rebuild,
-                &place,
-                &views,
-                stages,
-                &mut state,
-            )?;
+            let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
+            span.stages(instead, rebuild, &place, &views, stages, &mut state)?;
             for (&value, rows) in parts.stacked.iter().zip(&mut stacked) {
                 if made_in(&span, groups, value).unwrap_or(0) == g {
                     *rows = Some((g, span.stacked(rebuild, &state, value)?));
@@ -163,12 +157,12 @@ impl Distribution<'_> {
         for (&(g, _), &stack) in stacked.iter().zip(&results[inits.len()..]) {
             joined.push(rows_of(rebuild, whole, stack, (trip, steps), g)?);
         }
-        self.stats.record("layers pipelined");
+        self.stats.record(Edit::LayersPipelined);
         Ok((results[..first.len()].to_vec(), joined))
     }
 }
 
-/// The rows that a group left of all iterations, from its chunks and those that were none.
+/// A group's rows for all iterations, without those of iterations in which it had no chunk.
 fn rows_of(
     rebuild: &mut Rebuild,
     whole: &Span,
@@ -189,7 +183,7 @@ fn rows_of(
     Ok(rows)
 }
 
-/// The group that makes a value, unless it is outside or can be had everywhere.
+/// The group that computes a value; none if it is defined outside or recomputed everywhere.
 fn made_in(span: &Span, groups: &[Range<usize>], value: Value) -> Option<usize> {
     let stage = match (span.body.maker(value), span.body.carried(value)) {
         (Some(i), _) => match span.plan.modes[i] {
@@ -202,7 +196,7 @@ fn made_in(span: &Span, groups: &[Range<usize>], value: Value) -> Option<usize> 
     groups.iter().position(|g| g.contains(&stage))
 }
 
-/// Values that the groups before this one make and that this one or a later one reads.
+/// Values of earlier groups that this group or a later one reads.
 fn handed_over(span: &Span, groups: &[Range<usize>], group: usize) -> BTreeSet<Value> {
     let body = span.body;
     let later = |stage: usize| stage >= groups[group].start;
@@ -218,7 +212,7 @@ fn handed_over(span: &Span, groups: &[Range<usize>], group: usize) -> BTreeSet<V
     read.filter(before).collect()
 }
 
-/// Whether a group would evaluate something before its first chunk that can fail by what is handed to it.
+/// Would a group, before its first chunk, evaluate an instruction that can fail on the values handed to it?
 fn may_fail(span: &Span, groups: &[Range<usize>]) -> bool {
     let body = span.body;
     let insts = body.insts.iter().zip(&span.plan.modes).zip(&body.uses);

@@ -1,4 +1,4 @@
-//! Decides which loops one loop becomes.
+//! Plans the distribution of a loop over stages.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,10 +8,10 @@ use heddle_ir::{Function, Inst, InstData, LoopView, Op, Region, Value, cannot_fa
 use crate::components::strongly_connected;
 use crate::transform::cost::CostModel;
 
-/// Where an instruction of the body is evaluated.
+/// Placement of an instruction of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It is cheap and depends on the iteration and on what is outside only: wherever it is needed.
+    /// Recomputed wherever needed: cheap, and depends only on the iteration number and values from outside.
     Free,
     /// In the iterations of the loop of this stage.
     Step(usize),
@@ -22,33 +22,33 @@ pub enum Mode {
 /// The stages that a loop is distributed over.
 #[derive(Debug)]
 pub struct Plan {
-    /// Indexed as the body's instructions are.
+    /// Indexed like the body's instructions.
     pub modes: Vec<Mode>,
     /// The stage of the loop that carries each carried value.
     pub carried: Vec<usize>,
-    /// How many stages there are.
+    /// Number of stages.
     pub stages: usize,
-    /// How many contractions are evaluated for all iterations at once.
+    /// Number of contractions evaluated for all iterations at once.
     pub contractions: usize,
     /// Bytes that one iteration adds to the arrays between stages.
     pub row: f64,
 }
 
-/// What the body's values depend on.
+/// Dependences of the body's values.
 pub struct Body<'a> {
     pub func: &'a Function,
     /// The loop.
     pub inst: Inst,
     pub parts: LoopView,
     pub insts: &'a [Inst],
-    /// The node that makes a value: an instruction by its index, or a carried value behind them.
+    /// The node that defines a value: an instruction's index, or a carried value's, which come after them.
     node: HashMap<Value, usize>,
-    /// What each instruction uses, also in its regions, of the body's values and from outside.
+    /// Values that each instruction uses, also in its regions, from the body and from outside.
     pub uses: Vec<Vec<Value>>,
 }
 
 impl<'a> Body<'a> {
-    /// Looks at the body of a loop.
+    /// Analyses the body of a loop.
     pub fn of(func: &'a Function, inst: Inst, parts: LoopView) -> Self {
         let insts = &func.regions[parts.body].insts;
         let mut node = HashMap::new();
@@ -82,7 +82,7 @@ impl<'a> Body<'a> {
             .filter(|n| *n < self.insts.len())
     }
 
-    /// The carried value that a parameter is.
+    /// The index of the carried value of a parameter.
     pub fn carried(&self, value: Value) -> Option<usize> {
         self.node.get(&value)?.checked_sub(self.insts.len())
     }
@@ -109,9 +109,9 @@ fn used_in(func: &Function, region: Region, all: &mut Vec<Value>) {
     }
 }
 
-/// Distributes a body over stages, if that pays. What a condition follows from is the first stage, and everything else comes after
-/// it, when the number of iterations is known. `refused` are instructions that cannot be evaluated for all iterations at
-/// once; `begins`: there is at least one iteration; `trips`: how many there are, about.
+/// Distributes a body over stages, if that pays. The producers of a condition form the first stage; all others come after it,
+/// when the trip count is known. `refused`: instructions that cannot be evaluated for all iterations at once; `begins`: there
+/// is at least one iteration; `trips`: estimated trip count.
 pub fn plan(
     body: &Body,
     refused: &HashSet<Inst>,
@@ -145,14 +145,14 @@ struct Planner<'a> {
     costs: &'a CostModel,
     modes: Vec<Mode>,
     carried: Vec<usize>,
-    /// Contractions for all iterations at once, and what each saves in an iteration.
+    /// Contractions for all iterations at once, with the nanoseconds that each saves in an iteration.
     roots: Vec<(usize, f64)>,
-    /// What the loop's condition follows from.
+    /// Nodes that the loop's condition depends on.
     deciding: HashSet<usize>,
 }
 
 impl Planner<'_> {
-    /// What each node depends on, also through the iteration before.
+    /// Dependences of each node, also across the back edge.
     fn edges(&self) -> Vec<Vec<usize>> {
         let count = self.body.insts.len();
         let mut edges: Vec<Vec<usize>> = (0..count).map(|i| self.body.nodes(i).collect()).collect();
@@ -161,7 +161,7 @@ impl Planner<'_> {
         edges
     }
 
-    /// Finds what the condition follows from.
+    /// Finds the nodes that the condition depends on.
     fn decide(&mut self, edges: &[Vec<usize>]) {
         let cond = self.body.parts.next_cond;
         let mut open: Vec<usize> = cond
@@ -175,12 +175,12 @@ impl Planner<'_> {
         }
     }
 
-    /// The first stage that a node may be of.
+    /// The earliest stage of a node.
     fn earliest(&self, node: usize) -> usize {
         (self.body.parts.cond.is_some() && !self.deciding.contains(&node)) as usize
     }
 
-    /// Goes through the components of the dependence graph and gives each its stage.
+    /// Assigns a stage to each component of the dependence graph.
     fn stage(&mut self, edges: &[Vec<usize>]) {
         let count = self.body.insts.len();
         for component in strongly_connected(edges) {
@@ -219,20 +219,20 @@ impl Planner<'_> {
         }
     }
 
-    /// Where an instruction goes that is in no cycle.
+    /// Placement of an instruction that is in no cycle.
     fn mode(&mut self, i: usize) -> Mode {
         let modes: Vec<Mode> = self.body.nodes(i).map(|n| self.mode_of(n)).collect();
         let stages = self.body.nodes(i).map(|n| self.stage_of(n));
         let earliest = self.earliest(i);
         let stage = stages.max().unwrap_or(0).max(earliest);
-        // How many iterations there are is not known before the condition is.
+        // The condition must be known before the trip count is.
         let decides = self.deciding.contains(&i);
         let batches = self.may_batch(i);
         let light = is_light(&self.body.data(i).op);
         let saved = self.saved(i);
         if batches && saved > 0.0 && !decides {
             self.roots.push((i, saved));
-            // What the loop of a stage computes is there for all iterations when the next stage begins.
+            // The results of a stage's loop are complete when the next stage begins.
             let after = |m: &Mode| match m {
                 Mode::Free => 0,
                 Mode::Step(s) => s + 1,
@@ -252,7 +252,7 @@ impl Planner<'_> {
         Mode::Step(stage)
     }
 
-    /// Whether an instruction may be evaluated for all iterations at once, as far as can be seen without trying.
+    /// May an instruction be evaluated for all iterations at once? A cheap test; building may still refuse it.
     fn may_batch(&self, i: usize) -> bool {
         let inst = self.body.insts[i];
         let data = self.body.data(i);
@@ -263,9 +263,9 @@ impl Planner<'_> {
         light && safe && !self.refused.contains(&inst)
     }
 
-    /// What evaluating a contraction with a weight for all iterations at once saves in an iteration, in nanoseconds. A size
-    /// that only the run knows may well be 1, where weights are all that is read: that case and the usual guess count alike, each
-    /// by the share of its time that it saves.
+    /// Nanoseconds saved in an iteration by evaluating a contraction with a weight for all iterations at once. A dynamic size may
+    /// well be 1, where reading the weights is the whole cost: that case and the usual guess count alike, each by the share of its
+    /// time that it saves.
     fn saved(&self, i: usize) -> f64 {
         let data = self.body.data(i);
         let outside =
@@ -287,8 +287,8 @@ impl Planner<'_> {
         alone * (shares[0] + shares[1]) / 2.0
     }
 
-    /// How long a contraction takes in an iteration, alone and as a part of one for all iterations. Weights that come from far away
-    /// never hide behind the arithmetic whole, so they add to its time.
+    /// Time of a contraction in an iteration, alone and as a part of one for all iterations. Loads of distant weights never overlap
+    /// fully with the arithmetic, so their time is added.
     fn iteration(&self, data: &InstData, [x, w]: [Value; 2], costs: &CostModel) -> (f64, f64) {
         let func = self.body.func;
         let work = costs.contraction(func, data) / costs.flops;
@@ -299,7 +299,7 @@ impl Planner<'_> {
         (alone, together)
     }
 
-    /// Takes back from the batches what no batch needs and what the loops compute as well.
+    /// Moves instructions back into the loops that no batch needs, or that the loops compute anyway.
     fn prune(&mut self) {
         let mut needed = vec![false; self.modes.len()];
         for &(i, _) in &self.roots {
@@ -318,7 +318,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether reading an elementwise result is not dearer than reading what it is computed from.
+    /// Is an elementwise result no larger to read than its operands?
     fn shrinks(&self, i: usize) -> bool {
         let data = self.body.data(i);
         let bytes = |v: &Value| self.costs.bytes(self.body.func.ty(*v));
@@ -363,8 +363,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Bytes that an iteration adds to what stages leave to others: the most that is needed at any one stage, because what no later
-    /// stage reads makes room.
+    /// Bytes that an iteration adds to the arrays between stages: the peak over all stages, since an array is freed after its last
+    /// reader.
     fn row(&self) -> f64 {
         let mut last_reads: HashMap<Value, usize> = HashMap::new();
         let mut read = |value: &Value, reader: Mode, stage: usize| {
@@ -397,7 +397,7 @@ impl Planner<'_> {
     }
 }
 
-/// Ops that cost next to nothing for each element, and that batches know.
+/// Cheap elementwise ops that can be batched.
 fn is_light(op: &Op) -> bool {
     use Cost::{Constant, Copy, Elementwise, Transcendental, View};
     let cost = op.props().cost;

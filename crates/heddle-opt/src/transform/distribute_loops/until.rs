@@ -1,4 +1,6 @@
-//! Distributed loops that a condition ends.
+//! Distributed loops with an early exit.
+
+use std::collections::HashMap;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Op, Type, Value};
@@ -8,11 +10,12 @@ use super::chunks::{PADDED, Results};
 use super::plan::{Body, Plan};
 use super::span::{End, Place, Span};
 use super::stop::Stop;
+use crate::Edit;
 use crate::transform::rebuild::Rebuild;
 
 impl Distribution<'_> {
-    /// A loop over chunks, in each of which the stage that decides runs first, until its condition or the chunk ends, and then the
-    /// others, for as many iterations.
+    /// A loop over chunks. In each, the stage with the condition runs first, until early exit or the chunk's end, and then the
+    /// others for as many iterations.
     pub(super) fn until<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -61,13 +64,11 @@ impl Distribution<'_> {
             dim: Dim::constant(most),
         };
         let place = Place::Until { base, limit };
-        let built = span.build(
-            &mut |r, i| self.instead(r, i),
-            rebuild,
-            &place,
-            &Default::default(),
-            now,
-        )?;
+        let (instead, views) = (
+            &mut |r: &mut Rebuild<'a>, i| self.instead(r, i),
+            HashMap::new(),
+        );
+        let built = span.build(instead, rebuild, &place, &views, now)?;
         let Some(End { steps, mut more }) = built.end else {
             return Err(Stop::Impossible);
         };
@@ -84,7 +85,7 @@ impl Distribution<'_> {
             let starts = [b.vector_of(base)?, b.i64s(&vec![0; rank - 1])];
             let starts = b.join(&starts)?;
             let ty = b.ty(all).clone();
-            // What is behind the last iteration is written again by the next chunk, or cut off.
+            // Rows past the last iteration are overwritten by the next chunk, or cut off.
             let updated = b.op1(Op::UpdateSlice, &[all, rows, starts])?;
             rebuild.state(updated, &ty);
             yields.push(updated);
@@ -102,12 +103,12 @@ impl Distribution<'_> {
             let end = b.vector_of(total)?;
             joined.push(b.op1(Op::Slice { axes: vec![0] }, &[all, none, end, one])?);
         }
-        self.stats.record("loop with a condition in chunks");
+        self.stats.record(Edit::ConditionChunked);
         Ok((last.to_vec(), joined))
     }
 }
 
-/// An array of zeros for a stacked result: as many rows as whole chunks may have.
+/// An array of zeros for a scan output, with rows for whole chunks.
 fn stack<'a>(
     rebuild: &mut Rebuild<'a>,
     body: &Body<'a>,
@@ -123,7 +124,7 @@ fn stack<'a>(
     let known = trip.and_then(|v| rebuild.b.known(v)?.first().cloned());
     let known = known
         .filter(|d| d.as_expr().is_some())
-        // Exporters write the highest number where there is no trip count.
+        // Exporters write the largest integer for a missing trip count.
         .filter(|d| d.as_const().is_none_or(|n| n <= i64::MAX - size))
         .ok_or(Stop::Impossible)?;
     let (step, less, zero) = (

@@ -1,4 +1,4 @@
-//! Which loops meet only in rows, and whether levels pay there.
+//! Recognises loops whose iterations depend on each other only through rows, and estimates the gain of levels.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use heddle_ir::{Dim, Function, Inst, LoopView, Op, Value};
 use crate::transform::cost::{CostModel, is_contraction};
 use crate::transform::level_recursion::{LevelOptions, definition, gain};
 
-/// Columns that an iteration may read at once, by one vector of indices.
+/// Maximum number of rows that an iteration reads by one vector of indices.
 const MAX_COLUMNS: i64 = 8;
 
 /// A loop each of whose iterations writes one row of each array that it carries.
@@ -16,28 +16,28 @@ pub struct RowLoop<'a> {
     pub inst: Inst,
     pub parts: LoopView,
     pub trip: Value,
-    /// The rows of each of the arrays.
+    /// Number of rows of the arrays.
     pub extent: Dim,
     /// `update_slice`, for each array.
     pub updates: Vec<Inst>,
-    /// What reads rows, `gather` along the first axis; and of which array.
+    /// Reads of rows (`gather` along the first axis), each with its array.
     pub reads: Vec<(Inst, usize)>,
-    /// All that is computed within.
+    /// Instructions of the body.
     inner: HashSet<Value>,
 }
 
-/// Where levels pay.
+/// Conditions under which levels pay.
 pub struct Worth {
-    /// How many iterations levels must have in the mean at least.
+    /// Minimum mean number of iterations in a level.
     pub width: f64,
-    /// Nanoseconds of an iteration that the inspector may take.
+    /// Nanoseconds per iteration that the inspector may take.
     pub share: f64,
-    /// Nanoseconds that it takes for each level.
+    /// Nanoseconds that it takes per level.
     pub level: f64,
 }
 
 impl<'a> RowLoop<'a> {
-    /// Takes an instruction apart if it is such a loop.
+    /// Analyses an instruction, if it is such a loop.
     pub fn of(func: &'a Function, inst: Inst) -> Option<Self> {
         let parts = LoopView::of(func, inst)?;
         let trip = parts.trip?;
@@ -78,7 +78,7 @@ impl<'a> RowLoop<'a> {
         loops.find_reads().then_some(loops)
     }
 
-    /// Finds what reads rows; false if arrays are read in other ways, too.
+    /// Finds the reads of rows; false if arrays are read in other ways too.
     fn find_reads(&mut self) -> bool {
         let (func, body) = (self.func, self.parts.body);
         let own = &func.regions[body].insts;
@@ -115,7 +115,7 @@ impl<'a> RowLoop<'a> {
         fine && !self.reads.is_empty()
     }
 
-    /// Whether an index is looked up in some array: those of recurrences are not, whose iterations make no levels.
+    /// Is an index looked up in an array? Those of recurrences are not; their iterations form no levels.
     fn looks_up(&self, index: Value) -> bool {
         let (mut open, mut seen) = (vec![index], HashSet::new());
         while let Some(value) = open.pop() {
@@ -143,8 +143,8 @@ impl<'a> RowLoop<'a> {
         used.difference(&self.inner).copied().collect()
     }
 
-    /// Where levels pay; none if nowhere. A branch that differs by row is computed both ways for all rows: where it multiplies, that
-    /// may cost more than batches save.
+    /// The conditions under which levels pay; none if never. A branch that differs by row is computed both ways for all rows:
+    /// if it contains contractions, that may cost more than batches save.
     pub fn worth(&self, options: &LevelOptions, costs: &CostModel) -> Option<Worth> {
         let (mut bytes, mut flops) = (0.0, 0.0);
         let (func, outer) = (self.func, self.outer());

@@ -1,7 +1,7 @@
 //! The executor: iterations in the inspector's order, in batches.
 //!
-//! While it runs, rows that iterations write lie in the order in which they are written, so that a batch writes its rows in one
-//! piece. In the end they are put where the loop would have left them.
+//! While it runs, rows are stored in the order in which they are written, so that a batch writes a contiguous block. At the end
+//! they are permuted to the loop's order.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};
@@ -11,7 +11,7 @@ use super::inspect::{Found, Row, between, outer};
 use crate::batch::{Batch, Lane, Result};
 use crate::transform::rebuild::Rebuild;
 
-/// Appends the executor; gives what the arrays become.
+/// Appends the executor; gives the final arrays.
 pub fn execute(
     rebuild: &mut Rebuild,
     rows: &RowLoop,
@@ -71,7 +71,7 @@ pub fn execute(
     let carried = [vec![zero], inits].concat();
     let results = b.loop_(None, Some(go), &carried, body)?;
 
-    // Each row is where the iteration that writes it was in the order.
+    // A row's position is that of the iteration that writes it.
     let index = b.iota(found.extent)?;
     let by = b.binary(BinaryOp::Sub, index, found.base)?;
     let written = between(b, by, found.count)?;
@@ -84,15 +84,15 @@ pub fn execute(
 struct Taken {
     /// `i64[?]`: its iterations.
     iterations: Value,
-    /// `i64[]`: how many they are.
+    /// `i64[]`: their number.
     count: Value,
-    /// `i64[]`: where the next batch begins in the order.
+    /// `i64[]`: position of the next batch in the order.
     next: Value,
     /// The count as a size.
     dim: Dim,
 }
 
-/// As many iterations as are ready from a place in the order on, but at most so many.
+/// The iterations that are ready from a position on, up to the batch size.
 fn take(b: &mut FuncBuilder, found: &Found, at: Value, most: usize) -> Result<Taken> {
     let end = b.gather(found.order.end, at)?;
     let rest = b.binary(BinaryOp::Sub, end, at)?;
@@ -113,7 +113,7 @@ fn take(b: &mut FuncBuilder, found: &Found, at: Value, most: usize) -> Result<Ta
     })
 }
 
-/// Writes a batch's rows, each of which is an array with one row, from a row of an array on.
+/// Writes a batch's rows, each an array with one row, to consecutive rows of an array.
 fn write(b: &mut FuncBuilder, array: Value, value: Value, row: Value) -> Result<Value> {
     let value = b.op1(Op::Squeeze { axes: vec![1] }, &[value])?;
     let columns = b.rank(array).map_or(0, |rank| rank - 1);
@@ -128,7 +128,7 @@ fn write(b: &mut FuncBuilder, array: Value, value: Value, row: Value) -> Result<
     Ok(b.op1(Op::UpdateSlice, &[array, value, starts])?)
 }
 
-/// `i64[extent]`: where a row lies that iterations read.
+/// `i64[extent]`: position of a row that iterations read.
 fn place(b: &mut FuncBuilder, found: &Found, row: &Row) -> Result<Value> {
     let zero = b.i64(0);
     let by = b.select(row.written, row.by, zero)?;

@@ -1,7 +1,7 @@
-//! The inspector: in which order iterations can run.
+//! The inspector: finds an order of the iterations by level.
 //!
-//! It looks at as many iterations as the arrays have rows, so that all that it computes has a bound; those that the loop does not
-//! have read what the last one reads, and do not count.
+//! It covers as many iterations as the arrays have rows, so that its arrays have static bounds; those beyond the trip count repeat
+//! the last one's reads and are masked.
 
 use std::collections::HashMap;
 
@@ -14,36 +14,36 @@ use crate::transform::foresight::{Foresight, inside, no};
 use crate::transform::order::{Needs, Order, order};
 use crate::transform::rebuild::Rebuild;
 
-/// Nanoseconds that the inspector takes for each row of the arrays and each level.
+/// Nanoseconds that the inspector takes per row of the arrays and level.
 const ROW: i64 = 6;
 
-/// What the inspector finds out.
+/// Results of the inspector.
 pub struct Found {
-    /// `bool[]`: iterations can run level by level, and it pays. If not, nothing is to be made of the rest.
+    /// `bool[]`: iterations can run level by level, and it pays. If not, the other fields are undefined.
     pub ok: Value,
     /// `i64[]`: the row that iteration 0 writes.
     pub base: Value,
-    /// `i64[]`: how many iterations there are.
+    /// `i64[]`: number of iterations.
     pub count: Value,
     /// The order of iterations.
     pub order: Order,
-    /// For each read the rows that iterations read, one array for each column.
+    /// For each read, the rows that iterations read, one array per index.
     pub rows: Vec<Vec<Row>>,
-    /// `i64[]`: how many rows the arrays have.
+    /// `i64[]`: number of rows of the arrays.
     pub extent: Value,
 }
 
 /// A row that each iteration reads.
 pub struct Row {
-    /// `i64[extent]`: which one.
+    /// `i64[extent]`: its index.
     pub index: Value,
     /// `bool[extent]`: an iteration writes it.
     pub written: Value,
-    /// `i64[extent]`: which iteration, if so.
+    /// `i64[extent]`: that iteration.
     pub by: Value,
 }
 
-/// `bool[]`: the loop is long enough for an inspector that looks at all rows; none if one iteration is.
+/// `bool[]`: the loop is long enough for an inspector over all rows; none if a single iteration is.
 pub fn affordable(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<Option<Value>> {
     let most = (worth.share - worth.level) / ROW as f64;
     if rows.extent.as_const().is_some_and(|n| n as f64 <= most) {
@@ -54,7 +54,7 @@ pub fn affordable(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Resul
     let b = &mut rebuild.b;
     let zero = b.i64(0);
     let extent = b.size(first, 0)?;
-    // Not to overflow; a longer loop leaves its arrays.
+    // Avoids overflow; a longer loop runs out of its arrays.
     let trip = b.binary(BinaryOp::Max, trip, zero)?;
     let trip = b.binary(BinaryOp::Min, trip, extent)?;
     let levels = time(b, trip, extent, worth)?;
@@ -107,23 +107,23 @@ pub fn inspect(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<F
     })
 }
 
-/// As many iterations as the arrays have rows, and what is known of them.
+/// Facts about as many iterations as the arrays have rows.
 struct Iterations {
-    /// `i64[]`: how many they are.
+    /// `i64[]`: their number.
     extent: Value,
-    /// `i64[]`: how many the loop has.
+    /// `i64[]`: the loop's trip count.
     count: Value,
-    /// `bool[]`: these are all that it has.
+    /// `bool[]`: they include all of the loop's.
     fits: Value,
     /// `i64[extent]`: their numbers.
     own: Value,
-    /// `bool[extent]`: the loop has them.
+    /// `bool[extent]`: below the trip count.
     real: Value,
-    /// `i64[extent]`: whose indices they read.
+    /// `i64[extent]`: the iteration whose indices they read.
     read: Value,
-    /// `bool[extent]` each: something is not as it must be.
+    /// `bool[extent]` each: a failed check.
     wrong: Vec<Value>,
-    /// `i64[extent + 1]` each: an iteration that must come before.
+    /// `i64[extent + 1]` each: a predecessor.
     needed: Vec<Value>,
 }
 
@@ -168,7 +168,7 @@ impl Iterations {
             let base = match base {
                 Some(base) => base,
                 None => {
-                    // Without rows there is no first one.
+                    // Without rows, there is no first one.
                     let none = b.i64s(&[-1]);
                     let all = b.join(&[from, none])?;
                     *base.insert(b.gather(all, zero)?)
@@ -180,7 +180,7 @@ impl Iterations {
         base.ok_or(Refusal::NoWrites)
     }
 
-    /// The rows that these indices say, one for each column.
+    /// The rows at these indices, one per index.
     fn rows(
         &mut self,
         b: &mut FuncBuilder,
@@ -201,7 +201,7 @@ impl Iterations {
             let index = b.select(negative, from_end, index)?;
             let by = b.binary(BinaryOp::Sub, index, base)?;
             let written = between(b, by, self.count)?;
-            // It would find what was there before.
+            // It would read the row's old value.
             let late = b.compare(CompareOp::Ge, by, self.own)?;
             self.wrong.push(b.binary(BinaryOp::And, written, late)?);
             let needs = b.binary(BinaryOp::And, written, self.real)?;
@@ -213,7 +213,7 @@ impl Iterations {
         Ok(all)
     }
 
-    /// `bool[]`: all rows are there, and nothing is wrong with any iteration that the loop has.
+    /// `bool[]`: all rows exist, and no iteration of the loop failed a check.
     fn fine(&self, b: &mut FuncBuilder, base: Value) -> Result<Value> {
         let mut wrong = self.wrong[0];
         for &other in &self.wrong[1..] {
@@ -236,7 +236,7 @@ impl Iterations {
     }
 }
 
-/// What the body uses from outside.
+/// Values from outside that the body uses.
 pub fn outer(rebuild: &Rebuild, rows: &RowLoop) -> HashMap<Value, Lane> {
     let values = rows.outer().into_iter();
     values
@@ -265,7 +265,7 @@ pub fn between(b: &mut FuncBuilder, x: Value, count: Value) -> Result<Value> {
     Ok(b.binary(BinaryOp::And, low, high)?)
 }
 
-/// One array for each of the indices that an iteration has.
+/// One array for each index of an iteration.
 fn columns(b: &mut FuncBuilder, index: Value) -> Result<Vec<Value>> {
     let shape = b.ty(index).as_tensor().and_then(|t| t.shape.clone());
     let columns = match shape.as_deref() {
@@ -281,7 +281,7 @@ fn columns(b: &mut FuncBuilder, index: Value) -> Result<Vec<Value>> {
     (0..columns).map(column).collect()
 }
 
-/// The levels that are followed: fewer than would be too narrow, and no more than the loop leaves time for.
+/// Maximum number of levels: more would be too narrow, or take longer than the loop.
 fn limit(b: &mut FuncBuilder, count: Value, extent: Value, worth: &Worth) -> Result<Value> {
     let (parts, width) = (
         b.i64(16),
@@ -295,7 +295,7 @@ fn limit(b: &mut FuncBuilder, count: Value, extent: Value, worth: &Worth) -> Res
     Ok(b.binary(BinaryOp::Max, limit, one)?)
 }
 
-/// The levels that the loop leaves time for.
+/// The number of levels whose inspection takes no longer than the loop.
 fn time(b: &mut FuncBuilder, count: Value, extent: Value, worth: &Worth) -> Result<Value> {
     let share = b.i64(worth.share.round() as i64);
     let time = b.binary(BinaryOp::Mul, count, share)?;
@@ -305,7 +305,7 @@ fn time(b: &mut FuncBuilder, count: Value, extent: Value, worth: &Worth) -> Resu
     Ok(b.binary(BinaryOp::Div, time, each)?)
 }
 
-/// The type of something of each iteration.
+/// The type of an array over the iterations.
 fn row_of(dtype: DType, rows: &RowLoop) -> Type {
     Type::Tensor(heddle_ir::TensorType {
         dtype,

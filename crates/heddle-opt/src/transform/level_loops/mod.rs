@@ -13,21 +13,22 @@ use self::inspect::inspect;
 use super::cost::CostModel;
 use super::level_recursion::LevelOptions;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use crate::Edit;
 use crate::batch;
 
 /// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological
-/// order that exporters make of a recursive network. An *inspector* finds out from index data which iterations need rows that others
-/// write, and an *executor* evaluates those that are ready as one batch (Saltz, Mirchandaney and Crowley 1991, "Run-time
+/// order that exporters make of a recursive network. An *inspector* finds the dependences between iterations from index data,
+/// and an *executor* evaluates iterations that are ready as one batch (Saltz, Mirchandaney and Crowley 1991, "Run-time
 /// parallelization and scheduling of loops"), so that a product of each node's vector with a matrix becomes a product of two matrices.
 ///
 /// It applies where each iteration writes the next row of one or several carried arrays and reads rows whose indices follow from
-/// arrays that do not change. The inspector falls back on the loop as it is where an iteration would read a row before it is written,
-/// where an index is out of range or rows are not written one after the other, so that results and errors are as they were; and where
-/// levels have fewer than [`LevelOptions::width`] iterations in the mean, as those of a chain. Where the arrays may be long and the loop short, it
-/// is not even run.
+/// loop-invariant arrays. The inspector falls back to the original loop if an iteration would read a row before it is written, if an
+/// index is out of range, or if rows are not written consecutively, so that results and errors stay the same; and if levels have fewer
+/// than [`LevelOptions::width`] iterations in the mean, as in a chain. If the arrays may be long and the loop short, the inspector is
+/// skipped.
 ///
-/// It does *not* change loops that a condition ends, that stack results or carry anything else, that draw random numbers, whose
-/// indices follow from the number of the iteration alone (a recurrence), nor, unless [`LevelOptions::always`], those where
+/// It does *not* change loops with a condition, scan outputs or other carried values, loops that draw random numbers or whose
+/// indices depend on the iteration number alone (a recurrence), nor, unless [`LevelOptions::always`], those where
 /// batches save less than they cost.
 pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
@@ -35,7 +36,7 @@ pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostMode
         rebuild.function(&mut |rebuild, inst| {
             let leveled = instead(rebuild, inst, options, costs)?;
             if leveled {
-                stats.record("loop level by level");
+                stats.record(Edit::LoopLeveled);
             }
             Ok(leveled)
         })
@@ -91,7 +92,7 @@ fn build(
     Ok(())
 }
 
-/// The inspector, and what it finds to be better: levels or the loop as it is.
+/// The inspector, and a choice between the executor and the original loop.
 fn inspected(
     rebuild: &mut Rebuild,
     rows: &RowLoop,
@@ -109,7 +110,7 @@ fn inspected(
     Ok(rebuild.b.if_(found.ok, then, otherwise)?)
 }
 
-/// The loop as it is.
+/// The original loop.
 fn plain(rebuild: &mut Rebuild, rows: &RowLoop) -> batch::Result<Vec<Value>> {
     rebuild.inst(rows.inst, &mut |_, _| Ok(false))?;
     Ok(rebuild.all(&rows.func.insts[rows.inst].results))

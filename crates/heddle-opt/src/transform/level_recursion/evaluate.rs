@@ -1,8 +1,8 @@
 //! The evaluation: states in the walk's order, in batches of one kind.
 //!
-//! One loop takes batch after batch. Each reads the results of its calls by their places, evaluates its way through the
-//! function for all its rows, and writes its results behind those of the batches before. How many rows a batch has only the run
-//! knows: all that are left of a group of states, but at most [`LevelOptions::batch`], so that all arrays have bounds.
+//! One loop takes batch after batch. Each reads the results of its calls by position, evaluates its path through the
+//! function for all its rows, and appends its results to those of earlier batches. A batch has a dynamic number of rows: all that are
+//! left of a group of states, but at most [`LevelOptions::batch`], so that all arrays have bounds.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, TensorType, Type, Value};
@@ -108,7 +108,7 @@ fn zeros(b: &mut FuncBuilder, store: &Store, count: Value) -> Result<Value> {
     Ok(b.op1(Op::Broadcast, &[zero, shape])?)
 }
 
-/// What a batch is evaluated from: `count` places from `place` on.
+/// A batch to evaluate: `count` places from `place` on.
 struct Chunk<'a, 'm> {
     recursion: &'a Recursion<'m>,
     walk: &'a Walk,
@@ -211,7 +211,7 @@ impl Chunk<'_, '_> {
         }
     }
 
-    /// A kind's way through a region.
+    /// A kind's path through a region.
     fn way(
         &self,
         b: &mut FuncBuilder,

@@ -17,6 +17,7 @@ use heddle_ir::{
 pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 pub use self::worth::gain;
+use crate::Edit;
 use crate::batch::{Refusal, Result};
 use crate::transform::cost::CostModel;
 use heddle_ir::patch::{Patch, Stats};
@@ -24,16 +25,16 @@ use heddle_ir::patch::{Patch, Stats};
 /// Policy of running recursion and loops level by level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelOptions {
-    /// The most calls that a batch evaluates: enough that products reach the units' peak.
+    /// Maximum batch size in calls: large enough for products to reach the units' peak.
     pub batch: usize,
-    /// Also where no contraction gains by it.
+    /// Applies it even if no contraction gains.
     pub always: bool,
-    /// Contractions that levels must have in the mean at least; a run that finds fewer makes the calls one by one.
+    /// Minimum mean number of contractions per level; a run that finds fewer makes individual calls.
     pub width: f64,
 }
 
 impl LevelOptions {
-    /// Batches where they pay.
+    /// Batches if they pay.
     pub const USUAL: Self = Self {
         batch: 24,
         always: false,
@@ -44,17 +45,17 @@ impl LevelOptions {
 /// Runs recursions over data structures level by level (ACROBAT §3, Cavs §3.2): calls that are ready are evaluated together,
 /// as one batch of rows, so that a product of each node's vector with a matrix becomes a product of two matrices.
 ///
-/// It applies where one integer parameter, an index into an array, says what a call is about, all others are handed on
-/// unchanged, and which calls follow does not depend on results of calls: trees and graphs of any shape, by one function or several that
-/// call each other. Nodes that several others call are evaluated once. The calls from outside become calls of a
-/// new function, which walks the nodes (`walk`), then evaluates batch after batch (`evaluate`). Where a run finds that the
-/// walk does not end, is too deep for it, or leaves the array, that function makes the original calls, so errors are as they were;
-/// it does so, too, where the walk finds a narrow tree, such as a chain, whose levels are no batches. Where weights are so small that batches
-/// save less than they cost (`worth`), small trees are not walked at all (`tree`), but graphs are, in which calls would be repeated.
+/// It applies if one integer parameter, an index into an array, is the node of a call, all others are passed on unchanged, and
+/// the calls that follow do not depend on results of calls: trees and graphs of any shape, by one function or several that
+/// call each other. Shared nodes are evaluated once. Calls from outside become calls of a new function, which walks the
+/// nodes (`walk`), then evaluates batch after batch (`evaluate`). If the walk does not end, is too deep, or leaves the array,
+/// that function falls back to the original calls, so errors stay the same; likewise if the walk finds a narrow tree, such as
+/// a chain, whose levels are no batches. If weights are so small that batches save less than they cost (`worth`), small trees
+/// are not walked at all (`tree`), but graphs are, in which calls would be repeated.
 ///
-/// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
+/// It does *not* change recursions with calls in loops, that pass on results of calls, or that draw random numbers; nor,
 /// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
-/// been inlined. Applied again, it would change the calls that are left for the last resort, too.
+/// been inlined. Applied twice, it would also change the fallback's calls.
 pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let mut stats = Stats::default();
     for first in beginnings(module) {
@@ -74,7 +75,7 @@ pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &Cost
     stats
 }
 
-/// Makes calls from outside calls of the new function.
+/// Redirects calls from outside to the new function.
 fn redirect(module: &mut Module, members: &[FuncId], from: FuncId, to: FuncId) -> Stats {
     let mut stats = Stats::default();
     let callers: Vec<FuncId> = module
@@ -93,7 +94,7 @@ fn redirect(module: &mut Module, members: &[FuncId], from: FuncId, to: FuncId) -
         let mut patch = Patch::new(func);
         for (inst, args, results) in calls {
             patch.change(inst, Op::Call(to), args, results);
-            patch.because("recursion level by level");
+            patch.because(Edit::RecursionLeveled);
         }
         stats.merge(patch.apply());
     }
@@ -138,7 +139,7 @@ fn build(
     Ok(b.finish(&results))
 }
 
-/// The walk, and what it finds to be better: levels or calls.
+/// The walk, and a choice between levels and calls.
 fn walked(
     b: &mut FuncBuilder,
     recursion: &Recursion,
@@ -181,7 +182,7 @@ fn fresh_name(module: &Module, name: &str) -> String {
     fresh
 }
 
-/// Named sizes as values: each is the size of some axis of a parameter.
+/// Named sizes as values: each is the size of an axis of a parameter.
 struct Named {
     params: Vec<Value>,
     known: HashMap<String, Value>,
@@ -253,7 +254,7 @@ impl Named {
     }
 }
 
-/// Whether a value is of the function's body, so that it may be used anywhere after.
+/// Is a value defined in the function's body, and so visible everywhere after?
 fn is_outer(b: &FuncBuilder, value: Value) -> bool {
     let f = b.func();
     match f.values[value].def {

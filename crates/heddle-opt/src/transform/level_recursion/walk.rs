@@ -1,8 +1,8 @@
-//! The walk: which nodes a call reaches, in which order they can be evaluated, and what their calls are.
+//! The walk: finds the nodes that a call reaches, their calls, and an order to evaluate them in.
 //!
-//! It is done on arrays over all possible nodes: first what each node would call; then, from the root, which nodes are
-//! reached; then, level by level, which of these have all their calls behind them. Each level takes a few elementwise passes
-//! over the nodes, and no node is visited by itself.
+//! It works on arrays over all possible nodes: first the calls of each node; then the nodes reachable from the root; then,
+//! level by level, those whose calls are all evaluated. Each level takes a few elementwise passes over the nodes; no node is
+//! visited individually.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
@@ -12,46 +12,46 @@ use crate::batch::{Batch, Lane, Refusal, Result};
 use crate::transform::foresight::{Foresight, inside, no, yes};
 use crate::transform::order::{Needs, order};
 
-/// About how many elements the walk may look at; then the recursion is run call by call.
+/// Budget of the walk in elements; beyond it, the recursion runs call by call.
 const MAX_WORK: i64 = 1 << 22;
 
-/// The levels that the walk always follows.
+/// Number of levels that the walk always follows.
 const MIN_LEVELS: i64 = 64;
 
-/// The most levels of a narrow tree that is left to calls.
+/// Maximum depth of a narrow tree that is left to calls.
 const MAX_CALLS: i64 = 256;
 
-/// What the walk finds out. A node of a member is a *state*; states of all members are numbered one after the other.
+/// Results of the walk. A node of a member is a *state*; states of all members are numbered consecutively.
 pub struct Walk {
-    /// `bool[]`: the recursion ends and all is as expected. If not, nothing of the rest holds.
+    /// `bool[]`: the recursion ends and all checks pass. If not, the other fields are undefined.
     pub ok: Value,
-    /// `i64[]`: where the root is in the order.
+    /// `i64[]`: the root's position.
     pub root: Value,
-    /// `i64[]`: how many states there are to evaluate.
+    /// `i64[]`: number of states to evaluate.
     pub count: Value,
-    /// `i64[states + 1]`: the states in an order in which each comes after those that it calls, grouped by kind.
+    /// `i64[states + 1]`: the states in topological order, callees first, grouped by kind.
     pub order: Value,
-    /// `i64[states + 1]`: the kind of each, in that order.
+    /// `i64[states + 1]`: the kind of the state at each position.
     pub kind: Value,
-    /// `i64[states + 1]`: where its group ends.
+    /// `i64[states + 1]`: the end of its group.
     pub end: Value,
-    /// `i64[states + 1]` for each call: where the state that it calls is in the order.
+    /// `i64[states + 1]` for each call: the callee's position.
     pub calls: Vec<Value>,
     /// The first state of each member.
     pub first: Vec<Value>,
-    /// `i64[]`: what is added to a node to get its number among its member's states.
+    /// `i64[]`: offset from a node to its number among its member's states.
     pub shift: Value,
     /// The elements of the arrays above.
     pub len: Value,
 }
 
-/// What each state calls.
+/// The calls of each state.
 pub struct States {
-    /// `i64[]`: how many there are; that number stands for none.
+    /// `i64[]`: their number, which is also the index for "none".
     pub count: Value,
     /// `i64[states + 1]`.
     kind: Value,
-    /// `bool[states + 1]`: evaluating it looks up an index that is out of range, or calls what is no state.
+    /// `bool[states + 1]`: evaluating it reads an index out of range, or calls a node that is no state.
     bad: Value,
     /// `i64[states + 1]` for each call.
     pub calls: Vec<Value>,
@@ -132,7 +132,7 @@ fn number(
     Ok(b.select(negative, from_end, node)?)
 }
 
-/// What each state would call.
+/// Computes the calls of each state.
 pub fn states(
     b: &mut FuncBuilder,
     recursion: &Recursion,
@@ -181,7 +181,7 @@ pub fn states(
             list.push(call);
         }
     }
-    // The one that stands for none calls itself.
+    // "None" calls itself.
     let (nothing, fine, none) = (b.i64s(&[0]), b.constant(no()), b.vector_of(count)?);
     let fine = b.vector_of(fine)?;
     kinds.push(nothing);
@@ -195,14 +195,14 @@ pub fn states(
     Ok(states)
 }
 
-/// What all nodes of a member would call.
+/// Possible calls of all nodes of a member.
 struct Outlook<'a, 'm> {
     recursion: &'a Recursion<'m>,
     member: &'a Member<'m>,
     ahead: Foresight<'a>,
 }
 
-/// For each node of a member.
+/// Values per node of a member.
 struct Found {
     kind: Value,
     bad: Value,
@@ -259,7 +259,7 @@ impl Outlook<'_, '_> {
                 let arg = self.func().insts[call].args[recursion.members[callee].node];
                 let node = self.ahead.value(b, arg)?;
                 let node = self.ahead.batch.op(b, &Op::cast(DType::I64), &[node])?[0];
-                // Nodes may be the same for all: then they are spread here.
+                // A callee that is the same for all nodes is broadcast.
                 let node = self.ahead.batch.spread(b, node)?;
                 let valid = inside(b, extent, node)?;
                 let place = number(b, recursion, extent, states.shift, node)?;
@@ -284,7 +284,7 @@ impl Outlook<'_, '_> {
     }
 }
 
-/// `i64[states + 1]`: 1 for the states that the root's calls reach; and how many levels of calls there are.
+/// `i64[states + 1]`: 1 for the states reachable from the root; and the number of levels of calls.
 fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Value)> {
     let (zero, one) = (b.i64(0), b.i64(1));
     let all = b.binary(BinaryOp::Add, states.count, one)?;
@@ -312,8 +312,8 @@ fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Va
     Ok((results[0], results[1]))
 }
 
-/// Whether it pays to go on: not where levels have fewer than `width` contractions in the mean, as those of a chain, or it never does, if
-/// the calls make a tree. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
+/// Does it pay to go on? Not in a tree whose levels have fewer than `width` contractions in the mean (a chain), or if it never
+/// pays. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
 fn wide(
     b: &mut FuncBuilder,
     recursion: &Recursion,
@@ -346,7 +346,7 @@ fn wide(
     Ok(b.binary(BinaryOp::Or, wide, needed)?)
 }
 
-/// `bool[]`: some state is called by more than one of those that are marked by 1.
+/// `bool[]`: some state has more than one caller among those marked by 1.
 pub fn is_shared(b: &mut FuncBuilder, states: &States, marked: Value) -> Result<Value> {
     let (zero, one) = (b.i64(0), b.i64(1));
     let all = b.binary(BinaryOp::Add, states.count, one)?;
@@ -359,14 +359,14 @@ pub fn is_shared(b: &mut FuncBuilder, states: &States, marked: Value) -> Result<
         };
         callers = b.op1(add, &[callers, call, marked])?;
     }
-    // The state that stands for none is called by many.
+    // "None" has many callers.
     let (first, last, step) = (b.i64s(&[0]), b.vector_of(states.count)?, b.i64s(&[1]));
     let callers = b.op1(Op::Slice { axes: vec![0] }, &[callers, first, last, step])?;
     let shared = b.compare(CompareOp::Gt, callers, one)?;
     Ok(b.any(shared)?)
 }
 
-/// The levels that the walk follows.
+/// Maximum number of levels that the walk follows.
 fn limit(b: &mut FuncBuilder, states: Value) -> Result<Value> {
     let (work, least) = (b.i64(MAX_WORK), b.i64(MIN_LEVELS));
     let limit = b.binary(BinaryOp::Div, work, states)?;

@@ -1,8 +1,8 @@
-//! Whether levels pay.
+//! Profitability of evaluation by levels.
 //!
-//! A batch reads the weights of a product once for all of its rows, and that is all that it saves. Against that stand the walk and the
-//! copies between the results' array and a batch for each call, and for each level the synchronisations and whatever does not
-//! fill a batch. Small weights are near in any case: there, calls one after the other are faster, however wide a tree is.
+//! A batch reads the weights of a product once for all of its rows; nothing else is saved. The costs are, for each call, the walk and
+//! the copies between the results' array and a batch, and for each level, the synchronisations and a partly filled batch. Small weights
+//! stay in near caches anyway: for them, individual calls are faster, however wide a tree is.
 
 use heddle_ir::{Inst, Region};
 
@@ -10,7 +10,7 @@ use super::LevelOptions;
 use super::analyze::{Kind, Member, Origin, Recursion};
 use crate::transform::cost::{CostModel, is_contraction};
 
-/// How many contractions levels must have in the mean; none if batches save less than they cost.
+/// Minimum mean number of contractions in a level; none if batches save less than they cost.
 pub fn least_width(
     recursion: &Recursion,
     options: &LevelOptions,
@@ -24,7 +24,7 @@ pub fn least_width(
     (gain > 0.0).then(|| options.width.max(costs.level / gain))
 }
 
-/// Nanoseconds that a call of this kind takes less in a batch.
+/// Nanoseconds saved by evaluating a call of this kind in a batch.
 fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions, costs: &CostModel) -> f64 {
     let member = &recursion.members[kind.member];
     let mut products = vec![];
@@ -48,18 +48,18 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions, costs: &Cos
     saving(bytes, flops, options, costs)
 }
 
-/// Nanoseconds that a call or an iteration takes less in a batch whose products read so many bytes of weights and do so many operations.
+/// Nanoseconds saved per call or iteration in a batch, given its products' bytes of weights and operations.
 fn saving(bytes: f64, flops: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
     let rate = match bytes <= costs.near_all {
         true => costs.near_rate,
         false => costs.weights,
     };
-    // What the arithmetic takes, a row takes in a batch as well.
+    // A row's arithmetic takes as long in a batch.
     let reading = bytes / rate - flops / costs.flops;
     reading.max(0.0) * (1.0 - 1.0 / options.batch as f64)
 }
 
-/// [`saving`], less what a batch takes more.
+/// [`saving`] minus the overhead of a batch.
 pub fn gain(bytes: f64, flops: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
     saving(bytes, flops, options, costs) - costs.call
 }

@@ -25,41 +25,41 @@ type Result<T> = std::result::Result<T, Stop>;
 pub struct Span<'p, 'a> {
     pub body: &'p Body<'a>,
     pub plan: &'p Plan,
-    /// How many there are, `i64[]`.
+    /// Their number, `i64[]`.
     pub count: Value,
-    /// The same as a size.
+    /// Their number as a size.
     pub dim: Dim,
 }
 
-/// What the stages leave.
+/// Results of the stages.
 pub struct Built {
-    /// What the loop carries after the iterations.
+    /// Carried values after the iterations.
     pub carried: Vec<Value>,
-    /// Its stacked results for them.
+    /// Scan outputs of the iterations.
     pub stacked: Vec<Value>,
-    /// How a condition ended them.
+    /// The early exit that a condition took.
     pub end: Option<End>,
 }
 
-/// How a condition ended iterations.
+/// An early exit by a condition.
 #[derive(Clone, Copy)]
 pub struct End {
-    /// `i64[]`: how many there were.
+    /// `i64[]`: their number.
     pub steps: Value,
     /// `bool[]`: whether more follow.
     pub more: Value,
 }
 
-/// What the stages so far leave to the next.
+/// Values that the stages so far leave to the next.
 pub struct State<'b> {
     /// Values for all iterations.
     pub batch: Batch<'b>,
-    /// What the loop carries after the iterations, of stages that are still to come before them.
+    /// Carried values: after the iterations, or before them for stages that are still to come.
     pub carried: Vec<Value>,
 }
 
 impl<'a> Span<'_, 'a> {
-    /// Builds all stages in the region that is open. `first` is what the loop carries before these iterations.
+    /// Builds all stages in the open region. `first`: carried values before these iterations.
     pub fn build(
         &self,
         instead: Instead<'_, 'a>,
@@ -86,7 +86,7 @@ impl<'a> Span<'_, 'a> {
         })
     }
 
-    /// Builds some of the stages, from what those before them have left.
+    /// Builds some of the stages from the results of earlier ones.
     pub fn stages(
         &self,
         instead: Instead<'_, 'a>,
@@ -105,7 +105,7 @@ impl<'a> Span<'_, 'a> {
             Place::Padded { steps, .. } => (false, Some(*steps)),
             _ => (false, None),
         };
-        // Before it has been decided how many iterations there are, there is nothing to evaluate for all of them.
+        // Nothing can be evaluated for all iterations before their number is known.
         let known = stages.start.max(decides as usize);
         for stage in stages.start..stages.end.max(known + 1) {
             if stage == known {
@@ -160,7 +160,7 @@ impl<'a> Span<'_, 'a> {
         Ok(state.batch.spread(&mut rebuild.b, lane)?)
     }
 
-    /// Where the loop comes from.
+    /// The loop's source location.
     fn loc(&self) -> Option<Arc<Loc>> {
         self.body.func.insts[self.body.inst].loc.clone()
     }

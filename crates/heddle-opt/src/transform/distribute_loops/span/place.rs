@@ -1,4 +1,4 @@
-//! Which iterations of a loop a span is made of, and their numbers.
+//! The iterations of a span, and their numbers.
 
 use heddle_ir::Value;
 use heddle_ir::op::BinaryOp;
@@ -7,40 +7,40 @@ use super::{Result, Span};
 use crate::transform::distribute_loops::stop::Stop;
 use crate::transform::rebuild::Rebuild;
 
-/// Which iterations of the loop they are.
+/// The iterations of a span.
 pub enum Place {
     /// All.
     Whole,
-    /// Those of one chunk of many.
+    /// Those of one of several chunks.
     Chunk {
-        /// Which chunk, once inside the loop over chunks.
+        /// The chunk's index, once inside the loop over chunks.
         index: Option<Value>,
-        /// How many chunks there are.
+        /// Number of chunks.
         chunks: Value,
-        /// How many iterations they have together.
+        /// Their number of iterations in total.
         done: Value,
     },
     /// Those after the chunks.
     Rest {
-        /// How many iterations the chunks have together.
+        /// Number of iterations in all chunks.
         done: Value,
-        /// How many there are in all.
+        /// Trip count of the whole loop.
         end: Value,
     },
-    /// Those of one chunk, and behind them some that are in vain.
+    /// Those of one chunk, padded to its size.
     Padded {
         /// The number of the first one.
         base: Value,
-        /// How many there are.
+        /// Their number.
         steps: Value,
         /// The number of the last one of the loop.
         last: Value,
     },
-    /// As many of a chunk as a condition holds for: the first stage finds out.
+    /// Those of a chunk up to an early exit, which the first stage finds.
     Until {
         /// The number of the first one.
         base: Value,
-        /// How many there may be, at least 1.
+        /// Upper bound on their number, at least 1.
         limit: Value,
     },
 }
@@ -59,7 +59,7 @@ impl<'a> Span<'_, 'a> {
         })
     }
 
-    /// The numbers of the iterations; `last` is repeated behind it.
+    /// The numbers of the iterations, padded by `last`.
     pub(super) fn iterations(
         &self,
         rebuild: &mut Rebuild<'a>,

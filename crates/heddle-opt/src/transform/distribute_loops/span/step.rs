@@ -1,4 +1,4 @@
-//! The loop of one stage: what it carries, and what it leaves to others for each iteration.
+//! The loop of one stage: its carried values, and its scan outputs for other stages.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,9 @@ pub(super) struct Step<'s, 'p, 'a> {
     pub(super) span: &'s Span<'p, 'a>,
     pub(super) stage: usize,
     pub(super) base: Option<Value>,
-    /// How many iterations there are, if fewer than in the arrays: what they leave to others is then carried, as an array
-    /// that is updated in each.
+    /// Trip count, if less than the arrays' size: results for other stages are then carried as arrays updated in place in each iteration.
     pub(super) padded: Option<Value>,
-    /// Whether the loop's condition ends it.
+    /// Does the loop's condition end it?
     pub(super) decides: bool,
 }
 
@@ -95,8 +94,8 @@ impl<'a> Step<'_, '_, 'a> {
         })
     }
 
-    /// The values that the loop carries before its first iteration: the stage's own, arrays for what it leaves if there may be
-    /// fewer iterations than rows, and the number of iterations and the condition if it decides. Also gives the condition.
+    /// Initial carried values: the stage's own, arrays for its outputs if there may be fewer iterations than rows, and the
+    /// number of iterations and the condition if the stage has the condition. Also gives the condition.
     fn inits(
         &self,
         rebuild: &mut Rebuild<'a>,
@@ -117,7 +116,7 @@ impl<'a> Step<'_, '_, 'a> {
         Ok((inits, yes))
     }
 
-    /// Reads what earlier stages left for this iteration.
+    /// Reads the outputs of earlier stages for this iteration.
     fn read<'v>(
         &self,
         rebuild: &mut Rebuild<'a>,
@@ -173,7 +172,7 @@ impl<'a> Step<'_, '_, 'a> {
         Ok(yields)
     }
 
-    /// Values of this stage that others or the loop's stacked results read.
+    /// Values of this stage that other stages or the loop's scan outputs read.
     fn left_to_others(&self, own: &[usize], insts: &BTreeSet<usize>) -> Vec<Value> {
         let (body, plan) = (self.span.body, self.span.plan);
         let mine = |v: &Value| match (body.maker(*v), body.carried(*v)) {
@@ -193,7 +192,7 @@ impl<'a> Step<'_, '_, 'a> {
     }
 }
 
-/// `all` with another row.
+/// Writes a row of `all`.
 fn updated(rebuild: &mut Rebuild, all: Value, row: Value, place: Value) -> Result<Value> {
     let b = &mut rebuild.b;
     let rank = b.rank(all).ok_or(Stop::Impossible)?;

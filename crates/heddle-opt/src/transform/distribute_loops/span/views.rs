@@ -1,4 +1,4 @@
-//! Elements of arrays that are looked up by the iteration are not gathered: in their order they are a part of the array.
+//! Arrays indexed by the iteration number become slices in place of gathers.
 
 use std::collections::HashMap;
 

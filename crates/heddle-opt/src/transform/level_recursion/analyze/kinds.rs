@@ -1,27 +1,26 @@
-//! The ways through the functions of a recursion.
+//! The paths through the functions of a recursion.
 
 use heddle_ir::{FuncId, Function, Inst, Op, Region, region_cannot_fail};
 
 use super::{Origin, Recursion};
 
-/// Combinations of branches that a recursion's functions may take, at most: each becomes code of its own.
+/// Maximum number of paths through a recursion's functions: each becomes code of its own.
 const MAX_KINDS: usize = 16;
 
-/// A way through a function.
+/// A path through a function.
 pub struct Kind {
-    /// Which member.
+    /// The member's index.
     pub member: usize,
     /// The branches that are taken.
     pub decisions: Vec<(Inst, bool)>,
-    /// The calls on the way, in order.
+    /// The calls on the path, in order.
     pub calls: Vec<Inst>,
-    /// Whether there is a contraction on the way.
+    /// Does the path contain a contraction?
     pub heavy: bool,
 }
 
 impl Recursion<'_> {
-    /// Finds the ways; `None` if there are too many, or if results of calls decide which calls follow, or of which
-    /// nodes.
+    /// Finds the paths; `None` if there are too many, or if later calls or their nodes depend on results of calls.
     pub(super) fn find_kinds(&mut self, ids: &[FuncId]) -> Option<()> {
         for (m, member) in self.members.iter().enumerate() {
             let (func, origins) = (member.func, &member.origins);
@@ -34,7 +33,7 @@ impl Recursion<'_> {
                         .iter()
                         .any(|r| is_notable(func, *r) || !region_cannot_fail(func, *r))
             };
-            // Calls stand only where branches of this kind lead, and pass nodes that follow from the node.
+            // Calls are on this path only, and their nodes depend on the node only.
             for &inst in member.around.keys() {
                 let Op::Call(id) = func.insts[inst].op else {
                     continue;
@@ -54,7 +53,7 @@ impl Recursion<'_> {
     }
 }
 
-/// All ways through a region.
+/// All paths through a region.
 fn ways(func: &Function, region: Region, split: &dyn Fn(Inst) -> bool) -> Option<Vec<Kind>> {
     let start = Kind {
         member: 0,
@@ -98,7 +97,7 @@ fn ways(func: &Function, region: Region, split: &dyn Fn(Inst) -> bool) -> Option
     Some(all)
 }
 
-/// Whether a region holds calls or contractions: worth code of its own.
+/// Does a region hold calls or contractions, and so deserve code of its own?
 fn is_notable(func: &Function, region: Region) -> bool {
     let mut found = false;
     func.for_each_inst_in(region, &mut |_, inst| {

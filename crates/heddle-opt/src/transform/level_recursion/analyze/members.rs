@@ -1,4 +1,4 @@
-//! The functions of a recursion, and what their parameters are.
+//! The functions of a recursion, and the roles of their parameters.
 
 use std::collections::HashMap;
 
@@ -14,27 +14,27 @@ pub struct Member<'m> {
     pub id: FuncId,
     /// Its text.
     pub func: &'m Function,
-    /// The first member's parameter that each parameter always is; none for the node.
+    /// The first member's parameter that each parameter always equals; none for the node.
     pub fixed: Vec<Option<usize>>,
-    /// Which parameter is the node.
+    /// Index of the node parameter.
     pub node: usize,
-    /// What its named sizes are in the first member.
+    /// Its named sizes in terms of the first member's.
     pub names: HashMap<String, Option<Dim>>,
     /// The branches around each instruction, outermost first.
     pub around: HashMap<Inst, Vec<(Inst, bool)>>,
-    /// What each value follows from.
+    /// The origin of each value.
     pub origins: HashMap<Value, Origin>,
 }
 
 impl Member<'_> {
-    /// How a type of this function reads in the first member.
+    /// A type of this function in terms of the first member's sizes.
     pub fn ty(&self, ty: &Type) -> Type {
         let lookup = |name: &str| self.names.get(name).cloned().flatten();
         ty.map_dims(&mut |d| d.substitute(&lookup))
     }
 }
 
-/// A function as a member of a recursion; `None` if it is no step of a walk over nodes.
+/// Analyses a function as a member of a recursion; `None` if it does not walk over nodes.
 pub(super) fn member<'m>(
     module: &'m Module,
     ids: &[FuncId],
@@ -43,7 +43,7 @@ pub(super) fn member<'m>(
 ) -> Option<Member<'m>> {
     let func = &module.functions[id];
     let first = &module.functions[ids[0]];
-    // The node is what changes; a function that is always called with the same one is no member of a walk.
+    // The node is the only parameter that changes; a function without one does not walk.
     let mut changing = fixed.iter().enumerate().filter(|(_, f)| f.is_none());
     let (node, _) = changing.next()?;
     let ty = func.sig.params[node].1.as_tensor()?;
@@ -83,9 +83,9 @@ pub(super) fn member<'m>(
     })
 }
 
-/// For each function and parameter the first function's parameter that it always is; `None` if it is anything else.
+/// For each function and parameter, the first function's parameter that it always equals; `None` if there is none.
 pub(super) fn unchanged(module: &Module, ids: &[FuncId]) -> Option<Vec<Vec<Option<usize>>>> {
-    // What is known so far: nothing, one parameter, or that it changes.
+    // Lattice: nothing known, one parameter, changing.
     #[derive(Clone, Copy, PartialEq)]
     enum Is {
         Open,

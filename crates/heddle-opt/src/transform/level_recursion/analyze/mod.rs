@@ -1,8 +1,8 @@
-//! Which recursions can be run level by level, and what their calls are.
+//! Recognises recursions that can be run level by level, and their calls.
 //!
-//! Members of a recursion are functions that call each other. Each has one parameter, an integer, that says which *node* a
-//! call is about; all other parameters are handed on unchanged from the call that started it. What a node's calls are
-//! must follow from the node and the unchanged parameters alone, not from results of calls.
+//! Members of a recursion are functions that call each other. Each has one integer parameter, the *node* of a call; all other
+//! parameters are passed on unchanged from the outermost call. A node's calls must depend on the node and the unchanged
+//! parameters only, not on results of calls.
 
 mod kinds;
 mod members;
@@ -21,16 +21,16 @@ use crate::callgraph;
 pub struct Recursion<'m> {
     /// The functions; the first is the one that is called.
     pub members: Vec<Member<'m>>,
-    /// The ways through the functions.
+    /// The paths through the functions.
     pub kinds: Vec<Kind>,
-    /// How many nodes there are: the size of an axis that nodes index.
+    /// Number of nodes: the size of an axis that nodes index.
     pub extent: Dim,
-    /// Whether a node is only used as an index into axes of this size, so that `-1` is the same node as the last.
+    /// Are nodes only used as indices into axes of this size, so that `-1` is the last node?
     pub wraps: bool,
 }
 
 impl<'m> Recursion<'m> {
-    /// The recursion that calls of `first` begin, if it is of the kind that can be run level by level.
+    /// The recursion that calls of `first` enter, if it can be run level by level.
     pub fn of(module: &'m Module, first: FuncId) -> Option<Self> {
         let all = callgraph::components(module);
         let component = all.into_iter().find(|c| c.contains(&first))?;
@@ -55,7 +55,7 @@ impl<'m> Recursion<'m> {
         Some(recursion)
     }
 
-    /// Which member a call is of.
+    /// The member that a call enters.
     pub fn callee(&self, member: usize, inst: Inst) -> Option<usize> {
         let Op::Call(id) = self.members[member].func.insts[inst].op else {
             return None;
@@ -63,7 +63,7 @@ impl<'m> Recursion<'m> {
         self.members.iter().position(|m| m.id == id)
     }
 
-    /// The most calls of a kind.
+    /// Maximum number of calls of a kind.
     pub fn most_calls(&self) -> usize {
         self.kinds.iter().map(|k| k.calls.len()).max().unwrap_or(0)
     }
@@ -98,7 +98,7 @@ impl<'m> Recursion<'m> {
     }
 }
 
-/// Whether a size is made of constants and names by sums and products.
+/// Does a size consist of sums and products of constants and names?
 fn is_computable(dim: &Dim) -> bool {
     let plain = |a: &heddle_ir::dim::Atom| matches!(a, heddle_ir::dim::Atom::Sym(_));
     let terms = dim
@@ -115,7 +115,7 @@ pub fn definition(func: &Function, value: Value) -> Option<(Inst, usize)> {
     }
 }
 
-/// Which functions recurse, and are called by functions outside their recursion: where a run level by level may begin.
+/// Recursive functions with callers outside their recursion.
 pub fn beginnings(module: &Module) -> Vec<FuncId> {
     let components = callgraph::components(module);
     let mut of = vec![0; module.functions.len()];

@@ -1,10 +1,10 @@
-//! What values follow from: whether calls can be found before any is evaluated.
+//! Origins of values: can the calls be enumerated before any is evaluated?
 
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::{FuncId, Function, Op, Region, Value};
 
-/// What a value follows from.
+/// The inputs that a value depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// Unchanged parameters and constants.
@@ -15,7 +15,7 @@ pub enum Origin {
     Calls,
 }
 
-/// What each value follows from; `None` if results of calls decide about calls, or loops hold calls.
+/// The origin of each value; `None` if calls depend on results of calls, or loops hold calls.
 pub(super) fn origins(
     func: &Function,
     fixed: &[Option<usize>],
