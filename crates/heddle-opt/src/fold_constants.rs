@@ -21,7 +21,7 @@ const MAX_WORK: usize = 1 << 24;
 /// (the shape of an array of constant dims) is a constant too.
 ///
 /// It does *not* fold what would make the program much larger (a broadcast of a scalar to a big array), nor what the
-/// interpreter would take long for, nor draws of random numbers, nor calls.
+/// interpreter would take long for, nor calls.
 pub fn fold_constants(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -51,7 +51,7 @@ impl Fold<'_, '_> {
     fn region(&mut self, region: Region) {
         for inst in self.patch.func().regions[region].insts.clone() {
             match self.patch.func().insts[inst].op {
-                Op::Const(_) | Op::Random { .. } | Op::Call(_) => {}
+                Op::Const(_) | Op::RunKey | Op::Call(_) => {}
                 Op::If => self.if_(inst),
                 Op::Loop { .. } => self.loop_(inst),
                 _ => {

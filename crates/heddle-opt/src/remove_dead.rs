@@ -14,7 +14,7 @@ use crate::effects::Effects;
 /// themselves, stacked results, results of branches, parameters and results of functions that are no entries, and functions
 /// that no entry reaches.
 ///
-/// It keeps draws from the run's random stream and loops that can be seen never to end; other loops and recursions are
+/// It keeps loops that can be seen never to end; other loops and recursions are
 /// taken to end, and instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
 pub fn remove_dead(module: &mut Module) -> Stats {
     if module.entries.is_empty() {

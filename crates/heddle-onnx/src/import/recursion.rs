@@ -20,6 +20,7 @@ use super::specs::{Callee, Spec, Status};
 use super::state::{At, Fail, Importer, Outputs, invalid};
 use super::values::stand_ins;
 use super::widen::widen;
+use crate::ops::next;
 use crate::proto::FunctionProto;
 use crate::refusal::Refusal;
 
@@ -141,7 +142,12 @@ impl<'m> Importer<'m> {
             self.note_missing(f, at.scope, at.node);
             return Ok(vec![Binding::Poison; callee.outputs()]);
         }
-        let values: Vec<Option<Value>> = args.iter().map(|a| a.value()).collect();
+        let mut values: Vec<Option<Value>> = args.iter().map(|a| a.value()).collect();
+        if self.is_random {
+            f.b.set_loc(Some(at.loc.clone()));
+            let call = f.b.key(next(&self.draws));
+            values.push(Some(f.position.key(&mut f.b, call)?));
+        }
         let types: Params = values.iter().map(|v| v.map(|v| f.ty(v))).collect();
         let index = self.find_spec(callee, &types)?;
         let specs = &mut self.specs;
@@ -266,13 +272,16 @@ impl<'m> Importer<'m> {
         let mut frame = Frame::new(self.builder(sig.clone()), callee.env(&spec.name));
         frame.path.push(usize::MAX - index);
         let mut rest = frame.b.params().to_vec().into_iter();
-        let args: Vec<Binding> = params
+        let mut args: Vec<Binding> = params
             .iter()
             .map(|p| match p.as_ref().and_then(|_| rest.next()) {
                 Some(v) => Binding::Value(v),
                 None => Binding::Absent,
             })
             .collect();
+        if self.is_random {
+            frame.position.call = args.pop().and_then(Binding::value);
+        }
         self.specs.building.push(index);
         let results = stacker::maybe_grow(128 << 10, 4 << 20, || match &callee {
             Callee::Function { proto, .. } => {

@@ -133,6 +133,8 @@ pub enum Size {
         /// The element's, in row-major order.
         place: usize,
     },
+    /// The run's key ([`heddle_ir::Op::RunKey`]), a `u64`.
+    RunKey,
 }
 
 impl std::fmt::Display for Size {
@@ -141,6 +143,7 @@ impl std::fmt::Display for Size {
             Size::Named(name) => f.write_str(name),
             Size::Axis { input, axis } => write!(f, "axis {axis} of input {input}"),
             Size::Element { input, place } => write!(f, "input {input}[{place}]"),
+            Size::RunKey => f.write_str("run key"),
         }
     }
 }

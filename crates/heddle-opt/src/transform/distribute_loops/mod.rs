@@ -20,7 +20,6 @@ use self::span::{Place, Span};
 use self::stop::Stop;
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
-use crate::effects::Effects;
 
 /// Distributes loops over the strongly connected components of what they carry, where that lets contractions with weights
 /// run for all iterations at once: what does not depend on carried state (`x_t·W`) is computed before the loop, and of a
@@ -37,14 +36,12 @@ use crate::effects::Effects;
 /// into groups: a group works on a chunk while the next one works on the chunk before (`pipeline.rs`). What is in different
 /// groups does not depend on each other within an iteration over chunks. Where only the run knows how many iterations there are, it decides.
 ///
-/// It does *not* distribute loops that draw random numbers, nor those that stack results of which no name says how many, or how many at
+/// It does *not* distribute loops that stack results of which no name says how many, or how many at
 /// most. Sums of contractions keep their order.
 pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
-    let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
         let mut distribution = Distribution {
-            effects: &effects,
             costs,
             stats: Stats::default(),
         };
@@ -55,7 +52,6 @@ pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
 }
 
 struct Distribution<'a> {
-    effects: &'a Effects,
     costs: &'a CostModel,
     stats: Stats,
 }
@@ -70,9 +66,7 @@ impl Distribution<'_> {
         if parts.trip.is_none() && parts.cond.is_none() {
             return Ok(false);
         }
-        let mut draws = false;
-        func.for_each_inst_in(parts.body, &mut |_, data| draws |= self.effects.draws(data));
-        if draws || !stated_sizes(func, &parts) {
+        if !stated_sizes(func, &parts) {
             return Ok(false);
         }
         let trip = parts.trip.and_then(|t| func.constant(t)?.to_i64s());

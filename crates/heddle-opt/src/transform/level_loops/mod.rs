@@ -26,7 +26,7 @@ use crate::batch;
 /// levels have fewer than [`LevelOptions::width`] iterations in the mean, as those of a chain. Where the arrays may be long and the loop short, it
 /// is not even run.
 ///
-/// It does *not* change loops that a condition ends, that stack results or carry anything else, that draw random numbers, whose
+/// It does *not* change loops that a condition ends, that stack results or carry anything else, whose
 /// indices follow from the number of the iteration alone (a recurrence), nor, unless [`LevelOptions::always`], those where
 /// batches save less than they cost.
 pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {

@@ -52,7 +52,7 @@ impl LevelOptions {
 /// it does so, too, where the walk finds a narrow tree, such as a chain, whose levels are no batches. Where weights are so small that batches
 /// save less than they cost (`worth`), small trees are not walked at all (`tree`), but graphs are, in which calls would be repeated.
 ///
-/// It does *not* change recursions whose calls stand in loops, that pass on results of calls, or that draw random numbers; nor,
+/// It does *not* change recursions whose calls stand in loops, or that pass on results of calls; nor,
 /// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
 /// been inlined. Applied again, it would change the calls that are left for the last resort, too.
 pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
