@@ -53,6 +53,7 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
         params: ports(&args, "a"),
         results: ports(&results, "r"),
         bounds: func.sig.bounds.clone(),
+        origin: None,
     });
     let mut copier = Copier::new(func, &Type::clone);
     let body = function.body;

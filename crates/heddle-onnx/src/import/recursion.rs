@@ -179,12 +179,15 @@ impl<'m> Importer<'m> {
     /// The specialisation for arguments of these types; a new one if there is none.
     fn find_spec(&mut self, callee: Callee<'m>, types: &[Option<Type>]) -> Result<usize, Fail> {
         let skeleton = skeleton(types);
-        let (mut count, mut found) = (0, None);
+        let (mut count, mut found, mut identity) = (0, None, None);
         for (i, spec) in self.specs.list.iter().enumerate() {
             if spec.status == Status::Dropped || spec.callee.address() != callee.address() {
                 continue;
             }
             count += 1;
+            if spec.callee.is(&callee) {
+                identity.get_or_insert_with(|| spec.identity.clone());
+            }
             let fits = spec.status == Status::Open || refine(&spec.params, types) == spec.params;
             if found.is_none() && fits && spec.skeleton == skeleton && spec.callee.is(&callee) {
                 found = Some(i);
@@ -209,6 +212,7 @@ impl<'m> Importer<'m> {
         };
         let name = self.specs.unique_name(callee.name());
         let spec = Spec {
+            identity: identity.unwrap_or_else(|| name.clone()),
             id: self.module.declare(Signature {
                 name: name.clone(),
                 ..Default::default()

@@ -107,8 +107,8 @@ fn build(
     costs: &CostModel,
 ) -> Result<Function> {
     let first = &recursion.members[0];
-    let mut sig: Signature = (*first.func.sig).clone();
-    sig.name = fresh_name(module, &sig.name);
+    let sig = &first.func.sig;
+    let sig = sig.specialised(fresh_name(module, &sig.name));
     let results = sig.results.clone();
     let mut b = FuncBuilder::new(sig);
     let params = b.params().to_vec();
