@@ -15,7 +15,7 @@ use crate::effects::Effects;
 /// themselves, scan outputs, results of branches, parameters and results of functions other than entries, and
 /// unreachable functions.
 ///
-/// It keeps draws from the run's random stream and loops that provably never end; other loops and recursions are
+/// It keeps loops that provably never end; other loops and recursions are
 /// assumed to end, and instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
 pub fn remove_dead(module: &mut Module) -> Stats {
     if module.entries.is_empty() {

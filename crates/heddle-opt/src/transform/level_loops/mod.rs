@@ -27,7 +27,7 @@ use crate::batch;
 /// than [`LevelOptions::width`] iterations in the mean, as in a chain. If the arrays may be long and the loop short, the inspector is
 /// skipped.
 ///
-/// It does *not* change loops with a condition, scan outputs or other carried values, loops that draw random numbers or whose
+/// It does *not* change loops with a condition, scan outputs or other carried values, loops whose
 /// indices depend on the iteration number alone (a recurrence), nor, unless [`LevelOptions::always`], those where
 /// batches save less than they cost.
 pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
