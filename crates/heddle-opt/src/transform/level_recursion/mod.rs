@@ -10,9 +10,7 @@ use std::collections::HashMap;
 
 use heddle_ir::dim::Atom;
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{
-    Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Signature, Value, ValueDef,
-};
+use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Value, ValueDef};
 
 pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
