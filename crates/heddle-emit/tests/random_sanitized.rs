@@ -25,26 +25,24 @@ fn no_random_program_is_objected_to() {
 #[test]
 fn a_missing_synchronisation_is_found() {
     let delay = "{ usleep(2000); }";
-    let found = broken(Sanitizer::Thread, |text| {
+    finds(Sanitizer::Thread, "data race", |text| {
         text.contains(SYNC).then(|| text.replacen(SYNC, delay, 1))
     });
-    assert!(found.is_none_or(|report| report.contains("data race")));
 }
 
 #[test]
 fn a_store_beyond_the_end_is_found() {
     let place = "env->outputs[0].data;";
-    let found = broken(Sanitizer::Address, |text| {
+    finds(Sanitizer::Address, "heap-buffer-overflow", |text| {
         let beyond = "env->outputs[0].data + 64;";
         text.contains(place)
             .then(|| text.replacen(place, beyond, 1))
     });
-    assert!(found.is_none_or(|report| report.contains("heap-buffer-overflow")));
 }
 
-/// The sanitizer's report on a random program that was broken; some touch nothing in the broken
-/// place. `None` if there is no sanitizer.
-fn broken(sanitizer: Sanitizer, change: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// The sanitizer, if there is one, finds this fault in one of the random programs that were broken. Some touch nothing in the
+/// broken place, and some crash first: a store beyond an array may hit anything.
+fn finds(sanitizer: Sanitizer, fault: &str, change: impl Fn(&str) -> Option<String>) {
     const TRIED: usize = 12;
     let cases = (0..).filter_map(|seed| {
         let mut case = random::case(seed).ok()?;
@@ -52,11 +50,14 @@ fn broken(sanitizer: Sanitizer, change: impl Fn(&str) -> Option<String>) -> Opti
         Some(case)
     });
     for case in cases.take(TRIED) {
-        let program = sanitized::build(&case.source, sanitizer)?;
+        let Some(program) = sanitized::build(&case.source, sanitizer) else {
+            return;
+        };
         if let Err(StandaloneError::Stopped { report, .. }) = sanitized::run(&program, &case, 3, 10)
+            && report.contains(fault)
         {
-            return Some(report);
+            return;
         }
     }
-    panic!("{TRIED} broken programs passed the {sanitizer:?} sanitizer")
+    panic!("no {fault} was found in {TRIED} broken programs")
 }
