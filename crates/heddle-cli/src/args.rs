@@ -60,9 +60,8 @@ Examples:
   heddle test onnx-cases/test_add onnx-cases/test_loop11";
 
 const INSPECT_EXAMPLES: &str = "\
-Weights are not read. Works for models that Heddle cannot run, too: what is not supported is \
-listed, and a model that \
-breaks a rule is shown as the file has it before the error.
+Weights are not read. Works for models that Heddle cannot run, too: unsupported operators are \
+listed, and an invalid model is shown as the file has it, before the error.
 
 Examples:
   heddle inspect model.onnx
@@ -72,7 +71,8 @@ const COMPILE_EXAMPLES: &str = "\
 Examples:
   heddle compile model.onnx --emit ir
   heddle compile model.onnx --emit ir -o model.heddle   (large constants: model.weights)
-  heddle compile model.onnx --emit schedule
+  heddle compile model.onnx --emit schedule --threads 8
+  heddle compile model.onnx --emit schedule --machine reference:64 --without fuse
   heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
   heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
@@ -81,8 +81,8 @@ const BENCH_EXAMPLES: &str = "\
 A run is timed from the call to its results in memory; reading the model, compiling and the first runs are not in it. \
 --json writes one object: model, device, threads, runs, median_ms, min_ms, max_ms, compile_s.
 
---compare host,trace adds objects of these names with their times, and overhead_percent: what control flow costs over \
-the trace, the program of the same operators without any.
+--compare host,trace adds objects of these names with their times, and overhead_percent: the cost of control flow over \
+the trace, which is the program of the same operators without any.
 
 --turns is for programs that measure several systems in turns: one line of JSON says that all is ready, then each line \
 with a number K on standard input is answered by a JSON list of the times of K runs in milliseconds.
@@ -103,7 +103,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "heddle", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -120,13 +120,13 @@ pub enum Command {
     /// Run test cases in ONNX's layout.
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Show what is in a model: inputs, outputs, operators, control flow.
+    /// Show a model's inputs, outputs, operators and control flow.
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(InspectArgs),
-    /// Compile a model and write what comes out of a stage.
+    /// Compile a model and write the output of a stage.
     #[command(after_help = COMPILE_EXAMPLES)]
     Compile(CompileArgs),
-    /// Measure how long a model runs.
+    /// Measure the time of runs.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
     /// Apply passes to a program or uProgram in text form.
@@ -185,7 +185,7 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// Where inputs come from.
+/// Sources of inputs.
 #[derive(Debug, Args)]
 pub struct Source {
     /// The inputs: an .npz file with an array for each input.
@@ -203,31 +203,17 @@ pub struct Source {
     pub fix_sizes: bool,
 }
 
-/// How programs run, and what they may use.
+/// Options of running.
 #[derive(Clone, Debug, Args)]
 pub struct Exec {
-    /// What to run on.
+    /// Device to run on.
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,
-    /// Schedule by times measured on this machine, not by the cost model. They are cached.
-    #[arg(long, value_enum, default_value_t = TuneArg::Off)]
-    pub tune: TuneArg,
-    /// Worker threads of the cpu device; default: one for each core.
-    #[arg(long, value_name = "N")]
-    pub threads: Option<std::num::NonZeroUsize>,
+    #[command(flatten)]
+    pub compiling: Compiling,
     /// Compute all floats in double precision, without graph passes; outputs are then float64.
     #[arg(long)]
     pub f64: bool,
-    /// Skip the graph passes.
-    #[arg(long)]
-    pub no_opt: bool,
-    /// Prove each scheduled program sound before it is built: no thread touches what another one may still be at. The interpreter
-    /// has no schedule.
-    #[arg(long)]
-    pub verify: bool,
-    /// Leave out steps of compiling, by name (see `bench --ablate`).
-    #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step)]
-    pub without: Vec<String>,
     /// Stop when values take more memory together, as 512M or 2G.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_memory: Option<u64>,
@@ -242,13 +228,34 @@ pub struct Exec {
     pub timeout: Option<Duration>,
 }
 
+/// Options of compiling.
+#[derive(Clone, Debug, Args)]
+pub struct Compiling {
+    /// Schedule by times measured on this machine, not by the cost model. They are cached.
+    #[arg(long, value_enum, default_value_t = TuneArg::Off)]
+    pub tune: TuneArg,
+    /// Worker threads of the cpu device; default: one for each core.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZero<usize>>,
+    /// Skip the graph passes.
+    #[arg(long)]
+    pub no_opt: bool,
+    /// Prove each scheduled program sound before it is built: no thread touches data that another one may still use. The
+    /// interpreter has no schedule.
+    #[arg(long)]
+    pub verify: bool,
+    /// Leave out steps of compiling, by name (see `bench --ablate`).
+    #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step)]
+    pub without: Vec<String>,
+}
+
 /// The devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DeviceArg {
     /// The reference interpreter.
     Interp,
-    /// Compiled for the processor; what has no compiled form runs on the interpreter, with compiled parts around and
-    /// in it, and a note names each node.
+    /// Compiled for the processor; nodes without a compiled form run on the interpreter, with compiled parts around and
+    /// in them, and a note names each.
     Cpu,
 }
 
@@ -261,9 +268,9 @@ pub struct TestArgs {
     /// Cases that are expected not to pass, with reasons.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
-    /// How many cases run at a time; default: one for each core.
+    /// Number of cases run in parallel; default: one for each core.
     #[arg(short, long, value_name = "N")]
-    pub jobs: Option<std::num::NonZeroUsize>,
+    pub jobs: Option<NonZero<usize>>,
     /// Fail if less than this share of the passing cases ran compiled, in percent.
     #[arg(long, value_name = "PERCENT")]
     pub min_compiled: Option<f64>,
@@ -308,12 +315,12 @@ pub struct CompileArgs {
     /// Write this part alone, of a model that is compiled in parts.
     #[arg(long, value_name = "NAME")]
     pub part: Option<String>,
-    /// What the source is for.
+    /// Target of the schedule and the source.
     #[arg(long, value_enum, default_value_t = TargetArg::Cpu)]
     pub target: TargetArg,
     /// Schedule for this machine: host:N (this computer with N threads), reference:N, h100, h200, mi300x, bsp-tiles;
-    /// default: host for the cpu, h100 for cuda.
-    #[arg(long, value_name = "NAME", value_parser = heddle::Machine::named)]
+    /// default: host with --threads for the cpu, h100 for cuda.
+    #[arg(long, value_name = "NAME", value_parser = heddle::Machine::named, conflicts_with = "threads")]
     pub machine: Option<heddle::Machine>,
     /// Take this input, which has a default value, as an input and not as a constant (may be repeated).
     #[arg(long = "override", value_name = "INPUT")]
@@ -321,18 +328,11 @@ pub struct CompileArgs {
     /// Write it to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Schedule for the cpu by times measured on this machine, not by the cost model.
-    #[arg(long, value_enum, default_value_t = TuneArg::Off)]
-    pub tune: TuneArg,
-    /// Skip the graph passes.
-    #[arg(long)]
-    pub no_opt: bool,
-    /// Prove the schedule for the target sound first, whatever is written.
-    #[arg(long)]
-    pub verify: bool,
+    #[command(flatten)]
+    pub compiling: Compiling,
 }
 
-/// Where the scheduler's times come from.
+/// Sources of the scheduler's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TuneArg {
     /// The cost model: compiling is quick, and always gives the same.
@@ -359,7 +359,7 @@ pub enum TargetArg {
     Cuda,
 }
 
-/// What `heddle compile` writes.
+/// Forms that `heddle compile` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EmitArg {
     /// The graph IR in text form, behind the graph passes.
@@ -368,9 +368,9 @@ pub enum EmitArg {
     Transformed,
     /// The uProgram in text form as lowering leaves it, before the passes of `heddle opt --from uprogram`.
     Lowered,
-    /// The scheduled uProgram in text form: what the source is written from.
+    /// The scheduled uProgram in text form, from which the source is written.
     Uprogram,
-    /// What each unit runs, and where units wait for each other; proven sound by the verifier.
+    /// The schedule for people: each unit's operators and synchronisations; proven sound by the verifier.
     Schedule,
     /// The program's text in the target's language.
     Source,
@@ -422,7 +422,7 @@ pub struct BenchArgs {
         conflicts_with = "turns"
     )]
     pub compare: Vec<Compare>,
-    /// Show what each step of compiling brings: the operators dispatched one by one by the host, then the control flow in the
+    /// Show the gain of each step of compiling: the operators dispatched one by one by the host, then the control flow in the
     /// program, then one step after the other.
     #[arg(long, conflicts_with_all = ["turns", "compare", "fix_sizes"])]
     pub ablate: bool,
@@ -431,7 +431,7 @@ pub struct BenchArgs {
     pub turns: bool,
 }
 
-/// What a program is compared with.
+/// Baselines of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Compare {
     /// The host runs the control flow: one dispatch to all workers for each operator.
@@ -446,7 +446,7 @@ pub struct OptArgs {
     /// The program: a .heddle file, a uProgram, or - for standard input.
     #[arg(required_unless_present = "list")]
     pub file: Option<PathBuf>,
-    /// What the file holds.
+    /// The IR in the file.
     #[arg(long, value_enum, default_value_t = OptFrom::Ir)]
     pub from: OptFrom,
     /// Schedule for so many threads of this computer: short for --machine host:N.

@@ -1,6 +1,6 @@
-//! How a command ends when it does not end well.
+//! Failures of commands: exit statuses, messages, hints in terms of flags.
 
-use heddle::ErrorKind;
+use heddle::{ErrorKind, Limit, Remedy};
 
 use crate::npz::NpzError;
 
@@ -13,7 +13,7 @@ pub enum Exit {
     Usage = 2,
     /// The model or its inputs are wrong.
     Invalid = 3,
-    /// The model uses what Heddle does not support.
+    /// The model uses something that Heddle does not support.
     Unsupported = 4,
     /// A limit was reached.
     Limit = 5,
@@ -24,7 +24,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// What the JSON form calls it.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Exit::Mismatch => "mismatch",
@@ -43,9 +43,9 @@ impl Exit {
 pub struct Failure {
     /// The exit status.
     pub exit: Exit,
-    /// What is wrong; may have several lines. Empty when the command has said it already.
+    /// The message; may have several lines. Empty when the command has printed it already.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -83,9 +83,45 @@ impl From<heddle::Error> for Failure {
         Self {
             exit,
             message: error.to_string(),
-            hint: error.hint(),
+            hint: error.remedy().map(hint),
         }
     }
+}
+
+/// A remedy in terms of the command's flags.
+fn hint(remedy: Remedy) -> String {
+    match remedy {
+        Remedy::GiveInputs => {
+            "give them with --input, or have them drawn with --random SEED".into()
+        }
+        Remedy::KnownInputs(names) if !names.is_empty() => {
+            format!("its inputs are {}", names.join(", "))
+        }
+        Remedy::SmallerSizes => "choose smaller sizes with --size NAME=N".into(),
+        Remedy::Raise(limit) => match flag(limit) {
+            Some(flag) => format!("raise the limit with {flag}"),
+            None => remedy.to_string(),
+        },
+        Remedy::LimitMemory => "a lower --max-memory ends the run earlier".into(),
+        Remedy::Interpret => "--device interp runs models without a C compiler, slowly".into(),
+        Remedy::ReportSchedule => format!(
+            "{}. --device interp runs the model without a schedule",
+            Remedy::Report
+        ),
+        // The others name no option.
+        other => other.to_string(),
+    }
+}
+
+/// The flag that sets a limit.
+fn flag(limit: Limit) -> Option<&'static str> {
+    Some(match limit {
+        Limit::Memory => "--max-memory",
+        Limit::Iterations => "--max-iterations",
+        Limit::Depth => "--max-depth",
+        Limit::Timeout => "--timeout",
+        _ => return None,
+    })
 }
 
 impl From<NpzError> for Failure {
@@ -98,6 +134,41 @@ impl From<NpzError> for Failure {
             },
             message: error.to_string(),
             hint: error.hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words of the library that mean nothing on a command line.
+    const LIBRARY: [&str; 4] = ["::", "RunOptions", "LoadOptions", "`"];
+
+    #[test]
+    fn hints_name_flags_and_no_fields() {
+        let raise = |limit| (Remedy::Raise(limit), "the limit with --");
+        let remedies = [
+            (Remedy::GiveInputs, "--input"),
+            (Remedy::KnownInputs(vec!["x".into(), "k".into()]), "x, k"),
+            (Remedy::KnownInputs(vec![]), "no inputs"),
+            (Remedy::SmallerSizes, "--size"),
+            raise(Limit::Memory),
+            raise(Limit::Iterations),
+            raise(Limit::Depth),
+            raise(Limit::Timeout),
+            (Remedy::LimitMemory, "--max-memory"),
+            (Remedy::Interpret, "--device interp"),
+            (Remedy::ReportSchedule, "--device interp"),
+            (Remedy::Report, "report"),
+            (Remedy::Advice("convert it".into()), "convert it"),
+        ];
+        for (remedy, words) in remedies {
+            let library = remedy.to_string();
+            assert!(!library.contains("--"), "{library}");
+            let text = hint(remedy);
+            assert!(text.contains(words), "{text}");
+            assert!(LIBRARY.iter().all(|word| !text.contains(word)), "{text}");
         }
     }
 }

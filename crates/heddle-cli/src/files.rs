@@ -23,7 +23,7 @@ pub fn replace_if(
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
-    // The system says better than tempfile what is wrong with the folder.
+    // The system's error about the folder is clearer than tempfile's.
     folder.metadata()?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".heddle-");

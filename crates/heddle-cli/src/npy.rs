@@ -14,9 +14,8 @@
 
 use std::io::{self, Read, Write};
 
-use bytes::Bytes;
-use heddle::ir::tensor::{byte_size, element_count};
-use heddle::ir::{DType, Tensor};
+use heddle::{DType, Tensor};
+use heddle_ir::tensor::{byte_size, element_count};
 use npyz::{Deserialize, Endianness, NpyHeader, Order, TypeChar, TypeRead, TypeStr};
 
 /// Why an array could not be read.
@@ -44,7 +43,7 @@ const MAX_HEADER: usize = 1 << 20;
 /// Brackets in headers nest no deeper: a record's fields may be records.
 const MAX_NESTING: usize = 32;
 
-/// What stands before the elements.
+/// The part before the elements.
 #[derive(Debug, Clone)]
 pub struct Header {
     dtype: npyz::DType,
@@ -103,7 +102,7 @@ impl Header {
         }
     }
 
-    /// The element type, where NumPy's says what it is.
+    /// The element type, unless NumPy's is one that other types are stored as.
     pub fn plain(&self) -> Option<DType> {
         let ty = self.type_str()?;
         match ty.type_char() {
@@ -159,7 +158,7 @@ impl Header {
         if dtype.bits() < 8 {
             bytes = pack(&bytes, dtype.bits());
         }
-        let made = Tensor::new(dtype, self.shape.clone(), Bytes::from(bytes));
+        let made = Tensor::new(dtype, self.shape.clone(), bytes);
         made.map_err(|e| malformed(e.to_string()))
     }
 
@@ -413,7 +412,7 @@ mod tests {
                 if let (true, Some(last)) = (used > 0, bytes.last_mut()) {
                     *last &= (1 << used) - 1;
                 }
-                round_trip(&Tensor::new(dtype, shape, bytes.into()).unwrap());
+                round_trip(&Tensor::new(dtype, shape, bytes).unwrap());
             }
         }
         let words = ["", "größe", "a", "日本語"].map(Box::from).to_vec();
@@ -455,7 +454,7 @@ mod tests {
 
     #[test]
     fn many_axes_take_a_longer_header() {
-        round_trip(&Tensor::new(DType::U8, vec![1; 30_000], vec![7].into()).unwrap());
+        round_trip(&Tensor::new(DType::U8, vec![1; 30_000], vec![7]).unwrap());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Named arrays in NumPy's archive format (`.npz`): reading inputs and writing outputs.
 //!
 //! An array is stored under the value's name. A sequence `s` is stored as `s.len` (a scalar `i64`)
-//! and its elements `s.0`, `s.1`, …. An optional is stored as what it holds; an empty one is left
+//! and its elements `s.0`, `s.1`, …. An optional is stored as its value; an empty one is left
 //! out.
 //!
 //! The archive is read by `zip` itself: npyz's reader of archives needs a version of `zip` from years ago with codecs in C, and
@@ -12,15 +12,14 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use heddle::ir::{DType, Datum, Tensor, Type};
-use heddle::{Inputs, Outputs};
+use heddle::{DType, Inputs, Outputs, Port, Tensor, Type, Value};
 use zip::ZipArchive;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 
 use crate::npy::{self, Header, NpyError};
 
-/// Why an archive could not be read or written.
+/// Failure to read or write an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum NpzError {
     /// The archive cannot be opened.
@@ -28,7 +27,7 @@ pub enum NpzError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is no archive, or a broken one.
@@ -36,7 +35,7 @@ pub enum NpzError {
     Archive {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// One of its arrays cannot be used.
@@ -46,10 +45,10 @@ pub enum NpzError {
         path: PathBuf,
         /// The array.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         source: NpyError,
     },
-    /// Arrays that nothing asks for.
+    /// Arrays that the model has no use for.
     #[error("{} has arrays that the model does not: {}", .path.display(), list(.names))]
     Unknown {
         /// The file.
@@ -64,13 +63,13 @@ pub enum NpzError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl NpzError {
-    /// What to do about it.
+    /// The remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
             NpzError::Array { source, .. } => match source {
@@ -97,13 +96,13 @@ impl NpzError {
         }
     }
 
-    /// Whether the system failed, rather than the data.
+    /// Did the system fail, rather than the data?
     pub fn is_io(&self) -> bool {
         matches!(self, NpzError::Open { .. } | NpzError::Write { .. })
     }
 }
 
-/// How element types in a file relate to those that are wanted.
+/// Float types that a file may have in place of those that are wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Floats {
     /// They must be the same.
@@ -121,10 +120,10 @@ pub fn names(path: &Path) -> Result<HashSet<String>, NpzError> {
 }
 
 /// Reads values for names of these types. Values that are not there are left out of the result.
-pub fn read(path: &Path, wanted: &[(String, Type)], floats: Floats) -> Result<Inputs, NpzError> {
+pub fn read(path: &Path, wanted: &[Port], floats: Floats) -> Result<Inputs, NpzError> {
     let mut archive = Archive::open(path, floats)?;
     let mut values = Inputs::new();
-    for (name, ty) in wanted {
+    for Port { name, ty } in wanted {
         if let Some(value) = archive.value(name, ty)? {
             values.insert(name.clone(), value);
         }
@@ -134,7 +133,7 @@ pub fn read(path: &Path, wanted: &[(String, Type)], floats: Floats) -> Result<In
         return Err(NpzError::Unknown {
             path: path.into(),
             names,
-            known: wanted.iter().map(|(n, _)| n.clone()).collect(),
+            known: wanted.iter().map(|port| port.name.clone()).collect(),
         });
     }
     Ok(values)
@@ -179,7 +178,7 @@ impl<'a> Archive<'a> {
             path: path.into(),
             source,
         };
-        let file = heddle::onnx::open_file(path).map_err(open)?;
+        let file = heddle_onnx::open_file(path).map_err(open)?;
         let zip = ZipArchive::new(BufReader::new(file)).map_err(|e| match e {
             ZipError::Io(source) => open(source),
             other => NpzError::Archive {
@@ -201,12 +200,12 @@ impl<'a> Archive<'a> {
     }
 
     /// The value of this name; `None` when the archive has none.
-    fn value(&mut self, name: &str, ty: &Type) -> Result<Option<Datum>, NpzError> {
+    fn value(&mut self, name: &str, ty: &Type) -> Result<Option<Value>, NpzError> {
         match ty {
-            Type::Tensor(t) => Ok(self.array(name, t.dtype)?.map(Datum::Tensor)),
+            Type::Tensor { dtype, .. } => Ok(self.array(name, *dtype)?.map(Value::Tensor)),
             Type::Opt(t) => {
                 let value = self.value(name, t)?;
-                Ok(value.map(|v| Datum::Opt(Some(Box::new(v)))))
+                Ok(value.map(|v| Value::Opt(Some(Box::new(v)))))
             }
             Type::Seq(t) => {
                 let Some(length) = self.array(&format!("{name}.len"), DType::I64)? else {
@@ -228,7 +227,7 @@ impl<'a> Archive<'a> {
                         }
                     }
                 }
-                Ok(Some(Datum::Seq(items)))
+                Ok(Some(Value::Seq(items)))
             }
         }
     }
@@ -271,10 +270,10 @@ impl<'a> Archive<'a> {
 fn write_value<W: Write + io::Seek>(
     zip: &mut zip::ZipWriter<W>,
     name: &str,
-    value: &Datum,
+    value: &Value,
 ) -> io::Result<()> {
     match value {
-        Datum::Tensor(tensor) => {
+        Value::Tensor(tensor) => {
             // Large arrays need the format's 64-bit extension, which must be announced.
             let options = SimpleFileOptions::default()
                 .compression_method(zip::CompressionMethod::Stored)
@@ -283,20 +282,20 @@ fn write_value<W: Write + io::Seek>(
                 .map_err(io::Error::from)?;
             npy::write(zip, tensor)
         }
-        Datum::Seq(items) => {
-            let length = Datum::Tensor(Tensor::scalar(items.len() as i64));
+        Value::Seq(items) => {
+            let length = Value::Tensor(Tensor::scalar(items.len() as i64));
             write_value(zip, &format!("{name}.len"), &length)?;
             items
                 .iter()
                 .enumerate()
                 .try_for_each(|(i, item)| write_value(zip, &format!("{name}.{i}"), item))
         }
-        Datum::Opt(Some(item)) => write_value(zip, name, item),
-        Datum::Opt(None) => Ok(()),
+        Value::Opt(Some(item)) => write_value(zip, name, item),
+        Value::Opt(None) => Ok(()),
     }
 }
 
-/// What NumPy calls a type, as source text.
+/// NumPy's name of a type, as source text.
 fn numpy_name(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::F32 => "numpy.float32",

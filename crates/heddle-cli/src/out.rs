@@ -3,20 +3,20 @@
 use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
-use heddle::ir::text::is_invisible;
+use heddle_ir::text::is_invisible;
 use serde_json::{Value, json};
 
 use crate::fail::{Exit, Failure};
 
 /// For headings.
 pub const BOLD: Style = Style::new().bold();
-/// For what is less important.
+/// For details.
 pub const DIM: Style = Style::new().dimmed();
 /// For success.
 pub const GREEN: Style = AnsiColor::Green.on_default();
 /// For failure.
 pub const RED: Style = AnsiColor::Red.on_default().bold();
-/// For what wants attention.
+/// For warnings.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 /// Text in a style.
@@ -52,7 +52,7 @@ pub fn report(failure: &Failure, as_json: bool) {
             "message": failure.message,
             "hint": failure.hint,
         }});
-        // What cannot be printed cannot be reported either.
+        // If printing fails, so would a report of it.
         let _ = print_json(&document);
     }
     let mut text = format!(
@@ -66,7 +66,7 @@ pub fn report(failure: &Failure, as_json: bool) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Text from a model may hold anything; what a terminal could act on is escaped.
+/// Escapes characters that a terminal could act on: text from a model may hold any.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! The border that no panic crosses. Heddle has no panics by intent; one that happens is a bug, and
-//! is reported as such instead of tearing down what else is going on.
+//! Panics as errors. Heddle has none by intent; one that happens is a bug, and is reported as such,
+//! without ending other work.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};

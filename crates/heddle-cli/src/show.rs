@@ -1,10 +1,10 @@
-//! How values, times and tables are shown.
+//! Text and JSON of values, times and tables.
 
 use std::time::Duration;
 
 use heddle::compare::Elements;
-use heddle::ir::{Datum, Tensor};
-use serde_json::{Value, json};
+use heddle::{Tensor, Value};
+use serde_json::{Value as Json, json};
 
 use crate::out::printable;
 
@@ -13,7 +13,7 @@ const SHOWN: usize = 6;
 /// So many elements are in the JSON form.
 const SHOWN_JSON: usize = 1000;
 
-/// What is shown of an array.
+/// Summary of an array.
 pub struct Summary<'a> {
     elements: Elements<'a>,
 }
@@ -72,9 +72,9 @@ impl<'a> Summary<'a> {
 }
 
 /// A value as JSON: type, shape and elements, of which a long array shows the first thousand.
-pub fn to_json(value: &Datum) -> Value {
+pub fn to_json(value: &Value) -> Json {
     match value {
-        Datum::Tensor(t) => {
+        Value::Tensor(t) => {
             let summary = Summary::of(t);
             let elements = &summary.elements;
             let values: Vec<_> = (0..elements.len().min(SHOWN_JSON))
@@ -94,11 +94,11 @@ pub fn to_json(value: &Datum) -> Value {
             }
             object
         }
-        Datum::Seq(items) => json!({
+        Value::Seq(items) => json!({
             "kind": "sequence",
             "items": items.iter().map(to_json).collect::<Vec<_>>(),
         }),
-        Datum::Opt(item) => json!({
+        Value::Opt(item) => json!({
             "kind": "optional",
             "item": item.as_ref().map(|item| to_json(item)),
         }),
@@ -106,7 +106,7 @@ pub fn to_json(value: &Datum) -> Value {
 }
 
 /// A float as JSON, which has no NaN and no infinities: those become strings.
-pub fn number(value: f64) -> Value {
+pub fn number(value: f64) -> Json {
     if value.is_finite() {
         json!(value)
     } else {
@@ -114,7 +114,7 @@ pub fn number(value: f64) -> Value {
     }
 }
 
-fn element(elements: &Elements, i: usize) -> Value {
+fn element(elements: &Elements, i: usize) -> Json {
     match elements {
         // The shortest decimals, so that 0.1 in f32 stays 0.1.
         Elements::Singles(v) if v[i].is_finite() => {

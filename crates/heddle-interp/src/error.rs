@@ -209,30 +209,9 @@ impl RunError {
     pub fn is_timeout(&self) -> bool {
         matches!(self, RunError::At { fault, .. } if matches!(fault, Fault::Timeout { .. }))
     }
-
-    /// Remedy, in terms of the command line's options.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            RunError::At { fault, .. } | RunError::Input(InputError::Fault { fault, .. }) => {
-                fault.hint()
-            }
-            RunError::Input(_) => None,
-        }
-    }
 }
 
 impl Fault {
-    fn hint(&self) -> Option<&'static str> {
-        Some(match self {
-            Fault::Memory { .. } => "raise the limit with --max-memory",
-            Fault::OutOfMemory { .. } => "a lower --max-memory tells earlier",
-            Fault::Iterations { .. } => "raise the limit with --max-iterations",
-            Fault::Depth { .. } => "raise the limit with --max-depth",
-            Fault::Timeout { .. } => "raise the limit with --timeout",
-            _ => return None,
-        })
-    }
-
     /// The fault of an op that does not take this element type.
     pub(crate) fn dtype(op: &str, dtype: DType) -> Fault {
         Fault::Unsupported(format!("{op} of {dtype}"))

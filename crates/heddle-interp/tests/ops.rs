@@ -484,7 +484,7 @@ fn what_types_leave_open_is_checked() {
     one(
         "broadcast(%x, %i)",
         &[x.clone(), i(&[1 << 40, 3])],
-        "--max-memory",
+        "over the limit",
     );
     one("pad(%x, %i, 0.0)", &[x.clone(), i(&[-2, -2])], "negative");
     one(

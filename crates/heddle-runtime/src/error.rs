@@ -15,7 +15,7 @@ pub enum BuildError {
     #[error(
         "no working C compiler, needed to build programs for the cpu device. Tried:{}\nInstall one \
          (Debian, Ubuntu: `apt install gcc`; Fedora: `dnf install gcc`; Alpine: `apk add gcc \
-         musl-dev`), or name one in HEDDLE_CC, or run on the interpreter (`--device interp`)",
+         musl-dev`), or name one in HEDDLE_CC",
         list(.probed)
     )]
     NoCompiler {

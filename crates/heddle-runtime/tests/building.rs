@@ -328,7 +328,7 @@ fn without_a_compiler_the_message_says_what_to_do() {
         "clang: not found on PATH",
         "cc: not",
         "gcc: not",
-        "--device interp",
+        "HEDDLE_CC",
         "apt install",
     ] {
         assert!(said.contains(part), "{said}");

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use crate::stack::on_large_stack;
-use crate::{Baseline, Device, Error, Executable, Inputs, Interpreted, RunOptions, inputs};
+use crate::{Baseline, Device, Error, Inputs, Interpreted, Program, RunOptions, inputs};
 
-impl Executable {
+impl Program {
     /// Builds a baseline; a [`Baseline::Trace`] runs the program on the inputs once.
     ///
     /// # Errors
@@ -16,11 +16,11 @@ impl Executable {
         kind: Baseline,
         inputs: Inputs,
         options: &RunOptions,
-    ) -> Result<Executable, Error> {
+    ) -> Result<Program, Error> {
         let start = Instant::now();
         let args = match kind {
             Baseline::Host => vec![],
-            Baseline::Trace => inputs::in_order(self.signature(), inputs)?,
+            Baseline::Trace => inputs::in_order(self.sig(), inputs)?,
         };
         match on_large_stack(|| self.artifact.variant(kind, &args, options))? {
             Some(other) => Ok(self.with(other?, start.elapsed())),
@@ -41,10 +41,9 @@ impl Executable {
 
 #[cfg(test)]
 mod tests {
-    use heddle_ir::Tensor;
-
     use crate::{
-        Baseline, CompileOptions, Device, Error, Executable, Inputs, Model, RunOptions, compile,
+        Baseline, CompileOptions, Device, Error, Inputs, Model, Program, RunOptions, Tensor,
+        compile,
     };
 
     const TEXT: &str = "\
@@ -62,7 +61,7 @@ fn @main(%x: f32[n,8], %w: f32[8,8], %k: i64[]) -> (%h: f32[n,8], %i: i64[]) {
 }
 ";
 
-    fn compiled(device: Device, threads: usize) -> Executable {
+    fn compiled(device: Device, threads: usize) -> Program {
         let options = CompileOptions {
             device,
             threads: Some(threads),
@@ -179,7 +178,7 @@ fn @tree(%l: i64[7], %r: i64[7], %v: f32[7,n], %w: f32[2*n,n], %node: i64[]) -> 
                 verify: true,
                 ..Default::default()
             };
-            options.transform.without = vec!["level_recursion".into()];
+            options.without = vec!["level_recursion".into()];
             let program = compile(&Model::parse("tree", TREE).unwrap(), &options).unwrap();
             for root in [0, 1, 6] {
                 let want = program.run(inputs(root), &run).unwrap().outputs;

@@ -1,28 +1,28 @@
-//! Compares what a run gave with what is expected, as ONNX's own test runner does:
+//! Compares results with expected values, as ONNX's own test runner does:
 //! `|got - want| <= atol + rtol * |want|`, NaN equals NaN, infinities equal themselves, shapes and
 //! element types must match.
 
 use std::fmt;
 
-use heddle_ir::{DType, Datum, Op, Tensor};
+use heddle_ir::{DType, Op};
 
-use crate::inputs::Shown;
+use crate::value::{Tensor, Value};
 
-/// How far values may be apart.
+/// Largest difference of values that agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Relative to the expected value.
     pub rtol: f64,
     /// Absolute.
     pub atol: f64,
-    /// Whether the tolerance is for floats only, and integers must be equal.
+    /// Must integers be equal?
     pub exact_integers: bool,
-    /// Whether one float type may stand for another, as where references are kept in `f64`.
+    /// May one float type stand for another, as where references are kept in `f64`?
     pub any_float: bool,
 }
 
 impl Tolerance {
-    /// What ONNX's backend tests use where a case does not say otherwise.
+    /// The default of ONNX's backend tests.
     pub const ONNX: Tolerance = Tolerance {
         rtol: 1e-3,
         atol: 1e-7,
@@ -31,7 +31,7 @@ impl Tolerance {
     };
 }
 
-/// How close two values that agree are.
+/// Differences of two values that agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Closeness {
     /// Elements compared.
@@ -42,17 +42,17 @@ pub struct Closeness {
     pub max_rel: f64,
 }
 
-/// How two values differ.
+/// Difference of two values that do not agree.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Mismatch {
     /// One is an array, the other a sequence, and so on; or the types or lengths differ.
     #[error("{place}it is {got}, but {want} is expected")]
     Kind {
-        /// Where in a sequence; empty for arrays.
+        /// The place in a sequence; empty for arrays.
         place: String,
-        /// What there is.
+        /// The result.
         got: String,
-        /// What should be.
+        /// The expected value.
         want: String,
     },
     /// Elements differ by more than the tolerance.
@@ -61,23 +61,27 @@ pub enum Mismatch {
          {got} instead of {want}"
     )]
     Values {
-        /// Where in a sequence; empty for arrays.
+        /// The place in a sequence; empty for arrays.
         place: String,
-        /// How many differ.
+        /// Number of elements that differ.
         count: usize,
-        /// Out of so many.
+        /// Number of elements.
         total: usize,
         /// The worst one's index, as `[1, 0]`.
         index: String,
-        /// What there is.
+        /// The result.
         got: String,
-        /// What should be.
+        /// The expected value.
         want: String,
     },
 }
 
-/// Compares a value with what is expected.
-pub fn compare(got: &Datum, want: &Datum, tolerance: &Tolerance) -> Result<Closeness, Mismatch> {
+/// Compares a value with an expected one.
+///
+/// # Errors
+///
+/// The values do not agree.
+pub fn compare(got: &Value, want: &Value, tolerance: &Tolerance) -> Result<Closeness, Mismatch> {
     let mut closeness = Closeness::default();
     compare_at("", got, want, tolerance, &mut closeness)?;
     Ok(closeness)
@@ -85,27 +89,27 @@ pub fn compare(got: &Datum, want: &Datum, tolerance: &Tolerance) -> Result<Close
 
 fn compare_at(
     place: &str,
-    got: &Datum,
-    want: &Datum,
+    got: &Value,
+    want: &Value,
     tolerance: &Tolerance,
     closeness: &mut Closeness,
 ) -> Result<(), Mismatch> {
     let differ = || Mismatch::Kind {
         place: place.to_string(),
-        got: Shown(got).to_string(),
-        want: Shown(want).to_string(),
+        got: got.to_string(),
+        want: want.to_string(),
     };
     match (got, want) {
-        (Datum::Tensor(a), Datum::Tensor(b)) => tensors(place, a, b, tolerance, closeness),
-        (Datum::Seq(a), Datum::Seq(b)) if a.len() == b.len() => {
+        (Value::Tensor(a), Value::Tensor(b)) => tensors(place, a, b, tolerance, closeness),
+        (Value::Seq(a), Value::Seq(b)) if a.len() == b.len() => {
             a.iter().zip(b).enumerate().try_for_each(|(i, (x, y))| {
                 compare_at(&format!("{place}element {i}: "), x, y, tolerance, closeness)
             })
         }
-        (Datum::Opt(None), Datum::Opt(None)) => Ok(()),
-        (Datum::Opt(Some(a)), Datum::Opt(Some(b))) => compare_at(place, a, b, tolerance, closeness),
+        (Value::Opt(None), Value::Opt(None)) => Ok(()),
+        (Value::Opt(Some(a)), Value::Opt(Some(b))) => compare_at(place, a, b, tolerance, closeness),
         // A value that is there may be stored without its wrapping.
-        (Datum::Opt(Some(a)), b) if !matches!(b, Datum::Opt(_)) => {
+        (Value::Opt(Some(a)), b) if !matches!(b, Value::Opt(_)) => {
             compare_at(place, a, b, tolerance, closeness)
         }
         _ => Err(differ()),
@@ -255,7 +259,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// How many there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
             Elements::Singles(v) => v.len(),
@@ -267,7 +271,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Is there no element?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -310,7 +314,8 @@ fn float_difference(got: f64, want: f64) -> (f64, f64) {
 
 /// Elements of a storage type, converted to one that can be computed with.
 fn widened<T>(tensor: &Tensor, to: DType, read: fn(&Tensor) -> Option<Vec<T>>) -> Option<Vec<T>> {
-    read(heddle_interp::fold(&Op::cast(to), &[tensor])?.first()?)
+    let cast = heddle_interp::fold(&Op::cast(to), &[&tensor.0])?;
+    read(&cast.into_iter().next()?.into())
 }
 
 /// Floats that came from at most 32 bits.
@@ -347,11 +352,11 @@ fn float(value: f64, shown: impl fmt::Display + fmt::LowerExp) -> String {
 mod tests {
     use super::*;
 
-    fn floats(values: &[f32]) -> Datum {
+    fn floats(values: &[f32]) -> Value {
         Tensor::vector(values).into()
     }
 
-    fn agree(got: &Datum, want: &Datum) -> bool {
+    fn agree(got: &Value, want: &Value) -> bool {
         compare(got, want, &Tolerance::ONNX).is_ok()
     }
 
@@ -372,20 +377,20 @@ mod tests {
     #[test]
     fn shapes_and_types_must_match() {
         assert!(!agree(&floats(&[1.0]), &Tensor::scalar(1f32).into()));
-        let wide: Datum = Tensor::vector(&[1f64]).into();
+        let wide: Value = Tensor::vector(&[1f64]).into();
         assert!(!agree(&floats(&[1.0]), &wide));
         let any_float = Tolerance {
             any_float: true,
             ..Tolerance::ONNX
         };
         assert!(compare(&floats(&[1.0]), &wide, &any_float).is_ok());
-        let integer: Datum = Tensor::vector(&[1i32]).into();
+        let integer: Value = Tensor::vector(&[1i32]).into();
         assert!(compare(&floats(&[1.0]), &integer, &any_float).is_err());
     }
 
     #[test]
     fn integers_are_exact_where_asked() {
-        let (a, b): (Datum, Datum) = (
+        let (a, b): (Value, Value) = (
             Tensor::vector(&[u64::MAX]).into(),
             Tensor::vector(&[u64::MAX - 1]).into(),
         );
@@ -402,9 +407,8 @@ mod tests {
 
     #[test]
     fn small_types_are_compared_by_value() {
-        let tensor = |dtype, bytes: &[u8]| -> Datum {
-            let bytes = bytes::Bytes::copy_from_slice(bytes);
-            Tensor::new(dtype, vec![2], bytes).unwrap().into()
+        let tensor = |dtype, bytes: &[u8]| -> Value {
+            Tensor::new(dtype, vec![2], bytes.to_vec()).unwrap().into()
         };
         // Zero and minus zero.
         assert!(agree(
@@ -426,7 +430,7 @@ mod tests {
 
     #[test]
     fn sequences_and_optionals_name_the_place() {
-        let seq = |v: &[f32]| Datum::Seq(v.iter().map(|x| floats(&[*x])).collect());
+        let seq = |v: &[f32]| Value::Seq(v.iter().map(|x| floats(&[*x])).collect());
         assert!(agree(&seq(&[1.0, 2.0]), &seq(&[1.0, 2.0])));
         assert!(!agree(&seq(&[1.0]), &seq(&[1.0, 2.0])));
         let error = compare(&seq(&[1.0, 3.0]), &seq(&[1.0, 2.0]), &Tolerance::ONNX);
@@ -436,8 +440,8 @@ mod tests {
                 .to_string()
                 .starts_with("element 1: 1 of 1")
         );
-        let some = Datum::Opt(Some(Box::new(floats(&[1.0]))));
+        let some = Value::Opt(Some(Box::new(floats(&[1.0]))));
         assert!(agree(&some, &some) && agree(&some, &floats(&[1.0])));
-        assert!(!agree(&some, &Datum::Opt(None)) && agree(&Datum::Opt(None), &Datum::Opt(None)));
+        assert!(!agree(&some, &Value::Opt(None)) && agree(&Value::Opt(None), &Value::Opt(None)));
     }
 }

@@ -9,10 +9,11 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::inputs::Inputs;
+use crate::value::Value;
 
-/// The size of axes that nothing is known of, where the caller gives none.
+/// Size of axes without a bound, where the caller gives none.
 const DEFAULT_SIZE: u64 = 2;
-/// How many elements a sequence gets.
+/// Length of sequences.
 const SEQUENCE_LENGTH: usize = 3;
 /// Drawn inputs are refused beyond this.
 const MAX_BYTES: usize = 4 << 30;
@@ -26,13 +27,11 @@ pub enum DrawError {
     UnknownSize(String),
     /// An input would be larger than 4 GiB.
     #[error("input `{input}` would be too large: {ty}")]
-    TooLarge { input: String, ty: Type },
+    TooLarge { input: String, ty: crate::Type },
 }
 
-/// A value for every parameter: floats from -1 to 1, integers from 0 to 3, fair bools, letters.
-/// Named sizes are taken from `sizes`, else 2, moved into the size's bounds. The same seed draws
-/// the same values.
-pub fn draw(
+/// A random value for every input.
+pub(crate) fn draw(
     sig: &Signature,
     seed: u64,
     sizes: &BTreeMap<String, u64>,
@@ -53,15 +52,15 @@ pub fn draw(
     for (name, ty) in &sig.params {
         let value = draw_value(ty, &size, &mut rng).ok_or_else(|| DrawError::TooLarge {
             input: name.clone(),
-            ty: ty.clone(),
+            ty: crate::Type::of(ty),
         })?;
-        inputs.insert(name.clone(), value);
+        inputs.insert(name.clone(), value.into());
     }
     Ok(inputs)
 }
 
 /// The names of sizes in the parameters' types, with their bounds.
-pub fn named_sizes(sig: &Signature) -> BTreeMap<String, Option<DimBound>> {
+fn named_sizes(sig: &Signature) -> BTreeMap<String, Option<DimBound>> {
     let mut names = BTreeMap::new();
     for (_, ty) in &sig.params {
         ty.map_dims(&mut |dim| {
@@ -77,10 +76,10 @@ pub fn named_sizes(sig: &Signature) -> BTreeMap<String, Option<DimBound>> {
 }
 
 /// The named sizes that these inputs fix.
-pub fn sizes_of(sig: &Signature, inputs: &Inputs) -> BTreeMap<String, u64> {
+pub(crate) fn sizes_of(sig: &Signature, inputs: &Inputs) -> BTreeMap<String, u64> {
     let mut sizes = BTreeMap::new();
     for (name, ty) in &sig.params {
-        if let (Type::Tensor(t), Some(Datum::Tensor(value))) = (ty, inputs.get(name)) {
+        if let (Type::Tensor(t), Some(Value::Tensor(value))) = (ty, inputs.get(name)) {
             for (dim, &size) in t.shape.iter().flatten().zip(value.shape()) {
                 if let Some(name) = dim.as_expr().and_then(|e| e.as_sym()) {
                     sizes.insert(name.to_string(), size as u64);

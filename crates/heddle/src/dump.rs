@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use heddle_ir::{Module, text};
+use heddle_ir::Module;
 
 use crate::backend;
+use crate::graph::Graph;
 use crate::log::Log;
 use crate::pipeline::Pipeline;
 use crate::report::StageTimes;
@@ -33,7 +34,7 @@ pub enum Emit {
 #[derive(Clone, Debug)]
 pub enum Printed {
     /// A graph.
-    Graph(Module),
+    Graph(Graph),
     /// The text of anything else.
     Text(String),
 }
@@ -42,7 +43,7 @@ pub enum Printed {
 #[derive(Clone, Debug)]
 pub struct Dump {
     /// For a program in parts, the graph that the interpreter runs; it calls the parts by name.
-    pub rest: Option<Module>,
+    pub rest: Option<Graph>,
     /// The program, or its compiled parts, by name.
     pub programs: Vec<(String, Printed)>,
     /// The time that each stage took.
@@ -90,7 +91,12 @@ pub fn emit(
     // Parts are compiled at the same time; their names end in their numbers.
     programs.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
     let in_parts = emit != Emit::Ir && program.artifact.parts().is_some();
-    let rest = program.artifact.graph().filter(|_| in_parts).cloned();
+    let rest = program
+        .artifact
+        .graph()
+        .filter(|_| in_parts)
+        .cloned()
+        .map(Graph);
     Ok(Dump {
         rest,
         programs,
@@ -133,7 +139,7 @@ impl fmt::Display for Dump {
 impl fmt::Display for Printed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Printed::Graph(module) => f.write_str(&text::print(module)),
+            Printed::Graph(graph) => graph.fmt(f),
             Printed::Text(text) => f.write_str(text),
         }
     }
@@ -157,7 +163,7 @@ impl Tap {
     /// Keeps the graph behind the graph passes.
     pub(crate) fn optimized(&self, module: &Module) {
         if self.emit == Emit::Ir {
-            self.keep(module, Printed::Graph(module.clone()));
+            self.keep(module, Printed::Graph(Graph(module.clone())));
         }
     }
 }
@@ -176,7 +182,7 @@ impl<'a> Flow<'a> {
     /// Prints a graph if this is where the tap is.
     pub(crate) fn graph(&mut self, at: Emit, graph: &Module) {
         if self.is_at(at) {
-            self.seen = Some(Printed::Graph(graph.clone()));
+            self.seen = Some(Printed::Graph(Graph(graph.clone())));
         }
     }
 

@@ -1,4 +1,4 @@
-//! All that can go wrong, with a hint where there is one.
+//! Errors of the library, with remedies.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,24 @@ use heddle_uprogram::text::ReadError;
 use crate::Interpreted;
 use crate::draw::DrawError;
 use crate::inputs::InputError;
+use crate::remedy::{Limit, Remedy};
 
-/// Why a model could not be loaded, compiled or run.
+/// Failure to load, compile or run a model.
+///
+/// [`Error::kind`] and [`Error::remedy`] tell callers what to do. Causes in fields are for messages; their types are those of
+/// inner crates and may change.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file's name does not say what it is.
+    /// The file's name has no known extension.
     #[error("{} is neither .onnx nor .heddle", .path.display())]
     UnknownFormat {
         /// The file.
@@ -42,7 +47,7 @@ pub enum Error {
     Text {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the source line and a marker.
+        /// The fault, with the source line and a marker.
         error: Box<ParseError>,
     },
     /// A text is no uProgram.
@@ -50,18 +55,18 @@ pub enum Error {
     UProgram {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         error: Box<ReadError>,
     },
-    /// There is no pass on uPrograms of this name.
-    #[error("there is no pass `{0}` on uPrograms")]
+    /// No pass has this name.
+    #[error("there is no pass `{0}`")]
     UnknownPass(String),
     /// A program in text form is not valid.
     #[error("{} is not a valid program:{}", .path.display(), lines(.errors))]
     Verify {
         /// The file.
         path: PathBuf,
-        /// All that is wrong.
+        /// All faults.
         errors: Vec<VerifyError>,
     },
     /// The model has no entry of the name asked for.
@@ -79,12 +84,12 @@ pub enum Error {
     /// The verifier found a fault in a schedule.
     #[error("the schedule of {what} is not sound: {error}")]
     Schedule {
-        /// Which program it is.
+        /// The program's role.
         what: &'static str,
-        /// What is wrong.
+        /// The fault.
         error: ScheduleError,
     },
-    /// What only a compiled program has was asked of one without a compiled form.
+    /// The request needs a compiled program, and this one has no compiled form.
     #[error("it is not compiled: {0}")]
     NotCompiled(Interpreted),
     /// The program of one run's decisions cannot be made.
@@ -98,7 +103,7 @@ pub enum Error {
     Compiled {
         /// The model's node, if one is to blame.
         site: Option<String>,
-        /// What happened.
+        /// The runtime's error.
         error: Box<heddle_runtime::RunError>,
     },
     /// Memory of the caller does not fit.
@@ -120,12 +125,12 @@ impl From<LowerError> for Error {
     }
 }
 
-/// What kind of thing went wrong.
+/// Kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The model or its inputs are wrong.
     Invalid,
-    /// The model is right, but uses what Heddle does not do.
+    /// The model is right, but uses something that Heddle does not support.
     Unsupported,
     /// A limit was reached.
     Limit,
@@ -136,7 +141,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Whether compiled code found an index or size that does not fit, or needs more memory than allowed.
+    /// Did compiled code find an index or size that does not fit, or need more memory than allowed?
     pub(crate) fn is_of_compiled_code(&self) -> bool {
         use heddle_runtime::{Fault, RunError as Stop};
         let Error::Compiled { error, .. } = self else {
@@ -152,7 +157,7 @@ impl Error {
         )
     }
 
-    /// Whether a run needed more memory than it may use.
+    /// Did a run need more memory than it may use?
     pub(crate) fn is_of_memory(&self) -> bool {
         use heddle_runtime::RunError as Stop;
         match self {
@@ -164,7 +169,7 @@ impl Error {
         }
     }
 
-    /// What kind of error it is.
+    /// The kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Io { .. } => ErrorKind::Io,
@@ -197,32 +202,29 @@ impl Error {
         }
     }
 
-    /// What to do about it, if that is known.
+    /// Remedy, if there is one.
+    pub fn remedy(&self) -> Option<Remedy> {
+        Some(match self {
+            Error::Input(InputError::Missing(_)) => Remedy::GiveInputs,
+            Error::Input(InputError::Unknown { inputs, .. }) => Remedy::KnownInputs(inputs.clone()),
+            Error::Draw(DrawError::TooLarge { .. }) => Remedy::SmallerSizes,
+            Error::Import(error) => Remedy::Advice(error.hint()?),
+            Error::Run(
+                RunError::At { fault, .. }
+                | RunError::Input(heddle_interp::InputError::Fault { fault, .. }),
+            ) => fault_remedy(fault)?,
+            Error::Compiled { error, .. } => compiled_remedy(error)?,
+            Error::Text { error, .. } => Remedy::Advice(error.hint.clone()?),
+            Error::Build(BuildError::NoCompiler { .. }) => Remedy::Interpret,
+            Error::Schedule { .. } => Remedy::ReportSchedule,
+            Error::Internal(_) => Remedy::Report,
+            _ => return None,
+        })
+    }
+
+    /// The [remedy](Error::remedy) as text.
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Error::Input(InputError::Missing(_)) => {
-                Some("give them with --input, or have them drawn with --random SEED".into())
-            }
-            Error::Input(InputError::Unknown { inputs, .. }) => Some(match inputs.len() {
-                0 => "the model has no inputs".into(),
-                _ => format!(
-                    "its inputs are {}; one that has a default value must be named when the model is loaded",
-                    inputs.join(", ")
-                ),
-            }),
-            Error::Draw(DrawError::TooLarge { .. }) => {
-                Some("choose smaller sizes with --size NAME=N".into())
-            }
-            Error::Import(error) => error.hint(),
-            Error::Run(error) => error.hint().map(str::to_string),
-            Error::Compiled { error, .. } => compiled_hint(error).map(str::to_string),
-            Error::Text { error, .. } => error.hint.clone(),
-            Error::Schedule { .. } => Some(
-                "this is a bug in Heddle; please report it. --device interp runs the model without a schedule".into(),
-            ),
-            Error::Internal(_) => Some("this is a bug in Heddle; please report it".into()),
-            _ => None,
-        }
+        self.remedy().map(|remedy| remedy.to_string())
     }
 
     /// The error that a stage left the program invalid.
@@ -241,7 +243,7 @@ fn read_error(path: &Path, error: &ReadError) -> String {
     }
 }
 
-/// The place, the message and the source line with a marker; the hint is told apart.
+/// The place, the message and the source line with a marker, without the hint.
 fn located(path: &Path, error: &ParseError) -> String {
     let plain = ParseError {
         hint: None,
@@ -258,20 +260,30 @@ fn compiled_message(site: Option<&str>, error: &heddle_runtime::RunError) -> Str
     }
 }
 
-/// What to do about it, in terms of the command line's options.
-fn compiled_hint(error: &heddle_runtime::RunError) -> Option<&'static str> {
+fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
     use heddle_runtime::{Fault, RunError};
-    Some(match error {
+    Some(Remedy::Raise(match error {
         RunError::Program { fault, .. } => match fault {
-            Fault::Depth { .. } => "raise the limit with --max-depth",
-            Fault::Frames { .. } => "raise the limit of memory with --max-memory",
-            Fault::Iterations { .. } => "raise the limit with --max-iterations",
+            Fault::Depth { .. } => Limit::Depth,
+            Fault::Frames { .. } => Limit::Memory,
+            Fault::Iterations { .. } => Limit::Iterations,
             _ => return None,
         },
-        RunError::Timeout(_) => "raise the limit with --timeout",
-        RunError::MemoryLimit { .. } => "raise the limit with --max-memory",
+        RunError::Timeout(_) => Limit::Timeout,
+        RunError::MemoryLimit { .. } => Limit::Memory,
         _ => return None,
-    })
+    }))
+}
+
+fn fault_remedy(fault: &Fault) -> Option<Remedy> {
+    Some(Remedy::Raise(match fault {
+        Fault::OutOfMemory { .. } => return Some(Remedy::LimitMemory),
+        Fault::Memory { .. } => Limit::Memory,
+        Fault::Iterations { .. } => Limit::Iterations,
+        Fault::Depth { .. } => Limit::Depth,
+        Fault::Timeout { .. } => Limit::Timeout,
+        _ => return None,
+    }))
 }
 
 fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {

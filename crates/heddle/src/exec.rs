@@ -1,48 +1,56 @@
-//! Runs what was compiled.
+//! Programs and their runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heddle_ir::{Datum, Module, Signature};
+use heddle_ir::{Datum, Module};
 use indexmap::IndexMap;
 
 use crate::Error;
 use crate::backend::{self, Artifact, interpret, interpreted};
+use crate::draw;
 use crate::inputs::{self, Inputs};
 use crate::options::{Device, RunOptions};
 use crate::report::{Interpreted, Report};
 use crate::session::Session;
+use crate::signature::Signature;
+use crate::value::Value;
 
 /// Values by the names of a program's outputs, in their order.
-pub type Outputs = IndexMap<String, Datum>;
+pub type Outputs = IndexMap<String, Value>;
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The results.
+    /// The outputs.
     pub outputs: Outputs,
-    /// How it went.
+    /// Times and device.
     pub report: Report,
 }
 
 /// A program that is ready to run. Threads may share it: each run has memory of its own.
 #[derive(Clone, Debug)]
-pub struct Executable {
+pub struct Program {
     pub(crate) module: Arc<Module>,
     pub(crate) artifact: Arc<dyn Artifact>,
     pub(crate) report: Report,
 }
 
-/// How long the interpreter may look for the node that is to blame.
+/// Time that the interpreter may take to find the node at fault.
 const NAMING: Duration = Duration::from_secs(3);
 
-impl Executable {
+impl Program {
     /// Names and types of the inputs and outputs.
-    pub fn signature(&self) -> &Signature {
+    pub fn signature(&self) -> Signature {
+        Signature::of(self.sig())
+    }
+
+    pub(crate) fn sig(&self) -> &heddle_ir::Signature {
         &self.module.entry().sig
     }
 
-    /// How the stages before a run went.
+    /// Times of loading and compiling, and parts left to the interpreter.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -52,14 +60,20 @@ impl Executable {
         self.artifact.device()
     }
 
-    /// The program as it is run.
+    /// The graph IR, for tools that inspect programs; not part of the stable interface.
+    #[doc(hidden)]
     pub fn module(&self) -> &Module {
         &self.module
     }
 
     /// Runs the program. Optionals need not be wrapped, and may be left out when they are empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] if names do not fit, and [`Error::Run`] or [`Error::Compiled`] if types or sizes do not, or the run
+    /// reached a limit.
     pub fn run(&self, inputs: Inputs, options: &RunOptions) -> Result<Run, Error> {
-        let args = inputs::in_order(self.signature(), inputs)?;
+        let args = inputs::in_order(self.sig(), inputs)?;
         let start = Instant::now();
         let mut interpreted = self.report.interpreted.clone();
         let interpret = || interpret(&self.module, &args, options, None);
@@ -80,20 +94,35 @@ impl Executable {
                 results => results,
             },
         };
-        let results = results?;
-        let names = self
-            .signature()
-            .results
-            .iter()
-            .map(|(name, _)| name.clone());
         Ok(Run {
-            outputs: names.zip(results).collect(),
+            outputs: self.named_outputs(results?),
             report: Report {
                 run: start.elapsed(),
                 interpreted,
                 ..self.report.clone()
             },
         })
+    }
+
+    /// Results under their names.
+    pub(crate) fn named_outputs(&self, results: Vec<Datum>) -> Outputs {
+        let names = self.sig().results.iter().map(|(name, _)| name.clone());
+        names.zip(results.into_iter().map(Value::from)).collect()
+    }
+
+    /// A random value for every input: floats from -1 to 1, integers from 0 to 3, fair bools, letters. Named sizes are taken
+    /// from `sizes`, else 2, moved into the size's bounds. The same seed draws the same values.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Draw`] if no input has a size of this name, or an input would be larger than 4 GiB.
+    pub fn draw(&self, seed: u64, sizes: &BTreeMap<String, u64>) -> Result<Inputs, Error> {
+        Ok(draw::draw(self.sig(), seed, sizes)?)
+    }
+
+    /// The named sizes that these inputs fix.
+    pub fn sizes_of(&self, inputs: &Inputs) -> BTreeMap<String, u64> {
+        draw::sizes_of(self.sig(), inputs)
     }
 
     /// Memory to run the program in again and again, also on the caller's arrays.

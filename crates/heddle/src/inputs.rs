@@ -1,25 +1,26 @@
 //! Brings values given by name into the order of a program's parameters.
 
-use std::fmt;
-
 use heddle_ir::{Datum, Signature, Type};
 use indexmap::IndexMap;
 
+use crate::signature::Port;
+use crate::value::Value;
+
 /// Values by the names of a program's inputs.
-pub type Inputs = IndexMap<String, Datum>;
+pub type Inputs = IndexMap<String, Value>;
 
 /// Names of inputs that do not fit a program's parameters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InputError {
-    /// Parameters without a value, with their types.
+    /// Inputs without a value.
     #[error("{}", missing_text(.0))]
-    Missing(Vec<(String, Type)>),
-    /// Names that are not those of parameters.
+    Missing(Vec<Port>),
+    /// Names that no input has.
     #[error("the model has no input named {}", quoted(.given))]
     Unknown {
         /// The names that were given.
         given: Vec<String>,
-        /// The names of the parameters.
+        /// The names of the inputs.
         inputs: Vec<String>,
     },
 }
@@ -35,12 +36,15 @@ pub(crate) fn in_order(sig: &Signature, mut inputs: Inputs) -> Result<Vec<Datum>
     }
     let (mut args, mut missing) = (vec![], vec![]);
     for (name, ty) in &sig.params {
-        match (inputs.swap_remove(name), ty) {
+        match (inputs.swap_remove(name).map(Datum::from), ty) {
             (Some(value @ Datum::Opt(_)), _) => args.push(value),
             (Some(value), Type::Opt(_)) => args.push(Datum::Opt(Some(Box::new(value)))),
             (Some(value), _) => args.push(value),
             (None, Type::Opt(_)) => args.push(Datum::Opt(None)),
-            (None, _) => missing.push((name.clone(), ty.clone())),
+            (None, _) => missing.push(Port {
+                name: name.clone(),
+                ty: crate::Type::of(ty),
+            }),
         }
     }
     if missing.is_empty() {
@@ -50,24 +54,10 @@ pub(crate) fn in_order(sig: &Signature, mut inputs: Inputs) -> Result<Vec<Datum>
     }
 }
 
-/// A value's type, for messages.
-pub(crate) struct Shown<'a>(pub &'a Datum);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Datum::Tensor(t) => t.ty().fmt(f),
-            Datum::Seq(items) => write!(f, "a sequence of {}", items.len()),
-            Datum::Opt(Some(item)) => write!(f, "an optional holding {}", Shown(item)),
-            Datum::Opt(None) => f.write_str("an empty optional"),
-        }
-    }
-}
-
-fn missing_text(missing: &[(String, Type)]) -> String {
+fn missing_text(missing: &[Port]) -> String {
     let list: Vec<_> = missing
         .iter()
-        .map(|(n, t)| format!("`{n}` ({t})"))
+        .map(|Port { name, ty }| format!("`{name}` ({ty})"))
         .collect();
     let verb = if list.len() == 1 {
         "input is"

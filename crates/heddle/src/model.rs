@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heddle_ir::text::{Loader, parse_with};
-use heddle_ir::{Folder, FuncId, Module, Op, Signature, Tensor, Type, VerifyError};
+use heddle_ir::{Folder, FuncId, Module, Op, Tensor, VerifyError};
 use heddle_onnx::{ImportOptions, Imported};
 use indexmap::IndexMap;
 
 use crate::Error;
+use crate::graph::Graph;
+use crate::signature::{Port, Signature, ports};
 use crate::stack::on_large_stack;
 
-/// How a model is read.
+/// Options of reading a model.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// What of its constants is evaluated while reading, so that computed shapes become known.
+    /// Computations on constants that are done while reading, so that computed shapes become known.
     pub fold: Fold,
     /// Names of [optional inputs](Model::optional_inputs) that values are given for. They become inputs like any other, and
     /// their defaults are not used; other names are ignored.
@@ -24,7 +26,7 @@ pub struct LoadOptions {
     pub entry: Option<String>,
 }
 
-/// Which computations on constants are done ahead of a run.
+/// Computations on constants that are done ahead of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fold {
     /// All small ones.
@@ -46,14 +48,14 @@ impl Fold {
     }
 }
 
-/// Folds what computes no floats, and what only moves them.
+/// Folds operators that compute no floats, and those that only move them.
 fn fold_exactly(op: &Op, args: &[&Tensor]) -> Option<Vec<Tensor>> {
     let results = heddle_interp::fold(op, args)?;
     let exact = op.only_moves() || results.iter().all(|t| !t.dtype().is_float());
     exact.then_some(results)
 }
 
-/// What kind of file a model came from.
+/// Format of a model's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `.onnx`.
@@ -70,7 +72,7 @@ pub struct Model {
     pub(crate) module: Module,
     /// All entries of the file.
     entries: IndexMap<String, FuncId>,
-    optional: Vec<(String, Type)>,
+    optional: Vec<Port>,
     path: PathBuf,
     format: Format,
     load_time: Duration,
@@ -143,48 +145,62 @@ impl Model {
         Ok(self)
     }
 
-    /// The program, with the entry that is compiled and run.
+    /// The graph IR, with the entry that is compiled and run, for tools that inspect programs; not part of the stable
+    /// interface.
+    #[doc(hidden)]
     pub fn module(&self) -> &Module {
         &self.module
     }
 
     /// The program, with all entries of the file.
-    pub fn into_module(self) -> Module {
+    pub fn into_graph(self) -> Graph {
         let entries = self.entries;
-        Module {
+        Graph(Module {
             entries,
             ..self.module
-        }
+        })
+    }
+
+    /// The model with its graph edited, which has all entries of the file meanwhile.
+    pub(crate) fn edited(
+        mut self,
+        edit: impl FnOnce(&mut Module) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let entry = self.entry().to_string();
+        self.module.entries.clone_from(&self.entries);
+        edit(&mut self.module)?;
+        self.entries.clone_from(&self.module.entries);
+        self.with_entry(&entry)
     }
 
     /// Names and types of the inputs and outputs.
-    pub fn signature(&self) -> &Signature {
-        &self.module.entry().sig
+    pub fn signature(&self) -> Signature {
+        Signature::of(&self.module.entry().sig)
     }
 
-    /// Inputs that have a default value, with their types. The program holds the values as constants; [`LoadOptions::overrides`]
+    /// Inputs that have a default value. The program holds the values as constants; [`LoadOptions::overrides`]
     /// names those that are to be inputs.
-    pub fn optional_inputs(&self) -> &[(String, Type)] {
+    pub fn optional_inputs(&self) -> &[Port] {
         &self.optional
     }
 
-    /// Where it was read from.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The kind of file.
+    /// Format of the file.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// How long reading took.
+    /// Time that reading took.
     pub fn load_time(&self) -> Duration {
         self.load_time
     }
 }
 
-/// The format that a file's name says.
+/// The format by the file's extension.
 fn format_of(path: &Path) -> Result<Format, Error> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("onnx") => Ok(Format::Onnx),
@@ -194,15 +210,15 @@ fn format_of(path: &Path) -> Result<Format, Error> {
 }
 
 /// The program and its optional inputs.
-fn import(path: &Path, options: &LoadOptions) -> Result<(Module, Vec<(String, Type)>), Error> {
+fn import(path: &Path, options: &LoadOptions) -> Result<(Module, Vec<Port>), Error> {
     let options = ImportOptions {
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
     };
     let Imported { module, optional } = heddle_onnx::load(path, &options)?;
-    // The importer promises a valid module: what it refuses, it refuses by itself.
+    // The importer promises a valid module: a refusal is an error of its own.
     heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
-    Ok((module, optional))
+    Ok((module, ports(&optional)))
 }
 
 fn parse(path: &Path) -> Result<Module, Error> {

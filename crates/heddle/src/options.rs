@@ -1,17 +1,18 @@
-//! What a model is compiled for, and how it is run.
+//! Options of compiling and running.
 
 use std::time::Duration;
 
-use heddle_machine::Machine;
+use crate::Machine;
 
-/// What a program runs on.
+/// Device that a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
-    /// The reference interpreter: slow and obviously right.
-    #[default]
+    /// The reference interpreter: slow and obviously right. It needs no C compiler.
     Interp,
     /// The processor: control flow and data flow compiled into one program that all worker threads run.
+    /// [Compiling](crate::compile) needs a C compiler on this computer.
+    #[default]
     Cpu,
 }
 
@@ -19,7 +20,7 @@ impl Device {
     /// All devices.
     pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu];
 
-    /// The name that the command line takes.
+    /// The name, as in `heddle run --device`.
     pub const fn name(self) -> &'static str {
         match self {
             Device::Interp => "interp",
@@ -28,28 +29,28 @@ impl Device {
     }
 }
 
-/// How a model is compiled.
+/// Options of compiling.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// What it is to run on.
+    /// The device to run on.
     pub device: Device,
-    /// Whether the graph passes run. They compute constants in the types that the program states: a
+    /// Do the graph passes run? They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
-    /// Which [steps](crate::STEPS) a device that compiles leaves out. The interpreter runs the program without any.
-    pub transform: heddle_opt::TransformOptions,
+    /// Names of [steps](crate::STEPS) that a device that compiles leaves out. The interpreter runs the program without any.
+    pub without: Vec<String>,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
     /// [`Target::Cuda`]. A program runs on any number of threads.
     pub machine: Option<Machine>,
-    /// Whether the scheduler measures.
+    /// Source of the scheduler's times.
     pub tune: Tune,
-    /// Whether each scheduled program is proven sound before it is built: that no unit touches what another one may still be at.
+    /// Is each scheduled program proven sound before it is built? No unit then touches data that another one may still use.
     pub verify: bool,
 }
 
-/// Where the scheduler's times come from.
+/// Source of the scheduler's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tune {
     /// A cost model: the same program always compiles to the same schedule.
@@ -64,7 +65,7 @@ impl Default for CompileOptions {
         Self {
             device: Device::default(),
             optimize: true,
-            transform: heddle_opt::TransformOptions::default(),
+            without: vec![],
             threads: None,
             machine: None,
             tune: Tune::default(),
@@ -80,15 +81,16 @@ impl CompileOptions {
     }
 
     /// The machine that decisions for a target are made for.
-    pub(crate) fn machine(&self, target: Target) -> Machine {
-        self.machine.clone().unwrap_or_else(|| match target {
-            Target::Cpu => Machine::host(self.threads()),
-            Target::Cuda => Machine::h100(),
-        })
+    pub(crate) fn machine(&self, target: Target) -> heddle_machine::Machine {
+        match (&self.machine, target) {
+            (Some(machine), _) => machine.0.clone(),
+            (None, Target::Cpu) => heddle_machine::Machine::host(self.threads()),
+            (None, Target::Cuda) => heddle_machine::Machine::h100(),
+        }
     }
 }
 
-/// How a program is run, and what it may use.
+/// Options and limits of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Compute floats in `f64`; inputs may then be `f64`, and float outputs are.
@@ -124,14 +126,14 @@ impl RunOptions {
     }
 }
 
-/// What a compiled program is compared with. Operators, their kernels and the workers are the same.
+/// Baseline for a compiled program. Operators, their kernels and the workers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// The host runs the control flow and dispatches one operator after the other to all workers: what Cocktailer §5
-    /// calls CocktailerBase.
+    /// The host runs the control flow and dispatches one operator after the other to all workers: CocktailerBase in
+    /// Cocktailer §5.
     Host,
     /// There is no control flow: the operators stand in the order in which the run on these inputs executed them. The bound
-    /// of what can be had without changing operators.
+    /// of any gain that leaves operators as they are.
     Trace,
 }
 

@@ -31,7 +31,7 @@ use heddle_uprogram::text;
 
 use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interpreted};
 use crate::dump::{Emit, Flow, Tap};
-use crate::exec::Executable;
+use crate::exec::Program;
 use crate::log::Log;
 use crate::options::{CompileOptions, Tune};
 use crate::report::{Interpreted, Report};
@@ -41,7 +41,7 @@ use crate::stages::{Packing, estimated, layout, prove};
 use crate::{Error, Model};
 
 /// Compiles a model: optimises the graph and prepares it for the device.
-pub fn compile(model: &Model, options: &CompileOptions) -> Result<Executable, Error> {
+pub fn compile(model: &Model, options: &CompileOptions) -> Result<Program, Error> {
     compile_module(model.module.clone(), model.load_time(), options)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn compile_module(
     module: Module,
     load: Duration,
     options: &CompileOptions,
-) -> Result<Executable, Error> {
+) -> Result<Program, Error> {
     let backend = &*backend::of(options);
     let (log, tap) = (&Log::default(), None);
     let pipeline = Pipeline {
@@ -74,7 +74,7 @@ pub(crate) struct Pipeline<'a> {
 
 impl Pipeline<'_> {
     /// Compiles a program as a whole if it has a compiled form, and otherwise in parts, which the interpreter calls.
-    pub(crate) fn run(&self, module: Module, load: Duration) -> Result<Executable, Error> {
+    pub(crate) fn run(&self, module: Module, load: Duration) -> Result<Program, Error> {
         let start = Instant::now();
         self.log.add("load", load);
         let module = Arc::new(self.optimized(module)?);
@@ -111,7 +111,7 @@ impl Pipeline<'_> {
             verified: self.options.verify && !is_interpreted,
             interpreted,
         };
-        Ok(Executable {
+        Ok(Program {
             module,
             artifact,
             report,
@@ -146,7 +146,7 @@ impl Pipeline<'_> {
             log,
             tap,
         } = *self;
-        let (machine, without) = (&backend.machine(), &options.transform.without[..]);
+        let (machine, without) = (&backend.machine(), &options.without[..]);
         let mut flow = Flow::begin(tap);
 
         let mut graph = match transform {
@@ -212,7 +212,7 @@ impl Pipeline<'_> {
         let single = self.backend.single();
         let single = single.as_deref().filter(|single| {
             let [one, all] = [*single, self.backend].map(|backend| backend.machine());
-            let time = |machine| estimated(module, machine, &self.options.transform.without);
+            let time = |machine| estimated(module, machine, &self.options.without);
             time(&one) - time(&all) < all.host.wake_ns
         });
         let pipeline = Pipeline {
@@ -225,12 +225,12 @@ impl Pipeline<'_> {
     /// The graph as a device that compiles takes it. Layers are pipelined over units where the scheduled program then takes less time
     /// by the cost model.
     fn transformed(&self, module: &Module) -> Result<Module, Error> {
-        let options = &self.options.transform;
+        let without = &self.options.without;
         let machine = self.backend.machine();
         let transform = |units| {
             let options = heddle_opt::TransformOptions {
+                without: without.clone(),
                 units,
-                ..options.clone()
             };
             let mut module = module.clone();
             let report = heddle_opt::transform(&mut module, &options, &machine);
@@ -240,7 +240,7 @@ impl Pipeline<'_> {
         let (mut graph, pipelined) = transform(self.backend.pipelined_units());
         if pipelined {
             let (plain, _) = transform(1);
-            let time = |graph| estimated(graph, &machine, &options.without);
+            let time = |graph| estimated(graph, &machine, without);
             if self.log.time("compare", || time(&graph) >= time(&plain)) {
                 graph = plain;
             }

@@ -3,20 +3,20 @@
 use std::time::{Duration, Instant};
 
 use crate::session::Session;
-use crate::{Error, Executable, Inputs, Outputs, RunOptions, inputs};
+use crate::{Error, Inputs, Outputs, Program, RunOptions, inputs};
 
-/// A program with inputs that were checked and memory that is kept. A run is what every further call costs:
+/// A program with inputs that were checked and memory that is kept. A run has the cost of every further call:
 /// taking the workers and the program itself, up to its results in memory; not their copy for the caller.
 #[derive(Debug)]
 pub struct Repeat<'a> {
-    program: &'a Executable,
+    program: &'a Program,
     session: Session,
 }
 
-impl Executable {
+impl Program {
     /// Prepares runs on these inputs. In double precision the interpreter does them.
     pub fn repeat(&self, inputs: Inputs, options: &RunOptions) -> Result<Repeat<'_>, Error> {
-        let args = inputs::in_order(self.signature(), inputs)?;
+        let args = inputs::in_order(self.sig(), inputs)?;
         let mut session = self.session(options);
         session.bind(&args)?;
         Ok(Repeat {
@@ -27,7 +27,7 @@ impl Executable {
 }
 
 impl Repeat<'_> {
-    /// Runs the program; how long it took.
+    /// Runs the program and returns the time that it took.
     pub fn run(&mut self) -> Result<Duration, Error> {
         let start = Instant::now();
         self.session.run()?;
@@ -37,17 +37,13 @@ impl Repeat<'_> {
     /// Runs the program once more and copies its outputs.
     pub fn outputs(&mut self) -> Result<Outputs, Error> {
         self.session.run()?;
-        let names = self.program.signature().results.iter();
-        let names = names.map(|(name, _)| name.clone());
-        Ok(names.zip(self.session.outputs()?).collect())
+        Ok(self.program.named_outputs(self.session.outputs()?))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use heddle_ir::Tensor;
-
-    use crate::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
+    use crate::{CompileOptions, Device, Inputs, Model, RunOptions, Tensor, compile};
 
     #[test]
     fn runs_give_the_same_again_and_again() {

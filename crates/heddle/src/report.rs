@@ -1,4 +1,4 @@
-//! How the stages on the way to a result went.
+//! Reports of compiling and running.
 
 use std::time::Duration;
 
@@ -18,32 +18,32 @@ pub struct Report {
     pub stages: StageTimes,
     /// Running it.
     pub run: Duration,
-    /// Whether its schedule was proven sound.
+    /// Was its schedule proven sound?
     pub verified: bool,
-    /// Why the interpreter runs it, or some of it, although a device that compiles was asked for.
+    /// Reason why the interpreter runs it or parts of it, if another device was asked for.
     pub interpreted: Option<Interpreted>,
 }
 
-/// Why a program, a run of it, or a part of it is left to the interpreter.
+/// Reason why a program, a run of it, or a part of it is left to the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpreted {
-    /// What has no compiled form.
+    /// Nodes without a compiled form.
     pub uncompiled: Vec<Uncompiled>,
-    /// How many parts of the program are compiled all the same; 0 if the interpreter runs all of it.
+    /// Number of compiled parts; 0 if the interpreter runs the whole program.
     pub compiled_parts: usize,
 }
 
-/// Something that has no compiled form.
+/// A node without a compiled form, or another reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncompiled {
     /// The node, if it is one node.
     pub node: Option<String>,
-    /// What it has that is not compiled.
+    /// The reason.
     pub reason: String,
 }
 
 impl Interpreted {
-    /// How much of the program it is, to begin a sentence.
+    /// The subject of a sentence on it: "this" program, or "part of this".
     pub fn what(&self) -> &'static str {
         match self.compiled_parts {
             0 => "this",

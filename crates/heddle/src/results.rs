@@ -13,7 +13,7 @@ enum Group {
     Sequence(usize),
 }
 
-/// How the arrays that a compiled program gives make the model's results.
+/// Mapping from a compiled program's arrays to the model's results.
 #[derive(Clone, Debug)]
 pub(crate) struct Results(Vec<Group>);
 
@@ -48,7 +48,7 @@ impl Results {
         let f = &mut module.functions[entry];
         f.regions[f.body].yields = values;
         Arc::make_mut(&mut f.sig).results = results;
-        // What made the sequences has no compiled form, and no reader any more.
+        // The instructions that made the sequences have no compiled form, and no readers any more.
         heddle_opt::remove_dead(module);
         Self(groups)
     }
@@ -80,7 +80,7 @@ fn elements(module: &Module, sequence: Value) -> Option<&[Value]> {
     (matches!(data.op, Op::SeqNew { .. }) && arrays && !is_called(module)).then_some(&data.args[..])
 }
 
-/// Whether the entry function is called from within: then its results are not only the program's.
+/// Is the entry function called from within? Then its results are not only the program's.
 fn is_called(module: &Module) -> bool {
     let mut called = false;
     for (_, f) in module.functions.iter() {
@@ -93,9 +93,7 @@ fn is_called(module: &Module) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use heddle_ir::{Datum, Tensor};
-
-    use crate::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
+    use crate::{CompileOptions, Device, Inputs, Model, RunOptions, Tensor, Value, compile};
 
     /// A sequence between arrays; one of its elements is a result by itself, too, and one an input.
     const TEXT: &str = "\
@@ -130,10 +128,10 @@ fn @main(%x: f32[n], %k: i64[]) -> (%a: f32[n], %s: seq<f32[?]>, %none: seq<f32[
                 .unwrap()
                 .outputs;
             let vectors: [&[f32]; 3] = [&[2.0, -4.0], &[1.0, -2.0], &[1.0, -2.0, 2.0, -4.0]];
-            let items = vectors.map(|v| Datum::from(Tensor::vector(v)));
+            let items = vectors.map(|v| Value::from(Tensor::vector(v)));
             assert_eq!(outputs["a"], items[0]);
-            assert_eq!(outputs["s"], Datum::Seq(items.to_vec()));
-            assert_eq!(outputs["none"], Datum::Seq(vec![]));
+            assert_eq!(outputs["s"], Value::Seq(items.to_vec()));
+            assert_eq!(outputs["none"], Value::Seq(vec![]));
             assert_eq!(outputs["b"], Tensor::scalar(5i64).into());
         }
     }

@@ -33,7 +33,7 @@ impl Session {
     /// # Errors
     ///
     /// [`Error::Memory`] if an array or output does not fit or is no plain array; [`Error::Compiled`] and [`Error::Run`] as for
-    /// [`Executable::run`](crate::Executable::run), but that the interpreter does not step in.
+    /// [`Program::run`](crate::Program::run), but that the interpreter does not step in.
     pub fn run_into(
         &mut self,
         inputs: &[ArrayView<'_>],

@@ -7,39 +7,39 @@ use heddle_runtime::BuildOptions;
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
 
 use crate::pipeline::compile_module;
-use crate::{CompileOptions, Error, Executable, Inputs, Model, Repeat, RunOptions, inputs};
+use crate::{CompileOptions, Error, Inputs, Model, Program, Repeat, RunOptions, inputs};
 
 /// A program for the sizes of certain inputs.
 #[derive(Clone, Debug)]
 pub struct Specialised {
     /// The program. It takes inputs of these sizes only.
-    pub program: Executable,
-    /// The named sizes, and what they are.
+    pub program: Program,
+    /// The named sizes, with their values.
     pub sizes: BTreeMap<String, i64>,
-    /// How many times as fast it is as the program for any size.
+    /// Speedup over the program for any size.
     pub speedup: f64,
 }
 
-/// What came of fixing sizes.
+/// Outcome of fixing sizes.
 #[derive(Clone, Debug)]
 pub enum Specialisation {
     /// It pays.
     Pays(Box<Specialised>),
-    /// The program for fixed sizes is so many times as fast as the other one, which is too little.
+    /// It does not pay: the speedup is this.
     DoesNotPay(f64),
     /// No input has a named size, or the interpreter runs the model.
     NothingToFix,
 }
 
-/// A program that is not at least so many times as fast is not worth its memory.
+/// A program with a smaller speedup is not worth its memory.
 const PAYS: f64 = 1.05;
 
-/// Each of the two programs is run so long at least, and so often.
+/// Each of the two programs is run at least this long, and this often.
 const MEASURED: Duration = Duration::from_millis(200);
 const RUNS: usize = 3;
 
 /// Compiles a model for the sizes of these inputs and keeps that if it is measurably faster than `program`, which takes any
-/// sizes. What was measured is cached by program, sizes and processor.
+/// sizes. Measurements are cached by program, sizes and processor.
 ///
 /// # Errors
 ///
@@ -47,12 +47,12 @@ const RUNS: usize = 3;
 pub fn specialise(
     model: &Model,
     options: &CompileOptions,
-    program: &Executable,
+    program: &Program,
     inputs: &Inputs,
     run: &RunOptions,
 ) -> Result<Specialisation, Error> {
-    let args = inputs::in_order(program.signature(), inputs.clone())?;
-    let sizes = heddle_interp::check_inputs(program.signature(), &args, run.f64)
+    let args = inputs::in_order(program.sig(), inputs.clone())?;
+    let sizes = heddle_interp::check_inputs(program.sig(), &args, run.f64)
         .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
     let sizes: BTreeMap<String, i64> = sizes.iter().map(|(k, v)| (k.to_string(), *v)).collect();
     let (Some(open), false) = (program.key(), sizes.is_empty() || run.f64) else {
@@ -89,10 +89,10 @@ pub fn specialise(
     })
 }
 
-/// How many times as fast one program is as another: by medians of runs in turns.
+/// Speedup of one program over another, by medians of runs in turns.
 fn compared(
-    open: &Executable,
-    fixed: &Executable,
+    open: &Program,
+    fixed: &Program,
     inputs: &Inputs,
     options: &RunOptions,
 ) -> Result<f64, Error> {
@@ -120,10 +120,8 @@ fn compared(
 
 #[cfg(test)]
 mod tests {
-    use heddle_ir::Tensor;
-
     use super::*;
-    use crate::{Device, compile};
+    use crate::{Device, Tensor, compile};
 
     /// A product of matrices whose inner size is open has no kernel for it.
     const PRODUCT: &str = "fn @main(%x: f32[n,k], %w: f32[k,m]) -> (%y: f32[n,m]) {
@@ -142,8 +140,8 @@ mod tests {
         let values = (0..shape[0] * shape[1]).map(|i| (i % 7) as f32 * 0.25 - 0.5);
         let x = Tensor::vector(&values.collect::<Vec<_>>());
         let x = x.reshaped(shape.to_vec()).unwrap();
-        let params = model.signature().params.iter();
-        let inputs = params.map(|(name, _)| (name.clone(), x.clone().into()));
+        let ports = model.signature().inputs.into_iter();
+        let inputs = ports.map(|port| (port.name, x.clone().into()));
         let inputs = inputs.collect();
         (model, options, inputs)
     }
@@ -166,7 +164,7 @@ mod tests {
         closeness.unwrap();
         let (_, _, other) = prepared(PRODUCT, [3, 3]);
         assert!(fixed.run(other, &run).is_err());
-        // Whether it pays is measured; what is kept is for these sizes.
+        // The outcome is measured; a program that is kept is for these sizes.
         match specialise(&model, &options, &program, &inputs, &run).unwrap() {
             Specialisation::Pays(kept) => {
                 assert_eq!(kept.sizes, sizes);

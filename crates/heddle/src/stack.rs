@@ -8,8 +8,11 @@ use crate::Error;
 /// Address space for the stack; memory is only taken as far as it is used.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Runs `work` on a thread with a large stack and returns what it returns; a panic passes on. An error where the system
-/// gives no thread.
+/// Runs `work` on a thread with a large stack and returns its result; a panic passes on.
+///
+/// # Errors
+///
+/// [`Error::Thread`] if the system gives no thread.
 pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Error> {
     thread::scope(|scope| {
         let builder = thread::Builder::new().name("heddle".into());

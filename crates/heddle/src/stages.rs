@@ -120,7 +120,7 @@ fn @main(%x: f32[64,64]) -> (%y: f32[64,64]) {
             assert!(text.contains(part), "{text}");
         }
         assert!(
-            hint.contains("report") && hint.contains("--device interp"),
+            hint.contains("report") && hint.contains("Device::Interp"),
             "{hint}"
         );
     }

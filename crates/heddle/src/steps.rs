@@ -5,17 +5,17 @@ use std::sync::LazyLock;
 use heddle_opt::{PIPELINE_LAYERS, TRANSFORMATIONS};
 use heddle_schedule::PASSES;
 
-/// A step that makes programs faster and leaves what they compute.
+/// A step that makes programs faster without changing their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// By which [`heddle_opt::TransformOptions::without`] names it.
+    /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect, in a line.
     pub about: &'static str,
 }
 
-/// All steps: those of lowering and scheduling, then the transformations of the graph. Synchronisation comes first: it is what all
-/// others gain by.
+/// All steps: those of lowering and scheduling, then the transformations of the graph. Synchronisation comes first: the others
+/// gain by it.
 pub static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
     let (syncs, others) = PASSES.split_last().expect("there are passes");
     let scheduling = [syncs].into_iter().chain(others).map(|p| (p.name, p.about));

@@ -42,7 +42,7 @@ pub fn transform_uprogram(
             error: Box::new(error),
         })?;
         for pass in passes {
-            (pass.run)(&mut program, machine);
+            (pass.run)(&mut program, &machine.0);
             verified(pass, &program)?;
         }
         Ok(text::print(&program))

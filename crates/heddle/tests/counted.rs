@@ -1,7 +1,6 @@
 //! Loops whose conditions count: as many iterations as the interpreter does without any pass, also where there are none.
 
-use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
-use heddle_ir::{Datum, Tensor};
+use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, Tensor, Value, compile};
 
 const TEXT: &str = "\
 fn @main(%n: i64[], %k: i32[], %l: i32[4], %x: f32[2]) -> (%a: i64[], %b: i64[], %c: i64[], %d: f32[?,2], %e: f32[?,2], %f: i64[], %g: f32[?,2], %h: f32[?,2]) {
@@ -80,12 +79,12 @@ fn @main(%x: f32[64]) -> (%y: f32[?,64]) {
     let run = run.unwrap_or_else(|e| panic!("{e}"));
     assert!(run.report.interpreted.is_some());
     match &run.outputs["y"] {
-        Datum::Tensor(y) => assert_eq!(y.shape(), [4, 64]),
+        Value::Tensor(y) => assert_eq!(y.shape(), [4, 64]),
         other => panic!("{other:?}"),
     }
 }
 
-fn int(value: i64) -> Datum {
+fn int(value: i64) -> Value {
     Tensor::from_slice(vec![], &[value]).into()
 }
 
@@ -118,7 +117,7 @@ fn as_many_iterations_as_without_passes() {
         .map(|(name, value)| (name.to_string(), value))
         .into_iter()
         .collect();
-        let run = |program: &heddle::Executable| {
+        let run = |program: &heddle::Program| {
             let run = program.run(inputs.clone(), &RunOptions::default());
             run.unwrap_or_else(|e| panic!("{n}: {e}")).outputs
         };

@@ -1,9 +1,8 @@
 //! The limit of nested calls: the same on all devices, and cheap where it is not reached.
 
-use heddle::ir::{Datum, Tensor};
 use heddle::{
-    CompileOptions, Device, Error, ErrorKind, Executable, Inputs, Model, Outputs, RunOptions,
-    compile,
+    CompileOptions, Device, Error, ErrorKind, Inputs, Model, Outputs, Program, RunOptions, Tensor,
+    Value, compile,
 };
 
 /// Calls nest `n + 2` deep: the entry, and the chain's calls with `n` to 0.
@@ -23,7 +22,7 @@ fn @chain(%x: f32[k], %n: i64[]) -> (%y: f32[k]) {
 }
 ";
 
-fn program(device: Device) -> Executable {
+fn program(device: Device) -> Program {
     let options = CompileOptions {
         device,
         threads: Some(2),
@@ -36,7 +35,7 @@ fn program(device: Device) -> Executable {
 }
 
 fn run(
-    program: &Executable,
+    program: &Program,
     k: usize,
     n: i64,
     max_depth: Option<usize>,
@@ -44,7 +43,7 @@ fn run(
 ) -> Result<Outputs, Error> {
     let x = Tensor::from_slice(vec![k], &vec![1f32; k]);
     let n = Tensor::from_slice(vec![], &[n]);
-    let inputs = [("x", x), ("n", n)].map(|(name, t)| (name.to_string(), Datum::from(t)));
+    let inputs = [("x", x), ("n", n)].map(|(name, t)| (name.to_string(), Value::from(t)));
     let options = RunOptions {
         max_depth,
         max_memory,
@@ -58,7 +57,7 @@ fn run(
 fn a_chain_of_5000_runs_by_default() {
     for device in [Device::Interp, Device::Cpu] {
         let outputs = run(&program(device), 3, 5000, None, None).unwrap();
-        let Datum::Tensor(y) = &outputs["y"] else {
+        let Value::Tensor(y) = &outputs["y"] else {
             panic!("an array")
         };
         assert_eq!(y.to_vec::<f32>().unwrap(), [1.0; 3]);
@@ -81,7 +80,7 @@ fn the_same_limit_stops_every_device_at_the_same_depth() {
             error.hint().unwrap()
         });
         assert_eq!(told[0], told[1]);
-        assert!(told[0].contains("--max-depth"), "{}", told[0]);
+        assert!(told[0].contains("RunOptions::max_depth"), "{}", told[0]);
     }
 }
 
@@ -107,7 +106,7 @@ fn recursion_that_memory_ends_says_so() {
     assert_eq!(error.kind(), ErrorKind::Limit);
     let (text, hint) = (error.to_string(), error.hint().unwrap());
     assert!(text.contains("memory has no frames"), "{text}");
-    assert!(hint.contains("--max-memory"), "{hint}");
+    assert!(hint.contains("RunOptions::max_memory"), "{hint}");
 }
 
 /// Most bytes of memory that this process has used at a time.

@@ -38,9 +38,27 @@ const LAYERS: &[(&str, &[&str])] = &[
             "heddle-runtime",
         ],
     ),
-    ("heddle-cli", &["heddle", "heddle-ir"]),
+    ("heddle-cli", &["heddle", "heddle-ir", "heddle-onnx"]),
     ("heddle-gen", &["heddle-ir"]),
 ];
+
+/// Items of inner crates that the library exports: each has a small interface that refers to nothing else.
+const EXPORTED: &[&str] = &[
+    "heddle_ir::tensor::Scalar",
+    "heddle_ir::{DType, TensorError}",
+    "heddle_machine::NameError",
+];
+
+#[test]
+fn the_library_exports_no_inner_crate() {
+    let library = include_str!("../src/lib.rs");
+    let exported = library.lines().filter_map(|line| {
+        let path = line.trim_start().strip_prefix("pub use ")?;
+        path.starts_with("heddle_")
+            .then(|| path.trim_end_matches(';'))
+    });
+    assert_eq!(exported.collect::<Vec<_>>(), EXPORTED);
+}
 
 #[test]
 fn crates_use_only_what_lies_below() {

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use heddle::{
-    CompileOptions, Device, Emit, Error, ErrorKind, Executable, Inputs, Model, RunOptions, Target,
-    Tolerance, compare, compile,
+    CompileOptions, Device, Emit, Error, ErrorKind, Inputs, Model, Program, RunOptions, Target,
+    Tensor, Tolerance, Value, compare, compile,
 };
-use heddle_ir::{Datum, Tensor};
 
 /// A loop that only its condition ends collects rows in a sequence, between heavy work, and with heavy work in it.
 const COLLECT: &str = "\
@@ -69,7 +68,7 @@ const TOLERANCE: Tolerance = Tolerance {
     any_float: false,
 };
 
-fn program(text: &str, device: Device) -> Executable {
+fn program(text: &str, device: Device) -> Program {
     let model = Model::parse("m", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let options = CompileOptions {
         device,
@@ -79,8 +78,8 @@ fn program(text: &str, device: Device) -> Executable {
     compile(&model, &options).unwrap()
 }
 
-/// How many parts are compiled, and the nodes that are not.
-fn parts(program: &Executable) -> (usize, Vec<String>) {
+/// Number of compiled parts, and the nodes that are not compiled.
+fn parts(program: &Program) -> (usize, Vec<String>) {
     let how = program
         .report()
         .interpreted
@@ -91,14 +90,14 @@ fn parts(program: &Executable) -> (usize, Vec<String>) {
     (how.compiled_parts, nodes.collect())
 }
 
-fn array(shape: &[usize], scale: f32) -> Datum {
+fn array(shape: &[usize], scale: f32) -> Value {
     let count: usize = shape.iter().product();
     let data = (0..count).map(|i| ((i * 37 % 101) as f32 / 50.0 - 1.0) * scale);
     Tensor::from_slice(shape.to_vec(), &data.collect::<Vec<_>>()).into()
 }
 
 /// Both devices on the same inputs.
-fn agree(text: &str, inputs: &[(&str, Datum)]) -> Executable {
+fn agree(text: &str, inputs: &[(&str, Value)]) -> Program {
     let inputs: Inputs = inputs
         .iter()
         .map(|(name, value)| (name.to_string(), value.clone()))
@@ -122,7 +121,7 @@ fn agree(text: &str, inputs: &[(&str, Datum)]) -> Executable {
 #[test]
 fn a_loop_with_a_sequence() {
     for (n, limit) in [(1, 2.0), (13, 0.0), (64, 0.0)] {
-        let limit = Datum::from(Tensor::from_slice(vec![], &[limit as f32]));
+        let limit = Value::from(Tensor::from_slice(vec![], &[limit as f32]));
         let mixed = agree(COLLECT, &[("x", array(&[n, n], 0.25)), ("limit", limit)]);
         let (count, nodes) = parts(&mixed);
         // Before the loop, in it, and behind it.
@@ -155,7 +154,7 @@ fn @main(%table: f32[n,64], %x: f32[n,64], %k: i64[]) -> (%l: seq<f32[64]>, %y: 
   return %l, %y, %z
 }
 ";
-    let k = Datum::from(Tensor::from_slice(vec![], &[6i64]));
+    let k = Value::from(Tensor::from_slice(vec![], &[6i64]));
     let inputs = [
         ("table", array(&[300, 64], 1.0)),
         ("x", array(&[300, 64], 0.5)),
@@ -201,7 +200,7 @@ fn text_around_a_network() {
 #[test]
 fn recursion_with_a_sequence() {
     for k in [0i64, 1, 5] {
-        let k = Datum::from(Tensor::from_slice(vec![], &[k]));
+        let k = Value::from(Tensor::from_slice(vec![], &[k]));
         let mixed = agree(RECURSION, &[("x", array(&[9, 9], 0.5)), ("k", k)]);
         let (count, nodes) = parts(&mixed);
         assert_eq!(count, 2, "{nodes:?}");
@@ -223,7 +222,7 @@ fn @main(%x: f32[n,8], %i: i64[], %k: i64[]) -> (%y: f32[8], %l: seq<f32[8]>) {
     let mixed = program(text, Device::Cpu);
     assert!(parts(&mixed).0 > 0);
     let run = |i: i64, k: i64, options: &RunOptions| {
-        let scalar = |v: i64| Datum::from(Tensor::from_slice(vec![], &[v]));
+        let scalar = |v: i64| Value::from(Tensor::from_slice(vec![], &[v]));
         let inputs = [
             ("x", array(&[8, 8], 0.5)),
             ("i", scalar(i)),
@@ -299,7 +298,7 @@ fn dumps_show_each_part() {
     for (target, stage, part) in cases.into_iter().chain(sources) {
         let dump = heddle::emit(&model, &options, target, stage).unwrap();
         assert!(dump.whole().is_none(), "{stage:?}");
-        let rest = heddle_ir::text::print(dump.rest.as_ref().unwrap());
+        let rest = dump.rest.as_ref().unwrap().to_string();
         assert!(
             rest.contains("seq_insert") && rest.contains("call @part.0"),
             "{rest}"
@@ -371,7 +370,7 @@ fn random_programs() {
             .params
             .iter()
             .map(|(name, _)| name.clone());
-        let inputs: Inputs = names.zip(inputs).collect();
+        let inputs: Inputs = names.zip(inputs.into_iter().map(Value::from)).collect();
         let want = program(&text, Device::Interp).run(inputs.clone(), &RunOptions::default());
         let mixed = program(&text, Device::Cpu);
         seen += usize::from(mixed.device() == Device::Cpu);
@@ -393,7 +392,7 @@ fn random_programs() {
 
 #[test]
 fn random_numbers_are_drawn_in_order() {
-    // What the first draw waits for is computed by a part, and the second one waits for nothing.
+    // The operands of the first draw are computed by a part, and the second one waits for nothing.
     let text = "\
 fn @main(%words: str[m], %x: f32[m,64]) -> (%a: f32[?], %b: f32[16], %y: f32[m,64]) {
   %hit = cast(str_full_match(%words, pattern=\"[a-m].*\"), to=f32)
@@ -436,7 +435,7 @@ fn @main(%words: str[m], %x: f32[64,64]) -> (%y: f32[64,64], %out: str[m]) {
 
 #[test]
 fn one_instruction_does_not_cut_all_behind_it() {
-    // What takes an array of unknown rank is found at once, and the rest is one part.
+    // Nodes that take an array of unknown rank are found at once, and the rest is one part.
     let chain: String = (1..200)
         .map(|i| format!("  %x{i} = add(%x{}, 0.5)\n", i - 1))
         .collect();
@@ -471,7 +470,7 @@ fn @main(%x: f32[n,n], %k: i64[]) -> (%y: f32[n,n], %l: seq<f32[]>) {
   return %y, %l
 }
 ";
-    let k = Datum::from(Tensor::from_slice(vec![], &[9i64]));
+    let k = Value::from(Tensor::from_slice(vec![], &[9i64]));
     let model = Model::parse("m", text).unwrap();
     let options = CompileOptions {
         device: Device::Cpu,

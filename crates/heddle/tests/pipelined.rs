@@ -1,10 +1,9 @@
 //! Stacked recurrent layers that are so small that each is left to one unit work on different chunks of steps; large ones do not.
 
 use heddle::{
-    CompileOptions, Device, Emit, Executable, Inputs, Machine, Model, RunOptions, Target, compile,
-    emit,
+    CompileOptions, Device, Emit, Inputs, Machine, Model, Program, RunOptions, Target, Tensor,
+    Value, compile, emit,
 };
-use heddle_ir::{Datum, Tensor};
 
 /// Four layers of `tanh(x W + h U)`.
 fn stack(hidden: usize, steps: &str) -> Model {
@@ -39,7 +38,7 @@ fn options(threads: usize) -> CompileOptions {
     CompileOptions {
         device: Device::Cpu,
         threads: Some(threads),
-        machine: Some(Machine::reference_host(threads)),
+        machine: Some(Machine::named(&format!("reference:{threads}")).unwrap()),
         verify: true,
         ..Default::default()
     }
@@ -53,7 +52,7 @@ fn schedule(model: &Model, options: &CompileOptions) -> String {
 /// Does leaving the step out change a model's schedule?
 fn is_pipelined(model: &Model, threads: usize) -> bool {
     let mut without = options(threads);
-    without.transform.without = vec!["pipeline_layers".into()];
+    without.without = vec!["pipeline_layers".into()];
     let text = |options| schedule(model, options);
     text(&options(threads)) != text(&without)
 }
@@ -84,10 +83,10 @@ fn results_are_the_interpreters() {
         ];
         values.map(|(name, t)| (name.to_string(), t.into())).into()
     };
-    let outputs = |program: &Executable, steps: usize| -> Vec<Vec<f32>> {
+    let outputs = |program: &Program, steps: usize| -> Vec<Vec<f32>> {
         let run = program.run(inputs(steps), &RunOptions::default()).unwrap();
         let values = run.outputs.values().map(|datum| match datum {
-            Datum::Tensor(t) => t.to_vec().unwrap(),
+            Value::Tensor(t) => t.to_vec().unwrap(),
             _ => panic!("no tensor"),
         });
         values.collect()
@@ -117,7 +116,7 @@ fn results_are_the_interpreters() {
     }
 }
 
-/// Where the sequence's length is open, a program has both forms, and takes the shared one for sequences of less than three chunks.
+/// For a dynamic sequence length, a program has both forms, and takes the shared one for sequences of less than three chunks.
 #[test]
 fn short_sequences_are_shared() {
     let text = |steps: &str| schedule(&stack(128, steps), &options(2));

@@ -3,9 +3,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use heddle::ir::DType;
 use heddle::{
-    ArrayView, CompileOptions, Device, Error, Executable, Model, RunOptions, Session, compile,
+    ArrayView, CompileOptions, DType, Device, Error, Model, Program, RunOptions, Session, Value,
+    compile,
 };
 
 struct Counting;
@@ -43,7 +43,7 @@ fn @main(%x: f32[n,4], %times: i64[]) -> (%y: f32[n,4], %rows: f32[?,n,4]) {
 }
 ";
 
-fn program(device: Device) -> Executable {
+fn program(device: Device) -> Program {
     let options = CompileOptions {
         device,
         threads: Some(2),
@@ -181,7 +181,8 @@ fn types_may_go_to_other_threads() {
     const fn sent<T: Send>() {}
     const {
         shared::<Model>();
-        shared::<Executable>();
+        shared::<Program>();
+        shared::<Value>();
         shared::<Error>();
         shared::<heddle::Block>();
         sent::<Session>();

@@ -1,10 +1,11 @@
 //! Sizes that a model computes from what it is given, and that are none or are not what it states: errors, and no memory is touched.
 
-use heddle::{CompileOptions, Device, ErrorKind, Inputs, Model, RunOptions, compile};
-use heddle_ir::{Datum, Tensor};
+use heddle::{
+    CompileOptions, Device, ErrorKind, Inputs, Model, RunOptions, Tensor, Value, compile,
+};
 
-/// What the cpu device makes of a program; the error's kind if it stops.
-fn run(text: &str, inputs: &[(&str, Datum)]) -> Result<Vec<Vec<usize>>, ErrorKind> {
+/// Shapes of the outputs on the cpu device, or the error's kind.
+fn run(text: &str, inputs: &[(&str, Value)]) -> Result<Vec<Vec<usize>>, ErrorKind> {
     let model = Model::parse("m", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let options = CompileOptions {
         device: Device::Cpu,
@@ -20,22 +21,22 @@ fn run(text: &str, inputs: &[(&str, Datum)]) -> Result<Vec<Vec<usize>>, ErrorKin
         .collect();
     let run = program.run(inputs, &RunOptions::default());
     let outputs = run.map_err(|error| error.kind())?.outputs;
-    let shape = |value: &Datum| match value {
-        Datum::Tensor(t) => t.shape().to_vec(),
+    let shape = |value: &Value| match value {
+        Value::Tensor(t) => t.shape().to_vec(),
         _ => vec![],
     };
     Ok(outputs.values().map(shape).collect())
 }
 
-fn rows(count: usize) -> Datum {
+fn rows(count: usize) -> Value {
     Tensor::from_slice(vec![count, 4], &vec![0.5f32; 4 * count]).into()
 }
 
-fn ints(values: &[i64]) -> Datum {
+fn ints(values: &[i64]) -> Value {
     Tensor::from_slice(vec![values.len()], values).into()
 }
 
-fn int(value: i64) -> Datum {
+fn int(value: i64) -> Value {
     Tensor::from_slice(vec![], &[value]).into()
 }
 
@@ -64,7 +65,7 @@ fn @main(%x: f32[?], %row: f32[1], %n: i64[], %e: i64[1]) -> (%y: f32[?]) {
   return concat(%x, %r, %r, %r, %r, %r, %r, %r, %r, axis=0)
 }
 ";
-    let list = |count: usize| Datum::from(Tensor::from_slice(vec![count], &vec![0.5f32; count]));
+    let list = |count: usize| Value::from(Tensor::from_slice(vec![count], &vec![0.5f32; count]));
     for text in [broadcast, pad, many] {
         let with = |e: i64| {
             let inputs = [
@@ -143,7 +144,7 @@ fn @main(%x: f32[n,4], %e: i64[1]) -> (%y: f32[?,4]) {
     }
 }
 
-/// What is reshaped to a size that only the run knows has a bound, so that what follows has memory.
+/// An array reshaped to a dynamic size has a bound, so that the arrays computed from it have memory.
 #[test]
 fn what_is_reshaped_has_a_bound() {
     let text = "\
@@ -208,7 +209,7 @@ fn sizes_that_are_computed_from_floats() {
 "
         )
     };
-    let scalar = |s: f32| Datum::from(Tensor::scalar(s));
+    let scalar = |s: f32| Value::from(Tensor::scalar(s));
     for (of, s, len) in [
         ("floor(mul(%s, 10.0))", 0.75, 7),
         ("ceil(exp(%s))", 3.0, 21),
@@ -230,7 +231,7 @@ fn sizes_that_are_computed_from_floats() {
     let program = compile(&model, &options).unwrap();
     let inputs = Inputs::from_iter([("s".to_string(), scalar(1.0))]);
     let outputs = program.run(inputs, &RunOptions::default()).unwrap().outputs;
-    let Datum::Tensor(y) = &outputs["y"] else {
+    let Value::Tensor(y) = &outputs["y"] else {
         panic!("an array comes out")
     };
     assert_eq!(y.shape(), [8]);

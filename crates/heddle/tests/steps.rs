@@ -17,7 +17,7 @@ fn source(model: &Model, without: &[&str]) -> String {
         verify: true,
         ..CompileOptions::default()
     };
-    options.transform.without = without.iter().map(|name| name.to_string()).collect();
+    options.without = without.iter().map(|name| name.to_string()).collect();
     let dump = heddle::emit(model, &options, Target::Cpu, Emit::Source);
     dump.map_or_else(|e| e.to_string(), |dump| dump.to_string())
 }

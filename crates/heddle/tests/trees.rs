@@ -1,8 +1,7 @@
 //! Recursion and loops over trees and graphs, compiled, give what the interpreter gives: where levels pay, where they do not, and where
 //! subtrees run at the same time.
 
-use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, compile};
-use heddle_ir::Tensor;
+use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, Tensor, Value, compile};
 
 const TREE: &str = "\
 fn @main(%l: i64[n], %r: i64[n], %x: f32[n,h], %w: f32[2*h,h], %root: i64[]) -> (%y: f32[h]) {
@@ -107,10 +106,10 @@ fn trees_and_graphs_as_interpreted() {
                     ];
                     values.map(|(name, t)| (name.to_string(), t.into())).into()
                 };
-                let output = |program: &heddle::Executable| -> Vec<f32> {
+                let output = |program: &heddle::Program| -> Vec<f32> {
                     let run = program.run(inputs(), &RunOptions::default()).unwrap();
                     let elements = run.outputs.values().map(|datum| match datum {
-                        heddle_ir::Datum::Tensor(y) => y.to_vec::<f32>().unwrap(),
+                        Value::Tensor(y) => y.to_vec::<f32>().unwrap(),
                         _ => panic!("no tensor"),
                     });
                     elements.flatten().collect()

@@ -1,7 +1,6 @@
 //! Schedules by measured times give the same results as those by the cost model.
 
-use heddle::ir::{Datum, Tensor};
-use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, Tune};
+use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, Tensor, Tune, Value};
 
 const LOOP: &str = "fn @main(%h: f32[1,96], %w: f32[96,96], %k: i64[]) -> (%y: f32[1,96]) {
   %y = loop trip %k carry (%c: f32[1,96] = %h) {
@@ -31,12 +30,12 @@ fn measured_schedules_compute_the_same() {
             ("k", Tensor::from_slice(vec![], &[9i64])),
         ]
         .into_iter()
-        .map(|(name, tensor)| (name.to_string(), Datum::from(tensor)))
+        .map(|(name, tensor)| (name.to_string(), Value::from(tensor)))
         .collect();
         let run = program
             .run(inputs, &RunOptions::default())
             .expect("it runs");
-        let Some(Datum::Tensor(y)) = run.outputs.into_iter().map(|o| o.1).next() else {
+        let Some(Value::Tensor(y)) = run.outputs.into_iter().map(|o| o.1).next() else {
             panic!("one tensor comes out");
         };
         y.to_f64s().expect("floats")

@@ -1,7 +1,7 @@
 //! `heddle check`.
 
-use heddle::{Closeness, Mismatch, Tolerance, compare};
-use serde_json::{Value, json};
+use heddle::{Closeness, Mismatch, Tolerance, Type, Value, compare};
+use serde_json::{Value as Json, json};
 
 use crate::args::CheckArgs;
 use crate::commands::{self, Prepared};
@@ -17,12 +17,12 @@ pub fn check(args: CheckArgs) -> Result<(), Failure> {
         inputs,
         options,
     } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
-    let results = &program.signature().results;
-    let expected = npz::read(&args.expect, results, Floats::Any)?;
+    let results = program.signature().outputs;
+    let expected = npz::read(&args.expect, &results, Floats::Any)?;
     let missing: Vec<_> = results
         .iter()
-        .filter(|(n, ty)| !expected.contains_key(n) && !matches!(ty, heddle::ir::Type::Opt(_)))
-        .map(|(n, _)| format!("`{n}`"))
+        .filter(|port| !expected.contains_key(&port.name) && !matches!(port.ty, Type::Opt(_)))
+        .map(|port| format!("`{}`", port.name))
         .collect();
     if !missing.is_empty() {
         let list = missing.join(", ");
@@ -36,7 +36,7 @@ pub fn check(args: CheckArgs) -> Result<(), Failure> {
         exact_integers: true,
         any_float: true,
     };
-    let absent = heddle::ir::Datum::Opt(None);
+    let absent = Value::Opt(None);
     let verdicts: Vec<_> = run
         .outputs
         .iter()
@@ -84,7 +84,7 @@ fn text(verdicts: &[Verdict]) -> String {
     text
 }
 
-fn document(name: &str, verdict: &Result<Closeness, Mismatch>) -> Value {
+fn document(name: &str, verdict: &Result<Closeness, Mismatch>) -> Json {
     match verdict {
         Ok(c) => json!({
             "name": name,

@@ -4,23 +4,19 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use heddle::ir::Module;
-use heddle::ir::text::{self, Large, PrintOptions};
-use heddle::{CompileOptions, Dump, LoadOptions, Model, Printed, on_large_stack};
+use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_stack};
 
+use super::compile_options;
 use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
 use crate::{files, out, show};
 
-/// Compiles a model and writes what comes out of a stage.
+/// Compiles a model and writes the output of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = load(&args)?;
     let options = CompileOptions {
-        optimize: !args.no_opt,
         machine: args.machine,
-        tune: args.tune.into(),
-        verify: args.verify,
-        ..Default::default()
+        ..compile_options(&args.compiling)
     };
     let target = args.target.into();
     let dump = heddle::emit(&model, &options, target, args.emit.into())?;
@@ -37,7 +33,7 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     }
     let output = args.output.as_deref();
     match printed {
-        Some(Printed::Graph(module)) => write_ir(module, output),
+        Some(Printed::Graph(graph)) => write_ir(graph, output),
         Some(Printed::Text(text)) => write_text(text, output),
         None => write_text(&on_large_stack(|| dump.to_string())?, output),
     }
@@ -64,10 +60,10 @@ fn load(args: &CompileArgs) -> Result<Model, Failure> {
         return Ok(model);
     }
     let optional = model.optional_inputs();
-    let known = |name: &&String| optional.iter().any(|p| p.0 == **name);
+    let known = |name: &&String| optional.iter().any(|p| p.name == **name);
     if let Some(unknown) = args.overrides.iter().find(|name| !known(name)) {
         let text = format!("--override: no optional input is named `{unknown}`");
-        let names: Vec<_> = optional.iter().map(|p| format!("`{}`", p.0)).collect();
+        let names: Vec<_> = optional.iter().map(|p| format!("`{}`", p.name)).collect();
         return Err(Failure::new(Exit::Usage, text).hint(match names.len() {
             0 => "the model has no optional inputs".into(),
             _ => format!("its optional inputs are {}", names.join(", ")),
@@ -91,9 +87,9 @@ pub fn write_text(text: &str, output: Option<&Path>) -> Result<(), Failure> {
 
 /// Writes a program in text form. With a file, large constants go to another one beside it;
 /// without, all are in the text.
-pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
+pub fn write_ir(graph: &Graph, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else {
-        return out::print_raw(&on_large_stack(|| text::print(module))?);
+        return out::print_raw(&on_large_stack(|| graph.to_string())?);
     };
     let weights = path.with_extension("weights");
     let failed = |path: &Path| {
@@ -111,14 +107,7 @@ pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
             inner: BufWriter::new(file),
             written: 0,
         };
-        let mut options = PrintOptions {
-            large: Large::Sidecar {
-                file: name,
-                blob: &mut blob,
-            },
-            ..Default::default()
-        };
-        text = text::print_with(module, &mut options)?;
+        text = graph.print_with_weights(name, &mut blob)?;
         blob.inner.flush()?;
         used = blob.written > 0;
         Ok(used)
@@ -127,7 +116,7 @@ pub fn write_ir(module: &Module, output: Option<&Path>) -> Result<(), Failure> {
     files::replace(path, |file| file.write_all(text.as_bytes())).map_err(failed(path))
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counted<W> {
     inner: W,
     written: u64,

@@ -1,4 +1,4 @@
-//! The commands, one file each, and what several of them need.
+//! The commands, one file each, and functions that several share.
 
 pub mod bench;
 pub mod check;
@@ -8,22 +8,21 @@ pub mod opt;
 pub mod run;
 pub mod test;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::num::NonZero;
 use std::path::Path;
 
-use heddle::opt::TransformOptions;
 use heddle::{
-    CompileOptions, Device, Executable, Fold, Inputs, LoadOptions, Model, RunOptions,
-    Specialisation,
+    CompileOptions, Device, Fold, Inputs, LoadOptions, Model, Program, RunOptions, Specialisation,
 };
 
-use crate::args::{DeviceArg, Exec, ModelArgs, Source};
+use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 
-/// A program with what it is to run on.
+/// A program with its inputs and options.
 pub struct Prepared {
-    pub program: Executable,
+    pub program: Program,
     pub inputs: Inputs,
     pub options: RunOptions,
 }
@@ -74,7 +73,7 @@ pub fn prepare(
     entry: Option<&str>,
     exec: &Exec,
     overrides: HashSet<String>,
-) -> Result<Executable, heddle::Error> {
+) -> Result<Program, heddle::Error> {
     let (model, options) = load(path, entry, exec, overrides)?;
     heddle::compile(&model, &options)
 }
@@ -100,20 +99,25 @@ pub fn load(
             DeviceArg::Interp => Device::Interp,
             DeviceArg::Cpu => Device::Cpu,
         },
-        optimize: !exec.no_opt && !exec.f64,
-        threads: exec.threads.map(std::num::NonZeroUsize::get),
-        machine: None,
-        tune: exec.tune.into(),
-        verify: exec.verify,
-        transform: TransformOptions {
-            without: exec.without.clone(),
-            ..TransformOptions::default()
-        },
+        optimize: !exec.compiling.no_opt && !exec.f64,
+        ..compile_options(&exec.compiling)
     };
     Ok((model, options))
 }
 
-/// What the command line says about running.
+/// The command line's options of compiling.
+pub fn compile_options(args: &Compiling) -> CompileOptions {
+    CompileOptions {
+        optimize: !args.no_opt,
+        threads: args.threads.map(NonZero::get),
+        tune: args.tune.into(),
+        verify: args.verify,
+        without: args.without.clone(),
+        ..Default::default()
+    }
+}
+
+/// The command line's options of running.
 pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
     RunOptions {
         f64: exec.f64,
@@ -126,15 +130,14 @@ pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
 }
 
 /// The inputs that the command line gives, and random ones for the rest if it says so.
-fn inputs(program: &Executable, source: &Source, exec: &Exec) -> Result<Inputs, Failure> {
-    let sig = program.signature();
+fn inputs(program: &Program, source: &Source, exec: &Exec) -> Result<Inputs, Failure> {
     let floats = if exec.f64 {
         Floats::OrF64
     } else {
         Floats::Same
     };
     let given = match &source.input {
-        Some(path) => npz::read(path, &sig.params, floats)?,
+        Some(path) => npz::read(path, &program.signature().inputs, floats)?,
         None => Inputs::new(),
     };
     let Some(seed) = source.random else {
@@ -144,9 +147,9 @@ fn inputs(program: &Executable, source: &Source, exec: &Exec) -> Result<Inputs, 
         }
         return Ok(given);
     };
-    let mut sizes: BTreeMap<_, _> = heddle::draw::sizes_of(sig, &given);
+    let mut sizes = program.sizes_of(&given);
     sizes.extend(source.size.iter().cloned());
-    let mut inputs = heddle::draw::draw(sig, seed, &sizes).map_err(heddle::Error::from)?;
+    let mut inputs = program.draw(seed, &sizes)?;
     inputs.extend(given);
     Ok(inputs)
 }

@@ -1,8 +1,7 @@
 //! `heddle run`.
 
-use heddle::ir::Datum;
-use heddle::{Outputs, Report};
-use serde_json::{Value, json};
+use heddle::{Outputs, Report, Value};
+use serde_json::{Value as Json, json};
 
 use crate::args::RunArgs;
 use crate::commands::{self, Prepared};
@@ -43,9 +42,9 @@ fn text(outputs: &Outputs, report: &Report) -> String {
 }
 
 /// A row for an array; one more for each element of a sequence.
-fn rows(name: &str, value: &Datum) -> Vec<Vec<String>> {
+fn rows(name: &str, value: &Value) -> Vec<Vec<String>> {
     match value {
-        Datum::Tensor(t) => {
+        Value::Tensor(t) => {
             let summary = Summary::of(t);
             vec![vec![
                 name.into(),
@@ -54,23 +53,24 @@ fn rows(name: &str, value: &Datum) -> Vec<Vec<String>> {
                 summary.range(),
             ]]
         }
-        Datum::Seq(items) => {
+        Value::Seq(items) => {
             let head = vec![name.to_string(), format!("sequence of {}", items.len())];
             let tail = items.iter().enumerate();
             let tail = tail.flat_map(|(i, item)| rows(&format!("  {name}.{i}"), item));
             std::iter::once(head).chain(tail).collect()
         }
-        Datum::Opt(Some(item)) => rows(name, item),
-        Datum::Opt(None) => vec![vec![name.into(), "empty optional".into()]],
+        Value::Opt(Some(item)) => rows(name, item),
+        Value::Opt(None) => vec![vec![name.into(), "empty optional".into()]],
     }
 }
 
-fn document(outputs: &Outputs, report: &Report) -> Value {
+fn document(outputs: &Outputs, report: &Report) -> Json {
     let seconds = |d: std::time::Duration| d.as_secs_f64();
+    let passes: Vec<_> = heddle::graph_passes().map(|pass| pass.name).collect();
     let times = |wanted: &dyn Fn(&str) -> bool| {
         let stages = report.stages.iter().filter(|(name, _)| wanted(name));
         let times = stages.map(|(name, d)| (name.to_string(), json!(seconds(*d))));
-        Value::Object(times.collect())
+        Json::Object(times.collect())
     };
     json!({
         "outputs": outputs.iter().map(|(name, v)| {
@@ -85,7 +85,7 @@ fn document(outputs: &Outputs, report: &Report) -> Value {
             "compile": seconds(report.compile),
             "run": seconds(report.run),
             "stages": times(&|_| true),
-            "passes": times(&|name| heddle::opt::find_pass(name).is_some()),
+            "passes": times(&|name| passes.contains(&name)),
         },
     })
 }

@@ -1,7 +1,7 @@
 //! Inputs with default values: constants until a value is given.
 
-use heddle::onnx::proto::tensor_shape_proto::{Dimension, dimension::Value};
-use heddle::onnx::proto::{
+use heddle_onnx::proto::tensor_shape_proto::{Dimension, dimension::Value};
+use heddle_onnx::proto::{
     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
     TypeProto, ValueInfoProto, type_proto,
 };

@@ -1,4 +1,4 @@
-//! What goes wrong before a model runs, and how it is reported.
+//! Errors before a model runs, and their reports.
 
 use crate::setup::{DOUBLER, Scratch};
 
@@ -61,6 +61,27 @@ fn files_that_are_not_plain() {
     ] {
         s.heddle(args).fails(6, &["it is not a plain file"]);
     }
+}
+
+#[test]
+fn without_a_compiler_the_hint_names_the_interpreter() {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    let cache = s.path("cache");
+    let run = |args: &str| {
+        s.heddle_with(args, |command| {
+            command
+                .env("HEDDLE_CC", "/bogus/cc")
+                .env("HEDDLE_CACHE", &cache);
+        })
+    };
+    let words = [
+        "no working C compiler",
+        "/bogus/cc",
+        "hint: --device interp",
+    ];
+    run("run m.heddle --random 0").fails(6, &words);
+    run("run m.heddle --random 0 --device interp").ok();
 }
 
 #[test]

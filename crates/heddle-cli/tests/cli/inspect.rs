@@ -1,6 +1,6 @@
 //! `heddle inspect`.
 
-use heddle::onnx::proto::{
+use heddle_onnx::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto,
     ValueInfoProto, type_proto,
 };
@@ -185,7 +185,7 @@ fn unsupported_model() -> ModelProto {
 }
 
 fn tensor_type(elem_type: i32, dims: &[&str]) -> TypeProto {
-    use heddle::onnx::proto::tensor_shape_proto::{Dimension, dimension::Value};
+    use heddle_onnx::proto::tensor_shape_proto::{Dimension, dimension::Value};
     let dim = |d: &&str| Dimension {
         value: Some(match d.parse() {
             Ok(n) => Value::DimValue(n),
@@ -196,7 +196,7 @@ fn tensor_type(elem_type: i32, dims: &[&str]) -> TypeProto {
     TypeProto {
         value: Some(type_proto::Value::TensorType(type_proto::Tensor {
             elem_type: Some(elem_type),
-            shape: Some(heddle::onnx::proto::TensorShapeProto {
+            shape: Some(heddle_onnx::proto::TensorShapeProto {
                 dim: dims.iter().map(dim).collect(),
             }),
         })),

@@ -178,7 +178,7 @@ fn broken_archives_are_errors() {
     );
     s.heddle("run m.heddle -i in.npz")
         .fails(3, &["array `x`", "too large"]);
-    // What the command writes is stored without compression, so that a byte of an array can be
+    // The command's output is stored without compression, so that a byte of an array can be
     // changed.
     s.npz("in.npz", &[("x", npy("<f4", "(1,)", &[0; 4]))]);
     s.heddle("run m.heddle -i in.npz -o out.npz").ok();

@@ -210,3 +210,43 @@ fn passes_on_uprograms() {
     s.heddle("opt bad.uprogram --from uprogram")
         .fails(3, &["bad.uprogram", "line 2", "not defined above"]);
 }
+
+/// A product of matrices that is worth sharing.
+const PRODUCT: &str = "\
+fn @main(%x: f32[256,256]) -> (%y: f32[256,256]) {
+  return tanh(dot(%x, %x))
+}
+";
+
+#[test]
+fn schedules_follow_threads_and_machine() {
+    let s = Scratch::new();
+    s.write("m.heddle", PRODUCT);
+    let schedule = |more: &str| {
+        s.heddle(&format!("compile m.heddle --emit schedule {more}"))
+            .ok()
+    };
+    let [one, four] = ["--threads 1", "--threads 4"].map(schedule);
+    assert_ne!(one, four);
+    assert_eq!(schedule("--machine host:4"), four);
+    let [few, many] = ["--machine reference:2", "--machine reference:64"].map(schedule);
+    assert_ne!(few, many);
+    assert_eq!(schedule("--machine reference:64"), many);
+    s.heddle("compile m.heddle --emit schedule --machine toaster")
+        .fails(2, &["toaster", "h100"]);
+    s.heddle("compile m.heddle --emit schedule --machine h100 --threads 4")
+        .fails(2, &["--machine", "--threads"]);
+}
+
+#[test]
+fn compile_leaves_out_steps() {
+    let s = Scratch::new();
+    s.write("m.heddle", PRODUCT);
+    let schedule = |more: &str| {
+        let args = format!("compile m.heddle --emit schedule --machine reference:4 {more}");
+        s.heddle(&args).ok()
+    };
+    assert_ne!(schedule("--without fuse"), schedule(""));
+    s.heddle("compile m.heddle --emit schedule --without polish")
+        .fails(2, &["polish", "fuse"]);
+}

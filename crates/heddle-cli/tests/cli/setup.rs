@@ -24,7 +24,7 @@ pub struct Scratch {
     folder: tempfile::TempDir,
 }
 
-/// How a run of the command ended.
+/// Outcome of a run of the command.
 pub struct Done {
     /// The exit status.
     pub code: i32,

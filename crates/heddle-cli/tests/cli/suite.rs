@@ -1,6 +1,6 @@
 //! `heddle test`.
 
-use heddle::onnx::proto::TensorProto;
+use heddle_onnx::proto::TensorProto;
 use prost::Message;
 
 use crate::setup::Scratch;

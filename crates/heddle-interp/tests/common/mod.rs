@@ -78,9 +78,9 @@ pub fn show(t: &Tensor) -> String {
     }
 }
 
-/// An error's message and hint.
+/// An error's message.
 pub fn told(error: &RunError) -> String {
-    format!("{error} ({})", error.hint().unwrap_or_default())
+    error.to_string()
 }
 
 /// Checks that an expression fails with a message that contains this.

@@ -1,9 +1,9 @@
-//! `--ablate`: what each step of compiling brings (Cocktailer, Figure 19).
+//! `--ablate`: the gain of each step of compiling (Cocktailer, Figure 19).
 //!
 //! The first program has none of the steps, and its control flow is the host's. Then the control flow moves into the
 //! program, and each further program has one more step than the one before; the last is what `heddle bench` measures.
 
-use heddle::{Baseline, Error, Executable, Inputs, RunOptions, STEPS};
+use heddle::{Baseline, Error, Inputs, Program, RunOptions, STEPS};
 use serde_json::{Value, json};
 
 use super::measure::{Subject, measure};
@@ -16,15 +16,15 @@ use crate::{commands, out, show};
 struct Stage {
     name: &'static str,
     about: &'static str,
-    program: Executable,
-    /// Whether it is the program before it again: the step found nothing to do.
+    program: Program,
+    /// Is it the same program as the one before? Then the step found nothing to do.
     same: bool,
 }
 
 /// Measures the series.
 pub fn ablate(
     args: &BenchArgs,
-    program: &Executable,
+    program: &Program,
     inputs: &Inputs,
     options: &RunOptions,
 ) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ pub fn ablate(
 fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Error> {
     let compile = |without: Vec<String>| {
         let mut exec = args.exec.clone();
-        exec.without.extend(without);
+        exec.compiling.without.extend(without);
         let (path, entry) = (&args.model.path, args.model.entry.as_deref());
         commands::prepare(path, entry, &exec, inputs.keys().cloned().collect())
     };
@@ -73,7 +73,7 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
             same: false,
         },
     ];
-    let left_out = |name: &str| args.exec.without.iter().any(|w| w == name);
+    let left_out = |name: &str| args.exec.compiling.without.iter().any(|w| w == name);
     for (i, step) in STEPS.iter().enumerate().filter(|s| !left_out(s.1.name)) {
         let program = compile(names(i + 1))?;
         stages.push(Stage {
@@ -88,7 +88,7 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
     Ok(stages)
 }
 
-fn document(args: &BenchArgs, program: &Executable, rows: &[(&Stage, &Subject)]) -> Value {
+fn document(args: &BenchArgs, program: &Program, rows: &[(&Stage, &Subject)]) -> Value {
     let row = |(stage, subject): &(&Stage, &Subject)| {
         let mut object = json!({
             "name": stage.name,
@@ -113,7 +113,7 @@ fn document(args: &BenchArgs, program: &Executable, rows: &[(&Stage, &Subject)])
     document
 }
 
-fn text(program: &Executable, rows: &[(&Stage, &Subject)]) -> String {
+fn text(program: &Program, rows: &[(&Stage, &Subject)]) -> String {
     let head = ["", "median", "min", "max", "runs", "speedup", ""].map(str::to_string);
     let mut table = vec![head.to_vec()];
     let mut before = None;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heddle::{Error, Executable, Inputs, Repeat, RunOptions};
+use heddle::{Error, Inputs, Program, Repeat, RunOptions};
 
 use super::times::Times;
 
@@ -10,12 +10,12 @@ use super::times::Times;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// A median of fewer runs says little.
 const FEWEST_RUNS: usize = 5;
-/// How long a program runs before it is the next one's turn.
+/// Time that a program runs before the next one's turn.
 const TURN: Duration = Duration::from_millis(100);
 
 /// A program that is measured.
 pub struct Subject<'a> {
-    /// What it is called; nothing for the program itself.
+    /// Its name; empty for the program itself.
     pub name: &'a str,
     /// The times of its runs.
     pub times: Times,
@@ -27,7 +27,7 @@ impl<'a> Subject<'a> {
     /// A program with its inputs.
     pub fn new(
         name: &'a str,
-        program: &'a Executable,
+        program: &'a Program,
         inputs: &Inputs,
         options: &RunOptions,
     ) -> Result<Self, Error> {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use heddle::{Baseline, Executable, Inputs, RunOptions};
+use heddle::{Baseline, Inputs, Program, RunOptions};
 use serde_json::{Value, json};
 
 use self::measure::{Subject, measure};
@@ -53,10 +53,10 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
 /// The programs to compare with, by name.
 fn baselines(
     chosen: &[Compare],
-    program: &Executable,
+    program: &Program,
     inputs: &Inputs,
     options: &RunOptions,
-) -> Result<Vec<(&'static str, Executable)>, heddle::Error> {
+) -> Result<Vec<(&'static str, Program)>, heddle::Error> {
     let all = [
         (Compare::Host, "host", Baseline::Host),
         (Compare::Trace, "trace", Baseline::Trace),
@@ -68,18 +68,18 @@ fn baselines(
 }
 
 /// From the file to a program that is ready to run.
-fn compile_seconds(program: &Executable) -> f64 {
+fn compile_seconds(program: &Program) -> f64 {
     (program.report().load + program.report().compile).as_secs_f64()
 }
 
-/// What the program takes longer than without control flow, in percent.
+/// Cost of control flow over the trace, in percent.
 fn overhead(subjects: &[Subject]) -> Option<f64> {
     let trace = subjects.iter().find(|s| s.name == "trace")?;
     let [own, bound] = [&subjects[0], trace].map(|s| s.times.median().as_secs_f64());
     Some((own / bound - 1.0) * 100.0)
 }
 
-fn document(model: &Path, program: &Executable, subjects: &[Subject]) -> Value {
+fn document(model: &Path, program: &Program, subjects: &[Subject]) -> Value {
     let mut document = json!({
         "model": model,
         "device": program.device().name(),
@@ -102,7 +102,7 @@ fn document(model: &Path, program: &Executable, subjects: &[Subject]) -> Value {
     document
 }
 
-fn text(program: &Executable, subjects: &[Subject]) -> String {
+fn text(program: &Program, subjects: &[Subject]) -> String {
     let head = ["", "median", "min", "max", "runs"].map(str::to_string);
     let rows = subjects.iter().map(|s| {
         let name = if s.name.is_empty() { "heddle" } else { s.name };
@@ -122,8 +122,8 @@ fn cells(times: &Times) -> [String; 4] {
     [median, min, max, times.len().to_string()]
 }
 
-/// What ran it, and how long it took to get there.
-fn footer(program: &Executable) -> String {
+/// The device, and the time of compiling.
+fn footer(program: &Program) -> String {
     let threads = match program.threads() {
         1 => "1 thread".to_string(),
         n => format!("{n} threads"),

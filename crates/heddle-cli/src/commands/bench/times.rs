@@ -1,4 +1,4 @@
-//! Times of runs and what is said of them.
+//! Times of runs and their statistics.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Times {
         self.sorted.insert(place, time);
     }
 
-    /// How many runs.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.sorted.len()
     }

@@ -1,4 +1,4 @@
-//! `--turns`: a harness says when, and how many runs.
+//! `--turns`: runs on the command of a harness.
 
 use std::io::BufRead;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Where a value comes from, in a few words: `lt(carried i, 10)`.
+//! Origins of values, in a few words: `lt(carried i, 10)`.
 
 use heddle::compare::Elements;
-use heddle::ir::{Function, Op, Value, ValueDef};
+use heddle_ir::{Function, Op, Value, ValueDef};
 
 /// Expressions are followed this deep.
 const MAX_DEPTH: usize = 3;
@@ -28,7 +28,7 @@ fn at_depth(f: &Function, value: Value, depth: usize) -> String {
         ValueDef::Result(inst, index) => {
             let data = &f.insts[inst];
             match &data.op {
-                Op::Const(t) if t.len() == 1 => Elements::of(t).show(0),
+                Op::Const(t) if t.len() == 1 => Elements::of(&t.clone().into()).show(0),
                 Op::Const(t) => format!("constant {}", t.ty()),
                 op if op.region_count() > 0 || matches!(op, Op::Call(_)) => match named() {
                     Some(name) => format!("{name} of a {}", op.name()),
@@ -44,7 +44,7 @@ fn at_depth(f: &Function, value: Value, depth: usize) -> String {
     }
 }
 
-/// The value whose elements these are: what only changes the shape says nothing about the origin.
+/// The value whose elements these are, behind ops that only change the shape.
 fn origin(f: &Function, mut value: Value, depth: usize) -> Value {
     while depth < MAX_DEPTH
         && let ValueDef::Result(inst, _) = f.values[value].def
@@ -81,7 +81,7 @@ mod tests {
         let steps: String = steps.collect();
         let text =
             format!("fn @main(%a0: f32[2]) -> (%y: f32[2]) {{\n{steps}return %a{LENGTH}\n}}");
-        let module = heddle::ir::text::parse(&text).unwrap();
+        let module = heddle_ir::text::parse(&text).unwrap();
         let f = module.entry();
         let last = f.regions[f.body].yields[0];
         assert_eq!(describe(f, last), "input a0");

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use heddle::ir::DType;
-use heddle::onnx::ops::dtype_of;
-use heddle::onnx::proto::type_proto::Value as TypeValue;
-use heddle::onnx::proto::{
+use heddle::DType;
+use heddle_onnx::ops::dtype_of;
+use heddle_onnx::proto::type_proto::Value as TypeValue;
+use heddle_onnx::proto::{
     GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
     tensor_shape_proto::dimension::Value as DimValue,
 };
@@ -46,7 +46,7 @@ pub fn outline(model: &ModelProto) -> Outline {
     outline
 }
 
-/// What only the file says: versions, weights and the operators that it is written with.
+/// Facts that only the file has: versions, weights and the operators that it is written with.
 pub fn add_facts(outline: &mut Outline, model: &ModelProto) {
     let opsets = model.opset_import.iter().map(|o| match o.domain() {
         "" => o.version().to_string(),

@@ -6,16 +6,16 @@ mod outline;
 mod program;
 mod render;
 
-use heddle::onnx::ImportError;
 use heddle::{Error, Format, LoadOptions, Model, on_large_stack};
+use heddle_onnx::ImportError;
 
 use self::outline::Outline;
 use crate::args::InspectArgs;
 use crate::fail::Failure;
 use crate::out;
 
-/// Shows what is in a model. One that cannot be imported is shown as the file has it; why it cannot
-/// is an error, unless it is just that Heddle does not support some operators.
+/// Shows a model. One that cannot be imported is shown as the file has it, and the reason
+/// is an error, unless unsupported operators are the only reason.
 pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
     let (outline, problem) = on_large_stack(|| outline(&args))??;
     if args.json {
@@ -29,7 +29,7 @@ pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
 }
 
 fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
-    let read = || heddle::onnx::read_proto(&args.model.path).map_err(Error::from);
+    let read = || heddle_onnx::read_proto(&args.model.path).map_err(Error::from);
     let options = LoadOptions {
         entry: args.model.entry.clone(),
         ..Default::default()
@@ -39,7 +39,7 @@ fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
             let mut outline = program::outline(model.module());
             let optional = model.optional_inputs().iter();
             outline.optional = optional
-                .map(|(n, ty)| (n.clone(), ty.to_string()))
+                .map(|port| (port.name.clone(), port.ty.to_string()))
                 .collect();
             if model.entries().len() > 1 {
                 let names = model.entries().collect::<Vec<_>>().join(", ");

@@ -1,6 +1,6 @@
-//! What is shown of a model, wherever it comes from.
+//! The outline of a model, from the IR or from a file.
 
-use heddle::onnx::UnsupportedOp;
+use heddle_onnx::UnsupportedOp;
 use serde_json::{Value, json};
 
 /// A model in outline.
@@ -18,7 +18,7 @@ pub struct Outline {
     pub sizes: Vec<(String, String)>,
     /// Weights, or constants where the file does not tell them apart.
     pub parameters: Parameters,
-    /// What the file calls its operators, and how often each occurs; the most frequent first.
+    /// Names of operators in the file, with their counts; the most frequent first.
     pub ops: Vec<(String, usize)>,
     /// The ops of the graph IR, the same way; none where the model cannot be imported.
     pub ir_ops: Vec<(String, usize)>,
@@ -26,7 +26,7 @@ pub struct Outline {
     pub functions: Vec<Function>,
     /// Functions that call themselves, directly or through each other.
     pub recursion: Vec<Vec<String>>,
-    /// What Heddle does not support.
+    /// Unsupported operators.
     pub unsupported: Vec<UnsupportedOp>,
 }
 
@@ -48,7 +48,7 @@ pub struct Function {
     pub name: String,
     /// Parameters and results, as `(x: f32[n]) -> (y: f32[n])`.
     pub signature: String,
-    /// What it does besides data flow.
+    /// Control flow.
     pub nodes: Vec<Node>,
 }
 
@@ -57,15 +57,15 @@ pub struct Function {
 pub struct Node {
     /// `loop`, `if`, `call` or, for a part of one, its name: `body`, `then`, `else`.
     pub kind: String,
-    /// The node's name in the model; for calls what is called.
+    /// The node's name in the model; for calls the callee's.
     pub name: String,
     /// Labelled facts, as `trip`: `64`.
     pub facts: Vec<(&'static str, String)>,
     /// Labelled lists, as `carries`: values with their types.
     pub lists: Vec<(&'static str, Vec<String>)>,
-    /// How many operators are directly inside.
+    /// Number of operators directly inside.
     pub size: Option<usize>,
-    /// What is inside.
+    /// Nodes inside.
     pub children: Vec<Node>,
 }
 

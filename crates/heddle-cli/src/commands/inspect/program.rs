@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use heddle::ir::{Entity, FuncId, Function, Inst, InstData, Loc, Module, Op, Region};
+use heddle_ir::{Entity, FuncId, Function, Inst, InstData, Loc, Module, Op, Region};
 
 use super::describe::describe;
 use super::outline::{self, Node, Outline, Parameters, by_frequency};
@@ -10,7 +10,7 @@ use super::outline::{self, Node, Outline, Parameters, by_frequency};
 /// The outline of a program.
 pub fn outline(module: &Module) -> Outline {
     let entry = module.entry();
-    let show = |(name, ty): &(String, heddle::ir::Type)| (name.clone(), ty.to_string());
+    let show = |(name, ty): &(String, heddle_ir::Type)| (name.clone(), ty.to_string());
     let (mut ops, mut parameters) = (BTreeMap::new(), Parameters::default());
     for (_, f) in module.functions.iter() {
         f.for_each_inst(&mut |_, data| {
@@ -41,7 +41,7 @@ pub fn outline(module: &Module) -> Outline {
 }
 
 fn sizes(f: &Function) -> Vec<(String, String)> {
-    let text = |b: &heddle::ir::DimBound| match b.max {
+    let text = |b: &heddle_ir::DimBound| match b.max {
         Some(max) => format!("{} to {max}", b.min),
         None => format!("at least {}", b.min),
     };
@@ -54,7 +54,7 @@ fn sizes(f: &Function) -> Vec<(String, String)> {
 
 fn function(module: &Module, id: FuncId) -> outline::Function {
     let f = &module.functions[id];
-    let list = |ports: &[(String, heddle::ir::Type)]| {
+    let list = |ports: &[(String, heddle_ir::Type)]| {
         let ports: Vec<_> = ports.iter().map(|(n, t)| format!("{n}: {t}")).collect();
         ports.join(", ")
     };
@@ -171,7 +171,7 @@ fn part(module: &Module, f: &Function, label: &str, region: Region) -> Node {
 
 fn results(f: &Function, data: &InstData, range: std::ops::Range<usize>) -> Vec<String> {
     let values = data.results.get(range).unwrap_or_default();
-    let show = |v: &heddle::ir::Value| match &f.values[*v].name {
+    let show = |v: &heddle_ir::Value| match &f.values[*v].name {
         Some(name) => format!("{name}: {}", f.ty(*v)),
         None => f.ty(*v).to_string(),
     };
@@ -194,7 +194,7 @@ fn name(f: &Function, data: &InstData) -> String {
     }
 }
 
-/// Whether the operator's own name says what the op's does.
+/// Does the operator's own name say the same as the op's?
 fn is_plain(operator: &str, op: &Op) -> bool {
     operator.eq_ignore_ascii_case(op.name())
 }

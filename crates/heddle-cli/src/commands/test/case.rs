@@ -5,20 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use heddle::ir::{Datum, Type};
-use heddle::{ErrorKind, Executable, Inputs, Interpreted, Tolerance, compare};
-use serde_json::Value;
+use heddle::{ErrorKind, Inputs, Interpreted, Program, Tolerance, Value, compare};
+use heddle_ir::Type;
+use serde_json::Value as Json;
 
 use crate::args::Exec;
 use crate::commands;
 use crate::fail::{Exit, Failure};
 
-/// What is the same for all cases.
+/// Settings of all cases.
 #[derive(Clone)]
 pub struct Settings {
-    /// How programs run.
+    /// Options of running.
     pub exec: Exec,
-    /// How long a case may take.
+    /// Time limit of a case.
     pub timeout: Duration,
     /// Tolerances where a case has none of its own.
     pub rtol: f64,
@@ -38,18 +38,18 @@ pub struct Case {
     model: PathBuf,
 }
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// All outputs of all sets are as expected.
     Passed,
     /// Something is wrong.
     Failed(String),
-    /// The model uses what Heddle does not support.
+    /// The model uses something that Heddle does not support.
     Unsupported(String),
 }
 
-/// What ran a case.
+/// Device that ran a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Means {
     /// The device that was asked for.
@@ -107,7 +107,7 @@ fn find_in(folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure> {
 }
 
 impl Case {
-    /// Runs the case; what ran it, if it came that far.
+    /// Runs the case; the second result is the device, unless it failed before.
     pub fn run(&self, settings: &Settings) -> (Verdict, Option<Means>) {
         let mut means = None;
         let verdict = match self.attempt(settings, &mut means) {
@@ -123,7 +123,7 @@ impl Case {
         let (model, options) =
             commands::load(&self.model, None, exec, HashSet::new()).map_err(verdict)?;
         let program = heddle::compile(&model, &options).map_err(verdict)?;
-        let optional: HashSet<_> = model.optional_inputs().iter().map(|p| &p.0).collect();
+        let optional: HashSet<_> = model.optional_inputs().iter().map(|p| &p.name).collect();
         let sets: Vec<_> = entries(&self.folder)
             .map_err(Verdict::Failed)?
             .into_iter()
@@ -170,10 +170,10 @@ impl Case {
             return Ok(tolerance);
         }
         let text = fs::read_to_string(&path).map_err(|e| format!("tolerance.json: {e}"))?;
-        let value: Value =
+        let value: Json =
             serde_json::from_str(&text).map_err(|e| format!("tolerance.json: {e}"))?;
         let number = |key: &str, old: f64| match &value[key] {
-            Value::Null => Ok(old),
+            Json::Null => Ok(old),
             given => {
                 let given = given.as_f64().filter(|v| *v >= 0.0);
                 given.ok_or_else(|| format!("tolerance.json: `{key}` is no tolerance"))
@@ -186,14 +186,14 @@ impl Case {
 }
 
 fn run_set(
-    program: &Executable,
+    program: &Program,
     set: &Path,
     by_name: bool,
     settings: &Settings,
     tolerance: &Tolerance,
     means: &mut Option<Means>,
 ) -> Result<(), Verdict> {
-    let sig = program.signature();
+    let sig = &program.module().entry().sig;
     let inputs: Inputs = read_values(set, "input", &sig.params, by_name)?
         .into_iter()
         .map(|(i, value)| (sig.params[i].0.clone(), value))
@@ -223,7 +223,7 @@ fn named(set: &Path, optional: &HashSet<&String>) -> Result<HashSet<String>, Str
     let files = entries(set)?
         .into_iter()
         .filter(|p| file_name(p).starts_with("input_"));
-    let names = files.filter_map(|path| heddle::onnx::read_name(&path));
+    let names = files.filter_map(|path| heddle_onnx::read_name(&path));
     Ok(names.filter(|name| optional.contains(name)).collect())
 }
 
@@ -234,7 +234,7 @@ fn read_values(
     kind: &str,
     ports: &[(String, Type)],
     by_name: bool,
-) -> Result<Vec<(usize, Datum)>, Verdict> {
+) -> Result<Vec<(usize, Value)>, Verdict> {
     let mut values = vec![];
     for path in entries(set).map_err(Verdict::Failed)? {
         let name = file_name(&path);
@@ -242,7 +242,7 @@ fn read_values(
         let Some(number) = number.and_then(|n| n.strip_suffix(".pb")) else {
             continue;
         };
-        let stored = by_name.then(|| heddle::onnx::read_name(&path)).flatten();
+        let stored = by_name.then(|| heddle_onnx::read_name(&path)).flatten();
         let place = stored.and_then(|name| ports.iter().position(|p| p.0 == name));
         let port = place
             .or_else(|| number.parse().ok())
@@ -251,9 +251,9 @@ fn read_values(
             let text = format!("{name}: the model has only {} {kind}s", ports.len());
             return Err(Verdict::Failed(text));
         };
-        let value = heddle::onnx::read_datum(&path, ty);
+        let value = heddle_onnx::read_datum(&path, ty);
         let value = value.map_err(|e| Verdict::Failed(format!("{name}: {e}")))?;
-        values.push((i, value));
+        values.push((i, value.into()));
     }
     values.sort_by_key(|(i, _)| *i);
     Ok(values)
@@ -266,7 +266,7 @@ fn verdict(error: heddle::Error) -> Verdict {
     }
 }
 
-/// What is in a folder, sorted.
+/// Entries of a folder, sorted.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         let mut list = fs::read_dir(folder)?

@@ -35,7 +35,7 @@ impl Known {
         Ok(Self { names })
     }
 
-    /// Whether the case is on the list.
+    /// Is the case on the list?
     pub fn lists(&self, name: &str) -> bool {
         self.names.contains(name)
     }

@@ -19,7 +19,7 @@ use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, GREEN, RED, YELLOW, styled};
 use crate::show;
 
-/// How long a case may take when the command line does not say.
+/// Default time limit of a case.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs cases and says which passed; fails if one did not that should, or one did that should not.
@@ -81,17 +81,17 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
     }
 }
 
-/// What came of a case.
+/// Result of a case.
 pub struct Outcome {
     case: Case,
     verdict: Verdict,
-    /// What ran it, unless it ended before that.
+    /// Device that ran it, unless it ended before that.
     means: Option<Means>,
     time: Duration,
 }
 
 impl Outcome {
-    /// Whether the run may still succeed.
+    /// May the run still succeed?
     fn is_good(&self, known: Option<&Known>) -> bool {
         match known {
             None => !matches!(self.verdict, Verdict::Failed(_)),
@@ -99,7 +99,7 @@ impl Outcome {
         }
     }
 
-    /// What is printed of it, if anything.
+    /// Its line of output, if it has one.
     fn line(&self, known: Option<&Known>, verbose: bool) -> Option<String> {
         let good = self.is_good(known);
         let expected = known.is_some_and(|k| k.lists(&self.case.name));
@@ -125,7 +125,7 @@ struct Totals {
     passed: usize,
     failed: usize,
     unsupported: usize,
-    /// Of the unsupported ones, those that run and give something else than the case expects.
+    /// Unsupported cases that run and give something else than the case expects.
     differ: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How many cases ran compiled, and why the others were left to the interpreter.
+//! Counts of cases that ran compiled, and reasons why the others were left to the interpreter.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::case::{Means, Verdict};
 
-/// What ran the cases that passed.
+/// Devices that ran the cases that passed.
 pub struct Tally {
-    /// How many the device ran.
+    /// Number of cases that the device ran.
     pub compiled: usize,
-    /// Why the interpreter ran the others, and how many; the most frequent first.
+    /// Reasons why the interpreter ran the others, with counts; the most frequent first.
     interpreted: Vec<(String, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl Tally {
         text + &format!("{compiled} of {all} ran compiled ({share:.1} %)\n")
     }
 
-    /// How many ran compiled, in percent.
+    /// Cases that ran compiled, in percent.
     pub fn share(&self) -> f64 {
         100.0 * self.compiled as f64 / self.all().max(1) as f64
     }

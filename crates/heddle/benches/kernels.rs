@@ -1,4 +1,4 @@
-//! How fast contractions are, against peaks measured on the same cores: `cargo run --release -p heddle --example kernels`, all of
+//! Rates of contractions, against peaks measured on the same cores: `cargo bench -p heddle --bench kernels`, all of
 //! them, or with words behind `--` those whose names have one of these, such as `'[1,'` or `'as it is'`.
 //!
 //! Each contraction is a program of its own that computes it in a loop, so that starting a run does not count. Nothing
@@ -18,15 +18,17 @@ use heddle_runtime::{
 
 type Error = Box<dyn std::error::Error>;
 
-/// How long each contraction and its peak are measured at least.
+/// Minimum time that each contraction and its peak are measured.
 const SPAN: Duration = Duration::from_millis(150);
 
-/// How many turns each of them has at least.
+/// Minimum number of turns of each.
 const TURNS: usize = 20;
 
 fn main() -> Result<(), Error> {
     let most = std::thread::available_parallelism()?.get().min(2);
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    // Cargo adds `--bench`.
+    let words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let words: Vec<String> = words.collect();
     let wanted = |case: &Case| {
         let name = case.to_string();
         words.is_empty() || words.iter().any(|word| name.contains(word))
@@ -76,9 +78,9 @@ struct Case {
     m: usize,
     k: usize,
     n: usize,
-    /// Whether the second operand is a constant, which is packed when the program is compiled.
+    /// Is the second operand a constant, which is packed when the program is compiled?
     constant: bool,
-    /// Whether it is stored as `[n, k]`.
+    /// Is it stored as `[n, k]`?
     transposed: bool,
 }
 
@@ -128,7 +130,7 @@ impl Case {
             false => "%w",
             true => "transpose(%w, perm=[0,2,1])",
         };
-        // What the loop computes is not read, so that it goes to the same place each time.
+        // The loop's result is not read, so that it goes to the same place each time.
         format!(
             "fn @main(%times: i64[], %x: f32[{batch},{m},{k}]{param}) -> (%y: f32[]) {{
                {constant}%zero = const 0.0: f32[]

@@ -1,0 +1,128 @@
+//! Remedies for errors: typed, so that a command can name its flags where the library names its options.
+
+use std::fmt;
+
+/// Remedy for an [`Error`](crate::Error). Its text names the library's options; a program with options of its own, as a
+/// command has flags, matches on the variants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Give values for the missing inputs.
+    GiveInputs,
+    /// Use the names of the model's inputs, which are these.
+    KnownInputs(Vec<String>),
+    /// Draw inputs of smaller sizes.
+    SmallerSizes,
+    /// Raise this limit of the run.
+    Raise(Limit),
+    /// Set a lower limit of memory, so that the run ends before the system has none left.
+    LimitMemory,
+    /// Run on the interpreter, which needs no C compiler.
+    Interpret,
+    /// Report a bug; the interpreter runs the model without a schedule until it is fixed.
+    ReportSchedule,
+    /// Report a bug.
+    Report,
+    /// Advice that concerns no option.
+    Advice(String),
+}
+
+/// A limit of a run, by the field of [`RunOptions`](crate::RunOptions) that sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// `max_memory`.
+    Memory,
+    /// `max_iterations`.
+    Iterations,
+    /// `max_depth`.
+    Depth,
+    /// `timeout`.
+    Timeout,
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remedy::GiveInputs => f.write_str("give a value for each input without a default"),
+            Remedy::KnownInputs(names) if names.is_empty() => {
+                f.write_str("the model has no inputs")
+            }
+            Remedy::KnownInputs(names) => write!(
+                f,
+                "its inputs are {}; one with a default value takes another if `LoadOptions::overrides` names it",
+                names.join(", ")
+            ),
+            Remedy::SmallerSizes => f.write_str("give smaller sizes"),
+            Remedy::Raise(limit) => write!(f, "raise `RunOptions::{limit}`"),
+            Remedy::LimitMemory => {
+                let limit = Limit::Memory;
+                write!(f, "a lower `RunOptions::{limit}` ends the run earlier")
+            }
+            Remedy::Interpret => {
+                f.write_str("`Device::Interp` runs models without a C compiler, slowly")
+            }
+            Remedy::ReportSchedule => f.write_str(
+                "this is a bug in Heddle; please report it. `Device::Interp` runs the model without a schedule",
+            ),
+            Remedy::Report => f.write_str("this is a bug in Heddle; please report it"),
+            Remedy::Advice(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The field's name.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::Memory => "max_memory",
+            Limit::Iterations => "max_iterations",
+            Limit::Depth => "max_depth",
+            Limit::Timeout => "timeout",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        CompileOptions, Device, Error, Inputs, Limit, Model, Remedy, RunOptions, Tensor, compile,
+    };
+
+    fn failure(text: &str, inputs: Inputs, options: &RunOptions) -> Error {
+        let interpreter = CompileOptions {
+            device: Device::Interp,
+            ..Default::default()
+        };
+        let program = compile(&Model::parse("m", text).unwrap(), &interpreter).unwrap();
+        program.run(inputs, options).unwrap_err()
+    }
+
+    #[test]
+    fn hints_name_the_librarys_options() {
+        let forever = "fn @main(%x: f32[]) -> (%y: f32[]) {
+  %y = loop %i carry (%h = %x) {
+    continue carry add(%h, %h)
+  }
+  return %y
+}
+";
+        let missing = failure(forever, Inputs::new(), &RunOptions::default());
+        assert_eq!(missing.remedy(), Some(Remedy::GiveInputs));
+        let x = || Tensor::scalar(1f32).into();
+        let inputs = |name: &str| Inputs::from_iter([(name.to_string(), x())]);
+        let unknown = failure(forever, inputs("z"), &RunOptions::default());
+        assert_eq!(
+            unknown.remedy(),
+            Some(Remedy::KnownInputs(vec!["x".into()]))
+        );
+        let limits = RunOptions {
+            max_iterations: Some(10),
+            ..Default::default()
+        };
+        let stopped = failure(forever, inputs("x"), &limits);
+        assert_eq!(stopped.remedy(), Some(Remedy::Raise(Limit::Iterations)));
+        let hint = stopped.hint().unwrap();
+        assert_eq!(hint, "raise `RunOptions::max_iterations`");
+    }
+}
