@@ -28,7 +28,7 @@ mod uses;
 
 pub use heddle_ir::patch::{Patch, Stats};
 
-pub use batch::{Batch, Lane, Refusal, batch_function};
+pub use batch::{Batch, Batched, Refusal, batch_function};
 pub use bind_sizes::bind_sizes;
 pub use canonicalize::{canonicalize, rule_names};
 pub use edit::Edit;

@@ -7,8 +7,8 @@
 mod cost;
 mod distribute_loops;
 mod drop_zeros;
-mod foresight;
 mod hoist_invariant;
+mod index_precompute;
 mod level_loops;
 mod level_recursion;
 mod merge_branches;

@@ -18,7 +18,7 @@ use super::plan::Mode;
 use super::span::{Place, Span, State};
 use super::stop::Stop;
 use crate::Edit;
-use crate::batch::{Batch, Lane};
+use crate::batch::{Batch, Batched};
 use crate::transform::rebuild::Rebuild;
 
 /// Minimum number of chunks for each group after the first: filling the pipeline then takes at most a third of its time.
@@ -129,7 +129,7 @@ impl Distribution<'_> {
                 carried,
             };
             for &(value, rows) in &received {
-                state.batch.lanes.insert(value, Lane::Rows(rows));
+                state.batch.values.insert(value, Batched::Rows(rows));
             }
             let (views, stages) = (Default::default(), stages.clone());
             let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);

@@ -6,7 +6,7 @@ use heddle_ir::{FuncBuilder, Op, Value};
 use super::analyze::Recursion;
 use super::walk;
 use crate::batch::Result;
-use crate::transform::foresight::no;
+use crate::transform::index_precompute::no;
 
 /// Maximum number of nodes: such a tree is at most half as deep as calls may nest by default.
 const MAX_NODES: i64 = 512;
