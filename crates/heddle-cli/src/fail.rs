@@ -97,6 +97,9 @@ fn hint(remedy: Remedy) -> String {
         Remedy::KnownInputs(names) if !names.is_empty() => {
             format!("its inputs are {}", names.join(", "))
         }
+        Remedy::OtherOperators => {
+            "`heddle inspect` shows the whole model, with what is not supported".into()
+        }
         Remedy::SmallerSizes => "choose smaller sizes with --size NAME=N".into(),
         Remedy::Raise(limit) => match flag(limit) {
             Some(flag) => format!("raise the limit with {flag}"),
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     /// Words of the library that mean nothing on a command line.
-    const LIBRARY: [&str; 4] = ["::", "RunOptions", "LoadOptions", "`"];
+    const LIBRARY: [&str; 3] = ["::", "RunOptions", "LoadOptions"];
 
     #[test]
     fn hints_name_flags_and_no_fields() {
@@ -152,6 +155,7 @@ mod tests {
             (Remedy::GiveInputs, "--input"),
             (Remedy::KnownInputs(vec!["x".into(), "k".into()]), "x, k"),
             (Remedy::KnownInputs(vec![]), "no inputs"),
+            (Remedy::OtherOperators, "heddle inspect"),
             (Remedy::SmallerSizes, "--size"),
             raise(Limit::Memory),
             raise(Limit::Iterations),

@@ -1,4 +1,4 @@
-//! Writes searches for the place of an extreme element: many partial answers side by side, then the best of them.
+//! Writes arg-reductions: many partial results side by side, then the best of them.
 
 use heddle_ir::DType;
 use heddle_ir::op::Extreme;
@@ -8,11 +8,12 @@ use heddle_uprogram::program::{Local, Store};
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, name};
 
-/// Partial answers: enough to fill vectors of places, which take more room than most elements.
+/// Partial results: enough to fill vectors of indices, which are wider than most elements.
 const WIDTH: i64 = 32;
 
 impl Writer<'_> {
-    /// The place of the first or last of the largest or smallest elements along an axis, at each point. NaN is the extreme.
+    /// The index of the first or last maximum or minimum along an axis, at each point. NaN is the
+    /// extreme.
     pub fn arg_fold(
         &mut self,
         (kind, last): (Extreme, bool),
@@ -23,13 +24,13 @@ impl Writer<'_> {
     ) {
         let levels = self.levels(
             &self.op.axes,
-            &self.dealt(),
+            &self.split_axes(),
             &[value, size],
             &[store.offset],
         );
         let early: &[ExprId] = if self.has_points() { &[value] } else { &[] };
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
-        // There is at least one place, so nothing is computed that is not needed.
+        // An arg-reduction has at least one place, so hoisted code is needed.
         self.open(&levels, &mut scalars, early, &[axis]);
         scalars.hoist(self.text, &[value], &[axis], &self.op.body);
 
@@ -100,7 +101,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether `x`, which comes later, takes the place of `old`.
+/// The condition under which `x`, a later value, replaces `old`.
 fn better(kind: Extreme, last: bool, dtype: DType) -> String {
     if !last {
         return strictly(kind, dtype);
@@ -112,7 +113,7 @@ fn better(kind: Extreme, last: bool, dtype: DType) -> String {
     }
 }
 
-/// Whether `x` is more extreme than `old`.
+/// The condition under which `x` is more extreme than `old`.
 fn strictly(kind: Extreme, dtype: DType) -> String {
     let sign = if kind == Extreme::Max { ">" } else { "<" };
     match dtype.is_float() {

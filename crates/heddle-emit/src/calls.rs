@@ -1,10 +1,11 @@
-//! Writes procedures: labels in the one function that every unit runs, and a stack that the program keeps itself.
+//! Writes procedures: labels in the one function that every unit runs, and an explicit stack.
 //!
-//! A call saves what the caller looks at afterwards in the unit's own stack, sets the parameters, notes where to come back to and
-//! goes to the procedure's label. Buffers of an activation lie in its frame: all units' frame pointers move alike.
+//! A call saves the live values on the unit's own stack, assigns the parameters, pushes the return
+//! address and jumps to the procedure's label. Buffers of an activation lie in its frame: all
+//! units' frame pointers move alike.
 //!
-//! At a fork each unit goes to the call of its part of the team. The first part goes on where the frames of all were; the others
-//! have theirs in memory of their first units.
+//! At a fork each unit jumps to the call of its team. The first team continues in the frame memory
+//! of the whole team; the others use that of their first units.
 
 use heddle_ir::Entity;
 use heddle_uprogram::layout::Stack;
@@ -21,11 +22,11 @@ pub(crate) struct Part {
     pub(crate) of_all: usize,
 }
 
-/// What says where a team is.
+/// The variables that describe a team.
 const TEAM: [&str; 4] = ["first", "worker", "workers", "frame"];
 
 impl Writer<'_> {
-    /// The types of what units save.
+    /// The types of saved values.
     pub(crate) fn kept(&mut self) {
         if self.program.procedures.is_empty() {
             return;
@@ -63,7 +64,7 @@ impl Writer<'_> {
         self.text.line("");
     }
 
-    /// The unit's stack, and where frames begin.
+    /// The unit's stack, and the base of the frames.
     pub(crate) fn stack(&mut self) {
         let Some(Stack {
             base, units, unit, ..
@@ -86,7 +87,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A call of a procedure from another one, or from the program; which part of a fork it is, if it is.
+    /// A call from a procedure or from the main program; `part` if it belongs to a fork.
     pub(crate) fn call(&mut self, id: CallId, from: Option<ProcedureId>, part: Option<Part>) {
         let call = &self.program.calls[id];
         let site = self.site(&call.name);

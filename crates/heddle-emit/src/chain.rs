@@ -1,4 +1,4 @@
-//! Writes chains: at each point step after step, with arrays of the point's own between them.
+//! Writes chains: at each point step after step, with local arrays between them.
 
 use heddle_ir::Entity;
 use heddle_uprogram::program::{BufferKind, Chain, Operator, Share};

@@ -4,19 +4,20 @@ use bytes::Bytes;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::BufferKind;
 
-/// What `env->constants` of a program must point to. It shares the model's memory until it is packed, and no pass of the scheduler
-/// changes it, so that it can be packed on another thread meanwhile.
+/// The contents of `env->constants`. They share the model's memory until they are packed; no
+/// scheduling pass changes them, so another thread can pack them meanwhile.
 #[derive(Clone, Debug)]
 pub struct Constants(Vec<BufferKind>);
 
 impl Constants {
-    /// Those of a program, scheduled or not.
+    /// The constants of a program, scheduled or not.
     pub fn of(program: &UProgram) -> Self {
         let kinds = program.buffers.iter().map(|(_, b)| &b.kind);
         Self(kinds.filter(|kind| is_constant(kind)).cloned().collect())
     }
 
-    /// Each in the layout that the program reads, in order. None is empty: a load whose value is not used may still be done.
+    /// Each in its packed layout, in order. None is empty: a load whose value is not used may still
+    /// be executed.
     pub fn packed(&self) -> impl Iterator<Item = Bytes> {
         let nothing = || Bytes::from_static(&[0; 64]);
         self.0.iter().filter_map(move |kind| match kind {
@@ -29,7 +30,7 @@ impl Constants {
     }
 }
 
-/// Whether a buffer of this kind has a place in `env->constants`.
+/// True if a buffer of this kind is part of `env->constants`.
 pub fn is_constant(kind: &BufferKind) -> bool {
     matches!(kind, BufferKind::Constant(_) | BufferKind::Packed(_))
 }

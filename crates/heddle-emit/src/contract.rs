@@ -47,7 +47,7 @@ impl Writer<'_> {
         }
     }
 
-    /// One point after the other, where no kernel was selected.
+    /// Plain loops over points, where no kernel was selected.
     fn by_points(&mut self, c: &Contract) {
         let levels = 0..self.op.axes.len();
         let levels: Vec<_> = levels.map(|k| Level { first: k, last: k }).collect();
@@ -60,7 +60,7 @@ impl Writer<'_> {
             &[c.a.value, c.b.value],
         );
         self.open(&levels, &mut s, &[], &[]);
-        // A part of the depth axis may be smaller than others.
+        // The last part of the depth axis may be smaller.
         let depth = self.size(c.depth.1);
         self.text.line(format!("{ty} {sum} = 0;"));
         self.text
@@ -74,7 +74,7 @@ impl Writer<'_> {
         self.close(&levels);
     }
 
-    /// Stores what becomes of a sum.
+    /// Stores the epilogue of a sum.
     fn store_finished(&mut self, c: &Contract) {
         let roots = [c.finish, c.store.offset];
         let mut s = Scalars::new(self.program, self.dialect, self.site, &roots);
@@ -133,8 +133,8 @@ impl Writer<'_> {
         (0..batch.len() + blocks + 1).for_each(|_| self.text.line("}"));
     }
 
-    /// By rows, for an operand whose columns or whose places of the depth axis lie next to each other: some columns of a row at a
-    /// time.
+    /// By rows, for an operand that is contiguous along columns or depth: some columns of a row at
+    /// a time.
     fn by_rows(
         &mut self,
         c: &Contract,
@@ -175,8 +175,8 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// By panels of columns, some at a time, which all rows of a block go by before the next ones come. What the kernel packs
-    /// itself is packed in parts, and all rows go by each of them.
+    /// By panels: some panels of columns are applied to all rows of a block before the next ones.
+    /// Panels packed by the kernel are packed in parts, and all rows use each part.
     fn by_panels(
         &mut self,
         c: &Contract,
@@ -191,7 +191,7 @@ impl Writer<'_> {
             "const int64_t end = (last + {}) / {width};",
             width - 1
         ));
-        // Of packed panels only a part of the depth axis may be summed.
+        // A part of the depth axis may cover only a run of each packed panel.
         let whole = match c.b.access {
             Access::Panels { depth, .. } if depth != c.depth.1 => self.size(depth),
             _ => "depth".into(),
@@ -224,8 +224,8 @@ impl Writer<'_> {
             ),
             None => ("1".into(), "1"),
         };
-        let out = self.straight(c);
-        let beside = match self.beside(c) {
+        let out = self.direct_store(c);
+        let epilogue_operand = match self.epilogue_operand(c) {
             Some(first) => format!("{first} + row * beside_row + start, beside_row"),
             None => "0, 0".into(),
         };
@@ -260,24 +260,25 @@ impl Writer<'_> {
             "{ty} tile[{at_most} * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
         ));
         self.text.line(format!(
-            "{block}, tile, HEDDLE_PANELS * {width}, {beside});"
+            "{block}, tile, HEDDLE_PANELS * {width}, {epilogue_operand});"
         ));
         self.finish(c, width, ty);
         let loops = if c.own.is_some() { 3 } else { 2 };
         (0..loops).for_each(|_| self.text.line("}"));
     }
 
-    /// Where row and column 0 go, where sums are stored as they are and columns next to each other; declares how far apart rows are.
-    fn straight(&mut self, c: &Contract) -> Option<String> {
+    /// The destination of row and column 0, if sums are stored without epilogue and columns are
+    /// contiguous; declares the row stride.
+    fn direct_store(&mut self, c: &Contract) -> Option<String> {
         if self.program.pool[c.finish] != Expr::Local(c.sum) {
             return None;
         }
         self.rows_at(c, c.store.buffer, c.store.offset, "out")
     }
 
-    /// Where the array begins that sums meet at their end, if one has rows and columns as they have: it is as large as the result
-    /// and may have to come from far away. Declares how far apart its rows are.
-    fn beside(&mut self, c: &Contract) -> Option<String> {
+    /// The start of an array that the epilogue combines with the sums, if it has the same rows and
+    /// columns: it is as large as the result, and prefetched. Declares its row stride.
+    fn epilogue_operand(&mut self, c: &Contract) -> Option<String> {
         let program = self.program;
         let mut loads = vec![];
         program.pool.walk(c.finish, &mut |_, e| {
@@ -292,7 +293,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The place of row and column 0 in an array whose columns lie next to each other; declares how far apart its rows are.
+    /// The place of row and column 0 in an array with contiguous columns; declares its row stride.
     fn rows_at(&mut self, c: &Contract, buffer: Buffer, at: ExprId, what: &str) -> Option<String> {
         let step = |local| Step::of(self.program, at, local);
         let rows = c.rows.map(step);
@@ -321,8 +322,8 @@ impl Writer<'_> {
         Some(format!("b{} + {what}_first", buffer.index()))
     }
 
-    /// Declares a pointer to each operand's first element; how far apart their rows or columns and their places of the depth
-    /// axis are.
+    /// Declares a pointer to each operand's first element; returns it with its strides along rows
+    /// or columns and along the depth.
     fn operands(&mut self, c: &Contract, ty: &str) -> [(String, String); 2] {
         let mut s = Scalars::new(self.program, self.dialect, self.site, &[]);
         [("a", c.a), ("b", c.b)].map(|(role, operand)| {
@@ -345,7 +346,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Packs some panels of an operand that has strides.
+    /// Packs some panels of a strided operand.
     fn pack_strided(
         &mut self,
         own: usize,
@@ -362,8 +363,8 @@ impl Writer<'_> {
         ));
     }
 
-    /// Packs some panels of an operand that only its expression says. What only depends on the column and takes a division is
-    /// computed once for several panels, and so is what only depends on the place of the depth axis.
+    /// Packs some panels of an operand that is given by an expression. Divisions that depend only
+    /// on the column, or only on the place of the depth axis, are computed once for several panels.
     fn pack_computed(&mut self, c: &Contract, own: usize, width: i64, all: &str) {
         self.text
             .line("for (int64_t panel = next; panel < until; panel += HEDDLE_PANELS) {");
@@ -387,7 +388,7 @@ impl Writer<'_> {
             let value = columns.clone().write(self.text, id);
             self.text.line(format!("place{i}[c] = {};", bare(&value)));
             self.text.line("}");
-            // One may be made of another.
+            // Later ones may use earlier ones.
             columns.know(id, format!("place{i}[c]"));
             s.know(id, format!("place{i}[p * {width} + c]"));
         }
@@ -403,7 +404,7 @@ impl Writer<'_> {
             self.text.line("for (int64_t p = 0; p < panels; p++) {");
             self.text
                 .line(format!("for (int64_t c = 0; c < {width}; c++) {{"));
-            // Columns beyond the last one repeat it: their sums are not used.
+            // Columns beyond the last repeat it; their sums are unused.
             let column = format!("(panel + p) * {width} + c");
             self.text.line(match full {
                 true => format!("const int64_t {j} = {column};"),
@@ -420,7 +421,8 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// The quotients and rests in the second operand that depend on the column and not on the place of the depth axis.
+    /// Quotients and remainders in the second operand that depend on the column and not on the
+    /// depth.
     fn divided_columns(&self, c: &Contract) -> Vec<ExprId> {
         let (pool, mut found) = (&self.program.pool, vec![]);
         pool.walk(c.b.value, &mut |id, e| {
@@ -434,7 +436,7 @@ impl Writer<'_> {
         found
     }
 
-    /// What becomes of the sums of a block.
+    /// The epilogue of a block's sums.
     fn finish(&mut self, c: &Contract, width: i64, ty: &str) {
         for line in [
             "const int64_t low = first > start ? first - start : 0;".into(),
@@ -453,7 +455,7 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// What becomes of the sum at a place of the tile.
+    /// The epilogue of the sum at a place of the tile.
     fn finished(&mut self, c: &Contract, ty: &str, place: &str) {
         self.text
             .line(format!("const int64_t {} = start + c;", name(c.columns)));

@@ -1,43 +1,43 @@
-//! What differs between targets.
+//! Differences between targets.
 
 use heddle_ir::DType;
 
-/// A target's words.
+/// The table of a target's words.
 #[derive(Debug)]
 pub struct Dialect {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Source that goes in front: helpers that emitted code calls.
+    /// The prelude: helpers that emitted code calls.
     pub prelude: &'static str,
-    /// The type that an element is computed with.
+    /// The type for arithmetic on an element type.
     pub type_name: fn(DType) -> &'static str,
-    /// What stands before a function for internal use.
+    /// Prefix of internal functions.
     pub function: &'static str,
-    /// Says that a pointer is the only way to what it points to.
+    /// The qualifier for pointers without aliases.
     pub restrict: &'static str,
-    /// A statement: no unit goes on before all are here.
+    /// A statement: barrier of all units.
     pub sync: &'static str,
-    /// A statement: no unit of this team goes on before all are here.
+    /// A statement: barrier of this team's units.
     pub team_sync: &'static str,
-    /// A statement: no lane of this unit goes on before all are here; empty where a unit is one thread.
+    /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
-    /// How a unit's lanes share its points; `None` where a unit is one thread.
+    /// The lanes of a unit; `None` where a unit is one thread.
     pub lanes: Option<Lanes>,
-    /// The kernels of contractions, source that is put in for each type (`prelude/contract.h`); without them a
-    /// contraction is written as plain loops.
+    /// The kernels of contractions, a template instantiated for each type (`prelude/contract.h`);
+    /// without them, contractions are plain loops.
     pub contract: Option<&'static str>,
 }
 
-/// How lanes find their points: each takes every so-manieth, from its own place on.
+/// The distribution of points over lanes: lane `i` takes `i, i + N, …`.
 #[derive(Debug)]
 pub struct Lanes {
     /// The number of this lane within the unit.
     pub index: &'static str,
-    /// How many there are.
+    /// The number of lanes.
     pub count: &'static str,
 }
 
-/// What is a target's own, then what all targets share.
+/// The target's own part, then the part common to all targets.
 macro_rules! prelude {
     ($own:literal) => {
         concat!(
@@ -103,7 +103,7 @@ fn c_type(dtype: DType) -> &'static str {
         DType::U64 => "uint64_t",
         DType::F16 | DType::Bf16 => "float",
         DType::C64 => "uint64_t",
-        // Codes of elements of 8 bits and fewer.
+        // Codes of elements of at most 8 bits.
         _ => "uint8_t",
     }
 }

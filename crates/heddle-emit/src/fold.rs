@@ -1,5 +1,5 @@
-//! Writes reductions. C may not change the order of sums of floats, so the order is chosen here: many partial results side by
-//! side, as many as some vector registers hold.
+//! Writes reductions. C fixes the order of floating-point sums, so the writer chooses it: as many
+//! partial results side by side as some vector registers hold.
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp};
@@ -11,28 +11,28 @@ use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, computed, name};
 use heddle_uprogram::step::{Step, offsets};
 
-/// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of one addition.
+/// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of an addition.
 const BYTES: i64 = 256;
 
-/// A reduction over fewer places than this is written out one after the other.
+/// Shorter reductions are fully unrolled.
 const FEW: i64 = 8;
 
-/// What is computed side by side.
+/// The dimension computed side by side.
 enum Shape {
     /// Nothing.
     Points,
-    /// So many neighbouring places of the innermost reduced axis.
+    /// This many neighbouring places of the innermost reduced axis.
     Lanes(i64),
-    /// So many neighbouring points along the innermost parallel axis.
+    /// This many neighbouring points along the innermost parallel axis.
     Columns(i64),
 }
 
-/// A reduction that is being written.
+/// The current reduction.
 struct Fold<'a> {
     op: BinaryOp,
     dtype: DType,
     axes: &'a [(Local, ExprId)],
-    /// The loops over them.
+    /// The loops over reduced axes.
     inner: Vec<Level>,
     value: ExprId,
     store: Store,
@@ -64,7 +64,7 @@ impl Writer<'_> {
         let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
         let roots = [&[value], sizes.as_slice()].concat();
         let stores = [store.offset];
-        let mut levels = self.levels(&self.op.axes, &self.dealt(), &roots, &stores);
+        let mut levels = self.levels(&self.op.axes, &self.split_axes(), &roots, &stores);
         let shape = self.shape(&fold, &levels);
         let columns = match shape {
             Shape::Columns(_) => levels.pop(),
@@ -74,7 +74,7 @@ impl Writer<'_> {
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
         let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
         let varying = [varying.as_slice(), &self.locals(columns)].concat();
-        // What a reduction over nothing would not compute may be an index that is outside.
+        // An empty reduction must not evaluate a checked index.
         let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
         let early = if some && points { vec![value] } else { vec![] };
         self.open(&levels, &mut scalars, &early, &varying);
@@ -95,7 +95,7 @@ impl Writer<'_> {
         self.close(&levels);
     }
 
-    /// Along which axis elements lie next to each other.
+    /// Chooses the axis along which elements are contiguous.
     fn shape(&self, fold: &Fold, levels: &[Level]) -> Shape {
         if self.dialect.lanes.is_some() {
             return Shape::Points;
@@ -126,14 +126,15 @@ impl Writer<'_> {
             && close(self.op.axes[level.last].0)
         {
             let extent = self.extent(&self.op.axes, *level);
-            let short = extent.is_some_and(|n| n < 4 * most) && self.dealt().contains(&level.first);
-            // Of an axis that is dealt out a unit may have a small part only.
+            let short =
+                extent.is_some_and(|n| n < 4 * most) && self.split_axes().contains(&level.first);
+            // A unit may have only a small part of a split axis.
             return Shape::Columns(if short { most / 4 } else { most });
         }
         Shape::Points
     }
 
-    /// The number of iterations of a loop, when it is known.
+    /// The trip count of a loop, if static.
     fn extent(&self, axes: &[(Local, ExprId)], level: Level) -> Option<i64> {
         let mut sizes = axes[level.first..=level.last].iter();
         sizes.try_fold(1i64, |n, a| n.checked_mul(self.program.pool.as_int(a.1)?))
@@ -177,7 +178,7 @@ impl Writer<'_> {
         sizes.collect::<Vec<_>>().join(" * ")
     }
 
-    /// Partial results for neighbouring places of the innermost reduced axis, which are combined at the end.
+    /// Partial results for neighbouring places of the innermost reduced axis, combined at the end.
     fn lanes(&mut self, fold: &Fold, scalars: &Scalars, width: i64) {
         let Some((&last, outer)) = fold.inner.split_last() else {
             return;
@@ -214,7 +215,7 @@ impl Writer<'_> {
         self.store(fold.store.buffer, &offset, "sum[0]");
     }
 
-    /// Results for neighbouring points, which stay in registers while the reduction goes on.
+    /// Results for neighbouring points, which stay in registers during the reduction.
     fn columns(&mut self, fold: &Fold, scalars: &Scalars, level: Level, width: i64) {
         let (from, to) = self.level(level);
         let v = self.op.axes[level.last].0;
@@ -252,7 +253,7 @@ impl Writer<'_> {
         ));
     }
 
-    /// Code for a full number of lanes, which the compiler knows, and for what is left at the end.
+    /// Code for a full number of lanes, which is a constant, and for the remainder.
     pub fn side_by_side(
         &mut self,
         width: i64,
@@ -271,7 +272,7 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// Adds an element to each of the partial results, which are for neighbouring places of an axis.
+    /// Adds an element to each of the partial results for neighbouring places of an axis.
     fn add(&mut self, fold: &Fold, scalars: &mut Scalars, axis: Local, count: &str) {
         scalars.hoist(self.text, &[fold.value], &[axis], &self.op.body);
         self.text
@@ -285,7 +286,7 @@ impl Writer<'_> {
     }
 }
 
-/// How elements combine.
+/// The operation of a reduction.
 pub fn fold_op(kind: ReduceOp) -> BinaryOp {
     match kind {
         ReduceOp::Sum => BinaryOp::Add,
@@ -295,7 +296,7 @@ pub fn fold_op(kind: ReduceOp) -> BinaryOp {
     }
 }
 
-/// What a reduction starts with.
+/// The initial value of a reduction.
 pub fn neutral(kind: ReduceOp, dtype: DType) -> String {
     let (low, high) = match dtype {
         DType::F32 | DType::F64 => ("(-INFINITY)".into(), "INFINITY".into()),

@@ -1,6 +1,6 @@
-//! The functions of operators. Operators that are alike share one: their text is the same but for the names of buffers and
-//! variables, which are arguments. The layers of a deep network and the steps of an unrolled loop are such operators, and
-//! the C compiler's time is in their number.
+//! The functions of operators. Operators whose text differs only in names of buffers and variables
+//! share a function that takes these as arguments. Layers of deep networks and unrolled loops have
+//! such operators, and the C compiler's time grows with the number of functions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -16,15 +16,15 @@ use crate::text::{Text, plain};
 /// The functions of a program's operators.
 pub struct Functions {
     functions: Vec<Function>,
-    /// Which function runs an operator, and with what.
+    /// The function and arguments of each operator.
     calls: BTreeMap<OperatorId, Call>,
 }
 
 struct Function {
-    /// The operator whose number and names it has.
+    /// The operator that provides its number and names.
     id: OperatorId,
     text: String,
-    /// The parameters by their places among all names in the order of the text.
+    /// The parameters, by index among all names in text order.
     places: Vec<usize>,
     /// The model's nodes.
     nodes: Vec<String>,
@@ -35,7 +35,7 @@ struct Call {
     args: Vec<String>,
 }
 
-/// So many nodes are named where a function begins.
+/// Limit on the nodes named in a function's comment.
 const MAX_NODES: usize = 4;
 
 impl Functions {
@@ -87,7 +87,7 @@ impl Functions {
         }
     }
 
-    /// A call that runs this unit's share of an operator. Arguments have this before their names.
+    /// A call that runs this unit's share of an operator. `prefix` precedes each argument's name.
     pub fn call(&self, id: OperatorId, prefix: &str) -> String {
         let call = &self.calls[&id];
         let function = self.functions[call.function].id.index();
@@ -97,15 +97,15 @@ impl Functions {
     }
 }
 
-/// The text without what operators that are alike differ in: the function's own name, and those of buffers and variables, which become
-/// their places in the order in which the text first has them. Also the place of each parameter.
+/// The text with its function's name, buffers and variables replaced by their indices in order of
+/// first use; and the index of each parameter.
 fn nameless(text: &str, parameters: &[Parameter]) -> (String, Vec<usize>) {
     let body = text.split_once('\n').map_or("", |(_, body)| body);
     let mut names: HashMap<&str, usize> = HashMap::new();
     let mut key = String::with_capacity(body.len());
     let in_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     let mut rest = body;
-    // What is no word may be several characters at once: words are ASCII, so that they end where a character does.
+    // Skips whole characters: words are ASCII, so they end at a character's boundary.
     while let Some(first) = rest.as_bytes().first() {
         let is_word = in_word(first);
         let end = rest.bytes().position(|byte| in_word(&byte) != is_word);
@@ -139,7 +139,7 @@ fn nameless(text: &str, parameters: &[Parameter]) -> (String, Vec<usize>) {
     (key, places)
 }
 
-/// Whether a word of the text names a buffer or variable.
+/// True if a word names a buffer or variable.
 fn is_name(word: &str) -> bool {
     let number = word.strip_prefix(['b', 'v']);
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))

@@ -1,5 +1,5 @@
-//! Writes what a program has in addition when the host runs its control flow: each operator as a task with its arguments in
-//! a structure, and dispatches in place of calls.
+//! Writes the additional text for control flow on the host: each operator as a task with a
+//! structure of arguments, and dispatches in place of calls.
 
 use heddle_ir::Entity;
 use heddle_uprogram::UProgram;
@@ -10,8 +10,8 @@ use crate::functions::Functions;
 use crate::operator::{Arguments, Parameter};
 use crate::text::Text;
 
-/// The operator's arguments as a structure, and the task that takes them from there. Of arrays that each unit has for itself
-/// the structure holds that of unit 0, and the bytes from one unit's to the next.
+/// The structure of an operator's arguments, and the task that reads it. For per-unit arrays the
+/// structure holds that of unit 0 and the stride between units.
 pub fn task(
     text: &mut Text,
     program: &UProgram,
@@ -47,7 +47,7 @@ pub fn task(
     text.line("}");
 }
 
-/// Runs an operator on all units and waits for them. `strides` are those of its units' own arrays.
+/// Runs an operator on all units and waits for them. `strides` are those of its per-unit arrays.
 pub fn dispatch(text: &mut Text, program: &UProgram, id: OperatorId, strides: Vec<String>) {
     let mut values = Arguments::of(program, &program.operators[id]).names();
     values.extend(strides);
@@ -63,7 +63,7 @@ pub fn dispatch(text: &mut Text, program: &UProgram, id: OperatorId, strides: Ve
     text.line("}");
 }
 
-/// Opens the function that one thread runs. The units' own does nothing.
+/// Opens the function that one thread runs. The units' own function is empty.
 pub fn open_main(text: &mut Text) {
     text.line("HEDDLE_MAIN {");
     text.line("(void)env, (void)worker, (void)workers;");

@@ -1,8 +1,8 @@
 //! The C-family writer: uPrograms as source text.
 //!
-//! [`write`](fn@write) walks a uProgram once. What differs between targets stands in a [`Dialect`], a table; the walk never asks which
-//! target it writes for. Identifiers are generated; names from the model appear in comments only, with everything but
-//! plain characters taken out.
+//! [`write`](fn@write) walks a uProgram once. A [`Dialect`], a table, holds all differences between
+//! targets; the walk never asks for the target. Identifiers are generated; names from the model
+//! appear in comments only, reduced to plain characters.
 
 mod arg_fold;
 mod calls;

@@ -11,7 +11,7 @@ impl Writer<'_> {
     pub fn map(&mut self, store: Store, value: ExprId) {
         let roots = [value, store.offset];
         let axes = &self.op.axes;
-        let levels = self.levels(axes, &self.dealt(), &[value], &[store.offset]);
+        let levels = self.levels(axes, &self.split_axes(), &[value], &[store.offset]);
         let early: &[ExprId] = if self.has_points() { &roots } else { &[] };
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &roots);
         self.open(&levels, &mut scalars, early, &[]);

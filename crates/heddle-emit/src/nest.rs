@@ -1,5 +1,5 @@
-//! Loops over axes. Neighbouring axes that all accesses walk as one become one loop, so that the innermost loop is long
-//! enough for vectors, and what does not change in an inner loop is computed before it.
+//! Loops over axes. Neighbouring axes that all accesses traverse as one are merged, so that the
+//! innermost loop is long enough for vectors; loop-invariant parts are hoisted.
 
 use heddle_uprogram::ExprId;
 use heddle_uprogram::program::{Local, UProgram};
@@ -9,7 +9,7 @@ use crate::operator::{BOUNDS, Writer};
 use crate::scalar::{Scalars, bare, name};
 use heddle_uprogram::step::{Step, offsets};
 
-/// A loop over axes `first..=last` at once, by the variable of the last; those of the others are 0.
+/// A merged loop over axes `first..=last`, with the last one's variable; those of the others are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     /// The outermost axis.
@@ -18,7 +18,7 @@ pub struct Level {
     pub last: usize,
 }
 
-/// Whether one place along the outer axis is always `extent` places along the inner one.
+/// True if a step along the outer axis equals `extent` steps along the inner one.
 fn together(
     program: &UProgram,
     outer: Local,
@@ -39,13 +39,13 @@ fn together(
 }
 
 impl Writer<'_> {
-    /// The loops over axes of which some may be dealt out, outermost first. `values` are evaluated at each point and
-    /// `stores` are offsets of what is written there. Where lanes share points, which lane has which follows from the
-    /// axes, so these stay as they are.
+    /// The loops over axes, some of which may be split, outermost first. `values` are evaluated at
+    /// each point, and `stores` are offsets of results. With lanes, axes are not merged, since the
+    /// assignment of points to lanes follows from them.
     pub fn levels(
         &self,
         axes: &[(Local, ExprId)],
-        dealt: &[usize],
+        split: &[usize],
         values: &[ExprId],
         stores: &[ExprId],
     ) -> Vec<Level> {
@@ -56,7 +56,7 @@ impl Writer<'_> {
             let mut first = inner;
             let mut extent = Step::size(program, axes[inner].1);
             while let (Some(outer), Some(size)) = (first.checked_sub(1), &extent)
-                && !dealt.contains(&first)
+                && !split.contains(&first)
                 && self.dialect.lanes.is_none()
                 && together(program, axes[outer].0, axes[inner].0, size, values, stores)
             {
@@ -70,8 +70,8 @@ impl Writer<'_> {
         levels
     }
 
-    /// Makes sure that there is a point, so that loops may have parts computed before them: leaves the function if there
-    /// is none. False where that cannot be, and there may be none.
+    /// Ensures that a point exists, so that loops may hoist: returns from the function if none
+    /// does. False if that is impossible here and there may be none.
     pub fn has_points(&mut self) -> bool {
         let empty = |w: &Self, size| w.program.pool.as_int(size).is_none_or(|n| n <= 0);
         if self.in_chain {
@@ -89,14 +89,14 @@ impl Writer<'_> {
         true
     }
 
-    /// The operator's axes that are dealt out.
-    pub fn dealt(&self) -> Vec<usize> {
+    /// The operator's split axes.
+    pub fn split_axes(&self) -> Vec<usize> {
         let splits = self.op.share.splits().iter();
         splits.map(|split| split.axis).collect()
     }
 
-    /// The bounds of a loop over parallel axes; opens one over the blocks of a dealt axis that has several, and sets the
-    /// variables of the outer axes to 0.
+    /// The bounds of a loop over parallel axes; opens a loop over the blocks of a split axis with
+    /// several, and sets the variables of the outer axes to 0.
     pub fn level(&mut self, level: Level) -> (String, String) {
         let axes = &self.op.axes[level.first..=level.last];
         let (from, to) = self.bounds(level.first);
@@ -113,8 +113,8 @@ impl Writer<'_> {
         (scaled(from), scaled(to))
     }
 
-    /// Opens loops over parallel axes; before each, computes the parts of `roots` that do not change in it or in `inner`
-    /// axes. There must be a point.
+    /// Opens loops over parallel axes; before each, computes the parts of `roots` that are
+    /// invariant in it or in `inner` axes. A point must exist.
     pub fn open(
         &mut self,
         levels: &[Level],
@@ -131,7 +131,7 @@ impl Writer<'_> {
             let (from, to) = self.level(level);
             let v = name(self.op.axes[level.last].0);
             self.text.line(match &self.dialect.lanes {
-                // Lanes share the innermost loop.
+                // Lanes split the innermost loop.
                 Some(Lanes { index, count })
                     if level.last + 1 == self.op.axes.len() && !self.in_chain =>
                 {
@@ -152,12 +152,12 @@ impl Writer<'_> {
         }
     }
 
-    /// The innermost loop with other loops in it, and how rarely it has to look whether the run is to stop so that this costs
-    /// nothing.
+    /// The innermost loop with nested loops, and the polling interval that makes cancellation
+    /// checks negligible.
     fn polled(&self, levels: &[Level]) -> Option<(usize, i64)> {
-        /// Points; fewer take less time than anybody waits.
+        /// Fewer points take less time than a cancellation may.
         const MANY: i64 = 2048;
-        /// What sizes are taken to be that only the launch knows.
+        /// Assumed value of dynamic sizes.
         const UNKNOWN: i64 = 64;
         let size = |&(_, size): &(Local, ExprId)| {
             let known = self.program.pool.as_int(size);
@@ -175,8 +175,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Leaves the function when the run is to stop, so that a limit of time is kept within long operators, too. Lanes must
-    /// stay together.
+    /// Leaves the function if the run is cancelled, so that time limits hold within long operators.
+    /// Lanes must leave together.
     pub fn poll(&mut self) {
         if self.dialect.lanes.is_none() {
             self.text
@@ -193,7 +193,7 @@ impl Writer<'_> {
         (0..levels.len() + blocks).for_each(|_| self.text.line("}"));
     }
 
-    /// Whether these axes are dealt out in several blocks, so that there is a loop over blocks, too.
+    /// True if these axes are split into several blocks, which takes a loop over blocks.
     pub fn blocks_in(&self, level: Level) -> bool {
         self.has_blocks(level.first)
     }

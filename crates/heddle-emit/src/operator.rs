@@ -19,7 +19,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What an operator refers to.
+    /// The buffers and variables that an operator refers to.
     pub fn of(program: &UProgram, op: &Operator) -> Self {
         let mut args = Self {
             buffers: BTreeSet::new(),
@@ -55,13 +55,13 @@ impl Arguments {
             .collect()
     }
 
-    /// The buffers of which each unit has its own part.
+    /// The per-unit buffers.
     pub fn own(&self, program: &UProgram) -> impl Iterator<Item = Buffer> {
         let is_own = |b: &Buffer| matches!(program.buffers[*b].kind, BufferKind::Own);
         self.buffers.iter().copied().filter(is_own)
     }
 
-    /// What a function takes for them, in the same order.
+    /// Their parameters, in the same order.
     pub fn parameters(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> Vec<Parameter> {
         let written = [Some(body.store().buffer), body.own()];
         let buffers = self.buffers.iter().map(|&b| {
@@ -123,7 +123,7 @@ pub struct Writer<'a> {
     pub dialect: &'a Dialect,
     pub op: &'a Operator,
     pub site: u32,
-    /// Whether this is a step of a chain, at one point of the operator.
+    /// True inside a step of a chain, at one point of the operator.
     pub in_chain: bool,
 }
 
@@ -131,7 +131,7 @@ pub struct Writer<'a> {
 pub const BOUNDS: [[&str; 2]; 2] = [["from", "to"], ["from_across", "to_across"]];
 
 impl Writer<'_> {
-    /// The loops and what they do.
+    /// The loops and their body.
     pub fn body(&mut self) {
         match &self.op.body {
             Body::Map { store, value } => self.map(*store, *value),
@@ -181,12 +181,12 @@ impl Writer<'_> {
     /// The bounds of this unit's part of each split axis.
     fn share(&mut self) {
         match self.op.share {
-            Share::Dealt(split) => {
-                let unit = self.turn(split.first);
+            Share::Split(split) => {
+                let unit = self.relative_unit(split.first);
                 self.part(0, split, unit, "workers");
             }
             Share::Grid(Grid { splits, across }) => {
-                let unit = self.turn(splits[0].first);
+                let unit = self.relative_unit(splits[0].first);
                 for line in [
                     format!("const int32_t across = workers < {across} ? workers : {across};"),
                     "const int32_t along = workers / across;".into(),
@@ -207,8 +207,8 @@ impl Writer<'_> {
         }
     }
 
-    /// This unit's number counted from the one that has the first share.
-    fn turn(&mut self, first: u32) -> &'static str {
+    /// This unit's number relative to the unit with the first share.
+    fn relative_unit(&mut self, first: u32) -> &'static str {
         if first == 0 {
             return "worker";
         }
@@ -230,7 +230,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The bounds of the loop over a parallel axis; opens one over the blocks of a split axis that has several.
+    /// The bounds of the loop over a parallel axis; opens a loop over the blocks of a split axis
+    /// with several.
     pub fn bounds(&mut self, k: usize) -> (String, String) {
         let size = self.op.axes[k].1;
         let share = self.op.share;
@@ -248,7 +249,7 @@ impl Writer<'_> {
         (format!("block + {from}"), format!("block + {to}"))
     }
 
-    /// Whether an axis is split into blocks that all units share, and so has one more loop.
+    /// True if an axis is split into several blocks, which takes one more loop.
     pub fn has_blocks(&self, k: usize) -> bool {
         let mut splits = self.op.share.splits().iter();
         splits.any(|split| split.axis == k && split.period != self.op.axes[k].1)

@@ -1,5 +1,5 @@
-//! Writes operators whose points go through some elements in order: updates, running reductions, and routines of the
-//! prelude on rows.
+//! Writes operators whose points iterate in order: updates, scans, and routines of the prelude on
+//! rows.
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Entity};
@@ -12,7 +12,7 @@ use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, computed, loaded, name};
 
 impl<'p> Writer<'p> {
-    /// Elements that are written, or combined with what is there, one after the other.
+    /// Elements that are written, or combined with old ones, in order.
     pub fn update(
         &mut self,
         axes: &[(Local, ExprId)],
@@ -39,7 +39,7 @@ impl<'p> Writer<'p> {
         self.close(&levels);
     }
 
-    /// A running reduction. Of 16-bit floats the sum is kept in more bits than its elements have.
+    /// A scan. Sums of 16-bit floats are kept in a wider type.
     pub fn scan(
         &mut self,
         (kind, exclusive): (ReduceOp, bool),
@@ -98,7 +98,7 @@ impl<'p> Writer<'p> {
         self.close(&levels);
     }
 
-    /// Opens the loops over the parallel axes, each for itself.
+    /// Opens the loops over the parallel axes, unmerged.
     fn each_point(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
         let axes = 0..self.op.axes.len();
         let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
@@ -108,7 +108,7 @@ impl<'p> Writer<'p> {
         (levels, scalars)
     }
 
-    /// Opens the loops over axes that are walked in order.
+    /// Opens the loops over axes that iterate in order.
     fn in_order(&mut self, axes: &[(Local, ExprId)]) {
         for &(local, size) in axes {
             let (v, size) = (name(local), self.size(size));

@@ -19,27 +19,28 @@ use crate::text::{Text, plain};
 /// A program as text.
 #[derive(Debug)]
 pub struct Emitted {
-    /// The source. [`Constants`](crate::Constants) says what it is given.
+    /// The source. [`Constants`](crate::Constants) states its inputs.
     pub source: String,
-    /// For each site that an error may name: the model's node.
+    /// For each error site: the model's node.
     pub sites: Vec<String>,
 }
 
-/// Writes a program, whose memory is laid out, for a target.
+/// Writes a program with its memory layout for a target.
 pub fn write(program: &UProgram, layout: &Layout, dialect: &Dialect) -> Emitted {
     write_as(program, layout, dialect, Control::Units)
 }
 
-/// Writes a program whose control flow the host runs, with a dispatch to all units for each operator, for comparison:
-/// operators and memory are those of [`write`](fn@write), and synchronisations are not needed.
+/// Writes a program with control flow on the host, which dispatches each operator to all units; a
+/// baseline. Operators and memory are those of [`write`](fn@write), and synchronisations are not
+/// needed.
 pub fn write_hosted(program: &UProgram, layout: &Layout, dialect: &Dialect) -> Emitted {
     write_as(program, layout, dialect, Control::Host)
 }
 
-/// Who runs the control flow.
+/// The executor of control flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Control {
-    /// Each unit for itself.
+    /// Each unit, redundantly.
     Units,
     /// One thread, which dispatches operators to the units.
     Host,
@@ -96,12 +97,13 @@ pub(crate) struct Writer<'p> {
     functions: Functions,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
-    /// Names of parts of expressions so far.
+    /// Names given to subexpressions so far.
     parts: usize,
 }
 
 impl Writer<'_> {
-    /// Launch sizes, then what is derived from them: by the plan where memory depends on it, and here otherwise.
+    /// Launch sizes, then derived sizes: from the plan where memory depends on them, otherwise
+    /// computed here.
     fn sizes(&mut self) {
         for (i, (size, local)) in self.program.sizes.iter().enumerate() {
             self.given(*local, &format!("env->sizes[{i}]"), &size.to_string());
@@ -118,7 +120,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A variable of the launch, from a word that holds an integer or a float's bits.
+    /// A launch variable, from a word that holds an integer or a float's bits.
     fn given(&mut self, local: Local, word: &str, comment: &str) {
         let dtype = self.program.locals[local].dtype;
         let ty = (self.dialect.type_name)(dtype);
@@ -173,7 +175,7 @@ impl Writer<'_> {
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }
                 BufferKind::Row => continue,
-                // Each activation sets them.
+                // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),
                 _ => {
                     let word = self.layout.offsets[&id];
@@ -192,7 +194,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Is the buffer the memory of an activation?
+    /// True if the buffer lies in a frame.
     fn in_frames(&self, buffer: Buffer) -> bool {
         let data = &self.program.buffers[buffer];
         match data.kind {
@@ -257,14 +259,14 @@ impl Writer<'_> {
                     self.text.line("}");
                 }
                 Stmt::Call(id) => self.call(*id, of, None),
-                // The host makes one call after the other.
+                // The host makes the calls in sequence.
                 Stmt::Fork(ids) if self.control == Control::Host => {
                     ids.iter().for_each(|id| self.call(*id, of, None));
                 }
                 Stmt::Fork(ids) => {
                     for (number, id) in ids.iter().enumerate() {
                         let of_all = ids.len();
-                        // One unit may come to several of them, whose frames lie in the same place.
+                        // A unit may run several of them, whose frames share memory.
                         if number > 0 {
                             self.sync(Sync::Unit, of);
                         }
@@ -272,7 +274,7 @@ impl Writer<'_> {
                     }
                 }
                 Stmt::Check { cond, sizes, name } => self.check(*cond, *sizes, name),
-                // A dispatch ends when all units have done their part.
+                // A dispatch ends when all units have finished.
                 Stmt::Sync(_) if self.control == Control::Host => {}
                 Stmt::Sync(sync) => self.sync(*sync, of),
             }
@@ -305,7 +307,7 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// Stops the run unless a condition on two sizes holds.
+    /// Stops the run if a condition on two sizes is false.
     fn check(&mut self, cond: ExprId, sizes: [ExprId; 2], node: &str) {
         let site = self.sites.len();
         self.sites.push(node.into());
@@ -319,8 +321,8 @@ impl Writer<'_> {
         self.text.line("}");
     }
 
-    /// Who is waited for says so by its counter; who waits reads that. All units count alike, which units that have
-    /// parted do not: a team has a barrier only.
+    /// A unit signals by its counter, which waiters read. All units count alike; teams do not, so
+    /// they have barriers only.
     fn sync(&mut self, sync: Sync, of: Option<ProcedureId>) {
         let is_team = of.is_some_and(|p| self.layout.calls.in_teams.contains(&p));
         let (from, to) = match sync {
@@ -347,7 +349,7 @@ impl Writer<'_> {
         });
     }
 
-    /// What the program says of its outputs' shapes.
+    /// Writes the outputs' shapes.
     fn shapes(&mut self) {
         self.text.line("if (worker == 0) {");
         for (i, port) in self.program.outputs.iter().enumerate() {
@@ -372,7 +374,7 @@ impl Writer<'_> {
 
     pub(crate) fn expr(&mut self, expr: ExprId, site: u32) -> String {
         let mut scalars = Scalars::new(self.program, self.dialect, site, &[expr]);
-        // Names of parts are not used again: what is written here may stand side by side.
+        // Subexpression names stay unique, since statements may share a scope.
         scalars.next = self.parts;
         let value = scalars.write(&mut self.text, expr);
         self.parts = scalars.next;

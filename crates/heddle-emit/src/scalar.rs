@@ -1,7 +1,7 @@
 //! Writes scalar expressions.
 //!
-//! An expression is a graph with shared parts. What is used more than once becomes a variable, and so does what the arms of
-//! a choice load.
+//! An expression is a DAG. Shared subexpressions become variables, and so do loads in the arms of a
+//! choice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use heddle_uprogram::{Expr, ExprId};
 use crate::dialect::Dialect;
 use crate::text::Text;
 
-/// Writes the expressions of one block of code. A clone goes on in an inner block.
+/// Writes the expressions of one block of code. A clone serves an inner block.
 #[derive(Clone)]
 pub struct Scalars<'p> {
     program: &'p UProgram,
     dialect: &'p Dialect,
     site: u32,
-    /// How often each expression is referred to from others or from outside.
+    /// The number of references to each expression, including roots.
     uses: HashMap<ExprId, usize>,
     /// Variables that hold expressions.
     known: HashMap<ExprId, String>,
-    /// How many names were made.
+    /// The next free name.
     pub next: usize,
-    /// How many choices are being written around the present expression.
+    /// Nesting depth of choices around the current expression.
     choices: usize,
 }
 
@@ -54,7 +54,7 @@ impl<'p> Scalars<'p> {
         }
     }
 
-    /// The expression as C; declares variables for shared parts before.
+    /// The expression as C; declares variables for shared subexpressions first.
     pub fn write(&mut self, text: &mut Text, id: ExprId) -> String {
         let expr = self.program.pool[id];
         match expr {
@@ -66,7 +66,8 @@ impl<'p> Scalars<'p> {
             return known.clone();
         }
         let value = self.inline(text, expr);
-        // A load that stands in one arm of C's choice would be conditional, and GCC 12 vectorises some of those wrongly.
+        // In an arm of C's choice the load would be conditional, and GCC 12 miscompiles some
+        // vectorised ones.
         let load = self.choices > 0 && matches!(expr, Expr::Load(..));
         if !load && self.uses.get(&id).copied().unwrap_or(0) < 2 {
             return value;
@@ -74,13 +75,14 @@ impl<'p> Scalars<'p> {
         self.variable(text, id, &value)
     }
 
-    /// From here on the expression is what this text says.
+    /// Binds the expression to a text from here on.
     pub fn know(&mut self, id: ExprId, text: String) {
         self.known.insert(id, text);
     }
 
-    /// Declares variables for the largest parts of these expressions that do not change along the varying axes and that
-    /// take more than adding and multiplying indices. The operator's own result is not loaded in advance.
+    /// Declares variables for the largest subexpressions that are invariant in the varying axes and
+    /// take more than adding and multiplying indices. The operator's own result is not loaded in
+    /// advance.
     pub fn hoist(&mut self, text: &mut Text, roots: &[ExprId], varying: &[Local], body: &Body) {
         let mut parts = Parts {
             program: self.program,
@@ -197,18 +199,18 @@ impl<'p> Scalars<'p> {
     }
 }
 
-/// What an expression is to a loop.
+/// The invariance of an expression in a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The same in each iteration, and quickly computed.
+    /// Invariant and cheap.
     Cheap,
-    /// The same in each iteration.
+    /// Invariant.
     Costly,
-    /// Not the same.
+    /// Varies.
     Varies,
 }
 
-/// Finds out what expressions are to a loop.
+/// Classifies expressions by their invariance.
 struct Parts<'p> {
     program: &'p UProgram,
     varying: &'p [Local],
@@ -246,12 +248,12 @@ impl Parts<'_> {
     }
 }
 
-/// The identifier of a unit's variable.
+/// The identifier of a variable.
 pub fn name(local: Local) -> String {
     format!("v{}", heddle_ir::Entity::index(local))
 }
 
-/// Without the parentheses around the whole, if that is what they are.
+/// Removes parentheses around the whole.
 pub fn bare(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else {
         return text;
@@ -266,7 +268,7 @@ pub fn bare(text: &str) -> &str {
     inner
 }
 
-/// How two elements combine, as an expression.
+/// The combination of two elements as an expression.
 pub fn combine(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> String {
     binary(dialect, op, dtype, a, b)
 }
@@ -328,7 +330,7 @@ fn comparison(op: CompareOp) -> &'static str {
     }
 }
 
-/// The type that arithmetic on a type is done in.
+/// The type for arithmetic on a type.
 pub fn computed(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::Bf16 => DType::F32,
@@ -336,7 +338,7 @@ pub fn computed(dtype: DType) -> DType {
     }
 }
 
-/// An element as it is computed with.
+/// An element, converted for arithmetic.
 pub fn loaded(dtype: DType, place: String) -> String {
     match dtype {
         DType::F16 | DType::Bf16 => format!("heddle_load_{}({place})", dtype.name()),
@@ -344,7 +346,7 @@ pub fn loaded(dtype: DType, place: String) -> String {
     }
 }
 
-/// A value as it is stored.
+/// A value, converted for storage.
 pub fn stored(dtype: DType, value: &str) -> String {
     match dtype {
         DType::F16 | DType::Bf16 => format!("heddle_store_{}({})", dtype.name(), bare(value)),
@@ -352,7 +354,7 @@ pub fn stored(dtype: DType, value: &str) -> String {
     }
 }
 
-/// What is computed with more bits than the type has, rounded to it.
+/// A value computed in a wider type, rounded.
 fn rounded(dtype: DType, value: String) -> String {
     match dtype {
         DType::F16 | DType::Bf16 => format!("heddle_round_{}({})", dtype.name(), bare(&value)),
@@ -361,7 +363,7 @@ fn rounded(dtype: DType, value: String) -> String {
 }
 
 fn bits(dialect: &Dialect, from: DType, to: DType, a: &str) -> String {
-    // Between integers C's own conversion keeps the bits.
+    // C's conversion between integers keeps the bits.
     let unsigned = |d: DType| match d {
         DType::F32 => Some(("heddle_bits", "heddle_from_bits", "uint32_t")),
         DType::F64 => Some(("heddle_bits_f64", "heddle_from_bits_f64", "uint64_t")),
@@ -402,7 +404,7 @@ fn unary(dialect: &Dialect, op: UnaryOp, dtype: DType, a: &str) -> String {
         Not => format!("(~{a})"),
         IsNan => format!("(isnan({}) != 0)", bare(a)),
         IsInf => format!("(isinf({}) != 0)", bare(a)),
-        // Of these the prelude has versions that loops vectorise with.
+        // The prelude has vectorisable versions of these.
         Exp | Expm1 | Log | Tanh | Erf if dtype == DType::F32 => {
             format!("heddle_{}_{t}({})", op.name(), bare(a))
         }

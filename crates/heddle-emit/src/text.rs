@@ -8,7 +8,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// A line at the present depth. A line that ends in `{` deepens what follows, one that starts with `}` ends that.
+    /// A line at the current depth. A line that ends in `{` opens a level, one that starts with `}`
+    /// closes it.
     pub fn line(&mut self, line: impl AsRef<str>) {
         let line = line.as_ref();
         if line.starts_with('}') {
@@ -22,7 +23,7 @@ impl Text {
         }
     }
 
-    /// Lines that were written elsewhere, at the depth they have there.
+    /// Finished lines, indented to the current depth.
     pub fn append(&mut self, lines: &str) {
         self.out.push_str(lines);
     }
@@ -33,7 +34,7 @@ impl Text {
     }
 }
 
-/// A name from a model for a comment: only characters that cannot end it or reach the compiler.
+/// A model's name for a comment, with only characters that cannot end it or reach the compiler.
 pub fn plain(name: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || " _.-`".contains(c);
     name.chars()

@@ -8,7 +8,7 @@ mod harness;
 use harness::{random, sanitized};
 use heddle_runtime::{Sanitizer, StandaloneError};
 
-/// What lets units wait for each other.
+/// The text of a barrier.
 const SYNC: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
 
 #[test]
@@ -42,8 +42,8 @@ fn a_store_beyond_the_end_is_found() {
     assert!(found.is_none_or(|report| report.contains("heap-buffer-overflow")));
 }
 
-/// What the sanitizer says of a random program that was broken; some touch nothing in the broken place. `None` if there is no
-/// sanitizer.
+/// The sanitizer's report on a random program that was broken; some touch nothing in the broken
+/// place. `None` if there is no sanitizer.
 fn broken(sanitizer: Sanitizer, change: impl Fn(&str) -> Option<String>) -> Option<String> {
     const TRIED: usize = 12;
     let cases = (0..).filter_map(|seed| {

@@ -41,8 +41,8 @@ fn every_synchronisation_is_needed() {
     }
 }
 
-/// Whether a race is found. On few cores a worker that comes late has seen the next synchronisation of the others already, and
-/// is in order by luck; not every time, though.
+/// True if a race is found. On few cores a late worker may already have seen the others' next
+/// synchronisation, and so be in order by luck, but not every time.
 fn races(program: &Standalone, case: &Case, name: &str) -> bool {
     (0..40).any(|_| match sanitized::run(program, case, 3, 20) {
         Err(StandaloneError::Stopped { report, .. }) => {

@@ -23,7 +23,7 @@ fn machine(units: usize) -> Machine {
     machine
 }
 
-/// How many operators are summed in parts.
+/// The number of operators summed in parts.
 fn split(program: &UProgram) -> usize {
     let running = program.running().into_iter();
     let split = running.filter(|id| {

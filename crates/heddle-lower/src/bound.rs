@@ -1,4 +1,4 @@
-//! Upper bounds of sizes that are computed while a program runs: memory is planned before.
+//! Upper bounds of dynamic sizes, from which memory is planned before the run.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,22 @@ use super::Lowerer;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Local, LocalKind, Stmt};
 
-/// What the sizes that are held in variables cannot exceed; those are never negative.
+/// Upper bounds of sizes in variables, which are never negative.
 pub type Bounds = HashMap<Local, ExprId>;
 
 impl Lowerer<'_> {
-    /// A variable of each unit that holds a computed size of at most `bound`.
+    /// A per-unit variable that holds a dynamic size of at most `bound`.
     pub(super) fn bounded_size(&mut self, size: ExprId, bound: ExprId) -> ExprId {
         let local = self.variable(DType::I64, "size");
         self.block.push(Stmt::Let(local, size));
-        // What is bounded by a computed size is bounded by that one's bound.
+        // Bounds are transitive.
         if let Some(bound) = self.upper_bound(bound) {
             self.bounds.insert(local, bound);
         }
         self.program.pool.local(local)
     }
 
-    /// Whether all that the expression is made of is given to the launch.
+    /// True if the expression depends on launch parameters only.
     pub(super) fn is_of_launch(&self, expr: ExprId) -> bool {
         let mut all = true;
         self.program.pool.walk(expr, &mut |_, e| {
@@ -37,7 +37,7 @@ impl Lowerer<'_> {
         all
     }
 
-    /// What a size cannot exceed, in terms of what the launch is given.
+    /// An upper bound of a size in terms of launch parameters.
     pub(super) fn upper_bound(&mut self, size: ExprId) -> Option<ExprId> {
         if self.is_of_launch(size) {
             return Some(size);
@@ -61,7 +61,7 @@ impl Lowerer<'_> {
                 let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);
                 Some(self.program.pool.binary(op, DType::I64, a, b))
             }
-            // Either bounds the smaller one.
+            // Each operand is an upper bound of a minimum.
             BinaryOp::Min => match (self.upper_bound(a), self.upper_bound(b)) {
                 (Some(a), Some(b)) => Some(self.program.pool.binary(op, DType::I64, a, b)),
                 (a, b) => a.or(b),
@@ -83,7 +83,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether it is surely not negative.
+    /// True if it is provably not negative.
     pub(super) fn is_size(&self, expr: ExprId) -> bool {
         match self.program.pool[expr] {
             Expr::Num(DType::I64, bits) => bits as i64 >= 0,

@@ -1,6 +1,7 @@
 //! Lowers branches.
 //!
-//! Conditions are variables of each unit: all units compute them alike and take the same path. Both arms write a result to one place.
+//! Conditions are per-unit variables: all units compute them alike and take the same path. Both
+//! arms write a result to one place.
 
 use heddle_ir::{DType, Inst, Type};
 
@@ -10,7 +11,7 @@ use heddle_uprogram::program::{Buffer, Local, Stmt};
 
 /// The place of a carried value in the body, or of a branch's result.
 pub(super) enum Carried {
-    /// Variables of each unit, for each element.
+    /// Per-unit variables, one for each element.
     Few(Vec<Local>),
     /// A buffer.
     Cell(Buffer),
@@ -36,7 +37,7 @@ impl Lowerer<'_> {
             let outside = std::mem::take(&mut self.block);
             let slots = results.iter().zip(&data.results);
             for (&value, (result, &of)) in self.f.regions[region].yields.iter().zip(slots) {
-                // Only what the arm itself makes can be made in place.
+                // Only values computed by the arm itself can be computed in place.
                 let made = |inst| self.f.regions[region].insts.contains(&inst);
                 if let Carried::Cell(buffer) = result.0
                     && !self.is_open(of)
@@ -80,7 +81,7 @@ impl Lowerer<'_> {
         Ok(results.into_iter().map(|r| r.1).collect())
     }
 
-    /// The place of a branch's result, which both arms write, and what it is afterwards.
+    /// The place that both arms write a result to, and its value after the branch.
     fn arm_result(&mut self, value: heddle_ir::Value) -> Result<(Carried, Val)> {
         let ty = self.f.ty(value).clone();
         let Type::Tensor(t) = &ty else {
@@ -107,7 +108,7 @@ impl Lowerer<'_> {
         Ok((Carried::Few(locals), val))
     }
 
-    /// Sets variables to a value's elements, all of which are computed before.
+    /// Assigns a value's elements to variables simultaneously.
     pub(super) fn set(&mut self, locals: &[Local], val: &Val) -> Result<()> {
         let Val::Scalars { elems, .. } = self.let_elements(val, locals.len() as i64) else {
             return self.fail("scalars are needed");

@@ -1,10 +1,10 @@
-//! Lowers calls of functions that recurse, and of others that were not inlined.
+//! Lowers calls that were not inlined, above all recursive ones.
 //!
-//! Functions that call each other in a cycle become procedures, made anew for each call from outside the cycle with other
-//! arguments. What all activations share — an argument that every call in the cycle passes on as it came — is no
-//! argument at all: the procedures name the outer caller's value, so that a weight stays the constant that it is. Of the rest, a
-//! few elements are passed in variables of each unit, and arrays by the name of their memory. Results go the same way: arrays
-//! are written where the caller says.
+//! Functions of a call cycle become procedures, specialised for each outer call with different
+//! arguments. Arguments that every call in the cycle passes on unchanged are not passed at all: the
+//! procedures refer to the outer caller's value, so that a weight stays a constant. Small arguments
+//! are passed in per-unit variables, arrays by reference. Results are returned the same way: arrays
+//! are written to the caller's buffers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -17,20 +17,21 @@ use crate::value::Val;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt};
 
-/// Beyond so many procedures for one function, calls from outside share one that takes all arguments.
+/// Limit on the specialisations of one function; further outer calls share one that takes all
+/// arguments.
 const MAX_INSTANCES: usize = 8;
 
-/// Beyond so many procedures the program is left to the interpreter.
+/// Limit on procedures; larger programs are left to the interpreter.
 const MAX_PROCEDURES: usize = 256;
 
-/// Functions that call each other, as procedures for one call from outside.
+/// A call cycle, as procedures specialised for one outer call.
 pub(super) struct Cycle {
     functions: BTreeSet<FuncId>,
-    /// Where it is entered.
+    /// Its entry function.
     entry: FuncId,
-    /// What that call gave.
+    /// The outer call's arguments.
     args: Vec<Val>,
-    /// For each function the parameters that are a parameter of the entry in every activation.
+    /// For each function the parameters that equal a parameter of the entry in every activation.
     shared: HashMap<(FuncId, usize), usize>,
     procedures: HashMap<FuncId, Callee>,
 }
@@ -43,18 +44,18 @@ struct Callee {
     results: Vec<Slot>,
 }
 
-/// How a parameter or result travels.
+/// Passing of a parameter or result.
 #[derive(Clone)]
 enum Slot {
-    /// Not at all: each activation has the same.
+    /// Not passed: equal in all activations.
     Shared,
-    /// In variables of each unit, for each element.
+    /// In per-unit variables, one for each element.
     Few(Vec<Local>, Vec<ExprId>),
-    /// In memory that the caller names.
+    /// In memory passed by reference.
     Memory(Buffer, Vec<ExprId>),
 }
 
-/// What belongs to the function that is being lowered.
+/// Per-function state of lowering.
 struct Caller<'m> {
     f: &'m Function,
     values: HashMap<Value, Val>,
@@ -94,7 +95,7 @@ impl<'m> Lowerer<'m> {
         self.go(inst, target.0, &target.1)
     }
 
-    /// The statement, and what it gives.
+    /// The call statement, and its results.
     fn go(&mut self, inst: Inst, callee: Callee, args: &[Val]) -> Result<Vec<Val>> {
         let (mut lets, mut buffers) = (vec![], vec![]);
         for (slot, arg) in callee.params.iter().zip(args) {
@@ -132,7 +133,7 @@ impl<'m> Lowerer<'m> {
                     }
                 }
                 Slot::Few(locals, shape) => {
-                    // The next call gives other values.
+                    // The next call assigns the variables again.
                     let name = self.name.clone();
                     let elems = locals.iter().map(|&l| {
                         let copy = self.variable(dtype, &name);
@@ -162,7 +163,7 @@ impl<'m> Lowerer<'m> {
         Ok(results)
     }
 
-    /// An argument from outside a cycle: computed once; views that cost nothing stay views.
+    /// An outer argument: computed once, unless it is a free view.
     fn argument(&mut self, val: &Val) -> Result<Val> {
         match val.work() == 0 && !val.is_checked() && self.few(val).is_none() {
             true => Ok(val.clone()),
@@ -170,7 +171,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The cycle that a call from outside enters: one that was made for the same arguments, or a new one.
+    /// The cycle that an outer call enters: a previous one for the same arguments, or a new one.
     fn cycle(&mut self, entry: FuncId, args: &[Val]) -> Cycle {
         let same = |c: &Cycle| {
             let mut pairs = c.args.iter().zip(args).enumerate();
@@ -253,7 +254,7 @@ impl<'m> Lowerer<'m> {
         Ok(callee_data)
     }
 
-    /// Gives parameters their places, and sizes that they name their values.
+    /// Assigns places to parameters, and values to the sizes that they name.
     fn params(&mut self, shared: &[Option<Val>], args: &[Val]) -> Result<Vec<Slot>> {
         let f = self.f;
         for ((_, ty), arg) in f.sig.params.iter().zip(args) {
@@ -316,7 +317,7 @@ impl<'m> Lowerer<'m> {
         })
     }
 
-    /// Writes results to their places: all are computed before any variable is set.
+    /// Writes results to their places; all are evaluated before any variable is assigned.
     fn give_back(&mut self, slots: &[Slot], yields: &[Val], id: ProcedureId) -> Result<()> {
         let mut lets = vec![];
         for (slot, val) in slots.iter().zip(yields) {
@@ -341,7 +342,7 @@ impl<'m> Lowerer<'m> {
         Ok(())
     }
 
-    /// Turns to another function.
+    /// Saves the caller's state and starts another function.
     fn open(&mut self, f: &'m Function, id: ProcedureId) -> Caller<'m> {
         Caller {
             f: std::mem::replace(&mut self.f, f),
@@ -357,7 +358,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// Turns back; the statements of the function.
+    /// Restores the caller's state; returns the function's statements.
     fn close(&mut self, caller: Caller<'m>) -> Vec<Stmt> {
         self.f = caller.f;
         self.values = caller.values;
@@ -372,7 +373,7 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// Whether two values are surely the same.
+/// True if two values are provably equal.
 fn same_value(a: &Val, b: &Val) -> bool {
     match (a, b) {
         (
@@ -394,7 +395,7 @@ fn same_value(a: &Val, b: &Val) -> bool {
     }
 }
 
-/// The functions that a function calls, directly or through others.
+/// The transitive callees of a function.
 fn reached(module: &Module, from: FuncId) -> BTreeSet<FuncId> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(id) = open.pop() {
@@ -409,7 +410,7 @@ fn reached(module: &Module, from: FuncId) -> BTreeSet<FuncId> {
     found
 }
 
-/// The function with all that it calls and that call it.
+/// The strongly connected component of a function in the call graph.
 fn component(module: &Module, of: FuncId) -> BTreeSet<FuncId> {
     let calls_back = |f: &FuncId| *f == of || reached(module, *f).contains(&of);
     let mut functions: BTreeSet<_> = reached(module, of).into_iter().filter(calls_back).collect();
@@ -417,14 +418,14 @@ fn component(module: &Module, of: FuncId) -> BTreeSet<FuncId> {
     functions
 }
 
-/// For each function of a cycle the parameters that every activation has as one of the entry's: each call in the cycle passes
-/// on what its caller got.
+/// For each function of a cycle the parameters that always equal one of the entry's: each call in
+/// the cycle passes on its caller's.
 fn shared_params(
     module: &Module,
     functions: &BTreeSet<FuncId>,
     entry: FuncId,
 ) -> HashMap<(FuncId, usize), usize> {
-    // What a parameter is: one of the entry's, or (`None`) something else.
+    // `Some`: a parameter of the entry; `None`: anything else.
     let params = module.functions[entry].sig.params.len();
     let mut known: HashMap<(FuncId, usize), Option<usize>> =
         (0..params).map(|i| ((entry, i), Some(i))).collect();
@@ -440,7 +441,7 @@ fn shared_params(
                 for (i, &arg) in inst.args.iter().enumerate() {
                     let what = match f.values[arg].def {
                         ValueDef::Param(region, k) if region == f.body => {
-                            // A caller that is not reached yet says nothing.
+                            // The caller has not been reached yet.
                             let Some(&what) = known.get(&(id, k as usize)) else {
                                 continue;
                             };

@@ -1,7 +1,8 @@
-//! Lowers products of matrices, and the logical form that all contractions have in common.
+//! Lowers matrix products, and the logical form common to all contractions.
 //!
-//! A logical contraction says which axes are rows, columns and depth, and what an element of each operand is. Operand layouts,
-//! packing and tiles are a machine's; `heddle_schedule::select_kernels` chooses them.
+//! A logical contraction states which axes are rows, columns and depth, and an expression for an
+//! element of each operand. Layouts, packing and tiles depend on the machine;
+//! `heddle_schedule::select_kernels` chooses them.
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
@@ -20,20 +21,20 @@ pub(super) struct Parts {
     pub columns: Local,
     /// The axis that is summed over.
     pub depth: (Local, ExprId),
-    /// An element of the first operand, a load with even strides along rows and depth.
+    /// An element of the first operand, a load with uniform strides along rows and depth.
     pub a: ExprId,
-    /// An element of the second one.
+    /// An element of the second operand.
     pub b: ExprId,
     /// The type of both.
     pub dtype: DType,
-    /// The place of a sum.
+    /// The destination of a sum.
     pub store: Store,
 }
 
 impl Lowerer<'_> {
     /// Lowers a product of matrices.
     pub(super) fn dot(&mut self, args: &[Val], ty: &Type) -> Result<Val> {
-        // Each element is read many times, so it is computed before.
+        // Each element is read many times, so it is computed first.
         let (a, b) = (self.ready(&args[0])?, self.ready(&args[1])?);
         let shape = self.shape_of(ty)?;
         match self.contraction(&a, &b, &shape)? {
@@ -42,20 +43,20 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A product as a contraction; `None` where it is a plain reduction: an inner product, an outer product, a sum of elements
-    /// that contractions do not have, a depth that changes during a launch.
+    /// A product as a contraction. `None` if it is a plain reduction: an inner or outer product, a
+    /// type without contractions, a depth that changes during a launch.
     fn contraction(&mut self, a: &Val, b: &Val, shape: &[ExprId]) -> Result<Option<Val>> {
         let (dtype, rank) = (a.dtype(), shape.len());
         let depth_size = a.shape()[a.shape().len() - 1];
         let pool = &self.program.pool;
         let known = |e: ExprId| pool.as_int(e);
         let is_one = |e: &ExprId| known(*e) == Some(1);
-        // A contraction has columns: a matrix times a column is a row times the transposed matrix. Of many rows times the same
-        // column, the rows are columns.
-        let turned = is_one(&shape[rank - 1]);
+        // A contraction needs columns: matrix times column becomes row times transposed matrix. For
+        // many rows times one column, rows become columns.
+        let transposed = is_one(&shape[rank - 1]);
         let same = b.shape()[..b.shape().len() - 2].iter().all(is_one);
         let alone = !same || shape[..rank - 2].iter().all(is_one);
-        let single = turned && alone && is_one(&shape[rank - 2]);
+        let single = transposed && alone && is_one(&shape[rank - 2]);
         if !is_contracted(dtype)
             || known(depth_size) == Some(1)
             || single
@@ -75,7 +76,7 @@ impl Lowerer<'_> {
         let batch = &index[..rank - 2];
         let left = (a, [batch, &[row, k[0]]].concat());
         let right = (b, [batch, &[k[0], column]].concat());
-        let (a, b, row, column) = match turned {
+        let (a, b, row, column) = match transposed {
             false => (left, right, row, column),
             true => (right, left, column, row),
         };
@@ -84,7 +85,7 @@ impl Lowerer<'_> {
             _ => None,
         };
         let (rows, columns) = (local(self, row), local(self, column));
-        let mut outer = batch.iter().rev().filter(|_| same && turned);
+        let mut outer = batch.iter().rev().filter(|_| same && transposed);
         let columns = columns.or_else(|| outer.find_map(|&e| local(self, e)));
         let Some(columns) = columns else {
             return Ok(None);
@@ -138,8 +139,8 @@ impl Lowerer<'_> {
         self.run(axes, Body::Contract(c));
     }
 
-    /// An element of an operand that lies in memory in even strides; of a copy of it if it does not: each element meets all
-    /// columns, so it is computed once.
+    /// An element of an operand as a load with uniform strides; from a copy if needed, since each
+    /// element is used by all columns.
     fn strided_operand(
         &mut self,
         x: &Val,
@@ -156,7 +157,7 @@ impl Lowerer<'_> {
         Ok(read_matrix(self, &x, index, shape))
     }
 
-    /// Whether a size is the same during a whole launch.
+    /// True if a size is constant during a launch.
     pub(super) fn is_fixed(&self, size: ExprId) -> bool {
         let is_size = |l: &Local| self.program.locals[*l].kind == LocalKind::Size;
         self.program.locals_of(size).iter().all(is_size) && !self.program.loads(size)
@@ -187,14 +188,14 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether products of matrices of this type are contractions. Sums of narrower integers wrap around after each step, and those of
-/// complex numbers are no sums of single products: both are plain reductions.
+/// True if matrix products of this type are contractions. Sums of narrower integers wrap around at
+/// each step, and complex products are not sums of single products: both are plain reductions.
 pub(super) fn is_contracted(dtype: DType) -> bool {
     use DType::*;
     matches!(dtype, F32 | F64 | I32 | I64 | U32 | U64)
 }
 
-/// The element of an operand at an index whose leading axes are those of the result's shape, which it broadcasts to.
+/// The element of an operand that broadcasts to the result's leading axes.
 fn read_matrix(lowerer: &mut Lowerer, x: &Val, index: &[ExprId], shape: &[ExprId]) -> ExprId {
     let matrix = &x.shape()[x.shape().len() - 2..];
     let shape = [&shape[..shape.len() - 2], matrix].concat();

@@ -11,14 +11,14 @@ use heddle_uprogram::contract::strided;
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::Store;
 
-/// Output channels of a group from which on a convolution is a contraction: with fewer, each window is used too seldom.
+/// Least output channels per group of a contraction; with fewer, windows are reused too little.
 const FEW_CHANNELS: i64 = 4;
 
-/// What a convolution's windows are.
+/// Parameters of a convolution's windows.
 struct Windows<'a> {
-    /// From one window to the next, per spatial axis.
+    /// Stride of windows, per spatial axis.
     strides: &'a [usize],
-    /// From one element of a window to the next.
+    /// Stride within a window, per spatial axis.
     dilations: &'a [usize],
     /// Zeros before each spatial axis, then after.
     pads: &'a [ExprId],
@@ -53,10 +53,10 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A convolution as a matrix product for each image and group: output channels by places of the output, summed over places
-    /// of the window. `None` where that has no use.
+    /// A convolution as a matrix product per image and group: output channels by output places,
+    /// summed over window places. `None` if that does not pay.
     ///
-    /// The columns of the second operand are windows of the input, which only an expression describes.
+    /// Columns of the second operand are windows of the input, given only by an expression.
     fn as_products(
         &mut self,
         x: &Val,
@@ -111,7 +111,7 @@ impl Lowerer<'_> {
             store: Store { buffer, offset },
         };
         self.contract(axes, parts);
-        // Units that shared a window would each compute it.
+        // Units that shared a window would both compute it.
         if let Some(id) = self.program.operators.keys().next_back() {
             self.program.operators[id].split_columns();
         }
@@ -122,7 +122,7 @@ impl Lowerer<'_> {
         }))
     }
 
-    /// The input at a place of the window (channel, then spatial) of a place of the output; zero outside.
+    /// The input at a window place (channel, then spatial) of an output place; zero outside.
     fn windowed(
         &mut self,
         x: &Val,
@@ -148,7 +148,7 @@ impl Lowerer<'_> {
             );
             let pool = &mut self.program.pool;
             let end = windows.pads[i + place.len()];
-            // Without padding every window lies inside.
+            // Without padding every window is in bounds.
             if pool.as_int(windows.pads[i]) != Some(0) || pool.as_int(end).is_none_or(|p| p > 0) {
                 exists = within(pool, exists, at, x.shape()[2 + i]);
             }

@@ -1,7 +1,8 @@
-//! Whether operands' sizes fit each other.
+//! Checks of operands' sizes.
 //!
-//! The interpreter checks sizes when an op runs; compiled code indexes without looking. So where inference does not prove that no
-//! run can have operands whose sizes do not fit, the program checks it before the op, and stops with an error of shapes.
+//! The interpreter checks sizes when an op runs, whereas compiled code indexes without checks. So
+//! where inference cannot prove that operands match, the program checks it before the op and stops
+//! with a shape error.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Op, Value};
@@ -12,7 +13,7 @@ use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::Stmt;
 
 impl Lowerer<'_> {
-    /// Adds the checks that an op needs whose result has this shape.
+    /// Adds the checks of an op with a result of this shape.
     pub(super) fn check_sizes(
         &mut self,
         op: &Op,
@@ -122,7 +123,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Stops the run unless this holds.
+    /// Stops the run if the condition is false.
     pub(super) fn check(&mut self, cond: ExprId, a: ExprId, b: ExprId) {
         if !matches!(self.program.pool[cond], heddle_uprogram::Expr::Num(_, 1)) {
             self.block.push(Stmt::Check {
@@ -133,8 +134,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether there is an element for indices into these axes, if there are indices. An index that is out of range reads element 0
-    /// before the run stops.
+    /// If there are indices into these axes, there must be an element: an index out of range reads
+    /// element 0 before the run stops.
     fn check_filled(&mut self, axes: &[ExprId], indices: &Val) {
         let pool = &mut self.program.pool;
         let (zero, one) = (pool.int(0), pool.int(1));
@@ -151,7 +152,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// How many axes each tuple of indices looks up.
+    /// Number of axes that each index tuple selects.
     fn looked_up(&self, indices: &Val) -> usize {
         let last = indices.shape().last();
         let count = last.and_then(|&k| self.program.pool.as_int(k));
@@ -173,7 +174,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether the first is nowhere larger, but along an axis.
+    /// Checks that the first is nowhere larger, except along one axis.
     fn check_within(&mut self, a: &[ExprId], b: &[ExprId], but: usize) {
         for (k, (&a, &b)) in a.iter().zip(b).enumerate() {
             if k != but && a != b {
@@ -197,7 +198,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether no run can have operands of these types that do not fit.
+/// True if operands of these types always match.
 fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
     match op {
         Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast { .. } => {
@@ -231,7 +232,7 @@ fn fits(op: &Op, args: &[&[Dim]], result: &[Dim]) -> bool {
     }
 }
 
-/// Whether the first surely broadcasts to the second.
+/// True if the first provably broadcasts to the second.
 fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
     let mut pairs = from.iter().rev().zip(to.iter().rev());
     from.len() <= to.len() && pairs.all(|(f, t)| f.is(1) || f.equals(t))

@@ -1,11 +1,11 @@
-//! Carried arrays whose size changes from one iteration to the next: the list of what was found, the cache of what was seen.
+//! Carried arrays whose size changes between iterations: growing lists, caches.
 //!
-//! Along an axis that changes, a variable of each unit holds the size, and the launch computes a limit: the first size and, for each
-//! iteration, the most that one adds. The array lies in memory as if it had that size, so that what is appended goes behind what
-//! is there, and nothing is moved.
+//! A per-unit variable holds the size of each changing axis, and the launch computes a limit: the
+//! first size plus, for each iteration, the most that it adds. Strides follow the limit, so that an
+//! append writes behind the existing elements and moves nothing.
 //!
-//! Which axes change shows when the body is lowered. Lowering starts anew with what it learnt, so that an axis that stays as it is costs
-//! nothing.
+//! The changing axes show when the body is lowered. Lowering then starts again with that knowledge,
+//! so that constant axes cost nothing.
 
 use std::collections::HashSet;
 
@@ -17,18 +17,18 @@ use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, LocalData, LocalKind, Stmt, Store};
 
-/// Axes of carried values whose sizes change: the function, the body's parameter, the axis.
+/// Carried values' axes whose sizes change: function, body parameter, axis.
 pub(super) type Changing = HashSet<(String, Value, usize)>;
 
 /// The place of a carried array whose size changes.
 #[derive(Clone, Debug)]
 pub(super) struct Grown {
-    /// Which of the loop's carried values it is.
+    /// Its index among the loop's carried values.
     pub place: usize,
     /// Its memory.
     pub buffer: Buffer,
     dtype: DType,
-    /// The size of each axis in memory: where it changes, its limit.
+    /// The size of each axis in memory; for a changing axis its limit.
     capacity: Vec<ExprId>,
     /// The axes that change.
     pub axes: Vec<Axis>,
@@ -37,26 +37,27 @@ pub(super) struct Grown {
 /// An axis whose size changes.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    /// Which one.
+    /// Its index.
     pub axis: usize,
-    /// Each unit's variable for the size.
+    /// The per-unit variable for its size.
     pub size: Local,
-    /// What it never exceeds.
+    /// Its upper bound.
     pub limit: Local,
-    /// What it starts with at most.
+    /// Its largest initial size.
     pub first: ExprId,
-    /// What the type says that it never exceeds.
+    /// The bound that the type states.
     pub stated: Option<u64>,
 }
 
 impl Lowerer<'_> {
-    /// Whether an axis of a carried value is known to change.
+    /// True if an axis of a carried value is known to change.
     pub(super) fn changes(&self, param: Value, axis: usize) -> bool {
         let key = (self.f.sig.name.clone(), param, axis);
         !self.changing.is_empty() && self.changing.contains(&key)
     }
 
-    /// Notes the axes of carried values whose next size is not the present one, if types leave it to the run.
+    /// Records the axes of carried values whose next size differs, where the type leaves them
+    /// dynamic.
     pub(super) fn note_changes(&mut self, params: &[Value], next: &[Val]) -> Result<()> {
         let mut found = vec![];
         for (&param, next) in params.iter().zip(next) {
@@ -75,7 +76,8 @@ impl Lowerer<'_> {
         self.fail("carries an array whose size changes")
     }
 
-    /// Gives a carried value of which some axes change its place and first value; what the body sees.
+    /// Places a carried value with changing axes and stores its initial value; returns its value in
+    /// the body.
     pub(super) fn enter_grown(
         &mut self,
         place: usize,
@@ -155,7 +157,7 @@ impl Lowerer<'_> {
         Val::lazy(dtype, shape, View::Slice(all, stored))
     }
 
-    /// Whether elements lie at the same places whatever the size: only the outermost axis changes.
+    /// True if places do not depend on the size: only the outermost axis changes.
     fn is_dense(&self, grown: &Grown) -> bool {
         let outer = grown.capacity.iter();
         let ones = outer.take_while(|&&size| self.program.pool.as_int(size) == Some(1));
@@ -163,7 +165,7 @@ impl Lowerer<'_> {
         grown.axes.iter().all(|a| a.axis == outermost)
     }
 
-    /// Whether a value is what lies at the array's place.
+    /// True if a value lies at the array's place.
     fn lies_in(&self, val: &Val, grown: &Grown) -> bool {
         let stored =
             |val: &Val| matches!(val, Val::Stored { buffer, .. } if *buffer == grown.buffer);
@@ -182,7 +184,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Writes a value to the array's place, behind this many elements of an axis.
+    /// Writes a value to the array's place, after this many elements of an axis.
     fn store_from(&mut self, val: &Val, grown: &Grown, behind: Option<(usize, ExprId)>) {
         let (axes, mut index) = self.space(val.shape(), 0);
         let pool = &mut self.program.pool;
@@ -198,7 +200,7 @@ impl Lowerer<'_> {
         self.run(axes, Body::Map { store, value });
     }
 
-    /// Notes which concatenations of a body append to what a carried array holds and give its next value.
+    /// Finds the concatenations in a body that append to a carried array and yield its next value.
     pub(super) fn note_appends(&mut self, body: Region, param: Value, next: Value, grown: &Grown) {
         let [axis] = grown.axes.as_slice() else {
             return;
@@ -215,7 +217,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Appends values to a carried array: the next one with this shape, whose elements up to the present size are those of the present one.
+    /// Appends values to a carried array. The result has this shape and keeps the current elements.
     pub(super) fn append(
         &mut self,
         grown: &Grown,
@@ -252,7 +254,8 @@ impl Lowerer<'_> {
         Ok(self.grown_value(grown, shape))
     }
 
-    /// Puts the next value in its place, unless it lies there: the memory that it lies in, to be exchanged with the array's.
+    /// Puts the next value in its place, unless it is there; returns the buffer to swap with the
+    /// array's.
     pub(super) fn advance_grown(&mut self, grown: &Grown, next: &Val) -> Result<Option<Buffer>> {
         if self.lies_in(next, grown) {
             return Ok(None);
@@ -266,7 +269,7 @@ impl Lowerer<'_> {
         Ok(Some(buffer))
     }
 
-    /// The variables that hold a carried array's sizes, and what they are next.
+    /// The variables for a carried array's sizes, and their next values.
     pub(super) fn next_sizes(grown: &Grown, next: &Val) -> Vec<(Local, ExprId)> {
         let axes = grown.axes.iter();
         axes.map(|a| (a.size, next.shape()[a.axis])).collect()

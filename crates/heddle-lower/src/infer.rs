@@ -1,4 +1,4 @@
-//! Sizes of results in terms of the operands' sizes and elements, where types leave them to the run.
+//! Infers dynamic sizes of results from the operands' sizes and elements.
 
 use heddle_ir::infer::shape::slice_most;
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
@@ -9,7 +9,7 @@ use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId};
 
 impl Lowerer<'_> {
-    /// The size of each axis of an op's result; `None` for ops whose lowering says it.
+    /// The size of each axis of an op's result; `None` for ops whose lowering computes it.
     pub(super) fn infer_shape(&mut self, op: &Op, args: &[Val]) -> Result<Option<Vec<ExprId>>> {
         let x = args.first().map_or(vec![], |x| x.shape().to_vec());
         let one = self.program.pool.int(1);
@@ -128,7 +128,7 @@ impl Lowerer<'_> {
         }))
     }
 
-    /// NumPy's rule. Sizes that turn out not to fit are found by a check of their own.
+    /// NumPy's rule. Mismatches are checked separately.
     fn broadcast(&mut self, a: &[ExprId], b: &[ExprId]) -> Vec<ExprId> {
         let pool = &mut self.program.pool;
         let one = pool.int(1);
@@ -152,7 +152,7 @@ impl Lowerer<'_> {
         pairs.collect()
     }
 
-    /// One size may be -1: what is left.
+    /// One size may be -1, inferred from the others.
     fn reshaped(&mut self, from: &[ExprId], to: &[ExprId]) -> Vec<ExprId> {
         let pool = &mut self.program.pool;
         let (one, minus) = (pool.int(1), pool.int(-1));
@@ -174,8 +174,8 @@ impl Lowerer<'_> {
         sizes.collect()
     }
 
-    /// The shape that an array is reshaped to, where one of its sizes is computed next to positive constants: it can be
-    /// but what is left of the elements, which is checked, and which has a bound.
+    /// The shape of a reshape with one computed size next to positive constants: that size must be
+    /// the number of elements divided by the others, which is checked and has a bound.
     fn what_is_left(&mut self, from: &[ExprId], mut to: Vec<ExprId>) -> Vec<ExprId> {
         let pool = &mut self.program.pool;
         let is_open = |k: &usize| pool.as_int(to[*k]).is_none();
@@ -205,7 +205,7 @@ impl Lowerer<'_> {
         to
     }
 
-    /// How many steps lead from a start towards an end.
+    /// Number of steps from a start to an end.
     fn count(&mut self, start: ExprId, end: ExprId, step: ExprId) -> ExprId {
         let pool = &mut self.program.pool;
         let (zero, one) = (pool.int(0), pool.int(1));
@@ -225,8 +225,8 @@ impl Lowerer<'_> {
         pool.select(DType::I64, some, steps, zero)
     }
 
-    /// The size of a slice, which shows its bound if it does not: the last row of an array that grows is one row at most, and no slice is
-    /// larger than the axis.
+    /// The size of a slice, with an explicit bound if needed: the last row of a growing array is at
+    /// most one row, and no slice exceeds the axis.
     fn slice_bounded(&mut self, count: ExprId, size: ExprId, places: [ExprId; 3]) -> ExprId {
         if self.is_of_launch(count) {
             return count;
@@ -270,7 +270,7 @@ impl Lowerer<'_> {
         Ok(pool.binary(BinaryOp::Max, DType::I64, steps, zero))
     }
 
-    /// How many windows there are along each spatial axis.
+    /// The number of windows along each spatial axis.
     fn windows(
         &mut self,
         sizes: &[ExprId],

@@ -1,4 +1,4 @@
-//! Results of branches whose arms may give arrays of different sizes.
+//! Results of branches whose arms may yield arrays of different sizes.
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Type, Value};
@@ -11,12 +11,12 @@ use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{BufferKind, Stmt};
 
 impl Lowerer<'_> {
-    /// Whether a value's type leaves sizes to the run.
+    /// True if a value's type has dynamic sizes.
     pub(super) fn is_open(&self, value: Value) -> bool {
         is_open(self.f, value)
     }
 
-    /// The place of a result of open size: how large it is, the arms will say.
+    /// The place of a result with dynamic sizes, which the arms determine.
     pub(super) fn open_result(&mut self, value: Value) -> Result<(Carried, Val)> {
         let Type::Tensor(t) = self.f.ty(value) else {
             return self.fail("gives a sequence or optional");
@@ -32,8 +32,9 @@ impl Lowerer<'_> {
         Ok((Carried::Cell(buffer), val))
     }
 
-    /// A result of open size after the arms, which gave these shapes. A size that they do not share is a choice of what is
-    /// known at launch if all of it is, else a variable that the arms set; then the larger bound says how much memory there is.
+    /// A result with dynamic sizes after the arms, which yielded these shapes. A size that differs
+    /// is a choice of launch values if possible, otherwise a variable that the arms assign; memory
+    /// then has the larger bound.
     pub(super) fn joined(
         &mut self,
         value: Value,

@@ -1,10 +1,11 @@
 //! Lowers graph IR to a [`UProgram`].
 //!
-//! Regions are lowered top-down in order. Elementwise and view ops only build [`Val::Lazy`] expressions; reductions, contractions
-//! and updates become uOperators; what they produce, what is used more than once and costs something, and what
-//! crosses a region's border is stored. Values of a few elements are computed by every unit for itself.
+//! Regions are lowered in order. Elementwise and view ops only build [`Val::Lazy`] expressions;
+//! reductions, contractions and updates become uOperators. Their results are stored, as are costly
+//! values with several uses and values that cross a region's border. Every unit computes small
+//! values redundantly.
 //!
-//! What has no lowering is listed with its node, all of it, and the program is left to the interpreter.
+//! All nodes without a lowering are listed, and the program is left to the interpreter.
 
 mod bound;
 mod branch;
@@ -36,37 +37,38 @@ use heddle_uprogram::program::{
     Share, Split, Stmt, Store, UProgram,
 };
 
-/// What a lowering cannot do.
+/// A node that cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{node}: {reason}")]
 pub struct LowerError {
     /// The instruction's origin, or the op's name.
     pub node: String,
-    /// The instruction of the entry function's body that it is, or is in; of a result without a place, what makes it, and of an input
-    /// the first that uses it.
+    /// The instruction of the entry function's body that it is or is inside of; for a result
+    /// without a place the one that computes it, for an input its first user.
     pub inst: Option<Inst>,
-    /// Whether it is an input.
+    /// True for an input.
     pub is_input: bool,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
-/// Values of at most this many elements are computed by every unit for itself where that takes no reduction.
+/// Values of up to this many elements are computed redundantly by every unit, unless that takes a
+/// reduction.
 const FEW: i64 = 8;
 
-/// Values that are made of such, and what sizes are computed from, may have this many.
+/// The limit for values that depend on such, and for those that determine sizes.
 const WIDE: i64 = 64;
 
-/// Of arrays of at most this many elements, units look up for themselves which are set: more axes than any array has.
+/// Masks up to this size are expanded into per-unit scalars: more axes than any array has.
 const MASK: usize = 16;
 
-/// Expressions of more elementwise ops are stored rather than repeated in a second reader.
+/// An expression with more elementwise ops than this and a second reader is stored.
 const REPEATED_WORK: usize = 0;
 
-/// More elements than any machine's memory holds.
+/// Larger than any machine's memory, in elements.
 const MAX_LEN: i64 = 1 << 44;
 
-/// Expressions are cut by storing them at this depth, so that text and recursion stay bounded.
+/// Expressions of this depth are stored, which bounds text and recursion.
 const MAX_DEPTH: usize = 48;
 
 /// Lowers the entry function and what it calls.
@@ -81,7 +83,7 @@ pub fn lower(module: &Module) -> Result<UProgram> {
                 return Ok(lowerer.program);
             }
             Err(error) if lowerer.changing.len() == known => return Err(error),
-            // It knows more now.
+            // Retries with the axes found so far.
             Err(_) => changing = lowerer.changing,
         }
     }
@@ -92,42 +94,42 @@ pub type Result<T> = std::result::Result<T, LowerError>;
 
 struct Lowerer<'m> {
     module: &'m Module,
-    /// The function that is being lowered.
+    /// The current function.
     f: &'m Function,
     program: UProgram,
     values: HashMap<Value, Val>,
     uses: HashMap<Value, usize>,
-    /// What the function's named sizes are.
+    /// The values of the function's symbolic sizes.
     sizes: HashMap<String, ExprId>,
     /// The variables of axes, shared by all operators.
     axes: Vec<Local>,
-    /// The statements of the block that is being built.
+    /// The statements of the current block.
     block: Vec<Stmt>,
-    /// The origin of the instruction that is being lowered.
+    /// The origin of the current instruction.
     name: String,
-    /// The instruction of the entry function's body that is being lowered.
+    /// The current instruction of the entry function's body.
     at: Option<Inst>,
-    /// Buffers of carried values, which may be written in place.
+    /// Buffers of carried values, which may be updated in place.
     in_place: Vec<Buffer>,
-    /// Computed sizes that variables hold already where the program is being lowered.
+    /// Dynamic sizes that variables already hold here.
     held: HashMap<ExprId, ExprId>,
-    /// Where results of branches and calls are to lie that somebody asked for at a place.
+    /// Requested places for results of branches and calls.
     places: HashMap<Value, Buffer>,
-    /// The procedure that is being lowered; `None` in the entry function.
+    /// The current procedure; `None` in the entry function.
     procedure: Option<ProcedureId>,
-    /// The cycles of functions that are being lowered, innermost last.
+    /// Call cycles being lowered, innermost last.
     cycles: Vec<Cycle>,
-    /// Those that are done.
+    /// Call cycles already lowered.
     finished: Vec<Cycle>,
-    /// Values that sizes are computed from.
+    /// Values that determine sizes.
     wanted: HashSet<Value>,
-    /// What the operands say of the present op's result, where its type leaves sizes to the run.
+    /// The inferred shape of the current op's result, where its type has dynamic sizes.
     inferred: Option<Vec<ExprId>>,
-    /// Variables that hold what a launch computes before all else.
+    /// Variables for sizes computed at launch.
     derived: HashMap<ExprId, Local>,
-    /// Upper bounds of sizes that are computed while the program runs.
+    /// Upper bounds of dynamic sizes.
     bounds: bound::Bounds,
-    /// Axes of carried values whose sizes change.
+    /// Carried values' axes whose sizes change.
     changing: grow::Changing,
     /// Next values of carried arrays that append to them.
     appends: HashMap<Value, grow::Grown>,
@@ -232,7 +234,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Lowers a region's instructions into the present block; returns what it yields.
+    /// Lowers a region's instructions into the current block; returns its yields.
     fn region(&mut self, region: Region) -> Result<Vec<Val>> {
         let data = &self.f.regions[region];
         let held = self.held.clone();
@@ -276,7 +278,7 @@ impl Lowerer<'_> {
 
     // ---- storing
 
-    /// The value stored, or held by every unit if it has few elements: cheap to read any number of times.
+    /// The value stored, or in per-unit variables if it is small: cheap to read repeatedly.
     fn hold(&mut self, val: &Val) -> Result<Val> {
         match self.few(val) {
             Some(count) => Ok(self.let_elements(val, count)),
@@ -315,14 +317,14 @@ impl Lowerer<'_> {
         );
     }
 
-    /// Writes a value to a place, unless it lies there.
+    /// Writes a value to a place, unless it is already there.
     fn deliver(&mut self, val: &Val, place: Buffer) {
         if !matches!(val, Val::Stored { buffer, .. } if *buffer == place) {
             self.store_into(val, place);
         }
     }
 
-    /// Where a result of control flow is to lie: where somebody wants it, if that is known.
+    /// The place for a result of control flow, as requested by its consumer if known.
     fn place(&mut self, value: Value, dtype: DType, shape: &[ExprId]) -> Result<Buffer> {
         match self.places.remove(&value) {
             Some(buffer) => Ok(buffer),
@@ -330,12 +332,12 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The number of elements when it is known, small, and the rank at most 1.
+    /// The number of elements, if it is static and small and the rank at most 1.
     fn few(&self, val: &Val) -> Option<i64> {
         self.few_of(val.shape())
     }
 
-    /// [`Lowerer::few`] of what has this shape.
+    /// [`Lowerer::few`] for this shape.
     fn few_of(&self, shape: &[ExprId]) -> Option<i64> {
         match shape {
             [] => Some(1),
@@ -346,8 +348,8 @@ impl Lowerer<'_> {
 
     // ---- making parts
 
-    /// Axes for an iteration space, from this depth on, and the index that their variables make. An axis of size 1 is
-    /// none: its index is 0.
+    /// Axes for an iteration space from this depth on, and their index. An axis of size 1 gets no
+    /// variable: its index is 0.
     fn space(&mut self, shape: &[ExprId], depth: usize) -> (Vec<(Local, ExprId)>, Vec<ExprId>) {
         while self.axes.len() < depth + shape.len() {
             let name = format!("i{}", self.axes.len());
@@ -372,7 +374,7 @@ impl Lowerer<'_> {
 
     fn run(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
         let share = axes.first().map_or(Share::One(0), |&(_, period)| {
-            Share::Dealt(Split::whole(0, period))
+            Share::Split(Split::whole(0, period))
         });
         let op = Operator {
             axes,
@@ -399,7 +401,8 @@ impl Lowerer<'_> {
         if matches!(dtype, DType::Str | DType::C128) {
             return self.fail(&format!("{dtype} is not compiled yet"));
         }
-        // A product that overflows would look small; the launch checks what is left, one buffer at a time.
+        // An overflowing product would seem small. The launch checks dynamic sizes, one buffer at a
+        // time.
         let mut known = shape.iter().filter_map(|&s| self.program.pool.as_int(s));
         if known
             .try_fold(1i64, |n, s| n.checked_mul(s).filter(|n| *n <= MAX_LEN))
@@ -448,7 +451,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The first instruction of the body that uses a value, itself or in its regions.
+/// The first instruction of the body that uses a value, directly or in its regions.
 fn first_user(f: &Function, value: Value) -> Option<Inst> {
     let uses = |inst: &&Inst| {
         let data = &f.insts[**inst];
@@ -465,7 +468,7 @@ fn first_user(f: &Function, value: Value) -> Option<Inst> {
     f.regions[f.body].insts.iter().find(uses).copied()
 }
 
-/// How often each value is read; reading it in a region that may run many times counts twice.
+/// The number of reads of each value; a read in a region that may run repeatedly counts twice.
 fn count_uses(f: &Function) -> HashMap<Value, usize> {
     let mut uses = HashMap::new();
     let mut depth = HashMap::new();

@@ -1,8 +1,8 @@
-//! How large carried arrays get whose sizes change: what the launch computes for [`grow`](super::grow).
+//! Limits of carried arrays whose sizes change, computed at launch for [`grow`](super::grow).
 //!
-//! After an iteration a size is at most the limit of one of the loop's sizes before it and what the iteration adds, or something that depends
-//! on none of them. Sizes that become one another share a limit: the largest first size and, for each iteration, the most that is added to
-//! any.
+//! After an iteration a size is at most the limit of one of the loop's sizes plus the growth per
+//! iteration, or something independent of them. Sizes that become one another share a limit: the
+//! largest initial size plus, for each iteration, their largest growth.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,38 +15,39 @@ use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::Local;
 
-/// What a size is at most after an iteration.
+/// An upper bound of a size after an iteration.
 #[derive(Clone)]
 struct Next {
-    /// Which of the loop's limits, by place, is added to; none where it depends on none.
+    /// The limits that it depends on, by index; the growth is added to each.
     of: Vec<usize>,
-    /// What is added.
+    /// The growth per iteration.
     growth: ExprId,
-    /// What it is at most apart from that.
+    /// A bound independent of the limits.
     least: Option<ExprId>,
 }
 
-/// Finds what sizes are after an iteration.
+/// Derives sizes after an iteration.
 struct Finder<'a> {
     pool: &'a mut Pool,
     limits: &'a [Local],
-    /// What the launch computes.
+    /// Values computed at launch.
     definitions: HashMap<Local, ExprId>,
     found: HashMap<ExprId, Found>,
 }
 
 #[derive(Clone)]
 enum Found {
-    /// It depends on no limit.
+    /// Independent of the limits.
     Fixed,
-    /// It grows by a sum.
+    /// A limit plus growth.
     Next(Next),
-    /// It grows otherwise.
+    /// Any other growth.
     Unbounded,
 }
 
 impl Lowerer<'_> {
-    /// Says what the limits of a loop's carried arrays are, whose next values are given, after so many iterations at most.
+    /// Defines the limits of a loop's carried arrays from their next values and the bound on the
+    /// trip count.
     pub(super) fn set_limits(
         &mut self,
         carried: &[(Grown, Val)],
@@ -95,7 +96,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// A size that the model's type bounds, which therefore must be true.
+    /// A size bounded by the model's type, which is checked.
     fn stated(&mut self, first: ExprId, size: ExprId, stated: u64) -> Next {
         let pool = &mut self.program.pool;
         let stated = pool.int(i64::try_from(stated).unwrap_or(i64::MAX));
@@ -109,7 +110,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// `first` and, for each iteration, `growth`.
+    /// `first` plus `growth` per iteration.
     fn after_iterations(
         &mut self,
         first: ExprId,
@@ -126,7 +127,7 @@ impl Lowerer<'_> {
         let Some(trip) = trip.filter(|&t| pool.as_int(t).is_none_or(|n| n <= MAX_LEN)) else {
             return self.fail("carries an array that grows in a loop that only a condition ends");
         };
-        // More than any memory holds is enough to say that there is not enough, and does not overflow.
+        // Saturates above any memory size, without overflow.
         let (most, at_least) = (pool.int(MAX_LEN), max(pool, growth, one));
         let most = pool.binary(BinaryOp::Div, DType::I64, most, at_least);
         let most = pool.sum(most, one);
@@ -135,7 +136,7 @@ impl Lowerer<'_> {
         Ok(pool.sum(first, all))
     }
 
-    /// Puts what the launch computes in order: limits are known after what is made of them.
+    /// Sorts the launch's definitions so that limits precede their uses.
     pub(super) fn order_derived(&mut self) {
         let definitions: HashMap<_, _> = self.program.derived.iter().copied().collect();
         let (mut ordered, mut done) = (vec![], HashSet::new());
@@ -159,7 +160,7 @@ impl Lowerer<'_> {
 }
 
 impl Finder<'_> {
-    /// What a size is at most, of which this bound holds.
+    /// The size after an iteration, from its upper bound.
     fn next(&mut self, bound: ExprId) -> Option<Next> {
         match self.find(bound) {
             Found::Fixed => Some(Next {
@@ -213,7 +214,7 @@ impl Finder<'_> {
             BinaryOp::Add => {
                 let (a, b) = (self.next(a)?, self.next(b)?);
                 let (a, b) = if b.of.is_empty() { (a, b) } else { (b, a) };
-                // Twice a limit is no sum.
+                // Twice a limit is not a sum with growth.
                 let by = b.least.filter(|_| b.of.is_empty())?;
                 Some(self.shifted(a, BinaryOp::Add, by))
             }
@@ -225,7 +226,7 @@ impl Finder<'_> {
                 let (a, b) = (self.next(a)?, self.next(b)?);
                 Some(self.larger(a, b))
             }
-            // Either bounds the smaller one, best one that never changes.
+            // Each operand is an upper bound; prefer one that is constant.
             BinaryOp::Min => match (self.next(a), self.next(b)) {
                 (Some(a), b) if self.is_no_limit(&a) => b,
                 (a, Some(b)) if self.is_no_limit(&b) => a,
@@ -238,7 +239,7 @@ impl Finder<'_> {
             },
             BinaryOp::Div if self.pool.as_int(b).is_some_and(|n| n > 0) => {
                 let a = self.next(a)?;
-                // Of what is negative the quotient is larger.
+                // A negative dividend would make the quotient larger.
                 let zero = self.pool.int(0);
                 Some(Next {
                     of: a.of,
@@ -250,7 +251,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether it is how models write that there is no limit: the end of a slice that is beyond every array's.
+    /// True for a bound that means "no limit" in models: a slice's end beyond every array's.
     fn is_no_limit(&self, next: &Next) -> bool {
         let least = next.least.and_then(|least| self.pool.as_int(least));
         least.is_some_and(|n| n > MAX_LEN)
@@ -282,7 +283,7 @@ impl Finder<'_> {
     }
 }
 
-/// For each size the first of those that it shares a limit with.
+/// For each size the first one that it shares a limit with.
 fn groups(next: &[Next]) -> Vec<usize> {
     let mut groups: Vec<_> = (0..next.len()).collect();
     for (k, next) in next.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Reductions of one point over many elements, done by all units: each part of an axis is reduced for itself, and every unit
-//! combines what came out.
+//! Reductions of one point over many elements, split over all units: parts of an axis are reduced
+//! separately, and every unit combines the partial results.
 //!
-//! The number of parts does not depend on that of the units, so the result does not, either.
+//! The number of parts does not depend on the number of units, so neither does the result.
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
@@ -11,30 +11,30 @@ use crate::value::{Val, View};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Body, Buffer, Local, Store};
 
-/// There are at most this many parts: what every unit combines.
+/// Limit on parts, since every unit combines all of them.
 const PARTS: i64 = 16;
 
-/// A part is a multiple of this many elements, so that it is vectors only.
+/// A part is a multiple of this many elements, so that it consists of whole vectors.
 const PART: i64 = 64;
 
-/// Reductions over fewer elements take one unit no longer than the parts take to be combined.
+/// Smaller reductions take one unit no longer than combining parts.
 const MANY: i64 = 1024;
 
 /// A reduction in parts.
 struct Parts {
-    /// How many.
+    /// Their number.
     count: i64,
-    /// The axes of the partial results, which are one.
+    /// The axes of the partial results.
     outer: Vec<(Local, ExprId)>,
-    /// The reduced axes, with the sizes that they have in this part, and the index into the operand.
+    /// The reduced axes with their sizes in a part, and the index into the operand.
     axes: Vec<(Local, ExprId)>,
     index: Vec<ExprId>,
-    /// Partial results.
+    /// Destination of the partial results.
     store: Store,
 }
 
 impl Lowerer<'_> {
-    /// Reduces in parts if that takes less time.
+    /// Reduces in parts if that is faster.
     pub(super) fn reduce_in_parts(
         &mut self,
         kind: ReduceOp,
@@ -65,7 +65,7 @@ impl Lowerer<'_> {
         };
         let partial = (0..parts.count).map(|k| self.partial(parts.store.buffer, k));
         let mut partial: Vec<_> = partial.collect();
-        // Neighbours first, so that no chain gets long.
+        // A balanced tree, which keeps dependence chains short.
         while partial.len() > 1 {
             let pool = &mut self.program.pool;
             let pairs = partial.chunks(2).map(|pair| match *pair {
@@ -78,7 +78,7 @@ impl Lowerer<'_> {
         Ok(Some(self.single(dtype, x, axes, keep, result)))
     }
 
-    /// Searches in parts if that takes less time.
+    /// Arg-reduces in parts if that is faster.
     pub(super) fn arg_reduce_in_parts(
         &mut self,
         kind: Extreme,
@@ -132,7 +132,7 @@ impl Lowerer<'_> {
         Ok(Some(self.single(DType::I64, x, &[axis], keep, result)))
     }
 
-    /// The axis to cut into parts: the largest of those that are reduced, if there is one point and enough to do.
+    /// The axis to split: the largest reduced one, if there is one point and enough work.
     fn cut(&self, x: &Val, axes: &[usize]) -> Option<usize> {
         let size = |k: usize| self.program.pool.as_int(x.shape()[k]);
         let mut others = (0..x.shape().len()).filter(|k| !axes.contains(k));
@@ -144,7 +144,7 @@ impl Lowerer<'_> {
             .then_some(largest)
     }
 
-    /// The iteration space of a reduction of all axes, of which this one is cut.
+    /// The iteration space of a reduction of all axes, with this one split.
     fn parts(&mut self, x: &Val, axis: usize, dtype: DType) -> Result<Parts> {
         let whole = x.shape()[axis];
         let size = part_size(x, axis, &self.program.pool);
@@ -184,7 +184,7 @@ impl Lowerer<'_> {
         self.program.pool.add(Expr::Load(buffer, offset))
     }
 
-    /// A result of one element in the shape that the reduction has.
+    /// A one-element result in the reduction's shape.
     fn single(&mut self, dtype: DType, x: &Val, axes: &[usize], keep: bool, elem: ExprId) -> Val {
         let one = self.program.pool.int(1);
         let kept = match keep {
@@ -210,7 +210,7 @@ fn part_size(x: &Val, axis: usize, pool: &Pool) -> i64 {
     vectors.max(1) * PART
 }
 
-/// Whether `x`, which comes later, takes the place of `old`. NaN is the extreme.
+/// True if `x`, a later value, replaces `old`. NaN is the extreme.
 fn better(
     pool: &mut Pool,
     kind: Extreme,

@@ -1,9 +1,10 @@
 //! Lowers loops.
 //!
-//! Conditions, trip counts and carried values of a few elements are variables of each unit; all units compute them alike. A larger carried
-//! value is a buffer; the next value is written to another one, and the end of an iteration exchanges the two. An update in
-//! place (scatter, update-slice) writes the carried buffer itself when nobody reads the old value. One whose size changes has memory for
-//! whatever size it gets (`grow`).
+//! Conditions, trip counts and small carried values are per-unit variables, which all units compute
+//! alike. A larger carried value has two buffers: the next value is written to the other one, and
+//! the back edge swaps them. An in-place update (scatter, update-slice) writes the carried buffer
+//! itself if the old value is dead. A carried value whose size changes has memory for its limit
+//! (`grow`).
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Value};
@@ -17,22 +18,22 @@ use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
 
 /// The place of a loop's carried value.
 enum Slot {
-    /// One of its size.
+    /// Constant size.
     Fixed(Carried),
-    /// One for whatever size it gets.
+    /// Changing size.
     Grown(Grown),
 }
 
 /// The variables of a loop.
 struct Head {
-    /// How many iterations there are at most: a variable, and what it was set to.
+    /// Bound on the trip count: a variable, and its definition.
     trip: Option<ExprId>,
     most: Option<ExprId>,
-    /// Whether there is another one.
+    /// The condition for another iteration.
     cond: Option<Local>,
-    /// Which one it is.
+    /// The iteration number.
     iteration: Local,
-    /// How many there were.
+    /// The number of iterations done.
     count: Option<Local>,
 }
 
@@ -51,7 +52,7 @@ impl Lowerer<'_> {
         let stacks = stacked.iter().map(|&v| self.stack(v, head.count));
         let stacks = stacks.collect::<Result<Vec<_>>>()?;
         if let Some(most) = head.most {
-            // What an iteration computes from its number is bounded, too.
+            // Values computed from the iteration number are bounded, too.
             let zero = self.program.pool.int(0);
             let pool = &mut self.program.pool;
             let most = pool.binary(BinaryOp::Max, DType::I64, most, zero);
@@ -116,7 +117,7 @@ impl Lowerer<'_> {
     ) -> Result<Head> {
         let (mut trip, mut most, mut cond) = (None, None, None);
         if let Some(count) = trip_count {
-            // Looked at before every iteration, and kept over calls: a variable.
+            // Read before every iteration and kept over calls, hence a variable.
             let count = self.scalar(count)?;
             most = Some(count);
             trip = Some(self.let_expr(DType::I64, count));
@@ -127,7 +128,7 @@ impl Lowerer<'_> {
             self.block.push(Stmt::Let(local, first));
             cond = Some(local);
         }
-        // Where only the run knows how many elements the stacked results get, a variable counts them.
+        // Counts the iterations if scan outputs have a dynamic length.
         let is_open = |v: &Value| {
             let shape = self.f.ty(*v).as_tensor().and_then(|t| t.shape.as_ref());
             matches!(shape.and_then(|s| s.first()), Some(Dim::Unknown(_)))
@@ -146,7 +147,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Gives all carried values their places and first values.
+    /// Places all carried values and stores their initial values.
     fn enter_all(&mut self, body: Region, first: &[Val], next: &[Value]) -> Result<Vec<Slot>> {
         let params = &self.f.regions[body].params[1..];
         let mut carried = vec![];
@@ -161,7 +162,7 @@ impl Lowerer<'_> {
         Ok(carried)
     }
 
-    /// Places of carried values that the body reads once: an update of one may write it itself.
+    /// Places of carried values that the body reads once, which an update may overwrite.
     fn cells_of_one_reader(&self, carried: &[Slot], params: &[Value]) -> Vec<Buffer> {
         let cells = carried.iter().zip(params).filter_map(|(c, p)| match c {
             Slot::Fixed(Carried::Cell(b)) if self.uses.get(p) == Some(&1) => Some(*b),
@@ -170,7 +171,7 @@ impl Lowerer<'_> {
         cells.collect()
     }
 
-    /// Gives a carried value its place and first value; what the body sees.
+    /// Places a carried value and stores its initial value; returns its value in the body.
     fn enter(&mut self, place: usize, param: Value, first: &Val) -> Result<(Slot, Val)> {
         let ty = self.f.ty(param).clone();
         let Type::Tensor(t) = &ty else {
@@ -221,8 +222,8 @@ impl Lowerer<'_> {
         ))
     }
 
-    /// Moves to the next values: all are computed before any place changes. Buffers from `first_inner` on were made by the
-    /// body: the next value that lies in one is there already.
+    /// Advances to the next values: all are computed before any place changes. Buffers from
+    /// `first_inner` on belong to the body: a next value in one of them is swapped in.
     fn advance(&mut self, carried: &[Slot], next: &[Val], first_inner: usize) -> Result<()> {
         let (mut swaps, mut lets): (Vec<(Buffer, Buffer)>, Vec<_>) = (vec![], vec![]);
         for (slot, val) in carried.iter().zip(next) {
@@ -234,7 +235,7 @@ impl Lowerer<'_> {
                         return self.fail("scalars are needed");
                     };
                     for (&local, e) in locals.iter().zip(elems) {
-                        // Another carried variable may be the next value of this one.
+                        // Another carried variable may be this one's next value.
                         let copy = self.variable(dtype, "next");
                         self.block.push(Stmt::Let(copy, e));
                         lets.push((local, copy));
@@ -282,12 +283,13 @@ impl Lowerer<'_> {
         matches!(self.program.buffers[buffer].kind, BufferKind::Scratch)
     }
 
-    /// Whether each has room for what the other one holds.
+    /// True if each has room for the other's contents.
     fn is_as_large(&self, a: Buffer, b: Buffer) -> bool {
         self.program.buffers[a].len == self.program.buffers[b].len
     }
 
-    /// A variable that counts the iterations of a loop, which only the run knows; the trip count bounds it.
+    /// A variable that counts the iterations of a loop with a dynamic trip count, bounded by
+    /// `trip`.
     fn iterations(&mut self, trip: Option<ExprId>) -> Result<Local> {
         let Some(trip) = trip else {
             return self.fail("stacks results of a loop that only a condition ends");
@@ -327,7 +329,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Writes one element of a stacked result.
+    /// Writes one element of a scan output.
     fn push(&mut self, val: &Val, buffer: Buffer, shape: &[ExprId], iteration: ExprId) {
         let (axes, index) = self.space(val.shape(), 0);
         let pool = &mut self.program.pool;
@@ -344,7 +346,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// The carried values whose sizes change, with their next values.
+/// The carried values of changing size, with their next values.
 fn grown(carried: &[Slot], next: &[Val]) -> Vec<(Grown, Val)> {
     let grown = carried
         .iter()

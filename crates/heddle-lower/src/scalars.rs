@@ -1,4 +1,4 @@
-//! Values of a few elements that every unit holds: sizes, conditions, small arithmetic on them.
+//! Small values in per-unit variables: sizes, conditions, arithmetic on them.
 
 use heddle_ir::{DType, Op};
 
@@ -8,7 +8,7 @@ use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{LocalData, LocalKind, Size, Stmt};
 
 impl Lowerer<'_> {
-    /// Every element in a variable of each unit.
+    /// Stores every element in a per-unit variable.
     pub(super) fn let_elements(&mut self, val: &Val, count: i64) -> Val {
         if let Val::Scalars { .. } = val {
             return val.clone();
@@ -35,7 +35,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A variable of each unit; constants and variables stay what they are.
+    /// A per-unit variable; constants and variables stay as they are.
     pub(super) fn let_expr(&mut self, dtype: DType, expr: ExprId) -> ExprId {
         let expr = self.settle_expr(dtype, expr);
         if matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_)) {
@@ -43,7 +43,7 @@ impl Lowerer<'_> {
         }
         let local = self.variable(dtype, "x");
         self.block.push(Stmt::Let(local, expr));
-        // A size that was chosen among others is at most the largest.
+        // A size chosen among others is at most the largest.
         if matches!(self.program.pool[expr], Expr::Select(DType::I64, ..))
             && self.is_size(expr)
             && let Some(bound) = self.upper_bound(expr)
@@ -53,7 +53,7 @@ impl Lowerer<'_> {
         self.program.pool.local(local)
     }
 
-    /// What is computed from what the launch is given, and only from that, is computed once, before all else.
+    /// Values that depend on launch parameters only are computed once, at launch.
     pub(super) fn settle_expr(&mut self, dtype: DType, expr: ExprId) -> ExprId {
         let plain = matches!(self.program.pool[expr], Expr::Num(..) | Expr::Local(_));
         if plain || !self.is_of_launch(expr) {
@@ -73,7 +73,7 @@ impl Lowerer<'_> {
         self.program.pool.local(local)
     }
 
-    /// An input from whose elements sizes are computed: every unit holds them, and so does who plans the memory.
+    /// An input whose elements determine sizes: every unit and the memory plan hold them.
     pub(super) fn input_elements(&mut self, input: usize, dtype: DType, shape: &[ExprId]) -> Val {
         let count = self.program.pool.product_of(shape);
         let count = self.program.pool.as_int(count).unwrap_or(0);
@@ -96,14 +96,14 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The number of elements when it is known and at most this.
+    /// The number of elements, if static and at most `limit`.
     pub(super) fn at_most(&self, val: &Val, limit: i64) -> Option<i64> {
         let mut sizes = val.shape().iter().map(|&s| self.program.pool.as_int(s));
         let count = sizes.try_fold(1i64, |n, size| n.checked_mul(size?))?;
         (count <= limit).then_some(count)
     }
 
-    /// The index of an element of an array of constant sizes.
+    /// The index of an element in an array of static shape.
     pub(super) fn index_of(&mut self, element: i64, shape: &[ExprId]) -> Vec<ExprId> {
         let mut rest = element;
         let mut index = vec![];

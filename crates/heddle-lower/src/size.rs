@@ -1,4 +1,4 @@
-//! Sizes of axes as expressions over the launch's named sizes.
+//! Sizes of axes as expressions over the launch's symbolic sizes.
 
 use heddle_ir::dim::Atom;
 use heddle_ir::op::{BinaryOp, CompareOp};
@@ -20,7 +20,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The shape of an input; sizes without a name are given to the launch, too.
+    /// The shape of an input; unnamed sizes are launch parameters, too.
     pub(super) fn input_shape(&mut self, input: usize, t: &TensorType) -> Result<Vec<ExprId>> {
         let Some(shape) = &t.shape else {
             return self.fail("takes an array of unknown rank");
@@ -35,8 +35,7 @@ impl Lowerer<'_> {
         sizes.collect()
     }
 
-    /// What the operands say of a result's shape, if its type leaves sizes to the run. Sizes that are computed while the program
-    /// runs are held by every unit.
+    /// The inferred shape of a result whose type has dynamic sizes; every unit holds those.
     pub(super) fn open_shape(
         &mut self,
         op: &Op,
@@ -85,7 +84,7 @@ impl Lowerer<'_> {
             {
                 bound
             }
-            // Memory is made by what is stated, which therefore must be true.
+            // Memory has the stated bound, which is checked.
             (bound, Some(most)) => {
                 let pool = &mut self.program.pool;
                 let most = pool.int(most);
@@ -94,18 +93,19 @@ impl Lowerer<'_> {
                 self.check(fits, size, most);
                 bound.unwrap_or(most)
             }
-            // Whoever needs memory for it will find that there is no bound.
+            // A user that needs memory reports the missing bound.
             (None, None) => return self.let_expr(DType::I64, size),
         };
         let held = self.bounded_size(size, bound);
-        // Elements of arrays may change from one place in a program to another.
+        // Elements of arrays may change between places in a program.
         if !self.program.loads(size) {
             self.held.insert(size, held);
         }
         held
     }
 
-    /// Memory is made by what a type states of sizes that only the run knows, which therefore must be true of a value before it is stored.
+    /// Memory has the bounds that a type states for dynamic sizes, so they are checked before a
+    /// value is stored.
     pub(super) fn check_stated(&mut self, of: Value, val: &Val) {
         let dims = self.f.ty(of).as_tensor().and_then(|t| t.shape.clone());
         for (dim, &size) in dims.iter().flatten().zip(val.shape()) {
@@ -124,7 +124,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether sizes that a model computes are some, and no more than there can be, so that sums of them do not overflow.
+    /// Checks that sizes computed by a model are not negative and small enough for sums without
+    /// overflow.
     fn check_computed(&mut self, shape: &[ExprId]) {
         for &size in shape {
             let known = self.program.pool.as_int(size);
@@ -140,7 +141,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The shape of a carried value: what its type leaves to the run is what it starts with.
+    /// The shape of a carried value; dynamic sizes of its type are those of the initial value.
     pub(super) fn carried_shape(&mut self, t: &TensorType, first: &Val) -> Result<Vec<ExprId>> {
         let Some(dims) = &t.shape else {
             return self.fail("carries an array of unknown rank");
@@ -163,7 +164,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Makes a named size of the launch known.
+    /// Defines a symbolic size of the launch.
     pub(super) fn named_size(&mut self, name: &str) {
         if self.sizes.contains_key(name) {
             return;
@@ -212,7 +213,7 @@ impl Lowerer<'_> {
         let (mut a, b) = (self.size_expr(&pair.0)?, self.size_expr(&pair.1)?);
         let pool = &mut self.program.pool;
         if op == BinaryOp::Div {
-            // Rounding down, also where the dividend is negative: less the remainder, division is exact.
+            // Floor division: without the remainder, division is exact.
             let rest = pool.binary(BinaryOp::Mod, DType::I64, a, b);
             a = pool.binary(BinaryOp::Sub, DType::I64, a, rest);
         }

@@ -1,7 +1,7 @@
-//! What an IR value is while a region is lowered: stored, held by every unit, or still an expression.
+//! IR values during lowering: stored, per unit, or still expressions.
 //!
-//! Elementwise and view ops are not computed when they are met. They stay [`Lazy`] and become index arithmetic and scalar
-//! code of whoever reads them ("View ops become index arithmetic in their consumers rather than copies").
+//! Elementwise and view ops stay [`Lazy`] and become index arithmetic and scalar code in their
+//! readers ("View ops become index arithmetic in their consumers rather than copies").
 
 use std::rc::Rc;
 
@@ -16,14 +16,14 @@ use heddle_uprogram::program::Buffer;
 pub enum Val {
     /// An array in memory, row-major.
     Stored {
-        /// Where.
+        /// The buffer.
         buffer: Buffer,
         /// The element type.
         dtype: DType,
         /// The size of each axis.
         shape: Vec<ExprId>,
     },
-    /// A few elements that every unit holds or computes for itself.
+    /// A few elements that every unit holds or computes redundantly.
     Scalars {
         /// The element type.
         dtype: DType,
@@ -43,19 +43,19 @@ pub struct Lazy {
     pub dtype: DType,
     /// The size of each axis.
     pub shape: Vec<ExprId>,
-    /// How.
+    /// The computation of an element.
     pub view: View,
-    /// How many elementwise ops an element takes, all operands included.
+    /// Elementwise ops per element, operands included.
     pub work: usize,
-    /// How many nodes deep it is.
+    /// Depth in nodes.
     pub depth: usize,
-    /// Whether reading it looks up an index that is checked, so that it may only be read where it has elements.
+    /// True if reads contain a checked index, so that it may only be read where it has elements.
     pub checked: bool,
-    /// Whether its elements are computed only from what every unit holds.
+    /// True if its elements depend on per-unit values only.
     pub of_scalars: bool,
 }
 
-/// How an element of a [`Lazy`] array is computed.
+/// The computation of an element of a [`Lazy`] array.
 #[derive(Clone, Debug)]
 pub enum View {
     /// An elementwise op (unary, binary, comparison, select, cast) on operands that broadcast.
@@ -64,7 +64,7 @@ pub enum View {
     Transpose(Vec<usize>, Val),
     /// The same elements in row-major order.
     Reshape(Val),
-    /// Operand axis for each of its axes: the result's axis, or none where it is squeezed.
+    /// For each operand axis the result's axis, or none if squeezed.
     Axes(Vec<Option<usize>>, Val),
     /// Operand broadcast to the shape.
     Broadcast(Val),
@@ -82,7 +82,7 @@ pub enum View {
     GatherElements(usize, Val, Val),
     /// The operand indexed by tuples after this many axes that both share.
     GatherNd(usize, Val, Val),
-    /// Elements this far apart along each axis, zeros between them.
+    /// Elements spaced by these distances along each axis, with zeros between them.
     Spread(Vec<ExprId>, Val),
     /// `start + i * step`.
     Range(ExprId, ExprId),
@@ -105,22 +105,22 @@ impl Val {
         }
     }
 
-    /// How many elementwise ops an element takes.
+    /// Elementwise ops per element.
     pub fn work(&self) -> usize {
         if let Val::Lazy(l) = self { l.work } else { 0 }
     }
 
-    /// How many nodes are read through.
+    /// Depth in nodes.
     pub fn depth(&self) -> usize {
         if let Val::Lazy(l) = self { l.depth } else { 0 }
     }
 
-    /// Whether reading it looks up a checked index.
+    /// True if reads contain a checked index.
     pub fn is_checked(&self) -> bool {
         matches!(self, Val::Lazy(l) if l.checked)
     }
 
-    /// Whether its elements are computed only from what every unit holds.
+    /// True if its elements depend on per-unit values only.
     pub fn is_of_scalars(&self) -> bool {
         match self {
             Val::Stored { .. } => false,
@@ -165,7 +165,7 @@ impl Val {
         }))
     }
 
-    /// The element at an index, which must be inside.
+    /// The element at an index, which must be in bounds.
     pub fn read(&self, pool: &mut Pool, index: &[ExprId]) -> ExprId {
         debug_assert_eq!(index.len(), self.shape().len());
         match self {
@@ -293,7 +293,7 @@ impl Lazy {
     }
 
     fn read_concat(&self, pool: &mut Pool, axis: usize, parts: &[Val], index: &[ExprId]) -> ExprId {
-        // Each part's start is the sum of the sizes before it; the last one needs no test.
+        // Each operand's start is the sum of the sizes before it; the last one needs no test.
         let mut starts = vec![pool.int(0)];
         for part in parts {
             let next = pool.sum(starts[starts.len() - 1], part.shape()[axis]);
@@ -344,7 +344,7 @@ impl Lazy {
     }
 }
 
-/// Where in an axis of this size the element lies that padding puts at `i`, after `before` elements.
+/// The source of element `i` of an axis with `before` elements of padding.
 fn bordered(pool: &mut Pool, mode: PadMode, i: ExprId, before: ExprId, size: ExprId) -> ExprId {
     let i = pool.difference(i, before);
     let (zero, one) = (pool.int(0), pool.int(1));
@@ -355,7 +355,7 @@ fn bordered(pool: &mut Pool, mode: PadMode, i: ExprId, before: ExprId, size: Exp
             pool.binary(BinaryOp::Min, DType::I64, i, last)
         }
         PadMode::Wrap => pool.binary(BinaryOp::Mod, DType::I64, i, size),
-        // There and back again; of one element the period is 0, and so is the remainder.
+        // Triangle wave; with one element both the period and the remainder are 0.
         PadMode::Reflect => {
             let period = pool.sum(last, last);
             let i = pool.binary(BinaryOp::Mod, DType::I64, i, period);
@@ -374,7 +374,7 @@ pub fn within(pool: &mut Pool, cond: ExprId, i: ExprId, size: ExprId) -> ExprId 
     pool.and(cond, both)
 }
 
-/// The index if the condition holds, else 0: what is read is then not used, but memory is there.
+/// The index if the condition holds, otherwise 0: in bounds, and its value unused.
 pub fn clamped(pool: &mut Pool, inside: ExprId, index: ExprId) -> ExprId {
     let zero = pool.int(0);
     pool.select(DType::I64, inside, index, zero)
@@ -389,8 +389,8 @@ pub fn linear(pool: &mut Pool, shape: &[ExprId], index: &[ExprId]) -> ExprId {
     offset
 }
 
-/// `high * size + low`, of indices, which are not negative. A quotient and its rest become again what was divided: one reshape undoes
-/// another.
+/// `high * size + low`, of non-negative indices. A quotient and remainder of the same division
+/// cancel: one reshape undoes another.
 fn joined(pool: &mut Pool, high: ExprId, size: ExprId, low: ExprId) -> ExprId {
     if let Expr::Binary(BinaryOp::Mod, DType::I64, whole, by) = pool[low]
         && by == size
@@ -410,7 +410,7 @@ fn joined(pool: &mut Pool, high: ExprId, size: ExprId, low: ExprId) -> ExprId {
     pool.sum(scaled, low)
 }
 
-/// The element of an array that is broadcast to a shape, at an index of that.
+/// The element of an operand that broadcasts to a shape, at an index into that shape.
 fn read_broadcast(pool: &mut Pool, x: &Val, shape: &[ExprId], index: &[ExprId]) -> ExprId {
     let (one, zero) = (pool.int(1), pool.int(0));
     let skip = index.len() - x.shape().len();
@@ -421,7 +421,7 @@ fn read_broadcast(pool: &mut Pool, x: &Val, shape: &[ExprId], index: &[ExprId]) 
             Some(1) => zero,
             Some(_) => i,
             None if size == shape[skip + k] => i,
-            // The size may turn out to be 1.
+            // The size may be 1 at run time.
             None => {
                 let single = pool.compare(CompareOp::Eq, DType::I64, size, one);
                 pool.select(DType::I64, single, zero, i)
@@ -438,7 +438,8 @@ fn pick(pool: &mut Pool, dtype: DType, elems: &[ExprId], index: ExprId) -> ExprI
     {
         return known;
     }
-    // What reads outside is never evaluated: the loop around it has no iterations, or a choice takes its other arm.
+    // Reads out of bounds are never evaluated: the enclosing loop is empty, or a choice takes its
+    // other arm.
     let Some((&last, rest)) = elems.split_last() else {
         return pool.add(Expr::Num(dtype, 0));
     };
@@ -476,8 +477,8 @@ fn apply(pool: &mut Pool, op: &Op, types: &[DType], at: &[ExprId]) -> ExprId {
     }
 }
 
-/// The index into `inner` of the element at `index` of `outer`: run by run of axes whose products are equal, so that no more is divided
-/// than has to be.
+/// The index into `inner` of the element at `index` of `outer`, split into groups of axes with
+/// equal products, to divide as little as possible.
 fn regrouped(pool: &mut Pool, outer: &[ExprId], index: &[ExprId], inner: &[ExprId]) -> Vec<ExprId> {
     let (one, zero) = (pool.int(1), pool.int(0));
     let axes = outer.iter().copied().zip(index.iter().copied());
@@ -493,7 +494,7 @@ fn regrouped(pool: &mut Pool, outer: &[ExprId], index: &[ExprId], inner: &[ExprI
         let (first, start) = (from, to);
         let (mut have, mut want) = (one, inner[to]);
         to += 1;
-        // Sizes that cannot be told to be equal take all axes that are left.
+        // Sizes not provably equal join all remaining axes.
         while have != want && (from < outer.len() || to < inner.len()) {
             let more =
                 matches!((pool.as_int(have), pool.as_int(want)), (Some(h), Some(w)) if h > w);

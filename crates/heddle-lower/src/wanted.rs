@@ -1,8 +1,8 @@
-//! Which values sizes are computed from.
+//! Finds the values that determine sizes.
 //!
-//! A size that a model computes from the *elements* of an input (the shape of a reshape, the limit of a range) is known when a
-//! run is launched, if its computation is followed: such inputs, and constants that meet them, are taken apart into
-//! elements that every unit holds, and memory is planned from them.
+//! A size that a model computes from the *elements* of an input (the shape of a reshape, the limit
+//! of a range) is known at launch if its computation is followed. Such inputs, and constants that
+//! meet them, become per-unit elements, from which memory is planned.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use heddle_ir::{Dim, Function, Inst, Op, Region, Value};
 
 use super::MASK;
 
-/// The values that sizes are computed from, in any number of steps.
+/// The values that sizes depend on, transitively.
 pub fn size_sources(f: &Function) -> HashSet<Value> {
     let mut wanted = HashSet::new();
     region(f, f.body, &mut wanted);
     wanted
 }
 
-/// From the last instruction to the first, so that users come before what they use.
+/// Walks backwards, so that users precede their operands.
 fn region(f: &Function, region_: Region, wanted: &mut HashSet<Value>) {
     for &inst in f.regions[region_].insts.iter().rev() {
         let data = &f.insts[inst];
@@ -33,7 +33,7 @@ fn region(f: &Function, region_: Region, wanted: &mut HashSet<Value>) {
     }
 }
 
-/// Whether a type leaves a size to the run.
+/// True if a type has a dynamic size.
 pub fn is_open(f: &Function, value: Value) -> bool {
     let ty = f.ty(value).as_tensor();
     ty.is_some_and(|t| match &t.shape {
@@ -42,7 +42,7 @@ pub fn is_open(f: &Function, value: Value) -> bool {
     })
 }
 
-/// Whether it looks for what is set among so few elements that every unit can: which axes of an array are kept.
+/// True for a search in few enough elements for every unit, such as a mask of axes.
 fn is_mask_of_axes(f: &Function, inst: Inst) -> bool {
     let data = &f.insts[inst];
     let count = |v: Value| {
@@ -58,7 +58,7 @@ fn is_mask_of_axes(f: &Function, inst: Inst) -> bool {
             .is_some_and(|&x| count(x).is_some_and(|n| n <= MASK))
 }
 
-/// Ops that every unit can compute for itself on a few elements.
+/// True for ops that every unit can compute on a few elements.
 fn follows(op: &Op) -> bool {
     let computes = matches!(
         op,

@@ -1,8 +1,9 @@
-//! Where the interpreter may find at run time that sizes do not fit, compiled code checks it before it reads outside.
+//! Where the interpreter may find a size mismatch at run time, compiled code checks for it before
+//! it reads out of bounds.
 
 use heddle_uprogram::program::{Stmt, for_each_stmt};
 
-/// Whether sizes are known to fit: there is nothing to check.
+/// True if sizes are known to match, so that nothing is checked.
 fn fits(signature: &str, result: &str, body: &str) -> bool {
     let text = format!("fn @main({signature}) -> (%y: {result}) {{\n %y = {body}\n return %y\n }}");
     let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));

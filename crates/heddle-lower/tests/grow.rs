@@ -8,7 +8,7 @@ use heddle_ir::text::parse;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Stmt, for_each_stmt};
 
-/// How many arrays move to other memory after an iteration.
+/// The number of arrays that swap memory after an iteration.
 fn exchanges(program: &UProgram) -> usize {
     let mut count = 0;
     for_each_stmt(&program.body, &mut |stmt| {
@@ -34,7 +34,7 @@ fn growing(ty: &str, next: &str) -> String {
 fn what_is_appended_goes_behind_what_is_there() {
     let program = lowered(&growing("f32[m,4]", "%b = concat(%a, exp(%row), axis=0)"));
     assert_eq!(exchanges(&program), 0);
-    // What is not at the end makes way.
+    // A value that is not appended at the end moves the array.
     let program = lowered(&growing("f32[m,4]", "%b = concat(exp(%row), %a, axis=0)"));
     assert_eq!(exchanges(&program), 1);
     // Two ends of one array cannot both go behind it.

@@ -150,9 +150,6 @@ impl ImportError {
             ImportError::Opset { version, min, .. } if version < min => {
                 Some("convert the model with onnx.version_converter".into())
             }
-            ImportError::Unsupported(_) => {
-                Some("`heddle inspect` shows the whole model, with what is not supported".into())
-            }
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! What synchronisation costs on this machine: `cargo run --release -p heddle-runtime --example barrier`.
+//! Measures the cost of synchronisation on this machine: `cargo run --release -p heddle-runtime --example barrier`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -128,7 +128,7 @@ typedef struct heddle_about {
 /* A function that all workers run. */
 typedef int32_t heddle_task(const heddle_env *env, int32_t worker, int32_t workers);
 
-/* What a host has that runs the control flow itself: `dispatch` runs a task on all workers, which find
+/* For a host that runs the control flow itself: `dispatch` runs a task on all workers, which find
  * the arguments in their environment, and waits for them. */
 typedef struct heddle_host {
   int32_t (*dispatch)(void *self, heddle_task *task, const void *arguments);
@@ -144,17 +144,17 @@ typedef struct heddle_host {
 
 #define HEDDLE_MAIN                                                                                \
   HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers)
-/* In place of heddle_main where control flow is the host's: called by one thread. */
+/* Replaces heddle_main if the host runs the control flow: called by one thread. */
 #define HEDDLE_HOST_MAIN                                                                           \
   HEDDLE_EXPORT int32_t heddle_host_main(const heddle_env *env, const heddle_host *host)
-/* The prefix keeps names of libraries, which dlsym finds too, apart. */
+/* The prefix avoids clashes with library names, which dlsym finds, too. */
 #define HEDDLE_ENTRY(name)                                                                         \
   HEDDLE_EXPORT int32_t heddle_entry_##name(const heddle_env *env, int32_t worker, int32_t workers)
 
 HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers);
 
 #define HEDDLE_INLINE static inline __attribute__((unused))
-/* Called from many places of a long function, which takes the compiler longest. */
+/* Not inlined: they have many callers in one long function, whose compilation time would grow. */
 #define HEDDLE_OUTLINE static __attribute__((unused, noinline))
 #define HEDDLE_COLD static __attribute__((unused, noinline, cold))
 #define HEDDLE_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -217,8 +217,8 @@ HEDDLE_COLD int32_t heddle_fail(const heddle_env *env, uint32_t code, uint32_t s
   return (int32_t)code;
 }
 
-/* Not zero when the run is to stop: an error was raised, or the run was cancelled. To be called in
- * every iteration of a loop that has no barrier or wait in it. */
+/* Not zero if the run stops: an error was raised, or the run was cancelled. To be called in every
+ * iteration of a loop that has no barrier or wait in it. */
 HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
   uint32_t code = __atomic_load_n(&env->error->code, __ATOMIC_RELAXED);
   if (HEDDLE_UNLIKELY(code)) return (int32_t)code;
@@ -256,7 +256,7 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
   return code ? code : heddle_poll(env);
 }
 
-/* Waits until all workers have come here. What any of them wrote before is seen by all after. */
+/* Barrier of all workers. Earlier writes of any worker are visible to all after it. */
 HEDDLE_OUTLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
   heddle_sync *sync = env->sync;
@@ -269,8 +269,8 @@ HEDDLE_OUTLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int
   return heddle_await(env, &sync->arrived, &sync->sleepers, target);
 }
 
-/* Lets others go on who wait for this worker to reach `epoch`. Epochs of one worker only grow during a
- * dispatch and start above 0. What it wrote before is seen by those after their wait. */
+/* Signals `epoch` to the workers that wait for this one. Epochs of one worker only grow during a
+ * dispatch and start above 0. Its earlier writes are visible to the waiters afterwards. */
 HEDDLE_OUTLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
   heddle_unit *unit = &env->units[worker];
   __atomic_exchange_n(&unit->signalled, epoch, __ATOMIC_SEQ_CST);
@@ -303,7 +303,7 @@ HEDDLE_OUTLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t
   return heddle_await(env, &unit->met, &unit->asleep, met + 1);
 }
 
-/* Before iteration number `done` (from 0) of a loop: stops at the limit, or when the run is to stop. */
+/* Before iteration number `done` (from 0) of a loop: stops at the limit, or if the run stops. */
 HEDDLE_INLINE int32_t heddle_iteration(const heddle_env *env, uint32_t site, int64_t done) {
   if (HEDDLE_UNLIKELY(done >= env->max_iterations))
     return heddle_fail(env, HEDDLE_ITERATIONS, site, done, env->max_iterations);

@@ -13,7 +13,7 @@ pub type EntryFn = unsafe extern "C" fn(*const Env, i32, i32) -> i32;
 /// `heddle_host_main`: environment, dispatcher; returns an error code.
 pub type HostFn = unsafe extern "C" fn(*const Env, *const Host) -> i32;
 
-/// `heddle_host`: how a host that runs the control flow dispatches tasks.
+/// `heddle_host`: dispatches tasks when the host runs the control flow.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Host {

@@ -1,4 +1,4 @@
-//! Memory for programs: aligned, zeroed at first, in huge pages where that pays, freed on drop.
+//! Memory for programs: aligned, zeroed, in huge pages where that pays, freed on drop.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
@@ -9,15 +9,16 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::MemoryError;
 
-/// What programs may rely on.
+/// The alignment that programs may rely on.
 pub const ALIGNMENT: usize = 64;
 
-/// From here on memory is mapped: untouched pages cost nothing, and it goes back to the system at once.
+/// Buffers from this size on are mapped: untouched pages cost nothing, and freed memory returns to
+/// the system at once.
 const MAPPED: usize = 1 << 20;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Bytes at an address that is a multiple of 64. All of it is initialised: zero at first.
+/// Initialised bytes at an address that is a multiple of 64, zero at first.
 pub struct Buffer {
     data: NonNull<u8>,
     len: usize,
@@ -55,10 +56,10 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Makes the buffer hold at least `len` bytes. What it held is lost if it has to grow.
+    /// Makes the buffer hold at least `len` bytes. Growing discards its contents.
     pub fn reserve(&mut self, len: usize) -> Result<(), MemoryError> {
         if self.len < len {
-            // Freed first, so that both are never there at once.
+            // Frees the old memory first, so that both never coexist.
             *self = Buffer::EMPTY;
             *self = Buffer::zeroed(len)?;
         }
@@ -114,7 +115,7 @@ impl Buffer {
                 let _ = munmap(data.add(bytes).cast(), slack - head);
             }
             if slack > 0 {
-                // A hint: without huge pages the memory is as good, only slower.
+                // A hint: without huge pages the memory is only slower.
                 let _ = madvise(data.cast(), bytes, Advice::LinuxHugepage);
             }
             NonNull::new_unchecked(data)

@@ -1,4 +1,4 @@
-//! Stopping a run from outside: by hand, or when its time is over.
+//! Stops a run from outside: by hand, or at its deadline.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::abi::{ErrorCell, code};
 use crate::error::RunError;
 
-/// Cancels all runs that were given it, now and later, until [`CancelToken::reset`].
+/// Cancels all runs that use it, now and later, until [`CancelToken::reset`].
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<AtomicU32>);
 
@@ -22,7 +22,7 @@ impl CancelToken {
         self.0.store(1, Ordering::Release);
     }
 
-    /// Whether it was cancelled.
+    /// True if it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire) != 0
     }
@@ -38,8 +38,8 @@ impl CancelToken {
     }
 }
 
-/// Raises [`code::TIMEOUT`] in a run that is not over at its deadline. One thread serves all runs; it sleeps until the
-/// earliest deadline, and exists once a run had one.
+/// Raises [`code::TIMEOUT`] in a run at its deadline. One thread serves all runs; it starts with
+/// the first deadline and sleeps until the earliest one.
 #[derive(Debug)]
 pub(crate) struct Watch {
     id: u64,
@@ -84,7 +84,7 @@ struct Watchdog {
 struct State {
     runs: Vec<(Instant, u64, Arc<ErrorCell>)>,
     next_id: u64,
-    /// When the thread looks next. It may look earlier than needed, since a run that ends leaves this as it is.
+    /// The thread's next wake-up; it may be too early, since a run that ends does not change it.
     wakes: Option<Instant>,
 }
 

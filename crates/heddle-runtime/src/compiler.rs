@@ -1,4 +1,4 @@
-//! Finds a C compiler that works, and calls it with flags that we choose.
+//! Finds a working C compiler, and calls it with our own flags.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,10 +15,10 @@ use crate::error::BuildError;
 use crate::flags::{Flags, Product};
 use crate::program::BuildOptions;
 
-/// What is tried, in this order, when neither an option nor `HEDDLE_CC` names a compiler.
+/// The candidates in order, if neither an option nor `HEDDLE_CC` names a compiler.
 pub const CANDIDATES: &[&str] = &["clang", "cc", "gcc"];
 
-/// How the processor at hand is named to compilers, in the order of preference; the last always works.
+/// Flags that select this processor, in order of preference; the last always works.
 const ARCHS: &[&str] = &["-march=native", "-mcpu=native", ""];
 
 /// A compiler that has compiled, linked and loaded a small program.
@@ -31,7 +31,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// The compiler that options and environment ask for, or the first candidate that works.
+    /// The compiler given by options and environment, or the first candidate that works.
     pub fn find(options: &BuildOptions, cache: &Cache) -> Result<Arc<Compiler>, BuildError> {
         type Found = HashMap<(Option<String>, Option<OsString>), Arc<Compiler>>;
         static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
@@ -76,12 +76,12 @@ impl Compiler {
         Err(BuildError::NoCompiler { probed })
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// All that its output depends on, besides source and flags.
+    /// Everything that its output depends on, besides source and flags.
     pub fn identity(&self) -> String {
         let Compiler {
             program,
@@ -97,7 +97,7 @@ impl Compiler {
         self.version.lines().next().unwrap_or("")
     }
 
-    /// Compiles `text` in `folder` to a file there, whose path is returned.
+    /// Compiles `text` in `folder`; returns the path of the output there.
     pub(crate) fn compile(
         &self,
         text: &str,
@@ -139,7 +139,7 @@ impl Compiler {
         })
     }
 
-    /// The error for a compilation that no other folder would help.
+    /// The error for a failure that no other folder would avoid.
     pub(crate) fn refusal(&self, name: &str, error: CompileError) -> BuildError {
         let (status, stderr) = match error {
             CompileError::Disk(path, source) => {
@@ -162,31 +162,31 @@ impl Compiler {
     }
 }
 
-/// Why a compilation gave nothing.
+/// The reasons for which a compilation fails.
 #[derive(Debug)]
 pub(crate) enum CompileError {
     /// The compiler does not start.
     Start(io::Error),
     /// A file in the folder; another folder may do.
     Disk(PathBuf, io::Error),
-    /// The compiler did not like the program.
+    /// The compiler rejected the program.
     Refused {
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What it said.
+        /// Its messages.
         stderr: String,
     },
 }
 
-/// Why a candidate is not used.
+/// The reasons for which a candidate is not used.
 enum Unfit {
     /// It does not work.
     Reason(String),
-    /// Nothing is known of it, because there is no room to try it.
+    /// It could not be tried for lack of disk space.
     Disk(PathBuf, io::Error),
 }
 
-/// Linkers may die of a full disk (SIGBUS in a mapped output) without a word: ask the disk itself.
+/// A linker may die silently of a full disk (SIGBUS in a mapped output), so ask the disk itself.
 fn is_full(folder: &Path) -> bool {
     let path = folder.join("room");
     let full = std::fs::write(&path, [0; 1 << 16]).is_err();
@@ -194,7 +194,7 @@ fn is_full(folder: &Path) -> bool {
     full
 }
 
-/// Tests one candidate; the result is kept in the cache until the compiler's file changes.
+/// Tests one candidate; the result is cached until the compiler's file changes.
 fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, Unfit> {
     let (program, args) = resolve(candidate).map_err(Unfit::Reason)?;
     let stamp = stamp(&program).map_err(|e| Unfit::Reason(e.to_string()))?;
@@ -218,7 +218,7 @@ fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, Unfit> {
     }
     let compiler = try_out(program, args)?;
     let content = format!("{}\n{}", compiler.arch, compiler.version);
-    // Not kept: tested again next time.
+    // Without a cache it is tested again next time.
     let _ = cache.put("compiler", key, content.as_bytes());
     Ok(compiler)
 }
@@ -246,7 +246,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
         return None;
     }
     if name.contains('/') {
-        // Absolute, because the compiler runs in another folder.
+        // Absolute, since the compiler runs in another folder.
         return std::path::absolute(name).ok().filter(is_program);
     }
     let path = std::env::var_os("PATH")?;
@@ -298,7 +298,7 @@ fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, Unfit> {
 
 const PROBE: &str = "HEDDLE_EXPORT int32_t heddle_probe(void) { return HEDDLE_ABI; }\n";
 
-/// Loading tells a compiler for another machine from one for this.
+/// Loading detects a compiler for another machine.
 fn compiles_and_loads(compiler: &Compiler) -> Result<(), Unfit> {
     let folder = tempfile::tempdir().map_err(|e| Unfit::Disk(std::env::temp_dir(), e))?;
     let flags = Flags::new(&BuildOptions::default(), Product::Library);

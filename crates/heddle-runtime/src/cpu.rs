@@ -1,8 +1,8 @@
-//! Which processor this is, for keys of what was built or measured for it.
+//! Identity of the processor, for keys of built programs and measurements.
 
 use std::sync::OnceLock;
 
-/// Model and features of this machine's processor, as text that is equal on equal processors.
+/// Model and features of this processor, equal on equal processors.
 pub fn identity() -> &'static str {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(|| {
@@ -17,7 +17,7 @@ pub fn identity() -> &'static str {
     })
 }
 
-/// Whether a line of `/proc/cpuinfo` says what the processor is, rather than how it feels.
+/// True for a line of `/proc/cpuinfo` that identifies the processor, false for its current state.
 fn is_identity(line: &str) -> bool {
     const KEYS: &[&str] = &[
         "vendor_id",

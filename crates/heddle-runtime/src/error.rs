@@ -1,4 +1,4 @@
-//! What can go wrong while a program is built or run, and what to do about it.
+//! Errors of building and running programs, with remedies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use heddle_abi::PlanError;
 
 use crate::abi::{ABI, MAX_RANK, code};
 
-/// Why a program could not be built or loaded.
+/// The reasons for which a program cannot be built or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -22,7 +22,7 @@ pub enum BuildError {
         /// Each candidate with the reason why it is not used.
         probed: Vec<(String, String)>,
     },
-    /// The compiler refused the emitted program.
+    /// The compiler rejected the emitted program.
     #[error(
         "`{compiler}` does not compile the program emitted for {name} ({status}). This is a fault of \
          Heddle's or of the compiler; please report it with this text:\n{stderr}"
@@ -32,26 +32,26 @@ pub enum BuildError {
         name: String,
         /// The compiler's path.
         compiler: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What it said.
+        /// Its messages.
         stderr: String,
     },
-    /// Neither the cache nor the folder for temporary files takes the build's files.
+    /// The build's files fit neither into the cache nor into the folder for temporary files.
     #[error(
         "{action} {} failed while building in a temporary folder: {source}. Free some space there, or \
          let TMPDIR name another folder",
         path.display()
     )]
     Io {
-        /// What was being done.
+        /// The failed action.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The built library can't be loaded.
+    /// The built library cannot be loaded.
     #[error(
         "the built program {} can't be loaded: {message}. If its folder is mounted noexec, let \
          HEDDLE_CACHE or TMPDIR name another",
@@ -60,7 +60,7 @@ pub enum BuildError {
     Load {
         /// The library.
         path: PathBuf,
-        /// The loader's answer.
+        /// The loader's message.
         message: String,
     },
     /// The program lacks a symbol of the interface.
@@ -68,7 +68,7 @@ pub enum BuildError {
     Symbol {
         /// The program's name.
         name: String,
-        /// What it lacks.
+        /// The missing symbol.
         symbol: &'static str,
     },
     /// The program was emitted for another version of the interface.
@@ -86,11 +86,11 @@ pub enum BuildError {
     Counts {
         /// The program's name.
         name: String,
-        /// What is counted.
+        /// The counted item.
         what: &'static str,
-        /// How many the program states.
+        /// The count that the program states.
         stated: i64,
-        /// How many the plan has, or were given.
+        /// The count in the plan, or of the constants given.
         given: usize,
     },
     /// Constants could not be copied to aligned memory.
@@ -105,30 +105,30 @@ fn list(probed: &[(String, String)]) -> String {
         .collect()
 }
 
-/// The system does not give the memory.
+/// The system refuses the memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the system does not give {bytes} bytes of memory ({reason}): use smaller inputs or free memory"
 )]
 pub struct MemoryError {
-    /// How much was asked for.
+    /// The requested size.
     pub bytes: usize,
-    /// The system's answer.
+    /// The system's error.
     pub reason: String,
 }
 
-/// Why a run gave no result.
+/// The reasons for which a run fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The program has another number of inputs, sizes or the like.
+    /// A wrong number of inputs, sizes or the like.
     #[error("the program takes {expected} {what}, {given} are given")]
     Count {
-        /// What is counted.
+        /// The counted item.
         what: &'static str,
-        /// What the program takes.
+        /// The program's count.
         expected: usize,
-        /// What the caller gave.
+        /// The caller's count.
         given: usize,
     },
     /// An input's shape is not usable.
@@ -136,7 +136,7 @@ pub enum RunError {
         "input {input} has the dims {dims:?}: the cpu device takes up to {MAX_RANK} axes, none negative"
     )]
     InputDims {
-        /// The input's position.
+        /// The input's index.
         input: usize,
         /// Its dims.
         dims: Vec<i64>,
@@ -146,11 +146,11 @@ pub enum RunError {
         "input {input} has {given} bytes, but the program reads up to {needed} of it: its shape and the sizes given disagree"
     )]
     InputData {
-        /// The input's position.
+        /// The input's index.
         input: usize,
-        /// What the program reads at most.
+        /// The most that the program reads.
         needed: u64,
-        /// What it has.
+        /// Its size.
         given: usize,
     },
     /// The caller's memory for an output is too short or not aligned.
@@ -158,14 +158,14 @@ pub enum RunError {
         "output {output} takes {needed} bytes at an address that is a multiple of 8, but {given} are given: give more memory, or let the session allocate it"
     )]
     OutputData {
-        /// The output's position.
+        /// The output's index.
         output: usize,
         /// Bytes that the program may write.
         needed: u64,
-        /// Bytes that there are.
+        /// Bytes available.
         given: usize,
     },
-    /// The memory of a node can't be addressed with these sizes.
+    /// The memory of a node is too large to address at these sizes.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The run needs more memory than allowed.
@@ -173,21 +173,21 @@ pub enum RunError {
         "the run needs {needed} bytes for temporaries and outputs, the limit is {limit}: raise the limit, or use smaller inputs"
     )]
     MemoryLimit {
-        /// What it needs.
+        /// The bytes needed.
         needed: u64,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// The system does not give the memory.
+    /// The system refuses the memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
-    /// The run took longer than allowed.
+    /// The run exceeded its time limit.
     #[error("the run did not end within {} s: raise the timeout, or look for a loop that never ends", .0.as_secs_f64())]
     Timeout(Duration),
-    /// The thread that watches over timeouts could not be started.
+    /// The timeout thread could not be started.
     #[error(
         "no thread to watch over the timeout ({0}): run without a timeout, or end other threads"
     )]
@@ -195,29 +195,29 @@ pub enum RunError {
     /// The program stopped with an error.
     #[error("{fault} (site {site} of the program)")]
     Program {
-        /// What happened.
+        /// The error.
         fault: Fault,
-        /// Where: a row of the emitted program's site table.
+        /// The row of the emitted program's site table.
         site: u32,
     },
-    /// The program wrote dims that an output can't have.
+    /// The program wrote invalid dims of an output.
     #[error(
         "the program gave output {output} rank {rank} and dims {dims:?}: a fault of the emitter's"
     )]
     OutputDims {
-        /// The output's position.
+        /// The output's index.
         output: usize,
         /// The rank that the program wrote.
         rank: i32,
         /// The dims that it wrote.
         dims: Vec<i64>,
     },
-    /// What was dispatched is part of another program.
+    /// The dispatched entry belongs to another program.
     #[error("an entry of another program was dispatched: take entries from the session's program")]
     ForeignEntry,
 }
 
-/// What stopped a program.
+/// The errors that stop a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -245,7 +245,7 @@ pub enum Fault {
         /// The limit.
         limit: i64,
     },
-    /// Memory for frames ended before recursion came to its limit.
+    /// Frame memory ended before the recursion limit.
     #[error(
         "a call would nest {depth} deep, which memory has no frames for (the limit is {limit})"
     )]
@@ -255,14 +255,14 @@ pub enum Fault {
         /// The limit.
         limit: i64,
     },
-    /// A loop ran too often.
+    /// A loop exceeded the iteration limit.
     #[error(
         "a loop did {done} iterations, the limit is {limit}: raise the limit if it is meant to run longer"
     )]
     Iterations {
-        /// How many were done.
+        /// Iterations done.
         done: i64,
-        /// How many may be.
+        /// The limit.
         limit: i64,
     },
     /// A size is above the bound that memory was planned for.

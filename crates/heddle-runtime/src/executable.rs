@@ -1,4 +1,4 @@
-//! A program that any number of threads call.
+//! A program that several threads can call.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::pool::Pool;
 use crate::program::Program;
 use crate::session::{Input, Outputs, RunOptions, Session, SessionOptions};
 
-/// A program, a pool to run it on, and one session for each run that goes on at the same time.
+/// A program, a pool to run it on, and one session per concurrent run.
 #[derive(Debug)]
 pub struct Executable {
     program: Arc<Program>,
@@ -17,7 +17,7 @@ pub struct Executable {
     idle: Idle,
 }
 
-/// Sessions that no run uses.
+/// Idle sessions.
 type Idle = Arc<Mutex<Vec<Session>>>;
 
 impl Executable {
@@ -41,7 +41,7 @@ impl Executable {
         &self.pool
     }
 
-    /// Runs the program, in a session that no other thread uses.
+    /// Runs the program in a session of its own.
     pub fn run(
         &self,
         inputs: &[Input<'_>],
@@ -53,7 +53,7 @@ impl Executable {
         Ok(Finished { lent })
     }
 
-    /// A session, which goes back on drop.
+    /// A session, returned on drop.
     pub fn lend(&self) -> Lent {
         let idle = self
             .idle
@@ -73,7 +73,7 @@ impl Executable {
         }
     }
 
-    /// Gives the memory of idle sessions back to the system.
+    /// Returns the memory of idle sessions to the system.
     pub fn release(&self) {
         self.idle
             .lock()
@@ -112,7 +112,7 @@ impl Drop for Lent {
     }
 }
 
-/// A run that succeeded, with its session.
+/// A successful run, with its session.
 #[derive(Debug)]
 pub struct Finished {
     lent: Lent,

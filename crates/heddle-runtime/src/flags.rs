@@ -1,24 +1,26 @@
 //! The compiler's flags. All of them are ours: results must not depend on a user's `CFLAGS`.
 //!
 //! - `-O3` and the processor at hand.
-//! - `-fno-math-errno -fno-trapping-math`: nobody looks at `errno` or at floating-point flags, and both keep loops
-//!   from being vectorised.
-//! - `-ffp-contract=fast`: a product and a sum become one fused operation, rounded once. It is what makes
-//!   kernels reach the processor's peak, it never rounds more often than the separate operations do, and it is
-//!   GCC's default. Where separate rounding matters, [`BuildOptions::contract`] turns it off.
-//! - `-fwrapv`: the IR's integers wrap. `-fno-strict-aliasing`: buffers share scratch memory whatever their types.
-//! - Never `-ffast-math`: it changes results beyond rounding (NaN, infinities, order of sums), and when linking it
-//!   adds code that turns denormals off in the whole process.
+//! - `-fno-math-errno -fno-trapping-math`: `errno` and floating-point flags are never read, and
+//!   both prevent vectorisation.
+//! - `-ffp-contract=fast`: a product and a sum become one fused operation, rounded once. Kernels
+//!   need it to reach the processor's peak; it never rounds more often than separate operations,
+//!   and it is GCC's default. Where separate rounding matters, [`BuildOptions::contract`] turns it
+//!   off.
+//! - `-fwrapv`: the IR's integers wrap. `-fno-strict-aliasing`: buffers of different types share
+//!   scratch memory.
+//! - Never `-ffast-math`: it changes results beyond rounding (NaN, infinities, order of sums), and
+//!   when linking it adds code that turns denormals off in the whole process.
 //! - No stack protector and no fortification, which some distributions turn on by default.
 
 use crate::program::{BuildOptions, Sanitizer};
 
-/// What is built.
+/// The kind of build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Product {
     /// A library to load.
     Library,
-    /// A program that runs by itself, `include/driver.c` with the emitted one.
+    /// An executable: the emitted program with `include/driver.c`.
     Standalone,
 }
 
@@ -65,7 +67,8 @@ impl Flags {
             list.push(
                 match sanitizer {
                     Sanitizer::Thread => "-fsanitize=thread",
-                    // Integers wrap and shifts are the emitter's: what is left of undefined behaviour is bounds and alignment.
+                    // Integers wrap, and the emitter guards shifts: the remaining undefined
+                    // behaviour is bounds and alignment.
                     Sanitizer::Address => "-fsanitize=address,bounds,alignment,null",
                 }
                 .to_owned(),
@@ -75,7 +78,7 @@ impl Flags {
         Flags { product, list }
     }
 
-    /// Everything but the output.
+    /// All flags but the output.
     pub(crate) fn list(&self, arch: &str) -> Vec<String> {
         let mut list = self.list.clone();
         if !arch.is_empty() {

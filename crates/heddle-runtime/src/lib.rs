@@ -1,8 +1,8 @@
 //! Devices: builds emitted programs, allocates their memory and runs them.
 //!
-//! The one device so far is the cpu. A [`Source`] (C text with constants) becomes a [`Program`]
-//! through the system's C compiler and a cache on disk; a [`Session`] runs it on the workers of a [`Pool`].
-//! What the text and the runtime agree on stands in `include/heddle.h`.
+//! The only device is the cpu. A [`Source`] (C text with constants) becomes a [`Program`] through
+//! the system's C compiler and a cache on disk; a [`Session`] runs it on the workers of a [`Pool`].
+//! `include/heddle.h` is the contract between text and runtime.
 //!
 //! This crate knows nothing of graphs; it is the only one that loads and calls foreign code.
 

@@ -16,23 +16,23 @@ use crate::error::BuildError;
 use crate::flags::{Flags, Product};
 use crate::source::{Constant, Source};
 
-/// How programs are built. Everything here but the cache is part of the key.
+/// Options of a build. Everything but the cache is part of the key.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
-    /// The compiler to use, with leading arguments if need be. Without it `HEDDLE_CC` decides, else
+    /// The compiler to use, optionally with leading arguments. Without it `HEDDLE_CC` decides, then
     /// [`crate::compiler::CANDIDATES`] are tried.
     pub compiler: Option<String>,
-    /// Where built programs are kept.
+    /// The cache.
     pub cache: CacheChoice,
-    /// The most bytes that the cache takes.
+    /// Limit on the bytes of the cache.
     pub cache_limit: u64,
     /// The optimisation level, 0 to 3.
     pub optimize: u8,
-    /// Whether products and sums may become fused operations.
+    /// Allows fused products and sums.
     pub contract: bool,
-    /// Whether debug information is kept.
+    /// Keeps debug information.
     pub debug: bool,
-    /// Flags to add at the end.
+    /// Flags appended to the others.
     pub extra_flags: Vec<String>,
     /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its process.
     pub sanitize: Option<Sanitizer>,
@@ -62,41 +62,41 @@ impl Default for BuildOptions {
     }
 }
 
-/// How a program came to be.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct BuildReport {
     /// The compiler and its version.
     pub compiler: String,
     /// The key in the cache.
     pub key: Key,
-    /// What the cache did.
+    /// The cache's part in it.
     pub cache: CacheUse,
-    /// How long it took to find or build the program and to load it.
+    /// Time to find or build the program and to load it.
     pub elapsed: Duration,
 }
 
-/// What the cache did for a program.
+/// Use of the cache for a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheUse {
-    /// The program was there.
+    /// The program was cached.
     Hit,
-    /// It was built and is there now.
+    /// It was built and cached.
     Stored,
-    /// It was built and is kept nowhere, for this reason.
+    /// It was built and not cached, for this reason.
     Uncached(String),
 }
 
-/// A loaded program with its constants. Any number of sessions run it at the same time.
+/// A loaded program with its constants. Several sessions can run it concurrently.
 #[derive(Debug)]
 pub struct Program {
     name: String,
-    /// Differs from that of every other program in this process.
+    /// Unique among the programs of this process.
     id: u64,
     about: About,
     plan: Plan,
     main: EntryFn,
     host_main: Option<HostFn>,
-    /// Where `blobs` lie: `env->constants`.
+    /// Addresses of `blobs`: `env->constants`.
     pointers: Vec<*const c_void>,
     _blobs: Vec<Constant>,
     library: Library,
@@ -112,7 +112,7 @@ unsafe impl Sync for Program {}
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub(crate) function: EntryFn,
-    /// The program that it belongs to, without which it must not be called.
+    /// The program that it belongs to, the only one it may be called for.
     pub(crate) owner: u64,
 }
 
@@ -135,7 +135,7 @@ impl Program {
         Program::resolve(&source.name, library, plan, constants, report)
     }
 
-    /// Loads a program that was built elsewhere: a shared library as [`Program::build`] makes it.
+    /// Loads a program built elsewhere: a shared library as made by [`Program::build`].
     ///
     /// # Safety
     /// Loading runs the library's code: it must be an emitted program.
@@ -156,7 +156,7 @@ impl Program {
         Program::resolve(name, library, plan, constants, report)
     }
 
-    /// For messages.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -166,7 +166,7 @@ impl Program {
         &self.about
     }
 
-    /// How it was built.
+    /// The result of the build.
     pub fn report(&self) -> &BuildReport {
         &self.report
     }
@@ -179,7 +179,7 @@ impl Program {
         Some(self.own(*function.ok()?))
     }
 
-    /// Tells entries of programs apart.
+    /// Distinguishes entries of different programs.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -195,7 +195,7 @@ impl Program {
         self.own(self.main)
     }
 
-    /// The control flow, in a program that leaves it to the host.
+    /// The control flow of a program that leaves it to the host.
     pub(crate) fn host_main(&self) -> Option<HostFn> {
         self.host_main
     }
@@ -269,7 +269,7 @@ fn key(text: &str, flags: &Flags, compiler: &Compiler) -> Key {
     Key::new(&parts.map(str::as_bytes))
 }
 
-/// The text and the plan must be of the same program.
+/// The text and the plan must belong to the same program.
 fn check_counts(
     name: &str,
     about: &About,
@@ -301,7 +301,7 @@ fn check_counts(
     Ok(())
 }
 
-/// Finds or builds the library: in the cache, or, where that does not work, in a temporary folder.
+/// Finds or builds the library in the cache or, if that fails, in a temporary folder.
 fn obtain(
     source: &Source,
     cache: &Cache,
@@ -330,7 +330,7 @@ fn obtain(
     let mut why = cache.unusable().map(str::to_owned);
     if why.is_none() {
         let _lock = cache.lock(key);
-        // Another process may have built it while this one waited.
+        // Another process may have built it in the meantime.
         if let Some(library) = cached() {
             return Ok((library, CacheUse::Hit));
         }
@@ -349,7 +349,7 @@ fn obtain(
         source,
     })?;
     let product = build_in(folder.path()).map_err(|e| compiler.refusal(&source.name, e))?;
-    // A loaded library stays when its file goes.
+    // A loaded library remains valid without its file.
     Ok((open(&product)?, CacheUse::Uncached(why.unwrap_or_default())))
 }
 
@@ -361,7 +361,7 @@ fn open(path: &Path) -> Result<Library, BuildError> {
     })
 }
 
-/// The loader's own words lie below libloading's.
+/// The loader's own message is the source of libloading's error.
 fn source_of(e: &dyn std::error::Error) -> String {
     e.source()
         .map_or_else(|| e.to_string(), ToString::to_string)

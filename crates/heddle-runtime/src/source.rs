@@ -6,20 +6,21 @@ use heddle_abi::Plan;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::MemoryError;
 
-/// An emitted program. `include/heddle.h` says what the text defines.
+/// An emitted program. `include/heddle.h` states what the text defines.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// For messages.
+    /// The name in messages.
     pub name: String,
-    /// C. The header is included before its first line.
+    /// The C text. The header is included before its first line.
     pub text: String,
-    /// `env->constants`, in this order. They are no part of the cache's key.
+    /// `env->constants`, in this order. Not part of the cache's key.
     pub constants: Vec<Constant>,
-    /// The memory of a launch. It is no part of the cache's key either: the text says which words of the table it reads.
+    /// The memory plan of a launch. Not part of the cache's key either: the text states which words
+    /// of the table it reads.
     pub plan: Plan,
 }
 
-/// A constant blob, in the layout that the program reads.
+/// A constant, in the layout that the program reads.
 #[derive(Clone, Debug)]
 pub struct Constant(Holder);
 
@@ -30,7 +31,7 @@ enum Holder {
 }
 
 impl Constant {
-    /// The blob's bytes.
+    /// The constant's bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Holder::Shared(bytes) => bytes,
@@ -38,7 +39,7 @@ impl Constant {
         }
     }
 
-    /// The same blob at an aligned address: itself, or a copy. A program makes what it is given so when it is loaded.
+    /// The constant at an aligned address: itself, or a copy. Done when a program is loaded.
     pub fn aligned(self) -> Result<Constant, MemoryError> {
         if (self.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
             return Ok(self);

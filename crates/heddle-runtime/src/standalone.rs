@@ -1,7 +1,8 @@
-//! Emitted programs that run in a process of their own, under a sanitizer.
+//! Emitted programs that run in their own process, under a sanitizer.
 //!
-//! A sanitizer must be there from the start of its process, so a library that it was built into can't be loaded
-//! here. `include/driver.c` makes a program of it that does what a session does, from file to file. For tests.
+//! A sanitizer must be present from the start of its process, so an instrumented library cannot be
+//! loaded here. `include/driver.c` turns it into an executable that does what a session does, from
+//! file to file. For tests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::program::BuildOptions;
 use crate::session::{Input, RunOptions};
 use crate::source::{Constant, Source};
 
-/// A program built to run by itself. Its files go when it is dropped.
+/// A program built as an executable. Its files are removed on drop.
 #[derive(Debug)]
 pub struct Standalone {
     folder: TempDir,
@@ -33,26 +34,26 @@ pub struct Standalone {
 pub struct OwnedOutput {
     /// Its dims.
     pub dims: Vec<i64>,
-    /// Its elements, and behind them what its memory has more.
+    /// Its elements, followed by the rest of its buffer.
     pub data: Vec<u8>,
 }
 
-/// Why a [`Standalone`] run gave no result.
+/// The reasons for which a [`Standalone`] run fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StandaloneError {
     /// The process crashed, or a sanitizer stopped it.
     #[error("the program ended with {status}:\n{report}")]
     Stopped {
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What it said.
+        /// Its messages.
         report: String,
     },
     /// The program reported an error, as it would in a session.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The process could not be started, or its files not be written or read.
+    /// The process could not be started, or its files not written or read.
     #[error(
         "files or process of a program under test: {0}. Is there room in the temporary folder?"
     )]
@@ -60,7 +61,7 @@ pub enum StandaloneError {
 }
 
 impl Standalone {
-    /// Builds the program with the options' sanitizer, if any. It is not kept in the cache.
+    /// Builds the program with the options' sanitizer, if any, bypassing the cache.
     pub fn build(source: &Source, options: &BuildOptions) -> Result<Standalone, BuildError> {
         let cache = Cache::open(&options.cache, options.cache_limit);
         let compiler = Compiler::find(options, &cache)?;
@@ -81,8 +82,9 @@ impl Standalone {
         })
     }
 
-    /// Runs the program `runs` times in one process, with `workers` threads, and returns what the last run gave.
-    /// A timeout counts in whole seconds, and shows as [`StandaloneError::Stopped`].
+    /// Runs the program `runs` times in one process with `workers` threads; returns the results of
+    /// the last run. A timeout is rounded to whole seconds and appears as
+    /// [`StandaloneError::Stopped`].
     pub fn run(
         &self,
         inputs: &[Input<'_>],
@@ -135,7 +137,7 @@ impl Standalone {
         out.put(workers as i64);
         out.put(options.max_depth);
         out.put(options.max_iterations);
-        // Few looks before a yield: sanitized threads share cores, and other orders of events come up.
+        // Few spins before a yield: sanitized threads share cores, and more interleavings occur.
         out.put(10);
         out.put(10);
         out.put_all(launch.sizes());

@@ -13,7 +13,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the process' first thread is the test runner's, which allocates when it likes.
+/// True if the process's first thread is the test runner's, which allocates at any time.
 static FIRST_IS_RUNNER: AtomicBool = AtomicBool::new(false);
 
 fn is_first() -> bool {

@@ -201,7 +201,7 @@ fn a_compiler_that_does_not_work_is_named() {
     assert_eq!(cache_use(1, &with_arguments), CacheUse::Stored);
 }
 
-// What follows needs processes of its own: this test program, told by a variable to do a part.
+// The following tests need their own processes: this test program, told its part by a variable.
 
 const PART: &str = "HEDDLE_TEST_PART";
 
@@ -240,7 +240,7 @@ fn must_succeed(child: Child) -> String {
     text
 }
 
-/// Whether the system lets us make mounts of our own.
+/// True if the system allows private mounts.
 fn can_mount() -> bool {
     let tried = Command::new("unshare")
         .args(["-rm", "true"])

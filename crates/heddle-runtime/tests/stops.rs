@@ -11,7 +11,7 @@ use heddle_runtime::{
     CancelToken, Executable, Fault, Plan, Pool, PoolOptions, RunError, RunOptions, SessionOptions,
 };
 
-/// What a stop may take at most, on a busy machine: far above what it takes, far below for ever.
+/// Limit on the time of a stop, on a busy machine: far above the usual time.
 const SOON: Duration = Duration::from_secs(20);
 
 /// `sizes[0]`: 0 a loop without barriers, 1 with barriers, 2 waits that nobody answers, 3 ends at once.

@@ -1,25 +1,28 @@
-//! Chooses which axis each operator is dealt out by, so that as little data as possible crosses units.
+//! Chooses the split of each operator so that as little data as possible crosses units.
 //!
-//! An operator may be dealt out by any of its parallel axes, whole or in blocks, in grains, or run on one unit. Each choice has
-//! a time, by the cost model; each pair of operators that touch the same memory, one of them writing, costs a synchronisation if they
-//! deal it out differently. One operator after the other takes the choice that is best next to what the others have chosen, until
-//! nothing changes. What is tried is what its neighbours' choices suggest: a gate axis of four times the hidden
-//! size is dealt out in blocks because who reads it is dealt out by the hidden size.
+//! An operator can be split along any of its parallel axes, whole or in blocks, with a grain, or
+//! run on one unit. Each choice has a time by the cost model, and each pair of operators that touch
+//! the same memory, one of them writing, costs a synchronisation if their partitions of it differ.
+//! Coordinate descent: one operator after the other takes its best choice given those of the
+//! others, until nothing changes. Candidates come from the neighbours' partitions: a gate axis of
+//! four times the hidden size is split in blocks because its reader is split along the hidden size.
 //!
-//! It is a descent: it may end in a choice that changing two operators at once would improve. The result is kept if
-//! it takes less time, synchronisations as placed included, than what was there before.
+//! The descent may end in a local minimum that only changing two operators at once would leave. The
+//! result is kept if the program, with its synchronisations as placed, takes less time than before.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::deal::Deal;
-use crate::latency::{Latency, UNKNOWN_TRIP, total_with, trips};
+use crate::latency::Latency;
 use crate::memo::{ByShare, Memo};
+use crate::partition::Partition;
+use crate::total::total_with;
+use crate::trips::visit_all;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, OperatorId, Share, Split, Stmt, Sync, UProgram};
 
-/// Deals out the program's operators. Operators that one unit must run are left as they are.
+/// Splits the program's operators. Operators on one unit stay there.
 pub fn align_splits(program: &mut UProgram, latency: &dyn Latency) {
     let before = program.clone();
     let graph = Graph::new(program);
@@ -42,7 +45,7 @@ pub fn align_splits(program: &mut UProgram, latency: &dyn Latency) {
     }
 }
 
-/// Sweeps over all operators; they settle after a few.
+/// Limit on sweeps over all operators; a few suffice.
 const MAX_ROUNDS: usize = 8;
 
 /// An operator's access to memory.
@@ -50,22 +53,22 @@ struct Access {
     op: Option<OperatorId>,
     offset: ExprId,
     write: bool,
-    /// How often the statement runs.
+    /// Estimated number of times the statement runs.
     often: f64,
 }
 
-/// An access that must agree with another one, and how it deals out what it touches.
-type Other = (usize, Option<Rc<Deal>>);
+/// A conflicting access and its partition.
+type Other = (usize, Option<Rc<Partition>>);
 
-/// What operators do to memory. Buffers whose names are exchanged, or that a call passes, are one.
+/// The operators' accesses. Buffers that are swapped, or passed by a call, form one class.
 struct Graph {
     /// Each operator's accesses, by class of buffers.
     nodes: BTreeMap<OperatorId, Vec<(Buffer, usize)>>,
     accesses: Vec<Access>,
     /// Accesses to each class of buffers.
     classes: BTreeMap<Buffer, Vec<usize>>,
-    /// How accesses deal out what they touch, and how long operators take: each is asked for over and over.
-    dealt: RefCell<ByShare<Option<Rc<Deal>>>>,
+    /// Caches of partitions and of times.
+    known: RefCell<ByShare<Option<Rc<Partition>>>>,
     memo: Memo,
 }
 
@@ -93,7 +96,7 @@ impl Graph {
             nodes: BTreeMap::new(),
             accesses: vec![],
             classes: BTreeMap::new(),
-            dealt: RefCell::default(),
+            known: RefCell::default(),
             memo: Memo::default(),
         };
         visit_all(program, &mut |stmt, often| {
@@ -133,54 +136,54 @@ impl Graph {
         graph
     }
 
-    /// Gives an operator the best share next to those of the others; says whether it is another one.
+    /// Gives an operator its best split, given those of the others; returns true if it changed.
     fn improve(&self, program: &mut UProgram, latency: &dyn Latency, id: OperatorId) -> bool {
-        let Share::Dealt(now) = program.operators[id].share else {
+        let Share::Split(now) = program.operators[id].share else {
             return false;
         };
-        let deals = self.deals(program, id);
-        let mut best = (self.cost(program, latency, id, &deals, now), now);
-        for split in self.candidates(program, id, &deals) {
-            let cost = self.cost(program, latency, id, &deals, split);
+        let partitions = self.partitions(program, id);
+        let mut best = (self.cost(program, latency, id, &partitions, now), now);
+        for split in self.candidates(program, id, &partitions) {
+            let cost = self.cost(program, latency, id, &partitions, split);
             if cost < best.0 * (1.0 - 1e-9) {
                 best = (cost, split);
             }
         }
-        program.operators[id].share = Share::Dealt(best.1);
+        program.operators[id].share = Share::Split(best.1);
         best.1 != now
     }
 
-    /// How the others deal out what this operator touches: for each of its accesses those that must agree with it.
-    fn deals(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<Other>> {
+    /// For each of the operator's accesses the conflicting ones, with their partitions.
+    fn partitions(&self, program: &UProgram, id: OperatorId) -> Vec<Vec<Other>> {
         let others = |&(class, own): &(Buffer, usize)| {
             let touching = self.classes[&class].iter().copied();
             let touching = touching.filter(|&other| {
                 let (a, b) = (&self.accesses[own], &self.accesses[other]);
                 other != own && (a.write || b.write)
             });
-            let deal = |other: usize| {
+            let partition = |other: usize| {
                 self.accesses[other].op.filter(|&op| op != id)?;
-                self.deal(program, other)
+                self.partition(program, other)
             };
-            touching.map(|other| (other, deal(other))).collect()
+            touching.map(|other| (other, partition(other))).collect()
         };
         self.nodes[&id].iter().map(others).collect()
     }
 
-    /// How an access deals out what it touches, as its operator is shared now.
-    fn deal(&self, program: &UProgram, access: usize) -> Option<Rc<Deal>> {
+    /// The partition of the elements that an access touches, under its operator's current share.
+    fn partition(&self, program: &UProgram, access: usize) -> Option<Rc<Partition>> {
         let Access { op, offset, .. } = self.accesses[access];
         let op = &program.operators[op?];
-        let deal = || Deal::of(program, op, offset).map(Rc::new);
-        self.dealt.borrow_mut().get(access, op.share, deal)
+        let partition = || Partition::of(program, op, offset).map(Rc::new);
+        self.known.borrow_mut().get(access, op.share, partition)
     }
 
-    /// Each axis, and what the others' choices suggest.
+    /// Each axis split whole, and the splits that the others' partitions suggest.
     fn candidates(
         &self,
         program: &mut UProgram,
         id: OperatorId,
-        deals: &[Vec<Other>],
+        partitions: &[Vec<Other>],
     ) -> Vec<Split> {
         let op = program.operators[id].clone();
         let axes = op.axes.iter().enumerate();
@@ -190,22 +193,22 @@ impl Graph {
         if let Body::Contract(c) = &op.body
             && let Some(axis) = op.axes.iter().position(|a| a.0 == c.columns)
         {
-            // Whole tiles: what two units share of one, both compute.
+            // Whole tiles: two units that share a tile would both compute it.
             let split = Split {
                 grain: c.tile,
                 ..Split::whole(axis, op.axes[axis].1)
             };
             candidates.extend((c.tile > 1).then_some(split));
         }
-        for ((_, own), others) in self.nodes[&id].iter().zip(deals) {
-            let mut seen: Vec<&Deal> = vec![];
-            for deal in others.iter().filter_map(|o| o.1.as_deref()) {
-                if seen.contains(&deal) {
+        for ((_, own), others) in self.nodes[&id].iter().zip(partitions) {
+            let mut seen: Vec<&Partition> = vec![];
+            for partition in others.iter().filter_map(|o| o.1.as_deref()) {
+                if seen.contains(&partition) {
                     continue;
                 }
-                seen.push(deal);
+                seen.push(partition);
                 for axis in 0..op.axes.len() {
-                    let split = deal.split(program, &op, self.accesses[*own].offset, axis);
+                    let split = partition.split(program, &op, self.accesses[*own].offset, axis);
                     candidates.extend(split.filter(|s| !candidates.contains(s)));
                 }
             }
@@ -213,66 +216,34 @@ impl Graph {
         candidates
     }
 
-    /// The operator's time and that of the synchronisations that it has a part in.
+    /// The operator's time plus that of the synchronisations with its neighbours.
     fn cost(
         &self,
         program: &mut UProgram,
         latency: &dyn Latency,
         id: OperatorId,
-        deals: &[Vec<Other>],
+        partitions: &[Vec<Other>],
         split: Split,
     ) -> f64 {
-        let before = std::mem::replace(&mut program.operators[id].share, Share::Dealt(split));
+        let before = std::mem::replace(&mut program.operators[id].share, Share::Split(split));
         let share = program.operators[id].share;
         let often = self.accesses[self.nodes[&id][0].1].often;
         let mut cost = often * self.memo.time(program, latency, id, share);
-        for (&(_, own), others) in self.nodes[&id].iter().zip(deals) {
-            let deal = self.deal(program, own);
+        for (&(_, own), others) in self.nodes[&id].iter().zip(partitions) {
+            let partition = self.partition(program, own);
             for (other, theirs) in others {
                 let access = &self.accesses[*other];
                 let theirs = match access.op == Some(id) {
-                    true => self.deal(program, *other),
+                    true => self.partition(program, *other),
                     false => theirs.clone(),
                 };
-                if deal.is_none() || deal != theirs {
+                if partition.is_none() || partition != theirs {
                     cost += latency.sync(Sync::ALL) * often.min(access.often);
                 }
             }
         }
         program.operators[id].share = before;
         cost
-    }
-}
-
-/// Calls `see` with each statement of the program and its procedures, and how often it runs.
-pub(super) fn visit_all(program: &UProgram, see: &mut dyn FnMut(&Stmt, f64)) {
-    visit(program, &program.body, 1.0, see);
-    for (_, procedure) in program.procedures.iter() {
-        visit(program, &procedure.body, UNKNOWN_TRIP, see);
-    }
-}
-
-/// Calls `see` with each statement and how often it runs.
-pub(super) fn visit(
-    program: &UProgram,
-    stmts: &[Stmt],
-    often: f64,
-    see: &mut dyn FnMut(&Stmt, f64),
-) {
-    for stmt in stmts {
-        see(stmt, often);
-        match stmt {
-            Stmt::Loop { trip, body, .. } => {
-                visit(program, body, often * trips(program, *trip), see);
-            }
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                visit(program, then, often / 2.0, see);
-                visit(program, otherwise, often / 2.0, see);
-            }
-            _ => {}
-        }
     }
 }
 

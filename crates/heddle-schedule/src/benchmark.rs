@@ -1,4 +1,4 @@
-//! Programs that measure: each run repeats one operator, shared in one way.
+//! Measuring programs: each run repeats one operator under one share.
 
 use heddle_ir::op::CompareOp;
 use heddle_ir::{Arena, DType};
@@ -8,8 +8,9 @@ use heddle_uprogram::program::{
     BufferKind, Local, LocalData, LocalKind, Size, Stmt, Sync, UProgram,
 };
 
-/// A program that repeats one of the choices, or behind the last of them a synchronisation of all units. A launch gives it
-/// the sizes of the program that is measured, then which choice, then how often. Memory holds whatever it holds.
+/// A program that repeats one of the choices or, after the last of them, a barrier. A launch passes
+/// the sizes of the measured program, then the index of the choice, then the number of repetitions.
+/// Memory is not initialised.
 pub fn benchmark(program: &UProgram, choices: &[Choice]) -> UProgram {
     let mut bench = UProgram {
         pool: program.pool.clone(),

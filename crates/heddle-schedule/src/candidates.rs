@@ -1,4 +1,5 @@
-//! Kernel candidates: the ways to run an operator (Rammer §3.3: the rKernels of an rOperator), and the uTasks that each makes.
+//! Kernel candidates: the ways to run an operator (Rammer §3.3: the rKernels of an rOperator), with
+//! their numbers of uTasks.
 
 use crate::latency::Latency;
 use heddle_uprogram::contract::Contract;
@@ -6,9 +7,9 @@ use heddle_uprogram::program::{
     Body, Candidate, Grid, Operator, OperatorId, Share, Split, UProgram,
 };
 
-/// The candidates of an operator: as it is; and of a contraction also on one unit, dealt out by each axis into as many
-/// tasks as there are units, half as many, and so on, and by each two axes over grids of units. What one unit must run has one
-/// candidate.
+/// The candidates of an operator: its current share. A contraction also has: one unit; a split
+/// along each axis into as many tasks as there are units, half as many, and so on; and a grid over
+/// each two axes. An operator fixed to one unit has one candidate.
 pub fn candidates(program: &UProgram, latency: &dyn Latency, id: OperatorId) -> Vec<Candidate> {
     let (op, units) = (&program.operators[id], latency.machine().units());
     let shares = shares(program, op, units).into_iter();
@@ -16,7 +17,7 @@ pub fn candidates(program: &UProgram, latency: &dyn Latency, id: OperatorId) -> 
     shares.map(candidate).collect()
 }
 
-/// An operator that is shared like this.
+/// The candidate for this share.
 pub(super) fn candidate(
     program: &UProgram,
     latency: &dyn Latency,
@@ -32,7 +33,7 @@ pub(super) fn candidate(
     }
 }
 
-/// The shares that candidates have. All begin with unit 0.
+/// The shares of the candidates, all beginning with unit 0.
 pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Share> {
     let share = op.share.from_unit(0);
     let (Body::Contract(c), now) = (&op.body, op.share.splits()) else {
@@ -41,7 +42,7 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
     if now.is_empty() {
         return vec![share];
     }
-    // Of two that take as long the first is chosen, and whoever waits for one unit waits for no other.
+    // Ties go to the first candidate, and one unit saves its readers waits for others.
     let mut shares = vec![Share::One(0), share];
     for (axis, &(local, size)) in op.axes.iter().enumerate() {
         let step = c.step(local);
@@ -50,17 +51,17 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
         periods.extend(blocks.map(|s| s.period));
         for period in periods {
             let whole = Split::whole(axis, period);
-            shares.push(Share::Dealt(whole));
+            shares.push(Share::Split(whole));
             let Some(count) = program.pool.as_int(period) else {
                 continue;
             };
             let mut wanted = units as i64;
             while wanted > 1 {
-                // Whole tiles: what two units share of one, both compute.
+                // Whole tiles: two units that share a tile would both compute it.
                 let grain = ((count + wanted - 1) / wanted).max(1);
                 let grain = (grain + step - 1) / step * step;
                 if grain < count {
-                    shares.push(Share::Dealt(Split { grain, ..whole }));
+                    shares.push(Share::Split(Split { grain, ..whole }));
                 }
                 wanted /= 2;
             }
@@ -76,8 +77,8 @@ pub(super) fn shares(program: &UProgram, op: &Operator, units: usize) -> Vec<Sha
     distinct
 }
 
-/// Partitions of two axes of known sizes in whole tiles: grids of units with sides that are powers of two, and those that fit one
-/// of the axes.
+/// Partitions of two axes of static sizes in whole tiles: grids whose sides are powers of two, or
+/// fit one of the axes.
 fn grids(program: &UProgram, op: &Operator, c: &Contract, units: usize) -> Vec<Share> {
     let mut grids = vec![];
     let tiles = |k: usize| {
@@ -113,7 +114,8 @@ fn grids(program: &UProgram, op: &Operator, c: &Contract, units: usize) -> Vec<S
     grids
 }
 
-/// Whether shares give each of so many units the same, whichever unit begins: by different grains, say.
+/// True if the shares give each unit the same points up to a rotation of the units, though their
+/// grains may differ.
 pub fn are_alike(program: &UProgram, a: Share, b: Share, units: usize) -> bool {
     let (a, b) = (a.from_unit(0), b.from_unit(0));
     if a == b {
@@ -138,14 +140,13 @@ pub fn are_alike(program: &UProgram, a: Share, b: Share, units: usize) -> bool {
     })
 }
 
-/// How many units have something of an operator to do.
+/// The number of units with at least one point of an operator.
 pub(super) fn tasks(program: &UProgram, share: Share, units: usize) -> usize {
     let busy = loads(program, share, units).into_iter();
     busy.filter(|&load| load > 0.0).count()
 }
 
-/// What each unit has of an operator to do, where 1 is the largest share. Of sizes that only the launch knows every unit has as
-/// much.
+/// The load of each unit relative to the largest. Loads along dynamic sizes count as equal.
 pub(super) fn loads(program: &UProgram, share: Share, units: usize) -> Vec<f64> {
     let splits = share.splits();
     let [first, ..] = splits else {
@@ -176,7 +177,7 @@ pub(super) fn loads(program: &UProgram, share: Share, units: usize) -> Vec<f64> 
     (0..units).map(of_unit).collect()
 }
 
-/// The loads where one unit has it all.
+/// The loads where one unit runs everything.
 fn one_load(share: Share, units: usize) -> Vec<f64> {
     let mut loads = vec![0.0; units];
     if let Share::One(unit) = share {

@@ -1,4 +1,4 @@
-//! What a profiler should measure: which operators, and in which ways they may be shared.
+//! The measurements that a profiler should take: operators, and shares of each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -6,56 +6,58 @@ use std::fmt::Write;
 use heddle_machine::Machine;
 
 use super::align_splits;
-use super::align_splits::visit_all;
 use super::candidates::{are_alike, shares};
 use super::cost::time;
+use super::trips::visit_all;
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, Local, Operator, OperatorId, Share, Split, Stmt, UProgram,
 };
 
-/// What is to be measured of a program.
+/// Measurements to take of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// Each way to share an operator, of operators that are alike but for where their data lies only one.
+    /// Each share of each operator, with one representative of operators that differ only in their
+    /// buffers.
     pub list: Vec<Choice>,
-    /// For each operator the one that is measured in its place; of many it is the operator itself.
+    /// For each operator the one that is measured in its place; representatives map to themselves.
     pub instead: BTreeMap<OperatorId, OperatorId>,
 }
 
-/// A way to share an operator.
+/// An operator under a share.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// The operator.
     pub op: OperatorId,
-    /// How it is shared.
+    /// Its share.
     pub share: Share,
-    /// Whether it runs many times in a row, so that it may find in the caches what it had before.
+    /// True if it runs many times in a row, so that it may find its data in the caches.
     pub repeated: bool,
 }
 
-/// At most so many operators that are not alike are measured.
+/// Limit on the number of distinct operators that are measured.
 const MAX_OPERATORS: usize = 48;
 
-/// Of a program's time by the cost model, so much is measured.
+/// Share of the program's time, by the cost model, that the measured operators cover.
 const COVERED: f64 = 0.99;
 
-/// Operators that are alike.
+/// Operators that differ only in their buffers.
 struct Group {
     ops: Vec<OperatorId>,
-    /// How often they run.
+    /// Estimated number of executions.
     often: f64,
-    /// What they take of a run by the cost model.
+    /// Their time in a run, by the cost model.
     time: f64,
 }
 
-/// The operators that take the most time, and how they may be shared: as they are, as the cost model would, as their
-/// candidates are, by each axis, and not at all. Operators that one unit must run are left out.
+/// The operators that take the most time, each under its current share, the cost model's, those of
+/// its candidates, a split along each axis, and on one unit. Operators fixed to one unit are left
+/// out.
 pub fn choices(program: &mut UProgram, machine: &Machine) -> Choices {
     let mut aligned = program.clone();
     align_splits(&mut aligned, machine);
-    // Sizes of blocks are expressions that were not there before.
+    // The aligned program has new expressions for block sizes.
     program.pool.clone_from(&aligned.pool);
     let mut choices = Choices::default();
     let mut groups = groups(program, machine);
@@ -72,11 +74,11 @@ pub fn choices(program: &mut UProgram, machine: &Machine) -> Choices {
             choices.instead.insert(id, group.ops[0]);
             let (now, then) = (&program.operators[id], &aligned.operators[id]);
             let axes = now.axes.iter().enumerate();
-            let whole = axes.map(|(axis, &(_, period))| Share::Dealt(Split::whole(axis, period)));
+            let whole = axes.map(|(axis, &(_, period))| Share::Split(Split::whole(axis, period)));
             let found = shares(program, now, machine.units()).into_iter();
             let found = found.chain(shares(program, then, machine.units()));
             for share in found.chain(whole) {
-                // What is the same would seem to take different times.
+                // Equal partitions would seem to take different times.
                 let same = |&other: &Share| are_alike(program, other, share, machine.units());
                 if !distinct.iter().any(same) {
                     distinct.push(share);
@@ -94,7 +96,7 @@ pub fn choices(program: &mut UProgram, machine: &Machine) -> Choices {
     choices
 }
 
-/// The operators that may be shared, those that are alike together.
+/// The operators that can be split, grouped by what they compute.
 fn groups(program: &UProgram, machine: &Machine) -> Vec<Group> {
     let (mut groups, mut known): (Vec<Group>, _) = (vec![], HashMap::new());
     visit_all(program, &mut |stmt, often| {
@@ -119,7 +121,7 @@ fn groups(program: &UProgram, machine: &Machine) -> Vec<Group> {
     groups
 }
 
-/// What an operator does, but for which memory and variables it does it with.
+/// The computation of an operator, with buffers and variables numbered by first use.
 struct Key<'p> {
     program: &'p UProgram,
     out: String,
@@ -212,7 +214,7 @@ impl Key<'_> {
     }
 }
 
-/// The place of an item in a list, at whose end it is put if it is not there.
+/// The index of an item in a list, to which it is appended if missing.
 fn place<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
     let found = list.iter().position(|other| *other == item);
     found.unwrap_or_else(|| {

@@ -1,26 +1,30 @@
-//! Chooses between kernel candidates in straight-line code, wave by wave (Rammer §3.3, `SelectRKernels` and `SelectvEU`).
+//! Chooses between kernel candidates in straight-line code, wave by wave (Rammer §3.3,
+//! `SelectRKernels` and `SelectvEU`).
 //!
-//! Of the candidates of a contraction the *fastest* takes the least time alone, the most *efficient* the least time × tasks.
-//! Operators of one wave do not wait for each other. Where the fastest candidates of a wave do not fill the units, or
-//! an operator is alone in its wave, the fastest are tried. Otherwise the most efficient are, which leave units to each other:
-//! the most efficient of all, and the most efficient of those that together have a task for every unit. Tasks go to the units that are
-//! free first.
+//! The *fastest* candidate of a contraction takes the least time alone, the most *efficient* one
+//! the least time × tasks. Operators of a wave do not wait for each other. If the fastest
+//! candidates of a wave do not fill the units, or the wave is a single operator, the fastest are
+//! tried. Otherwise the most efficient are tried, which leave units free for each other: the most
+//! efficient of all, and the most efficient of those that together have a task for every unit.
+//! Tasks go to the units that are free first.
 //!
-//! What takes less time is kept, in the whole program with its synchronisations: a candidate may deal data out
-//! otherwise than its neighbours do. Other operators than contractions have one candidate, and stay where they are.
+//! A choice is kept if the whole program, with its synchronisations, takes less time: a candidate's
+//! partition may differ from its neighbours'. Operators other than contractions have one candidate
+//! and keep their units.
 
 use std::collections::BTreeMap;
 
 use crate::candidates::{candidate, candidates, loads};
-use crate::latency::{Latency, UNKNOWN_TRIP, trips};
+use crate::latency::Latency;
 use crate::order_waves::{MAX_STRETCH, waves};
 use crate::split_depths::in_parts;
 use crate::trials::Trials;
+use crate::trips::{UNKNOWN_TRIP, trips};
 use heddle_uprogram::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
 
-/// Chooses candidates, and notes those of every contraction in the program.
+/// Chooses candidates, and records those of every contraction in the program.
 pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
-    // Parts of a depth axis stay as they are.
+    // Contractions that `split_depths` has split keep their share.
     let split = std::mem::take(&mut program.candidates);
     let is_whole = |id: &_| {
         matches!(program.operators[*id].body, Body::Contract(_)) && !split.contains_key(id)
@@ -39,7 +43,7 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
         search.block(&procedure.body, UNKNOWN_TRIP);
     }
     let mut proposals = search.proposals;
-    // Compile time stays bounded: what promises most is tried.
+    // Bounds compile time: the most promising proposals are tried.
     proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     proposals.truncate(MAX_TRIALS);
     if !proposals.is_empty() {
@@ -55,15 +59,15 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
     program.candidates = noted;
 }
 
-/// How many proposals are tried at most.
+/// Limit on the number of proposals tried.
 const MAX_TRIALS: usize = 64;
 
-/// By so much a wave must take less time for its proposal to be tried.
+/// A proposal is tried if its wave takes at least this fraction less time.
 const WORTH_A_TRIAL: f64 = 0.01;
 
 /// Shares for the operators of a wave.
 struct Proposal {
-    /// How much less time the wave takes by itself, as often as it runs.
+    /// Time saved in the wave alone, times its number of executions.
     gain: f64,
     shares: Vec<(OperatorId, Share)>,
 }
@@ -77,7 +81,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks at all straight-line code of statements that run so often.
+    /// Searches the straight-line code of statements that run `often` times.
     fn block(&mut self, stmts: &[Stmt], often: f64) {
         let is_plain = |stmt: &Stmt| matches!(stmt, Stmt::Run(_) | Stmt::Let(..));
         for part in stmts.chunk_by(|a, b| is_plain(a) && is_plain(b)) {
@@ -167,7 +171,7 @@ impl Search<'_> {
         }
     }
 
-    /// When the last unit has done operators that do not wait for each other.
+    /// Completion time of operators that do not wait for each other.
     fn end(&self, ops: impl Iterator<Item = (Share, f64)>) -> f64 {
         let mut clocks = vec![0.0; self.latency.machine().units()];
         for (share, time) in ops {
@@ -180,7 +184,8 @@ impl Search<'_> {
         loads(self.program, share, self.latency.machine().units())
     }
 
-    /// Where tasks go: what takes most work first, to the units where it ends first. What has no other candidate stays.
+    /// List scheduling: the largest work first, to the units where it ends earliest. Operators with
+    /// one candidate keep their units.
     fn placed(&self, picked: &[(OperatorId, Candidate)]) -> Vec<(OperatorId, Share, f64)> {
         let mut clocks = vec![0.0; self.latency.machine().units()];
         let stays = |id| !self.noted.contains_key(&id);
@@ -195,8 +200,8 @@ impl Search<'_> {
             let even = loads.iter().all(|load| *load == loads[0]);
             let units = if even { 1 } else { clocks.len() };
             let end = |first: usize| {
-                let turned = turned(&loads, first).zip(&clocks);
-                let ends = turned.filter(|(load, _)| *load > 0.0);
+                let rotated = rotated(&loads, first).zip(&clocks);
+                let ends = rotated.filter(|(load, _)| *load > 0.0);
                 let ends = ends.map(|(load, clock)| clock + load * candidate.time);
                 ends.fold(0.0, f64::max)
             };
@@ -212,8 +217,8 @@ impl Search<'_> {
     }
 }
 
-/// What units have to do if another one begins.
-fn turned(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
+/// The loads if the share begins with unit `first`.
+fn rotated(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
     let units = loads.len();
     (0..units).map(move |unit| loads[(unit + units - first) % units])
 }

@@ -1,15 +1,17 @@
-//! Cocktailer's Algorithm 1 on the levels of a machine: chooses which parts of a program one unit runs, and which all units share.
+//! Cocktailer's Algorithm 1: chooses which parts of a program run on one unit, and which are split
+//! over all units.
 //!
-//! The levels of a machine are the unit and all units together. Control flow is executed by every unit, so it is at
-//! the level of its body or above, as the paper demands, by construction. A part on the level of the unit
-//! needs no synchronisation inside; on the level of all units each of its operators takes less time.
+//! A machine has two levels, the unit and all units together. Control flow is executed by every
+//! unit, so it is at the level of its body or above by construction, as the paper demands. A part
+//! on one unit needs no synchronisation inside; split over all units, each of its operators takes
+//! less time.
 //!
-//! Parts of a block that have loops and do not depend on each other, such as recurrent layers that work on different chunks of
-//! steps, are tried on a unit each first, and stay there if that is faster.
+//! Independent parts of a block that contain loops, such as recurrent layers that work on different
+//! chunks of steps, are first tried on a unit each, and stay there if that is faster.
 //!
-//! Bottom up, each statement is tried alone on the level of the unit, then together with the statements before it that are there
-//! already, and what is faster is kept. Then, in straight-line code, single-unit operators that do not wait for each
-//! other are spread over units, one after the other to where it ends first (Rammer §3.3, the wavefront).
+//! Bottom up, each statement is tried on one unit, then merged with the preceding statements that
+//! are there already; the faster choice is kept. Then, in straight-line code, independent operators
+//! on one unit are spread over units by list scheduling (Rammer §3.3, the wavefront).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +20,7 @@ use crate::latency::Latency;
 use crate::trials::Trials;
 use heddle_uprogram::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
 
-/// Chooses levels. What one unit must run stays on one unit.
+/// Chooses levels. Operators fixed to one unit stay there.
 pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
     let bodies: Vec<Vec<Stmt>> = std::iter::once(program.body.clone())
         .chain(program.procedures.iter().map(|(_, p)| p.body.clone()))
@@ -28,42 +30,43 @@ pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
         program,
         latency,
         trials,
-        left: MAX_TRIALS,
-        parted: BTreeSet::new(),
+        budget: MAX_TRIALS,
+        placed: BTreeSet::new(),
     };
-    bodies.iter().for_each(|body| search.part_block(body));
+    bodies.iter().for_each(|body| search.place_parts(body));
     bodies.iter().for_each(|body| search.schedule_block(body));
     bodies.iter().for_each(|body| search.spread_block(body));
 }
 
-/// How many changes are tried at most: compile time stays bounded.
+/// Limit on the number of changes tried; bounds compile time.
 const MAX_TRIALS: usize = 256;
 
-/// So many synchronisations may a part save per operator: before it, after it, and across a back edge.
+/// Upper bound on synchronisations saved per operator: before it, after it, and across a back edge.
 const SAVED_SYNCS: f64 = 3.0;
 
-/// Units that independent parts are given to have at least this share of what the one with the most has to do: otherwise
-/// the longest part is better shared.
+/// Least load of a unit relative to the most loaded one for independent parts to be worth it; with
+/// less balance, splitting the longest part is faster.
 const EVEN: f64 = 0.5;
 
-/// Single-unit operators are spread over so many units at most.
+/// Limit on the units that single-unit operators are spread over.
 const MAX_SPREAD: usize = 8;
 
 struct Search<'a> {
     program: &'a mut UProgram,
     latency: &'a dyn Latency,
     trials: Trials<'a>,
-    /// How many more may be tried.
-    left: usize,
-    /// What runs on the unit of an independent part.
-    parted: BTreeSet<OperatorId>,
+    /// Remaining number of trials.
+    budget: usize,
+    /// Operators placed by `place_parts`.
+    placed: BTreeSet<OperatorId>,
 }
 
 impl Search<'_> {
-    /// Schedules what the statements contain, then the statements and merges of neighbours.
+    /// Schedules nested blocks, then the statements and merges of neighbours.
     fn schedule_block(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            self.schedule_control_flow(stmt);
+            let blocks = stmt.blocks().into_iter();
+            blocks.for_each(|inner| self.schedule_block(inner));
         }
         let mut previous: Vec<OperatorId> = vec![];
         for stmt in stmts {
@@ -71,7 +74,7 @@ impl Search<'_> {
             if own.is_empty() {
                 continue;
             }
-            if own.iter().any(|id| self.parted.contains(id)) {
+            if own.iter().any(|id| self.placed.contains(id)) {
                 previous.clear();
                 continue;
             }
@@ -87,27 +90,14 @@ impl Search<'_> {
         }
     }
 
-    fn schedule_control_flow(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Loop { body, .. } => self.schedule_block(body),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                self.schedule_block(then);
-                self.schedule_block(otherwise);
-            }
-            _ => {}
-        }
-    }
-
-    /// Puts operators on one unit if that is faster; says whether they are.
+    /// Puts operators on unit 0 if that is faster; returns true if they are there.
     fn schedule_on_unit(&mut self, ops: &[OperatorId]) -> bool {
-        let is_dealt = |&&id: &&OperatorId| self.program.operators[id].share != Share::One(0);
-        let dealt: Vec<_> = ops.iter().filter(is_dealt).copied().collect();
-        dealt.is_empty() || self.may_pay(&dealt) && self.set_resource(&dealt, Share::One(0))
+        let is_split = |&&id: &&OperatorId| self.program.operators[id].share != Share::One(0);
+        let split: Vec<_> = ops.iter().filter(is_split).copied().collect();
+        split.is_empty() || self.may_pay(&split) && self.set_resource(&split, Share::One(0))
     }
 
-    /// Whether what these operators would take longer could be less than the synchronisations that they might save.
+    /// Could the saved syncs outweigh the cost of serialising these operators?
     fn may_pay(&self, ops: &[OperatorId]) -> bool {
         let sync = self.latency.barrier();
         let longer = ops.iter().map(|&id| {
@@ -121,32 +111,24 @@ impl Search<'_> {
         self.trials.time(self.program, id, share)
     }
 
-    /// Gives operators other units if the program is faster then; says whether it is.
+    /// Changes the operators' share if the program is then faster; returns true if so.
     fn set_resource(&mut self, ops: &[OperatorId], share: Share) -> bool {
-        if self.left == 0 {
+        if self.budget == 0 {
             return false;
         }
-        self.left -= 1;
+        self.budget -= 1;
         let shares: Vec<_> = ops.iter().map(|&id| (id, share)).collect();
         self.trials.set(self.program, &shares)
     }
 
-    /// Gives each independent part of a block a unit, if there are several with loops.
-    fn part_block(&mut self, stmts: &[Stmt]) {
+    /// Puts each independent part of a block on a unit, if several contain loops.
+    fn place_parts(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
-            match stmt {
-                Stmt::Loop { body, .. } => self.part_block(body),
-                Stmt::If {
-                    then, otherwise, ..
-                } => {
-                    self.part_block(then);
-                    self.part_block(otherwise);
-                }
-                _ => {}
-            }
+            let blocks = stmt.blocks().into_iter();
+            blocks.for_each(|inner| self.place_parts(inner));
         }
         let parts = independent_parts(self.program, self.latency, self.trials.memo(), stmts);
-        if parts.len() < 2 || self.left == 0 {
+        if parts.len() < 2 || self.budget == 0 {
             return;
         }
         let units = self.latency.machine().units().min(parts.len());
@@ -165,41 +147,34 @@ impl Search<'_> {
         if least < EVEN * most {
             return;
         }
-        self.left -= 1;
+        self.budget -= 1;
         if self.trials.set(self.program, &shares) {
-            self.parted.extend(shares.iter().map(|s| s.0));
+            self.placed.extend(shares.iter().map(|s| s.0));
         }
     }
 
-    /// Whether one unit runs it that may be another one.
+    /// True for an operator on one unit that no independent part has fixed there.
     fn may_move(&self, id: OperatorId) -> bool {
         let single = matches!(self.program.operators[id].share, Share::One(_));
-        single && !self.parted.contains(&id)
+        single && !self.placed.contains(&id)
     }
 
     /// Spreads single-unit operators of straight-line code.
     fn spread_block(&mut self, stmts: &[Stmt]) {
         let units = self.latency.machine().units().min(MAX_SPREAD);
         for stmt in stmts {
-            match stmt {
-                Stmt::Loop { body, .. } => self.spread_block(body),
-                Stmt::If {
-                    then, otherwise, ..
-                } => {
-                    self.spread_block(then);
-                    self.spread_block(otherwise);
+            let blocks = stmt.blocks().into_iter();
+            blocks.for_each(|inner| self.spread_block(inner));
+            if let Stmt::Run(id) = stmt
+                && self.may_move(*id)
+            {
+                // An operator that takes less time than a barrier stays.
+                let share = self.program.operators[*id].share;
+                if self.time(*id, share) > self.latency.barrier() {
+                    (1..units as u32).for_each(|unit| {
+                        self.set_resource(&[*id], Share::One(unit));
+                    });
                 }
-                Stmt::Run(id) if self.may_move(*id) => {
-                    // What takes less time than to wait for it is best where it is.
-                    let share = self.program.operators[*id].share;
-                    let time = self.time(*id, share);
-                    if time > self.latency.barrier() {
-                        (1..units as u32).for_each(|unit| {
-                            self.set_resource(&[*id], Share::One(unit));
-                        });
-                    }
-                }
-                _ => {}
             }
         }
     }

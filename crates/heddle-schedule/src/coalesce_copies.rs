@@ -1,20 +1,22 @@
-//! Removes copies of whole buffers by giving both buffers one name.
+//! Coalesces copies of whole buffers.
 
 use std::collections::{BTreeMap, HashMap};
 
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::Expr;
-use heddle_uprogram::program::{Body, Buffer, BufferKind, OperatorId, Stmt, UProgram};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt_mut,
+};
 
 /// Removes copies `to = from` of all elements where the two can be one buffer:
 ///
-/// - what is computed into a buffer only to be copied is computed where it goes (results of branches, first values of loops,
-///   outputs);
-/// - a carried value of which an iteration copies, changes and passes on the copy is changed in place, if nobody reads the
-///   old value after (a cache that grows, results that a loop collects).
+/// - a value that is only copied is computed in the destination (results of branches, initial
+///   values of loops, outputs);
+/// - a carried value that an iteration copies, changes and passes on is updated in place, if nobody
+///   reads the old value afterwards (a growing cache, scan outputs).
 ///
-/// It looks at one block at a time, and leaves buffers alone that procedures share. It does *not* find copies of parts, nor
-/// copies that also convert.
+/// It works on one block at a time and skips buffers that procedures share. It does *not* find
+/// partial or converting copies.
 pub fn coalesce_copies(program: &mut UProgram) {
     let mut bodies = vec![std::mem::take(&mut program.body)];
     let procedures: Vec<_> = program.procedures.keys().collect();
@@ -43,10 +45,15 @@ pub fn coalesce_copies(program: &mut UProgram) {
             };
             remove(&mut bodies[k], &found.path, found.also);
             rename(program, found.old, found.new);
-            // Nobody names it any more: it takes no memory.
+            // The buffer is unused now.
             program.buffers[found.old].len = program.pool.int(0);
             for body in &mut bodies {
-                rename_swaps(body, found.old, found.new);
+                for_each_stmt_mut(body, &mut |stmt| {
+                    if let Stmt::Swap(a, b) = stmt {
+                        let names = [a, b].into_iter().filter(|name| **name == found.old);
+                        names.for_each(|name| *name = found.new);
+                    }
+                });
             }
         }
     }
@@ -58,46 +65,32 @@ pub fn coalesce_copies(program: &mut UProgram) {
     }
 }
 
-/// Forgets the operators that nobody runs.
+/// Drops operators that no statement runs.
 fn drop_operators(program: &mut UProgram, bodies: &mut [Vec<Stmt>]) {
     let old = std::mem::take(&mut program.operators);
     let mut ids = HashMap::new();
     for body in bodies {
-        for_each_run(body, &mut |id| {
-            let kept = ids.entry(*id);
-            *id = *kept.or_insert_with(|| program.operators.push(old[*id].clone()));
+        for_each_stmt_mut(body, &mut |stmt| {
+            if let Stmt::Run(id) = stmt {
+                let kept = ids.entry(*id);
+                *id = *kept.or_insert_with(|| program.operators.push(old[*id].clone()));
+            }
         });
     }
 }
 
-fn for_each_run(block: &mut [Stmt], visit: &mut dyn FnMut(&mut OperatorId)) {
-    for stmt in block {
-        match stmt {
-            Stmt::Run(id) => visit(id),
-            Stmt::Loop { body, .. } => for_each_run(body, visit),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                for_each_run(then, visit);
-                for_each_run(otherwise, visit);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// A copy that is not needed.
+/// A redundant copy.
 struct Found {
-    /// Where it stands: statements and arms from the outside in.
+    /// Its path: statements and arms from the outside in.
     path: Vec<(usize, usize)>,
-    /// A later statement of its block that goes with it: the exchange of names.
+    /// A later statement of its block to remove with it: the swap.
     also: Option<usize>,
-    /// The buffer that goes, and the one that takes its place.
+    /// The buffer that is removed, and its replacement.
     old: Buffer,
     new: Buffer,
 }
 
-/// How many statements touch each buffer.
+/// Number of statements that touch each buffer.
 #[derive(Default)]
 struct Touches {
     count: HashMap<Buffer, usize>,
@@ -165,7 +158,7 @@ impl Touches {
     }
 }
 
-/// The buffers that an operator names.
+/// The buffers that an operator refers to.
 fn buffers_of(program: &UProgram, id: OperatorId) -> Vec<Buffer> {
     let op = &program.operators[id];
     let mut found = vec![op.body.store().buffer];
@@ -194,24 +187,17 @@ fn buffers_of(program: &UProgram, id: OperatorId) -> Vec<Buffer> {
 
 struct Finder<'a> {
     program: &'a UProgram,
-    /// Touches in other bodies, and by callers.
+    /// Touches in other bodies and by the caller of the program.
     elsewhere: &'a Touches,
     /// Touches in this body.
     total: &'a Touches,
 }
 
 impl Finder<'_> {
-    /// The first copy that is not needed, innermost blocks first.
+    /// The first redundant copy, innermost blocks first.
     fn block(&self, block: &[Stmt], path: &mut Vec<(usize, usize)>) -> Option<Found> {
         for (i, stmt) in block.iter().enumerate() {
-            let arms: &[&[Stmt]] = match stmt {
-                Stmt::Loop { body, .. } => &[body],
-                Stmt::If {
-                    then, otherwise, ..
-                } => &[then, otherwise],
-                _ => &[],
-            };
-            for (arm, inner) in arms.iter().enumerate() {
+            for (arm, inner) in stmt.blocks().into_iter().enumerate() {
                 path.push((i, arm));
                 let found = self.block(inner, path);
                 path.pop();
@@ -242,7 +228,7 @@ impl Finder<'_> {
         None
     }
 
-    /// What an operator copies whole: to where, from where.
+    /// Destination and source, if the operator copies a whole buffer.
     fn copy(&self, id: OperatorId) -> Option<(Buffer, Buffer)> {
         let op = &self.program.operators[id];
         let Body::Map { store, value } = &op.body else {
@@ -269,13 +255,13 @@ impl Finder<'_> {
         (alike && own && whole).then_some((store.buffer, from))
     }
 
-    /// Whether an operator has as many points as a buffer has elements.
+    /// True if the operator has as many points as the buffer has elements.
     fn covers(&self, id: OperatorId, len: heddle_uprogram::ExprId) -> bool {
         let op = &self.program.operators[id];
         let mut sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
         let mut factors = vec![];
         self.factors(len, &mut factors);
-        // Constant factors are multiplied out in the length.
+        // The length holds the product of its constant factors.
         let constant = |list: &mut Vec<heddle_uprogram::ExprId>| {
             let mut product = Some(1i64);
             list.retain(|e| match self.program.pool.as_int(*e) {
@@ -309,7 +295,8 @@ impl Finder<'_> {
         touches
     }
 
-    /// Whether `from` is there only to be copied by statement `i`, and nobody needs `to` meanwhile.
+    /// True if `from` is used only for the copy in statement `i`, and `to` is untouched while
+    /// `from` is live.
     fn is_final(&self, block: &[Stmt], i: usize, to: Buffer, from: Buffer) -> bool {
         let before = self.touches(&block[..=i]);
         if self.elsewhere.of(from) > 0
@@ -319,7 +306,7 @@ impl Finder<'_> {
             return false;
         }
         let first = (0..i).find(|k| self.touches(&block[*k..=*k]).of(from) > 0);
-        // A callee might touch what other bodies touch.
+        // A callee might touch buffers that other bodies touch.
         let shared = self.elsewhere.of(to) > self.is_port(to) as usize;
         first.is_some_and(|f| self.touches(&block[f..i]).of(to) == 0) && !shared
     }
@@ -329,8 +316,8 @@ impl Finder<'_> {
         ports.into_iter().any(|p| p.buffer == buffer)
     }
 
-    /// The statement that makes `to`, a copy of `from` by statement `i`, the next `from`, if nobody needs the old one after the
-    /// copy, nor `to` before it.
+    /// The swap that makes `to`, copied from `from` by statement `i`, the next `from`; only if the
+    /// old `from` is dead after the copy, and `to` before it.
     fn passed_on(&self, block: &[Stmt], i: usize, to: Buffer, from: Buffer) -> Option<usize> {
         let exchange = |s: &Stmt| matches!(s, Stmt::Swap(a, b) if [*a, *b] == [to, from] || [*a, *b] == [from, to]);
         let swap = (i + 1..block.len()).find(|k| exchange(&block[*k]))?;
@@ -342,13 +329,13 @@ impl Finder<'_> {
             && after.of(from) == 1
             && from_copy.of(to) == self.total.of(to)
             && after.swapped.get(&to) == Some(&1);
-        // What follows the exchange would see the names exchanged.
+        // Later statements would see the names swapped.
         let late = self.touches(&block[swap + 1..]);
         (fits && late.of(to) == 0).then_some(swap)
     }
 }
 
-/// Removes a statement, and another one of the same block.
+/// Removes a statement, and another one of the same block if given.
 fn remove(block: &mut Vec<Stmt>, path: &[(usize, usize)], also: Option<usize>) {
     match path {
         [(i, _)] => {
@@ -357,40 +344,16 @@ fn remove(block: &mut Vec<Stmt>, path: &[(usize, usize)], also: Option<usize>) {
             }
             block.remove(*i);
         }
-        [(i, arm), rest @ ..] => match (&mut block[*i], arm) {
-            (Stmt::Loop { body, .. }, _) | (Stmt::If { then: body, .. }, 0) => {
-                remove(body, rest, also)
+        [(i, arm), rest @ ..] => {
+            if let Some(inner) = block[*i].blocks_mut().nth(*arm) {
+                remove(inner, rest, also);
             }
-            (Stmt::If { otherwise, .. }, _) => remove(otherwise, rest, also),
-            _ => {}
-        },
+        }
         [] => {}
     }
 }
 
-fn rename_swaps(block: &mut [Stmt], old: Buffer, new: Buffer) {
-    for stmt in block {
-        match stmt {
-            Stmt::Swap(a, b) => {
-                for name in [a, b] {
-                    if *name == old {
-                        *name = new;
-                    }
-                }
-            }
-            Stmt::Loop { body, .. } => rename_swaps(body, old, new),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                rename_swaps(then, old, new);
-                rename_swaps(otherwise, old, new);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Puts a buffer in the place of another one in expressions, operators and calls.
+/// Replaces a buffer by another in expressions, operators and calls.
 fn rename(program: &mut UProgram, old: Buffer, new: Buffer) {
     program.pool.rename(old, new);
     let name = |b: &mut Buffer| {

@@ -1,4 +1,4 @@
-//! The cost model: times of operators on a machine where nothing has been measured.
+//! The cost model: estimated times of operators on a machine.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,21 @@ use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, LocalKind, Operator, Share, UProgram};
 use smallvec::SmallVec;
 
-/// Arithmetic operations that packing an element takes.
+/// Arithmetic operations to pack one element.
 const PACKING: f64 = 5.0;
 
 /// Assumed value of a dynamic size.
 const UNKNOWN_SIZE: f64 = 64.0;
 
-/// What a split by such a size is worth beside none: it wins where nothing else can be split.
+/// Share of the work assumed for a split along a dynamic size: just below 1, so that it is chosen
+/// only where no other axis can be split.
 const UNKNOWN_SHARE: f64 = 0.95;
 
-/// The time of an operator that is shared like this, in nanoseconds: that of the unit with the largest share.
+/// The time of an operator under this share in nanoseconds: that of the unit with the largest load.
 ///
-/// It is the larger of the time for arithmetic and the time for memory. Data comes from the nearest memory level that keeps
-/// data between operators and holds what the units touch, at the rate that is left to each of the units that read at the same time.
+/// It is the larger of arithmetic time and memory time. Data comes from the nearest memory level
+/// that keeps data between operators and holds the operator's data, at the rate left to each of the
+/// units that read concurrently.
 pub fn time(machine: &Machine, program: &UProgram, op: &Operator, share: Share) -> f64 {
     let load = Load::new(machine.units(), program, op, share);
     let costs = Costs {
@@ -36,12 +38,12 @@ pub fn time(machine: &Machine, program: &UProgram, op: &Operator, share: Share) 
     machine.start_ns + compute.max(costs.memory(&load))
 }
 
-/// The rates of elements of a type.
+/// Arithmetic rates for a type.
 pub(super) fn arithmetic(machine: &Machine, dtype: DType) -> Arithmetic {
     machine.arithmetic(scalar(dtype))
 }
 
-/// An element type as machines know it.
+/// The machine's name for an element type.
 pub(super) fn scalar(dtype: DType) -> Scalar {
     match dtype.is_float() {
         true => Scalar::float(dtype.bits()),
@@ -49,11 +51,11 @@ pub(super) fn scalar(dtype: DType) -> Scalar {
     }
 }
 
-/// The work of the unit with the largest share.
+/// The share of the unit with the largest load.
 struct Load {
-    /// The split axes, with its part of each.
+    /// The split axes, with its fraction of each.
     parts: SmallVec<[(Local, f64); 2]>,
-    /// Units that have a share.
+    /// Units with a non-empty share.
     active: usize,
 }
 
@@ -64,7 +66,7 @@ impl Load {
             active: 1,
         };
         for (split, units) in share.splits().iter().zip(share.sides(units)) {
-            // A dynamic size may be 1, and a split by it share nothing out.
+            // A dynamic size may be 1, which leaves all work to one unit.
             let count = size_if(program, split.period, 1.0).max(1.0);
             let unknown = count < estimate(program, split.period);
             let grain = split.grain as f64;
@@ -82,7 +84,7 @@ impl Load {
         load
     }
 
-    /// Its part of a space that has the split axes of which this is true.
+    /// Its fraction of a space that has the split axes selected by `has`.
     fn part(&self, has: impl Fn(Local) -> bool) -> f64 {
         let parts = self.parts.iter().filter(|(axis, _)| has(*axis));
         parts.fold(1.0, |product, (_, part)| product * part)
@@ -97,7 +99,7 @@ struct Costs<'a> {
 }
 
 impl Costs<'_> {
-    /// The time in which the unit with the largest share packs an operand for itself.
+    /// Time of the unit with the largest load to pack an operand into its own memory.
     fn packing(&self, load: &Load) -> f64 {
         let (program, op) = (self.program, self.op);
         let Body::Contract(c) = &op.body else {
@@ -112,7 +114,7 @@ impl Costs<'_> {
         elements * part * PACKING * arithmetic(self.machine, c.dtype).elementwise_ns
     }
 
-    /// The time of a point of the parallel axes and those of the reduction.
+    /// Time of a point of the parallel and reduction axes.
     fn point(&self) -> f64 {
         match &self.op.body {
             Body::Contract(c) => return arithmetic(self.machine, c.dtype).fma_ns,
@@ -144,7 +146,7 @@ impl Costs<'_> {
         time
     }
 
-    /// The time in which the unit with the largest share reads and writes its data.
+    /// Time of the unit with the largest load to read and write its data.
     fn memory(&self, load: &Load) -> f64 {
         let alone = Load {
             parts: SmallVec::new(),
@@ -156,7 +158,7 @@ impl Costs<'_> {
         self.moved(own, load) / self.machine.unit_rate(level, load.active)
     }
 
-    /// The bytes of each buffer that the unit with the largest share touches.
+    /// Bytes of each buffer that the unit with the largest load touches.
     fn touched(&self, load: &Load) -> Touched {
         let (program, op) = (self.program, self.op);
         let mut touched = Touched::new();
@@ -183,7 +185,7 @@ impl Costs<'_> {
         touched
     }
 
-    /// The bytes that it takes as long to move as those that are touched: more where they are read in short runs.
+    /// Bytes touched, scaled up for operands that are read in short runs.
     fn moved(&self, mut touched: Touched, load: &Load) -> f64 {
         let streams = &self.machine.streams;
         let near = self.machine.memories.first().map_or(0.0, |m| m.bytes);
@@ -201,8 +203,8 @@ impl Costs<'_> {
         touched.values().sum()
     }
 
-    /// The bytes that the unit with the largest share reads one after the other of each row of a contraction's operand, and
-    /// those of a row, if rows are longer and these are too few to be read at full rate.
+    /// For a contraction's operand that the unit with the largest load reads in runs too short for
+    /// the full rate: bytes of a run, and of the row that contains it.
     fn runs(&self, access: Access, outer: Option<Local>, load: &Load) -> Option<(f64, f64)> {
         let (program, op) = (self.program, self.op);
         let (
@@ -238,12 +240,12 @@ pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
     size_if(program, size, UNKNOWN_SIZE)
 }
 
-/// A size, with dynamic ones taken to be this.
+/// A size, with `unknown` for dynamic ones.
 fn size_if(program: &UProgram, size: ExprId, unknown: f64) -> f64 {
     match program.pool[size] {
         Expr::Num(DType::I64, bits) => bits as i64 as f64,
         Expr::Local(l) if program.locals[l].kind == LocalKind::Size => unknown,
-        // What is left of a size is most at first.
+        // The remainder of a size is largest in the first chunk.
         Expr::Local(l) if program.locals[l].kind == LocalKind::Axis => 0.0,
         Expr::Binary(op, DType::I64, a, b) => {
             let (a, b) = (size_if(program, a, unknown), size_if(program, b, unknown));

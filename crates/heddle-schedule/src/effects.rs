@@ -1,4 +1,4 @@
-//! What calls touch of memory that their callers know.
+//! Side effects of calls on their callers' memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use heddle_uprogram::program::{
     Buffer, BufferKind, Call, OperatorId, ProcedureId, Stmt, UProgram, for_each_stmt,
 };
 
-/// For buffers that are touched: whether they are written.
+/// Touched buffers; true if written.
 pub(super) type Touched = BTreeMap<Buffer, bool>;
 
-/// What each procedure touches, with all that it calls, by its own names.
+/// Buffers that each procedure touches, transitively, by its own names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Effects {
     procedures: BTreeMap<ProcedureId, Touched>,
-    /// Procedures of which an activation, or one that it calls, has memory of its own.
+    /// Procedures that have a frame, or call one that has.
     framed: BTreeSet<ProcedureId>,
 }
 
@@ -41,7 +41,7 @@ impl Effects {
                     for call in stmt.calls() {
                         add(&mut touched, &effects.of(program, &program.calls[*call]));
                     }
-                    // Either name may be the other's memory.
+                    // Swapped names alias.
                     if let Stmt::Swap(a, b) = stmt {
                         let both = [*a, *b].map(|x| touched.get(&x).copied());
                         if let Some(write) = both.into_iter().flatten().reduce(|x, y| x | y) {
@@ -57,7 +57,7 @@ impl Effects {
         }
     }
 
-    /// What a call touches, by its caller's names.
+    /// Buffers that a call touches, by its caller's names.
     pub(super) fn of(&self, program: &UProgram, call: &Call) -> Touched {
         let mut touched = Touched::new();
         for (&buffer, &write) in &self.procedures[&call.procedure] {
@@ -75,13 +75,13 @@ impl Effects {
         touched
     }
 
-    /// Whether a call has memory that others have after it.
+    /// True if a call uses frames, whose memory others reuse afterwards.
     pub(super) fn has_frames(&self, call: &Call) -> bool {
         self.framed.contains(&call.procedure)
     }
 }
 
-/// What a statement itself touches.
+/// Buffers that a statement touches, without its callees.
 pub(super) fn touched_by(program: &UProgram, stmt: &Stmt) -> Touched {
     let mut names = Names::default();
     names.used_by(program, stmt);
@@ -94,7 +94,7 @@ pub(super) fn touched_by(program: &UProgram, stmt: &Stmt) -> Touched {
     touched
 }
 
-/// Whether what touches the one may not come before or beside what touches the other.
+/// True if the two may neither be reordered nor run concurrently.
 pub(super) fn conflict(a: &Touched, b: &Touched) -> bool {
     a.iter()
         .any(|(buffer, write)| b.get(buffer).is_some_and(|other| *write || *other))

@@ -1,20 +1,24 @@
-//! Forks: calls that do not depend on each other, each on units of its own (Cocktailer §4.3, "recursion unrolling").
+//! Forks: runs independent calls in parallel, each on a part of the units (Cocktailer §4.3,
+//! "recursion unrolling").
 //!
-//! The two subtrees of a node need nothing of each other. Where all that calls run is on one unit anyway, because it is too small
-//! to be shared, the other units have nothing to do: then each call may as well have some of them. Units part again in the
-//! calls below, until each is alone; from there on there is nobody to wait for.
+//! The calls for the two subtrees of a node are independent. If their operators run on one unit
+//! anyway, because they are too small to split, the other units are idle and can take one of the
+//! calls. Teams halve at each nested fork until each is one unit; below that there are no
+//! synchronisations.
 //!
-//! How deep each call will go nobody knows, and in the worst case one of them does all the work. So what units share is taken from them only
-//! where one unit would be as fast by itself.
+//! The depth of a call is dynamic, and in the worst case one call does all the work. So operators
+//! are unsplit to allow forks only where one unit would be as fast alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effects::{Effects, Touched, conflict, touched_by};
-use super::latency::{Latency, UNKNOWN_TRIP, procedure_times, trips};
+use super::latency::Latency;
+use super::total::procedure_times;
+use super::trips::{UNKNOWN_TRIP, trips};
 use heddle_uprogram::live::Names;
 use heddle_uprogram::program::{CallId, ProcedureId, Share, Stmt, UProgram, for_each_stmt};
 
-/// Makes forks of calls that run on one unit and would wait for each other in vain.
+/// Forks independent calls whose operators run on one unit.
 pub fn fork_calls(program: &mut UProgram, latency: &dyn Latency) {
     if latency.machine().units() < 2 || program.procedures.is_empty() {
         return;
@@ -33,8 +37,9 @@ pub fn fork_calls(program: &mut UProgram, latency: &dyn Latency) {
     fork_all(program, latency);
 }
 
-/// The program with all operators of a procedure that recurs, and of those that it calls, on one unit; none if they are, or if it
-/// takes longer then with nobody to wait for than it does now.
+/// The program with all operators of a recursive procedure, and of its callees, on unit 0; `None`
+/// if they already are, or if that takes longer without synchronisations than the current schedule
+/// with them.
 fn on_unit_0(program: &UProgram, id: ProcedureId, latency: &dyn Latency) -> Option<UProgram> {
     let callees = program.callees(id);
     if !callees.contains(&id) {
@@ -75,26 +80,27 @@ fn fork_all(program: &mut UProgram, latency: &dyn Latency) {
     }
 }
 
-/// A fork takes so many synchronisations: that all know what was done before, and that all know what was done in it.
+/// Barriers per fork: one before it, and one after it.
 const SYNCS: f64 = 2.0;
 
 struct Pass<'p> {
     program: &'p UProgram,
     effects: Effects,
     callees: BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
-    /// What calls take, in nanoseconds, of procedures that run on one unit and give nothing in variables.
+    /// Time of a call in nanoseconds, for procedures that run on one unit and return nothing in
+    /// variables.
     times: BTreeMap<ProcedureId, f64>,
-    /// What a fork costs.
+    /// Cost of a fork in nanoseconds.
     cost: f64,
 }
 
-/// Calls that may run at the same time, and what is between them.
+/// Calls to run concurrently, and the statements between them.
 struct Group {
     calls: Vec<CallId>,
     touched: Vec<Touched>,
-    /// What stood between them and is done first.
+    /// Statements moved before the calls.
     first: Vec<Stmt>,
-    /// The statements after the last call.
+    /// Statements after the last call.
     rest: Vec<Stmt>,
 }
 
@@ -132,7 +138,7 @@ impl<'p> Pass<'p> {
         let mut out = vec![];
         let mut group: Option<Group> = None;
         for stmt in stmts {
-            let stmt = self.inner(stmt, of);
+            let stmt = stmt.with_blocks(stmt.blocks().map(|inner| self.block(inner, of)));
             let joined = group.as_mut().is_some_and(|g| self.join(g, &stmt, of));
             if joined {
                 continue;
@@ -154,22 +160,7 @@ impl<'p> Pass<'p> {
         out
     }
 
-    fn inner(&self, stmt: &Stmt, of: Option<ProcedureId>) -> Stmt {
-        let mut stmt = stmt.clone();
-        match &mut stmt {
-            Stmt::Loop { body, .. } => *body = self.block(body, of),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                *then = self.block(then, of);
-                *otherwise = self.block(otherwise, of);
-            }
-            _ => {}
-        }
-        stmt
-    }
-
-    /// Takes a statement into the group if it may run beside the calls, or before them.
+    /// Adds a statement to the group if it may run concurrently with the calls, or before them.
     fn join(&self, group: &mut Group, stmt: &Stmt, of: Option<ProcedureId>) -> bool {
         match stmt {
             Stmt::Call(id) => {
@@ -199,7 +190,7 @@ impl<'p> Pass<'p> {
         }
     }
 
-    /// Whether calls look at the variable that a statement sets.
+    /// True if a call reads the variable that the statement sets.
     fn is_read(&self, group: &Group, stmt: &Stmt, of: Option<ProcedureId>) -> bool {
         let Stmt::Let(local, _) = stmt else {
             return false;
@@ -208,7 +199,7 @@ impl<'p> Pass<'p> {
             let mut names = Names::default();
             names.used_by(self.program, &Stmt::Call(*id));
             let callee = self.callee(*id);
-            // Activations of the caller's own cycle have variables of their own.
+            // Activations in the caller's own recursion have their own variables.
             if !of.is_some_and(|of| self.callees[&callee].contains(&of)) {
                 for inner in self.callees[&callee].iter().chain([&callee]) {
                     names.mention(self.program, &self.program.procedures[*inner].body);
@@ -222,7 +213,7 @@ impl<'p> Pass<'p> {
         self.program.calls[id].procedure
     }
 
-    /// What a call touches, its arguments included.
+    /// Buffers that a call touches, including its arguments.
     fn touched(&self, id: CallId) -> Touched {
         let mut touched = self.effects.of(self.program, &self.program.calls[id]);
         let args = touched_by(self.program, &Stmt::Call(id));
@@ -244,11 +235,11 @@ impl Group {
     }
 }
 
-/// How long the operators of a block take, if one unit runs each of them.
+/// Time of a block's operators, if each runs on one unit.
 fn on_one_unit(program: &UProgram, latency: &dyn Latency, block: &[Stmt]) -> Option<f64> {
     let time = |stmt: &Stmt| match stmt {
         Stmt::Run(id) => match program.operators[*id].share {
-            Share::Dealt(_) | Share::Grid(_) => None,
+            Share::Split(_) | Share::Grid(_) => None,
             share @ Share::One(_) => Some(latency.operator(program, *id, share)),
         },
         Stmt::Loop { trip, body, .. } => {

@@ -1,21 +1,21 @@
-//! Parts of a block of statements that do not depend on each other.
+//! Independent parts of a block of statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::align_splits::visit;
 use super::latency::Latency;
 use super::memo::Memo;
+use super::trips::visit;
 use heddle_uprogram::program::{Buffer, OperatorId, Share, Stmt, UProgram};
 
-/// Statements of a block that none outside of them depends on within an iteration, nor they on others.
+/// Statements of a block without dependences to the rest of it within an iteration.
 pub(super) struct Part {
-    /// What they run, in no order.
+    /// Their operators.
     pub(super) ops: BTreeSet<OperatorId>,
-    /// How long one unit takes for them, in nanoseconds.
+    /// Time on one unit in nanoseconds.
     pub(super) time: f64,
 }
 
-/// What a statement does.
+/// Operators, time and accesses of a statement.
 #[derive(Default)]
 struct Effects {
     ops: BTreeSet<OperatorId>,
@@ -25,8 +25,8 @@ struct Effects {
     has_loop: bool,
 }
 
-/// The parts of a block, those that take longest first, if there are several with loops; what a block ends with (`swap`) is between
-/// its iterations. A block with calls has none.
+/// The independent parts of a block, longest first, if several contain loops. Swaps at the block's
+/// end separate its iterations and join no parts. A block with calls has no parts.
 pub(super) fn independent_parts(
     program: &UProgram,
     latency: &dyn Latency,
@@ -58,7 +58,7 @@ pub(super) fn independent_parts(
     parts.into_iter().map(part).collect()
 }
 
-/// What a statement does, unless it calls.
+/// The effects of a statement; `None` if it calls.
 fn effects(program: &UProgram, latency: &dyn Latency, memo: &Memo, stmt: &Stmt) -> Option<Effects> {
     let (mut effects, mut calls) = (Effects::default(), false);
     let mut swaps: BTreeMap<Buffer, Buffer> = BTreeMap::new();
@@ -71,12 +71,12 @@ fn effects(program: &UProgram, latency: &dyn Latency, memo: &Memo, stmt: &Stmt) 
             Stmt::Run(id) => {
                 effects.ops.insert(*id);
                 effects.time += often * memo.time(program, latency, *id, Share::One(0));
-                for coming in memo.operator(program, *id).iter() {
-                    let touched = match coming.write {
+                for access in memo.operator(program, *id).iter() {
+                    let touched = match access.write {
                         true => &mut effects.writes,
                         false => &mut effects.reads,
                     };
-                    touched.insert(coming.buffer);
+                    touched.insert(access.buffer);
                 }
             }
             Stmt::Let(_, expr) => exprs.push(*expr),
@@ -97,7 +97,7 @@ fn effects(program: &UProgram, latency: &dyn Latency, memo: &Memo, stmt: &Stmt) 
         let reads = memo.every_unit_reads(program, expr);
         effects.reads.extend(reads.iter().map(|c| c.buffer));
     }
-    // Inside of a statement either name may stand for either memory.
+    // Within a statement, swapped names alias.
     for (a, b) in swaps.iter().filter(|_| !matches!(stmt, Stmt::Swap(..))) {
         effects.writes.extend([*a, *b]);
     }

@@ -1,7 +1,19 @@
-//! Schedules a uProgram: which unit runs what, and where units wait for each other.
+//! Schedules a uProgram: assigns work to units and places synchronisations.
 //!
-//! Architecture invariant: nothing here knows what a unit is; a [`Machine`](heddle_machine::Machine) says
-//! how many there are and what things cost.
+//! Layers, each of which imports only from those above it:
+//!
+//! 1. facts: `linear` (offsets as sums of products), `partition` (the unit that touches an element),
+//!    `effects` (memory that calls touch), `trips` (trip counts), `cost` (the cost model);
+//! 2. times of operators: `latency`, `candidates` (kernels to choose from), `memo` (a cache of times
+//!    and partitions); from these `common_partitions` and `independent_parts`;
+//! 3. `place_syncs`, and `spans` (live ranges);
+//! 4. `total`, the time of a whole program with its synchronisations, and `trials`, which update it for
+//!    changes of few operators;
+//! 5. the passes, one file each;
+//! 6. tools around a scheduled program: `print`, `trace`, `choices`, `benchmark`.
+//!
+//! Architecture invariant: nothing here knows what a unit is; a [`Machine`](heddle_machine::Machine) states
+//! the number of units and all costs.
 
 mod align_splits;
 mod benchmark;
@@ -10,9 +22,8 @@ mod choices;
 mod choose_kernels;
 mod choose_levels;
 mod coalesce_copies;
-mod common_deals;
+mod common_partitions;
 mod cost;
-mod deal;
 mod effects;
 mod fork_calls;
 pub mod fuse;
@@ -21,16 +32,18 @@ mod latency;
 mod linear;
 mod memo;
 mod order_waves;
+mod partition;
 mod place_syncs;
 mod plan_memory;
 pub mod print;
-mod procedures;
 mod select_kernels;
 mod spans;
 mod split_depths;
 mod sync_everywhere;
+mod total;
 pub mod trace;
 mod trials;
+mod trips;
 
 pub use align_splits::align_splits;
 pub use benchmark::benchmark;
@@ -42,7 +55,7 @@ pub use coalesce_copies::coalesce_copies;
 pub use cost::time;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
-pub use latency::{Latency, total};
+pub use latency::Latency;
 pub use order_waves::order_waves;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
@@ -50,6 +63,7 @@ pub use print::print;
 pub use select_kernels::select_kernels;
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
+pub use total::total;
 pub use trace::{TraceError, record_decisions, replay};
 
 use heddle_uprogram::program::UProgram;
@@ -57,11 +71,11 @@ use heddle_uprogram::program::UProgram;
 /// A pass on uPrograms.
 #[derive(Clone, Copy)]
 pub struct Pass {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it does.
+    /// One line for the help text.
     pub about: &'static str,
-    /// Changes a program that is to run on the machine of a cost model or profiler.
+    /// Changes the program for the machine of a cost model or profiler.
     pub run: fn(&mut UProgram, &dyn Latency),
 }
 
@@ -72,42 +86,42 @@ pub const PASSES: &[Pass] = &[
     SELECT_KERNELS,
     Pass {
         name: "coalesce_copies",
-        about: "let what copies another array be that array",
+        about: "alias copies with their sources and destinations",
         run: |program, _| coalesce_copies(program),
     },
     Pass {
         name: "align_splits",
-        about: "deal operators out so that data stays on its worker",
+        about: "split operators so that data stays on its worker",
         run: align_splits,
     },
     Pass {
         name: "order_waves",
-        about: "order straight-line code so that independent parts share their synchronisations",
+        about: "order straight-line code so that independent chains share synchronisations",
         run: order_waves,
     },
     Pass {
         name: "split_depths",
-        about: "share out the depth of products that have too few results to share",
+        about: "split the depth of products with too few results for all workers",
         run: split_depths,
     },
     Pass {
         name: "choose_kernels",
-        about: "choose between kernels that are fastest alone and those that leave workers to others",
+        about: "choose between the fastest kernels and those that leave workers free",
         run: choose_kernels,
     },
     Pass {
         name: "choose_levels",
-        about: "leave to one worker what would take longer to share",
+        about: "run on one worker what would take longer split",
         run: choose_levels,
     },
     Pass {
         name: "fork_calls",
-        about: "run calls that are independent on workers of their own",
+        about: "run independent calls in parallel, each on a part of the workers",
         run: fork_calls,
     },
     Pass {
         name: "plan_memory",
-        about: "let what is not needed at the same time lie in the same memory",
+        about: "share memory between buffers whose live ranges are disjoint",
         run: plan_memory,
     },
     Pass {
@@ -119,20 +133,20 @@ pub const PASSES: &[Pass] = &[
 
 const FUSE: Pass = Pass {
     name: "fuse",
-    about: "make one operator of several where that saves memory traffic",
+    about: "merge operators where that saves memory traffic",
     run: |program, _| fuse(program),
 };
 
 const SELECT_KERNELS: Pass = Pass {
     name: "select_kernels",
-    about: "give products kernels, and lay their operands out for them",
+    about: "choose kernels and operand layouts of products",
     run: |program, latency| select_kernels(program, latency.machine()),
 };
 
 /// Passes that come before scheduling.
 const EARLY: [&str; 2] = [FUSE.name, SELECT_KERNELS.name];
 
-/// Runs instead of the last of [`PASSES`] where that is left out.
+/// Replaces [`place_syncs`] where that is left out.
 pub const SYNC_EVERYWHERE: Pass = Pass {
     name: "sync_everywhere",
     about: "synchronise before every operator",
@@ -160,14 +174,15 @@ impl Pass {
     }
 }
 
-/// The passes that shape operators, but those of these names. Behind them constants and their layouts are final.
+/// The passes that shape operators, without those of these names. After them constants and their
+/// layouts are final.
 pub fn kernel_passes(without: &[String]) -> impl Iterator<Item = &'static Pass> {
     let passes = PASSES.iter().filter(|pass| EARLY.contains(&pass.name));
     passes.filter(|pass| without.iter().all(|name| name != pass.name))
 }
 
-/// The passes that schedule, but those of these names. Without [`place_syncs`], units wait for each other before every
-/// operator.
+/// The passes that schedule, without those of these names. Without [`place_syncs`], a barrier
+/// precedes every operator.
 pub fn schedule_passes(without: &[String]) -> impl Iterator<Item = &'static Pass> {
     let passes = PASSES.iter().filter(|pass| !EARLY.contains(&pass.name));
     passes.filter_map(|pass| {

@@ -1,4 +1,4 @@
-//! Offsets as sums of products: what they say about where an element lies.
+//! Offsets as sums of products, from which the places of elements are derived.
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -7,12 +7,12 @@ use smallvec::{SmallVec, smallvec};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Local, LocalKind, Operator, UProgram};
 
-/// A constant times sizes that are fixed for a launch.
+/// A constant times sizes that are constant during a launch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monomial {
     /// The constant.
     pub constant: i64,
-    /// The sizes, in order.
+    /// The sizes, sorted.
     pub sizes: SmallVec<[ExprId; 2]>,
 }
 
@@ -25,7 +25,7 @@ impl Monomial {
         }
     }
 
-    /// A product of fixed sizes; `None` when it overflows or is not fixed.
+    /// A product of fixed sizes; `None` if it overflows or a factor is not fixed.
     pub fn of(program: &UProgram, expr: ExprId) -> Option<Self> {
         if let Some(n) = program.pool.as_int(expr) {
             return Some(Self::new(n));
@@ -48,7 +48,7 @@ impl Monomial {
         Some(Self { constant, sizes })
     }
 
-    /// The quotient, where it divides without rest.
+    /// The quotient, if it divides exactly.
     pub fn over(&self, by: &Self) -> Option<Self> {
         if by.constant == 0 || self.constant % by.constant != 0 {
             return None;
@@ -69,18 +69,18 @@ impl Monomial {
     }
 }
 
-/// A sum of monomials times atoms: axes, other variables, and whatever is no sum or product.
+/// A sum of monomials times atoms: axes, other variables, and other irreducible expressions.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    /// Factor and atom; `None` for what stands alone.
+    /// Factor and atom; `None` for a constant term.
     pub terms: SmallVec<[(Monomial, Option<ExprId>); 4]>,
 }
 
-/// Sums of more terms than this are not taken apart.
+/// Limit on the terms of a sum; larger ones are atoms.
 const MAX_TERMS: usize = 64;
 
 impl Linear {
-    /// An offset or index in an operator's points.
+    /// Decomposes an offset or index.
     pub fn of(program: &UProgram, op: &Operator, expr: ExprId) -> Self {
         if let Some(alone) = Monomial::of(program, expr) {
             return Self::term(alone, None);
@@ -99,7 +99,7 @@ impl Linear {
                     _ => None,
                 }
             }
-            // A checked index that is an axis is inside.
+            // A checked index that is an axis of the same size is in range.
             Expr::Index(i, size) if range(program, op, i) == Some(size) => {
                 Some(Self::of(program, op, i))
             }
@@ -108,7 +108,7 @@ impl Linear {
         taken.unwrap_or_else(|| Self::term(Monomial::new(1), Some(expr)))
     }
 
-    /// The factor of a variable that stands in one term and inside no atom.
+    /// The factor of a variable that occurs in exactly one term and inside no atom.
     pub fn factor(&self, program: &UProgram, local: Local) -> Option<&Monomial> {
         let is_local = |e: ExprId| program.pool[e] == Expr::Local(local);
         let mut own = self.terms.iter().filter(|t| t.1.is_some_and(is_local));
@@ -146,7 +146,7 @@ impl Linear {
     }
 }
 
-/// The most values that an atom may have, from 0 on, where that is known and fixed.
+/// An upper bound on the number of values of an atom, which start at 0, if fixed.
 pub fn bound(program: &UProgram, op: &Operator, atom: ExprId) -> Option<Monomial> {
     let size = range(program, op, atom)?;
     let either = |a, b| Monomial::of(program, a).or_else(|| Monomial::of(program, b));
@@ -156,7 +156,7 @@ pub fn bound(program: &UProgram, op: &Operator, atom: ExprId) -> Option<Monomial
     }
 }
 
-/// The number of values that an atom may have, from 0 on, where that is known.
+/// The number of values of an atom, which start at 0, if known.
 fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
     match program.pool[atom] {
         Expr::Local(l) => {
@@ -171,7 +171,7 @@ fn range(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
     }
 }
 
-/// Whether a size is the same throughout a launch.
+/// True if a size is constant during a launch.
 pub(super) fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
     let varies = |e| match e {
         Expr::Load(..) | Expr::Index(..) => true,

@@ -1,5 +1,5 @@
-//! What operators do to memory and what they take, remembered: a trial of the scheduler changes the shares of a few operators
-//! and asks for everything again.
+//! Cache of the operators' accesses and times: a trial changes the shares of a few operators and
+//! asks for everything again.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,30 +7,32 @@ use std::rc::Rc;
 
 use heddle_ir::Entity;
 
-use crate::deal::Deal;
-use crate::latency::{Latency, trips};
+use crate::latency::Latency;
+use crate::partition::Partition;
+use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, OperatorId, Share, UProgram};
 
-/// An access that is about to happen.
+/// An access by the next statement.
 #[derive(Clone)]
-pub(super) struct Coming {
+pub(super) struct Access {
     pub(super) buffer: Buffer,
-    /// Which unit touches what; `None`: nobody can say.
-    pub(super) deal: Option<Rc<Deal>>,
+    /// Partition of its elements among units; `None` if unknown.
+    pub(super) partition: Option<Rc<Partition>>,
     pub(super) write: bool,
 }
 
-/// Answers about one program, which hold while its operators change in nothing but their shares.
+/// Answers about one program, valid while only shares change.
 #[derive(Default)]
 pub(super) struct Memo {
-    accesses: RefCell<ByShare<Rc<[Coming]>>>,
-    reads: RefCell<HashMap<ExprId, Rc<[Coming]>>>,
+    accesses: RefCell<ByShare<Rc<[Access]>>>,
+    reads: RefCell<HashMap<ExprId, Rc<[Access]>>>,
     times: RefCell<ByShare<f64>>,
     trips: RefCell<HashMap<ExprId, f64>>,
 }
 
-/// Answers by number and share. An operator is tried with a few shares, which are faster to look through than to hash.
+/// Answers by number and share. An operator is tried with few shares, so that a linear search is
+/// faster than hashing.
 pub(super) struct ByShare<T>(Vec<Vec<(Share, T)>>);
 
 impl<T> Default for ByShare<T> {
@@ -57,36 +59,36 @@ impl<T: Clone> ByShare<T> {
 }
 
 impl Memo {
-    /// What an operator touches, shared as it is now.
-    pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Coming]> {
+    /// An operator's accesses under its current share.
+    pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
         let op = &program.operators[id];
         self.accesses.borrow_mut().get(id.index(), op.share, || {
             if op.is_empty(&program.pool) {
                 return Rc::new([]);
             }
             let store = op.body.store();
-            let coming = |buffer, offset, write| Coming {
+            let access = |buffer, offset, write| Access {
                 buffer,
-                deal: Deal::of(program, op, offset).map(Rc::new),
+                partition: Partition::of(program, op, offset).map(Rc::new),
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();
-            let reads = reads.map(|(buffer, offset)| coming(buffer, offset, false));
+            let reads = reads.map(|(buffer, offset)| access(buffer, offset, false));
             reads
-                .chain([coming(store.buffer, store.offset, true)])
+                .chain([access(store.buffer, store.offset, true)])
                 .collect()
         })
     }
 
-    /// What every unit reads to compute an expression for itself.
-    pub(super) fn every_unit_reads(&self, program: &UProgram, expr: ExprId) -> Rc<[Coming]> {
+    /// Memory that every unit reads to evaluate an expression.
+    pub(super) fn every_unit_reads(&self, program: &UProgram, expr: ExprId) -> Rc<[Access]> {
         let mut reads = self.reads.borrow_mut();
         let reads = reads.entry(expr).or_insert_with(|| {
             let loads = program.loads_of(&[expr]).into_iter();
             loads
-                .map(|(buffer, _)| Coming {
+                .map(|(buffer, _)| Access {
                     buffer,
-                    deal: None,
+                    partition: None,
                     write: false,
                 })
                 .collect()
@@ -94,7 +96,7 @@ impl Memo {
         reads.clone()
     }
 
-    /// How often a loop runs, as far as one can say.
+    /// Estimated trip count of a loop.
     pub(super) fn trips(&self, program: &UProgram, trip: Option<ExprId>) -> f64 {
         let Some(key) = trip else {
             return trips(program, trip);
@@ -103,7 +105,7 @@ impl Memo {
         *known.entry(key).or_insert_with(|| trips(program, trip))
     }
 
-    /// The time of an operator that is shared like this, in nanoseconds.
+    /// The time of an operator under this share, in nanoseconds.
     pub(super) fn time(
         &self,
         program: &UProgram,

@@ -1,13 +1,14 @@
-//! Orders straight-line code in waves (Rammer §3.3): what can run before a synchronisation does, so that independent chains
-//! share their synchronisations and single-unit operators of one wave run at the same time.
+//! Orders straight-line code in waves (Rammer §3.3), so that independent chains share their
+//! synchronisations and single-unit operators of one wave run concurrently.
 //!
-//! A statement's wave is the most synchronisations on any chain of dependences that leads to it. Statements of a wave keep
-//! their order, and so do those that conflict. Control flow stays where it is: only what lies between is ordered. A program
-//! that takes no less time in the new order, by the cost model or profiler, keeps the old one.
+//! A statement's wave is the largest number of synchronisations on any dependence chain to it.
+//! Statements of a wave, and those that conflict, keep their order. Only straight-line code between
+//! control flow is reordered. If the cost model or profiler sees no gain, the old order stays.
 
-use crate::deal::Deal;
-use crate::latency::{Latency, total_with};
+use crate::latency::Latency;
 use crate::memo::Memo;
+use crate::partition::Partition;
+use crate::total::total_with;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, Local, Stmt, UProgram};
 
@@ -26,7 +27,7 @@ pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
     }
 }
 
-/// Longer stretches are ordered in parts: comparing all with all takes the square of their length.
+/// Longer straight-line code is ordered in parts, since all pairs are compared.
 pub(super) const MAX_STRETCH: usize = 512;
 
 fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
@@ -36,41 +37,17 @@ fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
         if !plain || stretch.len() == MAX_STRETCH {
             out.extend(ordered(program, std::mem::take(&mut stretch)));
         }
-        match stmt {
-            stmt if plain => stretch.push(stmt.clone()),
-            Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body,
-                name,
-            } => out.push(Stmt::Loop {
-                iteration: *iteration,
-                trip: *trip,
-                cond: *cond,
-                body: block(program, body),
-                name: name.clone(),
-            }),
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => out.push(Stmt::If {
-                cond: *cond,
-                then: block(program, then),
-                otherwise: block(program, otherwise),
-            }),
-            stmt => out.push(stmt.clone()),
-        }
+        let order = if plain { &mut stretch } else { &mut out };
+        order.push(stmt.with_blocks(stmt.blocks().map(|inner| block(program, inner))));
     }
     out.extend(ordered(program, stretch));
     out
 }
 
-/// What a statement touches.
+/// Memory and variables that a statement accesses.
 struct Touched {
-    /// Memory, how it is dealt out, and whether it is written.
-    memory: Vec<(Buffer, Option<Deal>, bool)>,
+    /// Buffer, partition, and true for a write.
+    memory: Vec<(Buffer, Option<Partition>, bool)>,
     reads: Vec<Local>,
     writes: Option<Local>,
 }
@@ -108,11 +85,11 @@ impl Touched {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
                 let mut exprs = op.body.exprs();
-                let deal = |offset| Deal::of(program, op, offset);
+                let partition = |offset| Partition::of(program, op, offset);
                 let loads = program.loads_of(&exprs).into_iter();
-                let mut memory: Vec<_> = loads.map(|(b, o)| (b, deal(o), false)).collect();
+                let mut memory: Vec<_> = loads.map(|(b, o)| (b, partition(o), false)).collect();
                 let store = op.body.store();
-                memory.push((store.buffer, deal(store.offset), true));
+                memory.push((store.buffer, partition(store.offset), true));
                 exprs.extend(op.axes.iter().map(|a| a.1));
                 Self {
                     memory,
@@ -136,17 +113,18 @@ impl Touched {
         }
     }
 
-    /// Whether this must come after an earlier statement, and if so, whether a synchronisation must lie between.
+    /// `None` if independent of an earlier statement; otherwise true if a synchronisation must lie
+    /// between.
     fn after(&self, earlier: &Touched) -> Option<bool> {
         let sets = |a: &Touched, b: &Touched| {
             a.writes
                 .is_some_and(|l| b.reads.contains(&l) || b.writes == Some(l))
         };
         let mut after = (sets(self, earlier) || sets(earlier, self)).then_some(false);
-        for (buffer, deal, write) in &self.memory {
-            for (other, other_deal, other_write) in &earlier.memory {
+        for (buffer, partition, write) in &self.memory {
+            for (other, other_partition, other_write) in &earlier.memory {
                 if buffer == other && (*write || *other_write) {
-                    let crosses = deal.is_none() || deal != other_deal;
+                    let crosses = partition.is_none() || partition != other_partition;
                     after = Some(crosses || after == Some(true));
                 }
             }

@@ -1,39 +1,41 @@
-//! Lets buffers that are not needed at the same time lie in the same memory.
+//! Shares memory between buffers whose live ranges are disjoint.
 //!
-//! Two buffers become one where what lies in the first is needed no more when the second is first written: in straight-line code,
-//! in the two arms of a branch, in one iteration of a loop, in the frame of a procedure. What is carried around a
-//! loop, or exchanged, is needed in all of it. Buffers are joined only where all units wait for all between the
-//! last use of the one and the first of the other anyway, or where all operators deal out both alike, so that an element's memory
-//! stays with its unit: no synchronisation is added. The plan is dropped if it costs time nevertheless.
+//! Two buffers become one if the first is dead where the second is first written: in straight-line
+//! code, in the two arms of a branch, in one iteration of a loop, in the frame of a procedure.
+//! Carried and swapped buffers are live throughout their loop. Buffers share memory only if a
+//! barrier already lies between their live ranges, or if all operators partition both alike, so
+//! that memory stays with its unit: no synchronisation is added. If the plan costs time
+//! nevertheless, it is dropped.
 //!
-//! The less memory a program goes through, the more of its weights stay in the caches.
+//! A smaller working set leaves more of the caches to weights.
 //!
-//! It does not overwrite an operand in place, nor move what is larger than what was there before into memory that is exchanged.
+//! It does not update operands in place, nor put a larger buffer into the memory of a swapped one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
-use super::common_deals::common_deals;
+use super::common_partitions::common_partitions;
 use super::cost::estimate;
-use super::latency::{Latency, total, total_with};
+use super::latency::Latency;
 use super::memo::Memo;
 use super::place_syncs::place_syncs_with;
 use super::spans::{Span, Spans};
-use heddle_uprogram::program::{Buffer, BufferKind, Stmt, UProgram, for_each_stmt};
+use super::total::{total, total_with};
+use heddle_uprogram::program::{Buffer, Stmt, UProgram};
 
-/// Programs with more buffers than this are left as they are: every pair is looked at.
+/// Larger programs are left as they are, since all pairs are compared.
 const MAX_BUFFERS: usize = 4096;
 
-/// Joins buffers. The program has no synchronisations yet.
+/// Merges buffers. The program has no synchronisations yet.
 pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
     let memo = Memo::default();
     let mut placed = program.clone();
     place_syncs_with(&mut placed, latency.machine(), &memo);
     let spans = Spans::of(&placed);
     let exchanged = exchanged(&placed);
-    let deals = common_deals(program, &memo);
+    let partitions = common_partitions(program, &memo);
     let mut buffers: Vec<_> = program
         .buffers
         .keys()
@@ -42,7 +44,7 @@ pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
     if buffers.len() > MAX_BUFFERS {
         return;
     }
-    // The largest first: what comes later fits in.
+    // The largest first, so that later ones fit.
     let size = |b: &Buffer| {
         let data = &program.buffers[*b];
         estimate(program, data.len) * data.dtype.bits() as f64
@@ -55,7 +57,7 @@ pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
             continue;
         };
         let data = &program.buffers[buffer];
-        let deal = deals.get(&buffer);
+        let partition = partitions.get(&buffer);
         let fits = |g: &&mut Group| {
             let first = &program.buffers[g.buffer];
             let fixed = exchanged.contains(&buffer) || g.exchanged;
@@ -63,7 +65,7 @@ pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
                 && first.procedure == data.procedure
                 && (!fixed || first.len == data.len)
                 && g.members().zip(&g.spans).all(|(other, lasts)| {
-                    let alike = deal.is_some() && deals.get(&other) == deal;
+                    let alike = partition.is_some() && partitions.get(&other) == partition;
                     spans.may_share(lasts, span, alike)
                 })
         };
@@ -88,7 +90,7 @@ pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
     }
 }
 
-/// Buffers that are to be one.
+/// Buffers to merge.
 struct Group {
     buffer: Buffer,
     others: Vec<Buffer>,
@@ -96,22 +98,19 @@ struct Group {
     exchanged: bool,
 }
 
-/// Buffers whose names are exchanged.
+/// Buffers that some statement swaps.
 fn exchanged(program: &UProgram) -> BTreeSet<Buffer> {
     let mut found = BTreeSet::new();
-    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-    for body in procedures.chain([&program.body]) {
-        for_each_stmt(body, &mut |stmt| {
-            if let Stmt::Swap(a, b) = stmt {
-                found.extend([*a, *b]);
-            }
-        });
-    }
+    program.for_each_stmt(&mut |stmt| {
+        if let Stmt::Swap(a, b) = stmt {
+            found.extend([*a, *b]);
+        }
+    });
     found
 }
 
 impl Group {
-    /// In the order of their spans.
+    /// In the order of `spans`.
     fn members(&self) -> impl Iterator<Item = Buffer> {
         std::iter::once(self.buffer).chain(self.others.iter().copied())
     }
@@ -141,14 +140,10 @@ impl Spans {
         self.buffers.get(&buffer)
     }
 
-    /// Whether buffers with these spans may lie in the same memory; `alike` when the units deal out both alike.
+    /// True if buffers with these live ranges may share memory; `alike` if their partitions are
+    /// equal.
     fn may_share(&self, a: &Span, b: &Span, alike: bool) -> bool {
         let (a, b) = if a.first <= b.first { (a, b) } else { (b, a) };
         a.last < b.first && (alike || self.all_wait_between(a, b))
     }
-}
-
-/// Whether a buffer is memory that can be planned.
-pub(super) fn is_planned(program: &UProgram, buffer: Buffer) -> bool {
-    matches!(program.buffers[buffer].kind, BufferKind::Scratch)
 }

@@ -1,8 +1,8 @@
-//! A uProgram as text, for people.
+//! A readable summary of a uProgram and its schedule.
 //!
 //! ```text
 //! b7   f32 scratch  256        Loop node `loop_195`
-//! op21 matmul_24: contract [i0 < 1024] over i1 < 256        i0 in blocks of 256, grain 16      1.31 us
+//! op21 contract [i0 < 1024] over [i1 < 256]  split along i0, block 256, grain 16  1.31 us  matmul_24
 //!        b53[i0] = sum(b32[i1] * b12[..])
 //!
 //! loop iteration < 64
@@ -23,7 +23,7 @@ use heddle_uprogram::program::{
     Split, Stmt, Sync, UProgram, Units,
 };
 
-/// Longer expressions are cut.
+/// Longer expressions are truncated.
 const MAX_EXPR: usize = 160;
 
 /// The program with its schedule; times are the cost model's for the machine.
@@ -112,7 +112,7 @@ impl Printer<'_> {
             let share = match (op.body.axes(), other.parts) {
                 ([depth, ..], 2..) => {
                     let depth = self.local(depth.0);
-                    format!("in {} parts of {depth}, added up behind", other.parts)
+                    format!("split along depth {depth} in {} parts", other.parts)
                 }
                 _ => self.share(op, other.share),
             };
@@ -120,15 +120,15 @@ impl Printer<'_> {
         }
     }
 
-    /// Which units run an operator.
+    /// The share of an operator.
     fn share(&self, op: &Operator, share: Share) -> String {
         match share {
             Share::One(unit) => format!("on unit {unit}"),
-            Share::Dealt(split) => format!("dealt by {}{}", self.split(op, split), first(split)),
+            Share::Split(split) => format!("split along {}{}", self.split(op, split), first(split)),
             Share::Grid(Grid { splits, across }) => {
                 let [a, b] = splits.map(|split| self.split(op, split));
                 let from = first(splits[0]);
-                format!("dealt by {a} x {b} over grids {across} units wide{from}")
+                format!("split along {a} x {b}, grid {across} wide{from}")
             }
         }
     }
@@ -137,7 +137,7 @@ impl Printer<'_> {
         let (axis, size) = op.axes[split.axis];
         let mut text = self.local(axis);
         if split.period != size {
-            let _ = write!(text, " in blocks of {}", self.expr(split.period));
+            let _ = write!(text, ", block {}", self.expr(split.period));
         }
         if split.grain != 1 {
             let _ = write!(text, ", grain {}", split.grain);
@@ -279,9 +279,9 @@ impl Printer<'_> {
         out
     }
 
-    /// Writes an expression whose operators bind tighter than this level or stand in parentheses.
+    /// Writes an expression, in parentheses if its operator binds weaker than `level`.
     fn write(&self, out: &mut String, expr: ExprId, level: usize) {
-        // What is cut off need not be written: shared parts may be many.
+        // Truncated anyway, and shared subexpressions may be many.
         if out.len() > MAX_EXPR {
             return;
         }
@@ -390,7 +390,7 @@ fn number(dtype: heddle_ir::DType, bits: u64) -> String {
     }
 }
 
-/// Time, tasks, and their product.
+/// Time, tasks, and time × tasks.
 fn cost(candidate: &Candidate) -> String {
     let (time, work) = (micros(candidate.time), micros(candidate.work()));
     format!("{time} x {} = {work}", candidate.tasks)

@@ -1,23 +1,22 @@
-//! From where to where in the program a buffer's contents are needed.
+//! Live ranges of buffers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan_memory::is_planned;
 use heddle_uprogram::live::Names;
-use heddle_uprogram::program::{Buffer, ProcedureId, Stmt, Sync, UProgram};
+use heddle_uprogram::program::{Buffer, BufferKind, ProcedureId, Stmt, Sync, UProgram};
 
-/// A part of the program, by the numbers of its statements in the order of the text.
+/// A live range: numbers of statements in text order.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
-    /// The innermost block that has all of it.
+    /// The innermost block that contains it.
     block: usize,
     /// The first statement.
     pub(super) first: usize,
-    /// The last one, with all that is in it.
+    /// The last statement, including nested ones.
     pub(super) last: usize,
 }
 
-/// Where buffers are needed, and where all units wait for all.
+/// Live ranges of buffers, and the program's barriers.
 pub(super) struct Spans {
     pub(super) buffers: BTreeMap<Buffer, Span>,
     blocks: Vec<Block>,
@@ -26,11 +25,11 @@ pub(super) struct Spans {
 /// A block of statements.
 #[derive(Default)]
 struct Block {
-    /// The block around it, and the statement there.
+    /// The enclosing block, and the statement's range there.
     parent: Option<(usize, Range)>,
-    /// Whether it is repeated.
+    /// True for a loop's body.
     is_loop: bool,
-    /// Statements of this very block at which all units wait for all.
+    /// Barriers directly in this block.
     waits: Vec<usize>,
 }
 
@@ -44,12 +43,12 @@ struct Walk<'p> {
     program: &'p UProgram,
     spans: Spans,
     next: usize,
-    /// What a procedure and those that it calls mention that is not theirs.
+    /// Foreign buffers that a procedure and its callees refer to.
     captured: BTreeMap<ProcedureId, BTreeSet<Buffer>>,
 }
 
 impl Spans {
-    /// Of a program with its synchronisations.
+    /// Collects them from a program with synchronisations.
     pub(super) fn of(program: &UProgram) -> Spans {
         let mut walk = Walk {
             program,
@@ -75,13 +74,13 @@ impl Spans {
         walk.spans
     }
 
-    /// Whether all units wait for all on every way from one span to the other, which comes later in the text, and on every
-    /// way back around a loop.
+    /// True if every path from one live range to the later one, and every back edge between them,
+    /// has a barrier.
     pub(super) fn all_wait_between(&self, a: &Span, b: &Span) -> bool {
         let block = self.common(a.block, b.block);
         let (from, to) = (self.lifted(a, block), self.lifted(b, block));
         let waits = &self.blocks[block].waits;
-        // Two arms of a branch: no way leads from one to the other but around a loop.
+        // In two arms of a branch, only a back edge leads from one to the other.
         let arms = from.last >= to.first;
         if !arms && !waits.iter().any(|&w| from.last < w && w < to.first) {
             return false;
@@ -103,9 +102,9 @@ impl Spans {
         }
     }
 
-    /// The innermost block around both.
+    /// The innermost block that contains both.
     fn common(&self, mut a: usize, mut b: usize) -> usize {
-        // A block has a higher number than those around it.
+        // Nested blocks have higher numbers.
         while a != b {
             let later = if a > b { &mut a } else { &mut b };
             match self.blocks[*later].parent {
@@ -116,7 +115,7 @@ impl Spans {
         a
     }
 
-    /// The statements of a block that a span lies in.
+    /// A live range in terms of an enclosing block's statements.
     fn lifted(&self, span: &Span, block: usize) -> Range {
         let (mut at, mut range) = (
             span.block,
@@ -155,23 +154,17 @@ impl Walk<'_> {
                 let callee = self.program.calls[*id].procedure;
                 names.buffers.extend(&self.captured[&callee]);
             }
-            // What is in the statement lies between its first and its last number.
-            let inner: Vec<(&[Stmt], bool)> = match stmt {
-                Stmt::Loop { body, .. } => vec![(body, true)],
-                Stmt::If {
-                    then, otherwise, ..
-                } => vec![(then, false), (otherwise, false)],
-                _ => vec![],
-            };
-            let last = first + inner.iter().map(|(b, _)| count(b)).sum::<usize>();
+            // Nested statements have numbers between the first and the last.
+            let last = first + count(std::slice::from_ref(stmt)) - 1;
             let range = Range { first, last };
-            for (body, is_loop) in inner {
+            let is_loop = matches!(stmt, Stmt::Loop { .. });
+            for body in stmt.blocks().into_iter().filter(|b| !b.is_empty()) {
                 let inside = self.open(Some((block, range)), is_loop);
                 self.block(body, inside, owner);
             }
             match stmt {
                 Stmt::Sync(Sync::ALL) => self.spans.blocks[block].waits.push(first),
-                // Around the whole loop.
+                // Live throughout the loop.
                 Stmt::Swap(..) => {
                     let around = self.loop_of(block);
                     let (block, range) = around.unwrap_or((block, range));
@@ -184,7 +177,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The innermost loop around a block, as a statement of the block around it.
+    /// The innermost enclosing loop, as a statement of its parent block.
     fn loop_of(&self, mut block: usize) -> Option<(usize, Range)> {
         loop {
             let data = &self.spans.blocks[block];
@@ -225,14 +218,13 @@ impl Walk<'_> {
     }
 }
 
-/// How many statements there are.
+/// The number of statements, nested ones included.
 fn count(stmts: &[Stmt]) -> usize {
-    let inner = |stmt: &Stmt| match stmt {
-        Stmt::Loop { body, .. } => count(body),
-        Stmt::If {
-            then, otherwise, ..
-        } => count(then) + count(otherwise),
-        _ => 0,
-    };
+    let inner = |stmt: &Stmt| stmt.blocks().map(count).iter().sum::<usize>();
     stmts.iter().map(|s| 1 + inner(s)).sum()
+}
+
+/// True for memory that can be planned.
+fn is_planned(program: &UProgram, buffer: Buffer) -> bool {
+    matches!(program.buffers[buffer].kind, BufferKind::Scratch)
 }

@@ -1,19 +1,21 @@
-//! Splits the depth of products: parts of it are dealt out to units, and their sums are added up behind.
+//! Splits the depth axis of products into partial sums for several units, which a second operator
+//! adds up.
 //!
-//! A contraction is dealt out by its rows or columns, and some have too few of them: a vector times a matrix of few columns keeps one
-//! unit busy, and a product of two vectors does. Others have enough, but each unit then reads a short run of each row of an operand
-//! that lies in memory as it is, which takes longer. Summed in parts,
+//! Some contractions have too few rows and columns to split: a vector times a matrix of few
+//! columns, or a product of two vectors, keeps one unit busy. Others have enough, but split by
+//! columns each unit reads short runs of each row of an unpacked operand, which is slow. In parts,
 //!
 //! ```text
 //! sums[part, point] = sum over k < min(each, K - part * each) of a[part * each + k] * b[part * each + k]
 //! out[point]        = finish(sums[0, point] + sums[1, point] + ...)
 //! ```
 //!
-//! the first operator is dealt out by parts, and the second as the contraction was. That costs a synchronisation between them, and
-//! floats are summed in another order. It is kept where the program takes less time by the cost model, also where a profiler answers
-//! otherwise: these operators were not there when it measured.
+//! the first operator is split along the parts, the second as the contraction was. That costs a
+//! synchronisation between them, and floats are summed in another order. It is kept if the program
+//! takes less time by the cost model, even with a profiler, which has not measured these new
+//! operators.
 //!
-//! Procedures keep theirs whole: the frame of each activation would have to hold the parts.
+//! Procedures are left alone: each activation's frame would have to hold the partial sums.
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp};
@@ -21,8 +23,9 @@ use heddle_ir::op::{BinaryOp, ReduceOp};
 use crate::candidates::candidates;
 use crate::cost::{arithmetic, estimate};
 use crate::fuse::substitute::Substitution;
-use crate::latency::{Latency, total};
+use crate::latency::Latency;
 use crate::linear::is_fixed;
+use crate::total::total;
 use heddle_uprogram::contract::{Access, panel_width};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{
@@ -30,7 +33,8 @@ use heddle_uprogram::program::{
     Share, Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
-/// Splits depths in the program's own body where that pays, and notes the candidates of what it splits.
+/// Splits depths in the program's own body where that pays, and records the candidates of the
+/// operators it splits.
 pub fn split_depths(program: &mut UProgram, latency: &dyn Latency) {
     let mut found = vec![];
     for_each_stmt(&program.body, &mut |stmt| {
@@ -43,7 +47,7 @@ pub fn split_depths(program: &mut UProgram, latency: &dyn Latency) {
     let proposals = found.into_iter();
     let proposals = proposals.filter_map(|id| propose(program, latency, id));
     let mut proposals: Vec<_> = proposals.collect();
-    // Compile time stays bounded: what promises most is tried.
+    // Bounds compile time: the most promising proposals are tried.
     proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     proposals.truncate(MAX_TRIALS);
     if proposals.is_empty() {
@@ -61,17 +65,18 @@ pub fn split_depths(program: &mut UProgram, latency: &dyn Latency) {
     }
 }
 
-/// How many operators are tried at most.
+/// Limit on the operators tried.
 const MAX_TRIALS: usize = 16;
 
-/// By so much of its time an operator must take less for parts to be tried: less is within what the cost model knows.
+/// Relative gain from which on a proposal is tried; less is within the cost model's error.
 const WORTH_A_TRIAL: f64 = 0.1;
 
-/// In how many parts a depth axis is split at most: each point adds that many sums.
+/// Limit on the parts of a depth axis, since each point adds that many sums.
 const MAX_PARTS: usize = 8;
 
-/// An operator summed in parts, each by another unit: the time is that of a part, of the synchronisation and of adding up. `None`
-/// where it cannot be: the depth is not the same throughout a launch, or how many points there are is not known.
+/// The candidate of an operator in parts, one per unit; its time includes a part, the
+/// synchronisation and the final sum. `None` if the depth is not fixed or the number of points is
+/// not static.
 pub fn in_parts(
     program: &mut UProgram,
     latency: &dyn Latency,
@@ -89,11 +94,11 @@ pub fn in_parts(
     let whole = latency.operator(program, id, Share::One(0)) - machine.start_ns;
     let part = (depth / parts as f64).ceil() / depth;
     let adding_ns = arithmetic(machine, DType::F32).elementwise_ns;
-    // Units share the adding: a load and an addition for each part.
+    // Units split the final sum: a load and an addition per part.
     let each = (points as usize).div_ceil(machine.units()) as f64;
     let adding = each * 2.0 * parts as f64 * adding_ns;
     Some(Candidate {
-        share: Share::Dealt(Split::whole(0, program.pool.int(parts as i64))),
+        share: Share::Split(Split::whole(0, program.pool.int(parts as i64))),
         parts: parts as i64,
         tasks: parts,
         time: 2.0 * machine.start_ns + whole * part + latency.barrier() + adding,
@@ -104,7 +109,7 @@ pub fn in_parts(
 struct Proposal {
     id: OperatorId,
     gain: f64,
-    /// All ways to run it, the one in parts at the end.
+    /// All candidates, the one in parts last.
     candidates: Vec<Candidate>,
 }
 
@@ -124,7 +129,7 @@ fn propose(program: &mut UProgram, latency: &dyn Latency, id: OperatorId) -> Opt
     })
 }
 
-/// Runs two operators in the place of one: one that sums the parts, and one that adds those up.
+/// Replaces an operator by one that computes partial sums and one that adds them.
 fn split(program: &mut UProgram, proposal: Proposal) {
     let Some(Candidate { share, parts, .. }) = proposal.candidates.last().copied() else {
         return;
@@ -139,7 +144,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
         name: "part".into(),
     });
     let pool = &mut program.pool;
-    // Where the sum of a part lies: the points one after the other, the parts outermost.
+    // Offset of a partial sum: row-major, parts outermost.
     let (mut place, mut points) = (pool.local(axis), pool.int(1));
     for &(local, size) in &op.axes {
         let (scaled, local) = (pool.product(place, size), pool.local(local));
@@ -192,7 +197,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
     let mut body = std::mem::take(&mut program.body);
     replace(&mut body, proposal.id, both);
     program.body = body;
-    // The operator that sums has the parts as its first axis.
+    // The first axis of the first operator is the parts.
     let mut candidates = proposal.candidates;
     for candidate in candidates.iter_mut().filter(|c| c.parts == 1) {
         let splits = candidate.share.splits_mut().iter_mut();
@@ -201,7 +206,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
     program.candidates.insert(both[0], candidates);
 }
 
-/// What is summed in parts.
+/// The depth axis that is split.
 struct Depth {
     axis: Local,
     size: ExprId,
@@ -224,8 +229,7 @@ fn depth_of(body: &Body) -> Option<Depth> {
     Some(Depth { axis, size, dtype })
 }
 
-/// The body over the places of the depth axis that a part has: as many as each of the others, but for the last ones, which have what
-/// is left.
+/// The body over one part of the depth axis; the last parts may be partial or empty.
 fn part_of(
     program: &mut UProgram,
     body: &Body,
@@ -276,22 +280,14 @@ fn part_of(
     body
 }
 
-/// Runs two operators wherever one is run.
+/// Replaces a `run` by two, everywhere.
 fn replace(block: &mut Vec<Stmt>, one: OperatorId, both: [OperatorId; 2]) {
     let mut k = 0;
     while k < block.len() {
-        match &mut block[k] {
-            Stmt::Run(id) if *id == one => {
-                block.splice(k..=k, both.map(Stmt::Run));
-            }
-            Stmt::Loop { body, .. } => replace(body, one, both),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                replace(then, one, both);
-                replace(otherwise, one, both);
-            }
-            _ => {}
+        let blocks = block[k].blocks_mut();
+        blocks.for_each(|inner| replace(inner, one, both));
+        if matches!(block[k], Stmt::Run(id) if id == one) {
+            block.splice(k..=k, both.map(Stmt::Run));
         }
         k += 1;
     }

@@ -2,9 +2,8 @@
 
 use heddle_uprogram::program::{Stmt, Sync, UProgram};
 
-/// Synchronises all units before each operator and before each value that units compute for themselves from memory, as
-/// compilers do that know nothing of what depends on what (Cocktailer §3.2). For comparison with
-/// [`place_syncs`](super::place_syncs).
+/// Puts a barrier before each operator and each scalar computed from memory, like compilers without
+/// dependence analysis (Cocktailer §3.2). The baseline for [`place_syncs`](super::place_syncs).
 pub fn sync_everywhere(program: &mut UProgram) {
     let body = std::mem::take(&mut program.body);
     program.body = block(program, body);
@@ -17,7 +16,7 @@ pub fn sync_everywhere(program: &mut UProgram) {
 
 fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
     let mut out = vec![];
-    for stmt in stmts {
+    for mut stmt in stmts {
         let touches_memory = match &stmt {
             Stmt::Run(_) => true,
             Stmt::Let(_, value) => program.loads(*value),
@@ -34,31 +33,9 @@ fn block(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
         if touches_memory {
             out.push(Stmt::Sync(Sync::ALL));
         }
-        out.push(match stmt {
-            Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body,
-                name,
-            } => Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body: block(program, body),
-                name,
-            },
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => Stmt::If {
-                cond,
-                then: block(program, then),
-                otherwise: block(program, otherwise),
-            },
-            stmt => stmt,
-        });
+        let blocks = stmt.blocks_mut();
+        blocks.for_each(|inner| *inner = block(program, std::mem::take(inner)));
+        out.push(stmt);
     }
     out
 }

@@ -1,46 +1,49 @@
-//! Trials: gives operators other shares, and keeps them if the program then takes less time.
+//! Trials: changes shares of operators, and keeps the change if the program takes less time.
 //!
-//! A trial changes few operators of a long program. What comes before them is as it was, and so is what comes after them from where
-//! units know the same again, which is where all wait for all at the latest. So each statement of the program's own body is
-//! remembered with what is known before it and what was placed for it, and a trial walks those in between only. The time is the
-//! same to the bit as that of [`total`](super::total).
+//! A trial changes few operators of a long program. The statements before them are placed as
+//! before, and so are those from where the state is the same again, at the latest after the next
+//! barrier. So each statement of the program's own body is stored with the state before it and its
+//! placed synchronisations, and a trial walks only the statements in between. The time is
+//! bit-identical to that of [`total`](super::total).
 //!
-//! Programs with procedures are walked whole: what is known where a procedure begins depends on all its calls.
+//! Programs with procedures are walked whole: the state at a procedure's entry depends on all its
+//! calls.
 
 use std::collections::BTreeMap;
 
-use crate::latency::{Latency, Walk, latest, total_with};
+use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::place_syncs::{LOOK_AHEAD, Placer, State};
+use crate::total::{Walk, latest, total_with};
 use heddle_uprogram::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
 
-/// A program's time, and what there is to find it again for other shares.
+/// A program's time, and intermediate results to update it incrementally.
 pub(super) struct Trials<'a> {
     latency: &'a dyn Latency,
     memo: Memo,
     best: f64,
     /// For each statement of the body.
     steps: Vec<Step>,
-    /// Which statements of the body run an operator, in order.
+    /// The statements of the body that run an operator, in order.
     runs: BTreeMap<OperatorId, Vec<usize>>,
 }
 
-/// A statement of the body as it is placed.
+/// A statement of the body with its synchronisations.
 #[derive(Clone, Default)]
 struct Step {
-    /// What is known before it.
+    /// The state before it.
     before: State,
-    /// When each unit comes to it.
+    /// The units' clocks before it.
     clocks: Vec<f64>,
-    /// It, with the synchronisations that it needs.
+    /// The statement with its synchronisations.
     placed: Vec<Stmt>,
 }
 
-/// A trial's part of the program that is placed otherwise.
+/// The part of a program that a trial changes.
 struct Changed {
     /// The first statement.
     first: usize,
-    /// What the statements from there on are now.
+    /// The statements from there on, as placed now.
     placed: Vec<Vec<Stmt>>,
 }
 
@@ -67,17 +70,17 @@ impl<'a> Trials<'a> {
         trials
     }
 
-    /// The time of an operator that is shared like this, in nanoseconds.
+    /// The time of an operator under this share, in nanoseconds.
     pub(super) fn time(&self, program: &UProgram, id: OperatorId, share: Share) -> f64 {
         self.memo.time(program, self.latency, id, share)
     }
 
-    /// What the program's operators touch and take.
+    /// The cache of accesses and times.
     pub(super) fn memo(&self) -> &Memo {
         &self.memo
     }
 
-    /// Gives operators these shares if the program is faster then; says whether it is.
+    /// Changes the operators' shares if the program is then faster; returns true if so.
     pub(super) fn set(&mut self, program: &mut UProgram, shares: &[(OperatorId, Share)]) -> bool {
         let before = exchange(program, shares);
         let changed = self.changed(program, shares);
@@ -97,14 +100,14 @@ impl<'a> Trials<'a> {
         false
     }
 
-    /// What a program is whose operators have just been given shares; `None`: it must be walked whole.
+    /// The changed part after new shares; `None` if the program must be walked whole.
     fn changed(&self, program: &UProgram, shares: &[(OperatorId, Share)]) -> Option<Changed> {
         if has_procedures(program) {
             return None;
         }
         let runs = || shares.iter().filter_map(|(id, _)| self.runs.get(id));
         let last = runs().filter_map(|r| r.last()).max().copied();
-        // What comes soon has a say in which synchronisation is placed.
+        // A synchronisation depends on the operators that follow it.
         let first = runs().filter_map(|r| r.first()).min().copied();
         let first = first.unwrap_or(0).saturating_sub(LOOK_AHEAD);
         let mut placed = vec![];
@@ -139,7 +142,8 @@ impl<'a> Trials<'a> {
         latest(&clocks)
     }
 
-    /// Remembers what is placed for the statements from `first` to `end`, and when units come to them and to what follows.
+    /// Stores the placed statements from `first` to `end`, and the clocks of those and all later
+    /// ones.
     fn note(&mut self, program: &UProgram, first: usize, end: usize) {
         if has_procedures(program) || self.steps.is_empty() {
             return;
@@ -166,7 +170,7 @@ fn has_procedures(program: &UProgram) -> bool {
     program.procedures.iter().next().is_some()
 }
 
-/// Gives operators shares; says which they had.
+/// Sets operators' shares; returns the old ones.
 fn exchange(program: &mut UProgram, shares: &[(OperatorId, Share)]) -> Vec<(OperatorId, Share)> {
     let given = shares.iter().map(|&(id, share)| {
         let before = std::mem::replace(&mut program.operators[id].share, share);
@@ -181,7 +185,8 @@ mod tests {
     use crate::{align_splits, total};
     use heddle_machine::Machine;
 
-    /// A chain of products, each of which needs what all units computed before; in its middle a branch and a loop.
+    /// A chain of products, each of which reads the results of all units, with a branch and a loop
+    /// in its middle.
     fn chain(products: usize) -> UProgram {
         let half = |first: usize| -> String {
             let next = |k| format!("  %h{} = tanh(dot(%h{k}, %w))\n", k + 1);
@@ -221,7 +226,7 @@ mod tests {
             align_splits(&mut program, &machine);
             let running: Vec<_> = program.running().into_iter().collect();
             let share = |&id: &OperatorId| program.operators[id].share;
-            let dealt: Vec<_> = running.iter().map(share).collect();
+            let split: Vec<_> = running.iter().map(share).collect();
             for &id in &running {
                 program.operators[id].share = Share::One(1);
             }
@@ -229,7 +234,7 @@ mod tests {
             assert_eq!(trials.best, total(&program, &machine));
             let mut kept = 0;
             for (k, pair) in running.windows(2).enumerate() {
-                let other = [Share::One(0), dealt[k], dealt[k].from_unit(1)][k % 3];
+                let other = [Share::One(0), split[k], split[k].from_unit(1)][k % 3];
                 for shares in [&pair[..1], pair] {
                     let shares: Vec<_> = shares.iter().map(|&id| (id, other)).collect();
                     let before = exchange(&mut program, &shares);

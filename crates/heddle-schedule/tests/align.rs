@@ -1,4 +1,4 @@
-//! Operators are dealt out so that data stays on its unit, where that is possible.
+//! Operators are split so that data stays on its unit, where possible.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn an_lstm_step_needs_one_sync() {
 
 #[test]
 fn columns_follow_who_reads_them() {
-    // By default both operators are dealt out by rows, so that a sum of columns would read what others wrote.
+    // By default both operators are split by rows, so that a sum of columns would read what others wrote.
     let (plain, aligned) = shapes(
         "fn @main(%x: f32[64,64]) -> (%y: f32[64]) {
            %e = exp(%x)
@@ -45,7 +45,7 @@ fn attention_by_head_needs_none() {
 
 #[test]
 fn a_last_share_may_be_smaller() {
-    // The 3797 columns are dealt out in the parts in which the extreme is looked for.
+    // The 3797 columns are split like the parts of the arg-reduction.
     let (_, aligned) = shapes(
         "fn @main(%x: f32[1,32], %w: f32[32,3797]) -> (%y: i64[1]) {
            %y = arg_reduce(dot(%x, %w), kind=max, axis=1)

@@ -47,7 +47,7 @@ fn independent_calls_run_at_the_same_time() {
     let shapes: Vec<_> = shapes.collect();
     assert!(shapes.iter().any(|s| s.contains("f2")), "{shapes:?}");
     assert!(shapes.iter().any(|s| s.contains("f3")), "{shapes:?}");
-    // What was computed between the calls is computed before them.
+    // Statements between the calls move before them.
     let before = |s: &String| s.replace('w', "s").contains("rrsf2");
     assert!(shapes.iter().any(before), "{shapes:?}");
 
@@ -106,7 +106,8 @@ fn calls_that_write_the_same_are_noticed() {
     assert!(matches!(error, ScheduleError::Beside { .. }), "{error:?}");
 }
 
-/// What a team was told while it was in a call is not known outside, even where all that the call does after it tells all.
+/// A synchronisation inside a team is not visible outside, even if the rest of the call
+/// synchronises with all of the team.
 #[test]
 fn what_a_team_knows_the_others_do_not() {
     let text = "\
@@ -139,7 +140,7 @@ fn @half(%m: f32[16,16], %n: i64[], %v: f32[16]) -> (%a: f32[16], %y: f32[16]) {
     let ids: Vec<_> = program.procedures.keys().collect();
     for id in ids {
         let body = &mut program.procedures[id].body;
-        // What is written before the call is what counts.
+        // Writes before the call count.
         if let Some(call) = body.iter().position(|s| matches!(s, Stmt::Call(_))) {
             let call = body.remove(call);
             body.push(call);

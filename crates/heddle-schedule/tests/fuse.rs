@@ -1,4 +1,4 @@
-//! What is fused, and what is not. That results stay the same is what the compiled programs' tests say.
+//! Fusions that happen, and that must not. The compiled programs' tests check results.
 
 mod common;
 

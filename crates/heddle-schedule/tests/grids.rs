@@ -30,7 +30,8 @@ fn scheduled(text: &str, machine: &Machine) -> UProgram {
     program
 }
 
-/// How many units have a part of the program's only contraction, and whether two axes are split.
+/// The number of units with a part of the program's only contraction, and true if two axes are
+/// split.
 fn tasks(program: &UProgram, units: usize) -> (usize, bool) {
     let is_contract = |id: &_| matches!(program.operators[*id].body, Body::Contract(_));
     let mut running = program.running().into_iter().filter(is_contract);
@@ -70,8 +71,8 @@ fn grids_are_shown() {
     let machine = Machine::reference_host(64);
     let program = scheduled(&product(64, 512, 512), &machine);
     let text = print(&program, &machine);
-    let dealt = "dealt by i0 x i1, grain 16 over grids ";
-    assert!(text.contains(dealt), "{text}");
+    let split = "split along i0 x i1, grain 16, grid ";
+    assert!(text.contains(split), "{text}");
 }
 
 /// Products over the same grid, the second of which reads what the first one wrote where it adds it up.
@@ -124,7 +125,10 @@ fn equal_grids_need_no_synchronisation() {
     program.operators[products[1]].share = Share::Grid(wider);
     program.body.insert(1, Stmt::Sync(Sync::ALL));
     let error = verify_schedule(&program, 1).expect_err("one axis twice");
-    assert!(error.to_string().contains("dealt out whole"), "{error}");
+    assert!(
+        error.to_string().contains("cover it exactly once"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn chosen(text: &str, machine: &Machine) -> (UProgram, UProgram) {
     (program, before)
 }
 
-/// How the program's operators are shared.
+/// The shares of the program's operators.
 fn shares(program: &UProgram) -> Vec<Share> {
     let running = program.running().into_iter();
     running.map(|id| program.operators[id].share).collect()
@@ -123,7 +123,7 @@ fn uneven_shares_begin_with_different_units() {
     );
     let (program, _) = chosen(&text, &machine);
     let first = shares(&program).into_iter().map(|share| match share {
-        Share::Dealt(split) => split.first,
+        Share::Split(split) => split.first,
         share => panic!("{share:?}"),
     });
     assert_eq!(first.collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
@@ -151,7 +151,7 @@ fn what_is_chosen_is_shown() {
     let line = text.lines().find(|l| l.contains("contract")).expect("one");
     assert!(line.contains("on unit"), "{line}");
     assert!(line.contains(" us x 1 = "), "{line}");
-    assert!(text.contains("or dealt by"), "{text}");
+    assert!(text.contains("or split along"), "{text}");
     assert!(text.contains(" us x 2 = "), "{text}");
 }
 
@@ -162,7 +162,7 @@ fn kernels_are_chosen_in_what_runs_against_the_interpreter() {
     let (program, before) = chosen(text, &machine);
     let both = shares(&program).into_iter().zip(shares(&before));
     let changed = both.filter(|(after, before)| after != before);
-    let turned = |share| matches!(share, Share::Dealt(split) if split.first != 0);
+    let turned = |share| matches!(share, Share::Split(split) if split.first != 0);
     let changed: Vec<_> = changed.map(|(after, _)| after).collect();
     assert!(changed.iter().any(|&s| turned(s)), "{changed:?}");
     assert!(changed.contains(&Share::One(1)), "{changed:?}");

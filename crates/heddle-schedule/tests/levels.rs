@@ -18,17 +18,17 @@ fn scheduled(text: &str, units: usize) -> UProgram {
     program
 }
 
-/// The units of the operators that one unit runs; how many are dealt out.
+/// The units of operators on one unit, and the number of split operators.
 fn units(program: &UProgram) -> (Vec<u32>, usize) {
     let shares = program.operators.iter().map(|(_, op)| op.share);
-    let (mut single, mut dealt) = (vec![], 0);
+    let (mut single, mut split) = (vec![], 0);
     for share in shares {
         match share {
             Share::One(unit) => single.push(unit),
-            _ => dealt += 1,
+            _ => split += 1,
         }
     }
-    (single, dealt)
+    (single, split)
 }
 
 /// A loop whose state all units read; `n` times `n` products in each iteration.

@@ -8,7 +8,7 @@ use heddle_schedule::{place_syncs, plan_memory};
 use heddle_uprogram::program::{BufferKind, UProgram};
 use heddle_uprogram::verify_schedule;
 
-/// How many scratch buffers there are before and after.
+/// The number of scratch buffers before and after.
 fn planned(text: &str) -> (usize, usize, UProgram) {
     let machine = Machine::reference_host(2);
     let mut program = lowered(text);
@@ -87,7 +87,7 @@ fn what_is_carried_is_needed_all_the_time() {
 
 /// Products of a batch that both units have a half of, with no synchronisation between them.
 #[test]
-fn what_is_dealt_out_alike_needs_no_wait_to_share() {
+fn equal_partitions_need_no_wait_to_share() {
     let (before, after, program) = planned(
         "fn @main(%x: f32[8,64,64]) -> (%y: f32[8,64,64]) {
            %a = dot(%x, %x)
@@ -103,7 +103,7 @@ fn what_is_dealt_out_alike_needs_no_wait_to_share() {
 
 /// The same, but the batch becomes rows on the way, which units have parts of.
 #[test]
-fn what_is_dealt_out_otherwise_waits() {
+fn different_partitions_wait() {
     let (_, _, program) = planned(
         "fn @main(%x: f32[8,8,64]) -> (%y: f32[8,8,8]) {
            %a = dot(%x, transpose(%x, perm=[0,2,1]))

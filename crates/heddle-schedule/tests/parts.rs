@@ -12,18 +12,18 @@ fn unfused(text: &str) -> UProgram {
     heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// For each operator that reduces, whether it is dealt out.
+/// For each reduction, true if it is split.
 fn reductions(text: &str) -> Vec<bool> {
     let program = unfused(text);
     let operators = program.operators.iter().map(|(_, op)| op);
     let folds = operators.filter(|op| matches!(op.body, Body::Fold { .. } | Body::ArgFold { .. }));
     folds
-        .map(|op| matches!(op.share, Share::Dealt(_)))
+        .map(|op| matches!(op.share, Share::Split(_)))
         .collect()
 }
 
 #[test]
-fn a_search_through_many_is_dealt_out() {
+fn a_search_through_many_is_split() {
     let text = "fn @main(%x: f32[1,3797]) -> (%y: i64[1]) {
         %y = arg_reduce(%x, kind=max, axis=1)
         return %y
@@ -36,7 +36,7 @@ fn a_search_through_many_is_dealt_out() {
 }
 
 #[test]
-fn a_sum_of_many_is_dealt_out() {
+fn a_sum_of_many_is_split() {
     let text = "fn @main(%x: f32[50,3797]) -> (%y: f32[]) {
         %y = reduce(%x, kind=sum, axes=[0,1])
         return %y
@@ -54,7 +54,7 @@ fn few_elements_are_not_worth_it() {
 }
 
 #[test]
-fn many_points_are_dealt_out_themselves() {
+fn many_points_are_split_themselves() {
     let text = "fn @main(%x: f32[64,3797]) -> (%y: i64[64]) {
         %y = arg_reduce(%x, kind=max, axis=1)
         return %y

@@ -181,7 +181,7 @@ fn units_keep_their_part_of_the_weights() {
     let split = |machine| {
         let program = lowered_for(text, &machine);
         let id = program.running().into_iter().next().expect("a product");
-        let Share::Dealt(split) = program.operators[id].share else {
+        let Share::Split(split) = program.operators[id].share else {
             panic!("not split");
         };
         split.axis

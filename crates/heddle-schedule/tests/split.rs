@@ -118,7 +118,7 @@ fn other_products_are_summed_whole() {
     let mut program = lowered(&text);
     schedule_without(&mut program, &machine, &["split_depths".into()]);
     assert_eq!(parts(&program), [1]);
-    // How many columns there are is not known.
+    // The number of columns is dynamic.
     let text = "fn @main(%x: f32[1,4096], %w: f32[4096,n]) -> (%y: f32[1,n]) {
            %y = dot(%x, %w)
            return %y
@@ -132,14 +132,14 @@ fn parts_are_shown() {
     let text = print::print(&scheduled(&packed(1, 4096, 16), &machine), &machine);
     let line = text.lines().find(|l| l.contains("contract")).expect("one");
     assert!(
-        line.contains("dealt by part") && line.contains(" us x 2 = "),
+        line.contains("split along part") && line.contains(" us x 2 = "),
         "{line}"
     );
     assert!(text.contains("or on unit 0"), "{text}");
     let text = print::print(&scheduled(&packed(64, 512, 512), &machine), &machine);
-    let line = text.lines().find(|l| l.contains("or in 2 parts of i"));
+    let line = text.lines().find(|l| l.contains("or split along depth i"));
     assert!(
-        line.is_some_and(|l| l.contains("added up behind") && l.contains(" us x 2 = ")),
+        line.is_some_and(|l| l.contains(" in 2 parts") && l.contains(" us x 2 = ")),
         "{text}"
     );
 }

@@ -25,7 +25,7 @@ fn a_chain_of_elementwise_ops_is_one_operator() {
 
 #[test]
 fn rows_that_stay_on_their_unit_need_no_sync() {
-    // Both the maximum and what uses it are dealt out by rows.
+    // Both the maximum and its reader are split by rows.
     let program = scheduled(
         "fn @main(%x: f32[n,8]) -> (%y: f32[n,8]) {
            %m = reduce(%x, kind=max, axes=[1], keep=true)

@@ -45,6 +45,8 @@ fn round_trip(what: &str, program: &UProgram) -> String {
         panic!("{what}: this line\n{a}\nbecame\n{b}");
     }
     assert_eq!(text, print(&read), "{what}");
+    let candidates = |p: &UProgram| p.candidates.values().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(candidates(&read), candidates(program), "{what}");
     text
 }
 
@@ -72,6 +74,28 @@ fn programs_by_hand() {
         heddle_schedule::fuse(&mut program);
         both(&name, program);
     }
+}
+
+#[test]
+fn candidates_read_back() {
+    let text = "fn @main(%x: f32[1,4096], %w: f32[4096,16]) -> (%y: f32[1,16]) {
+        %y = dot(%x, %w)
+        return %y
+    }";
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let mut program = heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}"));
+    let machine = Machine::reference_host(2);
+    heddle_schedule::select_kernels(&mut program, &machine);
+    schedule(&mut program, &machine);
+    let read = parse(&print(&program)).unwrap_or_else(|e| panic!("{e}"));
+    let figures = |p: &UProgram| -> Vec<_> {
+        let all = p.candidates.values().flatten();
+        all.map(|c| (c.share.sides(2), c.parts, c.tasks, c.time))
+            .collect()
+    };
+    let candidates = figures(&program);
+    assert!(candidates.iter().any(|c| c.1 == 1) && candidates.iter().any(|c| c.1 > 1));
+    assert_eq!(figures(&read), candidates);
 }
 
 #[test]
@@ -143,6 +167,10 @@ fn programs_that_break_rules_are_refused() {
         (
             "operator op0 \"\" [%i < 4] split %i grain 0 { b1[%i] = b0[%i] }",
             "grain is below 1",
+        ),
+        (
+            "operator op0 \"\" [%i < 4] unit 0 { b1[%i] = b0[%i] } candidate parts 0 tasks 1 time 1",
+            "a candidate has no parts",
         ),
         (
             "operator op0 \"\" [%i < 4] unit 0 { b0[%i] = b1[%i] }",

@@ -19,7 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("forks", include_str!("programs/forks.heddle")),
 ];
 
-/// A processor, one on which synchronising costs nothing, so that everything is dealt out, and a machine whose units have
+/// A processor, one on which synchronising costs nothing, so that everything is split, and a machine whose units have
 /// lanes.
 fn machines() -> [Machine; 3] {
     let mut lanes = Machine::reference_host(16);
@@ -165,7 +165,8 @@ fn replace(stmts: &mut Vec<Stmt>, n: &mut usize, by: Option<Sync>) -> bool {
 
 #[test]
 fn an_operator_on_other_units_is_noticed() {
-    // Each operator in turn is run by another unit, or dealt out in other grains, or from another unit on; who touches its memory does not know.
+    // Each operator in turn runs on another unit, or is split with another grain or from another
+    // unit on; the accesses of other operators to its memory no longer match.
     for (name, text) in PROGRAMS.iter().filter(|p| p.0 != "order") {
         let mut program = lowered(text);
         schedule(&mut program, &Machine::reference_host(2));
@@ -200,14 +201,17 @@ fn an_operator_on_other_units_is_noticed() {
 }
 
 #[test]
-fn an_operator_that_is_not_dealt_out_whole_is_noticed() {
+fn an_incomplete_split_is_noticed() {
     let mut program = lowered(PROGRAMS[0].1);
     place_syncs(&mut program, &Machine::reference_host(2));
     let id = program.operators.keys().next().expect("an operator");
     let seven = program.pool.int(7);
-    program.operators[id].share = Share::Dealt(Split::whole(0, seven));
+    program.operators[id].share = Share::Split(Split::whole(0, seven));
     let error = verify_schedule(&program, 1).expect_err("256 is no multiple of 7");
-    assert!(error.to_string().contains("not dealt out whole"), "{error}");
+    assert!(
+        error.to_string().contains("cover it exactly once"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Drops what no statement refers to.
+//! Drops unused operators.
 
 use heddle_ir::{Arena, Entity};
 
 use crate::program::{Operator, OperatorId, Stmt, UProgram};
 
 impl UProgram {
-    /// Drops the operators that no statement runs, which passes leave behind, and numbers the others anew in their order. Memory
-    /// that nobody names any more stays: constants are numbered by their buffers.
+    /// Drops the operators that no statement runs and renumbers the others in their order. Unused
+    /// buffers stay, since constants are numbered by their buffers.
     pub fn drop_idle_operators(&mut self) {
         let running = self.running();
         if running.len() == self.operators.len() {
@@ -18,28 +18,13 @@ impl UProgram {
             numbers[id.index()] = kept.push(self.operators[id].clone());
         }
         self.operators = kept;
-        renumber(&mut self.body, &numbers);
-        for id in self.procedures.keys().collect::<Vec<_>>() {
-            renumber(&mut self.procedures[id].body, &numbers);
-        }
+        self.for_each_stmt_mut(&mut |stmt| {
+            if let Stmt::Run(id) = stmt {
+                *id = numbers[id.index()];
+            }
+        });
         let candidates = std::mem::take(&mut self.candidates).into_iter();
         let candidates = candidates.filter(|(id, _)| running.contains(id));
         self.candidates = candidates.map(|(id, c)| (numbers[id.index()], c)).collect();
-    }
-}
-
-fn renumber(block: &mut [Stmt], numbers: &[OperatorId]) {
-    for stmt in block {
-        match stmt {
-            Stmt::Run(id) => *id = numbers[id.index()],
-            Stmt::Loop { body, .. } => renumber(body, numbers),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                renumber(then, numbers);
-                renumber(otherwise, numbers);
-            }
-            _ => {}
-        }
     }
 }

@@ -1,8 +1,9 @@
-//! Contractions: sums of products over a depth axis, which emitters have kernels for.
+//! Contractions: sums of products over a depth axis, for which emitters have kernels.
 //!
-//! A contraction names its axes. Every part is an expression: passes that ask what is read and written, and targets without
-//! kernels, need nothing else. Lowering leaves it at that, a *logical* contraction; `select_kernels` then notes the layout in which
-//! a kernel reads each operand, so that it can read whole vectors, and its tile.
+//! A contraction names its axes, and each part is an expression. Passes that ask for reads and
+//! writes, and targets without kernels, need nothing else. Lowering produces such *logical*
+//! contractions; `select_kernels` adds the tile and the layout of each operand, from which a kernel
+//! reads whole vectors.
 
 mod panels;
 mod strided;
@@ -12,10 +13,10 @@ use heddle_ir::DType;
 pub use panels::{Panels, panel_width};
 pub use strided::{stride, strided};
 
-use crate::expr::{ExprId, Pool};
-use crate::program::{Buffer, Local, Store};
+use crate::expr::{ExprId, Pool, Store};
+use crate::ids::{Buffer, Local};
 
-/// Rows for which packing an operand into panels costs more than it gains, if its vectors are contiguous.
+/// Largest number of rows for which contiguous vectors are read in place rather than packed.
 pub const FEW_ROWS: i64 = 4;
 
 /// `out[offset] = finish(sum over depth of a · b)` at each point of the operator's axes.
@@ -27,21 +28,22 @@ pub struct Contract {
     pub columns: Local,
     /// The axis that is summed over, and its size.
     pub depth: (Local, ExprId),
-    /// The operand whose elements each meet a vector of columns.
+    /// The operand that is read one element at a time.
     pub a: Operand,
     /// The operand that is read in vectors.
     pub b: Operand,
     /// The type of products and sums.
     pub dtype: DType,
-    /// Stands for the complete sum in `finish`.
+    /// The variable for the complete sum in `finish`.
     pub sum: Local,
-    /// What is stored: the sum, or what an element-wise op that follows makes of it.
+    /// The stored value: the sum, or an epilogue of it.
     pub finish: ExprId,
-    /// Where it goes.
+    /// The destination.
     pub store: Store,
-    /// Columns that the kernel computes together: a share of columns is a multiple of them. 1: plain loops, no kernel.
+    /// Columns that the kernel computes together: shares of columns are multiples of it. 1: plain
+    /// loops, no kernel.
     pub tile: i64,
-    /// Memory of each unit's own for a part of `b` in panels, if the kernel packs it.
+    /// Per-unit memory for panels of `b`, if the kernel packs them.
     pub own: Option<Buffer>,
 }
 
@@ -50,40 +52,41 @@ pub struct Contract {
 pub struct Operand {
     /// The element at a point, in the contraction's type.
     pub value: ExprId,
-    /// How a kernel reads it.
+    /// Its layout.
     pub access: Access,
 }
 
-/// How a kernel reads an operand.
+/// The layout of an operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
-    /// Element `base + i * outer + k * depth` of a buffer of the contraction's type, for row or column `i`. None of the
-    /// three depends on rows, columns or depth. A second operand is packed from there if the contraction has memory for that.
+    /// Element `base + i * outer + k * depth` of a buffer of the contraction's type, for row or
+    /// column `i`. None of the three depends on rows, columns or depth. A second operand is packed
+    /// from there if the contraction has `own` memory.
     Strided {
-        /// Where it lies.
+        /// The buffer.
         buffer: Buffer,
         /// The first element.
         base: ExprId,
-        /// From one row or column to the next.
+        /// Stride of rows or columns.
         outer: ExprId,
-        /// From one place of the depth axis to the next.
+        /// Stride of the depth axis.
         depth: ExprId,
     },
     /// Panels ([`Panels`]) that start at this element of a buffer of the contraction's type.
     Panels {
-        /// Where they lie.
+        /// The buffer.
         buffer: Buffer,
         /// The first element.
         base: ExprId,
-        /// How many places of the depth axis a panel holds.
+        /// Rows of a panel: the size of the depth axis.
         depth: ExprId,
     },
-    /// No layout: the expression is all there is. A kernel evaluates it into panels of its own.
+    /// No layout, only the expression. A kernel evaluates it into panels of its own.
     Computed,
 }
 
 impl Contract {
-    /// Whether there are, for certain, at most this many rows.
+    /// True if the number of rows is static and at most `most`.
     pub fn has_at_most_rows(&self, pool: &Pool, axes: &[(Local, ExprId)], most: i64) -> bool {
         let Some(rows) = self.rows else {
             return true;
@@ -92,8 +95,8 @@ impl Contract {
         size.flatten().is_some_and(|size| size <= most)
     }
 
-    /// Whether vectors of the second operand can be read where it lies: its columns lie next to each other, or its places of the
-    /// depth axis do, and those of the first operand.
+    /// True if vectors of the second operand can be read in place: its columns are contiguous, or
+    /// both operands are contiguous along the depth.
     pub fn reads_vectors(&self, pool: &Pool) -> bool {
         let is_one = |e: ExprId| pool.as_int(e) == Some(1);
         match (self.b.access, self.a.access) {
@@ -104,7 +107,7 @@ impl Contract {
         }
     }
 
-    /// Does a kernel exist that has this tile and reads operands in these layouts?
+    /// True if a kernel exists for this tile and these layouts.
     pub fn has_kernel(&self, pool: &Pool) -> bool {
         let reads_b = match self.b.access {
             Access::Panels { .. } => self.own.is_none(),
@@ -114,13 +117,13 @@ impl Contract {
         self.tile == panel_width(self.dtype) && reads_a && reads_b
     }
 
-    /// Places of an axis of which shares are multiples.
+    /// Shares of this axis are multiples of this.
     pub fn step(&self, axis: Local) -> i64 {
         if axis == self.columns { self.tile } else { 1 }
     }
 
-    /// Places of a split axis that a unit computes whose share is `most` of them: columns in whole tiles, and those
-    /// of a tile that units share more than once.
+    /// Places of a split axis that a unit with a share of `most` computes: whole tiles of columns,
+    /// including tiles shared with a neighbour.
     pub fn computed(&self, axis: Local, grain: i64, most: f64) -> f64 {
         if axis != self.columns {
             return most;
@@ -129,7 +132,7 @@ impl Contract {
         let whole = grain % width == 0 || most % width as f64 == 0.0;
         let shared = if whole { 0.0 } else { 1.0 };
         let tiles = (most / width as f64).ceil();
-        // Half of the units have a tile that they share at one end only.
+        // Half of the units share a tile at one end only.
         (tiles + 0.5 * shared) * width as f64
     }
 }

@@ -1,7 +1,8 @@
-//! Scalar expressions: what one point of an iteration space computes, and every index and size.
+//! Scalar expressions: the values, indices and sizes at a point of an iteration space.
 //!
-//! Expressions are hash-consed in one [`Pool`] a program, so that equal ones have equal ids; building one simplifies it.
-//! They are pure but for [`Expr::Load`], whose value is that of the buffer when the task runs.
+//! Expressions are hash-consed in one [`Pool`] per program, so that equal ones have equal ids, and
+//! simplified when built. They are pure except for [`Expr::Load`], which reads the buffer when the
+//! task runs.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +11,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
 use heddle_ir::{Arena, DType};
 use smallvec::{SmallVec, smallvec};
 
-use crate::program::{Buffer, Local};
+use crate::ids::{Buffer, Local};
 
 heddle_ir::entity!(
     /// A scalar expression of a [`Pool`].
@@ -22,7 +23,7 @@ heddle_ir::entity!(
 pub enum Expr {
     /// A number of this type, as the bits of its little-endian form, zero-extended.
     Num(DType, u64),
-    /// A variable that each unit holds: an axis of an iteration space, a loop's iteration, a size, a scalar.
+    /// A per-unit variable: an axis of an iteration space, an iteration number, a size, a scalar.
     Local(Local),
     /// The element at this offset, counted in elements.
     Load(Buffer, ExprId),
@@ -32,8 +33,8 @@ pub enum Expr {
     Binary(BinaryOp, DType, ExprId, ExprId),
     /// A comparison of two values of this type; `bool`.
     Compare(CompareOp, DType, ExprId, ExprId),
-    /// Of two values of this type the one that the first operand, a `bool`, says. Both are evaluated: what they load must be
-    /// memory.
+    /// Choice by a `bool` between two values of this type. Both are evaluated, so their loads must
+    /// be in bounds.
     Select(DType, ExprId, ExprId, ExprId),
     /// From one type to another, as [`heddle_ir::Op::Cast`].
     Cast(DType, DType, ExprId),
@@ -46,7 +47,7 @@ pub enum Expr {
 }
 
 impl Expr {
-    /// The expressions that it is made of.
+    /// Its operands.
     pub fn operands(self) -> impl Iterator<Item = ExprId> {
         let operands = match self {
             Expr::Num(..) | Expr::Local(_) => [None; 3],
@@ -62,16 +63,41 @@ impl Expr {
         };
         operands.into_iter().flatten()
     }
+
+    /// The same of other expressions.
+    pub fn with_operands(self, of: impl Fn(ExprId) -> ExprId) -> Self {
+        match self {
+            Expr::Num(..) | Expr::Local(_) => self,
+            Expr::Load(buffer, a) => Expr::Load(buffer, of(a)),
+            Expr::Unary(op, t, a) => Expr::Unary(op, t, of(a)),
+            Expr::Binary(op, t, a, b) => Expr::Binary(op, t, of(a), of(b)),
+            Expr::Compare(op, t, a, b) => Expr::Compare(op, t, of(a), of(b)),
+            Expr::Select(t, a, b, c) => Expr::Select(t, of(a), of(b), of(c)),
+            Expr::Cast(from, to, a) => Expr::Cast(from, to, of(a)),
+            Expr::Bits(from, to, a) => Expr::Bits(from, to, of(a)),
+            Expr::Narrow(n, a) => Expr::Narrow(n, of(a)),
+            Expr::Index(a, b) => Expr::Index(of(a), of(b)),
+        }
+    }
 }
 
-/// How an `f64` becomes a float of 4 or 8 bits, as [`heddle_ir::Op::Cast`].
+/// The element that a point writes: the counterpart of [`Expr::Load`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// The element's offset.
+    pub offset: ExprId,
+}
+
+/// Conversion of an `f64` to a float of 4 or 8 bits, as [`heddle_ir::Op::Cast`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Narrow {
     /// The type.
     pub to: DType,
-    /// Whether what is too large becomes the largest number.
+    /// True if overflow becomes the largest number.
     pub saturate: bool,
-    /// How a scale is rounded.
+    /// Rounding of a scale.
     pub round: ScaleRounding,
 }
 
@@ -82,7 +108,7 @@ pub struct Pool {
     ids: HashMap<Expr, ExprId>,
 }
 
-/// Expressions that a walk has met. Most walks meet few, and the scheduler does very many of them.
+/// Expressions met by a walk. Most walks meet few, and the scheduler walks very often.
 #[derive(Default)]
 struct Seen {
     few: SmallVec<[ExprId; Seen::FEW]>,
@@ -92,7 +118,7 @@ struct Seen {
 impl Seen {
     const FEW: usize = 48;
 
-    /// Notes one; whether it is new.
+    /// Inserts one; returns true if it is new.
     fn insert(&mut self, id: ExprId) -> bool {
         if self.few.contains(&id) {
             return false;
@@ -113,7 +139,7 @@ impl std::ops::Index<ExprId> for Pool {
 }
 
 impl Pool {
-    /// The expression as it is.
+    /// Adds an expression without simplifying it.
     pub fn add(&mut self, expr: Expr) -> ExprId {
         *self
             .ids
@@ -121,12 +147,12 @@ impl Pool {
             .or_insert_with(|| self.exprs.push(expr))
     }
 
-    /// How many expressions there are.
+    /// The number of expressions.
     pub fn len(&self) -> usize {
         self.exprs.len()
     }
 
-    /// Whether there is none.
+    /// True if there are no expressions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -175,7 +201,7 @@ impl Pool {
         self.add(Expr::Binary(op, dtype, a, b))
     }
 
-    /// A choice; none when both or the condition are known.
+    /// A choice, simplified if both values are equal or the condition is static.
     pub fn select(&mut self, dtype: DType, cond: ExprId, a: ExprId, b: ExprId) -> ExprId {
         match self[cond] {
             Expr::Num(_, bits) => {
@@ -190,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// A comparison; a constant where both operands are.
+    /// A comparison, folded if both operands are constants.
     pub fn compare(&mut self, op: CompareOp, dtype: DType, a: ExprId, b: ExprId) -> ExprId {
         if let (DType::I64, Some(x), Some(y)) = (dtype, self.as_int(a), self.as_int(b)) {
             let truth = match op {
@@ -206,7 +232,7 @@ impl Pool {
         self.add(Expr::Compare(op, dtype, a, b))
     }
 
-    /// A conversion; nothing for the same type.
+    /// A conversion, none for equal types.
     pub fn cast(&mut self, from: DType, to: DType, a: ExprId) -> ExprId {
         if from == to {
             return a;
@@ -225,7 +251,7 @@ impl Pool {
         self.add(Expr::Bits(from, to, a))
     }
 
-    /// Both of two `bool`.
+    /// Conjunction of two `bool`.
     pub fn and(&mut self, a: ExprId, b: ExprId) -> ExprId {
         match (self[a], self[b]) {
             (Expr::Num(_, 1), _) | (_, Expr::Num(_, 0)) => b,
@@ -234,7 +260,7 @@ impl Pool {
         }
     }
 
-    /// Either of two `bool`.
+    /// Disjunction of two `bool`.
     pub fn or(&mut self, a: ExprId, b: ExprId) -> ExprId {
         match (self[a], self[b]) {
             (Expr::Num(_, 0), _) | (_, Expr::Num(_, 1)) => b,
@@ -248,7 +274,7 @@ impl Pool {
         self.binary(BinaryOp::Sub, DType::I64, a, b)
     }
 
-    /// An index into an axis; checked at run time unless it is known to be inside.
+    /// An index into an axis; checked at run time unless it is static and in bounds.
     pub fn index(&mut self, index: ExprId, size: ExprId) -> ExprId {
         if let (Some(i), Some(n)) = (self.as_int(index), self.as_int(size)) {
             let i = if i < 0 { i + n } else { i };
@@ -259,7 +285,7 @@ impl Pool {
         self.add(Expr::Index(index, size))
     }
 
-    /// Reads another buffer wherever this one was read.
+    /// Replaces a buffer in all loads.
     pub fn rename(&mut self, old: Buffer, new: Buffer) {
         for id in self.exprs.keys().collect::<Vec<_>>() {
             if let Expr::Load(buffer, offset) = self.exprs[id]
@@ -272,9 +298,9 @@ impl Pool {
         }
     }
 
-    /// Calls `visit` with the expression and all that it is made of; each once.
+    /// Calls `visit` once for each distinct subexpression.
     pub fn walk(&self, root: ExprId, visit: &mut dyn FnMut(ExprId, Expr)) {
-        // Most roots are a number or a variable.
+        // Most roots are leaves.
         if self[root].operands().next().is_none() {
             return visit(root, self[root]);
         }
@@ -290,7 +316,7 @@ impl Pool {
         }
     }
 
-    /// Whether this is true of the expression or of anything that it is made of. Stops where it is.
+    /// True if `is` holds for some subexpression; stops there.
     pub fn any(&self, root: ExprId, is: &dyn Fn(Expr) -> bool) -> bool {
         let mut seen = Seen::default();
         let mut open: SmallVec<[ExprId; 16]> = smallvec![];
@@ -307,7 +333,7 @@ impl Pool {
         false
     }
 
-    /// Gives buffers other names wherever elements are loaded.
+    /// Renames buffers in all loads.
     pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         let ids: Vec<_> = self.exprs.keys().collect();
         for id in ids {
@@ -317,7 +343,7 @@ impl Pool {
                 self.exprs[id] = Expr::Load(name, offset);
             }
         }
-        // Loads that were different may be the same now; either id will do.
+        // Different loads may be equal now; either id is valid.
         self.ids = self.exprs.iter().map(|(id, e)| (*e, id)).collect();
     }
 
@@ -338,7 +364,7 @@ impl Pool {
             (BinaryOp::Mul, _, Some(0)) => Some(b),
             (BinaryOp::Mod, _, Some(1)) => Some(self.int(0)),
             (BinaryOp::Max | BinaryOp::Min, ..) if a == b => Some(a),
-            // (e + c1) + c2, for offsets that pile up.
+            // (e + c1) + c2, as nested offsets produce it.
             (BinaryOp::Add, None, Some(y)) => match self[a] {
                 Expr::Binary(BinaryOp::Add, DType::I64, e, c) => {
                     let c = self.as_int(c)?;

@@ -1,12 +1,20 @@
 //! The uProgram: control flow that every unit executes itself, and uOperators whose uTasks are split
 //! among the units. Lowering makes it, passes change it, an emitter writes it as source text.
 //!
-//! Architecture invariant: nothing here knows what a unit is; an emitter says so.
+//! Layers, each of which imports only from those above it:
+//!
+//! 1. `ids`, then [`expr`] (scalar expressions), then [`contract`] (contractions and the layouts of their operands);
+//! 2. [`program`]: operators, statements, procedures;
+//! 3. analyses and edits: [`live`], [`calls`], [`step`], [`renamed`], `compact`;
+//! 4. [`layout`](mod@layout) (the memory plan), [`text`] (printer and parser), [`verify`] (form of programs, soundness of schedules).
+//!
+//! Architecture invariant: nothing here knows what a unit is; only emitters do.
 
 pub mod calls;
 mod compact;
 pub mod contract;
 pub mod expr;
+mod ids;
 pub mod layout;
 pub mod live;
 pub mod program;

@@ -1,7 +1,7 @@
-//! What a caller must keep over a call.
+//! Values that are live across calls of a recursion.
 //!
-//! A procedure that is called back uses the same names for other values, so a unit saves, before such a call, the
-//! variables and the names of buffers that are looked at after it, and nothing else ("label and the arguments that differ").
+//! A recursive call assigns the same variables and buffer names again, so a unit saves those that
+//! are live after the call ("label and the arguments that differ").
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::program::{
 pub struct Names {
     /// The variables.
     pub locals: BTreeSet<Local>,
-    /// The buffers whose names are used; what lies in them is not this analysis' business.
+    /// Buffer names; their contents are not part of this analysis.
     pub buffers: BTreeSet<Buffer>,
 }
 
-/// For each call what the calling unit must keep over it. A call of a procedure that does not call back keeps nothing.
+/// For each call the values that the caller must keep. Calls outside of recursions keep nothing.
 pub fn kept_over_calls(program: &UProgram) -> BTreeMap<CallId, Names> {
     let callees: BTreeMap<_, _> = program
         .procedures
@@ -57,15 +57,15 @@ pub fn kept_over_calls(program: &UProgram) -> BTreeMap<CallId, Names> {
 struct Walk<'p> {
     program: &'p UProgram,
     callees: &'p BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
-    /// The procedures that the one at hand calls and that call it back.
+    /// The procedures on a call cycle with the current one.
     cycle: &'p BTreeSet<ProcedureId>,
-    /// Variables that these set.
+    /// Variables that these assign.
     assigned: BTreeSet<Local>,
     kept: &'p mut BTreeMap<CallId, Names>,
 }
 
 impl Walk<'_> {
-    /// What is looked at before the block if this is looked at after it.
+    /// The names live before a block, from those live after it.
     fn block(&mut self, block: &[Stmt], mut live: Names) -> Names {
         for stmt in block.iter().rev() {
             live = self.stmt(stmt, live);
@@ -108,7 +108,7 @@ impl Walk<'_> {
                 live.locals.remove(local);
                 live.read(self.program, *value);
             }
-            // One unit may go to all of them, one after the other.
+            // A unit may execute several of a fork's calls in sequence.
             Stmt::Call(_) | Stmt::Fork(_) => {
                 for id in stmt.calls().iter().rev() {
                     live = self.call(*id, live);
@@ -126,7 +126,7 @@ impl Walk<'_> {
         if self.cycle.contains(&call.procedure) {
             self.keep(id, &live);
         } else {
-            // A procedure that does not call back names what is its caller's.
+            // A procedure that does not call back may refer to its caller's names.
             let inner = self.callees[&call.procedure].iter();
             for &id in inner.chain([&call.procedure]) {
                 live.mention(self.program, &self.program.procedures[id].body);
@@ -157,7 +157,7 @@ impl Names {
         self.buffers.extend(other.buffers);
     }
 
-    /// Adds what an expression looks at.
+    /// Adds the names in an expression.
     fn read(&mut self, program: &UProgram, expr: ExprId) {
         program.pool.walk(expr, &mut |_, e| match e {
             Expr::Local(l) if program.locals[l].kind == LocalKind::Variable => {
@@ -168,7 +168,7 @@ impl Names {
         });
     }
 
-    /// Adds what a statement itself looks at.
+    /// Adds the names that a statement reads, without nested statements.
     pub fn used_by(&mut self, program: &UProgram, stmt: &Stmt) {
         match stmt {
             Stmt::Run(id) => {
@@ -200,13 +200,13 @@ impl Names {
         }
     }
 
-    /// Adds all that a block looks at.
+    /// Adds all names in a block.
     pub fn mention(&mut self, program: &UProgram, block: &[Stmt]) {
         for_each_stmt(block, &mut |stmt| self.used_by(program, stmt));
     }
 }
 
-/// Variables that a block sets.
+/// Variables that a block assigns.
 fn assigned(program: &UProgram, block: &[Stmt], set: &mut BTreeSet<Local>) {
     for_each_stmt(block, &mut |stmt| match stmt {
         Stmt::Let(local, _) => drop(set.insert(*local)),
@@ -221,7 +221,7 @@ fn assigned(program: &UProgram, block: &[Stmt], set: &mut BTreeSet<Local>) {
 }
 
 impl UProgram {
-    /// The buffers that each activation of a procedure has for itself.
+    /// The buffers in a procedure's frame.
     pub fn frame(&self, of: ProcedureId) -> impl Iterator<Item = Buffer> {
         let own = move |b: &crate::program::BufferData| {
             b.procedure == Some(of) && matches!(b.kind, BufferKind::Scratch)

@@ -1,4 +1,4 @@
-//! Copies of operators and expressions that touch other buffers; what they were copied from stays as it is.
+//! Copies of operators and expressions with renamed buffers; the originals stay.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use crate::contract::Access;
 use crate::expr::{Expr, ExprId, Pool};
 use crate::program::{Body, Buffer, Operator, Stmt, UProgram};
 
-/// Buffers, and those to be touched in their places.
+/// Buffers and their replacements.
 pub type BufferNames = BTreeMap<Buffer, Buffer>;
 
 impl UProgram {
-    /// A copy of an operator that touches other buffers.
+    /// A copy of an operator with renamed buffers.
     pub fn renamed(&mut self, op: &Operator, names: &BufferNames) -> Operator {
         let mut copy = op.clone();
         copy.body.rename_buffers(names);
@@ -23,27 +23,19 @@ impl UProgram {
 }
 
 impl Pool {
-    /// The expression with loads from other buffers.
+    /// The expression with renamed buffers.
     pub fn renamed(&mut self, root: ExprId, names: &BufferNames) -> ExprId {
         let mut parts = vec![];
         self.walk(root, &mut |id, _| parts.push(id));
-        // What an expression is made of was added before it.
+        // Operands have lower ids.
         parts.sort_unstable();
         let mut copies: BTreeMap<ExprId, ExprId> = BTreeMap::new();
         for id in parts {
             let of = |e: ExprId| copies.get(&e).copied().unwrap_or(e);
-            let copy = match self[id] {
-                Expr::Num(..) | Expr::Local(_) => continue,
-                Expr::Load(b, a) => Expr::Load(names.get(&b).copied().unwrap_or(b), of(a)),
-                Expr::Unary(op, t, a) => Expr::Unary(op, t, of(a)),
-                Expr::Binary(op, t, a, b) => Expr::Binary(op, t, of(a), of(b)),
-                Expr::Compare(op, t, a, b) => Expr::Compare(op, t, of(a), of(b)),
-                Expr::Select(t, a, b, c) => Expr::Select(t, of(a), of(b), of(c)),
-                Expr::Cast(from, to, a) => Expr::Cast(from, to, of(a)),
-                Expr::Bits(from, to, a) => Expr::Bits(from, to, of(a)),
-                Expr::Narrow(n, a) => Expr::Narrow(n, of(a)),
-                Expr::Index(a, b) => Expr::Index(of(a), of(b)),
-            };
+            let mut copy = self[id].with_operands(of);
+            if let Expr::Load(buffer, _) = &mut copy {
+                *buffer = names.get(buffer).copied().unwrap_or(*buffer);
+            }
             if copy != self[id] {
                 copies.insert(id, self.add(copy));
             }
@@ -53,7 +45,7 @@ impl Pool {
 }
 
 impl Body {
-    /// Lets `change` replace each expression of it.
+    /// Calls `change` with each expression, to replace it.
     pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
         match self {
             Body::Map { store, value } => {
@@ -119,7 +111,7 @@ impl Body {
 }
 
 impl Operator {
-    /// Lets `change` replace each expression of it, its axes' sizes and share included.
+    /// Calls `change` with each expression, including axis sizes and the share.
     pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
         self.axes.iter_mut().for_each(|a| change(&mut a.1));
         let splits = self.share.splits_mut().iter_mut();
@@ -129,7 +121,7 @@ impl Operator {
 }
 
 impl UProgram {
-    /// Lets `change` replace each expression of the program.
+    /// Calls `change` with each expression of the program.
     pub fn change_exprs(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
         self.derived.iter_mut().for_each(|d| change(&mut d.1));
         for id in self.buffers.keys().collect::<Vec<_>>() {
@@ -145,39 +137,19 @@ impl UProgram {
             let lets = self.calls[id].lets.iter_mut();
             lets.for_each(|l| change(&mut l.1));
         }
-        for id in self.procedures.keys().collect::<Vec<_>>() {
-            in_block(&mut self.procedures[id].body, change);
-        }
-        in_block(&mut self.body, change);
-        for candidates in self.candidates.values_mut().flatten() {
-            let splits = candidates.share.splits_mut().iter_mut();
-            splits.for_each(|split| change(&mut split.period));
-        }
-    }
-}
-
-fn in_block(block: &mut [Stmt], change: &mut dyn FnMut(&mut ExprId)) {
-    for stmt in block {
-        match stmt {
+        self.for_each_stmt_mut(&mut |stmt| match stmt {
             Stmt::Let(_, value) => change(value),
             Stmt::Check { cond, sizes, .. } => {
                 change(cond);
                 sizes.iter_mut().for_each(&mut *change);
             }
-            Stmt::Loop { trip, body, .. } => {
-                trip.iter_mut().for_each(&mut *change);
-                in_block(body, change);
-            }
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                change(cond);
-                in_block(then, change);
-                in_block(otherwise, change);
-            }
+            Stmt::Loop { trip, .. } => trip.iter_mut().for_each(&mut *change),
+            Stmt::If { cond, .. } => change(cond),
             _ => {}
+        });
+        for candidates in self.candidates.values_mut().flatten() {
+            let splits = candidates.share.splits_mut().iter_mut();
+            splits.for_each(|split| change(&mut split.period));
         }
     }
 }

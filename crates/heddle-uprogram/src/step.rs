@@ -1,11 +1,11 @@
-//! How far an expression moves along an axis: what loops are merged by, and along which of them code is vectorised.
+//! Strides of expressions along axes, by which loops are merged and vectorised.
 
 use crate::expr::{Expr, ExprId};
 use crate::program::{Local, UProgram};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
-/// What one place along an axis adds to an offset: a constant times sizes.
+/// The stride of an offset along an axis: a constant times sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     constant: i64,
@@ -13,10 +13,10 @@ pub struct Step {
 }
 
 impl Step {
-    /// None at all.
+    /// Stride 0.
     pub const STILL: Step = Step::by(0);
 
-    /// So many elements.
+    /// A constant stride.
     pub const fn by(constant: i64) -> Step {
         Step {
             constant,
@@ -24,7 +24,7 @@ impl Step {
         }
     }
 
-    /// So many elements as a size says.
+    /// A size as a stride.
     pub fn size(program: &UProgram, size: ExprId) -> Option<Step> {
         match program.pool[size] {
             Expr::Num(DType::I64, bits) => Some(Step::by(bits as i64)),
@@ -38,7 +38,7 @@ impl Step {
         }
     }
 
-    /// The step of an `i64` along an axis, where it is the same at all places.
+    /// The stride of an `i64` expression along an axis, if it is uniform.
     pub fn of(program: &UProgram, expr: ExprId, axis: Local) -> Option<Step> {
         match program.pool[expr] {
             Expr::Local(local) if local == axis => Some(Step::by(1)),
@@ -59,7 +59,7 @@ impl Step {
         }
     }
 
-    /// The number, if it is known.
+    /// The stride, if static.
     pub fn as_int(&self) -> Option<i64> {
         self.sizes.is_empty().then_some(self.constant)
     }
@@ -91,7 +91,8 @@ impl Step {
     }
 }
 
-/// The offsets of all elements that an expression loads; `None` if it refers to one of these axes in another way, too.
+/// The offsets of all loads in an expression; `None` if it uses one of these axes outside of
+/// offsets.
 pub fn offsets(program: &UProgram, expr: ExprId, axes: &[Local]) -> Option<Vec<ExprId>> {
     let mut seen = std::collections::HashSet::new();
     let mut open = vec![expr];

@@ -20,8 +20,8 @@ use crate::remedy::{Limit, Remedy};
 
 /// Failure to load, compile or run a model.
 ///
-/// [`Error::kind`] and [`Error::remedy`] tell callers what to do. Causes in fields are for messages; their types are those of
-/// inner crates and may change.
+/// The text says what is wrong and where; [`Error::kind`] classifies it, [`Error::remedy`] says what to do. Causes within
+/// are types of inner crates, not part of the stable interface.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,13 +41,18 @@ pub enum Error {
     },
     /// An ONNX model cannot be imported.
     #[error(transparent)]
-    Import(#[from] ImportError),
+    Import(
+        #[doc(hidden)]
+        #[from]
+        ImportError,
+    ),
     /// A program in text form cannot be parsed.
     #[error("{}", located(.path, .error))]
     Text {
         /// The file.
         path: PathBuf,
         /// The fault, with the source line and a marker.
+        #[doc(hidden)]
         error: Box<ParseError>,
     },
     /// A text is no uProgram.
@@ -56,6 +61,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The fault.
+        #[doc(hidden)]
         error: Box<ReadError>,
     },
     /// No pass has this name.
@@ -67,11 +73,16 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// All faults.
+        #[doc(hidden)]
         errors: Vec<VerifyError>,
     },
     /// The model has no entry of the name asked for.
     #[error(transparent)]
-    Entry(#[from] UnknownEntry),
+    Entry(
+        #[doc(hidden)]
+        #[from]
+        UnknownEntry,
+    ),
     /// The inputs do not fit the model.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -80,13 +91,18 @@ pub enum Error {
     Draw(#[from] DrawError),
     /// The run stopped.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(
+        #[doc(hidden)]
+        #[from]
+        RunError,
+    ),
     /// The verifier found a fault in a schedule.
     #[error("the schedule of {what} is not sound: {error}")]
     Schedule {
         /// The program's role.
         what: &'static str,
         /// The fault.
+        #[doc(hidden)]
         error: ScheduleError,
     },
     /// The request needs a compiled program, and this one has no compiled form.
@@ -94,16 +110,25 @@ pub enum Error {
     NotCompiled(Interpreted),
     /// The program of one run's decisions cannot be made.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Trace(
+        #[doc(hidden)]
+        #[from]
+        TraceError,
+    ),
     /// The emitted program could not be built.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(
+        #[doc(hidden)]
+        #[from]
+        BuildError,
+    ),
     /// The compiled program stopped.
     #[error("{}", compiled_message(site.as_deref(), error))]
     Compiled {
         /// The model's node, if one is to blame.
         site: Option<String>,
         /// The runtime's error.
+        #[doc(hidden)]
         error: Box<heddle_runtime::RunError>,
     },
     /// Memory of the caller does not fit.
@@ -208,6 +233,7 @@ impl Error {
             Error::Input(InputError::Missing(_)) => Remedy::GiveInputs,
             Error::Input(InputError::Unknown { inputs, .. }) => Remedy::KnownInputs(inputs.clone()),
             Error::Draw(DrawError::TooLarge { .. }) => Remedy::SmallerSizes,
+            Error::Import(ImportError::Unsupported(_)) => Remedy::OtherOperators,
             Error::Import(error) => Remedy::Advice(error.hint()?),
             Error::Run(
                 RunError::At { fault, .. }

@@ -11,6 +11,8 @@ pub enum Remedy {
     GiveInputs,
     /// Use the names of the model's inputs, which are these.
     KnownInputs(Vec<String>),
+    /// Export the model with operators that are supported.
+    OtherOperators,
     /// Draw inputs of smaller sizes.
     SmallerSizes,
     /// Raise this limit of the run.
@@ -53,6 +55,9 @@ impl fmt::Display for Remedy {
                 "its inputs are {}; one with a default value takes another if `LoadOptions::overrides` names it",
                 names.join(", ")
             ),
+            Remedy::OtherOperators => {
+                f.write_str("export the model with other operators or another opset")
+            }
             Remedy::SmallerSizes => f.write_str("give smaller sizes"),
             Remedy::Raise(limit) => write!(f, "raise `RunOptions::{limit}`"),
             Remedy::LimitMemory => {

@@ -101,8 +101,10 @@ fn what_is_not_supported_is_listed_with_the_rest() {
     assert_eq!(listed["op"], "Frobnicate");
     assert_eq!(listed["count"], 3);
     assert_eq!(json["functions"][0]["control_flow"][0]["kind"], "if");
-    s.heddle("run m.onnx --random 0")
-        .fails(4, &["Frobnicate", "3 nodes", "frob_a"]);
+    s.heddle("run m.onnx --random 0").fails(
+        4,
+        &["Frobnicate", "3 nodes", "frob_a", "hint: `heddle inspect`"],
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-/* Scalar operations that C has not, or defines otherwise than the graph IR does. Emitted programs in C start with this.
- * Names are heddle_OPERATION_TYPE; types are those of the graph IR. */
+/* Scalar operations that C lacks or defines differently from the graph IR, in front of emitted C
+ * programs. Names are heddle_OPERATION_TYPE; types are those of the graph IR. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

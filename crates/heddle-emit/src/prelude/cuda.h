@@ -161,7 +161,7 @@ HEDDLE_COLD int32_t heddle_fail(const heddle_env *env, uint32_t code, uint32_t s
   return (int32_t)code;
 }
 
-/* What one lane sees: an error that was raised, or that the run was cancelled. */
+/* One lane's view: an error was raised, or the run was cancelled. */
 HEDDLE_INLINE int32_t heddle_look(const heddle_env *env) {
   uint32_t code = *(volatile uint32_t *)&env->error->code;
   if (code) return (int32_t)code;
@@ -170,7 +170,7 @@ HEDDLE_INLINE int32_t heddle_look(const heddle_env *env) {
              : 0;
 }
 
-/* The block's verdict: not zero when the run is to stop. */
+/* The whole block's decision: not zero if the run stops. */
 HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
   return __syncthreads_or(threadIdx.x == 0 ? heddle_look(env) : 0);
 }
@@ -185,7 +185,7 @@ HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, 
   return heddle_look(env);
 }
 
-/* Waits until all blocks have come here. What any of them wrote before is seen by all after. */
+/* Barrier of all blocks. Earlier writes of any block are visible to all after it. */
 HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
   int32_t code = 0;
   __syncthreads();
@@ -199,7 +199,7 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
   return __syncthreads_or(code);
 }
 
-/* Lets others go on who wait for this block to reach `epoch`. */
+/* Signals `epoch` to the blocks that wait for this one. */
 HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -218,7 +218,7 @@ HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t
   return __syncthreads_or(code);
 }
 
-/* Waits until all blocks of a team have come here; the barrier is that of its middle, where it is cut into parts. */
+/* Barrier of a team's blocks; it is that of the team's middle block, where the team is cut. */
 HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
   int32_t code = 0;
@@ -228,7 +228,7 @@ HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t 
     uint64_t met = heddle_load(&unit->met);
     __threadfence();
     if (atomicAdd((unsigned long long *)&unit->come, 1ull) + 1 == (unsigned long long)workers) {
-      __threadfence(); /* what the others wrote before they came is let go with `met` */
+      __threadfence(); /* `met` releases the writes of all other blocks */
       heddle_store(&unit->come, 0);
       heddle_store(&unit->met, met + 1);
       code = heddle_look(env);
@@ -240,7 +240,7 @@ HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t 
   return __syncthreads_or(code);
 }
 
-/* Before iteration number `done` (from 0) of a loop: stops at the limit, or when the run is to stop. */
+/* Before iteration number `done` (from 0) of a loop: stops at the limit, or if the run stops. */
 HEDDLE_INLINE int32_t heddle_iteration(const heddle_env *env, uint32_t site, int64_t done) {
   if (done >= env->max_iterations && threadIdx.x == 0)
     heddle_fail(env, HEDDLE_ITERATIONS, site, done, env->max_iterations);
@@ -276,7 +276,7 @@ HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i,
   return 0;
 }
 
-/* What the shared functions call by the host compilers' names. */
+/* The host compilers' builtins that the shared functions call. */
 #define __builtin_fabsf fabsf
 #define __builtin_fabs fabs
 #define __builtin_sqrtf sqrtf

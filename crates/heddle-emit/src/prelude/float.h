@@ -1,5 +1,6 @@
-/* Floating-point operations that C-family languages have not, or define otherwise than the graph IR does; for every target
- * whose prelude defines HEDDLE_INLINE and has C's functions of floats. Names are heddle_OPERATION_TYPE. */
+/* Floating-point operations that C-family languages lack or define differently from the graph IR;
+ * for every target whose prelude defines HEDDLE_INLINE and has C's functions of floats. Names are
+ * heddle_OPERATION_TYPE. */
 
 /* NaN if either is; the smaller or larger otherwise. */
 #define HEDDLE_FLOATS(T, t, f)                                                                     \

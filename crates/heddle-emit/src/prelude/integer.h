@@ -1,5 +1,6 @@
-/* Integer operations that C-family languages have not, or define otherwise than the graph IR does; for every target whose
- * prelude defines HEDDLE_INLINE. Names are heddle_OPERATION_TYPE; types are those of the graph IR. */
+/* Integer operations that C-family languages lack or define differently from the graph IR; for
+ * every target whose prelude defines HEDDLE_INLINE. Names are heddle_OPERATION_TYPE; types are
+ * those of the graph IR. */
 
 /* By zero: 0. The quotient that overflows wraps. */
 #define HEDDLE_INTEGERS(T, t)                                                                      \
@@ -41,7 +42,7 @@ HEDDLE_INTEGERS(uint16_t, u16)
 HEDDLE_INTEGERS(uint32_t, u32)
 HEDDLE_INTEGERS(uint64_t, u64)
 
-/* Where the share of a unit begins, of `count` places that are dealt out in multiples of `grain`. */
+/* The start of a unit's share of `count` places, in multiples of `grain`. */
 HEDDLE_INLINE int64_t heddle_share(int64_t count, int64_t grain, int64_t unit, int64_t units) {
   int64_t place = (count + grain - 1) / grain * unit / units * grain;
   return place < count ? place : count;

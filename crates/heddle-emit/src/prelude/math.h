@@ -114,7 +114,7 @@ HEDDLE_INLINE float heddle_erf_f32(float x) {
   near = near * s + 0x1.ce2cf8p-4f;
   near = near * s - 0x1.81273ep-2f;
   near = near * s + 0x1.06eba8p-3f;
-  /* Further out it is 1 less what decays as the exponential of a polynomial. */
+  /* Further out it is 1 minus the exponential of a polynomial. */
   float in = 4 < a ? 4 : a;
   float far = -0x1.871c72p-13f;
   far = far * in + 0x1.828310p-9f;

@@ -1,7 +1,8 @@
-/* Routines on rows: what orders elements and finds some. For every target whose prelude defines HEDDLE_INLINE. NaN is larger
- * than all numbers. */
+/* Routines on rows that order or search elements. For every target whose prelude defines
+ * HEDDLE_INLINE. NaN is larger than all numbers. */
 
-/* Heaps of indices: `first` says of two whether the one comes before the other; the root of a heap comes last. */
+/* Heaps of indices: `first` is true if the first of two precedes the second; the root of a heap is
+ * the last. */
 #define HEDDLE_SINK(name, T, first)                                                                \
   HEDDLE_INLINE void name(const T *x, int64_t m, int64_t *heap, int64_t count, int64_t at,         \
                           int64_t index) {                                                         \
@@ -23,7 +24,7 @@
 
 #define HEDDLE_LESS(a, b) ((a) < (b) || ((a) == (a) && (b) != (b)))
 
-/* Rows of m elements in lexical order, of equal ones the first. */
+/* Rows of m elements in lexical order, ties by index. */
 #define HEDDLE_LEXICAL(t, T)                                                                       \
   HEDDLE_INLINE int heddle_compare_##t(const T *x, int64_t m, int64_t i, int64_t j) {              \
     for (int64_t k = 0; k < m; k++) {                                                              \
@@ -47,7 +48,8 @@
   HEDDLE_TOP_K(heddle_largest_##t, T, heddle_down_##t, heddle_sink_down_##t)                       \
   HEDDLE_UNIQUE(t, T)
 
-/* Of n elements the indices of the first k in order. A heap of the k best ones so far holds the last of them at its root. */
+/* The indices of the first k of n elements in order. The root of a heap is the last of the k best
+ * so far. */
 #define HEDDLE_TOP_K(name, T, first, sink)                                                         \
   HEDDLE_INLINE void name(const T *x, int64_t *out, int64_t n, int64_t k) {                        \
     for (int64_t i = 0; i < k; i++) out[i] = i;                                                    \
@@ -57,8 +59,9 @@
     sink##_all(x, 1, out, k);                                                                      \
   }
 
-/* Of n rows of m elements how many are different; then n places each for where the different ones come first, which of them
- * each row is, how often each occurs, and to order them in. Ascending, or in the order in which they come first. */
+/* The number of distinct rows among n rows of m elements; then, n places each: their first
+ * occurrences, the distinct row of each row, the counts, and workspace. Ascending, or in order of
+ * first occurrence. */
 #define HEDDLE_UNIQUE(t, T)                                                                        \
   HEDDLE_INLINE void heddle_unique_##t(const T *x, int64_t *out, int64_t n, int64_t m,             \
                                        int64_t sorted) {                                           \
@@ -71,7 +74,7 @@
       count += i == 0 || heddle_compare_##t(x, m, order[i - 1], order[i]) != 0;                    \
       inverse[order[i]] = count - 1;                                                               \
     }                                                                                              \
-    /* From here on: the place that each group of equal rows gets. */                              \
+    /* From here on: the rank of each group of equal rows. */                                      \
     for (int64_t g = 0; g < count; g++) order[g] = sorted ? g : -1, counts[g] = 0;                 \
     for (int64_t i = 0; i < n; i++) {                                                              \
       int64_t g = inverse[i];                                                                      \
@@ -93,7 +96,7 @@ HEDDLE_LEXICAL(u16, uint16_t)
 HEDDLE_LEXICAL(u32, uint32_t)
 HEDDLE_LEXICAL(u64, uint64_t)
 
-/* How many of n elements are not zero, then their indices. */
+/* The number of non-zero elements among n, then their indices. */
 HEDDLE_INLINE void heddle_nonzero_u8(const uint8_t *x, int64_t *out, int64_t n) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++)

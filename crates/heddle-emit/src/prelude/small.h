@@ -1,6 +1,6 @@
-/* Elements of 16 bits and fewer: how they lie in memory, what their codes mean, and how numbers are rounded to them. For every
- * target whose prelude defines HEDDLE_INLINE and heddle_bits. Floats of 16 bits are computed with as float; elements of under 8
- * bits take a byte each. */
+/* Elements of at most 16 bits: their layout in memory, their codes, and rounding to them. For every
+ * target whose prelude defines HEDDLE_INLINE and heddle_bits. Floats of 16 bits are computed with
+ * as float; elements of under 8 bits take a byte each. */
 
 HEDDLE_INLINE double heddle_from_bits_f64(uint64_t bits) {
   double x;
@@ -16,16 +16,16 @@ HEDDLE_INLINE uint64_t heddle_bits_f64(double x) {
 /* Half precision. Without branches, so that loops over it become vector code. */
 HEDDLE_INLINE float heddle_load_f16(uint16_t code) {
   uint32_t sign = (uint32_t)(code & 0x8000) << 16, magnitude = code & 0x7fff;
-  /* The exponent's bias is mended by a product, which is exact for what is below the smallest normal number, too. */
+  /* A product corrects the exponent's bias; it is exact for subnormal numbers, too. */
   float value = heddle_from_bits(magnitude << 13) * heddle_from_bits(0x77800000);
   uint32_t bits = heddle_bits(value) | (magnitude >= 0x7c00 ? 0x7f800000 : 0);
   return heddle_from_bits(bits | sign);
 }
 HEDDLE_INLINE uint16_t heddle_store_f16(float x) {
   uint32_t bits = heddle_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-  /* Rounded to nearest even where the significand is cut; a carry leads into the exponent. */
+  /* Rounds the significand to nearest even; a carry moves into the exponent. */
   uint32_t normal = (magnitude + 0xfff + (magnitude >> 13 & 1) - 0x38000000) >> 13;
-  /* Below the smallest normal number, adding a half puts the last bit where it is rounded. */
+  /* For subnormal numbers, adding a half aligns the last bit with the rounding position. */
   uint32_t small = heddle_bits(heddle_from_bits(magnitude) + 0.5f) - 0x3f000000;
   uint32_t code = magnitude < 0x38800000 ? small : normal;
   code = magnitude >= 0x47800000 ? 0x7c00 : code;
@@ -43,8 +43,8 @@ HEDDLE_INLINE uint16_t heddle_store_bf16(float x) {
 HEDDLE_INLINE float heddle_round_f16(float x) { return heddle_load_f16(heddle_store_f16(x)); }
 HEDDLE_INLINE float heddle_round_bf16(float x) { return heddle_load_bf16(heddle_store_bf16(x)); }
 
-/* A double as a float which, if it is not exact, has an odd significand: rounding it again to fewer bits gives what rounding
- * the double at once gives. */
+/* A double as a float which, if inexact, has an odd significand: rounding that again equals
+ * rounding the double once. */
 HEDDLE_INLINE float heddle_odd(double x) {
   float f = (float)x;
   uint32_t bits = heddle_bits(f);
@@ -52,7 +52,7 @@ HEDDLE_INLINE float heddle_odd(double x) {
   return heddle_from_bits(fabs((double)f) < fabs(x) && fabs((double)f) < INFINITY ? bits + 1 : bits - 1);
 }
 
-/* Integers of 2 and 4 bits: their values, and what wraps or is clamped to them. */
+/* Integers of 2 and 4 bits: their values, and wrapping or clamping to them. */
 #define HEDDLE_SMALL_INTEGER(t, count, is_signed)                                                  \
   HEDDLE_INLINE int64_t heddle_value_##t(uint8_t code) {                                           \
     return is_signed ? (int8_t)(code << (8 - count)) >> (8 - count) : code;                        \
@@ -72,8 +72,9 @@ HEDDLE_SMALL_INTEGER(u4, 4, 0)
 HEDDLE_SMALL_INTEGER(i2, 2, 1)
 HEDDLE_SMALL_INTEGER(u2, 2, 0)
 
-/* A float format: bits of the significand, the exponent's bias, and codes without sign of the largest finite value, of
- * what is beyond it and of NaN; 0x100: there is none. If zero has no sign, its negative code is the only NaN. */
+/* A float format: bits of the significand, the exponent's bias, and codes without sign of the
+ * largest finite value, of overflow and of NaN; 0x100: none. If zero has no sign, its negative code
+ * is the only NaN. */
 HEDDLE_INLINE double heddle_small_value(uint8_t code, int significand, int bias, int width, int largest,
                                         int beyond, int nan, int unsigned_zero) {
   int sign_bit = 1 << (width - 1), magnitude = code & (sign_bit - 1);
@@ -98,7 +99,7 @@ HEDDLE_INLINE uint8_t heddle_small_code(double value, int saturate, int signific
   if (magnitude == (double)INFINITY) return (uint8_t)too_large;
   int exponent = (int)(heddle_bits_f64(magnitude) >> 52) - 1023;
   if (exponent < 1 - bias) exponent = 1 - bias;
-  /* Codes of a sign count values in order, so that a carry into the next exponent comes out right. */
+  /* Codes of one sign are ordered by value, so a carry into the next exponent is correct. */
   double steps = rint(ldexp(magnitude, significand - exponent));
   if (steps > 512) return (uint8_t)too_large;
   int64_t code = (int64_t)(exponent + bias - 1) * (1 << significand) + (int64_t)steps;
@@ -119,8 +120,8 @@ HEDDLE_SMALL_FLOAT(f8e4m3fnuz, 3, 8, 8, 0x7f, 0x80, 0x80, 1)
 HEDDLE_SMALL_FLOAT(f8e5m2, 2, 15, 8, 0x7b, 0x7c, 0x7f, 0)
 HEDDLE_SMALL_FLOAT(f8e5m2fnuz, 2, 16, 8, 0x7f, 0x80, 0x80, 1)
 
-/* Powers of two. Rounds up if `round` is 1, down if 0, to nearest if 2; what is below the smallest one becomes that one if
- * saturating, else NaN. */
+/* Powers of two. Rounds up if `round` is 1, down if 0, to nearest if 2; underflow gives the
+ * smallest one if saturating, otherwise NaN. */
 HEDDLE_INLINE double heddle_value_f8e8m0(uint8_t code) {
   return code == 255 ? (double)NAN : ldexp(1.0, code - 127);
 }

@@ -1,9 +1,9 @@
-/* Where units part. */
+/* Forks. */
 
-/* Which part of a team goes to call number `part` of `parts` that run at the same time. The team is `*workers`
- * units from number `*first` on, and this is number `*worker` of them. Team and calls are halved until there is one
- * unit or one call; several calls that are left to one unit it makes one after the other. Returns
- * whether this unit goes there; then the three say what its team is there. */
+/* Assigns units to the concurrent calls of a fork; `part` of `parts` is this call. The team is
+ * `*workers` units from number `*first` on, and this is number `*worker` of them. Team and calls
+ * are halved until one unit or one call is left; one unit executes several remaining calls in
+ * sequence. Returns true if this unit executes the call, and then sets the three to its team there. */
 HEDDLE_INLINE int32_t heddle_part(int32_t *first, int32_t *worker, int32_t *workers, int32_t part,
                                   int32_t parts) {
   while (*workers > 1 && parts > 1) {
@@ -19,7 +19,7 @@ HEDDLE_INLINE int32_t heddle_part(int32_t *first, int32_t *worker, int32_t *work
   return 1;
 }
 
-/* Whether this unit of a team goes to that call. */
+/* True if this unit of a team executes that call. */
 HEDDLE_INLINE int32_t heddle_takes_part(int32_t worker, int32_t workers, int32_t part,
                                         int32_t parts) {
   int32_t first = 0;

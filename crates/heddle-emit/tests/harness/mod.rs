@@ -11,8 +11,8 @@ use heddle_runtime::{
     BuildOptions, Constant, Input, Pool, Program, RunError, RunOptions, Session, SessionOptions,
     Source,
 };
-use heddle_uprogram::UProgram;
 use heddle_uprogram::program::Size;
+use heddle_uprogram::{UProgram, text};
 
 pub mod random;
 pub mod sanitized;
@@ -59,7 +59,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("lists", include_str!("../programs/lists.heddle")),
 ];
 
-/// What came of compiling.
+/// The outcome of a compilation.
 pub enum Outcome {
     /// It gives what the interpreter gives.
     Equal,
@@ -156,6 +156,12 @@ impl Case {
         schedule(&mut program);
         heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
             .expect("a sound schedule");
+        // What runs is what the text says.
+        let written = text::print(&program);
+        let program = text::parse(&written).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let again = text::print(&program);
+        let differ = again.lines().zip(written.lines()).find(|(a, b)| a != b);
+        assert_eq!(differ, None, "{name} does not go round");
         let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
         let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
@@ -247,7 +253,7 @@ impl Case {
         }
     }
 
-    /// What the program is given.
+    /// The program's inputs.
     pub fn inputs(&self) -> Vec<Input<'_>> {
         let pairs = self.tensors.iter().zip(&self.dims);
         pairs

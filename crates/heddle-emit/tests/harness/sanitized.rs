@@ -35,7 +35,7 @@ pub fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
     }
 }
 
-/// What the program gives, run this many times in one process.
+/// The program's outputs after this many runs in one process.
 pub fn run(
     program: &Standalone,
     case: &Case,

@@ -33,35 +33,36 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 5);
 #define HEDDLE_PANEL_BYTES 64
 #define HEDDLE_KERNEL static __attribute__((noinline, unused)) void
 #define HEDDLE_TEMPLATE static inline __attribute__((always_inline)) void
-/* Panels whose sums are put together before something is made of them; columns of the tile that holds these. */
+/* Panels whose sums are collected before the epilogue; columns of the tile that holds these. */
 #define HEDDLE_PANELS 4
-/* Vectors that a tile sums at once: two, so that sums, operands and a factor fit the registers. */
+/* Vectors summed at a time: two, so that sums, operands and a factor fit into registers. */
 #define HEDDLE_SLICE 2
 /* Steps of the depth axis that a tile takes at a time. */
 #define HEDDLE_STEPS 4
-/* How many of these have sums of their own: enough to hide the latency of an addition. */
+/* Steps with sums of their own: enough to hide the latency of an addition. */
 #define HEDDLE_SETS(rows) ((rows) < 2 ? 4 : (rows) < 4 ? 2 : 1)
-/* What a tile is computed from and where it goes: see `slice`. */
+/* Operands and destination of a tile: see `slice`. */
 #define HEDDLE_TILE_PARAMETERS                                                                      \
   int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t next, \
       uintptr_t ahead, int64_t ahead_step, bool more, HEDDLE_T *out, int64_t out_row
 #define HEDDLE_TILE_ARGUMENTS \
   depth, a, a_row, a_step, b, next, ahead, ahead_step, more, out, out_row
-/* Rows of a block at most. */
+/* Limit on the rows of a block. */
 #define HEDDLE_BLOCK_ROWS 96
-/* Bytes of a row that a part of the depth axis has at most. */
+/* Limit on the bytes of a row in a part of the depth axis. */
 #define HEDDLE_PART_BYTES 2048
-/* How far ahead a tile of few rows asks for its panels: half a page. */
+/* Prefetch distance of a tile with few rows: half a page. */
 #define HEDDLE_AHEAD 2048
 
-/* Panels that a kernel packs for itself before all rows go by: 256 KiB of them, at least one. */
+/* Panels that a kernel packs at a time for all rows: 256 KiB, at least one panel. */
 HEDDLE_INLINE int64_t heddle_block(int64_t depth) {
   const int64_t panels = 4096 / (depth > 0 ? depth : 1);
   return panels >= HEDDLE_PANELS ? panels / HEDDLE_PANELS * HEDDLE_PANELS : panels > 0 ? panels : 1;
 }
 
-/* The rows of a block when there are so many of so many bytes: 96 KiB of them, in whole tiles, blocks about alike. Where rows are
- * longer than 4 KiB, panels come from further away than rows do: then as many rows as possible use each. */
+/* Rows of a block, for `rows` rows of this size: 96 KiB, in whole tiles, in blocks of similar size.
+ * If rows are longer than 4 KiB, panels come from further away than rows do, so as many rows as
+ * possible use each. */
 HEDDLE_INLINE int64_t heddle_block_rows(int64_t rows, int64_t bytes) {
   const int64_t fit = bytes > 4096 ? HEDDLE_BLOCK_ROWS : 98304 / (bytes + 1);
   const int64_t most = fit < HEDDLE_BLOCK_ROWS ? fit : HEDDLE_BLOCK_ROWS;
@@ -69,7 +70,7 @@ HEDDLE_INLINE int64_t heddle_block_rows(int64_t rows, int64_t bytes) {
   return (each + HEDDLE_ROWS - 1) / HEDDLE_ROWS * HEDDLE_ROWS;
 }
 
-/* Vectors of sixteen bytes, for moving elements of four and of eight bytes about. */
+/* Vectors of sixteen bytes, to move elements of four and eight bytes. */
 typedef int32_t heddle_words __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_alias));
 #if defined(__clang__)
@@ -99,7 +100,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
 #pragma GCC unroll 4
     for (int s = 0; s < HEDDLE_STEPS; s++) {
       HEDDLE_NAME(vector) x[HEDDLE_SLICE];
-      /* One step after the other: sums of several do not fit the registers. */
+      /* One step at a time: sums of several do not fit into registers. */
       if (sets == 1) __asm__ volatile("" : : : "memory");
       /* Cache lines come in pairs, so that every other step is enough. */
       if (sets == 1 && s % 2 == 0) {
@@ -107,7 +108,8 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
         if (LANES == PANEL)
           __builtin_prefetch((const void *)(ahead + next * sizeof(HEDDLE_T) + s * ahead_step), 0, 2);
       }
-      /* Few rows use panels up faster than a core by itself fetches them: it stops where a page ends. */
+      /* Few rows use panels faster than the hardware prefetches them, as it stops at page
+       * boundaries. */
       if (sets > 1)
 #pragma GCC unroll 2
         for (int v = 0; v < (LANES == PANEL ? HEDDLE_SLICE : 1); v++)
@@ -115,7 +117,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
 #pragma GCC unroll 2
       for (int v = 0; v < HEDDLE_SLICE; v++) {
         x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
-        /* Else a compiler may load it anew for each row, and there would be more loads than the core can do. */
+        /* Otherwise a compiler may load it for each row, which exceeds the core's load rate. */
         if (rows > 1) HEDDLE_IN_REGISTER(x[v]);
       }
 #pragma GCC unroll 8
@@ -197,16 +199,16 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
     AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
     MOST = HEDDLE_PART_BYTES / sizeof(HEDDLE_T)
   };
-  /* Tiles have about the same number of rows: one with few of them would be slow. */
+  /* Tiles have about the same number of rows, since one with few rows is slow. */
   const int64_t tiles = (rows + HEDDLE_ROWS - 1) / HEDDLE_ROWS;
   const int64_t parts = rows > HEDDLE_ROWS && depth > MOST ? (depth + MOST - 1) / MOST : 1;
   for (int64_t part = 0, k = 0; part < parts; part++) {
     const int64_t count = (depth - k) / (parts - part);
     for (int64_t p = 0; p < panels; p += AT_ONCE) {
-      /* A last panel without a neighbour is its own. */
+      /* A last panel without a neighbour is paired with itself. */
       const int64_t next = p + 1 < panels ? PANEL * whole : 0;
       const HEDDLE_T *const panel = b + (p * whole + k) * PANEL;
-      /* Each tile asks for its part of what comes behind this panel, but for what they share by rounding. */
+      /* Each tile prefetches its part of the next panel; rounding makes parts overlap. */
       const int64_t ahead_step = (HEDDLE_PANEL_BYTES + tiles - 1) / tiles;
       const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * whole * HEDDLE_PANEL_BYTES;
       for (int64_t t = 0; t < tiles; t++) {
@@ -224,11 +226,11 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
   }
 }
 
-/* Sixteen bytes of neighbours, and as many such vectors as each has elements: a square that can be turned. */
+/* Sixteen bytes of neighbours, and a square of such vectors, to be transposed. */
 typedef HEDDLE_T HEDDLE_NAME(quarter)
     __attribute__((vector_size(16), aligned(sizeof(HEDDLE_T)), may_alias));
 
-/* Exchanges rows and columns of a square. */
+/* Transposes a square. */
 HEDDLE_TEMPLATE HEDDLE_NAME(turn)(HEDDLE_NAME(quarter) *x) {
   if (sizeof(HEDDLE_T) == 4) {
     heddle_words *w = (heddle_words *)x;
@@ -248,7 +250,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(turn)(HEDDLE_NAME(quarter) *x) {
   }
 }
 
-/* Packs columns, `b_column` apart, into panels; what lies beyond the last one repeats one. */
+/* Packs columns with stride `b_column` into panels; columns beyond the last repeat one. */
 HEDDLE_KERNEL HEDDLE_NAME(pack)(int64_t columns, int64_t depth, const HEDDLE_T *b, int64_t b_column,
                                 int64_t b_step, HEDDLE_T *restrict panel) {
   enum { PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T), SQUARE = 16 / sizeof(HEDDLE_T) };
@@ -264,7 +266,8 @@ HEDDLE_KERNEL HEDDLE_NAME(pack)(int64_t columns, int64_t depth, const HEDDLE_T *
     if (count == PANEL && b_column == 1) {
       for (; k < depth; k++) __builtin_memcpy(panel + k * PANEL, b + k * b_step, HEDDLE_PANEL_BYTES);
     } else if (count == PANEL && b_step == 1) {
-      /* A whole cache line of some columns before the next ones: many of them may not fit one set of the L1. */
+      /* A whole cache line of some columns before the next ones: many columns may exceed one set of
+       * the L1. */
       for (; k + PANEL <= depth; k += PANEL)
         for (int c = 0; c < PANEL; c += SQUARE)
           for (int i = 0; i < PANEL; i += SQUARE) {
@@ -284,7 +287,8 @@ HEDDLE_KERNEL HEDDLE_NAME(pack)(int64_t columns, int64_t depth, const HEDDLE_T *
   }
 }
 
-/* sum[c] = sum over k of a[k * a_step] * b[k * b_step + c] for the columns of so many vectors, which stay in registers. */
+/* sum[c] = sum over k of a[k * a_step] * b[k * b_step + c] for the columns of a constant number of
+ * vectors, which stay in registers. */
 HEDDLE_TEMPLATE HEDDLE_NAME(strip)(const int vectors, int64_t depth, const HEDDLE_T *a,
                                    int64_t a_step, const HEDDLE_T *b, int64_t b_step,
                                    HEDDLE_T *restrict sum) {
@@ -378,7 +382,8 @@ HEDDLE_TEMPLATE HEDDLE_NAME(dots)(int64_t depth, const HEDDLE_T *a, const HEDDLE
 #pragma GCC unroll 8
   for (int i = 0; i < COLUMNS; i++) sum[i] = (HEDDLE_NAME(vector)){0};
   int64_t k = 0;
-  /* The next eight columns, if they lie right behind these: as many of their bytes as are read meanwhile. */
+  /* Prefetches the next eight columns, if they follow directly: as many bytes as are read
+   * meanwhile. */
   uintptr_t ahead = (uintptr_t)b + (b_column == depth ? COLUMNS * depth * sizeof(HEDDLE_T) : 0);
   const int ahead_step = b_column == depth ? COLUMNS * HEDDLE_VECTOR : 0;
   for (; k + LANES <= depth; k += LANES, ahead += ahead_step) {
@@ -390,7 +395,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(dots)(int64_t depth, const HEDDLE_T *a, const HEDDLE
     for (int i = 0; i < COLUMNS; i++)
       sum[i] += x * *(const HEDDLE_NAME(vector) *)(b + i * b_column + k);
   }
-  /* The lanes of each sum become one quarter; the rows of squares of quarters, turned, are added. */
+  /* The lanes of each sum become one quarter; rows of transposed squares of quarters are added. */
   HEDDLE_T lanes[COLUMNS * LANES] __attribute__((aligned(64)));
 #pragma GCC unroll 8
   for (int i = 0; i < COLUMNS; i++) *(HEDDLE_NAME(vector) *)(lanes + i * LANES) = sum[i];
@@ -433,7 +438,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(single)(int64_t depth, const HEDDLE_T *a, const HEDD
   *out = total;
 }
 
-/* The same as `over` for columns that lie `b_column` apart and are each contiguous, as `a` is. */
+/* The same as `over` for contiguous columns with stride `b_column`, and contiguous `a`. */
 HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T *a, const HEDDLE_T *b,
                                  int64_t b_column, HEDDLE_T *restrict out) {
   int64_t c = 0;

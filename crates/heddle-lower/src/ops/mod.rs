@@ -1,6 +1,6 @@
-//! Lowers tensor ops: a file for each kind.
+//! Lowers tensor ops, one file per kind.
 //!
-//! Elementwise and view ops build lazy values; the rest becomes uOperators.
+//! Elementwise and view ops build lazy values; all others become uOperators.
 
 mod gather;
 mod order;
@@ -19,7 +19,7 @@ use heddle_uprogram::program::{Body, BufferKind, Local, Store};
 pub(super) use window::window_at;
 
 impl Lowerer<'_> {
-    /// Lowers an op that is no control flow.
+    /// Lowers an op other than control flow.
     pub(super) fn op(&mut self, inst: Inst, op: &Op, args: &[Val]) -> Result<Vec<Val>> {
         let results = &self.f.insts[inst].results;
         let result = results[0];
@@ -145,7 +145,7 @@ impl Lowerer<'_> {
     fn elementwise(&mut self, op: &Op, args: &[Val], ty: &Type) -> Result<Val> {
         let shape = self.shape_of(ty)?;
         let val = Val::lazy(dtype_of(ty), shape, View::Map(op.clone(), args.to_vec()));
-        // Arithmetic on what every unit holds stays with the units.
+        // Arithmetic on per-unit values stays per unit.
         if args.iter().all(|a| matches!(a, Val::Scalars { .. }))
             && let Some(count) = self.at_most(&val, WIDE)
         {
@@ -154,7 +154,7 @@ impl Lowerer<'_> {
         Ok(val)
     }
 
-    /// A lazy value; if it is made of what every unit holds, and has few elements, they are computed at once.
+    /// A lazy value; a small one made of per-unit values is computed at once.
     fn view(&mut self, ty: &Type, view: View) -> Result<Val> {
         let shape = self.shape_of(ty)?;
         Ok(self.settled(Val::lazy(dtype_of(ty), shape, view)))
@@ -168,7 +168,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Every element as an expression in terms of what every unit holds; none is evaluated here.
+    /// Every element as an expression over per-unit values, not evaluated here.
     fn elements(&mut self, val: &Val, count: i64) -> Val {
         let (dtype, shape) = (val.dtype(), val.shape().to_vec());
         let elems = (0..count).map(|k| {
@@ -184,7 +184,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The elements of an operand that says sizes or places: of a known, small number, held by every unit.
+    /// The elements of an operand that determines sizes or places: a static, small number in
+    /// per-unit variables.
     fn few_elements(&mut self, x: &Val) -> Result<Val> {
         match self.at_most(x, WIDE) {
             Some(count) => Ok(self.let_elements(x, count)),
@@ -200,7 +201,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A stored value that may be overwritten: a carried value that nobody reads any more, else a copy.
+    /// A stored value that may be overwritten: a carried value after its last use, otherwise a
+    /// copy.
     fn writable(&mut self, x: &Val) -> Result<Val> {
         if let Val::Stored { buffer, .. } = x
             && let Some(k) = self.in_place.iter().position(|b| b == buffer)
@@ -223,7 +225,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Stored unless reading an element takes no arithmetic: for operands that are read many times.
+    /// Stored, unless an element's read takes no arithmetic: for operands with many reads.
     pub(super) fn ready(&mut self, x: &Val) -> Result<Val> {
         if x.work() > 0 {
             self.stored(x)
@@ -232,8 +234,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Operands of a contraction: sums of products of 16-bit floats are computed in `f32` and rounded once. Constants are
-    /// converted now.
+    /// Operands of a contraction: products of 16-bit floats are summed in `f32` and rounded once.
+    /// Constants are converted at compile time.
     fn widened(&mut self, args: &[Val]) -> Result<Vec<Val>> {
         let wide = args.iter().map(|x| match (x.dtype(), x) {
             (DType::F16 | DType::Bf16, Val::Stored { buffer, shape, .. }) => {
@@ -258,7 +260,8 @@ impl Lowerer<'_> {
         wide.collect()
     }
 
-    /// Stored if reading looks up an index: for operands that are read where they may have no elements.
+    /// Stored, if reads contain checked indices: for operands that may be read without having
+    /// elements.
     pub(super) fn unchecked(&mut self, x: &Val) -> Result<Val> {
         if x.is_checked() {
             self.stored(x)
@@ -306,7 +309,7 @@ fn dtype_of(ty: &Type) -> DType {
     ty.as_tensor().map_or(DType::F32, |t| t.dtype)
 }
 
-/// The elements' bits, zero-extended; `None` for types that no variable holds.
+/// The elements' bits, zero-extended; `None` for types without per-unit variables.
 fn numbers(t: &Tensor) -> Option<Vec<u64>> {
     let t = match t.dtype().bits() {
         1..8 => &unpacked(t),
@@ -324,7 +327,7 @@ fn numbers(t: &Tensor) -> Option<Vec<u64>> {
     Some(elems.collect())
 }
 
-/// A tensor of elements of under 8 bits with a byte for each, as programs hold them.
+/// A tensor of elements of under 8 bits with a byte for each.
 fn unpacked(t: &Tensor) -> Tensor {
     let (bits, bytes) = (t.dtype().bits(), t.bytes());
     let (per, mask) = (8 / bits, ((1u16 << bits) - 1) as u8);

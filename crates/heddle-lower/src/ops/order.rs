@@ -1,4 +1,4 @@
-//! Ops that order elements or look for some: routines of the prelude on rows.
+//! Ops that order or search elements, as routines of the prelude on rows.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme};
 use heddle_ir::{DType, Op};
@@ -70,7 +70,7 @@ impl Lowerer<'_> {
         Ok(vec![Val::lazy(x.dtype(), shape, values), indices])
     }
 
-    /// The indices of elements that are not zero: their number is known only then, but not more than there are elements.
+    /// The indices of non-zero elements. Their number is dynamic, at most the number of elements.
     pub(super) fn nonzero(&mut self, x: &Val) -> Result<Val> {
         let set = match x.dtype() {
             DType::Bool => x.clone(),
@@ -95,7 +95,7 @@ impl Lowerer<'_> {
         let count = self.loaded(found, n);
         let one = self.program.pool.int(1);
         let flat = self.part(found, one, count);
-        // The flat place becomes an index along each axis, a row each.
+        // The flat index becomes an index along each axis, in one row each.
         let mut rows = vec![];
         let mut below = one;
         for &size in shape.iter().rev() {
@@ -124,7 +124,8 @@ impl Lowerer<'_> {
         ))
     }
 
-    /// Of a few elements that the launch knows: every unit looks for itself, and the number of those found is a size of the launch.
+    /// For a few elements known at launch, every unit searches redundantly, and the number found is
+    /// a size of the launch.
     fn nonzero_few(&mut self, set: &Val) -> Option<Val> {
         let few = self
             .at_most(set, MASK as i64)
@@ -138,7 +139,7 @@ impl Lowerer<'_> {
         let zero = pool.int(0);
         let (mut found, mut count) = (vec![zero; n as usize], zero);
         for (&k, &is_set) in places.iter().zip(&set) {
-            // The next free place takes it.
+            // The next free place.
             for (&place, slot) in places.iter().zip(&mut found) {
                 let next = pool.compare(CompareOp::Eq, DType::I64, count, place);
                 let takes = pool.and(is_set, next);
@@ -165,7 +166,8 @@ impl Lowerer<'_> {
         ))
     }
 
-    /// The different elements or slices, where they come first, which one each is, and how often each occurs.
+    /// The distinct elements or slices, their first occurrences, the index of each one's, and their
+    /// counts.
     pub(super) fn unique(
         &mut self,
         axis: Option<usize>,
@@ -208,7 +210,8 @@ impl Lowerer<'_> {
         Ok([vec![values], lists].concat())
     }
 
-    /// The operand in memory with this axis moved; floats of 16 bits are widened, as routines know only types of C.
+    /// The operand in memory with this axis moved; 16-bit floats are widened, since routines take
+    /// C's types.
     fn rows(&mut self, x: &Val, axis: usize, to: usize) -> Result<Val> {
         let rank = x.shape().len();
         let mut perm: Vec<_> = (0..rank).filter(|&a| a != axis).collect();
@@ -226,7 +229,7 @@ impl Lowerer<'_> {
         self.stored(&moved)
     }
 
-    /// Runs a routine on the whole operand; its result begins with a number.
+    /// Runs a routine on the whole operand; its result begins with a count.
     fn routine(
         &mut self,
         routine: Routine,
@@ -262,7 +265,7 @@ impl Lowerer<'_> {
         Ok(out)
     }
 
-    /// The number that a routine's result begins with, which is a size of at most `bound`.
+    /// The count at the beginning of a routine's result, a size of at most `bound`.
     fn loaded(&mut self, from: Buffer, bound: ExprId) -> ExprId {
         let zero = self.program.pool.int(0);
         let number = self.program.pool.add(Expr::Load(from, zero));

@@ -1,4 +1,4 @@
-//! Reductions, the places of extremes, and running reductions.
+//! Reductions, arg-reductions and scans.
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp};
@@ -8,7 +8,7 @@ use crate::value::{Val, linear};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Local, Store};
 
-/// Axes with their variables, the index that they make, and their sizes.
+/// Axes with their variables, the resulting index, and sizes.
 type Space = (Vec<(Local, ExprId)>, Vec<ExprId>, Vec<ExprId>);
 
 impl Lowerer<'_> {
@@ -23,7 +23,7 @@ impl Lowerer<'_> {
             return Ok(val);
         }
         if let (DType::F16 | DType::Bf16, ReduceOp::Sum | ReduceOp::Prod) = (x.dtype(), kind) {
-            // Rounded once, when all elements are in.
+            // Rounded once, at the end.
             let wide = self.converted(x, DType::F32);
             let sum = self.reduce(kind, axes, keep, &wide)?;
             return Ok(self.converted(&sum, x.dtype()));
@@ -48,7 +48,7 @@ impl Lowerer<'_> {
         Ok(val)
     }
 
-    /// Of a few elements that every unit holds, each unit computes it for itself.
+    /// Each unit reduces a few per-unit elements redundantly.
     fn reduce_few(&mut self, kind: ReduceOp, axes: &[usize], keep: bool, x: &Val) -> Option<Val> {
         let count = self.at_most(x, WIDE).filter(|_| x.is_of_scalars())?;
         let (dtype, shape) = (x.dtype(), x.shape().to_vec());
@@ -75,7 +75,7 @@ impl Lowerer<'_> {
                 None => value,
             });
         }
-        // Over nothing there is no value to begin with.
+        // Without elements there is no initial value.
         let elems = elems.into_iter().collect::<Option<Vec<_>>>()?;
         let elems = elems.into_iter().map(|e| self.settle_expr(dtype, e));
         let elems = elems.collect();
@@ -95,7 +95,7 @@ impl Lowerer<'_> {
         x: &Val,
     ) -> Result<Val> {
         let (outer, index, kept) = self.outer(x, &[axis]);
-        // There must be an element to find, unless there is nothing to find it for.
+        // An arg-reduction needs an element, unless its result is empty.
         let pool = &mut self.program.pool;
         let (zero, size) = (pool.int(0), x.shape()[axis]);
         let results = pool.product_of(&kept);
@@ -119,14 +119,14 @@ impl Lowerer<'_> {
                 dtype,
                 store,
             },
-            // Of one element the first is the extreme.
+            // The only element is the extreme.
             None => Body::Map { store, value: zero },
         };
         self.run(outer, body);
         Ok(val)
     }
 
-    /// A running sum, product or extreme.
+    /// A scan: running sum, product or extreme.
     pub(super) fn cumulative(
         &mut self,
         kind: ReduceOp,
@@ -161,7 +161,7 @@ impl Lowerer<'_> {
                 value,
                 store,
             },
-            // Of one element it is that one, or what a reduction of none gives.
+            // A scan over one element yields it, or the neutral element.
             (None, false) => Body::Map { store, value },
             (None, true) => Body::Fold {
                 kind,
@@ -188,7 +188,7 @@ impl Lowerer<'_> {
         (space, index, sizes)
     }
 
-    /// Memory for a reduction's result, and where a point of the parallel axes goes.
+    /// Memory for a reduction's result, and the destination of a point of the parallel axes.
     fn result(
         &mut self,
         dtype: DType,
@@ -210,7 +210,7 @@ impl Lowerer<'_> {
         ))
     }
 
-    /// A reduction's shape: what is left, and axes of size 1 where they are kept.
+    /// A reduction's shape: the other axes, and axes of size 1 if kept.
     fn reduced(&mut self, sizes: &[ExprId], keep: bool, axes: &[usize]) -> Vec<ExprId> {
         let mut shape = sizes.to_vec();
         for &axis in axes.iter().filter(|_| keep) {

@@ -23,7 +23,7 @@ impl Lowerer<'_> {
             return self.fail("an operand in memory is needed");
         };
         let (indices, updates) = (&args[1], self.converted(&args[2], wide));
-        // Only updates along the axis can meet in one element; they come in order.
+        // Only updates along the axis can hit the same element; they run in order.
         let sizes = indices.shape().to_vec();
         let rest: Vec<_> = (0..sizes.len()).filter(|&k| k != axis).collect();
         let others: Vec<_> = rest.iter().map(|&k| sizes[k]).collect();
@@ -55,7 +55,8 @@ impl Lowerer<'_> {
         Ok(self.converted(&target, args[0].dtype()))
     }
 
-    /// Of values that every unit holds, with constant sizes: each element as a choice between all that may be written to it.
+    /// For per-unit values of static size: each element is a choice between all possible updates of
+    /// it.
     fn scatter_few(&mut self, axis: usize, reduce: ScatterReduce, args: &[Val]) -> Option<Val> {
         if !args.iter().all(Val::is_of_scalars) {
             return None;
@@ -114,7 +115,8 @@ impl Lowerer<'_> {
         let Some(depth) = self.program.pool.as_int(indices.shape()[tuples]) else {
             return self.fail("index tuples of unknown length");
         };
-        // Two updates of one element come in order: tuples are walked, and the slices that they name are dealt out.
+        // Updates of one element run in order: tuples are iterated over sequentially, and the
+        // slices that they select are split.
         let slice = updates.shape()[tuples..].to_vec();
         let (outer, within) = self.space(&slice, 0);
         let (inner, which) = self.space(&updates.shape()[..tuples], slice.len());
@@ -167,7 +169,7 @@ impl Lowerer<'_> {
         }
         let (axes, index) = self.space(update.shape(), 0);
         let pool = &mut self.program.pool;
-        // What is written is known to be inside, but for who reads this program it should say so.
+        // In bounds already; a checked index states it.
         let place = starts.iter().zip(&index).zip(shape);
         let place = place.map(|((&s, &i), &size)| match pool.as_int(s) {
             Some(0) => i,
@@ -187,7 +189,7 @@ impl Lowerer<'_> {
         Ok(target)
     }
 
-    /// Memory of this type to write to that holds the operand.
+    /// Writable memory of this type that holds the operand.
     fn target(&mut self, x: &Val, dtype: DType) -> Result<Val> {
         if dtype == x.dtype() {
             return self.writable(x);
@@ -197,7 +199,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// How an update combines with what is there.
+/// The combination of an update with the old element.
 fn combination(reduce: ScatterReduce) -> Option<BinaryOp> {
     match reduce {
         ScatterReduce::Set => None,
@@ -208,7 +210,7 @@ fn combination(reduce: ScatterReduce) -> Option<BinaryOp> {
     }
 }
 
-/// Sums and products of 16-bit floats are rounded once, when all updates are in.
+/// Sums and products of 16-bit floats are rounded once, after all updates.
 fn sum_type(dtype: DType, reduce: ScatterReduce) -> DType {
     match (dtype, reduce) {
         (DType::F16 | DType::Bf16, ScatterReduce::Add | ScatterReduce::Mul) => DType::F32,

@@ -1,4 +1,4 @@
-//! Ops whose results are found by index arithmetic in their operands.
+//! Ops that become index arithmetic on their operands.
 
 use heddle_ir::infer::shape::slice_bounds;
 use heddle_ir::op::{BinaryOp, CompareOp, PadMode};
@@ -37,7 +37,7 @@ impl Lowerer<'_> {
         before.truncate(before.len() / 2);
         if mode != PadMode::Constant {
             let shape = self.shape_of(ty)?;
-            // What is repeated must be there.
+            // A repeated axis must have an element.
             for (&size, &to) in args[0].shape().iter().zip(&shape) {
                 let pool = &mut self.program.pool;
                 let zero = pool.int(0);
@@ -66,7 +66,7 @@ impl Lowerer<'_> {
         self.view(ty, View::Slice(bounds, x.clone()))
     }
 
-    /// Where a slice of an axis begins, clamped as its step's sign says.
+    /// The start of a slice, clamped according to the sign of its step.
     pub(in super::super) fn slice_start(
         &mut self,
         size: ExprId,
@@ -87,7 +87,7 @@ impl Lowerer<'_> {
         self.slice_clamped(size, start, [low, high])
     }
 
-    /// The least and greatest place where a slice may begin or end.
+    /// The range of a slice's start or end.
     pub(in super::super) fn slice_limits(&mut self, size: ExprId, step: ExprId) -> [ExprId; 2] {
         let pool = &mut self.program.pool;
         let (zero, one, minus) = (pool.int(0), pool.int(1), pool.int(-1));
@@ -98,7 +98,7 @@ impl Lowerer<'_> {
         [low, high]
     }
 
-    /// A place that counts from the end if it is negative, then clamped.
+    /// An index, counted from the end if negative, then clamped.
     pub(in super::super) fn slice_clamped(
         &mut self,
         size: ExprId,

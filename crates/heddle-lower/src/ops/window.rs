@@ -53,7 +53,8 @@ impl Lowerer<'_> {
         self.fold_into(dtype, &shape, kind, inner, value, outer, &index, false)
     }
 
-    /// The input of a convolution with zeros between its elements, along each spatial axis, so that they lie this far apart.
+    /// The input of a convolution with zeros between its elements along each spatial axis
+    /// (transposed convolution).
     pub(in super::super) fn spread(&mut self, x: &Val, distances: &[usize]) -> Result<Val> {
         if distances.iter().all(|&d| d == 1) {
             return Ok(x.clone());
@@ -76,7 +77,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// Where element `k` of window `i` lies: `i * stride + k * dilation - pad`.
+/// The place of element `k` of window `i`: `i * stride + k * dilation - pad`.
 pub(in super::super) fn window_at(
     lowerer: &mut Lowerer,
     i: ExprId,
@@ -96,7 +97,7 @@ pub(in super::super) fn window_at(
 fn neutral(kind: ReduceOp, dtype: DType) -> Option<u64> {
     let bits = dtype.bits();
     let all = u64::MAX >> (64 - bits.clamp(1, 64));
-    // Of infinities of formats with an exponent of this many bits and a significand of that many.
+    // Infinity in a format with this many exponent and significand bits.
     let infinity = |exponent: u32, significand: u32| ((1u64 << exponent) - 1) << significand;
     let infinity = match dtype {
         DType::F32 => Some(infinity(8, 23)),

@@ -6,20 +6,20 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The last bytes of an entry. What lies behind the sections of a shared library disturbs no loader.
+/// The last bytes of an entry. Loaders ignore bytes behind the sections of a shared library.
 const MARK: &[u8; 8] = b"HEDDLE01";
 
 const TRAILER: usize = blake3::OUT_LEN + MARK.len();
 
-/// How exactly the last use of an entry is known.
+/// Resolution of an entry's time of last use.
 const USE_RESOLUTION: Duration = Duration::from_secs(600);
 
-/// The name of an entry: a hash of all that its content depends on.
+/// The name of an entry: a hash of everything that its content depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(blake3::Hash);
 
 impl Key {
-    /// Hashes parts, of which none can run into the next.
+    /// Hashes parts, delimited unambiguously.
     pub fn new(parts: &[&[u8]]) -> Key {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -36,7 +36,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The content of the entry at `path`. One that is broken is removed.
+/// The content of the entry at `path`. A broken entry is removed.
 pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = std::fs::read(path).ok()?;
     let Some(end) = content_end(&bytes) else {
@@ -55,8 +55,8 @@ fn content_end(bytes: &[u8]) -> Option<usize> {
     (mark == MARK && blake3::hash(content).as_bytes() == sum).then_some(end)
 }
 
-/// Sets the time of modification, by which the least recently used entries are found. Seldom, because a
-/// reader should not write; and not at all in a cache that can't be written.
+/// Sets the modification time, which orders entries by last use. Rarely, because readers should not
+/// write; and never in a read-only cache.
 fn note_use(path: &Path) {
     let now = SystemTime::now();
     let modified = path.metadata().and_then(|m| m.modified());
@@ -65,7 +65,7 @@ fn note_use(path: &Path) {
     }
 }
 
-/// Appends the trailer to a finished file and puts it on disk.
+/// Appends the trailer to a finished file and syncs it to disk.
 pub(super) fn seal(path: &Path) -> io::Result<()> {
     let sum = blake3::hash(&std::fs::read(path)?);
     let mut file = OpenOptions::new().append(true).open(path)?;

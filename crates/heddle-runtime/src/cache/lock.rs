@@ -1,4 +1,4 @@
-//! Locks that die with their process.
+//! Locks that are released when their process dies.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,14 +10,13 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{Key, make_dir};
 
-/// The file in a work folder that its owner holds locked.
+/// The lock file in a work folder.
 const OWNER: &str = "owner";
 
-/// After so long it is better to build twice than to wait for a process that may be stopped.
+/// Timeout after which building twice is better than waiting for a process that may be stopped.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder to build in, which goes away with its owner: on drop, or, when the process was killed, in a
-/// later sweep by another.
+/// A build folder. Removed on drop, or, if its process was killed, by another's sweep.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
     path: PathBuf,
@@ -84,12 +83,13 @@ impl KeyLock {
 
 impl Drop for KeyLock {
     fn drop(&mut self) {
-        // Who opened this file before waits for a lock of its own now, which at worst builds twice.
+        // A process that opened this file before now locks a deleted file, which at worst builds
+        // twice.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Whether nobody holds the lock of a work folder or of an entry.
+/// True if nobody holds the lock of a work folder or of an entry.
 pub(super) fn is_orphan(path: &Path) -> bool {
     let file = if path.is_dir() {
         path.join(OWNER)
@@ -110,7 +110,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Whether the lock was free. It is held until the file is closed.
+/// Tries to lock; returns true on success. The lock is held until the file is closed.
 fn try_lock(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),

@@ -1,12 +1,13 @@
 //! The cache on disk: files named by their content's key, shared by all processes of a user.
 //!
-//! - An entry is written under a temporary name, synced and renamed: it is there whole or not at all,
+//! - An entry is written under a temporary name, synced and renamed, so it is complete or absent
 //!   whenever a process dies.
-//! - It ends in a checksum of itself. A reader that finds it wrong removes the entry.
-//! - One process at a time builds an entry, the others wait for it; the lock is an `flock`, which dies
-//!   with its process. Locks only save work: nothing breaks when two build the same.
-//! - The least recently used entries go when a new one makes the whole larger than its limit.
-//! - A cache that can't be used is not an error: everything is built anew, and `Cache::unusable` says why.
+//! - It ends in its checksum. A reader that finds it wrong removes the entry.
+//! - One process at a time builds an entry while others wait; the lock is an `flock`, which dies
+//!   with its process. Locks only save work: building twice is harmless.
+//! - The least recently used entries are removed when a new one exceeds the limit.
+//! - An unusable cache is not an error: everything is built anew, and `Cache::unusable` gives the
+//!   reason.
 
 mod entry;
 mod lock;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub use entry::Key;
 pub(crate) use lock::{KeyLock, WorkDir};
 
-/// Where built programs are kept.
+/// The place of the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum CacheChoice {
     /// `HEDDLE_CACHE`, else `heddle` in the user's cache folder (`XDG_CACHE_HOME`, `~/.cache`).
@@ -28,11 +29,11 @@ pub enum CacheChoice {
     Default,
     /// This folder.
     At(PathBuf),
-    /// Nothing is kept.
+    /// No cache.
     Off,
 }
 
-/// A folder of entries, or the reason why there is none.
+/// A cache folder, or the reason that there is none.
 #[derive(Debug)]
 pub struct Cache {
     root: Result<PathBuf, String>,
@@ -53,7 +54,7 @@ impl Cache {
         Cache { root, limit }
     }
 
-    /// Why nothing is kept, if so.
+    /// The reason that nothing is cached, if so.
     pub fn unusable(&self) -> Option<&str> {
         self.root.as_ref().err().map(String::as_str)
     }
@@ -63,19 +64,19 @@ impl Cache {
         self.root.as_deref().ok()
     }
 
-    /// The file of an entry that is there and whole. Its checksum lies after its content.
+    /// The file of a complete entry. Its checksum follows its content.
     pub fn find(&self, kind: &str, key: Key) -> Option<PathBuf> {
         let path = self.path(kind, key).ok()?;
         entry::read(&path)?;
         Some(path)
     }
 
-    /// The content of an entry that is there and whole.
+    /// The content of a complete entry.
     pub fn get(&self, kind: &str, key: Key) -> Option<Vec<u8>> {
         entry::read(&self.path(kind, key).ok()?)
     }
 
-    /// Keeps `content`, in place of what had this key.
+    /// Stores `content`, replacing an entry with this key.
     pub fn put(&self, kind: &str, key: Key, content: &[u8]) -> io::Result<PathBuf> {
         let work = self.work_dir()?;
         let file = work.path().join("content");
@@ -83,14 +84,14 @@ impl Cache {
         self.adopt(kind, key, &file)
     }
 
-    /// Removes an entry that turned out to be of no use.
+    /// Removes an unusable entry.
     pub fn remove(&self, kind: &str, key: Key) {
         if let Ok(path) = self.path(kind, key) {
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// Makes a file, which lies in one of this cache's work folders, an entry.
+    /// Makes a file in one of this cache's work folders an entry.
     pub(crate) fn adopt(&self, kind: &str, key: Key, file: &Path) -> io::Result<PathBuf> {
         let path = self.path(kind, key)?;
         entry::seal(file)?;
@@ -109,7 +110,7 @@ impl Cache {
         WorkDir::new(&root.join(sweep::WORK))
     }
 
-    /// Waits until no other process builds this entry. `None` when locks do not work here.
+    /// Waits until no other process builds this entry. `None` if locks do not work here.
     pub(crate) fn lock(&self, key: Key) -> Option<KeyLock> {
         KeyLock::wait(&self.root().ok_or(()).ok()?.join(sweep::LOCKS), key)
     }
@@ -140,7 +141,7 @@ fn default_root() -> Option<PathBuf> {
         .or_else(|| Some(folder("HOME")?.join(".cache/heddle")))
 }
 
-/// Programs are loaded from the cache, so a folder in which anyone can put files is not used.
+/// Programs are loaded from the cache, so a folder that anyone can write to is refused.
 fn usable(path: &Path) -> Result<PathBuf, String> {
     let say = |e: io::Error| format!("{}: {e}", path.display());
     make_dir(path).map_err(say)?;

@@ -1,4 +1,4 @@
-//! Keeps the cache small: old entries, and what killed processes left.
+//! Bounds the cache: removes old entries, and work folders of killed processes.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ pub(super) const ENTRIES: &str = "entries";
 pub(super) const WORK: &str = "work";
 pub(super) const LOCKS: &str = "locks";
 
-/// A work folder younger than this may not be locked yet.
+/// A younger work folder may not be locked yet.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Removes what is not needed; `newest` stays. Errors mean that it stays longer.
+/// Removes unneeded files except `newest`. On errors files stay longer.
 pub(super) fn sweep(root: &Path, limit: u64, newest: &Path) {
     for (path, meta) in list(&root.join(WORK))
         .into_iter()
@@ -30,7 +30,7 @@ pub(super) fn sweep(root: &Path, limit: u64, newest: &Path) {
     }
     let mut entries = list(&root.join(ENTRIES));
     let mut total: u64 = entries.iter().map(|(_, m)| m.len()).sum();
-    // Not by age, which grows while they are compared.
+    // By time stamp: ages change while they are compared.
     entries.sort_by_key(|(_, meta)| modified(meta));
     for (path, meta) in entries {
         if total <= limit {

@@ -1,4 +1,4 @@
-//! Which cores the workers of a pool take, and pinning threads to them.
+//! Assigns cores to the workers of pools, and pins threads.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// How many pinned workers of this process each core has.
+/// Number of this process's pinned workers on each core.
 static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-/// The cores of a pool, one for each worker. Given back on drop.
+/// The cores of a pool, one for each worker. Returned on drop.
 #[derive(Debug)]
 pub(super) struct Cores(Vec<usize>);
 
@@ -46,12 +46,12 @@ impl Drop for Cores {
     }
 }
 
-/// How many threads can run at once: cores allowed to this thread, less if a quota bounds them.
+/// Number of threads that can run at once: the cores allowed to this thread, or fewer by a quota.
 pub(super) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Whether the calling thread runs on this core now.
+/// True if the calling thread currently runs on this core.
 pub(super) fn is_on(core: usize) -> bool {
     #[cfg(target_os = "linux")]
     return sched_getcpu() == core;
@@ -59,7 +59,7 @@ pub(super) fn is_on(core: usize) -> bool {
     return core == usize::MAX;
 }
 
-/// Keeps the calling thread on one core, and lets it go where it went before on drop.
+/// Pins the calling thread to a core; restores its affinity on drop.
 #[derive(Debug)]
 pub(super) struct Pinned {
     #[cfg(target_os = "linux")]
@@ -82,7 +82,7 @@ fn allowed() -> Vec<usize> {
 }
 
 impl Pinned {
-    /// Failure to pin is no error: the program is as right, only slower.
+    /// Failure to pin is no error: the program is only slower.
     #[cfg(target_os = "linux")]
     pub(super) fn new(core: usize) -> Pinned {
         let mut only = CpuSet::new();

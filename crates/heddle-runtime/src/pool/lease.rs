@@ -1,4 +1,4 @@
-//! One run at a time on a pool: a fair lock whose waiting can be given up.
+//! One run at a time on a pool: a fair lock with cancellable waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 use crate::cancel::CancelToken;
 
-/// How long a waiter sleeps before it looks at its token again.
+/// Interval at which a waiter polls its token.
 const LOOK: Duration = Duration::from_millis(2);
 
 const HELD: usize = 1;
 const WAITER: usize = 2;
 
-/// The lock. A holder hands it to a waiter if there is one, so that nobody waits for ever.
+/// The lock. A holder hands it to a waiter if there is one, so nobody starves.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
     /// `HELD`, and `WAITER` times the number of waiters.
     state: AtomicUsize,
-    /// How many waiters have been handed the lock and have not noticed yet: 0 or 1.
+    /// Waiters that have been handed the lock but have not woken yet: 0 or 1.
     grants: Mutex<usize>,
     granted: Condvar,
 }
 
-/// Why a waiter gave up.
+/// The reasons for which a wait ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GaveUp {
     Cancelled,
@@ -96,7 +96,7 @@ impl Lease {
         let before = self
             .state
             .fetch_update(Ordering::Release, Ordering::Relaxed, |state| {
-                // The waiter may have given up meanwhile. Otherwise one becomes the holder.
+                // The waiter may have given up meanwhile. Otherwise a waiter becomes the holder.
                 Some(if state == HELD { 0 } else { state - WAITER })
             });
         if before != Ok(HELD) {

@@ -1,16 +1,18 @@
 //! The threads that run programs.
 //!
-//! **Who runs.** The calling thread is worker 0, threads of the pool are the others: a run wakes one thread less,
-//! and no core is spent on a thread that only waits. For the run the caller is pinned to its worker's core; since
-//! pinning and undoing it takes about 4 µs, a short run is content if the caller happens to be there. Its stack is the caller's own; emitted programs keep their recursion in scratch, not there.
+//! **Workers.** The calling thread is worker 0, threads of the pool are the others: a run wakes one
+//! thread less, and no core is spent on a thread that only waits. During the run the caller is
+//! pinned to its worker's core. Pinning and undoing it takes about 4 µs, so a short run skips it if
+//! the caller is already there. Its stack is the caller's own; emitted programs keep their
+//! recursion in scratch.
 //!
-//! **Several callers.** A pool runs one program at a time; callers take turns, in order of arrival. Programs that
-//! share a pool ([`Pool::shared`]) never fight for cores: a barrier takes tens of nanoseconds when all workers run,
-//! and milliseconds when one of them waits for a core that another program spins on. Separate pools do run
-//! at the same time, on different cores as long as there are enough.
+//! **Several callers.** A pool runs one program at a time, in order of arrival. Programs that share
+//! a pool ([`Pool::shared`]) never compete for cores: a barrier takes tens of nanoseconds when all
+//! workers run, and milliseconds when one of them waits for a core that another program spins on.
+//! Separate pools run concurrently, on different cores as long as there are enough.
 //!
-//! **Waiting.** Workers look for work for a bounded time, then sleep. A pool with more threads than cores is
-//! correct; it does not pin, does not spin, and yields at every wait instead.
+//! **Waiting.** Workers spin for a bounded time, then sleep. A pool with more threads than cores is
+//! correct; it does not pin or spin, and yields at every wait.
 
 mod affinity;
 mod lease;
@@ -28,21 +30,21 @@ use lease::{GaveUp, Held, Lease};
 use crate::abi::{EntryFn, Env};
 use crate::cancel::CancelToken;
 
-/// A value on cache lines of its own.
+/// A value on its own cache lines.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Line<T>(T);
 
-/// How a pool is set up.
+/// Options of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     /// Number of workers, the caller included; at least 1.
     pub threads: usize,
-    /// Whether workers are pinned to cores, where there are enough.
+    /// Pins workers to cores, if there are enough.
     pub pin: bool,
     /// Bytes of stack of the pool's threads.
     pub stack: usize,
-    /// How often a wait looks before it yields; `None` chooses by the number of cores.
+    /// Spins per wait before it yields; `None` chooses by the number of cores.
     pub spins: Option<u32>,
 }
 
@@ -74,16 +76,16 @@ pub struct Pool {
     lease: Lease,
 }
 
-/// A wait that is over soon: about 50 µs.
+/// Spins of a short wait: about 50 µs.
 const SPINS: u32 = 4000;
 const YIELDS: u32 = 20;
-/// Pinning costs less than one percent of a run that is not short.
+/// Pinning costs under one percent of a longer run.
 const SHORT: Duration = Duration::from_micros(500);
-/// Without a core for each worker the awaited one may be one of many that have to run first.
+/// Without a core for each worker, many others may run before the awaited one.
 const CROWDED_YIELDS: u32 = 200;
 
 impl Pool {
-    /// Starts the threads. Fails if the system gives none.
+    /// Starts the threads; an error if the system refuses.
     pub fn new(options: &PoolOptions) -> io::Result<Pool> {
         let threads = options.threads.max(1);
         let crowded = threads > affinity::parallelism();
@@ -116,8 +118,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// The pool with the default options for `threads` that this process uses; started when first asked for,
-    /// stopped when its last user drops it.
+    /// This process's pool with the default options for `threads`; started on first use, stopped
+    /// when its last user drops it.
     pub fn shared(threads: usize) -> io::Result<Arc<Pool>> {
         static POOLS: LazyLock<Mutex<BTreeMap<usize, Weak<Pool>>>> = LazyLock::new(Mutex::default);
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +137,7 @@ impl Pool {
         self.shared.workers as usize
     }
 
-    /// Whether each worker has a core of its own.
+    /// True if each worker has its own core.
     pub fn is_pinned(&self) -> bool {
         self.cores.is_some()
     }
@@ -145,7 +147,7 @@ impl Pool {
         (self.shared.spins, self.shared.yields)
     }
 
-    /// Waits for the pool. The run is going to take about as long as `expected`.
+    /// Waits for the pool. `expected` is the estimated time of the run.
     pub(crate) fn lease(
         &self,
         expected: Duration,
@@ -171,7 +173,7 @@ impl Drop for Pool {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.announce();
         for thread in self.threads.drain(..) {
-            // Workers run foreign code that does not unwind: there is nothing to pass on.
+            // Workers run foreign code, which does not unwind: there is no panic to pass on.
             let _ = thread.join();
         }
     }
@@ -189,7 +191,7 @@ impl Leased<'_> {
     /// Runs `entry` on all workers and waits for them. Zero if all returned zero.
     ///
     /// # Safety
-    /// `env` must be what the program takes, for as many workers as the pool has.
+    /// `env` must be valid for the program and the pool's number of workers.
     pub(crate) unsafe fn run(&mut self, entry: EntryFn, env: *const Env) -> i32 {
         let shared = &*self.pool.shared;
         let mut job = Job { entry, env };
@@ -214,7 +216,7 @@ impl Leased<'_> {
     }
 }
 
-/// What all workers run next.
+/// The next job of all workers.
 struct Job {
     entry: EntryFn,
     env: *const Env,
@@ -225,27 +227,27 @@ struct Shared {
     workers: i32,
     spins: u32,
     yields: u32,
-    /// Grows by one with each job. What stands below it is written before.
+    /// Incremented with each job, after the fields below it are written.
     epoch: Line<AtomicU32>,
     /// Lives on the caller's stack until `running` is zero.
     job: AtomicPtr<Job>,
     stop: AtomicBool,
     /// Workers that have not finished the job.
     running: Line<AtomicUsize>,
-    /// A code that some worker returned.
+    /// A non-zero code that a worker returned.
     failed: AtomicI32,
-    /// Workers that sleep, or are about to, until the epoch changes.
+    /// Workers that sleep until the epoch changes, or are about to.
     sleepers: AtomicUsize,
-    /// Whether the caller sleeps, or is about to, until no worker is running.
+    /// True if the caller sleeps until no worker is running, or is about to.
     caller_sleeps: AtomicBool,
-    /// Guards nothing: sleepers look at the atomics under it, so that no wake-up is missed.
+    /// Guards no data: sleepers check the atomics under it, so that no wake-up is missed.
     gate: Mutex<()>,
     started: Condvar,
     finished: Condvar,
 }
 
 impl Shared {
-    /// The life of one worker.
+    /// The main loop of a worker.
     fn serve(&self, worker: i32) {
         let mut seen = 0;
         loop {
@@ -318,7 +320,7 @@ impl Shared {
         self.caller_sleeps.store(false, Ordering::SeqCst);
     }
 
-    /// Looks for a bounded time.
+    /// Spins for a bounded time.
     fn look<T>(&self, condition: impl Fn() -> Option<T>) -> Option<T> {
         for _ in 0..self.spins {
             if let Some(value) = condition() {

@@ -1,5 +1,5 @@
-//! Runs a program whose control flow is the host's: one dispatch to all workers for each operator. This is what Heddle is
-//! compared with; the operators, the workers and the memory are the same.
+//! Runs a program with control flow on the host, which dispatches each operator to all workers: the
+//! baseline that Heddle is compared with. Operators, workers and memory are the same.
 
 use std::ffi::c_void;
 

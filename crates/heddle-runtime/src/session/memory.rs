@@ -1,4 +1,5 @@
-//! The memory of a session: the plan evaluated for the last sizes, and buffers that are only replaced when they are too small.
+//! The memory of a session: the plan evaluated for the last sizes, and buffers that are only
+//! replaced by larger ones.
 
 use std::ffi::c_void;
 
@@ -9,34 +10,34 @@ use crate::abi::RawTensor;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::RunError;
 
-/// The caller's arrays may have any element type, and the largest takes 8 bytes.
+/// Alignment of the caller's arrays, which may have any element type up to 8 bytes.
 const ARRAY_ALIGNMENT: usize = 8;
 
-/// Stands for inputs without elements: a program may load an element whose value it does not use.
+/// The data of inputs without elements: a program may load an element whose value it does not use.
 static NOTHING: [u64; 8] = [0; 8];
 
-/// The limits that a launch is planned within.
+/// Limits of a launch's plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) workers: i64,
-    /// The depth limit of the run. Frames may be planned for less, see [`Memory::depth`].
+    /// The run's depth limit. Frames may be planned for less, see [`Memory::depth`].
     pub(super) max_depth: i64,
-    /// Bytes of scratch and outputs.
+    /// Limit on the bytes of scratch and outputs.
     pub(super) max_memory: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) launch: Launch,
-    /// Limits that the launch was evaluated within; `None` if its plan does not stand.
+    /// The limits of the current plan; `None` if it is invalid.
     limits: Option<Limits>,
     pub(super) scratch: Buffer,
     pub(super) outputs: Vec<Buffer>,
     pub(super) raw_inputs: Vec<RawTensor>,
     pub(super) raw_outputs: Vec<RawTensor>,
-    /// Copies of inputs that came misaligned.
+    /// Copies of misaligned inputs.
     staging: Vec<Buffer>,
-    /// Outputs that lie in the caller's memory.
+    /// Outputs in the caller's memory.
     pub(super) foreign: Vec<bool>,
 }
 
@@ -63,14 +64,14 @@ impl Memory {
         }
     }
 
-    /// Gives all memory back.
+    /// Returns all memory to the system.
     pub(super) fn release(&mut self) {
         self.scratch = Buffer::EMPTY;
         self.outputs.fill_with(Buffer::default);
         self.staging.fill_with(Buffer::default);
     }
 
-    /// Depth that frames are planned for: the run's limit, or less where memory ends before.
+    /// Depth that frames are planned for: the run's limit, or less if memory is short.
     pub(super) fn depth(&self) -> i64 {
         self.launch.sizes().last().copied().unwrap_or_default()
     }
@@ -86,7 +87,7 @@ impl Memory {
         &raw.dims[..raw.rank as usize]
     }
 
-    /// Plans for these sizes, unless the plan stands, and allocates the scratch memory that is missing.
+    /// Plans for these sizes, unless the plan is current, and allocates missing scratch memory.
     pub(super) fn plan(
         &mut self,
         plan: &Plan,
@@ -107,8 +108,9 @@ impl Memory {
         Ok(())
     }
 
-    /// Evaluates the plan for these sizes, unless it stands. Frames are planned for the whole depth limit, or for as many levels
-    /// as the memory limit has room for. Memory is taken only when a frame is used: most runs stay far above the bottom.
+    /// Evaluates the plan for these sizes, unless it is current. Frames are planned for the whole
+    /// depth limit, or for as many levels as fit into the memory limit. Pages are committed only
+    /// when a frame is used, and most runs stay far from the limit.
     pub(super) fn evaluate(
         &mut self,
         plan: &Plan,
@@ -133,7 +135,7 @@ impl Memory {
             self.fit(plan, sizes, limits, fits)?;
         }
         self.limits = Some(limits);
-        // What earlier, larger sizes left counts, too.
+        // Memory kept from earlier, larger sizes counts, too.
         let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
         if (self.scratch.len() + kept) as u64 > limits.max_memory {
             self.release();
@@ -161,8 +163,8 @@ impl Memory {
         }
     }
 
-    /// Points the program to the outputs: the caller's memory where there is some, the session's otherwise. `given` has all
-    /// outputs or none.
+    /// Points the program to the outputs: in the caller's memory if given, otherwise the session's.
+    /// `given` has all outputs or none.
     pub(super) fn set_outputs<'o>(
         &mut self,
         plan: &Plan,
@@ -176,7 +178,7 @@ impl Memory {
             let raw = &mut self.raw_outputs[output];
             raw.rank = 0;
             let data = given.next();
-            // Memory without bytes may lie at any address, which the program may not like.
+            // Empty memory may have an address that is invalid for the program.
             self.foreign[output] = data.is_some() && needed > 0;
             raw.data = match data {
                 Some(data) if needed > 0 => {
@@ -242,13 +244,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Fills what the program must not rely on.
+    /// Fills memory whose contents the program must not rely on.
     pub(super) fn fill(&mut self, byte: u8) {
         self.scratch.fill(byte);
         self.outputs.iter_mut().for_each(|b| b.fill(byte));
     }
 
-    /// Checks what the program wrote about its outputs.
+    /// Checks the output shapes that the program wrote.
     pub(super) fn check_outputs(&self) -> Result<(), RunError> {
         for (output, raw) in self.raw_outputs.iter().enumerate() {
             let rank = usize::try_from(raw.rank).ok();

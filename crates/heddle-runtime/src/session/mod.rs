@@ -1,8 +1,8 @@
-//! Running a program: one session holds the memory of one run at a time.
+//! Runs a program: a session holds the memory of one run at a time.
 //!
-//! After the first run with the same sizes nothing is allocated: plan, scratch, outputs and synchronisation
-//! state stay. Outputs are read in place until the next run, or taken out without a copy; a buffer
-//! that is given back later takes the place of one that was taken.
+//! After the first run with the same sizes nothing is allocated: plan, scratch, outputs and
+//! synchronisation state stay. Outputs are read in place until the next run, or taken out without a
+//! copy; a recycled buffer replaces one that was taken.
 
 mod host;
 mod memory;
@@ -22,15 +22,16 @@ use crate::error::{Fault, RunError};
 use crate::pool::{Leased, Pool};
 use crate::program::{Entry, Program};
 
-/// Bytes that make no sense: NaN as floats, -1 as integers.
+/// Poison: NaN as floats, -1 as integers.
 const POISON: u8 = 0xff;
 
-/// What a session may use.
+/// Options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// The most bytes of scratch and outputs.
+    /// Limit on the bytes of scratch and outputs.
     pub max_memory: u64,
-    /// Fills scratch and outputs with nonsense before each run, to find programs that rely on them. For tests.
+    /// Poisons scratch and outputs before each run, to find programs that read uninitialised
+    /// memory. For tests.
     pub poison: bool,
 }
 
@@ -46,14 +47,15 @@ impl Default for SessionOptions {
 /// Limits of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
-    /// The run ends with [`RunError::Timeout`] after so long, waiting for the pool included.
+    /// Time limit, after which the run ends with [`RunError::Timeout`]; includes waiting for the
+    /// pool.
     pub timeout: Option<Duration>,
-    /// Stops the run from another thread.
+    /// Cancels the run from another thread.
     pub cancel: Option<&'a CancelToken>,
-    /// Calls nest this deep, the entry counted; by default none is made. Memory for frames is planned for it, or for as many as
-    /// the memory limit has room for.
+    /// Limit on nested calls, the entry counted; by default no calls. Frame memory is planned for
+    /// it, or for as many as the memory limit allows.
     pub max_depth: i64,
-    /// Each loop runs this often.
+    /// Limit on the iterations of each loop.
     pub max_iterations: i64,
 }
 
@@ -87,12 +89,12 @@ pub struct Session {
     sync: Box<abi::Sync>,
     units: Box<[UnitState]>,
     error: Arc<ErrorCell>,
-    /// How long the last run took.
+    /// Time of the last run.
     last: Duration,
 }
 
 impl Session {
-    /// A session that runs on the pool. Allocates little: memory comes with the first run.
+    /// A session that runs on the pool. Memory is allocated by the first run.
     pub fn new(program: Arc<Program>, pool: Arc<Pool>, options: SessionOptions) -> Session {
         Session {
             memory: Memory::new(program.plan()),
@@ -108,7 +110,7 @@ impl Session {
         }
     }
 
-    /// Runs the program. `sizes` are its named sizes, in its order.
+    /// Runs the program. `sizes` are its symbolic sizes, in its order.
     pub fn run(
         &mut self,
         inputs: &[Input<'_>],
@@ -118,11 +120,12 @@ impl Session {
         self.run_into(inputs.iter().copied(), std::iter::empty(), sizes, options)
     }
 
-    /// Runs the program with outputs in the caller's memory: all of them, or none. Nothing is copied, but inputs that are
-    /// not aligned to 8 bytes.
+    /// Runs the program with outputs in the caller's memory: all of them, or none. Only inputs not
+    /// aligned to 8 bytes are copied.
     ///
     /// # Errors
-    /// [`RunError::OutputData`] if the plan needs more bytes for an output than there are, or it is not aligned to 8 bytes.
+    /// [`RunError::OutputData`] if an output's memory is smaller than planned, or not aligned to 8
+    /// bytes.
     pub fn run_into<'i, 'o>(
         &mut self,
         inputs: impl ExactSizeIterator<Item = Input<'i>>,
@@ -139,8 +142,8 @@ impl Session {
         staged.finish()
     }
 
-    /// Prepares a run whose parts the caller dispatches: control flow on the host. Until it is finished or dropped it holds
-    /// the pool: no other run on the same pool can be started by this thread.
+    /// Prepares a run whose entries the caller dispatches, for control flow on the host. Until it
+    /// is finished or dropped it holds the pool: this thread can start no other run on it.
     pub fn stage<'s, 'i>(
         &'s mut self,
         inputs: &'i [Input<'i>],
@@ -212,7 +215,7 @@ impl Session {
         })
     }
 
-    /// Gives a buffer, taken from output `output` of an earlier run, back for the next.
+    /// Returns a buffer that was taken from output `output` of an earlier run, to be reused.
     pub fn recycle(&mut self, output: usize, buffer: Buffer) {
         if let Some(slot) = self.memory.outputs.get_mut(output)
             && slot.len() < buffer.len()
@@ -221,13 +224,13 @@ impl Session {
         }
     }
 
-    /// Writes zeros into all memory that the session holds. Pages that nothing was written to yet are one page of zeros
-    /// to the processor, which reads it faster than it ever will read them.
+    /// Writes zeros into all memory of the session. Untouched pages all map to one page of zeros,
+    /// which reads faster than real memory.
     pub fn touch(&mut self) {
         self.memory.fill(0);
     }
 
-    /// Gives the session's memory back to the system until the next run.
+    /// Returns the session's memory to the system until the next run.
     pub fn release(&mut self) {
         self.memory.release();
     }
@@ -237,7 +240,7 @@ impl Session {
         self.memory.scratch.len() + self.memory.outputs.iter().map(|b| b.len()).sum::<usize>()
     }
 
-    /// Evaluates the plan for these sizes; nothing is allocated for it.
+    /// Evaluates the plan for these sizes without allocating memory.
     pub fn planned(
         &mut self,
         sizes: &[i64],
@@ -256,7 +259,7 @@ impl Session {
         }
     }
 
-    /// The outputs of the last run, if it succeeded; otherwise of no use.
+    /// The outputs of the last run; valid only if it succeeded.
     pub fn last(&mut self) -> Outputs<'_> {
         Outputs {
             elapsed: self.last,
@@ -270,10 +273,10 @@ impl Session {
     }
 }
 
-/// For runs that nobody can cancel.
+/// The token of runs that cannot be cancelled.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// A run that has its memory and its workers, and waits to be told what to run.
+/// A run with its memory and workers, ready to dispatch entries.
 #[derive(Debug)]
 pub struct Staged<'s, 'i> {
     env: Env,
@@ -287,7 +290,7 @@ pub struct Staged<'s, 'i> {
     last: &'s mut Duration,
     start: Instant,
     leased: Leased<'s>,
-    /// Inputs and token, to which `env` points.
+    /// Inputs and token that `env` points to.
     _borrowed: PhantomData<&'i ()>,
 }
 
@@ -306,18 +309,19 @@ impl<'s> Staged<'s, '_> {
         Err(self.failure(code))
     }
 
-    /// Resets what workers count. They read it after the pool's epoch, which is written after.
+    /// Resets the workers' counters. Workers read them after the pool's epoch, which is written
+    /// later.
     fn rewind(&self) {
         self.sync.arrived.store(0, Ordering::Relaxed);
         for unit in self.units {
             unit.signalled.store(0, Ordering::Relaxed);
             unit.round.store(0, Ordering::Relaxed);
-            // A run that failed may have left some of a team waiting.
+            // A failed run may have left part of a team waiting.
             unit.come.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Scratch memory as the last dispatch left it.
+    /// Scratch memory as left by the last dispatch.
     pub fn scratch(&self) -> &[u8] {
         &self.memory.scratch
     }
@@ -339,7 +343,7 @@ impl<'s> Staged<'s, '_> {
         match code.load(Ordering::Acquire) {
             abi::code::CANCELLED => RunError::Cancelled,
             abi::code::TIMEOUT => RunError::Timeout(self.timeout),
-            // The program returned a code without raising it.
+            // The program returned a code without `heddle_fail`.
             0 => RunError::Program {
                 fault: Fault::new(returned.unsigned_abs(), [0, 0]),
                 site: 0,
@@ -351,7 +355,7 @@ impl<'s> Staged<'s, '_> {
         }
     }
 
-    /// The fault in terms of the run's limit, which may lie deeper than frames could be planned for.
+    /// The fault with the run's depth limit, which may exceed that of the planned frames.
     fn whole(&self, fault: Fault) -> Fault {
         let limit = self.memory.max_depth();
         match fault {
@@ -376,7 +380,7 @@ impl Outputs<'_> {
         self.memory.outputs.len()
     }
 
-    /// Whether the program has no outputs.
+    /// True if the program has no outputs.
     pub fn is_empty(&self) -> bool {
         self.memory.outputs.is_empty()
     }
@@ -386,7 +390,8 @@ impl Outputs<'_> {
         self.memory.dims(output)
     }
 
-    /// The elements of an output, and behind them what its memory has more; none if it lies in the caller's memory.
+    /// The elements of an output, followed by the rest of its buffer; empty if it lies in the
+    /// caller's memory.
     pub fn data(&self, output: usize) -> &[u8] {
         match self.memory.foreign[output] {
             true => &[],
@@ -399,7 +404,7 @@ impl Outputs<'_> {
         std::mem::take(&mut self.memory.outputs[output])
     }
 
-    /// How long the program ran, without waiting for the pool.
+    /// Time of the run, without waiting for the pool.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }

@@ -1,4 +1,4 @@
-//! Makes a map that reads a contraction's result where it is computed the end of that contraction.
+//! Fuses a map with the contraction whose result it reads, as its epilogue.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use super::{discard, for_each_block};
 use heddle_uprogram::expr::Expr;
 use heddle_uprogram::program::{Body, Local, Operator, OperatorId, Stmt, UProgram};
 
-/// A map that reads the element of a contraction that it is aligned with becomes what the contraction stores, so that the
-/// sum never goes to memory. The contraction moves to where the map was.
+/// A map that reads the contraction's element at its own point becomes the contraction's epilogue,
+/// so that sums never go to memory. The contraction moves to the place of the map.
 ///
-/// What it does not do: fuse a map that reads other elements of the result, too (the gates of an LSTM), or a result that
-/// something else reads; move a contraction over a loop or a branch.
+/// Not fused: maps that read other elements of the result, too (the gates of an LSTM); results with
+/// other readers; contractions that would move over a loop or a branch.
 pub fn fuse_epilogues(program: &mut UProgram) {
     for_each_block(program, &mut |program, uses, block| {
         let mut k = 0;
@@ -21,7 +21,7 @@ pub fn fuse_epilogues(program: &mut UProgram) {
                 && let Some(from) = fuse_into(program, uses, block, k, map)
             {
                 block.remove(from);
-                // The map may be the end of another contraction, too; it is one itself now.
+                // The fused operator may take part in another fusion.
                 k = k.saturating_sub(1);
             }
             k += 1;
@@ -29,7 +29,7 @@ pub fn fuse_epilogues(program: &mut UProgram) {
     });
 }
 
-/// Fuses the map at this place of a block with a contraction before it, whose place is returned.
+/// Fuses the map at this place of a block with an earlier contraction, whose place is returned.
 fn fuse_into(
     program: &mut UProgram,
     uses: &mut Uses,
@@ -62,13 +62,13 @@ fn fuse_into(
     None
 }
 
-/// What stands between a contraction and the place that it moves to.
+/// A statement between a contraction and its new place.
 enum Passed {
     Operator(OperatorId),
     Let(Local),
 }
 
-/// Whether an operator may run after these statements instead of before.
+/// True if an operator may move behind these statements.
 fn may_pass(program: &UProgram, op: &Operator, passed: &[Passed]) -> bool {
     let exprs = op.body.exprs();
     let reads = loads(program, exprs.iter().copied());
@@ -79,7 +79,7 @@ fn may_pass(program: &UProgram, op: &Operator, passed: &[Passed]) -> bool {
     })
 }
 
-/// The two as one operator, if the map reads the result and nothing else does.
+/// The fused operator, if the map is the only reader of the result.
 fn fused(
     program: &mut UProgram,
     uses: &Uses,

@@ -1,5 +1,5 @@
-//! Makes operators that work on the same rows one operator, which does a row at a time: the maximum of a softmax, the
-//! exponentials, their sum and the quotients; the mean of a normalisation, the deviations and their mean.
+//! Fuses operators over the same rows into one operator that processes a row at a time: maximum,
+//! exponentials, sum and quotients of a softmax; mean, deviations and variance of a normalisation.
 
 use super::substitute::{Substitution, point_exprs};
 use super::uses::{Uses, loads};
@@ -11,22 +11,23 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::step::Step;
 
-/// A chain has at most this many steps.
+/// Limit on the steps of a chain.
 const MOST_STEPS: usize = 16;
 
-/// Shorter rows leave vectors empty, which loops over all rows would fill.
+/// Rows shorter than this do not fill vectors; loops over all rows do.
 const SHORTEST: i64 = 16;
 
-/// Longer rows do not stay in the nearest cache, and there is enough to do in each step.
+/// Longer rows do not stay in the nearest cache, and each of their steps has enough work to be
+/// split.
 const LONGEST: i64 = 8192;
 
-/// A single row of at most this many elements takes one unit no longer than several units take to wait for each other.
+/// A single row up to this length takes one unit no longer than a synchronisation.
 const SINGLE: i64 = 2048;
 
-/// Fuses operators that follow each other in a block, where each but the last is read by later ones of them only, and only
-/// in the row where it was written. What is between them becomes memory of the row's own.
+/// Fuses consecutive operators of a block if each result but the last is read only by later ones of
+/// them, and only in the row that was written. Intermediate results become buffers of a row.
 ///
-/// What it does not do: fuse contractions; fuse rows of unknown length; fuse over other statements.
+/// Not fused: contractions; rows of dynamic length; operators separated by other statements.
 pub fn fuse_rows(program: &mut UProgram) {
     for_each_block(program, &mut |program, uses, block| {
         let mut first = 0;
@@ -55,7 +56,7 @@ pub fn fuse_rows(program: &mut UProgram) {
     });
 }
 
-/// The operators as steps of one, and what is between them, with the size of a row of each.
+/// The operators as steps of a chain, and their intermediate buffers with the row size of each.
 fn chain(
     program: &mut UProgram,
     uses: &Uses,
@@ -84,7 +85,7 @@ fn chain(
     if !own || !ops.iter().all(simple) || ops.iter().any(reads_result) {
         return None;
     }
-    // The axes of the rows are those that all begin with; the fewer, the longer the rows.
+    // Row axes are the common leading axes; the fewer, the longer the rows.
     let shared = (0..).take_while(|&k| {
         let axis = ops[0].axes.get(k);
         axis.is_some() && ops.iter().all(|op| op.axes.get(k) == axis)
@@ -95,7 +96,7 @@ fn chain(
         .find_map(|count| of_rows(program, &ops, &between, count))
 }
 
-/// The operators as steps of one whose points are rows with this many axes.
+/// The operators as steps of one operator over `count` row axes.
 fn of_rows(
     program: &mut UProgram,
     ops: &[Operator],
@@ -137,7 +138,7 @@ fn of_rows(
         let all = rows.iter().chain(&step.axes).map(|a| a.1);
         let all: Vec<_> = all.collect();
         let whole = program.pool.product_of(&all);
-        // Each row is written once, whole.
+        // Each row is written once, completely.
         let written = step.body.store().offset;
         if program.buffers[buffer].len != whole || !in_row(program, &rows, &inner, written, len) {
             return None;
@@ -154,10 +155,10 @@ fn of_rows(
     let last = &ops[ops.len() - 1];
     let share = match last.share {
         _ if rows.is_empty() => Share::One(0),
-        Share::Dealt(split) if split.axis < count => last.share,
+        Share::Split(split) if split.axis < count => last.share,
         _ => return None,
     };
-    // What one unit does in order may not be dealt out.
+    // Ordered work on one unit must not be split.
     if !rows.is_empty() && ops.iter().any(|op| op.share != share) {
         return None;
     }
@@ -170,8 +171,8 @@ fn of_rows(
     Some((op, sizes))
 }
 
-/// Whether the elements of a row that a step reads lie next to each other, so that vectors run along the row and not over
-/// rows.
+/// True if a step reads contiguous elements along the row, so that vectors run along the row and
+/// not across rows.
 fn is_contiguous(program: &UProgram, step: &ChainStep) -> bool {
     let mut axes = step.axes.iter().chain(step.body.axes());
     let Some(&(axis, _)) = axes.next_back() else {
@@ -189,7 +190,7 @@ fn is_contiguous(program: &UProgram, step: &ChainStep) -> bool {
     contiguous
 }
 
-/// Whether an offset lies in the row of its point, in an array of rows of this length.
+/// True if an offset lies within the row of its point, in an array of rows of this length.
 fn in_row(
     program: &UProgram,
     rows: &[(Local, ExprId)],
@@ -204,7 +205,7 @@ fn in_row(
         }
         extent = extent.and_then(|e| e.times(&Step::size(program, size)?));
     }
-    // What is left is a sum over inner axes, from 0 on.
+    // The rest is a sum over inner axes, starting at 0.
     let known = |axis: &(Local, ExprId)| {
         let step = Step::of(program, offset, axis.0)?
             .as_int()
@@ -222,7 +223,7 @@ fn in_row(
     }
 }
 
-/// What an offset is at the first place of all axes.
+/// The offset where all axes are 0.
 fn constant(program: &UProgram, offset: ExprId) -> Option<i64> {
     use heddle_ir::op::BinaryOp::{Add, Mul, Sub};
     let pair = |a, b| Some((constant(program, a)?, constant(program, b)?));
@@ -253,7 +254,7 @@ fn offsets(program: &UProgram, exprs: &[ExprId], buffer: Buffer) -> Vec<ExprId> 
     offsets
 }
 
-/// The operator with memory of the row's own in place of what was between the steps.
+/// The operator with row buffers in place of intermediate results.
 fn fused(program: &mut UProgram, mut op: Operator, rows: &[(Buffer, ExprId)]) -> Operator {
     let zero = program.pool.int(0);
     let first = op.axes.iter().map(|a| (program.pool.local(a.0), zero));

@@ -1,4 +1,4 @@
-//! Computes the result of a map again where it is read, when that is cheaper than to store it.
+//! Inlines maps into their readers, where recomputation is cheaper than a store and a load.
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
 
@@ -8,19 +8,19 @@ use super::{discard, for_each_block};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Local, OperatorId, Stmt, UProgram};
 
-/// An element may be computed so many arithmetic operations' worth again rather than be stored and loaded.
+/// Arithmetic operations that an element's recomputation may cost in place of a store and a load.
 const CHEAP: usize = 4;
 
-/// A function (an exponential, a logarithm) takes as long as so many arithmetic operations.
+/// Cost of a function (an exponential, a logarithm) in arithmetic operations.
 const FUNCTION: usize = 16;
 
-/// An operator does not grow beyond so many parts of expressions.
+/// Limit on the expression nodes of an operator.
 const LARGEST: usize = 400;
 
-/// Inlines maps whose result is read by operators of the same block, only where they would store it, and so often that
-/// computing it again costs no more than memory does: once by a single reader, or some cheap arithmetic several times.
+/// Inlines maps read by operators of the same block, where recomputation costs no more than memory
+/// traffic: any map with a single reader, and cheap arithmetic with several.
 ///
-/// What it does not do: look for other elements than the one at the reader's point; inline what reads memory that is
+/// Not inlined: reads of elements other than that at the reader's point; maps whose inputs are
 /// overwritten before the reader runs.
 pub fn inline_maps(program: &mut UProgram) {
     for_each_block(program, &mut |program, uses, block| {
@@ -34,7 +34,7 @@ pub fn inline_maps(program: &mut UProgram) {
     });
 }
 
-/// Inlines the map at this place of a block, if it is worth it.
+/// Inlines the map at this place of a block, if that pays.
 fn inline(
     program: &mut UProgram,
     uses: &mut Uses,
@@ -72,7 +72,7 @@ fn inline(
         for expr in point_exprs(&mut body) {
             *expr = inlined.apply(&mut program.pool, *expr);
         }
-        // What is left is an operand that a kernel reads where it lies.
+        // The remaining load is an operand that a kernel reads in place.
         if loads(program, body.exprs()).contains(&store.buffer)
             || nodes(program, &body.exprs()) > LARGEST
         {
@@ -89,7 +89,8 @@ fn inline(
     true
 }
 
-/// The axes of a map renamed as those of a reader that has as many points; an axis that both have is the same one.
+/// The map's axes renamed to those of a reader with as many points; axes common to both keep their
+/// names.
 fn aligned(
     program: &mut UProgram,
     reader: OperatorId,
@@ -106,7 +107,7 @@ fn aligned(
     Substitution::of_axes(&mut program.pool, axes, &own)
 }
 
-/// Whether all readers follow in this block, before anything changes what the value is made of.
+/// True if all readers follow in this block before the value's inputs change.
 fn may_move(program: &UProgram, after: &[Stmt], readers: &[OperatorId], value: ExprId) -> bool {
     let (reads, locals) = (loads(program, [value]), program.locals_of(value));
     let mut left = readers.to_vec();
@@ -128,12 +129,12 @@ fn may_move(program: &UProgram, after: &[Stmt], readers: &[OperatorId], value: E
     false
 }
 
-/// Whether it looks up an index that is checked, which may only be done where the map has a point.
+/// True for a value with a checked index, which may only be evaluated at the map's own points.
 fn is_checked(program: &UProgram, value: ExprId) -> bool {
     program.pool.any(value, &|e| matches!(e, Expr::Index(..)))
 }
 
-/// What computing an element takes, in arithmetic operations.
+/// Cost of an element in arithmetic operations.
 fn work(program: &UProgram, value: ExprId) -> usize {
     let mut work = 0usize;
     program.pool.walk(value, &mut |_, e| {

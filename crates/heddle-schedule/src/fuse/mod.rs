@@ -1,6 +1,6 @@
-//! Fuses operators: fewer intermediate results, fewer synchronisations.
+//! Fuses operators, for fewer intermediate results and fewer synchronisations.
 //!
-//! All of it happens before operators are dealt out to units, and each step leaves a program that means the same.
+//! It runs before operators are split; each step preserves the program's meaning.
 
 mod fuse_epilogues;
 mod fuse_rows;
@@ -15,7 +15,7 @@ pub use inline_maps::inline_maps;
 use heddle_uprogram::program::{OperatorId, Stmt, UProgram};
 use uses::Uses;
 
-/// Fuses what is worth it.
+/// Runs all fusions.
 pub fn fuse(program: &mut UProgram) {
     inline_maps(program);
     fuse_epilogues(program);
@@ -23,7 +23,7 @@ pub fn fuse(program: &mut UProgram) {
     program.drop_idle_operators();
 }
 
-/// Calls `rewrite` with every block, inner ones before those around them, and with who uses what.
+/// Calls `rewrite` with every block, inner ones first, and with the uses of buffers.
 fn for_each_block(
     program: &mut UProgram,
     rewrite: &mut dyn FnMut(&mut UProgram, &mut Uses, &mut Vec<Stmt>),
@@ -47,21 +47,13 @@ fn in_block(
     rewrite: &mut dyn FnMut(&mut UProgram, &mut Uses, &mut Vec<Stmt>),
 ) {
     for stmt in block.iter_mut() {
-        match stmt {
-            Stmt::Loop { body, .. } => in_block(program, uses, body, rewrite),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                in_block(program, uses, then, rewrite);
-                in_block(program, uses, otherwise, rewrite);
-            }
-            _ => {}
-        }
+        let blocks = stmt.blocks_mut();
+        blocks.for_each(|inner| in_block(program, uses, inner, rewrite));
     }
     rewrite(program, uses, block);
 }
 
-/// Takes an operator out of the program, and the memory that only it wrote.
+/// Removes an operator and its result buffer.
 fn discard(program: &mut UProgram, uses: &mut Uses, id: OperatorId) {
     uses.remove(program, id);
     let buffer = program.operators[id].body.store().buffer;

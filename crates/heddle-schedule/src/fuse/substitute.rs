@@ -1,24 +1,25 @@
-//! Replaces parts of expressions and of operators.
+//! Substitution in expressions and operators.
 
 use foldhash::HashMap;
 
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Body, Local};
 
-/// Replaces expressions by others.
+/// A substitution of expressions.
 pub struct Substitution {
     known: HashMap<ExprId, ExprId>,
 }
 
 impl Substitution {
-    /// These, wherever they stand.
+    /// Replaces each first expression by the second.
     pub fn new(pairs: impl IntoIterator<Item = (ExprId, ExprId)>) -> Self {
         Self {
             known: pairs.into_iter().collect(),
         }
     }
 
-    /// The axes of one operator renamed as those of another, in order; `None` if their sizes differ.
+    /// Renames the axes of one operator to those of another, in order; `None` if their sizes
+    /// differ.
     pub fn of_axes(
         pool: &mut Pool,
         from: &[(Local, ExprId)],
@@ -29,7 +30,7 @@ impl Substitution {
         same.then(|| Self::new(pairs.map(|(f, t)| (pool.local(f.0), pool.local(t.0)))))
     }
 
-    /// The expression with its parts replaced.
+    /// Applies it to an expression.
     pub fn apply(&mut self, pool: &mut Pool, id: ExprId) -> ExprId {
         if let Some(&known) = self.known.get(&id) {
             return known;
@@ -79,8 +80,8 @@ impl Substitution {
     }
 }
 
-/// The expressions that a body evaluates at each point, but for the operands of contractions and routines: those read them
-/// where they lie.
+/// The expressions that a body evaluates at each point, without the operands of contractions and
+/// routines, which are read in place.
 pub fn point_exprs(body: &mut Body) -> Vec<&mut ExprId> {
     match body {
         Body::Map { store, value }

@@ -1,31 +1,28 @@
-//! Who reads and writes buffers.
+//! Readers and writers of buffers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt};
+use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Stmt, UProgram};
 
-/// Who reads and writes buffers, in the whole program.
+/// Readers and writers of buffers in the whole program.
 #[derive(Debug, Default)]
 pub struct Uses {
     readers: HashMap<Buffer, BTreeSet<OperatorId>>,
     writers: HashMap<Buffer, BTreeSet<OperatorId>>,
-    /// Those that statements name themselves: units read them, or their names are exchanged.
+    /// Buffers that statements refer to directly: read by all units, swapped, or passed.
     named: HashSet<Buffer>,
 }
 
 impl Uses {
-    /// Looks through a program.
+    /// Collects the uses of a program.
     pub fn of(program: &UProgram) -> Uses {
         let mut uses = Uses::default();
-        let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-        for body in procedures.chain([&program.body]) {
-            for_each_stmt(body, &mut |stmt| uses.stmt(program, stmt));
-        }
+        program.for_each_stmt(&mut |stmt| uses.stmt(program, stmt));
         uses
     }
 
-    /// The only operator that writes this working memory, if no statement names it.
+    /// The only writer of a scratch buffer that no statement refers to.
     pub fn sole_writer(&self, program: &UProgram, buffer: Buffer) -> Option<OperatorId> {
         let scratch = matches!(program.buffers[buffer].kind, BufferKind::Scratch);
         let writers = self.writers.get(&buffer)?;
@@ -33,13 +30,13 @@ impl Uses {
         sole.filter(|_| scratch && !self.named.contains(&buffer))
     }
 
-    /// The operators that read it.
+    /// The operators that read a buffer.
     pub fn readers(&self, buffer: Buffer) -> Vec<OperatorId> {
         let readers = self.readers.get(&buffer).into_iter().flatten();
         readers.copied().collect()
     }
 
-    /// An operator that runs.
+    /// Adds the uses of an operator.
     pub fn add(&mut self, program: &UProgram, id: OperatorId) {
         for buffer in read_by(program, id) {
             self.readers.entry(buffer).or_default().insert(id);
@@ -48,7 +45,7 @@ impl Uses {
         self.writers.entry(store).or_default().insert(id);
     }
 
-    /// An operator that is about to change, or no longer runs.
+    /// Removes the uses of an operator, before it changes or goes.
     pub fn remove(&mut self, program: &UProgram, id: OperatorId) {
         for buffer in read_by(program, id) {
             self.readers.entry(buffer).or_default().remove(&id);
@@ -103,7 +100,7 @@ pub fn loads(program: &UProgram, exprs: impl IntoIterator<Item = ExprId>) -> Has
     buffers
 }
 
-/// Whether these read no other element of a buffer than the one at this offset.
+/// True if the expressions read no element of the buffer other than that at this offset.
 pub fn only_loads(program: &UProgram, exprs: &[ExprId], buffer: Buffer, at: ExprId) -> bool {
     let mut only = true;
     for &expr in exprs {

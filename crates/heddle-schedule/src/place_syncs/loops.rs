@@ -1,17 +1,17 @@
-//! Loops: walked until what is known at the head covers the back edge, and, where that leaves fewer synchronisations
-//! inside, with one before the loop or at its head.
+//! Loops: a fixpoint over the state at the head and, if that saves synchronisations inside, a
+//! synchronisation before the loop or at its head.
 
 use super::State;
 use super::walk::Walk;
 use heddle_uprogram::program::{Stmt, Sync, Units};
 
 impl Walk<'_> {
-    /// The body of a loop. What only the first iteration waits for is waited for before the loop.
+    /// The body of a loop. Synchronisations that only the first iteration needs go before the loop.
     pub(super) fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.state.clone();
         let placed = self.fixpoint(body);
-        if let Some(met) = self.meeting(&before, body, &placed) {
-            return met;
+        if let Some(with_barrier) = self.barrier_at_head(&before, body, &placed) {
+            return with_barrier;
         }
         if count_syncs(&placed) == 0 || before == State::default() {
             return placed;
@@ -38,10 +38,15 @@ impl Walk<'_> {
         self.fixpoint(body)
     }
 
-    /// The body of a loop of loops in which all units meet once at its head, if that needs fewer synchronisations: one further down
-    /// would have a unit wait until another one is through with what comes before it, though it needs only what the
-    /// iteration before left.
-    fn meeting(&mut self, before: &State, body: &[Stmt], placed: &[Stmt]) -> Option<Vec<Stmt>> {
+    /// The body of a loop over loops with a barrier at its head, if that saves synchronisations.
+    /// One further down would make a unit wait for the current iteration of another, though it
+    /// needs only data of the previous one.
+    fn barrier_at_head(
+        &mut self,
+        before: &State,
+        body: &[Stmt],
+        placed: &[Stmt],
+    ) -> Option<Vec<Stmt>> {
         let loops = body.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
         let syncs = count_syncs(placed);
         let of_two = |stmt: &Stmt| match stmt {
@@ -52,10 +57,10 @@ impl Walk<'_> {
             return None;
         }
         let after = std::mem::replace(&mut self.state, before.clone());
-        let met: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
+        let with_barrier: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
             .chain(body.iter().cloned())
             .collect();
-        let placed = self.fixpoint(&met);
+        let placed = self.fixpoint(&with_barrier);
         if count_syncs(&placed) < syncs {
             return Some(placed);
         }
@@ -63,7 +68,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Walks a loop's body until what is known at its head covers its back edge.
+    /// Walks a loop's body until the state at its head covers the back edge.
     fn fixpoint(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let mut head = self.state.clone();
         loop {
@@ -79,15 +84,11 @@ impl Walk<'_> {
     }
 }
 
-/// How many waits for other units there are, each loop's and branch's as often as written.
+/// The number of waits for other units, as written.
 fn count_syncs(stmts: &[Stmt]) -> usize {
     let count = |stmt: &Stmt| match stmt {
         Stmt::Sync(Sync::Wait { .. }) => 1,
-        Stmt::Loop { body, .. } => count_syncs(body),
-        Stmt::If {
-            then, otherwise, ..
-        } => count_syncs(then) + count_syncs(otherwise),
-        _ => 0,
+        stmt => stmt.blocks().map(count_syncs).iter().sum(),
     };
     stmts.iter().map(count).sum()
 }

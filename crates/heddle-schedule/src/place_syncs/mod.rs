@@ -1,12 +1,14 @@
-//! Places synchronisations: where data that a unit wrote is about to be read or overwritten by another, or data that one
-//! reads is about to be overwritten, and nowhere else; each of the weakest kind that covers what crosses there.
+//! Places synchronisations exactly where a dependence (read after write, write after read, write
+//! after write) crosses units; each of the weakest kind that covers it.
 //!
-//! The walk keeps, for each buffer, the accesses that are not known to everybody: how they deal out its elements, and which
-//! named units know of them. An access on the unit that made the other one needs nothing: both deal out the elements
-//! alike (Rammer §3.2: data-flow edges whose tasks are aligned need no barrier). A loop is walked until what is known at its
-//! head covers its back edge; procedures are walked until what is known where each begins covers all its calls.
+//! The walk keeps, for each buffer, the accesses not yet visible to all units: their partitions,
+//! and the units that have waited for them. Accesses with equal partitions need no synchronisation,
+//! since the same unit makes both (Rammer §3.2: data-flow edges whose tasks are aligned need no
+//! barrier). Loops are walked until the state at the head covers the back edge; procedures until
+//! the state at entry covers all calls.
 
 mod loops;
+mod procedures;
 mod state;
 mod walk;
 
@@ -15,9 +17,9 @@ pub(super) use self::walk::LOOK_AHEAD;
 
 use heddle_machine::Machine;
 
+use self::procedures::Known;
 use self::walk::Walk;
 use crate::memo::Memo;
-use crate::procedures::Known;
 use heddle_uprogram::program::{ProcedureId, Stmt, UProgram};
 
 /// Places the program's synchronisations.
@@ -25,7 +27,7 @@ pub fn place_syncs(program: &mut UProgram, machine: &Machine) {
     place_syncs_with(program, machine, &Memo::default());
 }
 
-/// The same with what is remembered of the program.
+/// The same with a cache.
 pub(super) fn place_syncs_with(program: &mut UProgram, machine: &Machine, memo: &Memo) {
     let placed = Placed::new(program, machine, memo);
     program.body = placed.body;
@@ -34,10 +36,10 @@ pub(super) fn place_syncs_with(program: &mut UProgram, machine: &Machine, memo: 
     }
 }
 
-/// What a program's statements are with its synchronisations.
+/// The program's statements with synchronisations.
 pub(super) struct Placed {
     pub(super) body: Vec<Stmt>,
-    /// Procedures that no call reaches are left out.
+    /// Without procedures that no call reaches.
     pub(super) procedures: Vec<(ProcedureId, Vec<Stmt>)>,
 }
 
@@ -66,7 +68,7 @@ impl Placed {
 pub(super) struct Placer<'p>(Walk<'p>);
 
 impl<'p> Placer<'p> {
-    /// Goes on from a place where this is known.
+    /// Continues from this state.
     pub(super) fn new(
         program: &'p UProgram,
         machine: &Machine,
@@ -82,12 +84,12 @@ impl<'p> Placer<'p> {
         })
     }
 
-    /// What is known here.
+    /// The current state.
     pub(super) fn state(&self) -> &State {
         &self.0.state
     }
 
-    /// What a statement of the program's body is with its synchronisations.
+    /// Statement `k` of the program's body with its synchronisations.
     pub(super) fn place(&mut self, body: &[Stmt], k: usize) -> Vec<Stmt> {
         let mut out = vec![];
         self.0.stmt(&mut out, body, k);

@@ -1,55 +1,57 @@
-//! What is known at a place: the accesses that not all units know of, and which synchronisation they need before others.
+//! Accesses that are not visible to all units, and the synchronisation that the next accesses need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::deal::Deal;
 use crate::effects::Touched;
-use crate::memo::Coming;
+use crate::memo::Access;
+use crate::partition::Partition;
 use heddle_uprogram::program::{Buffer, Sync, Units};
 
-/// What is known at a place.
+/// State of the walk at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) buffers: BTreeMap<Buffer, Vec<Pending>>,
-    /// Accesses to frames that are gone: the next ones lie there.
-    pub(crate) gone: Vec<Pending>,
-    /// Whether all waited for all on every way from the beginning of the procedure.
+    /// Accesses to frames that were popped; new frames reuse their memory.
+    pub(crate) popped: Vec<Pending>,
+    /// True if every path from the procedure's entry has a barrier.
     pub(crate) synced: bool,
 }
 
-/// An access that not all units know of.
+/// An access that some units have not synchronised with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
-    /// Which unit touched what; `None`: nobody can say.
-    deal: Option<Rc<Deal>>,
+    /// Its partition; `None` if unknown.
+    partition: Option<Rc<Partition>>,
     write: bool,
-    /// Units that know of it: what they do comes after it.
+    /// Units for which the access happens before what they do next.
     known: BTreeSet<u32>,
-    /// Whether lanes of the same unit may not know of it.
+    /// True if other lanes of the same unit have not synchronised with it.
     lanes: bool,
 }
 
 impl State {
-    /// The weakest synchronisation that lets these accesses happen.
-    pub(super) fn needed(&self, coming: &[Coming]) -> Option<Sync> {
+    /// The weakest synchronisation that these accesses need.
+    pub(super) fn needed(&self, accesses: &[Access]) -> Option<Sync> {
         let (mut crossing, mut local) = (vec![], false);
-        let pairs = coming.iter().flat_map(|new| {
+        let pairs = accesses.iter().flat_map(|new| {
             let olds = self.buffers.get(&new.buffer).into_iter().flatten();
             olds.map(move |old| (old, new))
         });
         for (old, new) in pairs.filter(|(old, new)| old.write || new.write) {
-            match new.deal.as_deref() {
-                Some(Deal::One(unit)) if old.known.contains(unit) => {}
-                _ if old.deal.is_some() && old.deal == new.deal => local |= old.lanes,
+            match new.partition.as_deref() {
+                Some(Partition::One(unit)) if old.known.contains(unit) => {}
+                _ if old.partition.is_some() && old.partition == new.partition => {
+                    local |= old.lanes
+                }
                 _ => crossing.push((old, new)),
             }
         }
         if crossing.is_empty() {
             return local.then_some(Sync::Unit);
         }
-        let from = tellers(crossing.iter().map(|(old, _)| *old));
-        let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.deal));
+        let from = signallers(crossing.iter().map(|(old, _)| *old));
+        let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.partition));
         let one = listeners.next().flatten();
         let to = match one {
             Some(unit) if listeners.all(|u| u == one) => Units::One(unit),
@@ -58,26 +60,27 @@ impl State {
         Some(Sync::Wait { from, to })
     }
 
-    /// The weakest synchronisation after which all units know of everything, if they do not yet.
-    pub(super) fn telling_all(&self) -> Option<Sync> {
-        let pending = || self.buffers.values().flatten().chain(&self.gone);
+    /// The weakest synchronisation that makes everything visible to all units, if needed.
+    pub(super) fn needed_for_all(&self) -> Option<Sync> {
+        let pending = || self.buffers.values().flatten().chain(&self.popped);
         pending().next()?;
         Some(Sync::Wait {
-            from: tellers(pending()),
+            from: signallers(pending()),
             to: Units::All,
         })
     }
 
-    /// Notes accesses that no other unit knows of yet, nor other lanes of the same one if units have `lanes`.
-    pub(super) fn touch(&mut self, coming: &[Coming], lanes: bool) {
-        for Coming {
+    /// Adds new accesses, which no other unit has synchronised with, nor other lanes if units have
+    /// `lanes`.
+    pub(super) fn touch(&mut self, accesses: &[Access], lanes: bool) {
+        for Access {
             buffer,
-            deal,
+            partition,
             write,
-        } in coming
+        } in accesses
         {
             let pending = Pending {
-                deal: deal.clone(),
+                partition: partition.clone(),
                 write: *write,
                 known: BTreeSet::new(),
                 lanes,
@@ -86,13 +89,14 @@ impl State {
         }
     }
 
-    /// Drops what all units know of after a synchronisation, and notes which ones know of the rest.
+    /// Applies a synchronisation: drops accesses that are now visible to all units, and records the
+    /// units it informs of the rest.
     pub(super) fn sync(&mut self, sync: Sync) {
         for pending in self.buffers.values_mut() {
             pending.retain_mut(|p| p.survives(sync));
         }
         self.buffers.retain(|_, pending| !pending.is_empty());
-        self.gone.retain_mut(|p| p.survives(sync));
+        self.popped.retain_mut(|p| p.survives(sync));
         self.synced |= sync == Sync::ALL;
     }
 
@@ -102,9 +106,9 @@ impl State {
             joined.note(buffer, pending);
         }
         other
-            .gone
+            .popped
             .iter()
-            .for_each(|p| add(&mut joined.gone, p.clone()));
+            .for_each(|p| add(&mut joined.popped, p.clone()));
         joined.synced &= other.synced;
         joined
     }
@@ -117,10 +121,10 @@ impl State {
         }
     }
 
-    /// Adds what a call touched that ran beside others: where they come together units have other numbers than in it.
-    pub(crate) fn come_together(&mut self, touched: &Touched, has_frames: bool) {
+    /// Adds the accesses of a concurrent call: unit numbers inside differ from those outside.
+    pub(crate) fn join_fork(&mut self, touched: &Touched, has_frames: bool) {
         let apart = |write| Pending {
-            deal: None,
+            partition: None,
             write,
             known: BTreeSet::new(),
             lanes: true,
@@ -129,21 +133,30 @@ impl State {
             self.note(buffer, &[apart(write)]);
         }
         if has_frames {
-            add(&mut self.gone, apart(true));
+            add(&mut self.popped, apart(true));
         }
     }
 
-    /// Adds accesses to a frame that is gone: what lies there next is something else.
-    pub(crate) fn leave(&mut self, pending: &[Pending]) {
+    /// Adds accesses to a popped frame, whose memory will hold other elements.
+    pub(crate) fn pop_frame(&mut self, pending: &[Pending]) {
         for p in pending {
-            let deal = p.deal.clone().filter(|d| matches!(**d, Deal::One(_)));
-            add(&mut self.gone, Pending { deal, ..p.clone() });
+            let partition = p
+                .partition
+                .clone()
+                .filter(|d| matches!(**d, Partition::One(_)));
+            add(
+                &mut self.popped,
+                Pending {
+                    partition,
+                    ..p.clone()
+                },
+            );
         }
     }
 }
 
 impl Pending {
-    /// What a synchronisation leaves of it.
+    /// Applies a synchronisation; false if the access is now visible to all units.
     fn survives(&mut self, sync: Sync) -> bool {
         let Sync::Wait { from, to } = sync else {
             self.lanes = false;
@@ -152,14 +165,16 @@ impl Pending {
         if from == Units::All || to == Units::All {
             self.lanes = false;
         }
-        let told = match from {
+        let signalled = match from {
             Units::All => true,
-            Units::One(unit) => one_unit(&self.deal) == Some(unit) || self.known.contains(&unit),
+            Units::One(unit) => {
+                one_unit(&self.partition) == Some(unit) || self.known.contains(&unit)
+            }
         };
         match to {
-            Units::All => !told,
+            Units::All => !signalled,
             Units::One(unit) => {
-                if told {
+                if signalled {
                     self.known.insert(unit);
                 }
                 true
@@ -168,34 +183,35 @@ impl Pending {
     }
 }
 
-/// Who knows of all these and can tell others.
-fn tellers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
-    let mut tellers = pending.map(|old| {
-        let own = one_unit(&old.deal);
+/// A unit that all these accesses are visible to, or all units.
+fn signallers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
+    let mut signallers = pending.map(|old| {
+        let own = one_unit(&old.partition);
         old.known
             .iter()
             .copied()
             .chain(own)
             .collect::<BTreeSet<_>>()
     });
-    let first = tellers.next().unwrap_or_default();
-    let common = tellers.fold(first, |a, b| &a & &b);
+    let first = signallers.next().unwrap_or_default();
+    let common = signallers.fold(first, |a, b| &a & &b);
     common.first().map_or(Units::All, |&unit| Units::One(unit))
 }
 
-/// The unit that touches it all, if one does.
-fn one_unit(deal: &Option<Rc<Deal>>) -> Option<u32> {
-    match deal.as_deref() {
-        Some(Deal::One(unit)) => Some(*unit),
+/// The unit that makes the whole access, if there is one.
+fn one_unit(partition: &Option<Rc<Partition>>) -> Option<u32> {
+    match partition.as_deref() {
+        Some(Partition::One(unit)) => Some(*unit),
         _ => None,
     }
 }
 
-/// Adds an access to others of the same buffer. Of two that are alike, units know only what they know of both.
+/// Adds an access to those of the same buffer. Equal accesses merge, visible to the units that both
+/// are visible to.
 fn add(list: &mut Vec<Pending>, new: Pending) {
     match list
         .iter_mut()
-        .find(|p| p.deal == new.deal && p.write == new.write)
+        .find(|p| p.partition == new.partition && p.write == new.write)
     {
         Some(old) => {
             old.known = &old.known & &new.known;

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
+use super::procedures::Known;
 use super::{Placed, State};
-use crate::memo::{Coming, Memo};
-use crate::procedures::Known;
+use crate::memo::{Access, Memo};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{OperatorId, Stmt, Sync, UProgram, Units};
 
-/// How many operators are looked at for a synchronisation that serves several.
+/// Operators looked at to merge their synchronisations.
 pub(crate) const LOOK_AHEAD: usize = 16;
 
-/// Goes through statements in order and knows what holds at each.
+/// Walks statements in order with the current state.
 pub(super) struct Walk<'p> {
     pub(super) program: &'p UProgram,
     pub(super) memo: &'p Memo,
@@ -44,17 +44,17 @@ impl Walk<'_> {
         out
     }
 
-    /// Places the synchronisations of a statement among others.
+    /// Emits a statement, with the synchronisations before it.
     pub(super) fn stmt(&mut self, out: &mut Vec<Stmt>, stmts: &[Stmt], k: usize) {
         let stmt = &stmts[k];
         match stmt {
             Stmt::Run(id) => {
-                let coming = self.operator(*id);
-                if let Some(sync) = self.state.needed(&coming) {
-                    let sync = self.shared(sync, &coming, &stmts[k + 1..]);
+                let accesses = self.operator(*id);
+                if let Some(sync) = self.state.needed(&accesses) {
+                    let sync = self.shared(sync, &accesses, &stmts[k + 1..]);
                     self.sync(out, sync);
                 }
-                self.access(out, &coming);
+                self.access(out, &accesses);
                 out.push(stmt.clone());
             }
             Stmt::Let(_, expr) => {
@@ -67,23 +67,10 @@ impl Walk<'_> {
                 self.state.buffers.extend(moved);
                 out.push(stmt.clone());
             }
-            Stmt::Loop {
-                iteration,
-                trip,
-                cond,
-                body,
-                name,
-            } => {
+            Stmt::Loop { trip, body, .. } => {
                 self.every_unit_reads(out, trip.as_slice());
                 let body = self.repeated(out, body);
-                let (iteration, trip, cond) = (*iteration, *trip, *cond);
-                out.push(Stmt::Loop {
-                    iteration,
-                    trip,
-                    cond,
-                    body,
-                    name: name.clone(),
-                });
+                out.push(stmt.with_blocks([body, vec![]]));
             }
             Stmt::If {
                 cond,
@@ -96,11 +83,7 @@ impl Walk<'_> {
                 let after = std::mem::replace(&mut self.state, before);
                 let otherwise = self.block(otherwise);
                 self.state = self.state.join(&after);
-                out.push(Stmt::If {
-                    cond: *cond,
-                    then,
-                    otherwise,
-                });
+                out.push(stmt.with_blocks([then, otherwise]));
             }
             Stmt::Call(id) => {
                 let call = &self.program.calls[*id];
@@ -110,8 +93,8 @@ impl Walk<'_> {
                 out.push(stmt.clone());
             }
             Stmt::Fork(ids) => {
-                // Units have other numbers in the calls: what is not known to all would be known to none.
-                if let Some(sync) = self.state.telling_all() {
+                // Units are renumbered in the calls, so everything must be visible to all.
+                if let Some(sync) = self.state.needed_for_all() {
                     self.sync(out, sync);
                 }
                 let calls: Vec<_> = ids.iter().map(|id| &self.program.calls[*id]).collect();
@@ -128,39 +111,40 @@ impl Walk<'_> {
         }
     }
 
-    fn operator(&self, id: OperatorId) -> Rc<[Coming]> {
+    fn operator(&self, id: OperatorId) -> Rc<[Access]> {
         self.memo.operator(self.program, id)
     }
 
     fn every_unit_reads(&mut self, out: &mut Vec<Stmt>, exprs: &[ExprId]) {
         let reads = |&expr: &ExprId| self.memo.every_unit_reads(self.program, expr).to_vec();
-        let coming: Vec<_> = exprs.iter().flat_map(reads).collect();
-        self.access(out, &coming);
+        let accesses: Vec<_> = exprs.iter().flat_map(reads).collect();
+        self.access(out, &accesses);
     }
 
-    /// Adds a synchronisation if these accesses need one, then notes them.
-    fn access(&mut self, out: &mut Vec<Stmt>, coming: &[Coming]) {
-        if let Some(sync) = self.state.needed(coming) {
+    /// Adds a synchronisation if these accesses need one, then records them.
+    fn access(&mut self, out: &mut Vec<Stmt>, accesses: &[Access]) {
+        if let Some(sync) = self.state.needed(accesses) {
             self.sync(out, sync);
         }
-        self.state.touch(coming, self.lanes);
+        self.state.touch(accesses, self.lanes);
     }
 
-    /// A synchronisation that also lets those of the next operators happen that would need another one here and do not
-    /// depend on what is before them: it would be later, and have the work in between waited for.
-    fn shared(&self, sync: Sync, coming: &[Coming], rest: &[Stmt]) -> Sync {
+    /// Widens a synchronisation to serve the following operators, too, if they need one here and do
+    /// not depend on what precedes them. Placed later, theirs would also wait for the work in
+    /// between.
+    fn shared(&self, sync: Sync, accesses: &[Access], rest: &[Stmt]) -> Sync {
         let Sync::Wait { mut from, mut to } = sync else {
             return sync;
         };
-        let mut between: Vec<Rc<[Coming]>> = vec![];
-        let crosses = |a: &Coming, b: &Coming| {
-            let same = a.deal.is_some() && a.deal == b.deal;
+        let mut between: Vec<Rc<[Access]>> = vec![];
+        let crosses = |a: &Access, b: &Access| {
+            let same = a.partition.is_some() && a.partition == b.partition;
             a.buffer == b.buffer && (a.write || b.write) && !same
         };
         for stmt in rest.iter().take(LOOK_AHEAD) {
             let Stmt::Run(id) = stmt else { break };
             let next = self.operator(*id);
-            let before = || coming.iter().chain(between.iter().flat_map(|c| c.iter()));
+            let before = || accesses.iter().chain(between.iter().flat_map(|c| c.iter()));
             let depends = next.iter().any(|a| before().any(|b| crosses(a, b)));
             if !depends
                 && let Some(Sync::Wait {

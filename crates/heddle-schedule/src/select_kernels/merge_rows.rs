@@ -1,4 +1,4 @@
-//! Makes leading axes rows or columns.
+//! Merges leading axes into rows or columns.
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -9,11 +9,11 @@ use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Local, Operator, Share, Split, UProgram};
 use heddle_uprogram::step::{Step, offsets};
 
-/// Makes leading axes that the second operand does not depend on rows, if there are fewer than `many` rows: many rows of one
-/// product are faster than many products of few rows. Where there is a single row, those that the first operand does not depend
-/// on become columns alike.
+/// Merges leading axes that the second operand does not depend on into rows, if there are fewer
+/// than `many` rows: one product with many rows is faster than many products with few. With a
+/// single row, leading axes that the first operand does not depend on become columns.
 ///
-/// What it does not do: merge axes along which the operand or the result lies in other steps than along rows.
+/// Axes along which the operand or the result has other strides than along rows are not merged.
 pub(super) fn merge_rows(program: &mut UProgram, op: &mut Operator, many: i64) {
     let Body::Contract(c) = &op.body else {
         return;
@@ -39,11 +39,11 @@ pub(super) fn merge_rows(program: &mut UProgram, op: &mut Operator, many: i64) {
     if merged.count() > 0
         && let Some(&(_, period)) = op.axes.first()
     {
-        op.share = Share::Dealt(Split::whole(0, period));
+        op.share = Share::Split(Split::whole(0, period));
     }
 }
 
-/// The operand whose own axis others become part of.
+/// The operand whose outer axis grows.
 #[derive(Clone, Copy)]
 enum Side {
     Rows,
@@ -70,7 +70,7 @@ fn size_of(op: &Operator, axis: Local) -> Option<ExprId> {
     op.axes.iter().find(|a| a.0 == axis).map(|a| a.1)
 }
 
-/// Makes an axis part of the rows or columns; false if it must stay an axis of its own.
+/// Merges an axis into the rows or columns; false if it must stay separate.
 fn merge(program: &mut UProgram, op: &mut Operator, side: Side, outer: Local) -> bool {
     let Body::Contract(mut c) = op.body.clone() else {
         return false;

@@ -1,17 +1,20 @@
-//! Selects the kernel of each contraction: its tile, and the layouts in which it reads the operands.
+//! Selects the kernel of each contraction: its tile, and the layouts of its operands.
 //!
-//! Lowering leaves logical contractions: axes, and an expression for an element of each operand. Here the figures of the
-//! [`Machine`] come in. A machine with kernels of tiles reads the second operand in one of these layouts:
+//! Lowering leaves logical contractions: axes, and an expression for an element of each operand.
+//! Selection adds the figures of the [`Machine`]. A machine with tiled kernels reads the second
+//! operand in one of these layouts:
 //!
-//! - panels of a constant, which are packed when the program is built, once for all contractions that read the same matrix;
-//! - where it lies, if rows are too few to make up for packing and its vectors are contiguous;
-//! - panels that each unit packs for itself, from where the operand lies or from its expression.
+//! - panels of a constant, packed when the program is built, once for all contractions that read
+//!   the same matrix;
+//! - in place, if rows are too few to pay for packing and its vectors are contiguous;
+//! - panels that each unit packs for itself, from memory or from the expression.
 //!
-//! Rows and columns exchange roles where columns would leave vectors empty, and leading axes become rows ([`merge_rows`]). A machine
-//! without such kernels gets plain loops with a tile of one column: nothing is packed, and columns may be split
-//! anywhere.
+//! Rows and columns exchange roles if the columns do not fill vectors, and leading axes become rows
+//! ([`merge_rows`]). A machine without such kernels gets plain loops with a tile of one column:
+//! nothing is packed, and columns may be split anywhere.
 //!
-//! It runs after [`fuse`](crate::fuse()), so that epilogues are there already, and before anything is split.
+//! It runs after [`fuse`](crate::fuse()), so that epilogues are known, and before any operator is
+//! split.
 
 mod merge_rows;
 mod pack;
@@ -32,7 +35,7 @@ use heddle_uprogram::program::{
 use merge_rows::merge_rows;
 use pack::PanelKey;
 
-/// Selects the kernels of a program's logical contractions. Those that have theirs keep them.
+/// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     let mut selection = Selection {
         program,
@@ -45,21 +48,21 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     }
 }
 
-/// Figures of the kernels of tiles that a machine has for elements of a type.
+/// Figures of a machine's tiled kernels for an element type.
 #[derive(Clone, Copy, Debug)]
 struct Kernels {
     /// Columns of a panel.
     panel: i64,
-    /// Rows from which on more rows are not faster.
+    /// Rows from which on the kernel runs at its full rate.
     full_rows: i64,
-    /// The most rows for which an operand is read where it lies.
+    /// The most rows for which an operand is read in place.
     few_rows: i64,
-    /// Rows of panels that a kernel packs before it uses them, those of all panels together (`heddle_block`).
+    /// Panel rows packed at a time, over all panels (`heddle_block`).
     packed_rows: i64,
 }
 
 impl Kernels {
-    /// The machine's kernels for elements of this type, if they read panels like those that constants are packed into.
+    /// The machine's kernels for this type, if they read panels in the layout of packed constants.
     fn of(machine: &Machine, dtype: DType) -> Option<Self> {
         let scalar = scalar(dtype);
         let exists =
@@ -87,9 +90,9 @@ impl Kernels {
 struct Selection<'p> {
     program: &'p mut UProgram,
     machine: &'p Machine,
-    /// Constants in panels, by content.
+    /// Packed constants, by content.
     packed: HashMap<PanelKey, Buffer>,
-    /// Memory of each unit's own for panels, by element type.
+    /// Per-unit memory for panels, by element type.
     own: BTreeMap<DType, Buffer>,
 }
 
@@ -110,7 +113,7 @@ impl Selection<'_> {
         if let Body::Contract(mut c) = op.body.clone() {
             let panels = self.contraction(&mut c, &op, kernels);
             op.body = Body::Contract(c);
-            // Each unit has its own part of the weights in its cache.
+            // Keeps each unit's part of the weights in its cache.
             if panels {
                 op.split_columns();
             }
@@ -118,7 +121,7 @@ impl Selection<'_> {
         self.program.operators[id] = op;
     }
 
-    /// Selects a contraction's kernel; says whether it reads a constant in panels.
+    /// Selects a contraction's kernel; returns true if it reads a constant in panels.
     fn contraction(&mut self, c: &mut Contract, op: &Operator, kernels: Option<Kernels>) -> bool {
         if let Some(kernels) = kernels {
             self.exchange(c, op, kernels.panel / 2);
@@ -146,7 +149,8 @@ impl Selection<'_> {
         false
     }
 
-    /// Exchanges the roles of rows and columns if columns do not fill half a panel, a vector of it, and are fewer than rows.
+    /// Exchanges rows and columns if columns fill less than half a panel (one vector) and are fewer
+    /// than rows.
     fn exchange(&mut self, c: &mut Contract, op: &Operator, half: i64) {
         let Some(rows) = c.rows else {
             return;
@@ -158,14 +162,14 @@ impl Selection<'_> {
         };
         let few = size(c.columns).zip(size(rows));
         let few = few.is_some_and(|(columns, rows)| columns < rows.min(half));
-        // Elements of the first operand are read one by one.
+        // The first operand is read one element at a time.
         if few && strided(pool, c.b.value, Some(c.columns), c.depth.0).is_some() {
             std::mem::swap(&mut c.a, &mut c.b);
             (c.rows, c.columns) = (Some(c.columns), rows);
         }
     }
 
-    /// Memory of each unit's own for the panels that a kernel packs at a time.
+    /// Per-unit memory for the panels that a kernel packs at a time.
     fn own_panels(&mut self, c: &Contract, rows: i64) -> Buffer {
         let pool = &mut self.program.pool;
         let (least, width) = (pool.int(rows), pool.int(c.tile));
@@ -181,7 +185,7 @@ impl Selection<'_> {
                 name: "panels".into(),
             })
         });
-        // Operators come one after the other: the largest part is enough for all.
+        // Operators run one after the other, so they share the largest.
         let known = buffers[own].len;
         buffers[own].len = pool.binary(BinaryOp::Max, DType::I64, known, len);
         own

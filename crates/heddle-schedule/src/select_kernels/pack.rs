@@ -1,4 +1,4 @@
-//! Constants in panels.
+//! Packed constants.
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -8,8 +8,8 @@ use heddle_uprogram::contract::{Access, Contract, Operand, Panels, panel_width, 
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Buffer, BufferData, BufferKind, Local};
 
-/// The content of a constant's panels: the buffer, the first element, and stride and size of the axes that tell matrices apart,
-/// of the depth axis, and of the columns.
+/// Content of packed panels: buffer, first element, and stride and size of the batch axes, the
+/// depth axis and the columns.
 pub(super) type PanelKey = (Buffer, i64, Vec<(i64, i64)>, (i64, i64), (i64, i64));
 
 impl Selection<'_> {
@@ -38,7 +38,7 @@ impl Selection<'_> {
             let axis = axes.iter().find(|a| a.0 == local)?;
             pool.as_int(axis.1)
         };
-        // Axes of the base tell matrices apart.
+        // Axes of the base are batch axes.
         let (mut base, mut batch, mut places) = (base, vec![], vec![]);
         for &(local, _) in axes {
             let (by, rest) = stride(pool, base, local)?;
@@ -75,7 +75,7 @@ impl Selection<'_> {
         })
     }
 
-    /// The buffer of these panels of a constant.
+    /// The buffer of a constant's panels.
     fn panels(&mut self, of: Buffer, panels: Panels) -> Buffer {
         let key = (
             of,

@@ -1,11 +1,11 @@
-//! What is left of a straight line when what nobody looks at is gone.
+//! Dead code elimination for a trace.
 
 use std::collections::BTreeSet;
 
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Buffer, Local, Stmt, UProgram};
 
-/// The statements of a straight line that the outputs depend on.
+/// The statements that the outputs depend on.
 pub(super) fn needed(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
     let mut live = Live {
         program,
@@ -19,7 +19,7 @@ pub(super) fn needed(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
     kept
 }
 
-/// What is read after a place.
+/// Live buffers and variables.
 struct Live<'p> {
     program: &'p UProgram,
     buffers: BTreeSet<Buffer>,
@@ -27,7 +27,7 @@ struct Live<'p> {
 }
 
 impl Live<'_> {
-    /// Whether a statement does something that is needed after it; then what it reads is needed before it.
+    /// True if a statement's result is live; its operands are live then.
     fn keep(&mut self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::Run(id) => {

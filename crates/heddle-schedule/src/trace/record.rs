@@ -1,4 +1,4 @@
-//! Has a program record its decisions.
+//! Instruments a program to record its decisions.
 
 use heddle_ir::DType;
 
@@ -8,10 +8,11 @@ use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Operator, Port, Share, Stmt, Store, UProgram,
 };
 
-/// Adds two outputs to a program, after its own: the decisions of a run in order, a byte each, and how many there were. A loop
-/// decides 1 before each iteration and 0 at its end, a branch 1 if its condition holds.
+/// Appends two outputs to a program: the decisions of a run in order, a byte each, and their
+/// number. A loop records 1 before each iteration and 0 at its end, a branch 1 if its condition
+/// holds.
 ///
-/// Synchronisations are dropped, to be placed anew.
+/// Synchronisations are dropped and must be placed again.
 pub fn record_decisions(program: &mut UProgram) {
     let one = program.pool.int(1);
     let room = program.pool.int(MOST_DECISIONS);
@@ -41,12 +42,12 @@ pub fn record_decisions(program: &mut UProgram) {
     let procedures: Vec<_> = recorder.program.procedures.keys().collect();
     for id in procedures {
         let body = std::mem::take(&mut recorder.program.procedures[id].body);
-        recorder.program.procedures[id].body = recorder.block(body);
+        recorder.program.procedures[id].body = recorder.block(&body);
     }
     let body = std::mem::take(&mut recorder.program.body);
     let zero = recorder.program.pool.int(0);
     let mut out = vec![recorder.store(decided, zero, zero)];
-    out.extend(recorder.block(body));
+    out.extend(recorder.block(&body));
     program.body = out;
 }
 
@@ -57,47 +58,33 @@ struct Recorder<'p> {
 }
 
 impl Recorder<'_> {
-    fn block(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    fn block(&mut self, stmts: &[Stmt]) -> Vec<Stmt> {
         let mut out = vec![];
         for stmt in stmts {
             match stmt {
-                Stmt::Loop {
-                    iteration,
-                    trip,
-                    cond,
-                    body,
-                    name,
-                } => {
+                Stmt::Loop { body, .. } => {
                     let body = self.decided(true, body);
-                    out.push(Stmt::Loop {
-                        iteration,
-                        trip,
-                        cond,
-                        body,
-                        name,
-                    });
-                    out.extend(self.decided(false, vec![]));
+                    out.push(stmt.with_blocks([body, vec![]]));
+                    out.extend(self.decided(false, &[]));
                 }
                 Stmt::If {
-                    cond,
-                    then,
-                    otherwise,
-                } => out.push(Stmt::If {
-                    cond,
-                    then: self.decided(true, then),
-                    otherwise: self.decided(false, otherwise),
-                }),
-                // Decisions are written down one after the other.
-                Stmt::Fork(calls) => out.extend(calls.into_iter().map(Stmt::Call)),
+                    then, otherwise, ..
+                } => {
+                    let then = self.decided(true, then);
+                    let otherwise = self.decided(false, otherwise);
+                    out.push(stmt.with_blocks([then, otherwise]));
+                }
+                // The record is sequential.
+                Stmt::Fork(calls) => out.extend(calls.iter().copied().map(Stmt::Call)),
                 Stmt::Sync(_) => {}
-                stmt => out.push(stmt),
+                stmt => out.push(stmt.clone()),
             }
         }
         out
     }
 
-    /// A block that notes this decision first.
-    fn decided(&mut self, decision: bool, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    /// A block that first records this decision.
+    fn decided(&mut self, decision: bool, stmts: &[Stmt]) -> Vec<Stmt> {
         let pool = &mut self.program.pool;
         let (zero, one, last) = (pool.int(0), pool.int(1), pool.int(MOST_DECISIONS - 1));
         let count = pool.add(Expr::Load(self.decided, zero));

@@ -1,4 +1,4 @@
-//! Replays what was decided, without control flow.
+//! Replays recorded decisions without control flow.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::renamed::BufferNames;
 
-/// The program without control flow that does what it did when it decided like this: the elements of the first of the
-/// outputs that [`record_decisions`](super::record_decisions) adds, as many as the second says. Synchronisations are to be placed.
+/// The program without control flow for these decisions: the first of the outputs that
+/// [`record_decisions`](super::record_decisions) adds, cut to the length in the second.
+/// Synchronisations must be placed again.
 pub fn replay(program: &UProgram, decisions: &[u8], count: i64) -> Result<UProgram, TraceError> {
     if count > MOST_DECISIONS {
         return Err(TraceError::TooLong(count));
@@ -45,15 +46,15 @@ struct Replay<'p, 'd> {
     program: &'p mut UProgram,
     decisions: std::slice::Iter<'d, u8>,
     out: Vec<Stmt>,
-    /// What callers look at after a call that may change it.
+    /// Values live across each call that it may change.
     kept: BTreeMap<CallId, Names>,
-    /// What names of buffers mean in the activation at hand.
+    /// Meaning of buffer names in the current activation.
     names: BufferNames,
-    /// How many calls it is in.
+    /// Current call depth.
     depth: usize,
-    /// The buffers of frames at each depth.
+    /// Frame buffers at each depth.
     frames: BTreeMap<(usize, Buffer), Buffer>,
-    /// Copies of operators, by what names meant.
+    /// Copies of operators, by the meaning of names.
     copies: BTreeMap<(OperatorId, BufferNames), OperatorId>,
 }
 
@@ -101,7 +102,7 @@ impl Replay<'_, '_> {
                         name: name.clone(),
                     });
                 }
-                // In a copy names already say which memory they mean.
+                // Copies refer to memory, not to names.
                 Stmt::Swap(a, b) if self.depth > 0 => {
                     let (to_a, to_b) = (self.meant(*b), self.meant(*a));
                     self.names.extend([(*a, to_a), (*b, to_b)]);
@@ -148,7 +149,7 @@ impl Replay<'_, '_> {
         Ok(())
     }
 
-    /// Sets variables to what others hold.
+    /// Assigns variables from others.
     fn set(&mut self, pairs: &[(Local, Local)]) {
         for &(local, from) in pairs {
             let value = self.program.pool.local(from);
@@ -156,7 +157,7 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// A new variable that holds what this one does now.
+    /// A new variable with this one's current value.
     fn held(&mut self, local: Local) -> Local {
         let copy = self.variable(local);
         self.set(&[(copy, local)]);
@@ -176,7 +177,7 @@ impl Replay<'_, '_> {
         self.names.get(&buffer).copied().unwrap_or(buffer)
     }
 
-    /// A buffer of a frame at the depth of the activation that begins: one activation after the other has it.
+    /// A frame buffer at the depth of the new activation; successive activations share it.
     fn own(&mut self, buffer: Buffer) -> Buffer {
         let program = &mut *self.program;
         let frame = self.frames.entry((self.depth, buffer));
@@ -189,7 +190,7 @@ impl Replay<'_, '_> {
         })
     }
 
-    /// The operator as the activation at hand runs it.
+    /// The copy of the operator for the current activation.
     fn copy(&mut self, id: OperatorId) -> OperatorId {
         let program = &mut *self.program;
         let copy = self.copies.entry((id, self.names.clone()));

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers common to the tests.
 
 #![allow(dead_code)] // Each test file uses a part of it.
 

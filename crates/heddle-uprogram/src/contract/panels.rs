@@ -1,27 +1,27 @@
 //! Panels: the layout in which kernels read matrices.
 //!
-//! A matrix `[depth, columns]` is cut into panels of [`panel_width`] columns; a panel is stored row by row, so that a kernel
-//! that computes a panel's columns reads memory from one end to the other. Columns beyond the last one are zero.
+//! A matrix `[depth, columns]` is partitioned into panels of [`panel_width`] columns. Panels are
+//! row-major, so that a kernel reads memory sequentially. Columns beyond the last are zero.
 
 use bytes::Bytes;
 use heddle_ir::{DType, Tensor};
 
-/// Bytes of a panel's row: a cache line, a whole number of vectors on every processor.
+/// Bytes of a panel's row: a cache line, which is a whole number of vectors on every processor.
 const ROW_BYTES: usize = 64;
 
-/// The columns of a panel of this type.
+/// Columns of a panel of this type.
 pub fn panel_width(dtype: DType) -> i64 {
     (ROW_BYTES * 8 / dtype.bits()) as i64
 }
 
-/// A constant that is packed into panels when a program is compiled: matrices of a tensor, one after the other.
+/// A constant to be packed when a program is compiled: matrices of a tensor, in sequence.
 #[derive(Clone, Debug)]
 pub struct Panels {
-    /// Where the elements come from, of the type that the panels have.
+    /// The source, of the panels' type.
     pub tensor: Tensor,
-    /// The offset of the first one.
+    /// The offset of the first element.
     pub base: i64,
-    /// Strides and sizes of the axes that tell matrices apart, outermost first.
+    /// Strides and sizes of the batch axes, outermost first.
     pub batch: Vec<(i64, i64)>,
     /// Stride and size of the depth axis.
     pub depth: (i64, i64),
@@ -41,7 +41,7 @@ impl Panels {
         self.batch.iter().map(|b| b.1).product::<i64>() * self.matrix_len()
     }
 
-    /// Elements of all matrices if the source has all that they are packed from.
+    /// Elements of all matrices; `None` if the source is too small.
     pub fn checked_len(&self) -> Option<i64> {
         let axes = || self.batch.iter().chain([&self.depth, &self.columns]);
         if axes().any(|axis| axis.1 < 0) || self.base < 0 {
@@ -65,7 +65,7 @@ impl Panels {
         inside.then_some(len)
     }
 
-    /// Whether there are none.
+    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

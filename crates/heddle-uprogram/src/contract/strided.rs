@@ -1,15 +1,16 @@
-//! Finds out how an operand lies in memory.
+//! Finds the memory layout of operands.
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use super::Access;
 use crate::expr::{Expr, ExprId, Pool};
-use crate::program::Local;
+use crate::ids::Local;
 
-/// The access of an operand that is a plain load from an offset that grows evenly with rows or columns and with depth.
+/// The layout of an operand that is a plain load at an offset affine in rows or columns and in
+/// depth.
 ///
-/// An axis that the operand does not depend on has stride 0.
+/// Axes that the operand does not depend on have stride 0.
 pub fn strided(
     pool: &mut Pool,
     value: ExprId,
@@ -32,7 +33,7 @@ pub fn strided(
     })
 }
 
-/// The expression as `stride * local + rest`, neither of which depends on the variable.
+/// Splits an expression into `stride * local + rest`, where neither part depends on `local`.
 pub fn stride(pool: &mut Pool, expr: ExprId, local: Local) -> Option<(ExprId, ExprId)> {
     let zero = pool.int(0);
     let is_local = |e: Expr| e == Expr::Local(local);

@@ -53,7 +53,7 @@ pub struct Stack {
     pub kept: i64,
 }
 
-/// Why memory can't be planned ahead of a run.
+/// The reason that memory cannot be planned before a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the size of its memory is computed with {op}, which a launch does not evaluate")]
 pub struct LayoutError {
@@ -83,7 +83,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         true => None,
         false => Some(builder.stack(&calls)?),
     };
-    // An element that is not used may be loaded from a buffer that has none.
+    // Masked-out elements are loaded from offset 0, even of an empty buffer.
     let plan = &mut builder.plan;
     let spare = plan.int(heddle_abi::plan::ALIGNMENT);
     plan.reserve_scratch(spare, "scratch memory");
@@ -146,7 +146,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Memory for each unit, but for so many of them: words of its offset and of the bytes of one unit's part.
+    /// Per-unit memory for all units but the first `less`: words of its offset and of one unit's
+    /// bytes.
     fn for_units(&mut self, bytes: Value, less: Option<i64>, name: &str) -> (usize, usize) {
         let plan = &mut self.plan;
         let stride = plan.aligned(bytes, name);
@@ -225,12 +226,12 @@ impl Builder<'_> {
     }
 }
 
-/// Bytes of an element in memory: those of under 8 bits take a byte each.
+/// Bytes of an element in memory; types of under 8 bits take a byte.
 pub fn stored_bytes(dtype: DType) -> i64 {
     dtype.bits().div_ceil(8) as i64
 }
 
-/// Bytes of a unit's variable: short floats are computed with as `f32`.
+/// Bytes of a unit's variable; short floats are held as `f32`.
 fn held_bytes(dtype: DType) -> i64 {
     match dtype {
         DType::F16 | DType::Bf16 => 4,
@@ -238,7 +239,8 @@ fn held_bytes(dtype: DType) -> i64 {
     }
 }
 
-/// The size of the union of all that units keep over a call, in the layout that C gives it. The emitted text asserts it.
+/// The size of the union of all values kept over calls, in C's layout, which the emitted text
+/// asserts.
 fn kept_bytes(program: &UProgram, calls: &Calls) -> i64 {
     const POINTER: i64 = 8;
     let (mut largest, mut strictest) = (0i64, 1);
@@ -248,7 +250,7 @@ fn kept_bytes(program: &UProgram, calls: &Calls) -> i64 {
             end = (end + bytes - 1) / bytes * bytes + bytes;
             strictest = strictest.max(bytes);
         };
-        // The place to come back to.
+        // The return address.
         field(4);
         if calls.parts.contains(id) {
             [4, 4, 4, POINTER].into_iter().for_each(&mut field);

@@ -1,27 +1,27 @@
-//! The uProgram: what all units execute together.
+//! The uProgram, which all units execute together.
 //!
 //! ```text
 //! block    = statement*
 //! statement = run OPERATOR             each unit runs its share of the uTasks
-//!           | let LOCAL = expr         each unit computes it for itself
-//!           | loop / if                each unit takes the same path
-//!           | call PROCEDURE           each unit goes there and comes back; recursion is allowed
-//!           | fork call*               each unit goes to one of several calls that run at the same time
-//!           | swap BUFFER BUFFER       what two buffers name is exchanged
-//!           | check expr               the run stops unless it holds
+//!           | let LOCAL = expr         each unit computes it redundantly
+//!           | loop / if                all units take the same path
+//!           | call PROCEDURE           all units call it; recursion is allowed
+//!           | fork call*               units split into teams, one per call
+//!           | swap BUFFER BUFFER       exchanges the memory of two names
+//!           | check expr               the run stops if it is false
 //!           | sync                     units wait for others, see [`Sync`]
 //! ```
 //!
-//! Control flow is executed by every unit (Cocktailer §3.1: a control-flow uTask on each unit), so it costs no
-//! communication; conditions and sizes are locals that all units compute alike.
+//! Control flow is executed by every unit (Cocktailer §3.1: a control-flow uTask on each unit), so
+//! it costs no communication: all units compute the same conditions and sizes.
 //!
-//! A procedure may call itself and others in any cycle. What it names is then of its latest activation: each has a frame
-//! of its own for the buffers that belong to the procedure, and every unit keeps its variables, and what it knows
-//! by the names of buffers, over a call (Cocktailer §4.3: recursion on a simulated stack).
+//! Procedures may call each other in any cycle. Names refer to the latest activation: each has its
+//! own frame for the procedure's buffers, and every unit keeps its live variables and buffer names
+//! over a call (Cocktailer §4.3: recursion on a simulated stack).
 //!
-//! A fork is where units part: each call is given some of them, its *team*, for which all that is said here of units
-//! holds inside the call. Units are numbered within their team, "all units" are all of the team, and
-//! a team of one has nobody to wait for. Afterwards the teams are one again.
+//! A fork splits the units into *teams*, one for each call. Inside the call, units are numbered
+//! within their team, and "all units" are those of the team; a team of one never waits. After the
+//! fork the teams join again.
 mod names;
 mod operator;
 mod stmt;
@@ -34,31 +34,10 @@ use heddle_ir::{Arena, DType, Tensor};
 use crate::contract::Panels;
 use crate::expr::{Expr, ExprId, Pool};
 
-pub use operator::{
-    Body, Candidate, Chain, ChainStep, Grid, Operator, Routine, Share, Split, Store,
-};
-pub use stmt::{Stmt, Sync, Units, for_each_stmt};
-
-heddle_ir::entity!(
-    /// A name for memory; loops exchange what names stand for.
-    Buffer, "b"
-);
-heddle_ir::entity!(
-    /// A variable that each unit holds for itself.
-    Local, "l"
-);
-heddle_ir::entity!(
-    /// A uOperator.
-    OperatorId, "op"
-);
-heddle_ir::entity!(
-    /// Statements that are called.
-    ProcedureId, "proc"
-);
-heddle_ir::entity!(
-    /// A place where a procedure is called.
-    CallId, "call"
-);
+pub use crate::expr::Store;
+pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
+pub use operator::{Body, Candidate, Chain, ChainStep, Grid, Operator, Routine, Share, Split};
+pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
 
 /// A program for any number of units.
 #[derive(Clone, Debug, Default)]
@@ -75,62 +54,62 @@ pub struct UProgram {
     pub procedures: Arena<ProcedureId, Procedure>,
     /// All calls.
     pub calls: Arena<CallId, Call>,
-    /// What a launch is given besides its inputs, in this order.
+    /// The parameters of a launch besides its inputs, in order.
     pub sizes: Vec<(Size, Local)>,
-    /// What a launch computes from those before all else, in this order.
+    /// Sizes computed from those first, in order.
     pub derived: Vec<(Local, ExprId)>,
     /// The inputs: buffers with their shapes.
     pub inputs: Vec<Port>,
     /// The outputs: buffers with their shapes.
     pub outputs: Vec<Port>,
-    /// What is executed.
+    /// The entry's statements.
     pub body: Vec<Stmt>,
-    /// The ways to run contractions that the scheduler chose from, with what they take.
+    /// Candidates that the scheduler chose from, for reports.
     pub candidates: BTreeMap<OperatorId, Vec<Candidate>>,
 }
 
-/// Statements that are called. Its buffers and variables are its own: no other procedure names them but those that
-/// it calls and that do not call it back, directly or through others.
+/// A procedure. Its buffers and variables are its own: only its non-recursive callees refer to
+/// them, too.
 #[derive(Clone, Debug, Default)]
 pub struct Procedure {
-    /// The model's function.
+    /// The name of the model's function.
     pub name: String,
-    /// Variables that hold results when it returns; each unit has them.
+    /// Variables that hold the results on return, on each unit.
     pub results: Vec<Local>,
-    /// What is executed.
+    /// Its statements.
     pub body: Vec<Stmt>,
 }
 
-/// A place where a procedure is called.
+/// A call site.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Which one.
+    /// The callee.
     pub procedure: ProcedureId,
-    /// Variables of the procedure and what they are set to; all of this is evaluated before any is set.
+    /// Assignments to the callee's variables, simultaneous.
     pub lets: Vec<(Local, ExprId)>,
-    /// Parameters of the procedure, and the caller's names for the memory that they stand for.
+    /// The callee's buffer parameters and the caller's buffers for them.
     pub buffers: Vec<(Buffer, Buffer)>,
-    /// The model's node.
+    /// The name of the model's node.
     pub name: String,
 }
 
-/// What a launch is given besides its inputs, so that memory can be planned before anything runs.
+/// A parameter of a launch besides its inputs, from which memory is planned before the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// The size that a name of the model stands for.
+    /// A symbolic size of the model.
     Named(String),
-    /// The size of an axis of an input that has no name.
+    /// The size of an unnamed axis of an input.
     Axis {
-        /// The input's place among the inputs.
+        /// The input's index.
         input: usize,
         /// The axis.
         axis: usize,
     },
-    /// An element of an input from which sizes are computed, sign-extended; of a float the bits.
+    /// An element of an input from which sizes are computed, sign-extended; for a float its bits.
     Element {
-        /// The input's place among the inputs.
+        /// The input's index.
         input: usize,
-        /// The element's, in row-major order.
+        /// The element's row-major index.
         place: usize,
     },
 }
@@ -150,50 +129,50 @@ impl std::fmt::Display for Size {
 pub struct Port {
     /// Its name in the model.
     pub name: String,
-    /// Where it lies.
+    /// Its buffer.
     pub buffer: Buffer,
     /// The size of each axis.
     pub shape: Vec<ExprId>,
 }
 
-/// Memory.
+/// A buffer.
 #[derive(Clone, Debug)]
 pub struct BufferData {
     /// The element type.
     pub dtype: DType,
-    /// How many elements; an expression over named sizes.
+    /// The number of elements, an expression over sizes.
     pub len: ExprId,
-    /// Whose it is.
+    /// Its kind of memory.
     pub kind: BufferKind,
-    /// The procedure that it belongs to: each activation has its own.
+    /// The procedure whose frame it is part of.
     pub procedure: Option<ProcedureId>,
-    /// What people know it as.
+    /// A name for reports.
     pub name: String,
 }
 
-/// Whose memory it is.
+/// Kinds of memory.
 #[derive(Clone, Debug)]
 pub enum BufferKind {
-    /// The caller's, to read.
+    /// The caller's, read-only.
     Input,
-    /// The caller's, to write.
+    /// The caller's, written.
     Output,
-    /// The program's, to read.
+    /// The program's, read-only.
     Constant(Tensor),
-    /// The program's, to read: a constant in the layout of a kernel.
+    /// The program's, read-only: a constant in the layout of a kernel.
     Packed(Panels),
-    /// Working memory that each unit has for itself, of which nothing is left after an operator.
+    /// Per-unit workspace, dead after an operator.
     Own,
-    /// Working memory of a point of a [`Chain`], of which nothing is left after it.
+    /// Workspace of one point of a [`Chain`].
     Row,
-    /// Working memory of a launch, or of an activation of a procedure.
+    /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
-    /// Whatever memory the caller of a procedure says.
+    /// A parameter of a procedure.
     Param,
 }
 
 impl BufferKind {
-    /// Whether units may see what others of them write there.
+    /// True if units may see each other's writes there.
     pub fn is_written(&self) -> bool {
         matches!(self, Self::Scratch | Self::Output | Self::Param)
     }
@@ -204,22 +183,22 @@ impl BufferKind {
 pub struct LocalData {
     /// Its type.
     pub dtype: DType,
-    /// What it is for.
+    /// Its purpose.
     pub kind: LocalKind,
-    /// What people know it as.
+    /// A name for reports.
     pub name: String,
 }
 
-/// What a variable is for.
+/// The purpose of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalKind {
-    /// An axis of an iteration space; operators share them, by depth.
+    /// An axis of an iteration space; operators share axes by depth.
     Axis,
-    /// Given to the launch, or computed from such: the same throughout it.
+    /// A size, constant during a launch.
     Size,
-    /// Set by `let` or a loop: another value each time.
+    /// Set by `let` or a loop.
     Variable,
-    /// The complete sum of a contraction, while it is finished.
+    /// The complete sum of a contraction, in its epilogue.
     Sum,
 }
 
@@ -241,21 +220,33 @@ impl UProgram {
         }
     }
 
+    /// Calls `visit` with every statement, those of procedures first.
+    pub fn for_each_stmt(&self, visit: &mut dyn FnMut(&Stmt)) {
+        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
+        let bodies = procedures.chain([&self.body]);
+        bodies.for_each(|body| for_each_stmt(body, visit));
+    }
+
+    /// The same, to change them.
+    pub fn for_each_stmt_mut(&mut self, visit: &mut dyn FnMut(&mut Stmt)) {
+        for id in self.procedures.keys().collect::<Vec<_>>() {
+            for_each_stmt_mut(&mut self.procedures[id].body, visit);
+        }
+        for_each_stmt_mut(&mut self.body, visit);
+    }
+
     /// The operators that some statement runs.
     pub fn running(&self) -> BTreeSet<OperatorId> {
         let mut running = BTreeSet::new();
-        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
-        for body in procedures.chain([&self.body]) {
-            for_each_stmt(body, &mut |stmt| {
-                if let Stmt::Run(id) = stmt {
-                    running.insert(*id);
-                }
-            });
-        }
+        self.for_each_stmt(&mut |stmt| {
+            if let Stmt::Run(id) = stmt {
+                running.insert(*id);
+            }
+        });
         running
     }
 
-    /// The variables that an expression is made of.
+    /// The variables in an expression.
     pub fn locals_of(&self, expr: ExprId) -> Vec<Local> {
         let mut locals = vec![];
         self.pool.walk(expr, &mut |_, e| {
@@ -266,7 +257,7 @@ impl UProgram {
         locals
     }
 
-    /// What expressions read of memory that the program writes, and at which offsets.
+    /// Loads from memory that the program writes: buffer and offset.
     pub fn loads_of(&self, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
         let mut loads = vec![];
         for &root in exprs {
@@ -280,7 +271,7 @@ impl UProgram {
         loads
     }
 
-    /// The procedures that a procedure calls, directly or through others; itself only if it recurs.
+    /// The transitive callees of a procedure, which include itself only if it is recursive.
     pub fn callees(&self, of: ProcedureId) -> BTreeSet<ProcedureId> {
         let mut found = BTreeSet::new();
         let mut open = vec![of];
@@ -297,24 +288,19 @@ impl UProgram {
         found
     }
 
-    /// In how many places units part.
+    /// The number of forks.
     pub fn forks(&self) -> usize {
         let mut count = 0;
-        let procedures = self.procedures.iter().map(|(_, p)| &p.body);
-        for body in procedures.chain([&self.body]) {
-            for_each_stmt(body, &mut |stmt| {
-                count += matches!(stmt, Stmt::Fork(_)) as usize
-            });
-        }
+        self.for_each_stmt(&mut |stmt| count += matches!(stmt, Stmt::Fork(_)) as usize);
         count
     }
 
-    /// Whether units part anywhere.
+    /// True if the program has forks.
     pub fn has_forks(&self) -> bool {
         self.forks() > 0
     }
 
-    /// Whether an expression reads memory.
+    /// True if an expression reads memory.
     pub fn loads(&self, expr: ExprId) -> bool {
         self.pool.any(expr, &|e| matches!(e, Expr::Load(..)))
     }

@@ -1,4 +1,4 @@
-//! Other names for buffers.
+//! Renaming of buffers.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Body, Buffer, Stmt, UProgram};
 use crate::contract::Access;
 
 impl UProgram {
-    /// Gives buffers other names, everywhere.
+    /// Renames buffers everywhere.
     pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         self.pool.rename_buffers(names);
         let ids: Vec<_> = self.operators.keys().collect();
@@ -18,16 +18,17 @@ impl UProgram {
             let args = self.calls[id].buffers.iter_mut();
             args.for_each(|(_, arg)| rename(arg, names));
         }
-        rename_in_block(&mut self.body, names);
-        let ids: Vec<_> = self.procedures.keys().collect();
-        for id in ids {
-            rename_in_block(&mut self.procedures[id].body, names);
-        }
+        self.for_each_stmt_mut(&mut |stmt| {
+            if let Stmt::Swap(a, b) = stmt {
+                rename(a, names);
+                rename(b, names);
+            }
+        });
     }
 }
 
 impl Body {
-    /// Gives buffers other names, but for those in expressions.
+    /// Renames buffers outside of expressions.
     pub fn rename_buffers(&mut self, names: &BTreeMap<Buffer, Buffer>) {
         let store = match self {
             Body::Map { store, .. }
@@ -59,23 +60,4 @@ impl Body {
 
 fn rename(buffer: &mut Buffer, names: &BTreeMap<Buffer, Buffer>) {
     *buffer = *names.get(buffer).unwrap_or(buffer);
-}
-
-fn rename_in_block(block: &mut [Stmt], names: &BTreeMap<Buffer, Buffer>) {
-    for stmt in block {
-        match stmt {
-            Stmt::Swap(a, b) => {
-                rename(a, names);
-                rename(b, names);
-            }
-            Stmt::Loop { body, .. } => rename_in_block(body, names),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                rename_in_block(then, names);
-                rename_in_block(otherwise, names);
-            }
-            _ => {}
-        }
-    }
 }

@@ -1,38 +1,39 @@
-//! uOperators: iteration spaces, what is done at each point, and how they are dealt out.
+//! uOperators: iteration spaces, the computation at each point, and their partition among units.
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
-use super::{Buffer, Local};
 use crate::contract::Contract;
-use crate::expr::{ExprId, Pool};
+use crate::expr::{ExprId, Pool, Store};
+use crate::ids::{Buffer, Local};
 
-/// A uOperator: an iteration space, cut into uTasks, and what each point computes (DESIGN, "From ops to uOperators").
+/// A uOperator: an iteration space, partitioned into uTasks, and the computation at each point
+/// (DESIGN, "From ops to uOperators").
 #[derive(Clone, Debug)]
 pub struct Operator {
     /// The parallel axes, outermost first, with their sizes. Any order of points gives the same result.
     pub axes: Vec<(Local, ExprId)>,
-    /// Which units run which points.
+    /// The partition of points among units.
     pub share: Share,
-    /// What a point does.
+    /// The computation at a point.
     pub body: Body,
-    /// The model's node.
+    /// The name of the model's node.
     pub name: String,
 }
 
-/// Which units run which points of an operator.
+/// The partition of an operator's points among units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// One unit runs them all: the one of this number, modulo how many there are.
+    /// All points on the unit of this number, modulo the number of units.
     One(u32),
-    /// An axis is dealt out to all units.
-    Dealt(Split),
-    /// Two axes are dealt out to units that form a grid.
+    /// One axis is split over all units.
+    Split(Split),
+    /// Two axes are split over a grid of units.
     Grid(Grid),
 }
 
 impl Share {
-    /// The same share, beginning with another unit.
+    /// The same partition, beginning with another unit.
     #[must_use]
     pub fn from_unit(mut self, first: u32) -> Self {
         if let Share::One(unit) = &mut self {
@@ -46,7 +47,7 @@ impl Share {
     pub fn splits(&self) -> &[Split] {
         match self {
             Share::One(_) => &[],
-            Share::Dealt(split) => std::slice::from_ref(split),
+            Share::Split(split) => std::slice::from_ref(split),
             Share::Grid(grid) => &grid.splits,
         }
     }
@@ -55,39 +56,39 @@ impl Share {
     pub fn splits_mut(&mut self) -> &mut [Split] {
         match self {
             Share::One(_) => &mut [],
-            Share::Dealt(split) => std::slice::from_mut(split),
+            Share::Split(split) => std::slice::from_mut(split),
             Share::Grid(grid) => &mut grid.splits,
         }
     }
 
-    /// The number of parts of each split axis on so many units.
+    /// The number of parts of each split axis, for a number of units.
     pub fn sides(&self, units: usize) -> [usize; 2] {
         match self {
             Share::One(_) => [1, 1],
-            Share::Dealt(_) => [units, 1],
+            Share::Split(_) => [units, 1],
             Share::Grid(grid) => grid.sides(units),
         }
     }
 }
 
-/// A partition by two axes. Of `n` units, `c = min(across, n)` are neighbours across the second axis, and `n / c` such rows of units
-/// are neighbours along the first one; units that are left have no part.
+/// A partition along two axes. Of `n` units, `c = min(across, n)` are across the second axis and `n
+/// / c` along the first one; remaining units have no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// The splits of two different axes; both begin with the same unit.
     pub splits: [Split; 2],
-    /// Units across the second axis, at least 1, where there are as many.
+    /// Units across the second axis, at least 1; fewer if there are fewer units.
     pub across: u32,
 }
 
 impl Grid {
-    /// Two different axes, that begin with the same unit, and at least one unit across.
+    /// True if the axes differ, begin with the same unit, and at least one unit is across.
     pub fn is_sound(&self) -> bool {
         let [a, b] = self.splits;
         a.axis != b.axis && a.first == b.first && self.across >= 1
     }
 
-    /// Units along the first axis and across the second one, of so many units.
+    /// Units along the first axis and across the second one.
     pub fn sides(&self, units: usize) -> [usize; 2] {
         let units = units.max(1);
         let across = (self.across.max(1) as usize).min(units);
@@ -98,43 +99,44 @@ impl Grid {
 /// A way to run an operator (Rammer §3.3: an rKernel).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// How it is dealt out; it begins with unit 0.
+    /// Its partition, which begins with unit 0.
     pub share: Share,
-    /// In how many parts its depth axis is summed, which are added up behind; 1: it is summed whole. Parts are dealt out, and
-    /// the share is that of the operator that sums them, whose first axis they are.
+    /// Parts of the depth axis that are summed separately and then added; 1: the depth is not
+    /// split. With parts, `share` is that of the operator that computes partial sums, whose first
+    /// axis is the part.
     pub parts: i64,
-    /// How many units have a uTask.
+    /// The number of units with a uTask.
     pub tasks: usize,
-    /// How long the longest uTask takes, in nanoseconds.
+    /// The time of the longest uTask in nanoseconds.
     pub time: f64,
 }
 
 impl Candidate {
-    /// Time × tasks, in nanoseconds: what the units have to do together. The most efficient candidate has the least.
+    /// Time × tasks in nanoseconds. The most efficient candidate has the least.
     pub fn work(&self) -> f64 {
         self.time * self.tasks as f64
     }
 }
 
-/// Block-cyclic partition of an axis. It consists of blocks of `period` places, which are all dealt out alike: what lies at a place of a
-/// block is run by the unit that `heddle_share` says, in contiguous shares that are multiples of `grain` (but for the last).
+/// Block-cyclic partition of an axis into blocks of `period` places. Within a block, units have
+/// contiguous shares that are multiples of `grain`, except for the last (`heddle_share`).
 ///
-/// Units that deal out the four gates of an LSTM by blocks own the same places of each gate.
+/// With the four gates of an LSTM as blocks, each unit owns the same places of every gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Which of the operator's axes.
+    /// The index of the operator's axis.
     pub axis: usize,
-    /// The size of a block; divides the axis's size.
+    /// The size of a block, which divides the axis's size.
     pub period: ExprId,
-    /// Of what shares are multiples; at least 1.
+    /// Shares are multiples of it; at least 1.
     pub grain: i64,
-    /// Which unit runs the first share, modulo how many there are; the others follow. Operators with fewer shares than there
-    /// are units leave units to others that begin elsewhere.
+    /// The unit of the first share, modulo the number of units; the others follow. With fewer
+    /// shares than units, operators that begin elsewhere run on the remaining units.
     pub first: u32,
 }
 
 impl Split {
-    /// An axis that is dealt out whole, place by place, beginning with unit 0.
+    /// A split of an axis as one block, with grain 1, beginning with unit 0.
     pub fn whole(axis: usize, period: ExprId) -> Self {
         Self {
             axis,
@@ -145,103 +147,105 @@ impl Split {
     }
 }
 
-/// What a point of an iteration space does.
+/// The computation at a point of an iteration space.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// `out[offset] = value`.
     Map {
-        /// Where it goes.
+        /// The destination.
         store: Store,
-        /// What.
+        /// The value.
         value: ExprId,
     },
     /// `out[offset] = reduction of value over the axes`.
     Fold {
-        /// How elements combine.
+        /// The reduction.
         kind: ReduceOp,
         /// The elements' type.
         dtype: DType,
         /// The axes, outermost first, with their sizes.
         axes: Vec<(Local, ExprId)>,
-        /// What is combined.
+        /// The reduced value.
         value: ExprId,
-        /// Where the result goes.
+        /// The destination.
         store: Store,
-        /// Whether the innermost parallel axis reads contiguous memory and is best kept in vector registers
-        /// across the reduction (as the columns of a matrix product).
+        /// True if the innermost parallel axis reads contiguous memory and belongs in vector
+        /// registers during the reduction (as the columns of a matrix product).
         columns: bool,
     },
     /// `out[offset] = index of the extreme value along the axis`.
     ArgFold {
-        /// Which end.
+        /// Maximum or minimum.
         kind: Extreme,
-        /// Of equal ones the last.
+        /// True if ties go to the last index.
         last: bool,
         /// The axis and its size.
         axis: (Local, ExprId),
-        /// What is compared.
+        /// The compared value.
         value: ExprId,
         /// Its type.
         dtype: DType,
-        /// Where the index goes.
+        /// The destination.
         store: Store,
     },
     /// `out[offset] = finish(sum over depth of a · b)`.
     Contract(Contract),
-    /// At each point of the axes, which are walked in order: `out[offset] = value`, or that combined with what is there.
+    /// At each point of the axes, in order: `out[offset] = value`, or a combination of old and new
+    /// element.
     Update {
         /// The axes, outermost first, with their sizes.
         axes: Vec<(Local, ExprId)>,
-        /// How the old and the new element combine; `None`: the new one replaces it.
+        /// Combines the old and the new element; `None` replaces it.
         combine: Option<BinaryOp>,
         /// The elements' type.
         dtype: DType,
         /// The new element.
         value: ExprId,
-        /// Where it goes.
+        /// The destination.
         store: Store,
     },
-    /// At each point of the axis, which is walked in order: `out[offset] = reduction of all values up to here`.
+    /// At each point of the axis, in order: `out[offset] = reduction of all values so far`.
     Scan {
-        /// How elements combine.
+        /// The reduction.
         kind: ReduceOp,
         /// The elements' type.
         dtype: DType,
         /// The axis and its size.
         axis: (Local, ExprId),
-        /// Whether the value of the point itself is left out.
+        /// True if the point's own value is excluded.
         exclusive: bool,
-        /// What is combined.
+        /// The reduced value.
         value: ExprId,
-        /// Where a point's result goes.
+        /// The destination of a point's result.
         store: Store,
     },
-    /// A routine of the prelude, which reads and writes rows of elements that lie side by side.
+    /// A routine of the prelude, which reads and writes contiguous rows.
     Call {
-        /// Which one.
+        /// The routine.
         routine: Routine,
-        /// The type of the elements that it reads.
+        /// The element type of its input.
         dtype: DType,
-        /// A load of the first element that it reads.
+        /// A load of the first input element.
         source: ExprId,
-        /// Its other arguments, as [`Routine`] says.
+        /// Further arguments, see [`Routine`].
         args: Vec<ExprId>,
-        /// The first element that it writes, all of which are `i64`.
+        /// The first output element; outputs are `i64`.
         store: Store,
     },
-    /// Steps one after another, with memory of the point's own between them.
+    /// Several steps with row buffers between them.
     Chain(Chain),
 }
 
-/// What orders and finds elements, which takes more than an expression for each point.
+/// Routines that order or search elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routine {
-    /// `(n, k)`: of `n` elements the indices of the first `k` in order.
+    /// `(n, k)`: the indices of the first `k` of `n` elements in order.
     TopK(Extreme),
-    /// `(n)`: how many of `n` elements are not zero, then their indices in order.
+    /// `(n)`: the number of non-zero elements among `n`, then their indices in order.
     NonZero,
-    /// `(n, m, sorted)`: of `n` rows of `m` elements how many are different; then `n` places each for where the different ones
-    /// come first, which one each row is, how often each occurs, and for its own use.
+    /// `(n, m, sorted)`: the number of distinct rows among `n` rows of `m` elements; then, `n`
+    /// places each, their first occurrences, the distinct row of each row, the counts, and
+    /// workspace.
     Unique,
 }
 
@@ -257,38 +261,29 @@ impl Routine {
     }
 }
 
-/// What a point does in several steps, of which later ones read what earlier ones stored ([`BufferKind::Row`](super::BufferKind::Row)). Only the
-/// last one stores what outlives the point.
+/// Several steps at one point; later ones read results of earlier ones in row buffers
+/// ([`BufferKind::Row`](super::BufferKind::Row)). Only the last step stores to other memory.
 #[derive(Clone, Debug)]
 pub struct Chain {
     /// At least one; none is a chain or a contraction.
     pub steps: Vec<ChainStep>,
-    /// The axes that steps go through, each once.
+    /// The axes of all steps, each once.
     pub axes: Vec<(Local, ExprId)>,
 }
 
 /// A step of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainStep {
-    /// The axes that the step goes through at a point of the operator. Any order gives the same result.
+    /// The step's axes at a point of the operator. Any order gives the same result.
     pub axes: Vec<(Local, ExprId)>,
-    /// What it does at each of their points.
+    /// The computation at each of their points.
     pub body: Body,
-    /// The model's node.
+    /// The name of the model's node.
     pub name: String,
 }
 
-/// Where a point's result goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Store {
-    /// The buffer.
-    pub buffer: Buffer,
-    /// The element.
-    pub offset: ExprId,
-}
-
 impl Operator {
-    /// Splits a contraction of a single matrix by its columns.
+    /// Splits a contraction without batch axes along its columns.
     pub fn split_columns(&mut self) {
         let Body::Contract(c) = &self.body else {
             return;
@@ -299,18 +294,18 @@ impl Operator {
         if let Some(axis) = self.axes.iter().position(|a| a.0 == columns)
             && single
         {
-            self.share = Share::Dealt(Split::whole(axis, self.axes[axis].1));
+            self.share = Share::Split(Split::whole(axis, self.axes[axis].1));
         }
     }
 
-    /// Whether it is known to have no points.
+    /// True if it statically has no points.
     pub fn is_empty(&self, pool: &Pool) -> bool {
         self.axes.iter().any(|a| pool.as_int(a.1) == Some(0))
     }
 }
 
 impl Body {
-    /// Where the result goes.
+    /// The destination of the result.
     pub fn store(&self) -> Store {
         match self {
             Body::Map { store, .. }
@@ -324,7 +319,7 @@ impl Body {
         }
     }
 
-    /// The axes that a point goes through by itself, with their sizes.
+    /// The axes within a point, with their sizes.
     pub fn axes(&self) -> &[(Local, ExprId)] {
         match self {
             Body::Map { .. } | Body::Call { .. } => &[],
@@ -335,7 +330,7 @@ impl Body {
         }
     }
 
-    /// Memory of each unit's own that it uses.
+    /// Its per-unit workspace.
     pub fn own(&self) -> Option<Buffer> {
         match self {
             Body::Contract(c) => c.own,

@@ -1,26 +1,26 @@
 //! Statements, which every unit executes.
 
-use super::{Buffer, CallId, Local, OperatorId};
 use crate::expr::ExprId;
+use crate::ids::{Buffer, CallId, Local, OperatorId};
 
 /// A statement that every unit executes.
 #[derive(Clone, Debug)]
 pub enum Stmt {
-    /// Each unit runs its share.
+    /// Each unit runs its share of an operator.
     Run(OperatorId),
-    /// Each unit computes a value for itself.
+    /// Each unit computes a value redundantly.
     Let(Local, ExprId),
-    /// What two buffers name is exchanged.
+    /// Exchanges the memory of two names.
     Swap(Buffer, Buffer),
     /// A counted loop with an exit.
     Loop {
-        /// The iteration, from 0.
+        /// The iteration number, from 0.
         iteration: Local,
-        /// How often at most, if there is a limit.
+        /// Bound on the trip count, if any.
         trip: Option<ExprId>,
-        /// A `bool` that is looked at before each iteration.
+        /// A `bool` read before each iteration.
         cond: Option<Local>,
-        /// What is repeated.
+        /// Its statements.
         body: Vec<Stmt>,
         /// The node.
         name: String,
@@ -29,21 +29,22 @@ pub enum Stmt {
     If {
         /// A `bool`.
         cond: ExprId,
-        /// If so.
+        /// The arm for true.
         then: Vec<Stmt>,
-        /// If not.
+        /// The arm for false.
         otherwise: Vec<Stmt>,
     },
-    /// Each unit goes to a procedure and comes back.
+    /// All units call a procedure.
     Call(CallId),
-    /// The units part: each goes to one of these calls, or, where there are more calls than units, to several one after the
-    /// other. The calls are of procedures without results in variables, and none touches what another one writes.
+    /// The units split into teams, one for each call; with more calls than units, a unit executes
+    /// several in sequence. The callees have no results in variables, and no call touches memory
+    /// that another one writes.
     Fork(Vec<CallId>),
-    /// The run stops with an error of shapes unless this holds.
+    /// The run stops with a shape error if this is false.
     Check {
         /// A `bool`.
         cond: ExprId,
-        /// Two sizes that do not fit each other if it does not.
+        /// The two sizes that do not match then.
         sizes: [ExprId; 2],
         /// The node.
         name: String,
@@ -52,31 +53,31 @@ pub enum Stmt {
     Sync(Sync),
 }
 
-/// Who waits for whom.
+/// A synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// The lanes of each unit for each other.
+    /// The lanes of each unit wait for each other.
     Unit,
-    /// Some units for others: what these did before, those know after.
+    /// Units wait for others: what the latter did before happens before what the former do next.
     Wait {
-        /// Who is waited for.
+        /// The units waited for.
         from: Units,
-        /// Who waits.
+        /// The waiting units.
         to: Units,
     },
 }
 
-/// Some units.
+/// A set of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Units {
     /// All of them.
     All,
-    /// The one of this number, modulo how many there are.
+    /// The unit of this number, modulo the number of units.
     One(u32),
 }
 
 impl Sync {
-    /// All wait for all.
+    /// A barrier of all units.
     pub const ALL: Sync = Sync::Wait {
         from: Units::All,
         to: Units::All,
@@ -84,7 +85,8 @@ impl Sync {
 }
 
 impl Stmt {
-    /// The expressions that it evaluates itself; a call's are with the [call](super::Call).
+    /// Its own expressions, without those of nested statements; a call's are in its
+    /// [call](super::Call).
     pub fn exprs(&self) -> Vec<ExprId> {
         match self {
             Stmt::Let(_, value) => vec![*value],
@@ -95,7 +97,7 @@ impl Stmt {
         }
     }
 
-    /// The calls that it makes itself.
+    /// Its own calls.
     pub fn calls(&self) -> &[CallId] {
         match self {
             Stmt::Call(id) => std::slice::from_ref(id),
@@ -103,21 +105,70 @@ impl Stmt {
             _ => &[],
         }
     }
+
+    /// Its nested blocks, a loop's body or the arms of a branch; empty ones in place of missing ones.
+    pub fn blocks(&self) -> [&[Stmt]; 2] {
+        match self {
+            Stmt::Loop { body, .. } => [body, &[]],
+            Stmt::If {
+                then, otherwise, ..
+            } => [then, otherwise],
+            _ => [&[], &[]],
+        }
+    }
+
+    /// A copy with other nested blocks; those that it has no place for must be empty.
+    pub fn with_blocks(&self, [first, second]: [Vec<Stmt>; 2]) -> Stmt {
+        match self {
+            Stmt::Loop {
+                iteration,
+                trip,
+                cond,
+                name,
+                ..
+            } => Stmt::Loop {
+                iteration: *iteration,
+                trip: *trip,
+                cond: *cond,
+                body: first,
+                name: name.clone(),
+            },
+            Stmt::If { cond, .. } => Stmt::If {
+                cond: *cond,
+                then: first,
+                otherwise: second,
+            },
+            stmt => stmt.clone(),
+        }
+    }
+
+    /// Its nested blocks, to change them.
+    pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Vec<Stmt>> {
+        let blocks = match self {
+            Stmt::Loop { body, .. } => [Some(body), None],
+            Stmt::If {
+                then, otherwise, ..
+            } => [Some(then), Some(otherwise)],
+            _ => [None, None],
+        };
+        blocks.into_iter().flatten()
+    }
 }
 
-/// Calls `visit` with every statement, outer ones before those in them, in order.
+/// Calls `visit` with every statement in order, outer ones before nested ones.
 pub fn for_each_stmt(block: &[Stmt], visit: &mut dyn FnMut(&Stmt)) {
     for stmt in block {
         visit(stmt);
-        match stmt {
-            Stmt::Loop { body, .. } => for_each_stmt(body, visit),
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                for_each_stmt(then, visit);
-                for_each_stmt(otherwise, visit);
-            }
-            _ => {}
-        }
+        let blocks = stmt.blocks().into_iter();
+        blocks.for_each(|inner| for_each_stmt(inner, visit));
+    }
+}
+
+/// The same, to change them.
+pub fn for_each_stmt_mut(block: &mut [Stmt], visit: &mut dyn FnMut(&mut Stmt)) {
+    for stmt in block {
+        visit(stmt);
+        stmt.blocks_mut()
+            .for_each(|inner| for_each_stmt_mut(inner, visit));
     }
 }

@@ -7,7 +7,7 @@
 //!           | "panels" BUFFER "base" expr "depth" expr
 //!           | "computed"
 //! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride "columns" stride "of" constant ":" type
-//! stride    = "(" INT "," INT ")"                     from one place to the next, and how many there are
+//! stride    = "(" INT "," INT ")"                     stride and size
 //! ```
 
 use std::io;

@@ -1,18 +1,18 @@
-//! Tokens of a text, one at a time, and what is said of those that do not fit.
+//! Tokens of a text, one at a time, and errors about them.
 
 use heddle_ir::text::ParseError;
-use heddle_ir::text::syntax::{Lexer, Name, Pos, Spanned, Token, unescape};
+use heddle_ir::text::syntax::{Lexer, Name, Pos, Spanned, Token, Written, parse_element, unescape};
 use heddle_ir::{DType, MAX_NESTING};
 
 /// Errors are boxed: the parser recurses, and its frames hold many results.
 pub(super) type Result<T> = std::result::Result<T, Box<ParseError>>;
 
-/// A place in a text.
+/// A position in a text.
 pub(super) struct Cursor<'a> {
     pub(super) lexer: Lexer<'a>,
-    /// The token that is looked at.
+    /// The current token.
     pub(super) token: Spanned<'a>,
-    /// The one before it.
+    /// The previous token.
     last: Spanned<'a>,
     nesting: usize,
 }
@@ -33,20 +33,20 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The token that was looked at; goes on to the next.
+    /// Returns the current token and advances.
     pub(super) fn advance(&mut self) -> Result<Spanned<'a>> {
         self.last = self.token;
         self.token = self.lexer.next()?;
         Ok(self.last)
     }
 
-    /// Goes on at a token that another reader stopped at.
+    /// Continues at a token where another reader stopped.
     pub(super) fn go_on(&mut self, lexer: Lexer<'a>) -> Result<()> {
         self.lexer = lexer;
         self.advance().map(drop)
     }
 
-    /// A lexer at the token that is looked at.
+    /// A lexer at the current token.
     pub(super) fn here(&self) -> Lexer<'a> {
         self.lexer.at(self.token.pos)
     }
@@ -127,6 +127,21 @@ impl<'a> Cursor<'a> {
         value.ok_or_else(|| self.error(place, "this is no integer of 64 bits"))
     }
 
+    /// An `f64` that is not negative.
+    pub(super) fn float(&mut self) -> Result<f64> {
+        let place = self.token;
+        let (Token::Number(text) | Token::Word(text)) = place.token else {
+            return Err(self.expected("a number"));
+        };
+        self.advance()?;
+        let written = Written {
+            negative: false,
+            text,
+        };
+        let bits = parse_element(DType::F64, written).map_err(|m| self.error(place, m))?;
+        Ok(f64::from_bits(bits as u64))
+    }
+
     /// An integer of another type.
     pub(super) fn number<T: TryFrom<i64>>(&mut self) -> Result<T> {
         let place = self.token;
@@ -150,7 +165,7 @@ impl<'a> Cursor<'a> {
         self.lexer.error(place.pos, place.len, message)
     }
 
-    /// An error about the token before the one that is looked at.
+    /// An error about the previous token.
     pub(super) fn misplaced(&self, message: &str) -> Box<ParseError> {
         self.error(self.last, message)
     }
@@ -168,7 +183,7 @@ impl<'a> Cursor<'a> {
         self.error(self.token, format!("expected {what}, found {found}"))
     }
 
-    /// Goes one level deeper; [`leave`](Self::leave) goes back. The limit keeps recursion off the end of the stack.
+    /// Enters a nesting level; [`leave`](Self::leave) leaves it. The limit bounds recursion.
     pub(super) fn enter(&mut self) -> Result<()> {
         self.nesting += 1;
         match self.nesting > MAX_NESTING {

@@ -8,7 +8,7 @@
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below
-//!           | "operator" OPERATOR STRING axes share "{" body "}"
+//!           | "operator" OPERATOR STRING axes share "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "packed" | "scratch" | "own" | "row" | "param"
@@ -17,6 +17,7 @@
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
 //! split     = LOCAL ["block" expr] ["grain" INT]
+//! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER               in nanoseconds
 //! body      = store "=" expr                                                       map
 //!           | store "=" "fold" reduce dtype "over" axes ["columns"] "of" expr
 //!           | store "=" "argfold" ("max" | "min") dtype "over" axes ["last"] "of" expr
@@ -48,7 +49,7 @@
 //! LOCAL = %name   PROC = @name   BUFFER = b0, b1, …   OPERATOR = op0, op1, …   SHARED = e0, e1, …
 //! ```
 //!
-//! Ids are handed out in the order of the items. Operators' candidates are notes for reports and are not written.
+//! Ids are assigned in the order of the items.
 //! Equal expressions are one, as in a [`Pool`](crate::Pool); none is simplified. An expression that is large and occurs more than once is
 //! written once, as `e0 = …`, so that text is as long as the program and not as the trees of its expressions.
 //!
@@ -76,13 +77,13 @@ use crate::verify::{ProgramError, verify_program};
 /// The depth that expressions may have in programs that are read.
 pub const MAX_DEPTH: u32 = 1 << 12;
 
-/// Why a text is no uProgram.
+/// The errors of reading a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It is not well-formed, or names something that it does not define.
+    /// The text is malformed or uses an undefined name.
     #[error(transparent)]
     Text(Box<ParseError>),
-    /// The program that it says breaks a rule.
+    /// The program breaks a rule.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
@@ -98,11 +99,11 @@ pub fn parse(text: &str) -> Result<UProgram, ReadError> {
     parse_with(text, &refuse)
 }
 
-/// [`parse`] for a program with constants that lie in files.
+/// [`parse`] for a program with constants in files.
 ///
 /// # Errors
 ///
-/// As [`parse`]; what the loader refuses is a [`ReadError::Text`].
+/// As [`parse`]; errors of the loader are [`ReadError::Text`].
 pub fn parse_with(text: &str, load: Loader) -> Result<UProgram, ReadError> {
     let program = parse::program(text, load).map_err(ReadError::Text)?;
     verify_program(&program)?;
@@ -115,16 +116,16 @@ pub fn print(program: &UProgram) -> String {
     print::program(program, &mut options).expect("nothing but the text is written")
 }
 
-/// [`print`](fn@print) with a choice of what becomes of large constants.
+/// [`print`](fn@print) with options for large constants.
 ///
 /// # Errors
 ///
-/// Those of writing to the sidecar file.
+/// Errors of writing the sidecar file.
 pub fn print_with(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
     print::program(program, options)
 }
 
-/// A label for each name, all different: the name itself where it is free, else with a number appended.
+/// A distinct label for each name: the name itself if free, else with a number appended.
 fn labels<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let (mut taken, mut next) = (HashSet::new(), HashMap::new());
     let label = |name: &str| {

@@ -44,7 +44,7 @@ pub(super) struct Parser<'a, 'l> {
     pub(super) locals: HashMap<String, Local>,
     buffers: HashMap<u32, Buffer>,
     operators: HashMap<u32, OperatorId>,
-    /// Procedures by their labels, and whether the item has been read.
+    /// Procedures by their labels; true if the item has been read.
     procedures: HashMap<String, (ProcedureId, bool)>,
     pub(super) shared: HashMap<u32, ExprId>,
     /// The depth of each expression of the pool.
@@ -53,7 +53,7 @@ pub(super) struct Parser<'a, 'l> {
     has_main: bool,
 }
 
-/// The number behind a prefix, of labels such as `b7`.
+/// The number after a prefix, in labels such as `b7`.
 pub(super) fn label(word: &str, prefix: &str) -> Option<u32> {
     let digits = word.strip_prefix(prefix)?;
     let plain = digits.bytes().all(|b| b.is_ascii_digit());
@@ -61,7 +61,7 @@ pub(super) fn label(word: &str, prefix: &str) -> Option<u32> {
 }
 
 impl Parser<'_, '_> {
-    /// Hands out the procedures' ids: they may be called before they are read.
+    /// Assigns the procedures' ids up front, since calls may precede them.
     fn declare_procedures(&mut self, text: &str) -> Result<()> {
         let mut c = Cursor::new(text)?;
         let mut depth = 0usize;
@@ -152,7 +152,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The name that follows a label that stands for another one.
+    /// The real name after a label that differs from it.
     fn real_name(&mut self, label: &str) -> Result<String> {
         match self.c.token.token {
             Token::Str(_) => self.c.string(),
@@ -278,12 +278,19 @@ impl Parser<'_, '_> {
         self.c.expect("{")?;
         let body = self.body()?;
         self.c.expect("}")?;
+        let mut candidates = vec![];
+        while self.c.eat_word("candidate")? {
+            candidates.push(self.candidate(&axes)?);
+        }
         let operator = self.program.operators.push(Operator {
             axes,
             share,
             body,
             name,
         });
+        if !candidates.is_empty() {
+            self.program.candidates.insert(operator, candidates);
+        }
         match self.operators.insert(number, operator) {
             None => Ok(()),
             Some(_) => Err(self.c.error(place, format!("op{number} is defined twice"))),

@@ -1,11 +1,14 @@
 //! The parser: axes, shares and bodies of operators.
 
+use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
 use super::cursor::Result;
 use super::parse::Parser;
-use crate::expr::ExprId;
-use crate::program::{Body, Chain, ChainStep, Grid, Local, Routine, Share, Split, Store};
+use crate::expr::{Expr, ExprId};
+use crate::program::{
+    Body, Candidate, Chain, ChainStep, Grid, Local, Routine, Share, Split, Store,
+};
 
 /// Axes with their sizes.
 type Axes = Vec<(Local, ExprId)>;
@@ -31,7 +34,7 @@ impl Parser<'_, '_> {
         self.axes()
     }
 
-    /// What exactly one axis goes over.
+    /// The axis of a reduction with exactly one.
     fn over_one(&mut self) -> Result<(Local, ExprId)> {
         match self.over()?[..] {
             [axis] => Ok(axis),
@@ -46,7 +49,7 @@ impl Parser<'_, '_> {
         self.c.expect_word("split")?;
         let first = self.split(axes)?;
         let mut share = match self.c.eat_word("x")? {
-            false => Share::Dealt(first),
+            false => Share::Split(first),
             true => {
                 let splits = [first, self.split(axes)?];
                 self.c.expect_word("across")?;
@@ -58,6 +61,28 @@ impl Parser<'_, '_> {
             share = share.from_unit(self.c.number()?);
         }
         Ok(share)
+    }
+
+    /// After `candidate`.
+    pub(super) fn candidate(&mut self, axes: &Axes) -> Result<Candidate> {
+        let (share, parts) = match self.c.eat_word("parts")? {
+            false => (self.share(axes)?, 1),
+            true => {
+                let parts = self.c.int()?;
+                let size = self.add(Expr::Num(DType::I64, parts as u64))?;
+                (Share::Split(Split::whole(0, size)), parts)
+            }
+        };
+        self.c.expect_word("tasks")?;
+        let tasks = self.c.number()?;
+        self.c.expect_word("time")?;
+        let time = self.c.float()?;
+        Ok(Candidate {
+            share,
+            parts,
+            tasks,
+            time,
+        })
     }
 
     fn split(&mut self, axes: &Axes) -> Result<Split> {
@@ -122,7 +147,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What is stored.
+    /// The body after its destination.
     fn stored(&mut self, store: Store) -> Result<Body> {
         Ok(if self.c.eat_word("fold")? {
             Body::Fold {
@@ -191,7 +216,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Something that has a name.
+    /// An item of a named set.
     fn named<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> Result<T> {
         let word = self.c.word(what)?;
         find(word).ok_or_else(|| self.c.misplaced(&format!("expected {what}")))

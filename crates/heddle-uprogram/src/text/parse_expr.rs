@@ -182,8 +182,8 @@ impl Parser<'_, '_> {
         self.add(Expr::Narrow(narrow, value))
     }
 
-    /// The expression as it is.
-    fn add(&mut self, expr: Expr) -> Result<ExprId> {
+    /// Adds an expression without simplifying it.
+    pub(super) fn add(&mut self, expr: Expr) -> Result<ExprId> {
         let below = expr.operands().map(|o| self.depths[o.index()]).max();
         let depth = below.map_or(0, |d| d + 1);
         if depth > MAX_DEPTH {

@@ -4,15 +4,15 @@ use std::fmt::{Arguments, Write as _};
 use std::io;
 
 use heddle_ir::text::PrintOptions;
-use heddle_ir::text::syntax::{ConstantWriter, write_name, write_quoted};
+use heddle_ir::text::syntax::{ConstantWriter, write_element, write_name, write_quoted};
 use heddle_ir::{DType, Entity, Tensor};
 
 use super::labels;
 use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferKind, CallId, Local, LocalKind, Operator, Port, Procedure, ProcedureId, Size,
-    Stmt, Sync, UProgram, Units,
+    Buffer, BufferKind, CallId, Local, LocalKind, Operator, OperatorId, Port, Procedure,
+    ProcedureId, Size, Stmt, Sync, UProgram, Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -27,9 +27,7 @@ pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Res
     let locals = labels(program.locals.iter().map(|(_, l)| l.name.as_str()));
     let procedures = labels(program.procedures.iter().map(|(_, p)| p.name.as_str()));
     let mut roots = vec![];
-    let mut copy = program.clone();
-    copy.candidates.clear();
-    copy.change_exprs(&mut |e| roots.push(*e));
+    program.clone().change_exprs(&mut |e| roots.push(*e));
     let mut p = Printer {
         program,
         out: String::new(),
@@ -40,7 +38,7 @@ pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Res
     };
     p.data()?;
     for (id, op) in program.operators.iter() {
-        p.operator(id.index(), op);
+        p.operator(id, op);
     }
     for (id, procedure) in program.procedures.iter() {
         p.procedure(id, procedure);
@@ -62,7 +60,7 @@ pub(super) struct Printer<'p, 'o, 'b> {
 }
 
 impl Printer<'_, '_, '_> {
-    /// All that stands before the operators.
+    /// All items before the operators.
     fn data(&mut self) -> io::Result<()> {
         for (id, local) in self.program.locals.iter() {
             let (dtype, kind) = (local.dtype, local_kind(local.kind));
@@ -146,18 +144,31 @@ impl Printer<'_, '_, '_> {
         self.out.push_str("]\n");
     }
 
-    fn operator(&mut self, number: usize, op: &Operator) {
+    fn operator(&mut self, id: OperatorId, op: &Operator) {
+        let candidates = self.program.candidates.get(&id).into_iter().flatten();
         let mut roots = vec![];
         op.clone().change_exprs(&mut |e| roots.push(*e));
+        let splits = candidates.clone().flat_map(|c| c.share.splits());
+        roots.extend(splits.map(|split| split.period));
         self.define(&roots);
-        self.put(format_args!("\noperator op{number} "));
+        self.put(format_args!("\noperator op{} ", id.index()));
         self.string(&op.name);
         self.out.push(' ');
         self.axes(&op.axes);
-        self.share(op);
+        self.share(op, op.share);
         self.out.push_str(" {");
         self.body(&op.body, 1);
         self.out.push_str("\n}\n");
+        for c in candidates {
+            self.out.push_str("  candidate");
+            match c.parts {
+                1 => self.share(op, c.share),
+                parts => self.put(format_args!(" parts {parts}")),
+            }
+            self.put(format_args!(" tasks {} time ", c.tasks));
+            write_element(&mut self.out, DType::F64, c.time.to_bits().into());
+            self.out.push('\n');
+        }
     }
 
     fn procedure(&mut self, id: ProcedureId, procedure: &Procedure) {
@@ -173,7 +184,7 @@ impl Printer<'_, '_, '_> {
         self.out.push('\n');
     }
 
-    /// The name that a label stands for, if it is another one.
+    /// The real name, if the label differs from it.
     fn real_name(&mut self, label: &str, name: &str) {
         let mut written = String::new();
         write_name(&mut written, name).expect("a String takes all");
@@ -185,7 +196,7 @@ impl Printer<'_, '_, '_> {
 
     // ---- statements
 
-    /// The expressions of a block's statements and of those in them.
+    /// The expressions of a block's statements, nested ones included.
     fn exprs_in(&self, block: &[Stmt]) -> Vec<ExprId> {
         let mut exprs = vec![];
         crate::program::for_each_stmt(block, &mut |stmt| {
@@ -292,7 +303,7 @@ impl Printer<'_, '_, '_> {
 
     // ---- parts
 
-    /// Defines what these expressions are made of and has a name.
+    /// Defines the named subexpressions of these expressions.
     fn define(&mut self, roots: &[ExprId]) {
         for id in self.shared.define(&self.program.pool, roots) {
             let number = self.shared.number(id).unwrap_or_default();
@@ -325,7 +336,7 @@ impl Printer<'_, '_, '_> {
     }
 }
 
-/// Whose memory it is, in a word.
+/// The kind of memory as a word.
 pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
     match kind {
         BufferKind::Input => "input",
@@ -339,7 +350,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
     }
 }
 
-/// The purpose of a variable, in a word.
+/// The purpose of a variable as a word.
 pub(super) fn local_kind(kind: LocalKind) -> &'static str {
     match kind {
         LocalKind::Axis => "axis",
@@ -356,7 +367,7 @@ fn units(units: Units) -> String {
     }
 }
 
-/// Whether a number of this type is written without it.
+/// True if the type of a number need not be written.
 pub(super) fn is_plain(dtype: DType, text: &str) -> bool {
     match dtype {
         DType::I64 | DType::Bool => true,

@@ -8,7 +8,7 @@ use super::print::{Printer, is_plain};
 use crate::expr::{Expr, ExprId};
 use crate::program::{Body, Local, Operator, Share, Store};
 
-/// The levels of binding: sums, products, and what stands alone.
+/// Binding levels: sums, products, primaries.
 const SUM: usize = 1;
 const PRODUCT: usize = 2;
 
@@ -23,11 +23,11 @@ impl Printer<'_, '_, '_> {
         self.out.push(']');
     }
 
-    pub(super) fn share(&mut self, op: &Operator) {
-        if let Share::One(unit) = op.share {
+    pub(super) fn share(&mut self, op: &Operator, share: Share) {
+        if let Share::One(unit) = share {
             self.put(format_args!(" unit {unit}"));
         }
-        let splits = op.share.splits();
+        let splits = share.splits();
         for (split, lead) in splits.iter().zip([" split ", " x "]) {
             let (axis, size) = op.axes[split.axis];
             self.put(format_args!("{lead}{}", self.local(axis)));
@@ -39,7 +39,7 @@ impl Printer<'_, '_, '_> {
                 self.put(format_args!(" grain {}", split.grain));
             }
         }
-        if let Share::Grid(grid) = op.share {
+        if let Share::Grid(grid) = share {
             self.put(format_args!(" across {}", grid.across));
         }
         if let Some(split) = splits.first().filter(|split| split.first != 0) {
@@ -47,7 +47,7 @@ impl Printer<'_, '_, '_> {
         }
     }
 
-    /// A body, each of its lines at this depth.
+    /// A body, with each line at this depth.
     pub(super) fn body(&mut self, body: &Body, depth: usize) {
         self.line(depth);
         if let Body::Chain(chain) = body {
@@ -152,7 +152,7 @@ impl Printer<'_, '_, '_> {
         self.operand(expr, 0);
     }
 
-    /// An expression in parentheses unless it binds at least as tight as this level.
+    /// An expression, in parentheses if it binds weaker than this level.
     fn operand(&mut self, id: ExprId, level: usize) {
         match self.shared.number(id) {
             Some(number) => self.put(format_args!("e{number}")),
@@ -160,9 +160,9 @@ impl Printer<'_, '_, '_> {
         }
     }
 
-    /// The expression itself, even if it has a name.
+    /// The expression itself, even if it is named.
     pub(super) fn inline(&mut self, id: ExprId, level: usize) {
-        // The type that the reader takes where none is written.
+        // The reader's default type.
         let first = self.program.pool[id].operands().next();
         let implied = first.map(|a| self.program.type_of(a));
         let typed = |name: &str, dtype| match implied == Some(dtype) {

@@ -31,7 +31,7 @@ impl<'p> Site<'p> {
         site
     }
 
-    /// Axes exist, and each is gone over once.
+    /// Axes exist and are distinct.
     pub(super) fn distinct(&self, axes: &[Local]) -> Checked {
         for (k, &axis) in axes.iter().enumerate() {
             self.is_axis(axis)?;
@@ -51,14 +51,14 @@ impl<'p> Site<'p> {
         }
     }
 
-    /// Further axes with their sizes, and the place where they have values.
+    /// Checks further axes with their sizes; returns the site inside them.
     fn over(&self, axes: &[(Local, ExprId)]) -> Result<Self, Fault> {
         let locals: Vec<_> = axes.iter().map(|a| a.0).collect();
         let inner = self.with(&locals);
         for axis in axes {
             exists(self.program.pool.len(), axis.1, "e")?;
         }
-        // An axis without places sets nothing.
+        // An empty axis assigns nothing.
         let is_empty = |a: &(Local, ExprId)| self.program.pool.as_int(a.1) == Some(0);
         match axes.iter().any(is_empty) {
             true => inner.distinct(&locals)?,
@@ -92,7 +92,7 @@ impl<'p> Site<'p> {
         }
     }
 
-    /// An expression reads no memory that is not there.
+    /// An expression reads existing memory only.
     pub(super) fn memory(&self, expr: ExprId) -> Checked {
         let mut wrong = None;
         self.program.pool.walk(expr, &mut |_, e| {
@@ -114,7 +114,7 @@ impl<'p> Site<'p> {
         self.expr(expr)
     }
 
-    /// A body whose axes outside are known.
+    /// A body inside known axes.
     pub(super) fn body(&self, body: &Body) -> Checked {
         match body {
             Body::Map { store, value } => self.store(*store, *value),
@@ -185,7 +185,7 @@ impl<'p> Site<'p> {
         self.place(store, self.program.type_of(value))
     }
 
-    /// Something of this type may be stored here.
+    /// A store of this type is allowed here.
     fn place(&self, store: Store, dtype: DType) -> Checked {
         self.value("an offset", store.offset, DType::I64)?;
         exists(self.program.buffers.len(), store.buffer, "b")?;

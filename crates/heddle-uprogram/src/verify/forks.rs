@@ -1,13 +1,12 @@
-//! Checks that calls which run at the same time have nothing to do with each other.
+//! Checks that the calls of a fork are independent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::paths::memory;
 use super::{ScheduleError, buffer_name};
 use crate::expr::ExprId;
 use crate::program::{Buffer, Call, CallId, ProcedureId, Stmt, UProgram, for_each_stmt};
 
-/// Procedures that a part of the units may be in while others are elsewhere.
+/// Procedures that a team may run while other units run something else.
 pub fn teams(program: &UProgram) -> BTreeSet<ProcedureId> {
     let mut found = BTreeSet::new();
     for_each_fork(program, &mut |ids| {
@@ -20,8 +19,8 @@ pub fn teams(program: &UProgram) -> BTreeSet<ProcedureId> {
     found
 }
 
-/// Checks all forks: no call writes what another one touches, and none gives anything in variables, which only the units
-/// would have that were in it.
+/// Checks all forks: no call writes memory that another touches, and none returns results in
+/// variables, which only its own team would have.
 pub fn verify_forks(program: &UProgram) -> Result<(), ScheduleError> {
     let mut forks = vec![];
     for_each_fork(program, &mut |ids| forks.push(ids.to_vec()));
@@ -58,10 +57,10 @@ pub fn verify_forks(program: &UProgram) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-/// Buffers, and whether they are written.
+/// Touched buffers; true if written.
 type Touched = BTreeMap<Buffer, bool>;
 
-/// What activations of each procedure touch outside of their own frames.
+/// Memory that activations of each procedure touch outside of their frames.
 fn touched(program: &UProgram) -> BTreeMap<ProcedureId, Touched> {
     let mut all: BTreeMap<_, _> = program
         .procedures
@@ -76,12 +75,12 @@ fn touched(program: &UProgram) -> BTreeMap<ProcedureId, Touched> {
                 *touched.entry(buffer).or_default() |= write;
             };
             for_each_stmt(&procedure.body, &mut |stmt| {
-                for (buffer, _) in memory(program, &exprs(program, stmt)) {
+                for (buffer, _) in program.loads_of(&exprs(program, stmt)) {
                     touch(buffer, false);
                 }
                 match stmt {
                     Stmt::Run(id) => touch(program.operators[*id].body.store().buffer, true),
-                    // Whatever is done to one of them may be done to the other.
+                    // Swapped names alias.
                     Stmt::Swap(a, b) => [a, b].into_iter().for_each(|x| touch(*x, true)),
                     _ => {}
                 }
@@ -99,11 +98,12 @@ fn touched(program: &UProgram) -> BTreeMap<ProcedureId, Touched> {
     }
 }
 
-/// What a call touches, its arguments included, by its caller's names. Its frame is its own.
+/// Memory that a call touches, including its arguments, by its caller's names and without its
+/// frame.
 fn by_caller(program: &UProgram, call: &Call, touched: &Touched) -> Touched {
     let mut found = Touched::new();
     let args: Vec<_> = call.lets.iter().map(|l| l.1).collect();
-    let read = memory(program, &args).into_iter().map(|(b, _)| (b, false));
+    let read = program.loads_of(&args).into_iter().map(|(b, _)| (b, false));
     let inner = touched.iter().flat_map(|(&buffer, &write)| {
         let data = &program.buffers[buffer];
         let own = data.procedure == Some(call.procedure);
@@ -118,7 +118,7 @@ fn by_caller(program: &UProgram, call: &Call, touched: &Touched) -> Touched {
     found
 }
 
-/// What a statement evaluates, but for arguments of calls.
+/// The expressions of a statement, without arguments of calls.
 fn exprs(program: &UProgram, stmt: &Stmt) -> Vec<ExprId> {
     match stmt {
         Stmt::Run(id) => {
@@ -135,12 +135,9 @@ fn exprs(program: &UProgram, stmt: &Stmt) -> Vec<ExprId> {
 }
 
 fn for_each_fork(program: &UProgram, visit: &mut dyn FnMut(&[CallId])) {
-    let procedures = program.procedures.iter().map(|(_, p)| &p.body);
-    for body in procedures.chain([&program.body]) {
-        for_each_stmt(body, &mut |stmt| {
-            if let Stmt::Fork(ids) = stmt {
-                visit(ids);
-            }
-        });
-    }
+    program.for_each_stmt(&mut |stmt| {
+        if let Stmt::Fork(ids) = stmt {
+            visit(ids);
+        }
+    });
 }

@@ -1,35 +1,35 @@
-//! What memory is called in other activations of procedures.
+//! Names of memory in other activations of procedures.
 //!
-//! Names of buffers that belong to a cycle of procedures are of the latest activation. A call leaves the caller's behind, but for
-//! what it passes; an end gives its frame up, and whoever is called next has its frame there.
+//! Names of buffers in a recursion refer to the latest activation. A call hides the caller's,
+//! except for those it passes; a return frees its frame, which the next call reuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::program::{Buffer, BufferKind, CallId, ProcedureId, Stmt, Sync, UProgram};
 
-/// What memory that was touched is called.
+/// The name of touched memory at the current point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// It is this buffer.
+    /// This buffer.
     Named(Buffer),
-    /// It may be a part of this buffer, which lies where another one lay.
+    /// Possibly part of this buffer, in reused memory.
     Reused(Buffer),
-    /// It is in no activation's frame.
-    Gone,
+    /// Outside of all live frames.
+    Freed,
 }
 
 impl Place {
-    /// Whether it may be the buffer.
+    /// True if it may be the buffer.
     pub fn is(self, buffer: Buffer) -> bool {
         matches!(self, Place::Named(b) | Place::Reused(b) if b == buffer)
     }
 
-    /// Whether where an element lay says nothing any more.
+    /// True if elements may have other places than before.
     pub fn is_reused(self) -> bool {
         !matches!(self, Place::Named(_))
     }
 
-    /// After an exchange of names.
+    /// After a swap.
     pub fn swapped(self, a: Buffer, b: Buffer) -> Place {
         self.renamed(|x| match x {
             x if x == a => b,
@@ -41,7 +41,7 @@ impl Place {
     fn buffer(self) -> Option<Buffer> {
         match self {
             Place::Named(b) | Place::Reused(b) => Some(b),
-            Place::Gone => None,
+            Place::Freed => None,
         }
     }
 
@@ -49,12 +49,12 @@ impl Place {
         match self {
             Place::Named(b) => Place::Named(name(b)),
             Place::Reused(b) => Place::Reused(name(b)),
-            Place::Gone => Place::Gone,
+            Place::Freed => Place::Freed,
         }
     }
 }
 
-/// The cycles of procedures, and those in which all units (of the team that is there) wait for all on every way.
+/// Recursions, and the procedures that contain a barrier (of the team) on every path.
 #[derive(Default)]
 pub struct Frames {
     cycles: BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
@@ -71,8 +71,7 @@ impl Frames {
             };
             ids.iter().copied().filter(mutual).collect()
         };
-        // Of a way that ends, some call on it does not call the same procedure again: what holds if it holds for the
-        // calls holds.
+        // Greatest fixpoint: a terminating path has a call that does not recurse further.
         let mut synced: BTreeSet<_> = ids.iter().copied().collect();
         loop {
             let next: BTreeSet<_> = synced
@@ -91,12 +90,12 @@ impl Frames {
         }
     }
 
-    /// What a place is called in the procedure that is called.
+    /// The names of a place inside the callee.
     pub fn entered(&self, program: &UProgram, call: CallId, place: Place) -> Vec<Place> {
         let call = &program.calls[call];
         let Some(buffer) = place.buffer() else {
             let frame = program.frame(call.procedure).map(Place::Reused);
-            return frame.chain([Place::Gone]).collect();
+            return frame.chain([Place::Freed]).collect();
         };
         let passed = call.buffers.iter().filter(|(_, arg)| *arg == buffer);
         let passed = passed.map(|(param, _)| place.renamed(|_| *param));
@@ -104,29 +103,30 @@ impl Frames {
         passed.chain(same).collect()
     }
 
-    /// What a place of the caller's frame is called after the call, which does not touch it but by other names.
+    /// The name of a place in the caller's frame after the call, if the callee reaches it only
+    /// through other names.
     pub fn kept(&self, program: &UProgram, call: CallId, place: Place) -> Option<Place> {
         let callee = program.calls[call].procedure;
         self.is_of(program, place.buffer()?, callee)
             .then_some(place)
     }
 
-    /// Whether all units wait for all on every way through the procedure that is called.
-    pub fn tells_all(&self, program: &UProgram, call: CallId) -> bool {
+    /// True if every path through the callee contains a barrier.
+    pub fn has_barrier(&self, program: &UProgram, call: CallId) -> bool {
         self.synced.contains(&program.calls[call].procedure)
     }
 
-    /// What a place is called when its procedure has ended.
+    /// The name of a place when its procedure returns.
     pub fn out_of(&self, program: &UProgram, id: ProcedureId, place: Place) -> Place {
         match place.buffer().map(|b| &program.buffers[b]) {
             Some(b) if b.procedure == Some(id) && matches!(b.kind, BufferKind::Scratch) => {
-                Place::Gone
+                Place::Freed
             }
             _ => place,
         }
     }
 
-    /// What a place that was named in a procedure is called by its caller.
+    /// The caller's names of a place in the callee.
     pub fn back(&self, program: &UProgram, call: CallId, place: Place) -> Vec<Place> {
         let call = &program.calls[call];
         let Some(buffer) = place.buffer() else {
@@ -139,14 +139,14 @@ impl Frames {
         given.map(|(_, arg)| place.renamed(|_| *arg)).collect()
     }
 
-    /// Whether a name belongs to a procedure's cycle.
+    /// True if a name belongs to a procedure's recursion.
     fn is_of(&self, program: &UProgram, buffer: Buffer, procedure: ProcedureId) -> bool {
         let owner = program.buffers[buffer].procedure;
         owner.is_some_and(|p| self.cycles[&procedure].contains(&p))
     }
 }
 
-/// Whether all units wait for all on every way through a block.
+/// True if every path through a block contains a barrier.
 fn is_synced(program: &UProgram, block: &[Stmt], synced: &BTreeSet<ProcedureId>) -> bool {
     block.iter().any(|stmt| match stmt {
         Stmt::Sync(sync) => *sync == Sync::ALL,

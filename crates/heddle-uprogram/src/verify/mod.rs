@@ -1,27 +1,28 @@
-//! Verifies schedules: no unit may touch what another one touches before it knows that the other is done, and none may
-//! wait for ever. Shares no reasoning with the scheduler.
+//! Verifies schedules: conflicting accesses are ordered, and no unit waits forever. It shares no
+//! reasoning with the scheduler.
 //!
-//! What is proven, for any number of units and any sizes of a launch:
+//! Proven for any number of units and any sizes of a launch:
 //!
-//! 1. An operator that is dealt out is dealt out whole: its blocks divide the axis, shares have at least one place; a grid
-//!    of units splits two different axes.
-//! 2. Of two accesses to the same memory of which one writes (read after write, write after read, write after
-//!    write), on each path of the program from one to the other, over back edges of loops, exchanges of names, calls, and frames
-//!    that lie where others lay: either
-//!    both touch an element on the same unit, or synchronisations on the path tell the units of the second that
-//!    those of the first have done it.
+//! 1. A split covers its operator: blocks divide the axis, and shares have at least one place; a
+//!    grid splits two different axes.
+//! 2. For each two conflicting accesses (read after write, write after read, write after write), on
+//!    each path from one to the other, through back edges, swaps, calls and reused frames: either
+//!    both touch each element on the same unit, or synchronisations on the path order the units of
+//!    the first before those of the second.
 //! 3. Within one operator no unit writes an element that another one reads.
-//! 4. Of calls that run at the same time none writes what another one touches, and none has results in variables. What was done
-//!    before they begin is known to all units, whose numbers are others inside; what was done inside is known to
-//!    nobody outside.
-//! 5. Where units have lanes, a synchronisation of the lanes lies between accesses on the same unit.
+//! 4. No call of a fork writes memory that another one touches, and none has results in variables.
+//!    Accesses before a fork are visible to all units at it, since units are renumbered inside;
+//!    accesses inside are visible to no other unit after it.
+//! 5. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
+//!    same unit.
 //!
-//! No schedule can deadlock, by its form: all units execute the same statements in the same order, because conditions
-//! and trip counts are computed alike from the same values (their reads of memory are accesses of all units, see 2), and
-//! whoever is waited for tells so before it waits itself. Where units
-//! part, each goes to the calls of its team and waits for its team only, which does the same. So of the units that wait, those at the earliest statement can go on.
+//! Schedules cannot deadlock, by construction: all units execute the same statements in the same
+//! order, because they compute conditions and trip counts from the same values (whose loads are
+//! accesses of all units, see 2), and a unit signals before it waits itself. In a fork, each unit
+//! runs the calls of its team and waits for its team only. So among waiting units, those at the
+//! earliest statement can proceed.
 //!
-//! Taken for granted of lowering: what an operator writes it writes once per element, and offsets lie inside their buffers.
+//! Assumed of lowering: an operator writes each element once, and offsets are in bounds.
 
 mod body;
 mod forks;
@@ -38,66 +39,66 @@ use heddle_ir::Entity;
 
 use crate::program::{Buffer, OperatorId, UProgram};
 
-/// What is wrong with a schedule.
+/// The ways in which a schedule can be unsound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// Units may be at both at the same time.
+    /// Conflicting accesses may be concurrent.
     #[error(
         "{first} and {second} are not ordered on {buffer}: a unit may be at the one while another is at the other"
     )]
     Unordered {
-        /// The access that comes first.
+        /// The first access.
         first: String,
-        /// The one that must come after.
+        /// The second access.
         second: String,
-        /// What both touch.
+        /// The memory.
         buffer: String,
     },
-    /// Units write what others read in the same operator.
+    /// An operator reads on one unit what it writes on another.
     #[error("{operator} reads on other units what it writes to {buffer}")]
     Inside {
         /// The operator.
         operator: String,
-        /// What it touches.
+        /// The memory.
         buffer: String,
     },
-    /// Calls that run at the same time touch the same memory, and one of them writes it.
+    /// Concurrent calls conflict.
     #[error("{first} and {second} run at the same time and are not independent on {buffer}")]
     Beside {
-        /// The one call.
+        /// The first call.
         first: String,
-        /// The other.
+        /// The second call.
         second: String,
-        /// What both touch.
+        /// The memory.
         buffer: String,
     },
-    /// A call that runs beside others gives results that only the units have that were in it.
+    /// A concurrent call has results in variables, which only its own team would have.
     #[error("{call} runs beside other calls and gives results in variables")]
     Variables {
         /// The call.
         call: String,
     },
-    /// Not all of an operator is run, or some of it twice.
-    #[error("{operator} is not dealt out whole")]
+    /// An operator's split does not cover its points exactly once.
+    #[error("the units' shares of {operator} do not cover it exactly once")]
     Share {
         /// The operator.
         operator: String,
     },
 }
 
-/// Proves that a scheduled program is sound on units of so many lanes, or says what is not.
+/// Proves that a scheduled program is sound on units with this number of lanes.
 pub fn verify_schedule(program: &UProgram, lanes: usize) -> Result<(), ScheduleError> {
     owner::verify_shares(program)?;
     forks::verify_forks(program)?;
     paths::verify_paths(program, lanes > 1)
 }
 
-/// An operator as messages name it: by its number in the printed schedule, and the model's node.
+/// An operator's name in messages: its number in the printed schedule, and the model's node.
 fn operator_name(program: &UProgram, id: OperatorId) -> String {
     format!("op{} ({})", id.index(), program.operators[id].name)
 }
 
-/// A buffer as messages name it.
+/// A buffer's name in messages.
 fn buffer_name(program: &UProgram, id: Buffer) -> String {
     format!("b{} of {}", id.index(), program.buffers[id].name)
 }

@@ -1,4 +1,4 @@
-//! Which unit an element belongs to, as an access shows it.
+//! The unit that owns an element, derived from an access.
 
 use std::collections::BTreeMap;
 
@@ -10,41 +10,42 @@ use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
 use crate::program::{Grid, Operator, Share, Split, UProgram};
 
-/// The unit that touches an element, for all elements that an access touches.
+/// The unit that touches each element of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Any unit, as far as can be proven.
+    /// Not provable.
     Any,
     /// This one.
     One(u32),
-    /// The one that owns place `offset / inner % count` of `count`, in shares of `grain`, of which unit `first` has the first.
+    /// The owner of place `offset / inner % count`, in shares of `grain`, the first of which
+    /// belongs to unit `first`.
     Place {
-        /// Elements from one place to the next.
+        /// Elements between neighbouring places.
         inner: Polynomial,
-        /// Places.
+        /// The number of places.
         count: Polynomial,
-        /// Of what shares are multiples.
+        /// Shares are multiples of it.
         grain: i64,
-        /// Who has the first share.
+        /// The unit of the first share.
         first: u32,
-        /// Whether all offsets are below `inner * count`.
+        /// True if all offsets are below `inner * count`.
         single: bool,
     },
     /// The unit of a grid that owns both places; each is an [`Owner::Place`].
     Grid {
-        /// The places on the first and on the second split axis.
+        /// The places on the first and the second split axis.
         places: Box<[Owner; 2]>,
-        /// Units across the second one.
+        /// Units across the second axis.
         across: u32,
     },
 }
 
 impl Owner {
-    /// Who touches the elements at this offset of an operator's points.
+    /// The owner of the elements at this offset.
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
         match op.share {
             Share::One(unit) => Owner::One(unit),
-            Share::Dealt(split) => place(program, op, offset, split).unwrap_or(Owner::Any),
+            Share::Split(split) => place(program, op, offset, split).unwrap_or(Owner::Any),
             Share::Grid(Grid { splits, across }) => {
                 let [first, second] = splits.map(|split| place(program, op, offset, split));
                 first.zip(second).map_or(Owner::Any, |(first, second)| {
@@ -55,7 +56,7 @@ impl Owner {
         }
     }
 
-    /// Whether an element that both touch is surely touched by one and the same unit.
+    /// True if provably the same unit touches each common element.
     pub fn is_same(&self, other: &Owner) -> bool {
         match (self, other) {
             (Owner::One(a), Owner::One(b)) => a == b,
@@ -93,8 +94,8 @@ impl Owner {
         }
     }
 
-    /// Shares of whole grains are shares of larger places: how many elements those have, and how many there are. Where no
-    /// offset comes to a second round, the last of them may be smaller than the others.
+    /// A grain multiplies the size of places: elements per place, and the number of places. Without
+    /// wraparound the last place may be partial.
     fn grains(&self) -> Option<(Polynomial, Polynomial)> {
         let Owner::Place {
             inner,
@@ -118,7 +119,7 @@ impl Owner {
     }
 }
 
-/// Checks that each operator is dealt out whole.
+/// Checks that each split covers its operator.
 pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
     for (id, op) in program.operators.iter() {
         let size_of = |e| Polynomial::of(program, e);
@@ -143,14 +144,16 @@ pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-/// An offset as a sum: polynomials times what moves (axes, variables, whatever is not linear), and what stands alone.
+/// An offset as a sum: polynomials times atoms (axes, variables, nonlinear terms), plus a constant
+/// polynomial.
 struct Sum {
     moving: BTreeMap<ExprId, Polynomial>,
     still: Polynomial,
 }
 
-/// The offset is `inner * split + rest`. If the rest consists of multiples of `inner * count` and of what stays between 0
-/// and `inner - 1`, then `offset / inner % count` is the place on the split axis within its block.
+/// The offset is `inner * split + rest`. If the rest is a sum of multiples of `inner * count` and
+/// of terms in `0..inner`, then `offset / inner % count` is the place on the split axis within its
+/// block.
 fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Owner> {
     let axis = op.axes[split.axis].0;
     let sum = sum_of(program, op, offset)?;
@@ -227,7 +230,7 @@ fn sum_of(program: &UProgram, op: &Operator, expr: ExprId) -> Option<Sum> {
     }
 }
 
-/// How many values, from 0 on, an axis or a checked index may have.
+/// The number of values of an axis or checked index, which start at 0.
 fn values_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
     match program.pool[atom] {
         Expr::Index(_, size) => Some(size),
@@ -242,7 +245,7 @@ fn values_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> 
     }
 }
 
-/// A fixed size that another one does not exceed.
+/// A fixed upper bound of a size.
 fn at_most(program: &UProgram, size: ExprId) -> Option<Polynomial> {
     let fixed = Polynomial::of(program, size);
     fixed.or_else(|| match program.pool[size] {

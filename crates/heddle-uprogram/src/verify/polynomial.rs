@@ -8,7 +8,8 @@ use heddle_ir::op::BinaryOp;
 use crate::expr::{Expr, ExprId};
 use crate::program::{LocalKind, UProgram};
 
-/// A polynomial with integer coefficients: products of sizes, in order, with their coefficients, none of them 0.
+/// A polynomial with integer coefficients: products of sizes, in order, with their non-zero
+/// coefficients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polynomial {
     terms: BTreeMap<Vec<ExprId>, i64>,
@@ -22,7 +23,7 @@ impl Polynomial {
         p
     }
 
-    /// A size that is the same throughout a launch; `None` if it is not, or too large to compute with.
+    /// A size that is constant during a launch; `None` if it is not, or too large.
     pub fn of(program: &UProgram, expr: ExprId) -> Option<Self> {
         match program.pool[expr] {
             Expr::Num(DType::I64, bits) => return Some(Self::constant(bits as i64)),
@@ -49,7 +50,7 @@ impl Polynomial {
         })
     }
 
-    /// The number that it is, if it is one.
+    /// Its value, if constant.
     pub fn as_constant(&self) -> Option<i64> {
         match self.terms.iter().next() {
             None => Some(0),
@@ -58,7 +59,7 @@ impl Polynomial {
         }
     }
 
-    /// The sum of this and so many of the other.
+    /// This plus `times` the other.
     pub fn plus(&self, other: &Self, times: i64) -> Option<Self> {
         let mut sum = self.clone();
         for (sizes, &c) in &other.terms {
@@ -80,9 +81,9 @@ impl Polynomial {
         product.checked()
     }
 
-    /// Whether it is some polynomial times the other.
+    /// True if it is a polynomial multiple of the other.
     pub fn is_multiple(&self, of: &Self) -> bool {
-        // By degree, then by the sizes in order: an order that products keep.
+        // By degree, then by sizes: a monomial order.
         let largest = |p: &Self| {
             let term = p.terms.iter().max_by_key(|t| (t.0.len(), t.0.clone()))?;
             Some((term.0.clone(), *term.1))
@@ -108,9 +109,10 @@ impl Polynomial {
         false
     }
 
-    /// Whether it is at least 0 whatever the sizes are, from 1 on. `false` says only that there is no simple proof.
+    /// True if it is provably at least 0 for all sizes from 1 on; `false` proves nothing.
     pub fn is_nonnegative(&self) -> bool {
-        // With 1 + t for each size, a polynomial in t >= 0 without negative coefficients.
+        // Substituting 1 + t for each size gives a polynomial in t >= 0 without negative
+        // coefficients.
         let mut shifted = Self::default();
         for (sizes, &c) in &self.terms {
             let mut term = Self::constant(c);
@@ -132,7 +134,7 @@ impl Polynomial {
 
     fn add_term(&mut self, sizes: Vec<ExprId>, coefficient: i64) {
         let sum = self.terms.entry(sizes).or_insert(0);
-        // What overflows is no number that a proof may use; see `checked`.
+        // Saturated sums are no valid proof; see `checked`.
         *sum = sum.saturating_add(coefficient);
         self.terms.retain(|_, c| *c != 0);
     }
@@ -143,10 +145,10 @@ impl Polynomial {
     }
 }
 
-/// Larger polynomials are not computed with.
+/// Limit on the terms of a polynomial.
 const MAX_TERMS: usize = 64;
 
-/// A product of sizes without those of another one.
+/// A product of sizes divided by another; `None` if it does not divide.
 fn without(sizes: &[ExprId], remove: &[ExprId]) -> Option<Vec<ExprId>> {
     let mut rest = sizes.to_vec();
     for size in remove {

@@ -1,18 +1,25 @@
 //! Verifies that a uProgram is well-formed, scheduled or not.
 //!
-//! 1. Every id is in its arena, and what an expression is made of comes before it.
-//! 2. Operands of expressions have the types that their op takes; a number's bits fit its type. No type is `c128` or `str`; a `c64` is only moved.
-//! 3. Sizes of buffers, axes, blocks and ports are `i64` and depend on sizes only (those of axes also on variables, and on
-//!    memory); offsets are `i64`, conditions `bool`. Each size is given to the launch or derived once, from earlier ones.
-//! 4. An axis is used only by the operator, or step of it, that goes over it, which goes over it once unless it is known to be empty; the sum of a contraction only
-//!    by what finishes it.
-//! 5. A share names an axis of its operator, and its grain is at least 1.
-//! 6. An operator stores the type of its buffer, into memory that may be written; rows are touched in chains only, and memory of a
-//!    unit's own by contractions only. A chain has steps, none of which is a chain or a contraction; all but the last store to rows.
-//! 7. A contraction's rows and columns are axes of its operator, its operands have its type, and so have the buffers that they lie in.
-//! 8. Inputs and outputs lie in buffers of that kind; a constant has as many elements as its buffer, and the same type.
-//! 9. `let`, loops and calls set variables of the value's type; what is exchanged has one type and is written by the program.
-//! 10. A call gives a procedure's parameters memory of their type, each once, and each call stands in one place.
+//! 1. Every id is in its arena, and operands of expressions precede them.
+//! 2. Operands have the types of their op; a number's bits fit its type. No type is `c128` or
+//!    `str`; a `c64` is only moved.
+//! 3. Sizes of buffers, axes, blocks and ports are `i64` and depend on sizes only (those of axes
+//!    also on variables and memory); offsets are `i64`, conditions `bool`. Each size is a launch
+//!    parameter or derived once, from earlier ones.
+//! 4. An axis is used only inside the operator or step that iterates over it, which does so once
+//!    unless it is known to be empty; the sum of a contraction only in its epilogue.
+//! 5. A share, also of a candidate, names an axis of its operator, and its grain is at least 1.
+//! 6. An operator stores the type of its buffer, into writable memory; only chains touch row
+//!    buffers, and only contractions per-unit memory. A chain has steps, none of which is a chain
+//!    or a contraction; all but the last store to row buffers.
+//! 7. A contraction's rows and columns are axes of its operator; its operands and their buffers
+//!    have its type.
+//! 8. Inputs and outputs are buffers of that kind; a constant has as many elements as its buffer,
+//!    and the same type.
+//! 9. `let`, loops and calls assign values of the variable's type; swapped buffers have one type
+//!    and are written by the program.
+//! 10. A call passes buffers of their types to a procedure's parameters, each once; each call has
+//!     one site.
 
 use std::collections::BTreeSet;
 
@@ -22,29 +29,30 @@ use super::body::Site;
 use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Buffer, BufferKind, CallId, Local, LocalKind, Port, ProcedureId, Share, Stmt, UProgram,
+    Buffer, BufferKind, CallId, Candidate, Local, LocalKind, Operator, Port, ProcedureId, Share,
+    Stmt, UProgram,
 };
 
 /// A rule that a uProgram breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{item}: {fault}")]
 pub struct ProgramError {
-    /// The item, as it is named in the text form.
+    /// The item's name in the text form.
     pub item: String,
-    /// What is wrong with it.
+    /// The broken rule.
     pub fault: Fault,
 }
 
-/// What is wrong with an item of a uProgram.
+/// Faults of a uProgram's items.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// An id is outside of its arena.
     #[error("refers to {0}, which does not exist")]
     Missing(String),
-    /// An expression is made of a later one.
+    /// An operand follows its expression.
     #[error("is made of {0}, which comes after it")]
     Order(String),
-    /// A type is not the one that belongs there.
+    /// A type mismatch.
     #[error("{what} is {found}, not {wanted}")]
     Type {
         /// The place.
@@ -54,30 +62,30 @@ pub enum Fault {
         /// The type that it must have.
         wanted: DType,
     },
-    /// Nothing of this type can be computed or stored.
+    /// No value of this type can be computed or stored.
     #[error("{0} has no place in a uProgram")]
     NoType(DType),
     /// The bits of a number do not fit its type.
     #[error("a number of type {0} has more bits than that")]
     Bits(DType),
-    /// A variable is used where it has no value, or is none of the kind that belongs there.
+    /// A variable is used out of scope, or has the wrong kind.
     #[error("%{0} has no place here")]
     Local(String),
-    /// A variable is set or gone over more than once.
+    /// A variable is assigned or iterated over more than once.
     #[error("%{0} is set twice")]
     Twice(String),
-    /// A buffer is of a kind that has no place there.
+    /// A buffer has the wrong kind.
     #[error("{0} has no place here")]
     Buffer(String),
-    /// What holds elements and what lies in it differ in length.
+    /// A buffer and its contents differ in length.
     #[error("holds {found} elements, not {wanted}")]
     Len {
-        /// The elements that there are.
+        /// Elements present.
         found: i64,
-        /// The elements that the buffer has.
+        /// Elements of the buffer.
         wanted: i64,
     },
-    /// Another rule.
+    /// Another rule is broken.
     #[error("{0}")]
     Rule(&'static str),
 }
@@ -85,11 +93,11 @@ pub enum Fault {
 /// A result of the verifier for some item.
 pub(super) type Checked = Result<(), Fault>;
 
-/// Checks the form of a program, and names the first item that is not well-formed.
+/// Checks the form of a program.
 ///
 /// # Errors
 ///
-/// The rule that is broken.
+/// The first malformed item, and the rule that it breaks.
 pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
     verify_pool(program)?;
     let at = |item: String| move |fault| ProgramError { item, fault };
@@ -106,18 +114,9 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let name = || format!("op{} ({})", id.index(), op.name);
         let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
         let site = Site::new(program, &axes);
-        let mut splits = op.share.splits().iter();
-        let shared = splits.try_for_each(|split| match split {
-            split if split.axis >= op.axes.len() => Err(Fault::Rule("it has no such axis")),
-            split if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
-            split => typed(program, "a block", split.period, DType::I64),
-        });
-        let shared = shared.and_then(|()| match op.share {
-            Share::Grid(grid) if !grid.is_sound() => {
-                Err(Fault::Rule("its grid needs two axes and a unit across"))
-            }
-            _ => Ok(()),
-        });
+        let mut candidates = program.candidates.get(&id).into_iter().flatten();
+        let shared = share(program, op, op.share)
+            .and_then(|()| candidates.try_for_each(|c| candidate(program, op, c)));
         let sizes = op.axes.iter().try_for_each(|a| size(program, a.1));
         let body = || site.body(&op.body);
         shared
@@ -136,6 +135,30 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
     block(program, &program.body, &mut seen).map_err(at("main".into()))
+}
+
+fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
+    let mut splits = share.splits().iter();
+    splits.try_for_each(|split| match split {
+        split if split.axis >= op.axes.len() => Err(Fault::Rule("it has no such axis")),
+        split if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
+        split => typed(program, "a block", split.period, DType::I64),
+    })?;
+    match share {
+        Share::Grid(grid) if !grid.is_sound() => {
+            Err(Fault::Rule("its grid needs two axes and a unit across"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A candidate's share; that of a candidate in parts belongs to another operator.
+fn candidate(program: &UProgram, op: &Operator, candidate: &Candidate) -> Checked {
+    match candidate.parts {
+        1 => share(program, op, candidate.share),
+        2.. => Ok(()),
+        _ => Err(Fault::Rule("a candidate has no parts")),
+    }
 }
 
 fn verify_sizes(program: &UProgram) -> Result<(), ProgramError> {
@@ -304,7 +327,7 @@ fn call(program: &UProgram, id: CallId, seen: &mut BTreeSet<CallId>) -> Checked 
 
 // ---- parts
 
-/// An id is in an arena of so many items.
+/// An id is in its arena.
 pub(super) fn exists<K: Entity>(len: usize, id: K, prefix: &str) -> Checked {
     match id.index() < len {
         true => Ok(()),
@@ -357,7 +380,7 @@ pub(super) fn size(program: &UProgram, expr: ExprId) -> Checked {
     by_units(program, expr)
 }
 
-/// An expression that units evaluate outside of operators.
+/// An expression evaluated by units outside of operators.
 fn by_units(program: &UProgram, expr: ExprId) -> Checked {
     exists(program.pool.len(), expr, "e")?;
     only(program, expr, &[LocalKind::Size, LocalKind::Variable])?;

@@ -6,7 +6,7 @@ use super::program::{Checked, Fault, ProgramError, computable, exists, same};
 use crate::expr::{Expr, ExprId};
 use crate::program::UProgram;
 
-/// Checks each expression of the pool on its own; what it is made of is checked before it.
+/// Checks each expression of the pool; operands are checked before their users.
 pub(super) fn verify_pool(program: &UProgram) -> Result<(), ProgramError> {
     for k in 0..program.pool.len() {
         let id = ExprId::new(k);
@@ -24,7 +24,7 @@ pub(super) fn verify_pool(program: &UProgram) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// An expression as messages name it.
+/// An expression's name in messages.
 fn shown(expr: Expr) -> String {
     format!("expression {expr:?}")
 }

@@ -106,7 +106,7 @@ pub(crate) trait Artifact: Debug + Send + Sync {
         false
     }
 
-    /// How many parts of the program are compiled, where it is not compiled as a whole; with the rest, and why.
+    /// For a program in parts, the number of compiled parts, and the interpreted rest with the reasons.
     fn parts(&self) -> Option<(usize, &[Uncompiled])> {
         None
     }

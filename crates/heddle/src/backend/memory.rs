@@ -44,7 +44,7 @@ pub struct Block {
     space: Space,
     address: NonNull<u8>,
     bytes: usize,
-    /// What gives the memory back.
+    /// Returns the memory to its owner when dropped.
     _owner: Box<dyn Any + Send + Sync>,
 }
 

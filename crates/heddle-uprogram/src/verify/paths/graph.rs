@@ -1,22 +1,22 @@
-//! The program as steps with their successors, and what each step touches.
+//! The program as a graph of steps with their accesses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::Entity;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, BufferKind, CallId, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Buffer, CallId, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
 use crate::verify::owner::Owner;
 use crate::verify::{forks, operator_name};
 
-/// The program as steps with their successors.
+/// The program as a graph of steps.
 #[derive(Default)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    /// Where each procedure begins and ends.
+    /// Entry and exit steps of each procedure.
     procedures: BTreeMap<ProcedureId, (usize, usize)>,
-    /// Procedures that may be run by a team beside others.
+    /// Procedures that teams may run.
     teams: BTreeSet<ProcedureId>,
     pub(super) frames: Frames,
 }
@@ -24,11 +24,11 @@ pub(super) struct Graph {
 /// A step of the program.
 pub(super) struct Node {
     pub(super) kind: Kind,
-    /// What it is, for messages.
+    /// Its name in messages.
     pub(super) name: String,
     pub(super) accesses: Vec<Access>,
     pub(super) next: Vec<usize>,
-    /// Whether a team may be here beside others.
+    /// True if a team may be here while other units are elsewhere.
     pub(super) in_team: bool,
 }
 
@@ -36,23 +36,23 @@ pub(super) struct Node {
 pub(super) enum Kind {
     /// An operator.
     Operator,
-    /// Something that all units do for themselves.
+    /// A step of every unit.
     Units,
     Swap(Buffer, Buffer),
     Sync(Sync),
-    /// Where a procedure is called; the step that comes after its return.
+    /// A call; the step after its return.
     Call(CallId, usize),
-    /// Where a procedure ends.
+    /// The exit of a procedure.
     End(ProcedureId),
-    /// Where a team goes to a call: otherwise the same.
-    Part(CallId, usize),
-    /// Where a call comes back.
-    Back(CallId),
-    /// Where a team's call comes back.
-    PartBack(CallId),
-    /// Where units part: the step after they have come together.
+    /// A team's call; the step after its return.
+    TeamCall(CallId, usize),
+    /// Return from a call.
+    Return(CallId),
+    /// Return from a team's call.
+    TeamReturn(CallId),
+    /// A fork; the step after the join.
     Fork(usize),
-    /// Where a team comes back to the others.
+    /// Join of the teams.
     Join,
 }
 
@@ -89,7 +89,7 @@ impl Graph {
         graph
     }
 
-    /// Adds statements behind the steps `from`; returns their last steps.
+    /// Appends statements to the steps `from`; returns the last steps.
     fn block(&mut self, program: &UProgram, stmts: &[Stmt], mut from: Vec<usize>) -> Vec<usize> {
         for stmt in stmts {
             from = self.stmt(program, stmt, from);
@@ -99,7 +99,7 @@ impl Graph {
 
     fn stmt(&mut self, program: &UProgram, stmt: &Stmt, from: Vec<usize>) -> Vec<usize> {
         let reads = |exprs: &[ExprId]| {
-            let loads = memory(program, exprs).into_iter();
+            let loads = program.loads_of(exprs).into_iter();
             let reads = loads.map(|(buffer, _)| Access {
                 buffer,
                 owner: Owner::Any,
@@ -116,13 +116,13 @@ impl Graph {
                     owner: Owner::of(program, op, offset),
                     write,
                 };
-                let loads = memory(program, &op.body.exprs()).into_iter();
+                let loads = program.loads_of(&op.body.exprs()).into_iter();
                 let mut accesses: Vec<_> = loads.map(|(b, o)| access(b, o, false)).collect();
                 accesses.push(access(store.buffer, store.offset, true));
                 if op.is_empty(&program.pool) {
                     accesses.clear();
                 }
-                // Sizes are read by all.
+                // All units read sizes.
                 let sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
                 accesses.extend(reads(&sizes));
                 vec![self.add(Kind::Operator, operator_name(program, *id), accesses, from)]
@@ -147,7 +147,7 @@ impl Graph {
                 let after = self.nodes.len() + 2;
                 let go = self.add(Kind::Call(*id, after), name("call"), vec![], vec![args]);
                 self.nodes[go].next.push(begin);
-                let back = self.add(Kind::Back(*id), name("return"), vec![], vec![end]);
+                let back = self.add(Kind::Return(*id), name("return"), vec![], vec![end]);
                 vec![self.add(Kind::Units, name("after"), vec![], vec![back])]
             }
             Stmt::Fork(ids) => {
@@ -158,15 +158,15 @@ impl Graph {
                 let fork = self.nodes.len();
                 let kind = Kind::Fork(fork + 2);
                 self.add(kind, name.clone(), reads(&exprs), from);
-                // Who read the arguments comes back as well.
+                // The arguments' reads continue at the join.
                 let join = self.add(Kind::Join, name.clone(), vec![], vec![fork]);
                 let after = self.add(Kind::Units, name, vec![], vec![join]);
                 for (id, call) in ids.iter().zip(calls()) {
                     let name = format!("call {}", call.name);
                     let (begin, end) = self.procedures[&call.procedure];
-                    let go = self.add(Kind::Part(*id, join), name, vec![], vec![fork]);
+                    let go = self.add(Kind::TeamCall(*id, join), name, vec![], vec![fork]);
                     self.nodes[go].next.push(begin);
-                    let back = self.add(Kind::PartBack(*id), "return".into(), vec![], vec![end]);
+                    let back = self.add(Kind::TeamReturn(*id), "return".into(), vec![], vec![end]);
                     self.nodes[back].next.push(join);
                 }
                 vec![after]
@@ -209,29 +209,4 @@ impl Graph {
         from.into_iter().for_each(|n| self.nodes[n].next.push(id));
         id
     }
-}
-
-/// What expressions read of memory that the program writes.
-pub fn memory(program: &UProgram, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
-    let mut loads = vec![];
-    for &root in exprs {
-        program.pool.walk(root, &mut |_, e| {
-            if let crate::Expr::Load(buffer, offset) = e {
-                let read_only = |kind: &BufferKind| {
-                    matches!(
-                        kind,
-                        BufferKind::Input
-                            | BufferKind::Constant(_)
-                            | BufferKind::Packed(_)
-                            | BufferKind::Own
-                            | BufferKind::Row
-                    )
-                };
-                if !read_only(&program.buffers[buffer].kind) {
-                    loads.push((buffer, offset));
-                }
-            }
-        });
-    }
-    loads
 }

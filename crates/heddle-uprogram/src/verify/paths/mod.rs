@@ -1,11 +1,9 @@
-//! Follows each access along all paths of the program to those that it conflicts with.
+//! Follows each access along all paths to the accesses that conflict with it.
 
 mod graph;
 mod trace;
 
 use std::collections::{BTreeSet, HashSet};
-
-pub use self::graph::memory;
 
 use self::graph::{Access, Graph, Kind, Node};
 use self::trace::Trace;
@@ -29,7 +27,7 @@ pub fn verify_paths(program: &UProgram, lanes: bool) -> Result<(), ScheduleError
 }
 
 impl Node {
-    /// Checks that an operator does not read on one unit what it writes on another.
+    /// Checks that an operator reads no element on one unit that it writes on another.
     fn verify_alone(&self, program: &UProgram) -> Result<(), ScheduleError> {
         for write in self.accesses.iter().filter(|a| a.write) {
             let clash = |read: &&Access| {
@@ -47,7 +45,7 @@ impl Node {
 }
 
 impl Graph {
-    /// Checks an access against all that may come after it before everybody knows of it.
+    /// Checks an access against all later ones until it is visible to all units.
     fn follow(
         &self,
         program: &UProgram,
@@ -64,20 +62,21 @@ impl Graph {
             place: Place::Named(access.buffer),
             known: known.clone(),
             lanes,
-            told: false,
-            apart: false,
+            visible: false,
+            renumbered: false,
             inside: false,
         };
         let mut open: Vec<_> = self.nodes[start].next.iter().map(first).collect();
         let mut seen: HashSet<Trace> = open.iter().cloned().collect();
         while let Some(trace) = open.pop() {
             let node = &self.nodes[trace.node];
-            // In the calls nobody knows what only some units knew of before.
-            let parts = matches!(node.kind, Kind::Fork(_)) && !trace.told;
+            // Accesses visible to some units only are visible to none inside a fork, where units
+            // are renumbered.
+            let parts = matches!(node.kind, Kind::Fork(_)) && !trace.visible;
             let meets = |later: &&Access| {
                 trace.place.is(later.buffer)
                     && (later.write || access.write)
-                    && !trace.told
+                    && !trace.visible
                     && !trace.orders(access, later)
             };
             if parts || node.accesses.iter().any(|later| meets(&later)) {

@@ -1,4 +1,5 @@
-//! An access on its way along a path: where it goes on, what its memory is called there, and who knows of it.
+//! An access followed along a path: its current step, its memory's current name, and the units it
+//! is visible to.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +8,25 @@ use crate::program::{Sync, UProgram, Units};
 use crate::verify::frames::Place;
 use crate::verify::owner::Owner;
 
-/// Where an access is followed to, what its memory is called there, and who knows of it.
+/// The position of a followed access: step, current name of its memory, and units it is visible to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Trace {
     pub(super) node: usize,
     pub(super) place: Place,
     pub(super) known: BTreeSet<u32>,
     pub(super) lanes: bool,
-    /// Whether all units of the team know of it that is there, so that it matters only after the team has come back to others.
-    pub(super) told: bool,
-    /// Whether units have other numbers now than those that touched it.
-    pub(super) apart: bool,
-    /// Whether it is in a procedure that it has been followed into by a call of all units of a team.
+    /// True if visible to all units of the current team; then it matters only after the join.
+    pub(super) visible: bool,
+    /// True if units have been renumbered since the access.
+    pub(super) renumbered: bool,
+    /// True inside a procedure entered by a call of the whole team.
     pub(super) inside: bool,
 }
 
 impl Graph {
-    /// Where a trace goes on; whether it began where a team may be. What was touched elsewhere and is told, is told to all units: only
-    /// what all know gets into a fork, but for the reads of arguments, which come out of it by a step of their own.
+    /// The next positions of a trace. `began_in_team`: the access was made where a team may be. An
+    /// access from outside that is visible to all passes a fork; only the reads of arguments leave
+    /// it by a step of their own.
     pub(super) fn step(
         &self,
         program: &UProgram,
@@ -35,32 +37,32 @@ impl Graph {
         let only_team = node.in_team && began_in_team;
         let places = match node.kind {
             Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],
-            Kind::Sync(sync) if trace.is_told(sync) => {
-                trace.told = true;
+            Kind::Sync(sync) if trace.becomes_visible(sync) => {
+                trace.visible = true;
                 match only_team {
                     true => vec![trace.place],
                     false => vec![],
                 }
             }
-            // Only what all know comes here: they still know it when they have come together again.
-            Kind::Fork(after) if trace.told => {
+            // All units synchronised with it before the fork, so they have after the join.
+            Kind::Fork(after) if trace.visible => {
                 return vec![Trace {
                     node: after,
                     ..trace
                 }];
             }
             Kind::Join => {
-                trace.told = false;
-                trace.apart = true;
+                trace.visible = false;
+                trace.renumbered = true;
                 trace.known.clear();
                 vec![trace.place]
             }
-            // Who went there together comes back together.
-            Kind::PartBack(_) if trace.inside => vec![],
-            Kind::Call(id, after) | Kind::Part(id, after) => {
+            // Units that entered together return together.
+            Kind::TeamReturn(_) if trace.inside => vec![],
+            Kind::Call(id, after) | Kind::TeamCall(id, after) => {
                 let kept = self.frames.kept(program, id, trace.place);
-                let told = trace.told || self.frames.tells_all(program, id);
-                let around = kept.filter(|_| !told || only_team);
+                let visible = trace.visible || self.frames.has_barrier(program, id);
+                let around = kept.filter(|_| !visible || only_team);
                 let mut next = self.frames.entered(program, id, trace.place);
                 next.retain(|place| Some(*place) != around);
                 let together = matches!(node.kind, Kind::Call(..));
@@ -73,14 +75,14 @@ impl Graph {
                 let around = around.map(|place| Trace {
                     node: after,
                     place,
-                    told,
+                    visible,
                     ..trace.clone()
                 });
                 return inside.chain(around).collect();
             }
             Kind::End(id) => vec![self.frames.out_of(program, id, trace.place)],
-            Kind::Back(id) | Kind::PartBack(id) => {
-                // It may have been followed into more than one.
+            Kind::Return(id) | Kind::TeamReturn(id) => {
+                // It may have entered several calls.
                 trace.inside = false;
                 self.frames.back(program, id, trace.place)
             }
@@ -101,22 +103,22 @@ impl Graph {
 }
 
 impl Trace {
-    /// Whether the later access comes after the one that is followed, on whatever unit.
+    /// True if the later access is ordered after the followed one on every unit.
     pub(super) fn orders(&self, access: &Access, later: &Access) -> bool {
         match later.owner {
-            Owner::One(unit) if self.apart => self.known.contains(&unit),
-            _ if self.apart => false,
+            Owner::One(unit) if self.renumbered => self.known.contains(&unit),
+            _ if self.renumbered => false,
             Owner::One(unit) if self.known.contains(&unit) => {
                 !self.lanes || access.owner != later.owner
             }
-            // Memory that is used anew has its elements elsewhere.
+            // Reused memory has other elements at its places.
             _ if self.place.is_reused() && !matches!(access.owner, Owner::One(_)) => false,
             _ => access.owner.is_same(&later.owner) && !self.lanes,
         }
     }
 
-    /// Notes who knows after a synchronisation; says whether that is everybody.
-    fn is_told(&mut self, sync: Sync) -> bool {
+    /// Applies a synchronisation; returns true if the access is then visible to all units.
+    fn becomes_visible(&mut self, sync: Sync) -> bool {
         let (from, to) = match sync {
             Sync::Unit => {
                 self.lanes = false;
@@ -124,18 +126,18 @@ impl Trace {
             }
             Sync::Wait { from, to } => (from, to),
         };
-        // Whoever tells or waits has its lanes wait for each other first.
+        // A signal and a wait synchronise the unit's lanes first.
         if from == Units::All || to == Units::All {
             self.lanes = false;
         }
-        let tells = match from {
+        let signals = match from {
             Units::All => true,
             Units::One(unit) => self.known.contains(&unit),
         };
         match to {
-            Units::All => tells,
+            Units::All => signals,
             Units::One(unit) => {
-                if tells {
+                if signals {
                     self.known.insert(unit);
                 }
                 false

@@ -28,16 +28,16 @@ pub(super) struct Profiler {
 /// The size that is measured with where only a launch knows it.
 const TYPICAL_SIZE: i64 = 64;
 
-/// How long a choice runs at a time.
+/// Time of one measurement of a choice.
 const ROUND: Duration = Duration::from_micros(200);
 
-/// Of so many rounds the fastest counts.
+/// Rounds of measurements; the fastest counts.
 const ROUNDS: usize = 7;
 
 /// All measurements together take at most this long; what is left then is the cost model's.
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// What differs by less from the cost model's time, in proportion to that of its own choice, is taken to be that.
+/// A measured time within this fraction of the scaled cost model is replaced by it: the difference is noise.
 const MARGIN: f64 = 0.1;
 
 impl Profiler {

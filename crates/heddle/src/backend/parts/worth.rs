@@ -1,6 +1,6 @@
-//! Whether a part of a program is worth compiling by itself: what the interpreter would take for it, against what each call of it costs.
+//! The profit of compiling a part by itself: the interpreter's time for it against the cost of a launch.
 //!
-//! Sizes that only the run knows are guessed: what counts is how work and data compare, which seldom turns with them.
+//! Dynamic sizes are guessed. Only the ratio of compute to transfer matters; it rarely depends on them.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use heddle_ir::{Dim, FuncId, Function, Inst, Module, Op, Region, Type, Value, Va
 use heddle_machine::Host;
 use heddle_opt::Outlined;
 
-/// What an axis is taken to have whose size is not known, and a loop of iterations.
+/// Assumed size of a dynamic axis, and trip count of a dynamic loop.
 const GUESS: f64 = 64.0;
 
-/// Calls are followed so deep.
+/// Depth to which calls are followed.
 const DEPTH: usize = 3;
 
-/// Whether compiling a part of a region pays.
+/// Does compiling a part of a region pay?
 pub(crate) fn is_worth_it(
     module: &Module,
     func: &Function,
@@ -24,7 +24,7 @@ pub(crate) fn is_worth_it(
     host: &Host,
 ) -> bool {
     let work = part.iter().map(|&inst| work(module, func, inst, 0, host));
-    // What comes from regions around this one stays the same from one call to the next.
+    // Values of enclosing regions stay the same from one call to the next, so they are transferred once.
     let data = &func.regions[region];
     let own: HashSet<_> = data.insts.iter().collect();
     let is_own = |value: &&Value| match func.values[**value].def {
@@ -36,7 +36,7 @@ pub(crate) fn is_worth_it(
     work.sum::<f64>() > host.launch_ns + host.transfer_byte_ns * bytes
 }
 
-/// What the interpreter takes for an instruction, in nanoseconds.
+/// The interpreter's time for an instruction, in nanoseconds.
 fn work(module: &Module, func: &Function, inst: Inst, depth: usize, host: &Host) -> f64 {
     let data = &func.insts[inst];
     let count = |value: Option<&Value>| value.map_or(0.0, |&v| elements(func.ty(v)));

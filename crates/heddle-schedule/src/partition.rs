@@ -1,50 +1,53 @@
-//! How an operator deals out the elements of a buffer that it touches.
+//! Partitions of a buffer's elements among units.
 
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Grid, Operator, Share, Split, UProgram};
 
-/// Which unit touches which element of a buffer. Two accesses that have the same deal touch an element on the same unit.
+/// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
+/// element on the same unit.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deal {
-    /// This unit touches them all.
+pub enum Partition {
+    /// All elements on this unit.
     One(u32),
-    /// Where an element lies says which unit touches it: at place `offset / inner % count`, and places are dealt out as
-    /// [`Split`] says.
+    /// The place `offset / inner % count` of an element determines its unit; places are partitioned
+    /// as [`Split`] states.
     Places {
-        /// How many elements lie between one place and the next.
+        /// Elements between neighbouring places.
         inner: Monomial,
-        /// How many places there are.
+        /// The number of places.
         count: Monomial,
-        /// Of what shares are multiples.
+        /// Shares are multiples of this.
         grain: i64,
-        /// Which unit has the first share.
+        /// The unit with the first share.
         first: u32,
     },
-    /// The element's places on two axes say which unit of a grid touches it; each is a [`Deal::Places`].
+    /// The element's places on two axes determine its unit in a grid; each is a
+    /// [`Partition::Places`].
     Grid {
-        /// On the first and on the second split axis.
-        places: Box<[Deal; 2]>,
-        /// Units across the second one.
+        /// For the first and the second split axis.
+        places: Box<[Partition; 2]>,
+        /// Units across the second axis.
         across: u32,
     },
 }
 
-impl Deal {
-    /// How the operator deals out the elements at this offset; `None` when where an element lies does not say it.
-    pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Deal> {
+impl Partition {
+    /// The partition of the elements at this offset; `None` if the offset does not determine the
+    /// unit.
+    pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Partition> {
         match op.share {
-            Share::One(unit) => Some(Deal::One(unit)),
-            Share::Dealt(split) => places(program, op, offset, split),
+            Share::One(unit) => Some(Partition::One(unit)),
+            Share::Split(split) => places(program, op, offset, split),
             Share::Grid(Grid { splits, across }) => {
                 let [first, second] = splits.map(|split| places(program, op, offset, split));
                 let places = Box::new([first?, second?]);
-                Some(Deal::Grid { places, across })
+                Some(Partition::Grid { places, across })
             }
         }
     }
 
-    /// The split of this axis that deals out the elements at an offset like this, if there is one.
+    /// The split of this axis that yields the partition for an offset, if one exists.
     pub fn split(
         &self,
         program: &mut UProgram,
@@ -52,7 +55,7 @@ impl Deal {
         offset: ExprId,
         axis: usize,
     ) -> Option<Split> {
-        let Deal::Places {
+        let Partition::Places {
             inner,
             count,
             grain,
@@ -69,7 +72,7 @@ impl Deal {
         if each < 1 {
             return None;
         }
-        // The last place may be smaller than the others.
+        // The last place may be smaller.
         let filled = size.as_int().zip(count.as_int());
         let fits = filled.is_some_and(|(size, count)| size <= count && count - size < each);
         if !fits && size.over(&count).is_none() {
@@ -95,11 +98,12 @@ impl Deal {
     }
 }
 
-/// The deal by places, if an element's place among `inner * count` says where on the split axis the points lie that touch it.
+/// The partition by places, if an element's place among `inner * count` determines the point on the
+/// split axis that touches it.
 ///
-/// An offset is a sum. What is a multiple of `inner * count` does not change the place; what is less than `inner`
-/// altogether does not either; what is left must be `inner` times the split axis.
-fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Deal> {
+/// The offset is a sum. Multiples of `inner * count` do not change the place, nor do terms whose
+/// sum is below `inner`; the rest must be `inner` times the split axis.
+fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Partition> {
     let (local, _) = op.axes[split.axis];
     let linear = Linear::of(program, op, offset);
     let inner = linear.factor(program, local)?.clone();
@@ -125,7 +129,7 @@ fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Op
             }
             None => {
                 let constant = factor.as_int()?;
-                // Of a constant only what is left after whole rounds counts.
+                // Only a constant's remainder modulo the period counts.
                 let round = whole.as_int().unwrap_or(i64::MAX);
                 rounds |= !(0..round).contains(&constant);
                 rest = rest.checked_add(constant.checked_rem_euclid(round)?)?;
@@ -135,19 +139,19 @@ fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Op
     if !below(low, rest, &inner) {
         return None;
     }
-    // Shares in grains are shares of places that are larger; where there is one round, the last of them may be smaller.
+    // A grain multiplies the size of places; with a single period, the last place may be smaller.
     let shares = Monomial::new(split.grain);
     let rounded = |n: i64| Some(Monomial::new(n.checked_add(split.grain - 1)? / split.grain));
     let grains = count.over(&shares);
     let grains = grains.or_else(|| count.as_int().filter(|_| !rounds).and_then(rounded));
     Some(match (inner.times(&shares), grains) {
-        (Some(inner), Some(count)) => Deal::Places {
+        (Some(inner), Some(count)) => Partition::Places {
             inner,
             count,
             grain: 1,
             first: split.first,
         },
-        _ => Deal::Places {
+        _ => Partition::Places {
             inner,
             count,
             grain: split.grain,
@@ -156,13 +160,14 @@ fn places(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Op
     })
 }
 
-/// Whether a sum of factors times what is below a size, and of a constant, is at least 0 and always below a bound.
+/// True if the sum of each factor times a value below its size, plus a constant, always lies in
+/// `0..bound`.
 fn below(mut low: Vec<(Monomial, Monomial)>, rest: i64, bound: &Monomial) -> bool {
     if rest < 0 || low.iter().any(|(factor, _)| factor.constant < 0) {
         return false;
     }
-    // As the digits of a number do not reach the next one's place: an axis that with its size divides the bound leaves its own
-    // factor as the bound of the others.
+    // Like digits of a number: an axis whose extent divides the bound leaves its factor as the
+    // bound of the others.
     let mut bound = bound.clone();
     loop {
         if most(&low, rest).is_some_and(|most| most < bound.constant) {
@@ -179,7 +184,7 @@ fn below(mut low: Vec<(Monomial, Monomial)>, rest: i64, bound: &Monomial) -> boo
     }
 }
 
-/// The most that the sum can be, if no sizes are in it.
+/// The largest value of the sum, if it is static.
 fn most(low: &[(Monomial, Monomial)], rest: i64) -> Option<i64> {
     low.iter().try_fold(rest, |sum, (factor, size)| {
         let last = size.as_int()?.checked_sub(1)?.max(0);

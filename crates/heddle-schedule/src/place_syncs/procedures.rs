@@ -1,26 +1,26 @@
-//! What crosses a call.
+//! The state across calls.
 //!
-//! An activation's buffers lie in a frame of its own, so names of buffers of a cycle of procedures mean other memory in the callee:
-//! its own are new — but they may lie where frames that are gone lay, which other units may not have left yet —
-//! and its parameters are what the caller says. What all other names mean stays the same.
+//! Each activation has its own frame. So buffers of a recursion name other memory in the callee:
+//! its own are new, but may reuse the memory of earlier frames that other units have not left yet;
+//! its parameters are the caller's arguments. All other names keep their memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::State;
 use crate::effects::Effects;
-use crate::place_syncs::State;
 use heddle_uprogram::program::{Buffer, BufferKind, Call, ProcedureId, UProgram};
 
-/// What is known of procedures so far; it grows until it covers all calls.
+/// States at the ends of procedures; grows until it covers all calls.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
-    /// Where each one begins: all its calls together.
+    /// State at entry: the join over all calls.
     pub(super) starts: BTreeMap<ProcedureId, State>,
-    /// Where each one ends.
+    /// State at return.
     pub(super) ends: BTreeMap<ProcedureId, State>,
-    /// For each the procedures that it calls and that call it back, and itself.
+    /// For each procedure itself and the procedures on a call cycle with it.
     cycles: BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
-    /// What calls touch, of a program with forks.
+    /// Effects of calls, for a program with forks.
     effects: Rc<Effects>,
 }
 
@@ -48,8 +48,8 @@ impl Known {
         }
     }
 
-    /// Goes through a call: notes what its procedure begins with; gives what holds after it. A procedure whose end
-    /// is not known yet has not been seen to return.
+    /// Joins the state into the callee's entry and returns the state after the call. A procedure
+    /// without a known end does not return yet.
     pub(super) fn call(&mut self, program: &UProgram, call: &Call, before: &State) -> State {
         let cycle = &self.cycles[&call.procedure];
         let theirs = |b: Buffer| {
@@ -57,14 +57,14 @@ impl Known {
             owner.is_some_and(|p| cycle.contains(&p))
         };
         let mut start = State {
-            gone: before.gone.clone(),
+            popped: before.popped.clone(),
             ..State::default()
         };
         for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| !theirs(**b)) {
             start.note(buffer, pending);
         }
         for buffer in program.frame(call.procedure) {
-            start.note(buffer, &before.gone);
+            start.note(buffer, &before.popped);
         }
         for (param, arg) in &call.buffers {
             if let Some(pending) = before.buffers.get(arg) {
@@ -81,7 +81,7 @@ impl Known {
             };
         };
         let mut after = State {
-            gone: end.gone.clone(),
+            popped: end.popped.clone(),
             synced: before.synced || end.synced,
             ..State::default()
         };
@@ -89,12 +89,12 @@ impl Known {
             let data = &program.buffers[buffer];
             let own = data.procedure == Some(call.procedure);
             match own && matches!(data.kind, BufferKind::Scratch) {
-                true => after.leave(pending),
+                true => after.pop_frame(pending),
                 false if theirs(buffer) => {}
                 false => after.note(buffer, pending),
             }
         }
-        // The caller's own names, if it is of the cycle: nobody touched them but by parameters.
+        // Within a recursion, the caller's own buffers are touched only through parameters.
         if !end.synced {
             for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| theirs(**b)) {
                 after.note(buffer, pending);
@@ -108,8 +108,8 @@ impl Known {
         after
     }
 
-    /// Goes through calls that run at the same time. Who waits for whom inside is nothing to those outside. All know what was before,
-    /// but for who read the arguments.
+    /// The state after concurrent calls. Synchronisations inside a team mean nothing outside. All
+    /// earlier accesses are visible, but for the reads of arguments.
     pub(super) fn fork(&mut self, program: &UProgram, calls: &[&Call], before: &State) -> State {
         let mut after = State {
             synced: before.synced,
@@ -120,9 +120,9 @@ impl Known {
             returns &= self.ends.contains_key(&call.procedure);
             self.call(program, call, before);
             let touched = self.effects.of(program, call);
-            after.come_together(&touched, self.effects.has_frames(call));
+            after.join_fork(&touched, self.effects.has_frames(call));
         }
-        // Each team read its own arguments.
+        // Each team reads its own arguments.
         for (&buffer, pending) in &before.buffers {
             after.note(buffer, pending);
         }
@@ -135,8 +135,8 @@ impl Known {
         }
     }
 
-    /// With what was known of ends before: a procedure that synchronises more than before would otherwise be taken back
-    /// and forth.
+    /// Joins the previous ends: otherwise a procedure that gains synchronisations could make the
+    /// iteration oscillate.
     pub(super) fn with_ends_of(mut self, before: &Known) -> Known {
         for (id, end) in &before.ends {
             let joined = self.ends.get(id).map_or(end.clone(), |e| e.join(end));
