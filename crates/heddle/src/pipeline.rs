@@ -39,7 +39,7 @@ use crate::report::{Interpreted, Report};
 use crate::results::Results;
 use crate::stack::on_large_stack;
 use crate::stages::{Packing, estimated, layout, prove};
-use crate::steps::{names, transform_options};
+use crate::steps::{passes, transform_options};
 use crate::{Error, Model};
 
 /// Compiles a model: optimises the graph and prepares it for the device.
@@ -148,7 +148,7 @@ impl Pipeline<'_> {
             log,
             tap,
         } = *self;
-        let (machine, without) = (&backend.machine(), &names(&options.without));
+        let (machine, without) = (&backend.machine(), &passes(&options.without));
         let mut flow = Flow::begin(tap);
 
         let mut graph = match transform {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use heddle_opt::{TransformOptions, Transformation};
-use heddle_schedule::PASSES;
+use heddle_schedule::{PASSES, Pass, find_pass};
 
 /// A step that makes programs faster without changing their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,10 @@ impl Step {
     }
 }
 
-/// The names of steps, by which the scheduler leaves passes out.
-pub(crate) fn names(steps: &[Step]) -> Vec<String> {
-    steps.iter().map(|step| step.name.into()).collect()
+/// The passes on uPrograms among these steps.
+pub(crate) fn passes(steps: &[Step]) -> Vec<Pass> {
+    let found = steps.iter().filter_map(|step| find_pass(step.name));
+    found.copied().collect()
 }
 
 /// The choice of transformations without these steps, for layers that so many units may work on.
