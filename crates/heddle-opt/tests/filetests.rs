@@ -1,5 +1,6 @@
-//! Tests as text files: a program, the passes that its first line names, and below it the program that they leave and
-//! their edits. `HEDDLE_BLESS=1` writes the expected output anew. Each rule, edit and transformation is shown by some file.
+//! Tests as text files: a program, the passes that its first line names, and below it the program
+//! that they leave and their edits. `HEDDLE_BLESS=1` writes the expected output anew. Each rule,
+//! edit and transformation is shown by some file.
 
 mod common;
 
@@ -64,7 +65,8 @@ fn filetests() {
     assert!(untested.is_empty(), "no test shows these: {untested:?}");
 }
 
-/// Runs the passes, and adds the names of those that made edits to `fired`; gives the program that they leave and their edits.
+/// Runs the passes, and adds the names of those that made edits to `fired`; gives the program that
+/// they leave and their edits.
 fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
     let passes = input
         .lines()

@@ -1,6 +1,8 @@
-//! Random programs: every transformation, and all of them, keep the verifier content and the results the same.
+//! Random programs: every transformation, and all of them, keep the verifier content and the
+//! results the same.
 //!
-//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its seed.
+//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its
+//! seed.
 
 mod common;
 

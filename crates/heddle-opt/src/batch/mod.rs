@@ -1,14 +1,16 @@
-//! Many evaluations of the same instructions at once (Cavs' batching of vertices; `vmap` elsewhere).
+//! Many evaluations of the same instructions at once (Cavs' batching of vertices; `vmap`
+//! elsewhere).
 //!
-//! A [`Batch`] evaluates instructions of a source function in a function that is being built. A value of the source is
-//! there either the same one for all rows, or one array whose leading axis counts the rows. What depends on no row is
-//! computed once; an op on rows becomes one op with one more axis ([`rules`]); a product of rows with one matrix becomes
-//! one matrix product.
+//! A [`Batch`] evaluates instructions of a source function in a function that is being built. A
+//! value of the source is there either the same one for all rows, or one array whose leading axis
+//! counts the rows. What depends on no row is computed once; an op on rows becomes one op with one
+//! more axis ([`rules`]); a product of rows with one matrix becomes one matrix product.
 //!
-//! Each row gets what the source gives for it, up to the order of sums in a contraction. Refused are ops whose results
-//! have sizes that differ by row (NonZero, sizes computed from rows), random draws, sequences, optionals and strings of
-//! rows, calls, and loops whose trip count or condition differ by row. A branch whose condition differs by row is computed
-//! both ways if nothing in it can fail.
+//! Each row gets what the source gives for it, up to the order of sums in a contraction. Refused
+//! are ops whose results have sizes that differ by row (NonZero, sizes computed from rows), random
+//! draws, sequences, optionals and strings of rows, calls, and loops whose trip count or condition
+//! differ by row. A branch whose condition differs by row is computed both ways if nothing in it
+//! can fail.
 
 mod control;
 mod refusal;
@@ -50,8 +52,8 @@ impl Batched {
 /// Maps types of the source to those of the function under construction.
 pub type SourceTypes<'a> = &'a dyn Fn(&Type) -> Type;
 
-/// A function for many rows: the parameters that `by_row` names (one at least) have a leading axis of size `rows`, a name
-/// that the function does not use, and so have all results.
+/// A function for many rows: the parameters that `by_row` names (one at least) have a leading axis
+/// of size `rows`, a name that the function does not use, and so have all results.
 pub fn batch_function(f: &Function, by_row: &[bool], rows: &str) -> Result<Function> {
     let dim = Dim::sym(rows);
     let mut sig = (*f.sig).clone();
@@ -210,7 +212,8 @@ impl<'a> Batch<'a> {
         Ok(rank(b, batched.value())? - batched.is_rows() as usize)
     }
 
-    /// Rows with axes of size 1 in front of each, so that they have `rank` axes; what is the same for all stays.
+    /// Rows with axes of size 1 in front of each, so that they have `rank` axes; what is the same
+    /// for all stays.
     fn aligned(&self, b: &mut FuncBuilder, batched: Batched, rank: usize) -> Result<Value> {
         let own = self.row_rank(b, batched)?;
         match batched {

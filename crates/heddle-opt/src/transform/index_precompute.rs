@@ -85,8 +85,8 @@ impl<'a> IndexPrecompute<'a> {
         Ok(self.batch.op(b, &Op::Select, &[cond, x, y])?[0])
     }
 
-    /// Evaluates a value on demand for all rows, without ops that could fail at run time: rows with an index out of range are
-    /// marked as failed.
+    /// Evaluates a value on demand for all rows, without ops that could fail at run time: rows with
+    /// an index out of range are marked as failed.
     pub fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Batched> {
         if let Some(&batched) = self.batch.values.get(&value) {
             return Ok(batched);
@@ -108,7 +108,8 @@ impl<'a> IndexPrecompute<'a> {
             op if is_scalar_work(op) => {
                 let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(b, *v)).collect();
                 let args = args?;
-                // Values that all rows share are evaluated before any branch is taken, so they must not fail.
+                // Values that all rows share are evaluated before any branch is taken, so they must
+                // not fail.
                 self.batch.op(b, op, &args)?[result]
             }
             other => return Err(Refusal::NotAhead(other.name())),
@@ -118,7 +119,8 @@ impl<'a> IndexPrecompute<'a> {
         Ok(batched)
     }
 
-    /// Refuses values with many elements per row: they are computed for all rows, of which a run may need few.
+    /// Refuses values with many elements per row: they are computed for all rows, of which a run
+    /// may need few.
     fn small(&self, b: &FuncBuilder, batched: Batched) -> Result<()> {
         let Batched::Rows(value) = batched else {
             return Ok(());

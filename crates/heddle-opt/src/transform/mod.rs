@@ -1,8 +1,8 @@
 //! Transformations: passes that trade memory, code or redundant work for speed.
 //!
-//! They run after [`optimize`](crate::optimize), for devices that compile; the interpreter runs the program without them and so
-//! stays their oracle. Each applies only if a cost estimate says that it pays, can be left out by name, and keeps results up to
-//! rounding.
+//! They run after [`optimize`](crate::optimize), for devices that compile; the interpreter runs the
+//! program without them and so stays their oracle. Each applies only if a cost estimate says that
+//! it pays, can be left out by name, and keeps results up to rounding.
 
 mod cost;
 mod distribute_loops;
@@ -111,7 +111,8 @@ impl Transformation {
 pub struct TransformOptions {
     /// Transformations that are left out.
     pub without: Vec<Transformation>,
-    /// Units that [`distribute_loops`] may have work on different layers of a stacked recurrence at the same time; 1: none.
+    /// Units that [`distribute_loops`] may have work on different layers of a stacked recurrence at
+    /// the same time; 1: none.
     pub units: usize,
 }
 
@@ -124,7 +125,8 @@ impl Default for TransformOptions {
     }
 }
 
-/// Runs the transformations for a machine, and after each that changed something the [pipeline](crate::optimize), which clears up.
+/// Runs the transformations for a machine, and after each that changed something the
+/// [pipeline](crate::optimize), which clears up.
 pub fn transform(module: &mut Module, options: &TransformOptions, machine: &Machine) -> Report {
     let mut report = Report::default();
     let costs = CostModel {

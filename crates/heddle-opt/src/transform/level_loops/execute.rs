@@ -1,7 +1,7 @@
 //! The executor: iterations in the inspector's order, in batches.
 //!
-//! While it runs, rows are stored in the order in which they are written, so that a batch writes a contiguous block. At the end
-//! they are permuted to the loop's order.
+//! While it runs, rows are stored in the order in which they are written, so that a batch writes a
+//! contiguous block. At the end they are permuted to the loop's order.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};

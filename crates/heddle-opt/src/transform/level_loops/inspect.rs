@@ -1,7 +1,7 @@
 //! The inspector: finds an order of the iterations by level.
 //!
-//! It covers as many iterations as the arrays have rows, so that its arrays have static bounds; those beyond the trip count repeat
-//! the last one's reads and are masked.
+//! It covers as many iterations as the arrays have rows, so that its arrays have static bounds;
+//! those beyond the trip count repeat the last one's reads and are masked.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ const ROW: i64 = 6;
 
 /// Results of the inspector.
 pub struct Found {
-    /// `bool[]`: iterations can run level by level, and it pays. If not, the other fields are undefined.
+    /// `bool[]`: iterations can run level by level, and it pays. If not, the other fields are
+    /// undefined.
     pub ok: Value,
     /// `i64[]`: the row that iteration 0 writes.
     pub base: Value,
@@ -153,7 +154,8 @@ impl Iterations {
         })
     }
 
-    /// `i64[]`: the row that iteration 0 writes. Each must write the next one, in all arrays, from its column 0 on.
+    /// `i64[]`: the row that iteration 0 writes. Each must write the next one, in all arrays, from
+    /// its column 0 on.
     fn base(
         &mut self,
         b: &mut FuncBuilder,

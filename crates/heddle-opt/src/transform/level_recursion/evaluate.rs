@@ -1,8 +1,9 @@
 //! The evaluation: states in the walk's order, in batches of one kind.
 //!
-//! One loop takes batch after batch. Each reads the results of its calls by position, evaluates its path through the
-//! function for all its rows, and appends its results to those of earlier batches. A batch has a dynamic number of rows: all that are
-//! left of a group of states, but at most [`LevelOptions::batch`], so that all arrays have bounds.
+//! One loop takes batch after batch. Each reads the results of its calls by position, evaluates its
+//! path through the function for all its rows, and appends its results to those of earlier batches.
+//! A batch has a dynamic number of rows: all that are left of a group of states, but at most
+//! [`LevelOptions::batch`], so that all arrays have bounds.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, TensorType, Type, Value};

@@ -1,8 +1,8 @@
 //! The walk: finds the nodes that a call reaches, their calls, and an order to evaluate them in.
 //!
-//! It works on arrays over all possible nodes: first the calls of each node; then the nodes reachable from the root; then,
-//! level by level, those whose calls are all evaluated. Each level takes a few elementwise passes over the nodes; no node is
-//! visited individually.
+//! It works on arrays over all possible nodes: first the calls of each node; then the nodes
+//! reachable from the root; then, level by level, those whose calls are all evaluated. Each level
+//! takes a few elementwise passes over the nodes; no node is visited individually.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
@@ -21,7 +21,8 @@ const MIN_LEVELS: i64 = 64;
 /// Maximum depth of a narrow tree that is left to calls.
 const MAX_CALLS: i64 = 256;
 
-/// Results of the walk. A node of a member is a *state*; states of all members are numbered consecutively.
+/// Results of the walk. A node of a member is a *state*; states of all members are numbered
+/// consecutively.
 pub struct Walk {
     /// `bool[]`: the recursion ends and all checks pass. If not, the other fields are undefined.
     pub ok: Value,
@@ -51,7 +52,8 @@ pub struct States {
     pub count: Value,
     /// `i64[states + 1]`.
     kind: Value,
-    /// `bool[states + 1]`: evaluating it reads an index out of range, or calls a node that is no state.
+    /// `bool[states + 1]`: evaluating it reads an index out of range, or calls a node that is no
+    /// state.
     bad: Value,
     /// `i64[states + 1]` for each call.
     pub calls: Vec<Value>,
@@ -312,8 +314,9 @@ fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Va
     Ok((results[0], results[1]))
 }
 
-/// Does it pay to go on? Not in a tree whose levels have fewer than `width` contractions in the mean (a chain), or if it never
-/// pays. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
+/// Does it pay to go on? Not in a tree whose levels have fewer than `width` contractions in the
+/// mean (a chain), or if it never pays. In a graph, calls would be repeated; and beyond
+/// [`MAX_CALLS`] levels there may be too little stack for them.
 fn wide(
     b: &mut FuncBuilder,
     recursion: &Recursion,

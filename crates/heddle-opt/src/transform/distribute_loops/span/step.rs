@@ -16,7 +16,8 @@ pub(super) struct Step<'s, 'p, 'a> {
     pub(super) span: &'s Span<'p, 'a>,
     pub(super) stage: usize,
     pub(super) base: Option<Value>,
-    /// Trip count, if less than the arrays' size: results for other stages are then carried as arrays updated in place in each iteration.
+    /// Trip count, if less than the arrays' size: results for other stages are then carried as
+    /// arrays updated in place in each iteration.
     pub(super) padded: Option<Value>,
     /// Does the loop's condition end it?
     pub(super) decides: bool,
@@ -94,8 +95,9 @@ impl<'a> Step<'_, '_, 'a> {
         })
     }
 
-    /// Initial carried values: the stage's own, arrays for its outputs if there may be fewer iterations than rows, and the
-    /// number of iterations and the condition if the stage has the condition. Also gives the condition.
+    /// Initial carried values: the stage's own, arrays for its outputs if there may be fewer
+    /// iterations than rows, and the number of iterations and the condition if the stage has the
+    /// condition. Also gives the condition.
     fn inits(
         &self,
         rebuild: &mut Rebuild<'a>,
