@@ -81,6 +81,15 @@ impl Writer<'_> {
         });
         self.text.line("}");
 
+        self.best_of_partial(kind, last, dtype);
+        let offset = self.size(store.offset);
+        self.store(store.buffer, &offset, "place[at]");
+        self.close(&levels);
+    }
+
+    /// Finds the best of the partial results; `at` is its index.
+    fn best_of_partial(&mut self, kind: Extreme, last: bool, dtype: DType) {
+        let ty = (self.dialect.type_name)(dtype);
         self.text.line("int64_t at = 0;");
         self.text.line("for (int64_t c = 1; c < width; c++) {");
         self.text
@@ -95,9 +104,6 @@ impl Writer<'_> {
             strictly(kind, dtype)
         ));
         self.text.line("}");
-        let offset = self.size(store.offset);
-        self.store(store.buffer, &offset, "place[at]");
-        self.close(&levels);
     }
 }
 

@@ -9,7 +9,7 @@
 
 use heddle_ir::Entity;
 use heddle_uprogram::layout::Stack;
-use heddle_uprogram::program::{CallId, ProcedureId};
+use heddle_uprogram::program::{Call, CallId, ProcedureId};
 
 use crate::program::Writer;
 use crate::scalar::{bare, name};
@@ -111,19 +111,7 @@ impl Writer<'_> {
         self.text
             .line(format!("HEDDLE_TRY(heddle_depth(env, {site}, depth + 1));"));
         self.text.line("{");
-        for (i, &(local, value)) in call.lets.iter().enumerate() {
-            let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
-            self.text.line(format!("{ty} a{i};"));
-            self.text.line("{");
-            let value = self.expr(value, site);
-            self.text.line(format!("a{i} = {};", bare(&value)));
-            self.text.line("}");
-        }
-        for (i, (param, arg)) in call.buffers.iter().enumerate() {
-            let ty = self.dialect.stored(self.program.buffers[*param].dtype);
-            self.text
-                .line(format!("{ty} *p{i} = ({ty} *)b{};", arg.index()));
-        }
+        self.arguments(call, site);
         self.text.line(format!("top->c{k}.back = back;"));
         for name in &names {
             self.text.line(format!("top->c{k}.{name} = {name};"));
@@ -170,6 +158,23 @@ impl Writer<'_> {
         }
         if part.is_some() {
             self.text.line("}");
+        }
+    }
+
+    /// Evaluates the arguments of a call into `a0`, `a1`, …, and its buffers into `p0`, `p1`, ….
+    fn arguments(&mut self, call: &Call, site: u32) {
+        for (i, &(local, value)) in call.lets.iter().enumerate() {
+            let ty = (self.dialect.type_name)(self.program.locals[local].dtype);
+            self.text.line(format!("{ty} a{i};"));
+            self.text.line("{");
+            let value = self.expr(value, site);
+            self.text.line(format!("a{i} = {};", bare(&value)));
+            self.text.line("}");
+        }
+        for (i, (param, arg)) in call.buffers.iter().enumerate() {
+            let ty = self.dialect.stored(self.program.buffers[*param].dtype);
+            self.text
+                .line(format!("{ty} *p{i} = ({ty} *)b{};", arg.index()));
         }
     }
 

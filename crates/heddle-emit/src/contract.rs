@@ -280,12 +280,7 @@ impl Writer<'_> {
     /// columns: it is as large as the result, and prefetched. Declares its row stride.
     fn epilogue_operand(&mut self, c: &Contract) -> Option<String> {
         let program = self.program;
-        let mut loads = vec![];
-        program.pool.walk(c.finish, &mut |_, e| {
-            if let Expr::Load(buffer, offset) = e {
-                loads.push((buffer, offset));
-            }
-        });
+        let loads = program.pool.loads([c.finish]);
         loads.into_iter().find_map(|(buffer, offset)| {
             let alike = program.buffers[buffer].dtype.bits() == c.dtype.bits();
             let moves = Step::of(program, offset, c.rows?) != Some(Step::STILL);

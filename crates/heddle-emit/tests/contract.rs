@@ -18,7 +18,8 @@ fn source(program: &UProgram) -> String {
 
 const TYPES: [&str; 6] = ["f32", "f64", "i32", "i64", "u32", "u64"];
 
-/// Rows, columns and depth: none, one, primes, more than a block has, deep enough for several parts.
+/// Rows, columns and depth: none, one, primes, more than a block has, deep enough for several
+/// parts.
 const SIZES: [[i64; 3]; 13] = [
     [0, 5, 3],
     [5, 0, 3],

@@ -1,5 +1,5 @@
-//! Distributed loops, compiled, give what the interpreter gives: of constant, named and computed trip counts, with chunks of
-//! several sizes.
+//! Distributed loops, compiled, give what the interpreter gives: of constant, named and computed
+//! trip counts, with chunks of several sizes.
 
 mod harness;
 

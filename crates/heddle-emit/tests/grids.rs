@@ -1,5 +1,5 @@
-//! Operators that are split by two axes give what the interpreter gives on any number of workers: also where grids do not fill
-//! the workers, or there are fewer workers than a grid is wide.
+//! Operators that are split by two axes give what the interpreter gives on any number of workers:
+//! also where grids do not fill the workers, or there are fewer workers than a grid is wide.
 
 mod harness;
 
@@ -15,7 +15,8 @@ use heddle_runtime::BuildOptions;
 use heddle_runtime::cache::CacheChoice;
 use heddle_schedule::{find_pass, schedule, schedule_without};
 
-/// Runs a program whose operators are split by two axes; says how many are, or why it is not compiled.
+/// Runs a program whose operators are split by two axes; says how many are, or why it is not
+/// compiled.
 fn check(name: &str, module: Module, inputs: &[Datum], seed: u64) -> Result<usize, String> {
     let machine = Machine::reference_host(4).with_barrier_ns(0.0);
     let without = SHARING.map(|name| *find_pass(name).expect("a pass"));

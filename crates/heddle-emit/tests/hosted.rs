@@ -1,4 +1,5 @@
-//! Programs whose control flow the host runs give what the interpreter gives: others are compared with them.
+//! Programs whose control flow the host runs give what the interpreter gives: others are compared
+//! with them.
 //!
 //! `HEDDLE_HOSTED` says how many random programs; `HEDDLE_SEED` runs one alone.
 

@@ -1,5 +1,5 @@
-//! The prelude's functions of floats: how far they are from the functions in double precision, at special values too, and that
-//! loops over them become vector code.
+//! The prelude's functions of floats: how far they are from the functions in double precision, at
+//! special values too, and that loops over them become vector code.
 
 mod harness;
 

@@ -1,5 +1,5 @@
-//! A sample of the random programs under ThreadSanitizer and AddressSanitizer: no race, no access beyond the end of an array, and
-//! the interpreter's results. And that the sanitizers would say so.
+//! A sample of the random programs under ThreadSanitizer and AddressSanitizer: no race, no access
+//! beyond the end of an array, and the interpreter's results. And that the sanitizers would say so.
 //!
 //! `HEDDLE_SANITIZED` says how many; `HEDDLE_SEED` runs one alone.
 
@@ -20,8 +20,8 @@ fn no_random_program_is_objected_to() {
     });
 }
 
-/// Instead of the first wait for all there is a delay, so that no unit is ahead of the others when it comes to the next one, where
-/// they would be brought into order by luck.
+/// Instead of the first wait for all there is a delay, so that no unit is ahead of the others when
+/// it comes to the next one, where they would be brought into order by luck.
 #[test]
 fn a_missing_synchronisation_is_found() {
     let delay = "{ usleep(2000); }";

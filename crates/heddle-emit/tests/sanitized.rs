@@ -1,5 +1,5 @@
-//! The emitted programs under ThreadSanitizer: no race with the synchronisations that were placed, and a race without any one
-//! of them.
+//! The emitted programs under ThreadSanitizer: no race with the synchronisations that were placed,
+//! and a race without any one of them.
 
 mod harness;
 

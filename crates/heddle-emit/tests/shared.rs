@@ -1,4 +1,5 @@
-//! Operators that are alike share one function; others do not. That results stay the same is tested with all programs.
+//! Operators that are alike share one function; others do not. That results stay the same is tested
+//! with all programs.
 
 mod harness;
 
@@ -19,7 +20,8 @@ fn layers_share_a_function() {
 
 #[test]
 fn what_differs_is_written_for_itself() {
-    // One reads a buffer twice where the other reads two, one stores another type, one has another constant.
+    // One reads a buffer twice where the other reads two, one stores another type, one has another
+    // constant.
     let text = "fn @main(%x: f32[4,4], %y: f32[4,4]) -> (%a: f32[4,4], %b: f32[4,4], %c: f32[4,4], %d: i32[4,4]) {
   return add(%x, %x), add(%x, %y), add(%x, 2.0), cast(%x, to=i32)
 }";

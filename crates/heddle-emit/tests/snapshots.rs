@@ -1,8 +1,8 @@
-//! Emitted C and CUDA of small programs, checked in, so that a diff shows what a change does to the code.
-//! `HEDDLE_BLESS=1` writes the files anew.
+//! Emitted C and CUDA of small programs, checked in, so that a diff shows what a change does to the
+//! code. `HEDDLE_BLESS=1` writes the files anew.
 //!
-//! Each program of `snapshots/` is scheduled by the cost model for a fixed number of units, so that its text is the same on every
-//! machine. The prelude, which is a file of its own, is left out.
+//! Each program of `snapshots/` is scheduled by the cost model for a fixed number of units, so that
+//! its text is the same on every machine. The prelude, which is a file of its own, is left out.
 
 use std::path::Path;
 

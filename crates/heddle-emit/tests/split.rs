@@ -1,4 +1,5 @@
-//! Contractions whose depth is summed in parts give what the interpreter gives: also where parts are of different sizes, or empty.
+//! Contractions whose depth is summed in parts give what the interpreter gives: also where parts
+//! are of different sizes, or empty.
 
 mod harness;
 
@@ -34,7 +35,8 @@ fn split(program: &UProgram) -> usize {
     split.count()
 }
 
-/// Compares the program scheduled for these numbers of units, which sums so many operators in parts, with the interpreter.
+/// Compares the program scheduled for these numbers of units, which sums so many operators in
+/// parts, with the interpreter.
 fn check(name: &str, text: &str, depth: i64, units: &[usize], expected: usize) {
     for &units in units {
         let name = format!("{name}, depth {depth}, for {units} units");

@@ -1,4 +1,5 @@
-//! Limits are noticed soon, also within one long operator, and recursion stops at its own with the depth that it reached.
+//! Limits are noticed soon, also within one long operator, and recursion stops at its own with the
+//! depth that it reached.
 
 mod harness;
 

@@ -1,4 +1,5 @@
-//! Emitted text compiles without warnings that point to a mistake, with gcc and with clang-19. Programs are built with `-w`.
+//! Emitted text compiles without warnings that point to a mistake, with gcc and with clang-19.
+//! Programs are built with `-w`.
 //!
 //! `HEDDLE_WARNED` sets the number of random programs; `HEDDLE_SEED` picks one.
 
@@ -15,9 +16,10 @@ use harness::{Case, PROGRAMS, drawn, random, run_text};
 
 const COMPILERS: &[&str] = &["gcc", "clang-19"];
 
-/// Accepted by every compiler. Generated code may define what it does not use (parameters that operators share, derived sizes,
-/// labels of the last return), compare counts of either sign, ask in code for all integers if an unsigned one is negative, and
-/// compare a value with itself where the model does.
+/// Accepted by every compiler. Generated code may define what it does not use (parameters that
+/// operators share, derived sizes, labels of the last return), compare counts of either sign, ask
+/// in code for all integers if an unsigned one is negative, and compare a value with itself where
+/// the model does.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-fsyntax-only",
@@ -34,7 +36,8 @@ const FLAGS: &[&str] = &[
     "heddle.h",
 ];
 
-/// Passed to compilers that know them: the processor, and the mistakes that newer compilers make errors whatever the warnings.
+/// Passed to compilers that know them: the processor, and the mistakes that newer compilers make
+/// errors whatever the warnings.
 const OPTIONAL: &[&str] = &[
     "-march=native",
     "-Werror=incompatible-pointer-types",
@@ -66,7 +69,8 @@ fn random_programs() {
     });
 }
 
-/// Arrays of each type in frames, as parameters and results, kept over calls, in a chain and in calls that fork.
+/// Arrays of each type in frames, as parameters and results, kept over calls, in a chain and in
+/// calls that fork.
 #[test]
 fn recursion_of_each_float_type() {
     for dtype in ["f16", "bf16", "f32", "f64"] {
@@ -147,7 +151,8 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     folder
 });
 
-/// The compilers that are installed. Those that are not are named on the terminal: cargo would keep what a test prints to itself.
+/// The compilers that are installed. Those that are not are named on the terminal: cargo would keep
+/// what a test prints to itself.
 static FOUND: LazyLock<Vec<Compiler>> = LazyLock::new(|| {
     let found = COMPILERS.iter().filter_map(|name| {
         let mut compiler = Compiler {

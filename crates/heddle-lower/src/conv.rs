@@ -170,7 +170,8 @@ impl Lowerer<'_> {
         let (inner, k) = self.space(&w.shape()[1..], shape.len());
         let dtype = x.dtype();
         let pool = &mut self.program.pool;
-        // The group of output channel `o` starts at input channel `o / (outputs per group) * (inputs per group)`.
+        // The group of output channel `o` starts at input channel `o / (outputs per group) *
+        // (inputs per group)`.
         let groups = pool.int(windows.groups as i64);
         let per_group = pool.binary(BinaryOp::Div, DType::I64, w.shape()[0], groups);
         let group = pool.binary(BinaryOp::Div, DType::I64, index[1], per_group);

@@ -43,6 +43,11 @@ impl Lowerer<'_> {
             | Op::Dot => self.shape_of(&self.f.ty(result).clone())?,
             _ => vec![],
         };
+        self.check_op(op, args, shape);
+        Ok(())
+    }
+
+    fn check_op(&mut self, op: &Op, args: &[Val], shape: &[ExprId]) {
         match op {
             Op::Unary(_)
             | Op::Binary(_)
@@ -120,7 +125,6 @@ impl Lowerer<'_> {
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// Stops the run if the condition is false.

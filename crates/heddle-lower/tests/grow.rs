@@ -1,4 +1,5 @@
-//! Carried arrays that grow: what is appended goes behind what is there, and memory is made by a limit.
+//! Carried arrays that grow: what is appended goes behind what is there, and memory is made by a
+//! limit.
 
 #[path = "../../heddle-schedule/tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! The binary interface of emitted programs: the structures of [`heddle_abi::schema`], and the functions that a program defines.
+//! The binary interface of emitted programs: the structures of [`heddle_abi::schema`], and the
+//! functions that a program defines.
 
 use std::ffi::c_void;
 

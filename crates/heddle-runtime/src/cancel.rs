@@ -17,7 +17,8 @@ impl CancelToken {
         CancelToken::default()
     }
 
-    /// Stops the runs. Returns at once; each run ends with [`crate::RunError::Cancelled`] at its next poll.
+    /// Stops the runs. Returns at once; each run ends with [`crate::RunError::Cancelled`] at its
+    /// next poll.
     pub fn cancel(&self) {
         self.0.store(1, Ordering::Release);
     }

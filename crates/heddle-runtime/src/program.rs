@@ -34,7 +34,8 @@ pub struct BuildOptions {
     pub debug: bool,
     /// Flags appended to the others.
     pub extra_flags: Vec<String>,
-    /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its process.
+    /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its
+    /// process.
     pub sanitize: Option<Sanitizer>,
 }
 
@@ -174,7 +175,8 @@ impl Program {
     /// An entry that the program exports besides `heddle_main`: `HEDDLE_ENTRY(name)`.
     pub fn entry(&self, name: &str) -> Option<Entry> {
         let symbol = std::ffi::CString::new(format!("heddle_entry_{name}")).ok()?;
-        // SAFETY: emitted programs export functions of this type under such names, and nothing else.
+        // SAFETY: emitted programs export functions of this type under such names, and nothing
+        // else.
         let function = unsafe { self.library.get::<EntryFn>(symbol.to_bytes_with_nul()) };
         Some(self.own(*function.ok()?))
     }

@@ -1,5 +1,5 @@
-//! `include/heddle.h` holds the launch interface as the schema says it, and compilers lay it out alike. `HEDDLE_BLESS=1`
-//! rewrites it.
+//! `include/heddle.h` holds the launch interface as the schema says it, and compilers lay it out
+//! alike. `HEDDLE_BLESS=1` rewrites it.
 
 mod common;
 

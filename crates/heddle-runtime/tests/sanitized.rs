@@ -1,4 +1,5 @@
-//! The waits of `heddle.h` under sanitizers: nothing is found in right programs, and faults are found.
+//! The waits of `heddle.h` under sanitizers: nothing is found in right programs, and faults are
+//! found.
 
 mod common;
 

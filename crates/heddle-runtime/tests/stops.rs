@@ -14,7 +14,8 @@ use heddle_runtime::{
 /// Limit on the time of a stop, on a busy machine: far above the usual time.
 const SOON: Duration = Duration::from_secs(20);
 
-/// `sizes[0]`: 0 a loop without barriers, 1 with barriers, 2 waits that nobody answers, 3 ends at once.
+/// `sizes[0]`: 0 a loop without barriers, 1 with barriers, 2 waits that nobody answers, 3 ends at
+/// once.
 const ENDLESS: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 1, 0);
 HEDDLE_MAIN {
@@ -239,7 +240,8 @@ fn a_loop_stops_at_its_limit() {
     }
 }
 
-/// One frame of 64 bytes for each level, planned by the depth limit that the runtime adds to the sizes.
+/// One frame of 64 bytes for each level, planned by the depth limit that the runtime adds to the
+/// sizes.
 const DEEP: &str = r#"
 HEDDLE_PROGRAM(0, 0, 0, 1, 0);
 HEDDLE_MAIN {
@@ -279,7 +281,8 @@ fn recursion_stops_at_its_limit_and_has_memory_up_to_it() {
     }
 }
 
-/// Frames that the memory limit has no room for are left out, and the error tells the two limits apart.
+/// Frames that the memory limit has no room for are left out, and the error tells the two limits
+/// apart.
 #[test]
 fn frames_end_where_memory_ends() {
     let program = build("deep", DEEP, deep_plan());

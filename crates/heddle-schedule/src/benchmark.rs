@@ -23,13 +23,11 @@ pub fn benchmark(program: &UProgram, choices: &[Choice]) -> UProgram {
     let used = |b| {
         choices.iter().any(|choice| {
             let body = &program.operators[choice.op].body;
-            let loads = body.exprs().into_iter().any(|e| {
-                let mut reads = false;
-                let see =
-                    &mut |_, e| reads |= matches!(e, heddle_uprogram::Expr::Load(x, _) if x == b);
-                program.pool.walk(e, see);
-                reads
-            });
+            let loads = program
+                .pool
+                .loads(body.exprs())
+                .into_iter()
+                .any(|l| l.0 == b);
             loads || body.store().buffer == b
         })
     };

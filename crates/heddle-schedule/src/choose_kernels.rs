@@ -18,6 +18,7 @@ use crate::candidates::{candidate, candidates, loads};
 use crate::latency::Latency;
 use crate::order_waves::{MAX_STRETCH, waves};
 use crate::split_depths::in_parts;
+use crate::total::latest;
 use crate::trials::Trials;
 use crate::trips::{UNKNOWN_TRIP, trips};
 use heddle_uprogram::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
@@ -226,8 +227,4 @@ fn rotated(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
 fn add(clocks: &mut [f64], loads: &[f64], time: f64) {
     let both = clocks.iter_mut().zip(loads);
     both.for_each(|(clock, load)| *clock += load * time);
-}
-
-fn latest(clocks: &[f64]) -> f64 {
-    clocks.iter().copied().fold(0.0, f64::max)
 }

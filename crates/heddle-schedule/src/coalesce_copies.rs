@@ -110,11 +110,8 @@ impl Touches {
         for stmt in block {
             let mut touched = vec![];
             let mut loads = |expr| {
-                program.pool.walk(expr, &mut |_, e| {
-                    if let Expr::Load(buffer, _) = e {
-                        touched.push(buffer);
-                    }
-                });
+                let loads = program.pool.loads([expr]).into_iter();
+                touched.extend(loads.map(|l| l.0));
             };
             match stmt {
                 Stmt::Run(id) => touched = buffers_of(program, *id),
@@ -175,13 +172,7 @@ fn buffers_of(program: &UProgram, id: OperatorId) -> Vec<Buffer> {
             }
         }
     }
-    for root in roots {
-        program.pool.walk(root, &mut |_, e| {
-            if let Expr::Load(buffer, _) = e {
-                found.push(buffer);
-            }
-        });
-    }
+    found.extend(program.pool.loads(roots).into_iter().map(|l| l.0));
     found
 }
 

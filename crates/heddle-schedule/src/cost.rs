@@ -175,12 +175,8 @@ impl Costs<'_> {
         };
         let store = op.body.store();
         touch(store.buffer, store.offset);
-        for root in op.body.exprs() {
-            program.pool.walk(root, &mut |_, e| {
-                if let Expr::Load(buffer, offset) = e {
-                    touch(buffer, offset);
-                }
-            });
+        for (buffer, offset) in program.pool.loads(op.body.exprs()) {
+            touch(buffer, offset);
         }
         touched
     }

@@ -2,18 +2,19 @@
 //!
 //! Layers, each of which imports only from those above it:
 //!
-//! 1. facts: `linear` (offsets as sums of products), `partition` (the unit that touches an element),
-//!    `effects` (memory that calls touch), `trips` (trip counts), `cost` (the cost model);
-//! 2. times of operators: `latency`, `candidates` (kernels to choose from), `memo` (a cache of times
-//!    and partitions); from these `common_partitions` and `independent_parts`;
+//! 1. facts: `linear` (offsets as sums of products), `partition` (the unit that touches an
+//!    element), `effects` (memory that calls touch), `trips` (trip counts), `cost` (the cost
+//!    model);
+//! 2. times of operators: `latency`, `candidates` (kernels to choose from), `memo` (a cache of
+//!    times and partitions); from these `common_partitions` and `independent_parts`;
 //! 3. `place_syncs`, and `spans` (live ranges);
-//! 4. `total`, the time of a whole program with its synchronisations, and `trials`, which update it for
-//!    changes of few operators;
+//! 4. `total`, the time of a whole program with its synchronisations, and `trials`, which update it
+//!    for changes of few operators;
 //! 5. the passes, one file each;
 //! 6. tools around a scheduled program: `print`, `trace`, `choices`, `benchmark`.
 //!
-//! Architecture invariant: nothing here knows what a unit is; a [`Machine`](heddle_machine::Machine) states
-//! the number of units and all costs.
+//! Architecture invariant: nothing here knows what a unit is; a
+//! [`Machine`](heddle_machine::Machine) states the number of units and all costs.
 
 mod align_splits;
 mod benchmark;
@@ -85,8 +86,9 @@ impl PartialEq for Pass {
     }
 }
 
-/// The passes in the order in which they run. [`fuse`](fn@fuse) and [`select_kernels`](fn@select_kernels) run before constants are
-/// packed; [`schedule`] runs the others.
+/// The passes in the order in which they run. [`fuse`](fn@fuse) and
+/// [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
+/// others.
 pub const PASSES: &[Pass] = &[
     FUSE,
     SELECT_KERNELS,

@@ -25,7 +25,8 @@ fn an_lstm_step_needs_one_sync() {
 
 #[test]
 fn columns_follow_who_reads_them() {
-    // By default both operators are split by rows, so that a sum of columns would read what others wrote.
+    // By default both operators are split by rows, so that a sum of columns would read what others
+    // wrote.
     let (plain, aligned) = shapes(
         "fn @main(%x: f32[64,64]) -> (%y: f32[64]) {
            %e = exp(%x)

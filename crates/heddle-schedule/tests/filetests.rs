@@ -1,7 +1,8 @@
-//! Tests as text files: a uProgram, the passes that its first line names, and below it what they make of it.
-//! `HEDDLE_BLESS=1` writes the expected output anew.
+//! Tests as text files: a uProgram, the passes that its first line names, and below it what they
+//! make of it. `HEDDLE_BLESS=1` writes the expected output anew.
 //!
-//! The first line is `// test schedule --pass NAME,… --threads N`, or `--machine NAME` in place of a number of threads. Each pass changes some program here, and what it leaves is well-formed.
+//! The first line is `// test schedule --pass NAME,… --threads N`, or `--machine NAME` in place of
+//! a number of threads. Each pass changes some program here, and what it leaves is well-formed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

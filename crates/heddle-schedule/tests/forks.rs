@@ -1,4 +1,5 @@
-//! Calls that are independent run at the same time; others do not, and the verifier knows which are which.
+//! Calls that are independent run at the same time; others do not, and the verifier knows which are
+//! which.
 
 mod common;
 
@@ -172,7 +173,8 @@ fn deafen(block: &mut Vec<Stmt>) {
     }
 }
 
-/// The error for a program in which the first two calls of a procedure run at the same time, after a change to them.
+/// The error for a program in which the first two calls of a procedure run at the same time, after
+/// a change to them.
 fn with_fork(mut program: UProgram, change: impl Fn(&mut [Call])) -> ScheduleError {
     fn calls_of(block: &[Stmt]) -> Option<Vec<heddle_uprogram::program::CallId>> {
         let own: Vec<_> = block

@@ -47,7 +47,8 @@ fn tasks(program: &UProgram, units: usize) -> (usize, bool) {
 
 #[test]
 fn many_units_split_two_axes() {
-    // 512 columns are 32 panels, of which 64 threads would get half, and by rows each would read all weights.
+    // 512 columns are 32 panels, of which 64 threads would get half, and by rows each would read
+    // all weights.
     let machine = Machine::reference_host(64);
     let program = scheduled(&product(64, 512, 512), &machine);
     assert_eq!(tasks(&program, 64), (64, true));
@@ -75,7 +76,8 @@ fn grids_are_shown() {
     assert!(text.contains(split), "{text}");
 }
 
-/// Products over the same grid, the second of which reads what the first one wrote where it adds it up.
+/// Products over the same grid, the second of which reads what the first one wrote where it adds it
+/// up.
 const ALIGNED: &str =
     "fn @main(%x: f32[64,64], %a: f32[64,64], %b: f32[64,64]) -> (%y: f32[64,64]) {
   %p = dot(%x, %a)

@@ -76,7 +76,8 @@ fn a_lone_product_takes_the_fastest() {
 
 #[test]
 fn many_small_products_take_the_most_efficient() {
-    // A product of one panel is done by one unit in less time × tasks than by two, which both compute all of its columns.
+    // A product of one panel is done by one unit in less time × tasks than by two, which both
+    // compute all of its columns.
     let machine = Machine::reference_host(2);
     let (program, before) = chosen(&products(8, 1, 256, 16), &machine);
     for (own, candidates) in contractions(&program, &program) {
@@ -93,7 +94,8 @@ fn many_small_products_take_the_most_efficient() {
 
 #[test]
 fn many_products_share_the_blocks_of_a_gpu() {
-    // All begin with the same blocks; together they take fewer than each would by itself, and different ones.
+    // All begin with the same blocks; together they take fewer than each would by itself, and
+    // different ones.
     let machine = Machine::h100();
     let (program, before) = chosen(&products(16, 128, 128, 128), &machine);
     let time = |of: &UProgram| heddle_schedule::total(of, &machine);

@@ -1,5 +1,6 @@
-//! Schedules of the same program on different machines, as text files: the machines in the first line, the program, and
-//! below it the schedule for each. `HEDDLE_BLESS=1` writes the expected schedules anew.
+//! Schedules of the same program on different machines, as text files: the machines in the first
+//! line, the program, and below it the schedule for each. `HEDDLE_BLESS=1` writes the expected
+//! schedules anew.
 
 mod common;
 

@@ -115,7 +115,8 @@ fn different_partitions_wait() {
     assert_eq!(shape(&program.body), "rsrsr");
 }
 
-/// A batch of rows of which only the run knows how many, but for a bound that a choice states, goes around a loop: no buffer is larger.
+/// A batch of rows of which only the run knows how many, but for a bound that a choice states, goes
+/// around a loop: no buffer is larger.
 #[test]
 fn open_sizes_that_stay_go_around_loops() {
     let program = lowered(

@@ -1,4 +1,5 @@
-//! Large reductions of one point are done in parts by all units, small ones and those of many points are not.
+//! Large reductions of one point are done in parts by all units, small ones and those of many
+//! points are not.
 
 mod common;
 

@@ -9,8 +9,8 @@ use heddle_uprogram::UProgram;
 use heddle_uprogram::contract::{Access, Contract};
 use heddle_uprogram::program::{Body, BufferKind, Share};
 
-/// Each contraction of a program on a processor and on a GPU, one a line: its rows x columns, tile, and layout of the
-/// second operand.
+/// Each contraction of a program on a processor and on a GPU, one a line: its rows x columns, tile,
+/// and layout of the second operand.
 fn check(text: &str, cpu: &str, gpu: &str) {
     for (machine, expected) in [(Machine::reference_host(2), cpu), (Machine::h100(), gpu)] {
         let program = lowered_for(text, &machine);

@@ -62,8 +62,8 @@ fn a_loop_is_synchronised_across_its_back_edge() {
          }",
     );
     // The copy of the first value; in the body one sync, because each unit reads all of what the
-    // iteration before (or the copy) wrote in parts; tanh is the end of the contraction; none after the loop either,
-    // where each unit copies its own part out.
+    // iteration before (or the copy) wrote in parts; tanh is the end of the contraction; none after
+    // the loop either, where each unit copies its own part out.
     assert_eq!(shape(&program.body), "r(srx)r");
 }
 

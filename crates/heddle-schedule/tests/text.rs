@@ -1,4 +1,5 @@
-//! uPrograms as text: what is written reads back as the same program, and text that is none ends in an error.
+//! uPrograms as text: what is written reads back as the same program, and text that is none ends in
+//! an error.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -273,7 +274,8 @@ fn mutate(text: &str, random: &mut Random) -> String {
     words.concat()
 }
 
-/// Mutated programs are refused with an error or are programs that go round. `HEDDLE_FUZZ_SECONDS` makes it go on for so long.
+/// Mutated programs are refused with an error or are programs that go round. `HEDDLE_FUZZ_SECONDS`
+/// makes it go on for so long.
 #[test]
 fn broken_text_ends_in_errors() {
     let seconds = std::env::var("HEDDLE_FUZZ_SECONDS").ok();

@@ -19,8 +19,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("forks", include_str!("programs/forks.heddle")),
 ];
 
-/// A processor, one on which synchronising costs nothing, so that everything is split, and a machine whose units have
-/// lanes.
+/// A processor, one on which synchronising costs nothing, so that everything is split, and a
+/// machine whose units have lanes.
 fn machines() -> [Machine; 3] {
     let mut lanes = Machine::reference_host(16);
     lanes.syncs.lanes_ns = Some(5.0);
@@ -135,7 +135,8 @@ fn nth_sync(stmts: &[Stmt], n: &mut usize) -> Option<Sync> {
     })
 }
 
-/// Puts another synchronisation, or none, in place of the one of this number; says whether it was met.
+/// Puts another synchronisation, or none, in place of the one of this number; says whether it was
+/// met.
 fn replace(stmts: &mut Vec<Stmt>, n: &mut usize, by: Option<Sync>) -> bool {
     for k in 0..stmts.len() {
         let done = match &mut stmts[k] {

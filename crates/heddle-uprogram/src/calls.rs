@@ -1,4 +1,5 @@
-//! The calls of a program: their sites, the values kept over each, and the procedures that teams enter.
+//! The calls of a program: their sites, the values kept over each, and the procedures that teams
+//! enter.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -42,7 +42,8 @@ pub enum Expr {
     Bits(DType, DType, ExprId),
     /// An `f64` as a float of 4 or 8 bits.
     Narrow(Narrow, ExprId),
-    /// An index into an axis of this size: a negative one counts from the end; out of range stops the run.
+    /// An index into an axis of this size: a negative one counts from the end; out of range stops
+    /// the run.
     Index(ExprId, ExprId),
 }
 
@@ -314,6 +315,19 @@ impl Pool {
             visit(id, expr);
             open.extend(expr.operands());
         }
+    }
+
+    /// All loads in these expressions: buffer and offset.
+    pub fn loads(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<(Buffer, ExprId)> {
+        let mut loads = vec![];
+        for root in roots {
+            self.walk(root, &mut |_, e| {
+                if let Expr::Load(buffer, offset) = e {
+                    loads.push((buffer, offset));
+                }
+            });
+        }
+        loads
     }
 
     /// True if `is` holds for some subexpression; stops there.

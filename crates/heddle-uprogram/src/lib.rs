@@ -1,12 +1,14 @@
-//! The uProgram: control flow that every unit executes itself, and uOperators whose uTasks are split
-//! among the units. Lowering makes it, passes change it, an emitter writes it as source text.
+//! The uProgram: control flow that every unit executes itself, and uOperators whose uTasks are
+//! split among the units. Lowering makes it, passes change it, an emitter writes it as source text.
 //!
 //! Layers, each of which imports only from those above it:
 //!
-//! 1. `ids`, then [`expr`] (scalar expressions), then [`contract`] (contractions and the layouts of their operands);
+//! 1. `ids`, then [`expr`] (scalar expressions), then [`contract`] (contractions and the layouts of
+//!    their operands);
 //! 2. [`program`]: operators, statements, procedures;
 //! 3. analyses and edits: [`live`], [`calls`], [`step`], [`renamed`], `compact`;
-//! 4. [`layout`](mod@layout) (the memory plan), [`text`] (printer and parser), [`verify`] (form of programs, soundness of schedules).
+//! 4. [`layout`](mod@layout) (the memory plan), [`text`] (printer and parser), [`verify`] (form of
+//!    programs, soundness of schedules).
 //!
 //! Architecture invariant: nothing here knows what a unit is; only emitters do.
 

@@ -67,7 +67,8 @@ pub enum Outcome {
     Refused(String),
 }
 
-/// Runs a program in text form, which must compile, on drawn inputs with named sizes of 1, a prime, and more.
+/// Runs a program in text form, which must compile, on drawn inputs with named sizes of 1, a prime,
+/// and more.
 pub fn run_text(name: &str, text: &str, threads: usize, seed: u64) {
     for size in [1, 3, 70] {
         let (module, inputs) = drawn(name, text, size, seed);
@@ -221,8 +222,8 @@ impl Case {
                 ..Default::default()
             };
             let outputs = session.run(&self.inputs(), &self.sizes, &limits);
-            // A size that is computed from elements may wrap. The launch refuses it before anything runs, and the
-            // program is the interpreter's.
+            // A size that is computed from elements may wrap. The launch refuses it before anything
+            // runs, and the program is the interpreter's.
             if let Err(RunError::Plan(error)) = &outputs
                 && self.computes_sizes()
                 && error.fault == PlanFault::Overflow
@@ -314,7 +315,8 @@ fn sizes(module: &Module, program: &UProgram, inputs: &[Tensor]) -> Vec<i64> {
 fn same(got: &Tensor, want: &Tensor, what: &str) {
     match want.dtype() {
         DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => {
-            // Sums in another order round elsewhere: to an element or two of a short type beside it.
+            // Sums in another order round elsewhere: to an element or two of a short type beside
+            // it.
             let tolerance = match want.dtype() {
                 DType::F16 => 4e-3,
                 DType::Bf16 => 3e-2,

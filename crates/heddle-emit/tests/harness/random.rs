@@ -14,7 +14,8 @@ use super::Case;
 /// Programs are built side by side.
 const BUILDERS: usize = 2;
 
-/// The seeds below what this environment variable says, or this number if it says nothing; `HEDDLE_SEED` is one alone.
+/// The seeds below what this environment variable says, or this number if it says nothing;
+/// `HEDDLE_SEED` is one alone.
 pub fn seeds(variable: &str, count: u64) -> Range<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>());
     let number = |name: &str| number(name).transpose().expect("a number");

@@ -50,7 +50,8 @@ pub fn run(
     program.run(&case.inputs(), &case.sizes, workers, runs, &limits)
 }
 
-/// The program passes under the sanitizer and gives what the interpreter gives. `false` if there is no sanitizer.
+/// The program passes under the sanitizer and gives what the interpreter gives. `false` if there is
+/// no sanitizer.
 pub fn check(
     name: &str,
     case: &Case,

@@ -256,8 +256,8 @@ impl Shared {
                 return;
             }
             let job = self.job.load(Ordering::Relaxed);
-            // SAFETY: the job lives until this worker has counted itself out, and its caller made the promise of
-            // `Leased::run`.
+            // SAFETY: the job lives until this worker has counted itself out, and its caller made
+            // the promise of `Leased::run`.
             let code = unsafe { ((*job).entry)((*job).env, worker, self.workers) };
             if code != 0 {
                 self.failed.store(code, Ordering::Relaxed);

@@ -16,8 +16,9 @@ impl Staged<'_, '_> {
             dispatch,
             state: staged.cast(),
         };
-        // SAFETY: `env` points to memory of the sizes that the program planned, and `dispatch` takes a `Staged`. Both
-        // live here until the call returns, and meanwhile only `dispatch` writes to them.
+        // SAFETY: `env` points to memory of the sizes that the program planned, and `dispatch`
+        // takes a `Staged`. Both live here until the call returns, and meanwhile only `dispatch`
+        // writes to them.
         let code = unsafe { main(&raw const (*staged).env, &host) };
         match code {
             0 => Ok(()),

@@ -41,7 +41,8 @@ pub(super) struct Memory {
     pub(super) foreign: Vec<bool>,
 }
 
-// SAFETY: the raw tensors point to inputs and outputs of a run only while it goes on; they are set anew by each.
+// SAFETY: the raw tensors point to inputs and outputs of a run only while it goes on; they are set
+// anew by each.
 unsafe impl Send for Memory {}
 
 impl Memory {

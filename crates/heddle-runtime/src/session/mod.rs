@@ -301,7 +301,8 @@ impl<'s> Staged<'s, '_> {
             return Err(RunError::ForeignEntry);
         }
         self.rewind();
-        // SAFETY: `env` points to memory of the sizes that the program planned, held until `self` ends.
+        // SAFETY: `env` points to memory of the sizes that the program planned, held until `self`
+        // ends.
         let code = unsafe { self.leased.run(entry.function, &self.env) };
         if code == 0 {
             return Ok(());

@@ -26,8 +26,8 @@ HEDDLE_MAIN {
 }
 "#;
 
-/// A while loop whose condition all workers compute from what all workers wrote: each adds its number to its
-/// own slot, and the sum of all slots is carried. Two barriers in each iteration.
+/// A while loop whose condition all workers compute from what all workers wrote: each adds its
+/// number to its own slot, and the sum of all slots is carried. Two barriers in each iteration.
 pub const LOOP: &str = r#"
 HEDDLE_PROGRAM(0, 1, 0, 1, 0);
 HEDDLE_MAIN {

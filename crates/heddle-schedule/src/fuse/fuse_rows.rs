@@ -179,15 +179,9 @@ fn is_contiguous(program: &UProgram, step: &ChainStep) -> bool {
         return true;
     };
     let near = |s: Step| matches!(s.as_int(), Some(0 | 1));
-    let mut contiguous = true;
-    for expr in step.body.exprs() {
-        program.pool.walk(expr, &mut |_, e| {
-            if let Expr::Load(_, offset) = e {
-                contiguous &= Step::of(program, offset, axis).is_some_and(near);
-            }
-        });
-    }
-    contiguous
+    let loads = program.pool.loads(step.body.exprs());
+    let mut steps = loads.iter().map(|l| Step::of(program, l.1, axis));
+    steps.all(|step| step.is_some_and(near))
 }
 
 /// True if an offset lies within the row of its point, in an array of rows of this length.
@@ -241,17 +235,9 @@ fn constant(program: &UProgram, offset: ExprId) -> Option<i64> {
 }
 
 fn offsets(program: &UProgram, exprs: &[ExprId], buffer: Buffer) -> Vec<ExprId> {
-    let mut offsets = vec![];
-    for &expr in exprs {
-        program.pool.walk(expr, &mut |_, e| {
-            if let Expr::Load(b, offset) = e
-                && b == buffer
-            {
-                offsets.push(offset);
-            }
-        });
-    }
-    offsets
+    let loads = program.pool.loads(exprs.iter().copied()).into_iter();
+    let offsets = loads.filter(|l| l.0 == buffer).map(|l| l.1);
+    offsets.collect()
 }
 
 /// The operator with row buffers in place of intermediate results.

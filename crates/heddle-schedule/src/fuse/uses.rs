@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Stmt, UProgram};
 
 /// Readers and writers of buffers in the whole program.
@@ -89,26 +89,12 @@ fn read_by(program: &UProgram, id: OperatorId) -> HashSet<Buffer> {
 
 /// The buffers that expressions load from.
 pub fn loads(program: &UProgram, exprs: impl IntoIterator<Item = ExprId>) -> HashSet<Buffer> {
-    let mut buffers = HashSet::new();
-    for expr in exprs {
-        program.pool.walk(expr, &mut |_, e| {
-            if let Expr::Load(buffer, _) = e {
-                buffers.insert(buffer);
-            }
-        });
-    }
-    buffers
+    let loads = program.pool.loads(exprs).into_iter();
+    loads.map(|(buffer, _)| buffer).collect()
 }
 
 /// True if the expressions read no element of the buffer other than that at this offset.
 pub fn only_loads(program: &UProgram, exprs: &[ExprId], buffer: Buffer, at: ExprId) -> bool {
-    let mut only = true;
-    for &expr in exprs {
-        program.pool.walk(expr, &mut |_, e| {
-            if let Expr::Load(b, offset) = e {
-                only &= b != buffer || offset == at;
-            }
-        });
-    }
-    only
+    let mut loads = program.pool.loads(exprs.iter().copied()).into_iter();
+    loads.all(|(b, offset)| b != buffer || offset == at)
 }

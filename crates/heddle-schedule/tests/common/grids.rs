@@ -3,8 +3,9 @@
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Grid, OperatorId, Share, Split};
 
-/// Splits each operator that has two axes and that one unit need not run by two of them; the seed says which ones, in which
-/// grains, and over which grid of units. Returns the operators that are split by two axes.
+/// Splits each operator that has two axes and that one unit need not run by two of them; the seed
+/// says which ones, in which grains, and over which grid of units. Returns the operators that are
+/// split by two axes.
 pub fn force_grids(program: &mut UProgram, seed: u64) -> Vec<OperatorId> {
     let mut draw = Draw(seed.wrapping_mul(2).wrapping_add(1));
     let mut forced = vec![];

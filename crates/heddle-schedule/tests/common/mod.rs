@@ -22,7 +22,8 @@ pub fn lowered_for(text: &str, machine: &Machine) -> UProgram {
     program
 }
 
-/// The statements that matter, in order: `r` run, `s` sync, `x` swap, loops and branches in brackets.
+/// The statements that matter, in order: `r` run, `s` sync, `x` swap, loops and branches in
+/// brackets.
 pub fn shape(stmts: &[Stmt]) -> String {
     let text = stmts.iter().map(|stmt| match stmt {
         Stmt::Run(_) => "r".into(),

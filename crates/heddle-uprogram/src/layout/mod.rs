@@ -1,8 +1,10 @@
-//! The memory layout of a scheduled program: its plan as data, and the word of the launch table that holds each offset.
+//! The memory layout of a scheduled program: its plan as data, and the word of the launch table
+//! that holds each offset.
 //!
-//! The table holds, in this order: the offset of each scratch buffer (in its frame, for a procedure's), the bytes of one
-//! unit's part of each private buffer, the frames of procedures, and the derived sizes that memory depends on. A program
-//! reads those sizes from the table, so that both sides use the same value.
+//! The table holds, in this order: the offset of each scratch buffer (in its frame, for a
+//! procedure's), the bytes of one unit's part of each private buffer, the frames of procedures, and
+//! the derived sizes that memory depends on. A program reads those sizes from the table, so that
+//! both sides use the same value.
 
 mod scalar;
 
@@ -34,7 +36,8 @@ pub struct Layout {
     pub calls: Calls,
 }
 
-/// The simulated stack. A unit keeps values over a call in a stack of its own; buffers of an activation lie in its frame.
+/// The simulated stack. A unit keeps values over a call in a stack of its own; buffers of an
+/// activation lie in its frame.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// Words of the bytes of each procedure's frame.
@@ -66,7 +69,8 @@ pub struct LayoutError {
 /// Lays out the memory of a scheduled program.
 ///
 /// # Errors
-/// [`LayoutError`] names a buffer whose length is computed by an operation that a launch does not evaluate.
+/// [`LayoutError`] names a buffer whose length is computed by an operation that a launch does not
+/// evaluate.
 pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
     let mut builder = Builder {
         program,

@@ -259,14 +259,7 @@ impl UProgram {
 
     /// Loads from memory that the program writes: buffer and offset.
     pub fn loads_of(&self, exprs: &[ExprId]) -> Vec<(Buffer, ExprId)> {
-        let mut loads = vec![];
-        for &root in exprs {
-            self.pool.walk(root, &mut |_, expr| {
-                if let Expr::Load(buffer, offset) = expr {
-                    loads.push((buffer, offset));
-                }
-            });
-        }
+        let mut loads = self.pool.loads(exprs.iter().copied());
         loads.retain(|l| self.buffers[l.0].kind.is_written());
         loads
     }

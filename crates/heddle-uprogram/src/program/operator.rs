@@ -11,7 +11,8 @@ use crate::ids::{Buffer, Local};
 /// (DESIGN, "From ops to uOperators").
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// The parallel axes, outermost first, with their sizes. Any order of points gives the same result.
+    /// The parallel axes, outermost first, with their sizes. Any order of points gives the same
+    /// result.
     pub axes: Vec<(Local, ExprId)>,
     /// The partition of points among units.
     pub share: Share,

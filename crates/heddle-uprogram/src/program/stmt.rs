@@ -106,7 +106,8 @@ impl Stmt {
         }
     }
 
-    /// Its nested blocks, a loop's body or the arms of a branch; empty ones in place of missing ones.
+    /// Its nested blocks, a loop's body or the arms of a branch; empty ones in place of missing
+    /// ones.
     pub fn blocks(&self) -> [&[Stmt]; 2] {
         match self {
             Stmt::Loop { body, .. } => [body, &[]],

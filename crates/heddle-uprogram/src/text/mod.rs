@@ -1,4 +1,5 @@
-//! The text form: [`print`](fn@print) writes it, [`parse`] reads it, and a program that is read back prints as the same text.
+//! The text form: [`print`](fn@print) writes it, [`parse`] reads it, and a program that is read
+//! back prints as the same text.
 //!
 //! ```text
 //! program   = item*
@@ -17,7 +18,7 @@
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
 //! split     = LOCAL ["block" expr] ["grain" INT]
-//! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER               in nanoseconds
+//! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER         in nanoseconds
 //! body      = store "=" expr                                                       map
 //!           | store "=" "fold" reduce dtype "over" axes ["columns"] "of" expr
 //!           | store "=" "argfold" ("max" | "min") dtype "over" axes ["last"] "of" expr
@@ -49,12 +50,14 @@
 //! LOCAL = %name   PROC = @name   BUFFER = b0, b1, …   OPERATOR = op0, op1, …   SHARED = e0, e1, …
 //! ```
 //!
-//! Ids are assigned in the order of the items.
-//! Equal expressions are one, as in a [`Pool`](crate::Pool); none is simplified. An expression that is large and occurs more than once is
-//! written once, as `e0 = …`, so that text is as long as the program and not as the trees of its expressions.
+//! Ids are assigned in the order of the items. Equal expressions are one, as in a
+//! [`Pool`](crate::Pool); none is simplified. An expression that is large and occurs more than once
+//! is written once, as `e0 = …`, so that text is as long as the program and not as the trees of its
+//! expressions.
 //!
-//! The reader bounds what it builds: nesting of text by [`MAX_NESTING`](heddle_ir::MAX_NESTING), expressions by [`MAX_DEPTH`], constants as
-//! [`heddle_ir::text`] does. A program that it gives has passed [`crate::verify_program`].
+//! The reader bounds what it builds: nesting of text by [`MAX_NESTING`](heddle_ir::MAX_NESTING),
+//! expressions by [`MAX_DEPTH`], constants as [`heddle_ir::text`] does. A program that it gives has
+//! passed [`crate::verify_program`].
 
 mod contract;
 mod cursor;
@@ -92,7 +95,8 @@ pub enum ReadError {
 ///
 /// # Errors
 ///
-/// [`ReadError::Text`] with line and column, or [`ReadError::Program`] with the item that breaks a rule.
+/// [`ReadError::Text`] with line and column, or [`ReadError::Program`] with the item that breaks a
+/// rule.
 pub fn parse(text: &str) -> Result<UProgram, ReadError> {
     let refuse =
         |file: &str, _: u64, _: u64| Err(format!("constants in files are not read here: {file:?}"));

@@ -151,25 +151,9 @@ impl Graph {
                 vec![self.add(Kind::Units, name("after"), vec![], vec![back])]
             }
             Stmt::Fork(ids) => {
-                let calls = || ids.iter().map(|id| &program.calls[*id]);
-                let exprs: Vec<_> = calls().flat_map(|c| &c.lets).map(|l| l.1).collect();
-                let names: Vec<_> = calls().map(|c| c.name.as_str()).collect();
-                let name = format!("fork of {}", names.join(", "));
-                let fork = self.nodes.len();
-                let kind = Kind::Fork(fork + 2);
-                self.add(kind, name.clone(), reads(&exprs), from);
-                // The arguments' reads continue at the join.
-                let join = self.add(Kind::Join, name.clone(), vec![], vec![fork]);
-                let after = self.add(Kind::Units, name, vec![], vec![join]);
-                for (id, call) in ids.iter().zip(calls()) {
-                    let name = format!("call {}", call.name);
-                    let (begin, end) = self.procedures[&call.procedure];
-                    let go = self.add(Kind::TeamCall(*id, join), name, vec![], vec![fork]);
-                    self.nodes[go].next.push(begin);
-                    let back = self.add(Kind::TeamReturn(*id), "return".into(), vec![], vec![end]);
-                    self.nodes[back].next.push(join);
-                }
-                vec![after]
+                let calls = ids.iter().map(|id| &program.calls[*id]);
+                let exprs: Vec<_> = calls.flat_map(|c| &c.lets).map(|l| l.1).collect();
+                vec![self.fork(program, ids, reads(&exprs), from)]
             }
             Stmt::Loop {
                 trip, body, name, ..
@@ -195,6 +179,33 @@ impl Graph {
                 last
             }
         }
+    }
+
+    /// Adds the teams' calls between a fork and its join; returns the step after the join.
+    fn fork(
+        &mut self,
+        program: &UProgram,
+        ids: &[CallId],
+        arguments: Vec<Access>,
+        from: Vec<usize>,
+    ) -> usize {
+        let calls = || ids.iter().map(|id| &program.calls[*id]);
+        let names: Vec<_> = calls().map(|c| c.name.as_str()).collect();
+        let name = format!("fork of {}", names.join(", "));
+        let fork = self.nodes.len();
+        self.add(Kind::Fork(fork + 2), name.clone(), arguments, from);
+        // The arguments' reads continue at the join.
+        let join = self.add(Kind::Join, name.clone(), vec![], vec![fork]);
+        let after = self.add(Kind::Units, name, vec![], vec![join]);
+        for (id, call) in ids.iter().zip(calls()) {
+            let name = format!("call {}", call.name);
+            let (begin, end) = self.procedures[&call.procedure];
+            let go = self.add(Kind::TeamCall(*id, join), name, vec![], vec![fork]);
+            self.nodes[go].next.push(begin);
+            let back = self.add(Kind::TeamReturn(*id), "return".into(), vec![], vec![end]);
+            self.nodes[back].next.push(join);
+        }
+        after
     }
 
     fn add(&mut self, kind: Kind, name: String, accesses: Vec<Access>, from: Vec<usize>) -> usize {
