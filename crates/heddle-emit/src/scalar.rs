@@ -450,7 +450,9 @@ fn binary(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> St
         And => format!("({a} & {b})"),
         Or => format!("({a} | {b})"),
         Xor => format!("({a} ^ {b})"),
-        Div | Mod | Rem | Pow | Max | Min | Shl | Shr => call(&format!("heddle_{}_{t}", op.name())),
+        Div | Mod | Rem | Pow | Max | Min | Shl | Shr | Philox => {
+            call(&format!("heddle_{}_{t}", op.name()))
+        }
     }
 }
 

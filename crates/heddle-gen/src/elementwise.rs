@@ -9,7 +9,7 @@ use crate::data;
 
 impl Body<'_> {
     pub(crate) fn elementwise(&mut self) {
-        let v = match self.rng.random_range(0..20) {
+        let v = match self.rng.random_range(0..21) {
             0..5 => self.unary(),
             5..12 => self.binary(),
             12..14 => self.compare(),
@@ -20,6 +20,7 @@ impl Body<'_> {
             }
             17 => self.small(),
             18 => self.bitcast(),
+            19 => self.draw(),
             _ => self.string(),
         };
         self.keep(v);
@@ -83,6 +84,7 @@ impl Body<'_> {
             And | Or | Xor => (d.is_int() || d == DType::Bool, DType::I32),
             Shl | Shr => (d.is_int(), DType::U16),
             Atan2 => (d.is_float(), DType::F64),
+            Philox => (d == DType::U64, DType::U64),
             _ => (d.is_arith(), DType::I64),
         };
         if !fits {
@@ -96,6 +98,26 @@ impl Body<'_> {
             b = self.op(Op::Binary(And), &[b, mask]);
         }
         self.op(Op::Binary(kind), &[a, b])
+    }
+
+    /// Random numbers with the run's key, a key for an integer, or any.
+    fn draw(&mut self) -> Value {
+        let mut key = match self.rng.random_bool(0.5) {
+            true => self.op(Op::RunKey, &[]),
+            false => self.scalar(DType::U64),
+        };
+        if self.rng.random_bool(0.5) {
+            let number = self.scalar(DType::I64);
+            key = self.b.fold_in(key, number).expect("two numbers");
+        }
+        let shape: Vec<_> = self.static_shape().iter().map(|&n| n as i64).collect();
+        let shape = self.b.i64s(&shape);
+        let dtype = [DType::F32, DType::F64][self.rng.random_range(0..2)];
+        let drawn = match self.rng.random_bool(0.5) {
+            true => self.b.uniform(dtype, key, shape),
+            false => self.b.normal(dtype, key, shape),
+        };
+        drawn.expect("a key and a shape")
     }
 
     fn compare(&mut self) -> Value {

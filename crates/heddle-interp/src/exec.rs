@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use heddle_ir::{Datum, Entity, FuncId, Function, Inst, InstData, Module, Op, Region, Type, Value};
+use heddle_ir::{
+    DType, Datum, Entity, FuncId, Function, Inst, InstData, Module, Op, Region, Type, Value,
+};
 
 use crate::check::{self, Bindings};
 use crate::context::{Context, INSTRUCTION, Lease, count};
@@ -47,7 +49,6 @@ pub fn run(
         cx,
         plans: vec![None; module.functions.len()],
         constants: HashMap::new(),
-        draws: HashMap::new(),
         depth: 0,
     };
     let id = module.entry_id().expect("a module has an entry");
@@ -84,8 +85,6 @@ struct Evaluator<'m> {
     plans: Vec<Option<Rc<Plan>>>,
     /// Constants in working form: converted once in a run, not each time around a loop.
     constants: HashMap<(FuncId, Inst), Array>,
-    /// Number of evaluations of each random instruction; those without a seed share one.
-    draws: HashMap<Option<(FuncId, Inst)>, u64>,
     depth: usize,
 }
 
@@ -175,18 +174,11 @@ impl<'m> Evaluator<'m> {
                 };
                 vec![Val::Tensor(array)]
             }
-            Op::Random { dist, dtype, seed } => {
-                let stream = self
-                    .draws
-                    .entry(seed.map(|_| (frame.id, inst)))
-                    .or_default();
-                *stream += 1;
-                let seed = seed.unwrap_or(self.options.seed);
-                let mut draw = kernels::random::Draw::new(seed, *stream);
-                vec![kernels::random::draw(
-                    &self.cx, *dist, *dtype, &args[0], &mut draw,
-                )?]
-            }
+            Op::RunKey => vec![
+                self.cx
+                    .array(DType::U64, vec![], vec![self.options.seed])?
+                    .into(),
+            ],
             Op::If => {
                 let chosen = data.regions[!condition(&args[0])? as usize];
                 self.region(frame, chosen, vec![])?

@@ -13,13 +13,13 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Work limit of folding, in elements of a simple op.
 const MAX_WORK: u64 = 1 << 28;
 
-/// Evaluates a pure tensor op on constants.
+/// Evaluates a tensor op on constants.
 ///
-/// `None` for ops that are not pure or are control flow, on any error, above the limits of memory
+/// `None` for the run's key and control flow, on any error, above the limits of memory
 /// and work, and if the result depends on the precision of floats: folded values are the same in
 /// `f32` and in double, so that folding never hides a rounding error from a run in double.
 pub fn fold(op: &Op, operands: &[&Tensor]) -> Option<Vec<Tensor>> {
-    if !op.is_pure() || op.region_count() > 0 || matches!(op, Op::Call(_) | Op::Const(_)) {
+    if !op.is_static() || op.region_count() > 0 || matches!(op, Op::Call(_) | Op::Const(_)) {
         return None;
     }
     let types: Vec<Type> = operands.iter().map(|t| t.ty()).collect();
@@ -52,12 +52,12 @@ pub fn fold(op: &Op, operands: &[&Tensor]) -> Option<Vec<Tensor>> {
     fits.then_some(results)
 }
 
-/// Evaluates a pure tensor op on constants in the precision of their types, within about `max_work`
+/// Evaluates a tensor op on constants in the precision of their types, within about `max_work`
 /// operations on elements.
 ///
 /// `None` where [`fold`] gives none, but not where the result depends on the precision.
 pub fn evaluate(op: &Op, operands: &[&Tensor], max_work: u64) -> Option<Vec<Tensor>> {
-    if !op.is_pure() || op.region_count() > 0 || matches!(op, Op::Call(_) | Op::Const(_)) {
+    if !op.is_static() || op.region_count() > 0 || matches!(op, Op::Call(_) | Op::Const(_)) {
         return None;
     }
     evaluate_in(op, operands, false, max_work)

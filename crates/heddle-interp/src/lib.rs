@@ -2,7 +2,7 @@
 //!
 //! It executes the IR directly, instruction by instruction, in program order. It is meant to be
 //! obviously right, not fast: each op has one kernel of plain loops, without vector code, blocking
-//! or threads. It is deterministic (random numbers come from a seed) and never reassociates: each
+//! or threads. It is deterministic (random numbers are a function of a key) and never reassociates: each
 //! kernel documents its one order of accumulation. Floats of 16 bits are computed in `f32` and
 //! rounded once per op; with [`Options::f64`] all floats are computed and kept in double.
 //!
@@ -51,7 +51,7 @@ pub struct Options {
     pub max_depth: usize,
     /// Limit on wall time.
     pub timeout: Option<Duration>,
-    /// Seed of the random instructions that have none of their own.
+    /// The run's key ([`heddle_ir::Op::RunKey`]).
     pub seed: u64,
     /// Check every result against the type that its value states; for tests of inference.
     pub check_types: bool,

@@ -6,7 +6,7 @@ use crate::{DType, Dim, Function, Inst, Op, Region, Value};
 /// Is evaluation certain to succeed, whatever the operands hold, and to take bounded time? Such an instruction may be
 /// moved out of a branch or a loop, or be evaluated for both outcomes of a condition.
 ///
-/// `false` is the answer for loops, calls, random draws, sequences and optionals, and wherever sizes are not known
+/// `false` is the answer for loops, calls, sequences and optionals, and wherever sizes are not known
 /// well enough.
 pub fn cannot_fail(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];

@@ -41,6 +41,28 @@ pub struct Signature {
     pub results: Vec<(String, Type)>,
     /// Bounds of named sizes, where there are any.
     pub bounds: IndexMap<Arc<str>, DimBound>,
+    /// The function that this one is a specialisation of, if its name differs; see [`Signature::identity`].
+    pub origin: Option<Arc<str>>,
+}
+
+impl Signature {
+    /// The name that all specialisations of one function share. Calls of functions of one identity do the same work: they
+    /// may be batched where their types agree.
+    ///
+    /// Who copies a function, for other types or for some of its calls, keeps the identity ([`Signature::specialised`]); who makes
+    /// a function that computes something else gives it none of another.
+    pub fn identity(&self) -> &str {
+        self.origin.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The signature under another name, as a specialisation of the same function.
+    pub fn specialised(&self, name: String) -> Signature {
+        Signature {
+            origin: (name != self.identity()).then(|| self.identity().into()),
+            name,
+            ..self.clone()
+        }
+    }
 }
 
 /// A function: a signature and a body in SSA form.

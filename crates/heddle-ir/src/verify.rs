@@ -9,24 +9,26 @@
 //!    many as the signature's results, of [compatible](Type::compatible) types; names of parameters
 //!    are unique;
 //! 3. names a size in a type only if that name, alone, is the size of some axis of a parameter;
-//!    bounds are not empty.
+//!    bounds are not empty;
+//! 4. is a specialisation of a function of another name, if of any. That one need not be in the module: the name is the
+//!    function's [identity](Signature::identity), which calls of all specialisations share.
 //!
 //! Its instructions, regions and values:
-//! 4. refer only to what exists in its arenas; functions that are called exist in the module;
-//! 5. each live region belongs to one instruction (or is the body) and each live instruction to one
+//! 5. refer only to what exists in its arenas; functions that are called exist in the module;
+//! 6. each live region belongs to one instruction (or is the body) and each live instruction to one
 //!    region, once; regions nest at most [`MAX_NESTING`] deep;
-//! 6. each value is defined once, as what its [`ValueDef`] says;
-//! 7. an operand or yield is defined before its use: earlier in the same region, or earlier in a
+//! 7. each value is defined once, as what its [`ValueDef`] says;
+//! 8. an operand or yield is defined before its use: earlier in the same region, or earlier in a
 //!    region around it, or as a parameter of one of these.
 //!
 //! Types:
-//! 8. operands, attributes and regions fit the op, and result types are compatible with what
+//! 9. operands, attributes and regions fit the op, and result types are compatible with what
 //!    [inference](infer::result_types) says, which is run again with what small integer arrays are
 //!    known to hold; a stated type may say less or more, but not the contrary. Those of constants
 //!    are exact;
-//! 9. types have at most [`MAX_RANK`] axes and nest at most [`MAX_NESTING`] deep; constant sizes
+//! 10. types have at most [`MAX_RANK`] axes and nest at most [`MAX_NESTING`] deep; constant sizes
 //!    are not negative;
-//! 10. elements of `bool` constants are 0 or 1.
+//! 11. elements of `bool` constants are 0 or 1.
 //!
 //! Instructions that are in no region are dead: nothing is asked of them.
 
@@ -183,6 +185,9 @@ impl<'a> Verifier<'a> {
         }
         for (name, ty) in &sig.results {
             self.ty(&format!("result `{name}`"), ty);
+        }
+        if sig.origin.as_deref() == Some(&sig.name) {
+            self.report("is a specialisation of itself".into());
         }
         for (name, bound) in &sig.bounds {
             if bound.max.is_some_and(|max| max < bound.min) {

@@ -86,6 +86,8 @@ fn signatures() {
     has(&errors, "the signature has 1 parameters, the body 2");
     let errors = said(|f| change(f, &|s| s.results.clear()));
     has(&errors, "the signature has 0 results, the body yields 1");
+    let errors = said(|f| change(f, &|s| s.origin = Some(s.name.as_str().into())));
+    has(&errors, "is a specialisation of itself");
     let errors = said(|f| change(f, &|s| s.params[1].1 = Type::scalar(DType::I32)));
     has(&errors, "parameter `n` is i32[], but i64[] in the body");
     let errors = said(|f| change(f, &|s| s.results[0].1 = Type::scalar(DType::F32)));

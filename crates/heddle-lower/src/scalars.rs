@@ -96,6 +96,21 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The run's key, which every launch is given.
+    pub(super) fn run_key(&mut self) -> Val {
+        let sizes = &self.program.sizes;
+        let known = sizes.iter().find(|(size, _)| *size == Size::RunKey);
+        let local = match known {
+            Some(&(_, local)) => local,
+            None => self.given_size(Size::RunKey, DType::U64),
+        };
+        Val::Scalars {
+            dtype: DType::U64,
+            shape: vec![],
+            elems: vec![self.program.pool.local(local)],
+        }
+    }
+
     /// The number of elements, if static and at most `limit`.
     pub(super) fn at_most(&self, val: &Val, limit: i64) -> Option<i64> {
         let mut sizes = val.shape().iter().map(|&s| self.program.pool.as_int(s));

@@ -28,7 +28,7 @@ impl Lowerer<'_> {
         let sizes = shape.iter().enumerate().map(|(axis, dim)| match dim {
             Dim::Expr(e) => self.size_expr(e),
             Dim::Unknown(_) => {
-                let local = self.given_size(Size::Axis { input, axis });
+                let local = self.given_size(Size::Axis { input, axis }, DType::I64);
                 Ok(self.program.pool.local(local))
             }
         });
@@ -169,14 +169,14 @@ impl Lowerer<'_> {
         if self.sizes.contains_key(name) {
             return;
         }
-        let local = self.given_size(Size::Named(name.into()));
+        let local = self.given_size(Size::Named(name.into()), DType::I64);
         let size = self.program.pool.local(local);
         self.sizes.insert(name.into(), size);
     }
 
-    fn given_size(&mut self, size: Size) -> Local {
+    pub(super) fn given_size(&mut self, size: Size, dtype: DType) -> Local {
         let data = LocalData {
-            dtype: DType::I64,
+            dtype,
             kind: LocalKind::Size,
             name: size.to_string(),
         };

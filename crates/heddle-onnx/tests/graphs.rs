@@ -336,6 +336,45 @@ fn functions_call_themselves() {
 }
 
 #[test]
+fn specialisations_keep_the_identity_of_their_function() {
+    let double = |name: &str, value: f64| TensorProto {
+        name: Some(name.into()),
+        data_type: Some(tensor_proto::DataType::Double as i32),
+        double_data: vec![value],
+        ..Default::default()
+    };
+    let body = vec![
+        node("Sub", &["k", "k"], &["zero"]),
+        node("LessOrEqual", &["k", "zero"], &["base"]),
+        fork(
+            "f",
+            "base",
+            vec![node("Exp", &["k"], &["r"])],
+            vec![
+                node("Exp", &["zero"], &["one"]),
+                node("Sub", &["k", "one"], &["m"]),
+                call("f", &["m"], &["r"]),
+            ],
+        ),
+    ];
+    let f = function("f", &["k"], &["f"], body);
+    let mut g = main_graph(vec![call("f", &["x"], &["y"]), call("f", &["two"], &["z"])]);
+    g.output.push(untyped("z"));
+    g.initializer.push(double("two", 2.0));
+    let m = model(g, vec![f]);
+    let module = import(&m).unwrap();
+    let sigs: Vec<_> = module
+        .functions
+        .iter()
+        .map(|(_, f)| f.sig.clone())
+        .collect();
+    let of_f = sigs.iter().filter(|sig| sig.identity() == "f");
+    let mut names: Vec<_> = of_f.map(|sig| sig.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["f", "f_2"]);
+}
+
+#[test]
 fn functions_call_each_other() {
     let a = function("a", &["k"], &["f"], factorial(call("b", &["m"], &["p"])));
     let b = function("b", &["k"], &["f"], factorial(call("a", &["m"], &["p"])));

@@ -38,6 +38,7 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
             .filter(|(name, _)| !sizes.contains_key(name.as_ref()))
             .map(|(name, bound)| (name.clone(), *bound))
             .collect(),
+        origin: old.origin.clone(),
     };
     let values: Vec<Value> = func.values.keys().collect();
     let mut patch = Patch::new(func);

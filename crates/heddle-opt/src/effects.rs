@@ -1,20 +1,17 @@
 //! Side effects of instructions.
 //!
-//! There are two. A random op without a seed of its own advances the run's stream: removing it
-//! would change later draws. A loop that has neither a trip count nor a condition that could become
-//! false never terminates.
+//! There is one: a loop that has neither a trip count nor a condition that could become false never
+//! terminates.
 //!
 //! Every other loop and every recursion is assumed to terminate, so passes may remove one that does
 //! not. They may also remove an error, if nothing uses the results of the failing instruction.
 
-use heddle_ir::{Entity, FuncId, Function, InstData, LoopForm, Module, Op, Tensor, Value};
+use heddle_ir::{Entity, Function, InstData, LoopForm, Module, Op, Tensor, Value};
 
 use crate::callgraph;
 
 /// Effects of a call of each function, indexed by function.
 pub struct Effects {
-    /// Draws random numbers of any kind, so that two calls differ.
-    draws: Vec<bool>,
     /// Must not be left out.
     needed: Vec<bool>,
 }
@@ -24,46 +21,30 @@ impl Effects {
     pub fn of(module: &Module) -> Self {
         let count = module.functions.len();
         let mut effects = Effects {
-            draws: vec![false; count],
             needed: vec![false; count],
         };
         for component in callgraph::components(module) {
-            let (mut draws, mut needed) = (false, false);
+            let mut needed = false;
             for &id in &component {
                 let func = &module.functions[id];
                 func.for_each_inst(&mut |_, inst| {
-                    draws |= effects.draws(inst);
                     needed |= effects.is_needed(func, inst);
                 });
             }
             for id in component {
-                effects.draws[id.index()] = draws;
                 effects.needed[id.index()] = needed;
             }
         }
         effects
     }
 
-    /// Tells if a second evaluation may give other results. The instruction's regions do not count.
-    pub fn draws(&self, inst: &InstData) -> bool {
-        match inst.op {
-            Op::Call(callee) => self.calls_draw(callee),
-            _ => !inst.op.is_pure(),
-        }
-    }
-
     /// Tells if the instruction must stay even without uses. Its regions do not count.
     pub fn is_needed(&self, func: &Function, inst: &InstData) -> bool {
         match &inst.op {
-            Op::Random { seed: None, .. } => true,
             Op::Call(callee) => self.needed[callee.index()],
             Op::Loop { trip: false, .. } => never_ends(func, inst),
             _ => false,
         }
-    }
-
-    fn calls_draw(&self, callee: FuncId) -> bool {
-        self.draws[callee.index()]
     }
 }
 

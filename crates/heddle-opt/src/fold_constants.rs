@@ -22,7 +22,7 @@ const MAX_WORK: usize = 1 << 24;
 /// array of constant dims) are constants too.
 ///
 /// It does *not* fold an instruction that would make the program much larger (a broadcast of a
-/// scalar to a big array) or takes the interpreter long, nor random draws, nor calls.
+/// scalar to a big array) or takes the interpreter long, nor calls.
 pub fn fold_constants(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -52,7 +52,7 @@ impl Fold<'_, '_> {
     fn region(&mut self, region: Region) {
         for inst in self.patch.func().regions[region].insts.clone() {
             match self.patch.func().insts[inst].op {
-                Op::Const(_) | Op::Random { .. } | Op::Call(_) => {}
+                Op::Const(_) | Op::RunKey | Op::Call(_) => {}
                 Op::If => self.if_(inst),
                 Op::Loop { .. } => self.loop_(inst),
                 _ => {

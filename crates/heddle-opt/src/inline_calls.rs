@@ -20,21 +20,11 @@ const MAX_GAIN_FACTOR: usize = 16;
 /// It does *not* inline
 /// - recursive functions, direct or mutual;
 /// - beyond a limit on the module's growth;
-/// - where regions would nest deeper than the IR allows;
-/// - functions that draw random numbers from a seed of their own and have several call sites: all
-///   calls continue one stream, but copies would not.
+/// - where regions would nest deeper than the IR allows.
 ///
 /// The callees stay; `remove_dead` removes those without callers.
 pub fn inline_calls(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
-    let mut calls = vec![0usize; module.functions.len()];
-    for (_, f) in module.functions.iter() {
-        f.for_each_inst(&mut |_, inst| {
-            if let Op::Call(callee) = inst.op {
-                calls[callee.index()] += 1;
-            }
-        });
-    }
     let mut plain = vec![false; module.functions.len()];
     let size: usize = module.functions.iter().map(|(_, f)| count_insts(f)).sum();
     let mut gain = size
@@ -42,7 +32,7 @@ pub fn inline_calls(module: &mut Module) -> Stats {
         .saturating_add(MAX_GAIN);
     for component in callgraph::components(module) {
         for &id in &component {
-            stats.merge(inline_into(module, id, &plain, &calls, &mut gain));
+            stats.merge(inline_into(module, id, &plain, &mut gain));
         }
         if !callgraph::is_recursive(module, &component) {
             plain[component[0].index()] = true;
@@ -52,13 +42,7 @@ pub fn inline_calls(module: &mut Module) -> Stats {
 }
 
 /// Inlines the calls in one function. Its callees have been processed before it.
-fn inline_into(
-    module: &mut Module,
-    id: FuncId,
-    plain: &[bool],
-    calls: &[usize],
-    gain: &mut usize,
-) -> Stats {
+fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], gain: &mut usize) -> Stats {
     let mut sites = vec![];
     find_calls(
         &module.functions[id],
@@ -77,11 +61,7 @@ fn inline_into(
     let mut patch = Patch::new(&mut func);
     for (inst, callee, level) in sites {
         let body = &module.functions[callee];
-        let once = calls[callee.index()] == 1;
-        if !plain[callee.index()]
-            || level + depth(body, body.body) > MAX_NESTING
-            || !once && draws_from_seed(body)
-        {
+        if !plain[callee.index()] || level + depth(body, body.body) > MAX_NESTING {
             continue;
         }
         let size = count_insts(body);
@@ -220,11 +200,5 @@ fn loses_empty_shapes(callee: &Function, types: &dyn Fn(&Type) -> Type) -> bool 
                 .any(|(a, b)| a.as_expr().is_some() && b.as_expr().is_none());
         }
     });
-    found
-}
-
-fn draws_from_seed(f: &Function) -> bool {
-    let mut found = false;
-    f.for_each_inst(&mut |_, inst| found |= matches!(inst.op, Op::Random { seed: Some(_), .. }));
     found
 }

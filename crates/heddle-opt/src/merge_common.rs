@@ -8,7 +8,6 @@ use heddle_ir::{DType, Dim, FuncId, Inst, Module, Op, Region, Tensor, Type, Valu
 
 use crate::Edit;
 use crate::canonicalize::commutes;
-use crate::effects::Effects;
 use crate::facts::Facts;
 
 /// Replaces an instruction by an equal earlier one of its region or of a region around it.
@@ -18,10 +17,9 @@ use crate::facts::Facts;
 ///
 /// Constants move out of branches and loops, so that each stands in a function once.
 ///
-/// The pass does *not* merge random ops, `if` or `loop`. It moves only constants: computations that
+/// The pass does *not* merge `if` or `loop`. It moves only constants: computations that
 /// two branches share stay in both.
 pub fn merge_common(module: &mut Module) -> Stats {
-    let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
     for id in ids {
@@ -29,7 +27,6 @@ pub fn merge_common(module: &mut Module) -> Stats {
         let func = &mut module.functions[id];
         let body = func.body;
         let mut merge = Merge {
-            effects: &effects,
             facts: &facts,
             patch: Patch::new(func),
             seen: HashMap::new(),
@@ -44,7 +41,6 @@ pub fn merge_common(module: &mut Module) -> Stats {
 }
 
 struct Merge<'a, 'f> {
-    effects: &'a Effects,
     facts: &'a Facts,
     patch: Patch<'f>,
     /// Instructions in scope, by the hash of op and operands.
@@ -89,9 +85,6 @@ impl Merge<'_, '_> {
 
     fn inst(&mut self, inst: Inst) {
         let data = &self.patch.func().insts[inst];
-        if self.effects.draws(data) {
-            return;
-        }
         let args = self.patch.args(inst);
         let dtype = args
             .first()

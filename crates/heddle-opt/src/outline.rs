@@ -4,11 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use heddle_ir::{
-    Copier, DType, Dim, FuncId, Function, Inst, Module, Op, Region, Signature, Type, Value,
-    ValueDef,
+    Copier, DType, Dim, FuncId, Function, Inst, Op, Region, Signature, Type, Value, ValueDef,
 };
-
-use crate::effects::Effects;
 
 /// Outlined instructions.
 #[derive(Clone, Debug)]
@@ -56,6 +53,7 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
         params: ports(&args, "a"),
         results: ports(&results, "r"),
         bounds: func.sig.bounds.clone(),
+        origin: None,
     });
     let mut copier = Copier::new(func, &Type::clone);
     let body = function.body;
@@ -175,33 +173,17 @@ pub fn call_outlined(func: &mut Function, outlined: &Outlined, callee: FuncId) -
     inst
 }
 
-/// Dependence graph of a region: each instruction with its predecessors. These are the producers of
-/// its operands and, for an instruction that draws random numbers, the previous one that draws.
-pub fn needs(module: &Module, func: &Function, region: Region) -> Vec<(Inst, Vec<Inst>)> {
-    let effects = Effects::of(module);
+/// Dependence graph of a region: each instruction with the producers of its operands.
+pub fn needs(func: &Function, region: Region) -> Vec<(Inst, Vec<Inst>)> {
     let insts = &func.regions[region].insts;
     let own: HashSet<_> = insts.iter().copied().collect();
-    let mut last = None;
     let needs = insts.iter().map(|&inst| {
         let mut seen = Seen::default();
         seen.visit(func, inst);
         let makers = seen.used.iter().filter_map(|&v| func.def_inst(v));
         let makers = makers.filter(|i| *i != inst && own.contains(i));
-        let mut needs: BTreeSet<_> = makers.collect();
-        if draws(&effects, func, inst) {
-            needs.extend(last.replace(inst));
-        }
+        let needs: BTreeSet<_> = makers.collect();
         (inst, needs.into_iter().collect())
     });
     needs.collect()
-}
-
-/// Tells if the instruction or one in its regions draws random numbers.
-fn draws(effects: &Effects, func: &Function, inst: Inst) -> bool {
-    let data = &func.insts[inst];
-    let mut found = effects.draws(data);
-    for &region in &data.regions {
-        func.for_each_inst_in(region, &mut |_, inner| found |= effects.draws(inner));
-    }
-    found
 }

@@ -15,9 +15,8 @@ use crate::effects::Effects;
 /// carry themselves, scan outputs, results of branches, parameters and results of functions other
 /// than entries, and unreachable functions.
 ///
-/// It keeps draws from the run's random stream and loops that provably never end; other loops and
-/// recursions are assumed to end, and instructions to succeed (see the module `effects`). It does
-/// *not* touch the entries' signatures.
+/// It keeps loops that provably never end; other loops and recursions are assumed to end, and
+/// instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
 pub fn remove_dead(module: &mut Module) -> Stats {
     if module.entries.is_empty() {
         return Stats::default();

@@ -103,7 +103,7 @@ pub struct RunOptions {
     pub max_depth: Option<usize>,
     /// Wall time.
     pub timeout: Option<Duration>,
-    /// The seed of random operators that have none of their own.
+    /// The seed of random operators that have none of their own ([`heddle_ir::Op::RunKey`]).
     pub seed: u64,
 }
 

@@ -391,15 +391,15 @@ fn random_programs() {
 }
 
 #[test]
-fn random_numbers_are_drawn_in_order() {
-    // The operands of the first draw are computed by a part, and the second one waits for nothing.
+fn parts_draw_with_the_runs_key() {
+    // Both draw with the same key: one in a part, the other behind text.
     let text = "\
-fn @main(%words: str[m], %x: f32[m,64]) -> (%a: f32[?], %b: f32[16], %y: f32[m,64]) {
+fn @main(%words: str[m], %x: f32[m,64]) -> (%a: u64[?], %b: u64[64], %y: f32[m,64]) {
   %hit = cast(str_full_match(%words, pattern=\"[a-m].*\"), to=f32)
   %y = tanh(exp(sin(mul(%x, unsqueeze(%hit, axes=[1])))))
   %s = reduce(cast(gt(%y, 0.0), to=i64), kind=sum, axes=[0], keep=false)
-  %a = random_normal(slice(%s, [0], [1], [1], axes=[0]), dtype=f32, mean=0.0, scale=1.0)
-  %b = random_normal([16], dtype=f32, mean=0.0, scale=1.0)
+  %a = philox(run_key(), cast(range(0, gather(%s, 0, axis=0), 1), to=u64))
+  %b = philox(run_key(), cast(%s, to=u64))
   return %a, %b, %y
 }
 ";

@@ -10,7 +10,7 @@ mod hostile;
 pub mod movement;
 pub mod number;
 pub mod order;
-pub mod random;
+mod random;
 pub mod reduce;
 pub mod scatter;
 pub mod sequence;
@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::error::Fault;
 use crate::value::{Array, Val};
 
-/// Evaluates an op that is neither control flow nor a constant nor random.
+/// Evaluates an op that is neither control flow nor a constant nor the run's key.
 pub fn eval(cx: &Context, op: &Op, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     match op {
         Op::ScatterElements { .. } | Op::ScatterNd { .. } | Op::UpdateSlice => {

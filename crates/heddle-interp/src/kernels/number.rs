@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
 
+use super::random::philox;
 use crate::value::Elem;
 
 /// A number on its way from one type to another: exact in either case.
@@ -199,6 +200,9 @@ macro_rules! ints {
                     BinaryOp::Shr => zip(x, y, out, |a, b| {
                         (a as $unsigned).checked_shr(by(b)).unwrap_or(0) as $t
                     }),
+                    BinaryOp::Philox => {
+                        zip(x, y, out, |a, b| philox(a as u64, b as u64) as $t)
+                    }
                     BinaryOp::Atan2 => false,
                 }
             }

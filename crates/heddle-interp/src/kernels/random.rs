@@ -1,99 +1,45 @@
-//! Random numbers: ChaCha8 with a seed and a stream for each evaluation, the same on every machine.
+//! Philox 4x32-10, a counter-based generator (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3).
 
-use heddle_ir::DType;
-use heddle_ir::op::Distribution;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-
-use super::movement::sizes;
-use crate::context::{Context, count};
-use crate::error::Fault;
-use crate::value::{Array, Buf, Val};
-
-/// A source of numbers.
-pub struct Draw(ChaCha8Rng);
-
-impl Draw {
-    /// The source for one evaluation.
-    pub fn new(seed: u64, stream: u64) -> Self {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(stream);
-        Self(rng)
-    }
-
-    /// Uniform in `[0, 1)`, a multiple of 2^-53.
-    fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-    }
-
-    /// Normal with mean 0 and deviation 1 (Box and Muller).
-    fn normal(&mut self) -> f64 {
-        let (radius, angle) = (1.0 - self.unit(), self.unit());
-        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-    }
+/// The first 64 random bits of a key and a counter.
+pub fn philox(key: u64, counter: u64) -> u64 {
+    let words = |n: u64| [n as u32, (n >> 32) as u32];
+    let [low, high] = words(counter);
+    let [a, b, ..] = block([low, high, 0, 0], words(key));
+    u64::from(b) << 32 | u64::from(a)
 }
 
-/// An array of random elements; the operand is its shape or the probabilities (ONNX RandomUniform
-/// 1, RandomNormal 1, Bernoulli 15).
-pub fn draw(
-    cx: &Context,
-    dist: Distribution,
-    dtype: DType,
-    operand: &Val,
-    source: &mut Draw,
-) -> Result<Val, Fault> {
-    let operand = operand.tensor()?;
-    let array = match dist {
-        Distribution::Bernoulli => {
-            let p: Vec<f64> = match &operand.data {
-                Buf::F32(s) => s.data.iter().map(|&v| v.into()).collect(),
-                Buf::F64(s) => s.data.clone(),
-                _ => return Err(Fault::dtype("random_bernoulli", operand.dtype)),
-            };
-            cx.tick(16 * p.len())?;
-            let hits = p.iter().map(|&p| source.unit() < p).collect();
-            let hits = cx.array(DType::Bool, operand.shape.clone(), hits)?;
-            super::cast::cast_plain(cx, &hits, dtype)?
-        }
-        Distribution::Uniform { low, high } => {
-            // Values that rounding moved to the upper end go to the lower one.
-            floats(
-                cx,
-                dtype,
-                operand,
-                || low + source.unit() * (high - low),
-                |v| {
-                    if v >= high && low < high { low } else { v }
-                },
-            )?
-        }
-        Distribution::Normal { mean, scale } => {
-            floats(cx, dtype, operand, || mean + scale * source.normal(), |v| v)?
-        }
-    };
-    Ok(array.into())
+fn block(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let [a, b, c, d] = counter;
+        let (x, y) = (0xd251_1f53 * u64::from(a), 0xcd9e_8d57 * u64::from(c));
+        counter = [
+            (y >> 32) as u32 ^ b ^ key[0],
+            y as u32,
+            (x >> 32) as u32 ^ d ^ key[1],
+            x as u32,
+        ];
+        key = [
+            key[0].wrapping_add(0x9e37_79b9),
+            key[1].wrapping_add(0xbb67_ae85),
+        ];
+    }
+    counter
 }
 
-fn floats(
-    cx: &Context,
-    dtype: DType,
-    shape: &Array,
-    mut next: impl FnMut() -> f64,
-    settle: impl Fn(f64) -> f64,
-) -> Result<Array, Fault> {
-    let shape = sizes(shape.data()?)?;
-    let n = count(&shape)?;
-    cx.tick(n.saturating_mul(16))?;
-    if cx.f64 || dtype == DType::F64 {
-        let mut out = cx.vec(n)?;
-        out.extend((0..n).map(|_| settle(next())));
-        return cx.array(dtype, shape, out);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The known answers of the authors' library, Random123.
+    #[test]
+    fn blocks_are_those_of_the_paper() {
+        let zero = block([0; 4], [0; 2]);
+        assert_eq!(zero, [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
+        let ones = block([u32::MAX; 4], [u32::MAX; 2]);
+        assert_eq!(ones, [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
+        let pi = [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344];
+        let pi = block(pi, [0xa4093822, 0x299f31d0]);
+        assert_eq!(pi, [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]);
+        assert_eq!(philox(0, 0), 0xe169_c58d_6627_e8d5);
     }
-    let mut out = cx.vec(n)?;
-    out.extend((0..n).map(|_| {
-        let mut one = [next() as f32];
-        crate::value::Elem::round_to(dtype, &mut one);
-        settle(one[0].into()) as f32
-    }));
-    cx.array(dtype, shape, out)
 }

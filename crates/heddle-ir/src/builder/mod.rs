@@ -1,6 +1,7 @@
 //! Builds functions instruction by instruction, with result types inferred and checked.
 
 mod ops;
+mod random;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -266,10 +267,10 @@ impl FuncBuilder {
         Ok(results)
     }
 
-    /// Constants in place of the op, if it is pure, its operands are constants and its results are small.
+    /// Constants in place of the op, if it is static, its operands are constants and its results are small.
     fn fold(&mut self, op: &Op, args: &[Value], types: &[Type]) -> Option<Vec<Value>> {
         let folder = self.folder?;
-        if args.is_empty() || op.region_count() > 0 || !op.is_pure() {
+        if args.is_empty() || op.region_count() > 0 || !op.is_static() {
             return None;
         }
         let small = |t: &Type| {

@@ -1,24 +1,9 @@
-//! Result types of constants, random draws and elementwise ops.
+//! Result types of elementwise ops.
 
 use super::operands::{is, need, same_dtype, tensor};
 use super::{Arg, Result, shape};
-use crate::op::{BinaryOp, CompareOp, Distribution, StrOp, UnaryOp};
+use crate::op::{BinaryOp, CompareOp, StrOp, UnaryOp};
 use crate::{DType, Dim, TensorType, Type};
-
-pub(super) fn random(args: &[Arg], dist: &Distribution, dtype: DType) -> Result<TensorType> {
-    if let Distribution::Bernoulli = dist {
-        let p = tensor(args, 0)?;
-        need(p.dtype.is_float(), || {
-            format!("probabilities must be floats, not {}", p.dtype)
-        })?;
-        return Ok(with_dtype(p, dtype));
-    }
-    need(dtype.is_float(), || format!("draws floats, not {dtype}"))?;
-    Ok(TensorType {
-        dtype,
-        shape: shape::from_sizes(args, 0)?,
-    })
-}
 
 pub(super) fn unary(args: &[Arg], kind: UnaryOp) -> Result<TensorType> {
     use UnaryOp::*;

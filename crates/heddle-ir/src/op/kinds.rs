@@ -74,6 +74,10 @@ pub enum BinaryOp {
     Shr,
     /// Floats.
     Atan2,
+    /// `u64`: the first 64 of the random bits that Philox 4x32-10 makes of a key and a counter. A draw takes the bits of the
+    /// counters 0, 1, …; a new key is a key with the number of a node, an iteration or a call as the counter.
+    /// (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3.)
+    Philox,
 }
 
 /// Comparisons; any comparison with NaN but `Ne` is false. `bool` and `str` know only `Eq` and `Ne`.
@@ -130,23 +134,6 @@ pub enum PadMode {
     Reflect,
     /// The other end.
     Wrap,
-}
-
-/// Distributions of [`Op::Random`](crate::Op::Random).
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub enum Distribution {
-    /// Uniform in `[low, high)`.
-    Uniform {
-        low: f64,
-        high: f64,
-    },
-    Normal {
-        mean: f64,
-        scale: f64,
-    },
-    /// 1 with the probability that the operand says, else 0.
-    Bernoulli,
 }
 
 /// The rounding of a scale to a power of two.
@@ -223,7 +210,7 @@ names! {
     BinaryOp {
         Add = "add", Sub = "sub", Mul = "mul", Div = "div", Mod = "mod", Rem = "rem", Pow = "pow",
         Max = "max", Min = "min", And = "and", Or = "or", Xor = "xor", Shl = "shl", Shr = "shr",
-        Atan2 = "atan2",
+        Atan2 = "atan2", Philox = "philox",
     }
     CompareOp { Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge" }
     ReduceOp { Sum = "sum", Prod = "prod", Max = "max", Min = "min" }

@@ -5,8 +5,8 @@
 //!   *sizes* (shapes, starts, pads, counts) are operands of type `i64[k]` or `i64[]`, constant or computed.
 //! - Axes in attributes are not negative; lists of axes are ascending unless said otherwise.
 //! - "Broadcast" is NumPy's: shapes align at the right, an axis of size 1 (or missing) is repeated.
-//! - All ops are pure and total on valid shapes, but for [`Op::Random`], which draws anew each time it is
-//!   evaluated. Integer arithmetic wraps; an integer divided by zero gives zero. What cannot be
+//! - All ops are pure and total on valid shapes. Random numbers are a function of a key, an operand ([`BinaryOp::Philox`]);
+//!   [`Op::RunKey`] is the one key that differs from run to run. Integer arithmetic wraps; an integer divided by zero gives zero. What cannot be
 //!   computed at run time (an index out of range, shapes that do not fit) stops the run with an error.
 //! - `f16` and `bf16` are computed in `f32` and rounded once per op (sums and products: once at the end).
 
@@ -17,27 +17,19 @@ mod prototype;
 use crate::{DType, FuncId, Tensor, Type};
 
 pub use kinds::{
-    BinaryOp, Case, CompareOp, Distribution, Extreme, PadMode, ReduceOp, ScaleRounding,
-    ScatterReduce, StrOp, UnaryOp,
+    BinaryOp, Case, CompareOp, Extreme, PadMode, ReduceOp, ScaleRounding, ScatterReduce, StrOp,
+    UnaryOp,
 };
 pub use props::{Cost, Effect, Extent, Failure, Gradient, Operand, OperandType, Operands, Props};
 
 /// The operation of an instruction. Operands are listed as `(name: type, …) -> results`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    // ---- constants and random numbers
+    // ---- constants and the run's key
     /// `() -> T`: a constant array.
     Const(Tensor),
-    /// `(shape: i64[k]) -> T`: random elements of type `dtype`, floats (or `bool`/integers for Bernoulli,
-    /// which takes `(p: float tensor)` and keeps its shape).
-    Random {
-        /// The distribution.
-        dist: Distribution,
-        /// The result's element type.
-        dtype: DType,
-        /// A seed of its own, else one that the run supplies.
-        seed: Option<u64>,
-    },
+    /// `() -> u64[]`: the run's seed, the same wherever it is evaluated in one run.
+    RunKey,
 
     // ---- elementwise
     /// `(x) -> same type` (predicates: `bool`).
@@ -280,9 +272,9 @@ pub enum Op {
 }
 
 impl Op {
-    /// Is the op free of random draws? Control flow is as pure as its regions or its callee.
-    pub fn is_pure(&self) -> bool {
-        self.props().effect != Effect::Draws
+    /// Can the op be evaluated before the run, given its operands? Control flow as far as its regions or its callee can.
+    pub fn is_static(&self) -> bool {
+        self.props().effect != Effect::Run
     }
 
     /// Is every element of a result an element of the first operand or, for a concatenation, of any?

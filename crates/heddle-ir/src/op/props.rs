@@ -3,7 +3,7 @@
 //! Adding an op means a variant of [`Op`], a row here, a prototype, its inference rule, its attributes in the text
 //! form, its kernel in the interpreter and its lowering. Passes ask for properties.
 
-use super::{BinaryOp, Distribution, Op, ReduceOp, ScatterReduce, StrOp, UnaryOp};
+use super::{BinaryOp, Op, ReduceOp, ScatterReduce, StrOp, UnaryOp};
 use crate::DType;
 
 /// The static properties of an op.
@@ -65,8 +65,8 @@ pub enum OperandType {
 pub enum Effect {
     /// None: equal operands give equal results.
     Pure,
-    /// A draw of random numbers.
-    Draws,
+    /// None, but the result depends on the run: equal operands give equal results within one run.
+    Run,
     /// The effects of its regions. A loop may also never end.
     Regions,
     /// The effects of the function that it calls.
@@ -102,7 +102,7 @@ pub enum Cost {
     Elementwise,
     /// A library function for each element.
     Transcendental,
-    /// Computes elements from scalars: ranges, random numbers.
+    /// Computes elements from scalars: ranges.
     Generate,
     /// Copies runs of elements.
     Copy,
@@ -256,7 +256,7 @@ impl Op {
     pub fn props(&self) -> &'static Props {
         match self {
             Op::Const(_) => &CONST,
-            Op::Random { dist, .. } => random(dist),
+            Op::RunKey => &RUN_KEY,
             Op::Unary(kind) => unary(*kind),
             Op::Binary(kind) => binary(*kind),
             Op::Compare(_) => &COMPARE,
@@ -308,6 +308,9 @@ impl Op {
 }
 
 const CONST: Props = row("const", &[], Cost::Constant, Gradient::Zero).fails(Failure::Never);
+const RUN_KEY: Props = row("run_key", &[], Cost::Constant, Gradient::Zero)
+    .fails(Failure::Never)
+    .with(Effect::Run, 0);
 const COMPARE: Props = pointwise("compare", &[SHARED; 2], Gradient::Zero);
 const SELECT: Props = pointwise("select", &[COND, SHARED, SHARED], Gradient::Linear);
 const CAST: Props = row("cast", &[ANY], Cost::Elementwise, Gradient::Linear)
@@ -424,17 +427,6 @@ const fn pointwise(name: &'static str, fixed: &'static [Operand], slot: Gradient
         .bounded(Extent::Broadcast)
 }
 
-fn random(dist: &Distribution) -> &'static Props {
-    const fn draw(name: &'static str, fixed: &'static [Operand]) -> Props {
-        row(name, fixed, Cost::Generate, Gradient::Zero).with(Effect::Draws, 0)
-    }
-    match dist {
-        Distribution::Uniform { .. } => const { &draw("random_uniform", &[SIZES]) },
-        Distribution::Normal { .. } => const { &draw("random_normal", &[SIZES]) },
-        Distribution::Bernoulli => const { &draw("random_bernoulli", &[ANY]) },
-    }
-}
-
 fn unary(kind: UnaryOp) -> &'static Props {
     use UnaryOp::*;
     const fn one(cost: Cost, slot: Gradient) -> Props {
@@ -468,7 +460,7 @@ fn binary(kind: BinaryOp) -> &'static Props {
         Mul => const { &two(Cost::Elementwise, Gradient::Multilinear) },
         Div | Mod | Rem | Max | Min => const { &two(Cost::Elementwise, Gradient::Elementwise) },
         Pow | Atan2 => const { &two(Cost::Transcendental, Gradient::Elementwise) },
-        And | Or | Xor | Shl | Shr => const { &two(Cost::Elementwise, Gradient::Zero) },
+        And | Or | Xor | Shl | Shr | Philox => const { &two(Cost::Elementwise, Gradient::Zero) },
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use super::{
-    BinaryOp, CompareOp, Distribution, Extreme, Op, PadMode, ReduceOp, ScaleRounding,
-    ScatterReduce, StrOp, UnaryOp,
+    BinaryOp, CompareOp, Extreme, Op, PadMode, ReduceOp, ScaleRounding, ScatterReduce, StrOp,
+    UnaryOp,
 };
 use crate::{DType, Type};
 
@@ -40,26 +40,12 @@ fn all() -> Vec<Op> {
     let mut ops: Vec<Op> = UnaryOp::ALL.iter().map(|&kind| Op::Unary(kind)).collect();
     ops.extend(BinaryOp::ALL.iter().map(|&kind| Op::Binary(kind)));
     ops.extend(CompareOp::ALL.iter().map(|&kind| Op::Compare(kind)));
-    ops.extend(draws());
+    ops.push(Op::RunKey);
     ops.extend(arrays());
     ops.extend(reductions());
     ops.extend(containers());
     ops.extend(strings());
     ops
-}
-
-fn draws() -> [Op; 3] {
-    let (low, high, mean, scale) = (0.0, 1.0, 0.0, 1.0);
-    let dists = [
-        Distribution::Uniform { low, high },
-        Distribution::Normal { mean, scale },
-        Distribution::Bernoulli,
-    ];
-    dists.map(|dist| Op::Random {
-        dist,
-        dtype: DType::F32,
-        seed: None,
-    })
 }
 
 fn arrays() -> Vec<Op> {

@@ -5,7 +5,7 @@
 //! module    = entry* function*                        without an entry: `entry @main`
 //! entry     = "entry" [(WORD | STRING) "="] FUNC      named as its function unless it says otherwise
 //! function  = "fn" FUNC "(" params ")" "->" "(" params ")"         the second: the results
-//!             ["where" bound {"," bound}]
+//!             ["of" FUNC] ["where" bound {"," bound}]           of: the function that it is a specialisation of
 //!             "{" statement* "return" operands "}"
 //! params    = [VALUE ":" type {"," VALUE ":" type}]
 //! bound     = size "in" INT ".." | size "in" INT "..=" INT

@@ -180,6 +180,10 @@ impl Printer<'_, '_, '_> {
             self.put(format_args!(": {ty}"));
         }
         self.out.push(')');
+        if let Some(origin) = &f.sig.origin {
+            self.out.push_str(" of @");
+            self.name(origin);
+        }
         for (i, (name, bound)) in f.sig.bounds.iter().enumerate() {
             self.out.push_str(if i > 0 { ", " } else { " where " });
             self.name(name);

@@ -26,6 +26,7 @@ impl Lowerer<'_> {
         let ty = self.f.ty(result).clone();
         let val = match op {
             Op::Const(t) => self.constant(t, self.wanted.contains(&result))?,
+            Op::RunKey => self.run_key(),
             Op::Unary(_)
             | Op::Binary(_)
             | Op::Compare(_)

@@ -175,7 +175,10 @@ impl<'m> Importer<'m> {
             .iter()
             .map(|t| Binding::from(t.as_ref().and_then(|_| rest.next())))
             .collect();
-        body(self, f, values[0], &carried)
+        f.position.iterations.push(values[0]);
+        let iteration = body(self, f, values[0], &carried);
+        f.position.iterations.pop();
+        iteration
     }
 
     fn finish_loop(

@@ -179,6 +179,8 @@ impl<'m> Importer<'m> {
             opset: at.version,
             attrs: at.attrs.iter().map(|a| (a.name, a.proto)).collect(),
             load: &|proto| store.tensor(proto).map_err(OpError::Invalid),
+            position: &f.position,
+            draws: &self.draws,
         };
         expand(&mut cx)
     }

@@ -20,6 +20,7 @@ use super::specs::{Callee, Spec, Status};
 use super::state::{At, Fail, Importer, Outputs, invalid};
 use super::values::stand_ins;
 use super::widen::widen;
+use crate::ops::next;
 use crate::proto::FunctionProto;
 use crate::refusal::Refusal;
 
@@ -141,7 +142,12 @@ impl<'m> Importer<'m> {
             self.note_missing(f, at.scope, at.node);
             return Ok(vec![Binding::Poison; callee.outputs()]);
         }
-        let values: Vec<Option<Value>> = args.iter().map(|a| a.value()).collect();
+        let mut values: Vec<Option<Value>> = args.iter().map(|a| a.value()).collect();
+        if self.is_random {
+            f.b.set_loc(Some(at.loc.clone()));
+            let call = f.b.key(next(&self.draws));
+            values.push(Some(f.position.key(&mut f.b, call)?));
+        }
         let types: Params = values.iter().map(|v| v.map(|v| f.ty(v))).collect();
         let index = self.find_spec(callee, &types)?;
         let specs = &mut self.specs;
@@ -173,12 +179,15 @@ impl<'m> Importer<'m> {
     /// The specialisation for arguments of these types; a new one if there is none.
     fn find_spec(&mut self, callee: Callee<'m>, types: &[Option<Type>]) -> Result<usize, Fail> {
         let skeleton = skeleton(types);
-        let (mut count, mut found) = (0, None);
+        let (mut count, mut found, mut identity) = (0, None, None);
         for (i, spec) in self.specs.list.iter().enumerate() {
             if spec.status == Status::Dropped || spec.callee.address() != callee.address() {
                 continue;
             }
             count += 1;
+            if spec.callee.is(&callee) {
+                identity.get_or_insert_with(|| spec.identity.clone());
+            }
             let fits = spec.status == Status::Open || refine(&spec.params, types) == spec.params;
             if found.is_none() && fits && spec.skeleton == skeleton && spec.callee.is(&callee) {
                 found = Some(i);
@@ -203,6 +212,7 @@ impl<'m> Importer<'m> {
         };
         let name = self.specs.unique_name(callee.name());
         let spec = Spec {
+            identity: identity.unwrap_or_else(|| name.clone()),
             id: self.module.declare(Signature {
                 name: name.clone(),
                 ..Default::default()
@@ -266,13 +276,16 @@ impl<'m> Importer<'m> {
         let mut frame = Frame::new(self.builder(sig.clone()), callee.env(&spec.name));
         frame.path.push(usize::MAX - index);
         let mut rest = frame.b.params().to_vec().into_iter();
-        let args: Vec<Binding> = params
+        let mut args: Vec<Binding> = params
             .iter()
             .map(|p| match p.as_ref().and_then(|_| rest.next()) {
                 Some(v) => Binding::Value(v),
                 None => Binding::Absent,
             })
             .collect();
+        if self.is_random {
+            frame.position.call = args.pop().and_then(Binding::value);
+        }
         self.specs.building.push(index);
         let results = stacker::maybe_grow(128 << 10, 4 << 20, || match &callee {
             Callee::Function { proto, .. } => {

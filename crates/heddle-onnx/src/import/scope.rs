@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use heddle_ir::{FuncBuilder, Tensor, Type, Value};
 
+use crate::ops::Position;
 use crate::proto::{AttributeProto, GraphProto, TypeProto, ValueInfoProto};
 
 /// Versions of operator sets, by domain.
@@ -101,6 +102,7 @@ pub struct Frame<'m> {
     pub regions: usize,
     /// The nodes under import, outermost first, by address.
     pub path: Vec<usize>,
+    pub position: Position,
     /// The environment of a graph without a parent.
     env: Rc<Env<'m>>,
 }
@@ -113,6 +115,7 @@ impl<'m> Frame<'m> {
             scopes: vec![],
             regions: 0,
             path: vec![],
+            position: Position::default(),
             env: Rc::new(env),
         }
     }

@@ -29,6 +29,8 @@ pub struct Spec<'m> {
     pub skeleton: String,
     pub id: FuncId,
     pub name: String,
+    /// The name of the first specialisation of this callee.
+    pub identity: String,
     pub params: Params,
     /// Types of the results, where they are known yet.
     pub results: Vec<Option<Type>>,
@@ -174,6 +176,7 @@ impl Spec<'_> {
             params: params.collect(),
             results: results.collect(),
             bounds: Default::default(),
+            origin: (self.identity != self.name).then(|| self.identity.as_str().into()),
         }
     }
 }

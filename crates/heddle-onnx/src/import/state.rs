@@ -5,6 +5,7 @@
 //! import graphs. A node finds its construct in the table [`Constructs`], so that nothing below
 //! names one.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use heddle_ir::{Folder, FuncBuilder, Loc, MAX_NESTING, Module, Signature, Type, 
 
 use super::call_graph::recursive_functions;
 use super::captures::Captures;
-use super::messages::{domain, opsets};
+use super::messages::{domain, each_node, opsets};
 use super::scope::{Attr, Binding, Enclosing, Frame, Opsets};
 use super::specs::Specs;
 use super::unsupported::Report;
 use crate::error::{ImportError, OpError, graph_error};
+use crate::ops;
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::tensor::Store;
 
@@ -64,6 +66,10 @@ pub(super) struct Importer<'m> {
     pub nodes: usize,
     /// Number of erring loop bodies that were retried with wider types.
     pub retries: usize,
+    /// Is there a node that draws random numbers? Then recursive functions are told which call they are.
+    pub is_random: bool,
+    /// Number of draws and of calls that are told apart by it.
+    pub draws: Cell<u64>,
 }
 
 /// Imports a node that owns graphs.
@@ -166,6 +172,8 @@ impl<'m> Importer<'m> {
             specs: Default::default(),
             nodes: 0,
             retries: 0,
+            is_random: is_random(model),
+            draws: Cell::new(0),
         })
     }
 
@@ -174,6 +182,17 @@ impl<'m> Importer<'m> {
         b.set_folder(self.options.folder);
         b
     }
+}
+
+fn is_random(model: &ModelProto) -> bool {
+    let functions = model.functions.iter().map(|f| &f.node);
+    let mut found = false;
+    for nodes in model.graph.iter().map(|g| &g.node).chain(functions) {
+        each_node(nodes, &mut |n| {
+            found |= domain(n.domain()).is_empty() && ops::is_random(n.op_type());
+        });
+    }
+    found
 }
 
 impl<'m> At<'m> {

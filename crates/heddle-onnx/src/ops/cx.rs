@@ -1,8 +1,11 @@
 //! The context of an expansion: the node's inputs and attributes, and shorthands to emit IR.
 
+use std::cell::Cell;
+
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, TensorType, Type, Value};
 
+use super::position::Position;
 pub use crate::error::OpError;
 use crate::proto::{AttributeProto, NodeProto, TensorProto};
 use crate::refusal::Refusal;
@@ -41,6 +44,10 @@ pub struct NodeCx<'a> {
     pub attrs: Vec<(&'a str, &'a AttributeProto)>,
     /// Reads a tensor attribute, which may lie in an external file.
     pub load: &'a dyn Fn(&TensorProto) -> Result<Tensor>,
+    /// The evaluation that draws random numbers.
+    pub position: &'a Position,
+    /// Number of draws so far.
+    pub draws: &'a Cell<u64>,
 }
 
 // ---- inputs and attributes

@@ -28,6 +28,7 @@ mod norm;
 mod num;
 mod order;
 mod pool;
+mod position;
 mod quant;
 mod random;
 mod recurrent;
@@ -51,6 +52,8 @@ pub use arity::max_inputs;
 pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
 pub use cx::{Expand, NodeCx};
 pub use elem::dtype_of;
+pub use position::{Position, next};
+pub use random::is_random;
 
 use cx::Table;
 

@@ -1,81 +1,130 @@
 //! Random numbers, and dropout, which draws them in training.
+//!
+//! Numbers are a function of a key: of the node's seed or of the run's, of the iterations of the loops around, and of the
+//! call of the function around. So they are the same in each run, and differ between nodes, iterations and calls.
 
-use heddle_ir::op::{CompareOp, Distribution};
+use heddle_ir::op::CompareOp;
 use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid, required};
+use super::position::next;
 
 pub(super) const OPS: Table = &[
-    ("RandomNormal", |cx| {
-        let dist = normal(cx);
-        draw(cx, dist)
-    }),
-    ("RandomUniform", |cx| {
-        let dist = uniform(cx);
-        draw(cx, dist)
-    }),
-    ("RandomNormalLike", |cx| {
-        let dist = normal(cx);
-        draw_like(cx, dist)
-    }),
-    ("RandomUniformLike", |cx| {
-        let dist = uniform(cx);
-        draw_like(cx, dist)
-    }),
+    ("RandomNormal", |cx| draw(cx, normal)),
+    ("RandomUniform", |cx| draw(cx, uniform)),
+    ("RandomNormalLike", |cx| draw_like(cx, normal)),
+    ("RandomUniformLike", |cx| draw_like(cx, uniform)),
     ("Bernoulli", bernoulli),
     ("Multinomial", multinomial),
     ("Dropout", dropout),
 ];
 
-fn normal(cx: &NodeCx) -> Distribution {
-    Distribution::Normal {
-        mean: cx.float_or("mean", 0.0).into(),
-        scale: cx.float_or("scale", 1.0).into(),
-    }
+/// Does an operator of ONNX's own domain draw random numbers?
+pub fn is_random(op: &str) -> bool {
+    OPS.iter().any(|(name, _)| *name == op)
 }
 
-fn uniform(cx: &NodeCx) -> Distribution {
-    Distribution::Uniform {
-        low: cx.float_or("low", 0.0).into(),
-        high: cx.float_or("high", 1.0).into(),
-    }
-}
-
+/// The node's key for this evaluation: of its seed, or else of the run's and the node's number.
+///
 /// Seeds are floats, but for Dropout's; their bits tell them apart.
-fn seed(cx: &NodeCx) -> Option<u64> {
+fn key(cx: &mut NodeCx) -> Result<Value> {
     let integer = cx.int("seed").map(|s| s as u64);
-    integer.or_else(|| cx.float("seed").map(|s| s.to_bits().into()))
+    let seed = integer.or_else(|| cx.float("seed").map(|s| s.to_bits().into()));
+    let key = match seed {
+        Some(seed) => cx.b.key(seed),
+        None => {
+            let run = cx.op(Op::RunKey, &[])?;
+            let node = cx.b.key(next(cx.draws));
+            cx.b.fold_in(run, node)?
+        }
+    };
+    Ok(cx.position.key(cx.b, key)?)
 }
 
-fn random(cx: &mut NodeCx, dist: Distribution, dtype: DType, operand: Value) -> Result<Value> {
-    let seed = seed(cx);
-    cx.op(Op::Random { dist, dtype, seed }, &[operand])
+/// The type in which numbers of this type are drawn.
+fn wide(dtype: DType) -> Result<DType> {
+    match dtype {
+        DType::F64 => Ok(DType::F64),
+        _ if dtype.is_float() => Ok(DType::F32),
+        _ => invalid(format!("it draws floats, not {dtype}")),
+    }
 }
 
-fn draw(cx: &mut NodeCx, dist: Distribution) -> Result<Vec<Value>> {
+/// Numbers in `[0, 1)`.
+fn unit(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
+    let key = key(cx)?;
+    Ok(cx.b.uniform(dtype, key, shape)?)
+}
+
+/// Draws numbers of a type and shape.
+type Draw = fn(&mut NodeCx, DType, Value) -> Result<Value>;
+
+fn normal(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
+    let (mean, scale) = (cx.float_or("mean", 0.0), cx.float_or("scale", 1.0));
+    let (wide, key) = (wide(dtype)?, key(cx)?);
+    let x = cx.b.normal(wide, key, shape)?;
+    let x = stretched(cx, x, mean, scale)?;
+    cx.cast(x, dtype)
+}
+
+/// Numbers that rounding moved to the upper end go to the lower one.
+fn uniform(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
+    let (low, high) = (cx.float_or("low", 0.0), cx.float_or("high", 1.0));
+    let wide = wide(dtype)?;
+    let x = unit(cx, wide, shape)?;
+    let x = stretched(cx, x, low, high - low)?;
+    let x = cx.cast(x, dtype)?;
+    if low >= high || (low, high, wide) == (0.0, 1.0, dtype) {
+        return Ok(x);
+    }
+    let (low, high) = (
+        cx.scalar_like(x, low.into())?,
+        cx.scalar_like(x, high.into())?,
+    );
+    let below = cx.compare(CompareOp::Lt, x, high)?;
+    cx.select(below, x, low)
+}
+
+/// `offset + x * factor`.
+fn stretched(cx: &mut NodeCx, x: Value, offset: f32, factor: f32) -> Result<Value> {
+    let factor = cx.scalar_like(x, factor.into())?;
+    let offset = cx.scalar_like(x, offset.into())?;
+    let x = cx.mul(x, factor)?;
+    cx.add(x, offset)
+}
+
+fn draw(cx: &mut NodeCx, draw: Draw) -> Result<Vec<Value>> {
     let dtype = cx.dtype_attr("dtype")?.unwrap_or(DType::F32);
     let shape = required(cx.ints("shape"), "shape")?;
+    if shape.iter().any(|&n| n < 0) {
+        return invalid(format!("a size in its shape {shape:?} is negative"));
+    }
     let shape = cx.b.i64s(shape);
-    Ok(vec![random(cx, dist, dtype, shape)?])
+    Ok(vec![draw(cx, dtype, shape)?])
 }
 
-fn draw_like(cx: &mut NodeCx, dist: Distribution) -> Result<Vec<Value>> {
+fn draw_like(cx: &mut NodeCx, draw: Draw) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let dtype = match cx.dtype_attr("dtype")? {
         Some(dtype) => dtype,
         None => cx.dtype(x)?,
     };
     let shape = cx.shape_of(x)?;
-    Ok(vec![random(cx, dist, dtype, shape)?])
+    Ok(vec![draw(cx, dtype, shape)?])
 }
 
+/// 1 with the probability that the input says, else 0.
 fn bernoulli(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let p = cx.input(0)?;
     let dtype = match cx.dtype_attr("dtype")? {
         Some(dtype) => dtype,
         None => cx.dtype(p)?,
     };
-    Ok(vec![random(cx, Distribution::Bernoulli, dtype, p)?])
+    let wide = wide(cx.dtype(p)?)?;
+    let (shape, p) = (cx.shape_of(p)?, cx.cast(p, wide)?);
+    let u = unit(cx, wide, shape)?;
+    let hit = cx.compare(CompareOp::Lt, u, p)?;
+    Ok(vec![cx.cast(hit, dtype)?])
 }
 
 /// Samples by the largest of the log-probabilities, each with Gumbel noise of its own:
@@ -93,14 +142,8 @@ fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (batch, classes) = (cx.size_of(logits, 0)?, cx.size_of(logits, 1)?);
     let samples = cx.b.i64(cx.int_or("sample_size", 1));
     let shape = cx.stack_i64s(&[batch, samples, classes])?;
-    let unit = Distribution::Uniform {
-        low: 0.0,
-        high: 1.0,
-    };
-    let u = {
-        let dtype = cx.dtype(logits)?;
-        random(cx, unit, dtype, shape)?
-    };
+    let dtype_of_draws = cx.dtype(logits)?;
+    let u = unit(cx, dtype_of_draws, shape)?;
     let log = cx.log(u)?;
     let log = cx.neg(log)?;
     let log = cx.log(log)?;
@@ -150,11 +193,7 @@ fn drop_some(cx: &mut NodeCx, x: Value) -> Result<Vec<Value>> {
         }
         None => cx.b.scalar(DType::F32, 0.5),
     };
-    let unit = Distribution::Uniform {
-        low: 0.0,
-        high: 1.0,
-    };
-    let u = random(cx, unit, DType::F32, shape)?;
+    let u = unit(cx, DType::F32, shape)?;
     let mask = cx.compare(CompareOp::Ge, u, ratio)?;
     let one = cx.b.scalar(DType::F32, 1.0);
     let rest = cx.sub(one, ratio)?;

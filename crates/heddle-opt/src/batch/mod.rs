@@ -7,10 +7,9 @@
 //! more axis ([`rules`]); a product of rows with one matrix becomes one matrix product.
 //!
 //! Each row gets what the source gives for it, up to the order of sums in a contraction. Refused
-//! are ops whose results have sizes that differ by row (NonZero, sizes computed from rows), random
-//! draws, sequences, optionals and strings of rows, calls, and loops whose trip count or condition
-//! differ by row. A branch whose condition differs by row is computed both ways if nothing in it
-//! can fail.
+//! are ops whose results have sizes that differ by row (NonZero, sizes computed from rows),
+//! sequences, optionals and strings of rows, calls, and loops whose trip count or condition differ
+//! by row. A branch whose condition differs by row is computed both ways if nothing in it can fail.
 
 mod control;
 mod refusal;
@@ -18,7 +17,6 @@ mod rules;
 
 use std::collections::HashMap;
 
-use heddle_ir::op::Effect;
 use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, Value};
 
 pub use refusal::Refusal;
@@ -154,9 +152,6 @@ impl<'a> Batch<'a> {
 
     /// Evaluates an op that is no control flow on operands of these kinds.
     pub fn op(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Vec<Batched>> {
-        if op.props().effect == Effect::Draws {
-            return Err(Refusal::Random);
-        }
         if args.iter().any(|a| a.is_rows()) {
             return self.rule(b, op, args);
         }

@@ -13,8 +13,6 @@ pub enum Refusal {
     NoRule(&'static str),
     /// Operands that give sizes differ by row.
     SizesByRow(&'static str),
-    /// A random draw.
-    Random,
     /// A call.
     Call,
     /// A branch that differs by row and may fail.
@@ -57,7 +55,6 @@ impl fmt::Display for Refusal {
             Self::NoRule(op) => return write!(f, "`{op}` of rows"),
             Self::SizesByRow(op) => return write!(f, "sizes of `{op}` that differ by row"),
             Self::NotAhead(op) => return write!(f, "`{op}` ahead"),
-            Self::Random => "random numbers",
             Self::Call => "a call",
             Self::MayFail => "a branch that differs by row and may fail",
             Self::Arms => "a branch whose arms differ in shape",

@@ -10,7 +10,6 @@ use heddle_ir::{
 };
 
 use crate::Edit;
-use crate::effects::Effects;
 
 /// Hoists loop-invariant instructions out of as many loops as they are invariant in.
 ///
@@ -22,14 +21,12 @@ use crate::effects::Effects;
 ///
 /// It does *not* move control flow or calls, nor anything out of a branch.
 pub fn hoist_invariant(module: &mut Module) -> Stats {
-    let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
     for id in ids {
         let func = &mut module.functions[id];
         let body = func.body;
         let mut hoist = Hoist {
-            effects: &effects,
             patch: Patch::new(func),
             level: HashMap::new(),
             loops: vec![],
@@ -40,8 +37,7 @@ pub fn hoist_invariant(module: &mut Module) -> Stats {
     stats
 }
 
-struct Hoist<'a, 'f> {
-    effects: &'a Effects,
+struct Hoist<'f> {
     patch: Patch<'f>,
     /// Number of surrounding loops that a value must stay in. Values without an entry must stay in
     /// none.
@@ -58,7 +54,7 @@ struct Around {
     begins: bool,
 }
 
-impl Hoist<'_, '_> {
+impl Hoist<'_> {
     fn region(&mut self, region: Region) {
         let depth = self.loops.len();
         let data = &self.patch.func().regions[region];
@@ -88,7 +84,6 @@ impl Hoist<'_, '_> {
         let depth = self.loops.len();
         let moves = data.regions.is_empty()
             && !matches!(data.op, Op::Call(_))
-            && !self.effects.draws(data)
             && pays(self.patch.func(), data);
         if !moves {
             return depth;

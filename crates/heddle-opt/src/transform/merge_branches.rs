@@ -7,7 +7,6 @@ use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{FuncId, Inst, Module, Op, Region, Value};
 
 use crate::Edit;
-use crate::effects::Effects;
 
 /// Hoists instructions that both branches of an `if` execute on the same operands to before the
 /// `if`. They are compiled once, results that the branches agree on bypass the `if`, and an `if`
@@ -17,9 +16,8 @@ use crate::effects::Effects;
 /// reductions, ops of the cost class `Order`, calls, and values that both branches yield for the
 /// same result. Common elementwise work stays, because it fuses with its consumers.
 ///
-/// The pass does *not* compare nested loops or branches with each other, nor move random ops.
+/// The pass does *not* compare nested loops or branches with each other.
 pub fn merge_branches(module: &mut Module) -> Stats {
-    let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
     for id in ids {
@@ -28,7 +26,6 @@ pub fn merge_branches(module: &mut Module) -> Stats {
             let func = &mut module.functions[id];
             let body = func.body;
             let mut merge = Merge {
-                effects: &effects,
                 patch: Patch::new(func),
             };
             merge.region(body);
@@ -46,15 +43,14 @@ pub fn merge_branches(module: &mut Module) -> Stats {
 /// Maximum number of rounds.
 const MAX_ROUNDS: usize = 4;
 
-struct Merge<'a, 'f> {
-    effects: &'a Effects,
+struct Merge<'f> {
     patch: Patch<'f>,
 }
 
 /// Instructions of the two branches that compute the same.
 type Pair = [Inst; 2];
 
-impl Merge<'_, '_> {
+impl Merge<'_> {
     fn region(&mut self, region: Region) {
         for inst in self.patch.func().regions[region].insts.clone() {
             let data = &self.patch.func().insts[inst];
@@ -78,7 +74,7 @@ impl Merge<'_, '_> {
         let func = self.patch.func();
         let plain = |inst: &Inst| {
             let data = &func.insts[*inst];
-            data.regions.is_empty() && !self.effects.draws(data) && !self.patch.is_removed(*inst)
+            data.regions.is_empty() && !self.patch.is_removed(*inst)
         };
         // Values of the second branch mapped to those of the first.
         let mut same: HashMap<Value, Value> = HashMap::new();

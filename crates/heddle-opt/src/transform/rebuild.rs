@@ -81,7 +81,8 @@ impl<'a> Rebuild<'a> {
 
     /// Copies one instruction, unless `instead` replaces it.
     pub fn inst(&mut self, inst: Inst, instead: Instead<'_, 'a>) -> Result<()> {
-        let data = &self.source.insts[inst];
+        let source = self.source;
+        let data = &source.insts[inst];
         self.b.set_loc(data.loc.clone());
         if instead(self, inst)? {
             return Ok(());
@@ -99,7 +100,14 @@ impl<'a> Rebuild<'a> {
                 self.b.set_loc(data.loc.clone());
                 let operands = LoopForm::new(trip, cond).operands(&args);
                 let (trip, cond) = (operands.trip.copied(), operands.cond.copied());
-                self.b.loop_(trip, cond, operands.inits, body)?
+                let results = self.b.loop_(trip, cond, operands.inits, body)?;
+                // Without iterations, the stated type of a scan output gives it its shape.
+                for (&old, &new) in data.results.iter().zip(&results).skip(operands.inits.len()) {
+                    if self.b.ty(new).compatible(source.ty(old)) {
+                        self.b.refine_type(new, source.ty(old).clone())?;
+                    }
+                }
+                results
             }
             Op::Call(callee) => {
                 let sig = &self.module.functions[*callee].sig;

@@ -112,6 +112,8 @@ pub enum Size {
         /// The element's row-major index.
         place: usize,
     },
+    /// The run's key ([`heddle_ir::Op::RunKey`]), a `u64`.
+    RunKey,
 }
 
 impl std::fmt::Display for Size {
@@ -120,6 +122,7 @@ impl std::fmt::Display for Size {
             Size::Named(name) => f.write_str(name),
             Size::Axis { input, axis } => write!(f, "axis {axis} of input {input}"),
             Size::Element { input, place } => write!(f, "input {input}[{place}]"),
+            Size::RunKey => f.write_str("run key"),
         }
     }
 }

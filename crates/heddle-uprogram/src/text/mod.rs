@@ -4,7 +4,7 @@
 //! ```text
 //! program   = item*
 //! item      = "local" LOCAL ":" dtype ("axis" | "size" | "variable" | "sum") [STRING]
-//!           | "size" LOCAL "=" (STRING | ("axis" | "element") INT "of" "input" INT)
+//!           | "size" LOCAL "=" (STRING | ("axis" | "element") INT "of" "input" INT | "run_key")
 //!           | "buffer" BUFFER ":" dtype "[" expr "]" memory ["in" PROC] STRING ["=" contents]
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"

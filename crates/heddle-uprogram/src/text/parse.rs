@@ -165,6 +165,8 @@ impl Parser<'_, '_> {
         self.c.expect("=")?;
         let size = if let Token::Str(_) = self.c.token.token {
             Size::Named(self.c.string()?)
+        } else if self.c.eat_word("run_key")? {
+            Size::RunKey
         } else {
             let is_axis = self.c.eat_word("axis")?;
             if !is_axis {

@@ -78,6 +78,7 @@ impl Printer<'_, '_, '_> {
                 Size::Element { input, place } => {
                     self.put(format_args!("element {place} of input {input}"));
                 }
+                Size::RunKey => self.put(format_args!("run_key")),
             }
             self.out.push('\n');
         }

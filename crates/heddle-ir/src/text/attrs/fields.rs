@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::value::AttrValue;
 use crate::Op;
-use crate::op::{Distribution, Extreme, PadMode, ScaleRounding, ScatterReduce, StrOp};
+use crate::op::{Extreme, PadMode, ScaleRounding, ScatterReduce, StrOp};
 
 /// Rules for an attribute that is not given.
 pub(super) enum Field<T> {
@@ -32,11 +32,6 @@ pub(super) trait Visitor {
 pub(super) fn visit(op: &mut Op, v: &mut impl Visitor) -> Result<(), String> {
     use Field::{Default, FirstOperand, Needed};
     match op {
-        Op::Random { dist, dtype, seed } => {
-            distribution(dist, v)?;
-            v.field("dtype", dtype, Needed)?;
-            v.field("seed", seed, Default(None))
-        }
         Op::Cast {
             to,
             saturate,
@@ -73,21 +68,6 @@ pub(super) fn visit(op: &mut Op, v: &mut impl Visitor) -> Result<(), String> {
         }
         Op::Str(kind) => text(kind, v),
         op => reduction(op, v),
-    }
-}
-
-fn distribution(dist: &mut Distribution, v: &mut impl Visitor) -> Result<(), String> {
-    use Field::Stated;
-    match dist {
-        Distribution::Uniform { low, high } => {
-            v.field("low", low, Stated(0.0))?;
-            v.field("high", high, Stated(1.0))
-        }
-        Distribution::Normal { mean, scale } => {
-            v.field("mean", mean, Stated(0.0))?;
-            v.field("scale", scale, Stated(1.0))
-        }
-        Distribution::Bernoulli => Ok(()),
     }
 }
 

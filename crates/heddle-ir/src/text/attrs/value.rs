@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::element::{self, Written};
 use super::Attr;
 use crate::op::{Case, Extreme, PadMode, ReduceOp, ScaleRounding, ScatterReduce};
 use crate::{DType, Type};
@@ -80,26 +79,6 @@ impl AttrValue for bool {
 
     fn write(&self) -> Option<Attr> {
         Some(word(if *self { "true" } else { "false" }))
-    }
-}
-
-impl AttrValue for f64 {
-    fn read(attr: Attr, key: &str) -> Result<Self, String> {
-        let (Attr::Number(text) | Attr::Word(text)) = attr else {
-            return Err(format!("`{key}` must be a number"));
-        };
-        let (negative, text) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.as_str()),
-        };
-        let written = Written { negative, text };
-        element::parse(DType::F64, written).map(|bits| f64::from_bits(bits as u64))
-    }
-
-    fn write(&self) -> Option<Attr> {
-        let mut text = String::new();
-        element::write(&mut text, DType::F64, self.to_bits().into());
-        Some(Attr::Number(text))
     }
 }
 

@@ -156,6 +156,10 @@ impl<'a> Parser<'a, '_> {
         let params = self.typed_names(Some("parameters"))?;
         self.expect("->")?;
         let results = self.typed_names(None)?;
+        let origin = match self.eat_word("of")? {
+            true => Some(self.func_name()?.into()),
+            false => None,
+        };
         let mut bounds = IndexMap::new();
         if self.eat_word("where")? {
             loop {
@@ -191,6 +195,7 @@ impl<'a> Parser<'a, '_> {
             params,
             results,
             bounds,
+            origin,
         })
     }
 

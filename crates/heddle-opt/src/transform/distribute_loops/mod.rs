@@ -21,7 +21,6 @@ use self::stop::Stop;
 use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Edit;
-use crate::effects::Effects;
 
 /// Distributes loops over the strongly connected components of their carried values, if that lets
 /// contractions with weights run for all iterations at once: values independent of carried state
@@ -43,14 +42,12 @@ use crate::effects::Effects;
 /// other within an iteration over chunks. With a dynamic trip count, the program chooses at run
 /// time.
 ///
-/// It does *not* distribute loops that draw random numbers, nor those with scan outputs whose
-/// length is neither symbolic nor bounded. Sums of contractions keep their order.
+/// It does *not* distribute loops with scan outputs whose length is neither symbolic nor
+/// bounded. Sums of contractions keep their order.
 pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
-    let effects = Effects::of(module);
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {
         let mut distribution = Distribution {
-            effects: &effects,
             costs,
             stats: Stats::default(),
         };
@@ -61,7 +58,6 @@ pub fn distribute_loops(module: &mut Module, costs: &CostModel) -> Stats {
 }
 
 struct Distribution<'a> {
-    effects: &'a Effects,
     costs: &'a CostModel,
     stats: Stats,
 }
@@ -76,9 +72,7 @@ impl Distribution<'_> {
         if parts.trip.is_none() && parts.cond.is_none() {
             return Ok(false);
         }
-        let mut draws = false;
-        func.for_each_inst_in(parts.body, &mut |_, data| draws |= self.effects.draws(data));
-        if draws || !stated_sizes(func, &parts) {
+        if !stated_sizes(func, &parts) {
             return Ok(false);
         }
         let trip = parts.trip.and_then(|t| func.constant(t)?.to_i64s());

@@ -30,9 +30,9 @@ use crate::batch;
 /// fewer than [`LevelOptions::width`] iterations in the mean, as in a chain. If the arrays may be
 /// long and the loop short, the inspector is skipped.
 ///
-/// It does *not* change loops with a condition, scan outputs or other carried values, loops that
-/// draw random numbers or whose indices depend on the iteration number alone (a recurrence), nor,
-/// unless [`LevelOptions::always`], those where batches save less than they cost.
+/// It does *not* change loops with a condition, scan outputs or other carried values, loops whose
+/// indices depend on the iteration number alone (a recurrence), nor, unless
+/// [`LevelOptions::always`], those where batches save less than they cost.
 pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {

@@ -10,9 +10,7 @@ use std::collections::HashMap;
 
 use heddle_ir::dim::Atom;
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{
-    Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Signature, Value, ValueDef,
-};
+use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Value, ValueDef};
 
 pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
@@ -57,10 +55,10 @@ impl LevelOptions {
 /// that batches save less than they cost (`worth`), small trees are not walked at all (`tree`), but
 /// graphs are, in which calls would be repeated.
 ///
-/// It does *not* change recursions with calls in loops, that pass on results of calls, or that draw
-/// random numbers; nor, unless [`LevelOptions::always`], those where no contraction follows at
-/// least two calls. Functions that do not recurse should have been inlined. Applied twice, it would
-/// also change the fallback's calls.
+/// It does *not* change recursions with calls in loops, or that pass on results of calls; nor,
+/// unless [`LevelOptions::always`], those where no contraction follows at least two calls.
+/// Functions that do not recurse should have been inlined. Applied twice, it would also change the
+/// fallback's calls.
 pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let mut stats = Stats::default();
     for first in beginnings(module) {
@@ -113,8 +111,8 @@ fn build(
     costs: &CostModel,
 ) -> Result<Function> {
     let first = &recursion.members[0];
-    let mut sig: Signature = (*first.func.sig).clone();
-    sig.name = fresh_name(module, &sig.name);
+    let sig = &first.func.sig;
+    let sig = sig.specialised(fresh_name(module, &sig.name));
     let results = sig.results.clone();
     let mut b = FuncBuilder::new(sig);
     let params = b.params().to_vec();

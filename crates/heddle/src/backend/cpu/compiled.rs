@@ -96,7 +96,7 @@ impl Artifact for Compiled {
             **error,
             RunError::Plan { .. } | RunError::MemoryLimit { .. }
         );
-        let by_element = |size: &Size| matches!(size, Size::Element { .. });
+        let by_element = |size: &Size| matches!(size, Size::Element { .. } | Size::RunKey);
         memory && (self.sizes.iter().any(by_element) || may_end_early(&self.program))
     }
 

@@ -19,6 +19,8 @@ pub(super) struct CpuSession {
     compiled: Arc<Compiled>,
     session: AnySession,
     limits: heddle_runtime::RunOptions<'static>,
+    /// The run's key.
+    seed: u64,
     /// Bound inputs with their dims.
     bound: Vec<(Tensor, Vec<i64>)>,
     /// Dims of the caller's arrays that were checked.
@@ -67,6 +69,7 @@ impl CpuSession {
         Self {
             session,
             limits,
+            seed: options.seed,
             bound: vec![],
             checked: None,
             sizes: vec![],
@@ -101,7 +104,7 @@ impl CpuSession {
         };
         if known.is_none() || !inputs.iter().zip(params).all(fits) {
             self.checked = None;
-            self.sizes = with_tensors(inputs, |args| sizes(compiled, args))?;
+            self.sizes = with_tensors(inputs, |args| sizes(compiled, args, self.seed))?;
             self.checked = Some(inputs.iter().map(|array| array.dims.to_vec()).collect());
         }
         for (size, value) in compiled.sizes.iter().zip(&mut self.sizes) {
@@ -147,7 +150,7 @@ fn is_packed(bits: usize) -> bool {
 impl Session for CpuSession {
     fn bind(&mut self, args: &[Datum]) -> Result<(), Error> {
         self.checked = None;
-        self.sizes = sizes(&self.compiled, args)?;
+        self.sizes = sizes(&self.compiled, args, self.seed)?;
         let tensors = args.iter().filter_map(as_tensor).map(|t| {
             let dims = t.shape().iter().map(|&d| d as i64).collect();
             (marshal::unpacked(t), dims)
@@ -228,8 +231,8 @@ fn as_tensor(value: &Datum) -> Option<&Tensor> {
     }
 }
 
-/// Checks inputs, which are in order, and reads the launch's sizes off them.
-fn sizes(compiled: &Compiled, args: &[Datum]) -> Result<Vec<i64>, Error> {
+/// Checks inputs, which are in order, and reads the launch's sizes off them. The run's key is one of these.
+fn sizes(compiled: &Compiled, args: &[Datum], seed: u64) -> Result<Vec<i64>, Error> {
     let names = heddle_interp::check_inputs(&compiled.sig, args, false)
         .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
     let tensors: Vec<&Tensor> = args.iter().filter_map(as_tensor).collect();
@@ -240,6 +243,7 @@ fn sizes(compiled: &Compiled, args: &[Datum]) -> Result<Vec<i64>, Error> {
             let tensor = tensors[*input];
             marshal::element(tensor.dtype(), tensor.bytes(), *place)
         }
+        Size::RunKey => seed as i64,
     };
     Ok(compiled.sizes.iter().map(size).collect())
 }

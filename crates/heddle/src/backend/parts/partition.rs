@@ -73,7 +73,7 @@ impl Partition {
     /// Partitions a region; adds the functions that the interpreter calls.
     fn region(&mut self, id: FuncId, region: Region, callees: &mut Vec<FuncId>) {
         let func = &self.module.functions[id];
-        let needs: Needs = needs(&self.module, func, region).into_iter().collect();
+        let needs: Needs = needs(func, region).into_iter().collect();
         let is_constant = |inst: &Inst| matches!(func.insts[*inst].op, Op::Const(_));
         let insts = func.regions[region].insts.iter();
         let (mut placed, mut rest): (Vec<_>, Vec<_>) = insts.partition(|i| is_constant(i));

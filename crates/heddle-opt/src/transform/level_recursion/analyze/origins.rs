@@ -50,9 +50,8 @@ fn trace(
             Op::Call(id) if ids.contains(id) => {
                 origins.extend(data.results.iter().map(|v| (*v, Origin::Calls)));
             }
-            // A function that is no member should have been inlined; a draw is another one each
-            // time.
-            Op::Call(_) | Op::Random { .. } => return None,
+            // A function that is no member should have been inlined.
+            Op::Call(_) => return None,
             Op::If => {
                 for &inner in &data.regions {
                     trace(func, inner, ids, origins)?;
