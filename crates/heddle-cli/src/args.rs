@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::{Target, Tune};
+use heddle::{Step, Target, Tune};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -246,7 +246,7 @@ pub struct Compiling {
     pub verify: bool,
     /// Leave out steps of compiling, by name (see `bench --ablate`).
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step)]
-    pub without: Vec<String>,
+    pub without: Vec<Step>,
 }
 
 /// The devices.
@@ -506,12 +506,11 @@ fn bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "it is too large".into())
 }
 
-fn step(text: &str) -> Result<String, String> {
-    let names: Vec<_> = heddle::STEPS.iter().map(|s| s.name).collect();
-    match names.contains(&text) {
-        true => Ok(text.into()),
-        false => Err(format!("the steps are {}", names.join(", "))),
-    }
+fn step(text: &str) -> Result<Step, String> {
+    Step::named(text).ok_or_else(|| {
+        let names: Vec<_> = heddle::STEPS.iter().map(|s| s.name).collect();
+        format!("the steps are {}", names.join(", "))
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -13,13 +13,13 @@ use heddle_ir::{Datum, Module};
 use heddle_machine::Machine;
 use heddle_runtime::BuildOptions;
 use heddle_runtime::cache::CacheChoice;
-use heddle_schedule::{schedule, schedule_without};
+use heddle_schedule::{find_pass, schedule, schedule_without};
 
 /// Runs a program whose operators are split by two axes; says how many are, or why it is not
 /// compiled.
 fn check(name: &str, module: Module, inputs: &[Datum], seed: u64) -> Result<usize, String> {
     let machine = Machine::reference_host(4).with_barrier_ns(0.0);
-    let without = SHARING.map(String::from);
+    let without = SHARING.map(|name| *find_pass(name).expect("a pass"));
     let forced = std::cell::Cell::new(0);
     let case = Case::with(name, module, inputs, &machine, &|program| {
         forced.set(force_grids(program, seed).len());

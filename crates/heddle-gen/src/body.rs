@@ -194,7 +194,8 @@ impl<'a> Body<'a> {
         self.cost() + cost * self.times <= self.limit
     }
 
-    /// Code generated from here on is evaluated `factor` times as often; gives the old count, to restore.
+    /// Code generated from here on is evaluated `factor` times as often; gives the old count, to
+    /// restore.
     pub(crate) fn repeat(&mut self, factor: u64) -> u64 {
         self.cost();
         let times = self.times;

@@ -47,7 +47,8 @@ impl Default for Config {
     }
 }
 
-/// The program of a seed, with inputs for its default entry. Some programs have a second entry, which a body may also call.
+/// The program of a seed, with inputs for its default entry. Some programs have a second entry,
+/// which a body may also call.
 pub fn generate(seed: u64, config: &Config) -> (Module, Vec<Datum>) {
     program::generate(seed, config)
 }

@@ -3,8 +3,9 @@
 /// Lists the edits with their names.
 macro_rules! edits {
     ($($variant:ident = $name:literal,)*) => {
-        /// An edit of a pass or transformation, as [`Stats`](crate::Stats) count it. Rules of [`canonicalize`](crate::canonicalize)
-        /// that stand in tables are counted under the names there.
+        /// An edit of a pass or transformation, as [`Stats`](crate::Stats) count it. Rules of
+        /// [`canonicalize`](crate::canonicalize) that stand in tables are counted under the names
+        /// there.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Edit {
             $(#[doc = $name] $variant,)*

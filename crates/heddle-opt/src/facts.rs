@@ -1,7 +1,7 @@
 //! Static facts about values: types, and the elements of small integer arrays.
 //!
-//! An optimistic fixpoint: a carried value is assumed to keep its initial value, and each walk weakens the
-//! assumptions that the back edge contradicts, until nothing changes.
+//! An optimistic fixpoint: a carried value is assumed to keep its initial value, and each walk
+//! weakens the assumptions that the back edge contradicts, until nothing changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,8 +30,9 @@ impl Facts {
         Self::beside(module, id, &[])
     }
 
-    /// The facts if calls of these functions constrained nothing: where only one of two arms depends on such a call,
-    /// the other arm alone determines the result. A guess, for recursive functions.
+    /// The facts if calls of these functions constrained nothing: where only one of two arms
+    /// depends on such a call, the other arm alone determines the result. A guess, for recursive
+    /// functions.
     pub fn beside(module: &Module, id: FuncId, ignored: &[FuncId]) -> Self {
         let mut analysis = Analysis::new(module, &module.functions[id], true);
         analysis.ignored = ignored.to_vec();
@@ -57,8 +58,8 @@ impl Facts {
     }
 }
 
-/// `stated`, made more precise by what was found. Expressions that are stated stay, as does the form of
-/// bounds: uses that rely on equal types then still see equal types.
+/// `stated`, made more precise by what was found. Expressions that are stated stay, as does the
+/// form of bounds: uses that rely on equal types then still see equal types.
 pub fn narrow(stated: &Type, found: &Type) -> Type {
     match (stated, found) {
         (Type::Tensor(s), Type::Tensor(f)) if s.dtype == f.dtype => {
@@ -144,8 +145,8 @@ impl<'a> Analysis<'a> {
         self.region(self.func.body);
     }
 
-    /// The result. If types contradict each other, the function fails when it gets there but must stay valid until
-    /// then, so only stated types are kept.
+    /// The result. If types contradict each other, the function fails when it gets there but must
+    /// stay valid until then, so only stated types are kept.
     fn finish(self) -> Facts {
         if self.contradiction {
             return Self::new(self.module, self.func, false).facts;
@@ -259,7 +260,8 @@ impl<'a> Analysis<'a> {
         for (&param, &next) in parts.params.iter().zip(&parts.next) {
             self.flow(param, next);
         }
-        // The operands' types are in the parameters' by now; given those, inference adds the stacked results.
+        // The operands' types are in the parameters' by now; given those, inference adds the
+        // stacked results.
         let scalar = Type::scalar(DType::Bool);
         let control = parts.trip.iter().chain(&parts.cond);
         let args: Vec<_> = control.chain(&parts.params).map(|v| self.arg(*v)).collect();
@@ -365,7 +367,8 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// The type found for a scan output, with the stated sizes of its elements: without iterations, the result has those.
+/// The type found for a scan output, with the stated sizes of its elements: without iterations, the
+/// result has those.
 fn keep_element(stated: &Type, found: &Type) -> Type {
     let (Type::Tensor(s), Type::Tensor(f)) = (stated, found) else {
         return stated.clone();

@@ -17,12 +17,12 @@ const LARGE: usize = 64 << 20;
 /// Maximum number of element operations to fold one instruction.
 const MAX_WORK: usize = 1 << 24;
 
-/// Evaluates instructions on constants, selects the arm of an `if` with a constant condition, and drops a loop
-/// that never starts. The known elements of a small integer array (the shape of an array of constant dims) are
-/// constants too.
+/// Evaluates instructions on constants, selects the arm of an `if` with a constant condition, and
+/// drops a loop that never starts. The known elements of a small integer array (the shape of an
+/// array of constant dims) are constants too.
 ///
-/// It does *not* fold an instruction that would make the program much larger (a broadcast of a scalar to a big array) or
-/// takes the interpreter long, nor calls.
+/// It does *not* fold an instruction that would make the program much larger (a broadcast of a
+/// scalar to a big array) or takes the interpreter long, nor calls.
 pub fn fold_constants(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -104,7 +104,8 @@ impl Fold<'_, '_> {
         });
         let given: usize = constants.iter().map(|t| t.bytes().len()).sum();
         let estimate = estimate.unwrap_or(given.saturating_mul(8));
-        // A constant whose readers are all folded is freed, so each reader may produce its share of bytes: for example, the reordered gates of a weight.
+        // A constant whose readers are all folded is freed, so each reader may produce its share of
+        // bytes: for example, the reordered gates of a weight.
         let freed = data.args.iter().zip(&constants).map(|(v, t)| {
             let readers = self.uses.get(v.index()).map_or(1, |uses| (*uses).max(1));
             t.bytes().len() / readers as usize
@@ -175,7 +176,8 @@ impl Fold<'_, '_> {
         self.constant(value)?.to_i64s()?.first().copied()
     }
 
-    /// Replaces the results of a loop that does not iterate by initial values and empty scan outputs.
+    /// Replaces the results of a loop that does not iterate by initial values and empty scan
+    /// outputs.
     fn drop_loop(&mut self, inst: Inst, parts: &LoopView) -> bool {
         let (carried, stacked) = (&parts.last, &parts.scans);
         let empty = |v: &Value| {

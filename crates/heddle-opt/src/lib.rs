@@ -28,7 +28,7 @@ mod uses;
 
 pub use heddle_ir::patch::{Patch, Stats};
 
-pub use batch::{Batch, Lane, Refusal, batch_function};
+pub use batch::{Batch, Batched, Refusal, batch_function};
 pub use bind_sizes::bind_sizes;
 pub use canonicalize::{canonicalize, rule_names};
 pub use edit::Edit;
@@ -40,7 +40,6 @@ pub use outline::{Outlined, call_outlined, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use transform::{
-    CostModel, LevelOptions, PIPELINE_LAYERS, TRANSFORMATIONS, TransformOptions, Transformation,
-    distribute_loops, drop_zeros, find_transformation, hoist_invariant, level_loops,
-    level_recursion, tabulate_products, transform,
+    CostModel, LevelOptions, TransformOptions, Transformation, distribute_loops, drop_zeros,
+    hoist_invariant, level_loops, level_recursion, tabulate_products, transform,
 };

@@ -11,12 +11,12 @@ use heddle_ir::{
 use crate::Edit;
 use crate::effects::Effects;
 
-/// Removes everything that no result of an entry depends on: instructions, carried values that only carry
-/// themselves, scan outputs, results of branches, parameters and results of functions other than entries, and
-/// unreachable functions.
+/// Removes everything that no result of an entry depends on: instructions, carried values that only
+/// carry themselves, scan outputs, results of branches, parameters and results of functions other
+/// than entries, and unreachable functions.
 ///
-/// It keeps loops that provably never end; other loops and recursions are
-/// assumed to end, and instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
+/// It keeps loops that provably never end; other loops and recursions are assumed to end, and
+/// instructions to succeed (see the module `effects`). It does *not* touch the entries' signatures.
 pub fn remove_dead(module: &mut Module) -> Stats {
     if module.entries.is_empty() {
         return Stats::default();
@@ -118,7 +118,8 @@ impl<'m> Liveness<'m> {
         }
     }
 
-    /// Marks parameters that are the only ones to bind a used size name. Returns whether there were any.
+    /// Marks parameters that are the only ones to bind a used size name. Returns whether there were
+    /// any.
     fn keep_names(&mut self) -> bool {
         let mut found = vec![];
         for (id, f) in self.module.functions.iter() {
@@ -308,8 +309,8 @@ impl Marks {
                 .map(|v| entry || self.is_live(id, *v))
                 .collect()
         };
-        // Liveness of a result is that of the call's results, which marked what the body yields; a value that is
-        // yielded twice keeps both.
+        // Liveness of a result is that of the call's results, which marked what the body yields; a
+        // value that is yielded twice keeps both.
         Kept {
             params: of(&body.params),
             results: of(&body.yields),
@@ -329,7 +330,8 @@ fn names(ty: &Type, used: &mut HashSet<Arc<str>>) {
     });
 }
 
-/// Calls `visit` with the names that are a whole axis of a type: those that a parameter of this type binds.
+/// Calls `visit` with the names that are a whole axis of a type: those that a parameter of this
+/// type binds.
 fn bound_names(ty: &Type, visit: &mut dyn FnMut(&Arc<str>)) {
     ty.map_dims(&mut |dim| {
         if let Some(name) = dim.as_expr().and_then(|e| e.as_sym()) {

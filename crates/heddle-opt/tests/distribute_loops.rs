@@ -1,5 +1,5 @@
-//! Loop distribution on programs that show its cases: that it happens, and that it keeps results, with chunks of several
-//! sizes.
+//! Loop distribution on programs that show its cases: that it happens, and that it keeps results,
+//! with chunks of several sizes.
 
 mod common;
 
@@ -123,7 +123,8 @@ fn chunks_have_room_for_what_is_needed_at_once() {
             rows(&|i| format!("%y{i}"), ", "),
         )
     };
-    // A layer needs what the one before left, the product of that, and room for its own: 32 bytes each an iteration.
+    // A layer needs what the one before left, the product of that, and room for its own: 32 bytes
+    // each an iteration.
     let chunked = |count: usize, chunk: f64| {
         let mut module = text::parse(&layers(count)).expect("a program");
         let stats = distribute_loops(&mut module, &free(chunk));
@@ -233,7 +234,8 @@ fn what_stays() {
     assert_eq!(stats.total(), 0);
 }
 
-/// A batch whose size only the run knows may be one row, for which reading the weights in each iteration is all the time.
+/// A batch whose size only the run knows may be one row, for which reading the weights in each
+/// iteration is all the time.
 #[test]
 fn an_open_batch_may_be_one_row() {
     let text = "fn @main(%x: f32[64,n,128], %w: f32[128,512], %u: f32[512,512], %h: f32[n,512]) -> (%y: f32[n,512]) {
@@ -249,8 +251,8 @@ fn an_open_batch_may_be_one_row() {
     }
 }
 
-/// The stage with the condition runs first. An output layer that is not fed back, and a layer above the deciding one, follow for as
-/// many iterations as it took.
+/// The stage with the condition runs first. An output layer that is not fed back, and a layer above
+/// the deciding one, follow for as many iterations as it took.
 #[test]
 fn loops_that_a_condition_ends() {
     let ends = "lt(reduce(%m, kind=sum, axes=[0,1], keep=false), 1.5)";
@@ -343,8 +345,8 @@ fn pipelined(units: usize) -> CostModel {
     }
 }
 
-/// Three layers of which the last also reads what the first left; state that nothing reads in its own layer, old state that another
-/// layer reads, and a stacked result of each layer.
+/// Three layers of which the last also reads what the first left; state that nothing reads in its
+/// own layer, old state that another layer reads, and a stacked result of each layer.
 fn layers_of(trip: &str, rows: &str, params: &str) -> String {
     format!(
         "fn @main(%x: f32[{rows},1,3], %w: f32[3,2], %u: f32[2,2], %h: f32[1,2]{params}) -> (%a: f32[1,2], %b: f32[1,2], %c: f32[1,2], %d: f32[1,2], %all: f32[?,1,2], %ms: f32[?,1,2], %ts: i64[?], %old: f32[?,1,2]) {{

@@ -1,5 +1,6 @@
-//! Tests as text files: a program, the passes that its first line names, and below it the program that they leave and
-//! their edits. `HEDDLE_BLESS=1` writes the expected output anew. Each rule, edit and transformation is shown by some file.
+//! Tests as text files: a program, the passes that its first line names, and below it the program
+//! that they leave and their edits. `HEDDLE_BLESS=1` writes the expected output anew. Each rule,
+//! edit and transformation is shown by some file.
 
 mod common;
 
@@ -10,9 +11,12 @@ use std::path::Path;
 use common::{costs, draw_inputs, machine, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
-    CostModel, Edit, PIPELINE_LAYERS, Stats, TRANSFORMATIONS, TransformOptions, distribute_loops,
-    find_pass, find_transformation, optimize, rule_names, transform,
+    CostModel, Edit, Stats, TransformOptions, Transformation, distribute_loops, find_pass,
+    optimize, rule_names, transform,
 };
+
+/// Stands for [`pipeline_layers`].
+const PIPELINE_LAYERS: &str = "pipeline_layers";
 
 const OUTPUT: &str = "\n// ---- output\n";
 
@@ -51,17 +55,18 @@ fn filetests() {
         .lines()
         .filter_map(|l| Some(l.strip_prefix("// ")?.split_once(' ')?.1));
     fired.extend(reasons.map(str::to_string));
-    let transformations = TRANSFORMATIONS.iter().map(|t| t.name);
+    let transformations = Transformation::ALL.iter().map(|t| t.name());
     // `bind_sizes` needs sizes, so it has tests of its own.
     let edits = Edit::ALL.iter().filter(|edit| **edit != Edit::BoundSize);
     let edits = edits.map(|edit| edit.name());
     let names = rule_names().chain(edits).chain(transformations);
-    let names = names.chain([PIPELINE_LAYERS.0]);
+    let names = names.chain([PIPELINE_LAYERS]);
     let untested: Vec<_> = names.filter(|name| !fired.contains(*name)).collect();
     assert!(untested.is_empty(), "no test shows these: {untested:?}");
 }
 
-/// Runs the passes, and adds the names of those that made edits to `fired`; gives the program that they leave and their edits.
+/// Runs the passes, and adds the names of those that made edits to `fired`; gives the program that
+/// they leave and their edits.
 fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
     let passes = input
         .lines()
@@ -73,14 +78,14 @@ fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
     let mut module = before.clone();
     let mut stats = Stats::default();
     for name in passes.trim().split(',') {
-        let made = match (name, find_pass(name), find_transformation(name)) {
+        let made = match (name, find_pass(name), Transformation::named(name)) {
             ("all", ..) => optimize(&mut module).total(),
             ("transform", ..) => {
                 transform(&mut module, &TransformOptions::default(), &machine()).total()
             }
             (_, Some(pass), _) => (pass.run)(&mut module),
-            (_, _, Some(pass)) => (pass.run)(&mut module, &costs()),
-            _ if name == PIPELINE_LAYERS.0 => pipeline_layers(&mut module),
+            (_, _, Some(pass)) => pass.run(&mut module, &costs()),
+            (PIPELINE_LAYERS, ..) => pipeline_layers(&mut module),
             _ => return Err(format!("there is no pass {name}")),
         };
         if made.total() > 0 {

@@ -1,4 +1,5 @@
-//! Loops level by level give what loops iteration by iteration give, on trees and graphs of any shape, and fail as they do.
+//! Loops level by level give what loops iteration by iteration give, on trees and graphs of any
+//! shape, and fail as they do.
 
 mod common;
 
@@ -7,7 +8,8 @@ use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
 use heddle_opt::{LevelOptions, Stats, TransformOptions, level_loops, optimize, transform};
 
-/// Programs on `l, r: i64[n]` (rows that are read), `x: f32[n,3]`, `w: f32[6,3]`, and the first row that is written and how many are.
+/// Programs on `l, r: i64[n]` (rows that are read), `x: f32[n,3]`, `w: f32[6,3]`, and the first row
+/// that is written and how many are.
 const MAIN: &str =
     "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %base: i64[], %trip: i64[]) -> ";
 
@@ -196,7 +198,8 @@ fn same_results_in_batches() {
     }
 }
 
-/// Any numbers for rows: many end in errors, which must stay errors; others read rows that a later iteration writes.
+/// Any numbers for rows: many end in errors, which must stay errors; others read rows that a later
+/// iteration writes.
 #[test]
 fn same_outcome_on_any_numbers() {
     for (name, program) in PROGRAMS {
@@ -322,8 +325,9 @@ fn what_is_no_loop_over_rows_stays() {
     }
 }
 
-/// With weights that do not stay near, levels pay by themselves; with small ones they do not. Where arrays may be so long that looking
-/// at their rows takes longer than a short loop, the loop's length decides first.
+/// With weights that do not stay near, levels pay by themselves; with small ones they do not. Where
+/// arrays may be so long that looking at their rows takes longer than a short loop, the loop's
+/// length decides first.
 #[test]
 fn large_products_are_worth_it() {
     for (rows, width, products) in [
@@ -359,7 +363,8 @@ fn large_products_are_worth_it() {
     }
 }
 
-/// Branches that differ by row would be computed for all rows, and what an inner loop carries is no weight.
+/// Branches that differ by row would be computed for all rows, and what an inner loop carries is no
+/// weight.
 #[test]
 fn only_weights_that_all_iterations_use_count() {
     let body = |product: &str| {

@@ -1,4 +1,5 @@
-//! Recursion level by level gives what recursion call by call gives, on trees and graphs of any shape, and fails as it does.
+//! Recursion level by level gives what recursion call by call gives, on trees and graphs of any
+//! shape, and fails as it does.
 
 mod common;
 
@@ -169,7 +170,8 @@ fn leveled_by(source: &str, options: &LevelOptions, costs: &CostModel) -> (Modul
     (before, after, stats)
 }
 
-/// Children of `n` nodes: a tree of a random shape, or, with `shared`, a graph in which later nodes are called by several.
+/// Children of `n` nodes: a tree of a random shape, or, with `shared`, a graph in which later nodes
+/// are called by several.
 fn children(n: usize, shape: u64, shared: bool, random: &mut Random) -> (Vec<i64>, Vec<i64>, i64) {
     let (mut left, mut right) = (vec![-1; n], vec![-1; n]);
     // Nodes are combined two by two until one is left; what is left over stays outside.
@@ -271,8 +273,9 @@ fn same_results_without_calls() {
     }
 }
 
-/// Any numbers for children and root: most of them end in errors, which must stay errors, and nothing else may become one; whether calls
-/// are walked first or, as by default on weights this small, only looked at.
+/// Any numbers for children and root: most of them end in errors, which must stay errors, and
+/// nothing else may become one; whether calls are walked first or, as by default on weights this
+/// small, only looked at.
 #[test]
 fn same_outcome_on_any_numbers() {
     let walked = LevelOptions {
@@ -331,7 +334,8 @@ fn in_levels(module: &Module, left: &[i64], right: &[i64], root: i64) -> bool {
     run(module, &inputs, &options(2)).is_ok()
 }
 
-/// A chain is a tree of levels of one node: batches gain nothing there. But a graph of such levels may have many ways through it.
+/// A chain is a tree of levels of one node: batches gain nothing there. But a graph of such levels
+/// may have many ways through it.
 #[test]
 fn narrow_trees_are_left_to_calls() {
     let program = format!("{MAIN}{}", PROGRAMS[0].1);
@@ -356,8 +360,8 @@ fn narrow_trees_are_left_to_calls() {
     assert_same(&expected, &found, "a chain");
 }
 
-/// Batches of small products save less than they cost: trees are left to calls without a walk, but not graphs, in which calls would be
-/// repeated, nor trees that are too deep for calls.
+/// Batches of small products save less than they cost: trees are left to calls without a walk, but
+/// not graphs, in which calls would be repeated, nor trees that are too deep for calls.
 #[test]
 fn trees_of_small_products_are_left_to_calls() {
     let program = format!("{MAIN}{}", PROGRAMS[0].1);
@@ -390,7 +394,8 @@ fn trees_of_small_products_are_left_to_calls() {
     }
 }
 
-/// A little more than half of the nodes are leaves; each other node calls the one before it and a leaf of its own.
+/// A little more than half of the nodes are leaves; each other node calls the one before it and a
+/// leaf of its own.
 fn chain(n: usize) -> (Vec<i64>, Vec<i64>, i64) {
     let leaves = n / 2 + 1;
     let none = vec![-1; leaves];
@@ -404,7 +409,8 @@ fn chain(n: usize) -> (Vec<i64>, Vec<i64>, i64) {
     )
 }
 
-/// One of the four paths through this function, that of leaves, has no product: both of its operands are zeros.
+/// One of the four paths through this function, that of leaves, has no product: both of its
+/// operands are zeros.
 #[test]
 fn leaves_multiply_no_zeros() {
     let source = "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %root: i64[]) -> (%h: f32[3]) {

@@ -1,5 +1,6 @@
-//! Random loops, counted and with conditions, of recurrences that depend on each other in random ways: distributed, in chunks of several
-//! sizes, and without products with zeros, they give what they gave.
+//! Random loops, counted and with conditions, of recurrences that depend on each other in random
+//! ways: distributed, in chunks of several sizes, and without products with zeros, they give what
+//! they gave.
 //!
 //! `HEDDLE_LOOPS` says how many.
 

@@ -1,7 +1,8 @@
-//! Random programs: every pass, in any order, and the whole pipeline keep the verifier content and the results the same
-//! bit for bit.
+//! Random programs: every pass, in any order, and the whole pipeline keep the verifier content and
+//! the results the same bit for bit.
 //!
-//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its seed.
+//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its
+//! seed.
 
 mod common;
 

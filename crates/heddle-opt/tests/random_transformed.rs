@@ -1,6 +1,8 @@
-//! Random programs: every transformation, and all of them, keep the verifier content and the results the same.
+//! Random programs: every transformation, and all of them, keep the verifier content and the
+//! results the same.
 //!
-//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its seed.
+//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which programs and how many; a failure names its
+//! seed.
 
 mod common;
 
@@ -8,7 +10,7 @@ use common::{costs, machine, same_outcome, variable};
 use heddle_gen::{Config, generate};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
-    CostModel, Stats, TRANSFORMATIONS, TransformOptions, distribute_loops, optimize, transform,
+    CostModel, Stats, TransformOptions, Transformation, distribute_loops, optimize, transform,
 };
 
 #[test]
@@ -46,11 +48,11 @@ fn try_seed(seed: u64) -> Stats {
     };
     let mut optimized = program.clone();
     optimize(&mut optimized);
-    for pass in TRANSFORMATIONS {
+    for pass in Transformation::ALL {
         for before in [&program, &optimized] {
             let mut module = before.clone();
-            let stats = (pass.run)(&mut module, &costs());
-            check(&module, pass.name, &stats.rejected);
+            let stats = pass.run(&mut module, &costs());
+            check(&module, pass.name(), &stats.rejected);
             all.merge(stats);
         }
     }

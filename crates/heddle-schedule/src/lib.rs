@@ -80,6 +80,12 @@ pub struct Pass {
     pub run: fn(&mut UProgram, &dyn Latency),
 }
 
+impl PartialEq for Pass {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 /// The passes in the order in which they run. [`fuse`](fn@fuse) and
 /// [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
 /// others.
@@ -126,11 +132,7 @@ pub const PASSES: &[Pass] = &[
         about: "share memory between buffers whose live ranges are disjoint",
         run: plan_memory,
     },
-    Pass {
-        name: "place_syncs",
-        about: "synchronise where data crosses workers, not before every operator",
-        run: |program, latency| place_syncs(program, latency.machine()),
-    },
+    PLACE_SYNCS,
 ];
 
 const FUSE: Pass = Pass {
@@ -146,9 +148,16 @@ const SELECT_KERNELS: Pass = Pass {
 };
 
 /// Passes that come before scheduling.
-const EARLY: [&str; 2] = [FUSE.name, SELECT_KERNELS.name];
+const EARLY: [Pass; 2] = [FUSE, SELECT_KERNELS];
 
-/// Replaces [`place_syncs`] where that is left out.
+/// Places synchronisations.
+pub const PLACE_SYNCS: Pass = Pass {
+    name: "place_syncs",
+    about: "synchronise where data crosses workers, not before every operator",
+    run: |program, latency| place_syncs(program, latency.machine()),
+};
+
+/// Replaces [`PLACE_SYNCS`] if that is left out.
 pub const SYNC_EVERYWHERE: Pass = Pass {
     name: "sync_everywhere",
     about: "synchronise before every operator",
@@ -176,24 +185,20 @@ impl Pass {
     }
 }
 
-/// The passes that shape operators, without those of these names. After them constants and their
+/// The passes that shape operators, without some. After them constants and their
 /// layouts are final.
-pub fn kernel_passes(without: &[String]) -> impl Iterator<Item = &'static Pass> {
-    let passes = PASSES.iter().filter(|pass| EARLY.contains(&pass.name));
-    passes.filter(|pass| without.iter().all(|name| name != pass.name))
+pub fn kernel_passes(without: &[Pass]) -> impl Iterator<Item = &'static Pass> {
+    let passes = PASSES.iter().filter(|pass| EARLY.contains(pass));
+    passes.filter(|pass| !without.contains(pass))
 }
 
-/// The passes that schedule, without those of these names. Without [`place_syncs`], a barrier
+/// The passes that schedule, without some. Without [`place_syncs`], a barrier
 /// precedes every operator.
-pub fn schedule_passes(without: &[String]) -> impl Iterator<Item = &'static Pass> {
-    let passes = PASSES.iter().filter(|pass| !EARLY.contains(&pass.name));
-    passes.filter_map(|pass| {
-        let left_out = without.iter().any(|name| name == pass.name);
-        match (left_out, pass.name) {
-            (false, _) => Some(pass),
-            (true, "place_syncs") => Some(&SYNC_EVERYWHERE),
-            (true, _) => None,
-        }
+pub fn schedule_passes(without: &[Pass]) -> impl Iterator<Item = &'static Pass> {
+    let passes = PASSES.iter().filter(|pass| !EARLY.contains(pass));
+    passes.filter_map(|pass| match without.contains(pass) {
+        false => Some(pass),
+        true => (*pass == PLACE_SYNCS).then_some(&SYNC_EVERYWHERE),
     })
 }
 
@@ -202,8 +207,8 @@ pub fn schedule(program: &mut UProgram, latency: &dyn Latency) {
     schedule_without(program, latency, &[]);
 }
 
-/// Schedules a program without the passes of these names.
-pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: &[String]) {
+/// Schedules a program without some passes.
+pub fn schedule_without(program: &mut UProgram, latency: &dyn Latency, without: &[Pass]) {
     for pass in schedule_passes(without) {
         pass.apply(program, latency);
     }

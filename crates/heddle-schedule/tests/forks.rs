@@ -5,7 +5,7 @@ mod common;
 
 use common::{lowered, shape};
 use heddle_machine::Machine;
-use heddle_schedule::{schedule, schedule_without};
+use heddle_schedule::{PLACE_SYNCS, schedule, schedule_without};
 use heddle_uprogram::program::{Call, Procedure, Stmt};
 use heddle_uprogram::{ScheduleError, UProgram, verify_schedule};
 
@@ -135,7 +135,7 @@ fn @half(%m: f32[16,16], %n: i64[], %v: f32[16]) -> (%a: f32[16], %y: f32[16]) {
 }";
     let machine = Machine::reference_host(2);
     let mut program = lowered(text);
-    schedule_without(&mut program, &machine, &["place_syncs".into()]);
+    schedule_without(&mut program, &machine, &[PLACE_SYNCS]);
     verify_schedule(&program, machine.synced_lanes()).unwrap();
     assert!(program.has_forks());
     let ids: Vec<_> = program.procedures.keys().collect();

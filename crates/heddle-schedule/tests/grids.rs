@@ -9,7 +9,7 @@ use common::lowered_for;
 use grids::{SHARING, force_grids};
 use heddle_gen::Config;
 use heddle_machine::Machine;
-use heddle_schedule::{print, schedule, schedule_without};
+use heddle_schedule::{find_pass, print, schedule, schedule_without};
 use heddle_uprogram::program::{Body, Share, Stmt, Sync};
 use heddle_uprogram::{UProgram, verify_schedule};
 
@@ -135,7 +135,7 @@ fn equal_grids_need_no_synchronisation() {
 
 #[test]
 fn forced_grids_are_sound() {
-    let without = SHARING.map(String::from);
+    let without = SHARING.map(|name| *find_pass(name).expect("a pass"));
     let mut forced = 0;
     for seed in 0..200 {
         let (mut module, _) = heddle_gen::generate(seed, &Config::default());

@@ -4,7 +4,7 @@ mod common;
 
 use common::lowered;
 use heddle_machine::Machine;
-use heddle_schedule::{print, schedule, schedule_without};
+use heddle_schedule::{find_pass, print, schedule, schedule_without};
 use heddle_uprogram::program::{Body, Candidate};
 use heddle_uprogram::{UProgram, verify_schedule};
 
@@ -116,7 +116,11 @@ fn other_products_are_summed_whole() {
     let text = packed(1, 4096, 16);
     assert_eq!(parts(&scheduled(&text, &Machine::reference_host(1))), [1]);
     let mut program = lowered(&text);
-    schedule_without(&mut program, &machine, &["split_depths".into()]);
+    schedule_without(
+        &mut program,
+        &machine,
+        &[*find_pass("split_depths").unwrap()],
+    );
     assert_eq!(parts(&program), [1]);
     // The number of columns is dynamic.
     let text = "fn @main(%x: f32[1,4096], %w: f32[4096,n]) -> (%y: f32[1,n]) {

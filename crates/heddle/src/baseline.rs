@@ -178,7 +178,7 @@ fn @tree(%l: i64[7], %r: i64[7], %v: f32[7,n], %w: f32[2*n,n], %node: i64[]) -> 
                 verify: true,
                 ..Default::default()
             };
-            options.without = vec!["level_recursion".into()];
+            options.without = crate::Step::named("level_recursion").into_iter().collect();
             let program = compile(&Model::parse("tree", TREE).unwrap(), &options).unwrap();
             for root in [0, 1, 6] {
                 let want = program.run(inputs(root), &run).unwrap().outputs;

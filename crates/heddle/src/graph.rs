@@ -5,7 +5,7 @@ use std::io;
 
 use heddle_ir::text::{self, Large, PrintOptions};
 use heddle_ir::{Module, verify};
-use heddle_opt::{CostModel, PASSES, TRANSFORMATIONS, find_pass, find_transformation};
+use heddle_opt::{CostModel, PASSES, Transformation, find_pass};
 
 use crate::{Error, Machine, Model, Step, on_large_stack};
 
@@ -47,7 +47,7 @@ impl fmt::Display for Graph {
 /// transformations.
 pub fn graph_passes() -> impl Iterator<Item = Step> {
     let passes = PASSES.iter().map(|p| (p.name, p.about));
-    let all = passes.chain(TRANSFORMATIONS.iter().map(|t| (t.name, t.about)));
+    let all = passes.chain(Transformation::ALL.iter().map(|t| (t.name(), t.about())));
     all.map(|(name, about)| Step { name, about })
 }
 
@@ -61,7 +61,7 @@ impl Model {
     /// invalid.
     pub fn transformed(self, passes: &[String], machine: &Machine) -> Result<Self, Error> {
         let known =
-            |name: &&String| find_pass(name).is_none() && find_transformation(name).is_none();
+            |name: &&String| find_pass(name).is_none() && Transformation::named(name).is_none();
         if let Some(name) = passes.iter().find(known) {
             return Err(Error::UnknownPass(name.clone()));
         }
@@ -76,8 +76,8 @@ impl Model {
                 passes.iter().try_for_each(|name| {
                     if let Some(pass) = find_pass(name) {
                         (pass.run)(module);
-                    } else if let Some(pass) = find_transformation(name) {
-                        (pass.run)(module, &costs);
+                    } else if let Some(pass) = Transformation::named(name) {
+                        pass.run(module, &costs);
                     }
                     verify(module).map_err(|e| Error::invalid(name, &e))
                 })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Machine;
+use crate::{Machine, Step};
 
 /// Device that a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct CompileOptions {
     /// Do the graph passes run? They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
-    /// Names of [steps](crate::STEPS) that a device that compiles leaves out. The interpreter runs the program without any.
-    pub without: Vec<String>,
+    /// [Steps](crate::STEPS) that a device that compiles leaves out. The interpreter runs the program without any.
+    pub without: Vec<Step>,
     /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
     pub threads: Option<usize>,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
 use heddle_lower::lower;
+use heddle_opt::Edit;
 use heddle_schedule::{kernel_passes, schedule_passes};
 use heddle_uprogram::text;
 
@@ -38,6 +39,7 @@ use crate::report::{Interpreted, Report};
 use crate::results::Results;
 use crate::stack::on_large_stack;
 use crate::stages::{Packing, estimated, layout, prove};
+use crate::steps::{passes, transform_options};
 use crate::{Error, Model};
 
 /// Compiles a model: optimises the graph and prepares it for the device.
@@ -146,7 +148,7 @@ impl Pipeline<'_> {
             log,
             tap,
         } = *self;
-        let (machine, without) = (&backend.machine(), &options.without[..]);
+        let (machine, without) = (&backend.machine(), &passes(&options.without));
         let mut flow = Flow::begin(tap);
 
         let mut graph = match transform {
@@ -228,14 +230,11 @@ impl Pipeline<'_> {
         let without = &self.options.without;
         let machine = self.backend.machine();
         let transform = |units| {
-            let options = heddle_opt::TransformOptions {
-                without: without.clone(),
-                units,
-            };
+            let options = transform_options(without, units);
             let mut module = module.clone();
             let report = heddle_opt::transform(&mut module, &options, &machine);
             self.log.extend(report.times());
-            (module, report.total().count("layers pipelined") > 0)
+            (module, report.total().count(Edit::LayersPipelined) > 0)
         };
         let (mut graph, pipelined) = transform(self.backend.pipelined_units());
         if pipelined {

@@ -11,14 +11,16 @@ use heddle_runtime::{BuildError, Constant, MemoryError};
 use heddle_schedule::{kernel_passes, schedule_without, total};
 use heddle_uprogram::{Layout, UProgram};
 
-use crate::Error;
 use crate::results::Results;
+use crate::steps::passes;
+use crate::{Error, Step};
 
 /// The time of a graph's scheduled program by the cost model, in nanoseconds; infinite if it has no compiled form.
-pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[String]) -> f64 {
+pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> f64 {
     let mut graph = graph.clone();
     Results::open(&mut graph);
     heddle_lower::lower(&graph).map_or(f64::INFINITY, |mut program| {
+        let without = &passes(without);
         kernel_passes(without).for_each(|pass| pass.apply(&mut program, machine));
         schedule_without(&mut program, machine, without);
         total(&program, machine)

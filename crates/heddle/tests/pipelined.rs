@@ -52,7 +52,7 @@ fn schedule(model: &Model, options: &CompileOptions) -> String {
 /// Does leaving the step out change a model's schedule?
 fn is_pipelined(model: &Model, threads: usize) -> bool {
     let mut without = options(threads);
-    without.without = vec!["pipeline_layers".into()];
+    without.without = vec![heddle::Step::named("pipeline_layers").unwrap()];
     let text = |options| schedule(model, options);
     text(&options(threads)) != text(&without)
 }

@@ -4,20 +4,20 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use heddle::{CompileOptions, Emit, LoadOptions, Model, STEPS, Target};
+use heddle::{CompileOptions, Emit, LoadOptions, Model, STEPS, Step, Target};
 
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/steps"))
 }
 
 /// The program's text without some steps, or the reason why it has no compiled form.
-fn source(model: &Model, without: &[&str]) -> String {
+fn source(model: &Model, without: &[Step]) -> String {
     let mut options = CompileOptions {
         threads: Some(2),
         verify: true,
         ..CompileOptions::default()
     };
-    options.without = without.iter().map(|name| name.to_string()).collect();
+    options.without = without.to_vec();
     let dump = heddle::emit(model, &options, Target::Cpu, Emit::Source);
     dump.map_or_else(|e| e.to_string(), |dump| dump.to_string())
 }
@@ -31,7 +31,7 @@ fn each_step_changes_the_program_where_it_pays() {
         let model = model.unwrap_or_else(|e| panic!("{}: {e}", step.name));
         let with_it = source(&model, &[]);
         assert!(with_it.contains("HEDDLE_MAIN"), "{}: {with_it}", step.name);
-        if with_it == source(&model, &[step.name]) {
+        if with_it == source(&model, &[*step]) {
             idle.push(step.name);
         }
     }

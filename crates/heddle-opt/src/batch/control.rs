@@ -4,15 +4,15 @@ use heddle_ir::{
     Dim, FuncBuilder, Inst, LoopForm, LoopOperands, Op, Region, Type, Value, region_cannot_fail,
 };
 
-use super::{Batch, Lane, Refusal, Result, rank};
+use super::{Batch, Batched, Refusal, Result, rank};
 
 impl Batch<'_> {
-    pub(super) fn branch(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
+    pub(super) fn branch(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Batched>> {
         let data = &self.source.insts[inst];
         let (then, otherwise) = (data.regions[0], data.regions[1]);
-        let cond = match self.lane(data.args[0])? {
-            Lane::Same(cond) => cond,
-            Lane::Rows(cond) => return self.both(b, cond, then, otherwise),
+        let cond = match self.value(data.args[0])? {
+            Batched::Same(cond) => cond,
+            Batched::Rows(cond) => return self.both(b, cond, then, otherwise),
         };
         b.begin_region(&[]);
         let yields = self.region(b, then)?;
@@ -33,7 +33,7 @@ impl Batch<'_> {
         let second = self.settle(b, &others, &rows)?;
         let second = b.end_region(&second);
         let results = b.if_(cond, first, second)?;
-        Ok(lanes(results, &rows))
+        Ok(batched(results, &rows))
     }
 
     /// Both branches for all rows, and a selection by row.
@@ -43,7 +43,7 @@ impl Batch<'_> {
         cond: Value,
         then: Region,
         otherwise: Region,
-    ) -> Result<Vec<Lane>> {
+    ) -> Result<Vec<Batched>> {
         for region in [then, otherwise] {
             if !region_cannot_fail(self.source, region) {
                 return Err(Refusal::MayFail);
@@ -51,27 +51,27 @@ impl Batch<'_> {
         }
         let yields = self.region(b, then)?;
         let others = self.region(b, otherwise)?;
-        let choose = |(x, y): (&Lane, &Lane)| {
+        let choose = |(x, y): (&Batched, &Batched)| {
             let (m, n) = (self.row_rank(b, *x)?, self.row_rank(b, *y)?);
-            let shape = |v: Lane| {
+            let shape = |v: Batched| {
                 let shape = b.ty(v.value()).as_tensor()?.shape.clone()?;
                 Some(shape[v.is_rows() as usize..].to_vec())
             };
             if m != n || shape(*x) != shape(*y) {
                 return Err(Refusal::Arms);
             }
-            self.rule(b, &Op::Select, &[Lane::Rows(cond), *x, *y])
+            self.rule(b, &Op::Select, &[Batched::Rows(cond), *x, *y])
                 .map(|v| v[0])
         };
         yields.iter().zip(&others).map(choose).collect()
     }
 
-    pub(super) fn repeat(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
+    pub(super) fn repeat(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Batched>> {
         let data = &self.source.insts[inst];
         let Some(form) = LoopForm::of(&data.op) else {
             return Err(Refusal::LoopEnd);
         };
-        let args: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
+        let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(*v)).collect();
         let args = args?;
         let LoopOperands { trip, cond, inits } = form.operands(&args);
         if trip.into_iter().chain(cond).any(|c| c.is_rows()) {
@@ -88,14 +88,14 @@ impl Batch<'_> {
             let types: Vec<Type> = types.map(|((_, p), r)| self.ty(*p, *r)).collect();
             let types = [vec![self.source.ty(params[0]).clone()], types].concat();
             let (_, inner) = b.begin_region(&types);
-            self.lanes.insert(params[0], Lane::Same(inner[0]));
-            for ((&param, lane), r) in params[1..].iter().zip(&inner[1..]).zip(&rows) {
-                self.lanes.insert(
+            self.values.insert(params[0], Batched::Same(inner[0]));
+            for ((&param, batched), r) in params[1..].iter().zip(&inner[1..]).zip(&rows) {
+                self.values.insert(
                     param,
                     if *r {
-                        Lane::Rows(*lane)
+                        Batched::Rows(*batched)
                     } else {
-                        Lane::Same(*lane)
+                        Batched::Same(*batched)
                     },
                 );
             }
@@ -133,11 +133,11 @@ impl Batch<'_> {
         results: Vec<Value>,
         rows: &[bool],
         carried: usize,
-    ) -> Result<Vec<Lane>> {
+    ) -> Result<Vec<Batched>> {
         let source = &self.source.insts[inst].results;
-        let mut lanes = lanes(results, rows);
-        for (k, lane) in lanes.iter_mut().enumerate().skip(carried) {
-            if let Lane::Rows(x) = lane {
+        let mut all = batched(results, rows);
+        for (k, batched) in all.iter_mut().enumerate().skip(carried) {
+            if let Batched::Rows(x) = batched {
                 // Without iterations the sizes of the elements are those that the type states.
                 let stated = self.ty(source[k], true);
                 if let Type::Tensor(mut t) = stated
@@ -155,20 +155,26 @@ impl Batch<'_> {
                 *x = b.op1(Op::Transpose { perm }, &[*x])?;
             }
         }
-        Ok(lanes)
+        Ok(all)
     }
 
     /// Values that differ by row where they have to.
-    fn settle(&self, b: &mut FuncBuilder, values: &[Lane], rows: &[bool]) -> Result<Vec<Value>> {
-        let one = |(lane, rows): (&Lane, &bool)| match rows {
-            true => self.spread(b, *lane),
-            false => Ok(lane.value()),
+    fn settle(&self, b: &mut FuncBuilder, values: &[Batched], rows: &[bool]) -> Result<Vec<Value>> {
+        let one = |(batched, rows): (&Batched, &bool)| match rows {
+            true => self.spread(b, *batched),
+            false => Ok(batched.value()),
         };
         values.iter().zip(rows).map(one).collect()
     }
 }
 
-fn lanes(values: Vec<Value>, rows: &[bool]) -> Vec<Lane> {
-    let one = |(v, rows): (Value, &bool)| if *rows { Lane::Rows(v) } else { Lane::Same(v) };
+fn batched(values: Vec<Value>, rows: &[bool]) -> Vec<Batched> {
+    let one = |(v, rows): (Value, &bool)| {
+        if *rows {
+            Batched::Rows(v)
+        } else {
+            Batched::Same(v)
+        }
+    };
     values.into_iter().zip(rows).map(one).collect()
 }

@@ -1,14 +1,15 @@
-//! Many evaluations of the same instructions at once (Cavs' batching of vertices; `vmap` elsewhere).
+//! Many evaluations of the same instructions at once (Cavs' batching of vertices; `vmap`
+//! elsewhere).
 //!
-//! A [`Batch`] evaluates instructions of a source function in a function that is being built. A value of the source is
-//! there either the same one for all rows, or one array whose leading axis counts the rows. What depends on no row is
-//! computed once; an op on rows becomes one op with one more axis ([`rules`]); a product of rows with one matrix becomes
-//! one matrix product.
+//! A [`Batch`] evaluates instructions of a source function in a function that is being built. A
+//! value of the source is there either the same one for all rows, or one array whose leading axis
+//! counts the rows. What depends on no row is computed once; an op on rows becomes one op with one
+//! more axis ([`rules`]); a product of rows with one matrix becomes one matrix product.
 //!
-//! Each row gets what the source gives for it, up to the order of sums in a contraction. Refused are ops whose results
-//! have sizes that differ by row (NonZero, sizes computed from rows), sequences, optionals and strings of
-//! rows, calls, and loops whose trip count or condition differ by row. A branch whose condition differs by row is computed
-//! both ways if nothing in it can fail.
+//! Each row gets what the source gives for it, up to the order of sums in a contraction. Refused
+//! are ops whose results have sizes that differ by row (NonZero, sizes computed from rows),
+//! sequences, optionals and strings of rows, calls, and loops whose trip count or condition differ
+//! by row. A branch whose condition differs by row is computed both ways if nothing in it can fail.
 
 mod control;
 mod refusal;
@@ -25,32 +26,32 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 
 /// A source value's counterpart in the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum Batched {
     /// The same for all rows.
     Same(Value),
     /// Another one for each row, along a leading axis.
     Rows(Value),
 }
 
-impl Lane {
+impl Batched {
     /// The value in the batch.
     pub fn value(self) -> Value {
         match self {
-            Lane::Same(v) | Lane::Rows(v) => v,
+            Batched::Same(v) | Batched::Rows(v) => v,
         }
     }
 
     /// Does it differ by row?
     pub fn is_rows(self) -> bool {
-        matches!(self, Lane::Rows(_))
+        matches!(self, Batched::Rows(_))
     }
 }
 
 /// Maps types of the source to those of the function under construction.
 pub type SourceTypes<'a> = &'a dyn Fn(&Type) -> Type;
 
-/// A function for many rows: the parameters that `by_row` names (one at least) have a leading axis of size `rows`, a name
-/// that the function does not use, and so have all results.
+/// A function for many rows: the parameters that `by_row` names (one at least) have a leading axis
+/// of size `rows`, a name that the function does not use, and so have all results.
 pub fn batch_function(f: &Function, by_row: &[bool], rows: &str) -> Result<Function> {
     let dim = Dim::sym(rows);
     let mut sig = (*f.sig).clone();
@@ -73,12 +74,12 @@ pub fn batch_function(f: &Function, by_row: &[bool], rows: &str) -> Result<Funct
     let mut batch = Batch::new(f, count, dim, &types);
     let own = &f.regions[f.body].params;
     for ((&param, &value), by_row) in own.iter().zip(&params).zip(by_row) {
-        let lane = if *by_row {
-            Lane::Rows(value)
+        let batched = if *by_row {
+            Batched::Rows(value)
         } else {
-            Lane::Same(value)
+            Batched::Same(value)
         };
-        batch.lanes.insert(param, lane);
+        batch.values.insert(param, batched);
     }
     let yields = batch.region(&mut b, f.body)?;
     let names = f.sig.results.iter().map(|r| r.0.clone());
@@ -94,7 +95,7 @@ pub struct Batch<'a> {
     /// The source.
     pub source: &'a Function,
     /// The counterparts of its values.
-    pub lanes: HashMap<Value, Lane>,
+    pub values: HashMap<Value, Batched>,
     /// The number of rows, `i64[]`.
     rows: Value,
     /// The same as a size.
@@ -107,7 +108,7 @@ impl<'a> Batch<'a> {
     pub fn new(source: &'a Function, rows: Value, dim: Dim, types: SourceTypes<'a>) -> Self {
         Self {
             source,
-            lanes: HashMap::new(),
+            values: HashMap::new(),
             rows,
             dim,
             types,
@@ -115,18 +116,18 @@ impl<'a> Batch<'a> {
     }
 
     /// The counterpart of a source value.
-    pub fn lane(&self, value: Value) -> Result<Lane> {
-        let lane = self.lanes.get(&value).copied();
-        lane.ok_or(Refusal::NotEvaluated)
+    pub fn value(&self, value: Value) -> Result<Batched> {
+        let batched = self.values.get(&value).copied();
+        batched.ok_or(Refusal::NotEvaluated)
     }
 
     /// Evaluates a region's instructions; gives what it yields.
-    pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
+    pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Batched>> {
         let data = &self.source.regions[region];
         for &inst in &data.insts {
             self.inst(b, inst)?;
         }
-        data.yields.iter().map(|v| self.lane(*v)).collect()
+        data.yields.iter().map(|v| self.value(*v)).collect()
     }
 
     /// Evaluates an instruction.
@@ -138,26 +139,26 @@ impl<'a> Batch<'a> {
             Op::Loop { .. } => self.repeat(b, inst)?,
             Op::Call(_) => return Err(Refusal::Call),
             op => {
-                let lanes: Result<Vec<_>> = data.args.iter().map(|v| self.lane(*v)).collect();
-                self.op(b, op, &lanes?)?
+                let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(*v)).collect();
+                self.op(b, op, &args?)?
             }
         };
-        for (&value, lane) in data.results.iter().zip(results) {
-            self.state(b, value, lane);
-            self.lanes.insert(value, lane);
+        for (&value, batched) in data.results.iter().zip(results) {
+            self.state(b, value, batched);
+            self.values.insert(value, batched);
         }
         Ok(())
     }
 
     /// Evaluates an op that is no control flow on operands of these kinds.
-    pub fn op(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Vec<Lane>> {
+    pub fn op(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Vec<Batched>> {
         if args.iter().any(|a| a.is_rows()) {
             return self.rule(b, op, args);
         }
         let values: Vec<_> = args.iter().map(|a| a.value()).collect();
         Ok(b.op(op.clone(), &values)?
             .into_iter()
-            .map(Lane::Same)
+            .map(Batched::Same)
             .collect())
     }
 
@@ -176,21 +177,23 @@ impl<'a> Batch<'a> {
     }
 
     /// Gives a result the type that the source states.
-    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) {
-        let met = b.ty(lane.value()).meet(&self.ty(value, lane.is_rows()));
+    fn state(&self, b: &mut FuncBuilder, value: Value, batched: Batched) {
+        let met = b
+            .ty(batched.value())
+            .meet(&self.ty(value, batched.is_rows()));
         if let Some(met) = met
-            && met != *b.ty(lane.value())
+            && met != *b.ty(batched.value())
         {
-            b.refine_type(lane.value(), met)
+            b.refine_type(batched.value(), met)
                 .expect("both are true of it");
         }
     }
 
     /// An array for each row, a copy if it is the same for all.
-    pub fn spread(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Value> {
-        let x = match lane {
-            Lane::Rows(x) => return Ok(x),
-            Lane::Same(x) => x,
+    pub fn spread(&self, b: &mut FuncBuilder, batched: Batched) -> Result<Value> {
+        let x = match batched {
+            Batched::Rows(x) => return Ok(x),
+            Batched::Same(x) => x,
         };
         let rank = rank(b, x)?;
         let own = b.sizes(x, 0..rank)?;
@@ -200,19 +203,20 @@ impl<'a> Batch<'a> {
     }
 
     /// Rank of one row.
-    fn row_rank(&self, b: &FuncBuilder, lane: Lane) -> Result<usize> {
-        Ok(rank(b, lane.value())? - lane.is_rows() as usize)
+    fn row_rank(&self, b: &FuncBuilder, batched: Batched) -> Result<usize> {
+        Ok(rank(b, batched.value())? - batched.is_rows() as usize)
     }
 
-    /// Rows with axes of size 1 in front of each, so that they have `rank` axes; what is the same for all stays.
-    fn aligned(&self, b: &mut FuncBuilder, lane: Lane, rank: usize) -> Result<Value> {
-        let own = self.row_rank(b, lane)?;
-        match lane {
-            Lane::Rows(x) if own < rank => {
+    /// Rows with axes of size 1 in front of each, so that they have `rank` axes; what is the same
+    /// for all stays.
+    fn aligned(&self, b: &mut FuncBuilder, batched: Batched, rank: usize) -> Result<Value> {
+        let own = self.row_rank(b, batched)?;
+        match batched {
+            Batched::Rows(x) if own < rank => {
                 let axes = (1..=rank - own).collect();
                 Ok(b.op1(Op::Unsqueeze { axes }, &[x])?)
             }
-            lane => Ok(lane.value()),
+            batched => Ok(batched.value()),
         }
     }
 }

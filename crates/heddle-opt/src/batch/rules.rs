@@ -2,7 +2,7 @@
 
 use heddle_ir::{FuncBuilder, Op, Value};
 
-use super::{Batch, Lane, Refusal, Result, rank};
+use super::{Batch, Batched, Refusal, Result, rank};
 
 impl Batch<'_> {
     /// An op on operands of which at least one differs by row.
@@ -10,9 +10,9 @@ impl Batch<'_> {
         &mut self,
         b: &mut FuncBuilder,
         op: &Op,
-        args: &[Lane],
-    ) -> Result<Vec<Lane>> {
-        let rows = |v: Value| Ok(vec![Lane::Rows(v)]);
+        args: &[Batched],
+    ) -> Result<Vec<Batched>> {
+        let rows = |v: Value| Ok(vec![Batched::Rows(v)]);
         let x = args[0].value();
         match op {
             Op::Unary(_)
@@ -33,7 +33,7 @@ impl Batch<'_> {
             // All rows have one shape.
             Op::Shape => {
                 let end = rank(b, x)?;
-                Ok(vec![Lane::Same(b.sizes(x, 1..end)?)])
+                Ok(vec![Batched::Same(b.sizes(x, 1..end)?)])
             }
             Op::Reshape => {
                 let shape = same(op, args[1])?;
@@ -45,7 +45,7 @@ impl Batch<'_> {
             Op::Slice { .. } | Op::TopK { .. } | Op::Window { .. } => {
                 let sizes: Result<Vec<_>> = args[1..].iter().map(|&a| same(op, a)).collect();
                 let results = b.op(shifted(op), &[vec![x], sizes?].concat())?;
-                Ok(results.into_iter().map(Lane::Rows).collect())
+                Ok(results.into_iter().map(Batched::Rows).collect())
             }
             Op::Concat { .. } | Op::GatherElements { .. } | Op::ScatterElements { .. } => {
                 let args: Result<Vec<_>> = args.iter().map(|a| self.spread(b, *a)).collect();
@@ -54,7 +54,7 @@ impl Batch<'_> {
             Op::Pad { .. } => self.pad(b, op, args).and_then(rows),
             Op::Gather { axis } => self.gather(b, *axis, args[0], args[1]).and_then(rows),
             Op::GatherNd { batch_dims } => {
-                if let (0, Lane::Same(x), Lane::Rows(i)) = (*batch_dims, args[0], args[1]) {
+                if let (0, Batched::Same(x), Batched::Rows(i)) = (*batch_dims, args[0], args[1]) {
                     return rows(b.op1(op.clone(), &[x, i])?);
                 }
                 let (x, i) = (self.spread(b, args[0])?, self.spread(b, args[1])?);
@@ -75,7 +75,7 @@ impl Batch<'_> {
         }
     }
 
-    fn pad(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
+    fn pad(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Value> {
         let (pads, value) = (same(op, args[1])?, same(op, args[2])?);
         let n = self.row_rank(b, args[0])? as i64;
         let part = |b: &mut FuncBuilder, from: i64| {
@@ -90,7 +90,7 @@ impl Batch<'_> {
     }
 
     /// Rows of images are more images.
-    fn conv(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
+    fn conv(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Value> {
         let (w, pads) = (same(op, args[1])?, same(op, args[2])?);
         let x = args[0].value();
         let end = rank(b, x)?;
@@ -104,7 +104,7 @@ impl Batch<'_> {
         Ok(b.op1(Op::Reshape, &[y, shape])?)
     }
 
-    fn broadcast(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
+    fn broadcast(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Value> {
         let shape = same(op, args[1])?;
         let len = b.ty(shape).as_tensor().and_then(|t| t.static_shape());
         let Some(&[len]) = len.as_deref() else {
@@ -118,9 +118,15 @@ impl Batch<'_> {
         Ok(b.op1(Op::Broadcast, &[x, shape])?)
     }
 
-    fn gather(&mut self, b: &mut FuncBuilder, axis: usize, x: Lane, i: Lane) -> Result<Value> {
+    fn gather(
+        &mut self,
+        b: &mut FuncBuilder,
+        axis: usize,
+        x: Batched,
+        i: Batched,
+    ) -> Result<Value> {
         match (x, i) {
-            (Lane::Same(x), i) => {
+            (Batched::Same(x), i) => {
                 let indices = i.value();
                 let width = rank(b, indices)?;
                 let y = b.op1(Op::Gather { axis }, &[x, indices])?;
@@ -133,10 +139,10 @@ impl Batch<'_> {
                 ];
                 self.transposed(b, y, order.concat())
             }
-            (Lane::Rows(x), Lane::Same(indices)) => {
+            (Batched::Rows(x), Batched::Same(indices)) => {
                 Ok(b.op1(Op::Gather { axis: axis + 1 }, &[x, indices])?)
             }
-            (Lane::Rows(x), Lane::Rows(indices)) => {
+            (Batched::Rows(x), Batched::Rows(indices)) => {
                 let (all, width) = (rank(b, x)?, rank(b, indices)? - 1);
                 let order = [
                     vec![0, axis + 1],
@@ -167,7 +173,7 @@ impl Batch<'_> {
     }
 
     /// The row goes in front of each index tuple.
-    fn scatter_nd(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Value> {
+    fn scatter_nd(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Value> {
         let args: Result<Vec<_>> = args.iter().map(|a| self.spread(b, *a)).collect();
         let [x, indices, updates] = args?[..] else {
             return Err(Refusal::NoTensor);
@@ -191,11 +197,11 @@ impl Batch<'_> {
         Ok(b.op1(op.clone(), &[x, tuples, updates])?)
     }
 
-    fn dot(&mut self, b: &mut FuncBuilder, x: Lane, y: Lane) -> Result<Value> {
+    fn dot(&mut self, b: &mut FuncBuilder, x: Batched, y: Batched) -> Result<Value> {
         let (m, n) = (self.row_rank(b, x)?, self.row_rank(b, y)?);
         match (x, y) {
             // All rows times one matrix are one product.
-            (Lane::Rows(x), Lane::Same(w)) if n == 2 => {
+            (Batched::Rows(x), Batched::Same(w)) if n == 2 => {
                 let one = |b: &FuncBuilder| {
                     let shape = b.ty(x).as_tensor()?.shape.as_ref()?;
                     Some(shape[shape.len() - 2].is(1))
@@ -224,10 +230,10 @@ impl Batch<'_> {
 }
 
 /// The operand, which must be the same for all rows.
-fn same(op: &Op, lane: Lane) -> Result<Value> {
-    match lane {
-        Lane::Same(v) => Ok(v),
-        Lane::Rows(_) => Err(Refusal::SizesByRow(op.name())),
+fn same(op: &Op, batched: Batched) -> Result<Value> {
+    match batched {
+        Batched::Same(v) => Ok(v),
+        Batched::Rows(_) => Err(Refusal::SizesByRow(op.name())),
     }
 }
 

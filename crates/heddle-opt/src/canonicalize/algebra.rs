@@ -1,7 +1,8 @@
 //! Local algebra: the table of patterns over elementwise ops.
 //!
-//! Every rule is exact: the result is the same bit for bit, but for which NaN it is. That is why floats take part in
-//! so few: `x + 0` is not `x` when `x` is `-0`, `x - x` is not 0 when it is infinite, sums do not reassociate.
+//! Every rule is exact: the result is the same bit for bit, but for which NaN it is. That is why
+//! floats take part in so few: `x + 0` is not `x` when `x` is `-0`, `x - x` is not 0 when it is
+//! infinite, sums do not reassociate.
 
 use std::sync::OnceLock;
 

@@ -197,8 +197,8 @@ fn swapped(op: CompareOp) -> CompareOp {
     }
 }
 
-/// The value of a comparison, given another one that holds on the same operands; neither is NaN, unless that one is
-/// [`CompareOp::Ne`].
+/// The value of a comparison, given another one that holds on the same operands; neither is NaN,
+/// unless that one is [`CompareOp::Ne`].
 fn decides(known: CompareOp, wanted: CompareOp) -> Option<bool> {
     use CompareOp::{Eq, Ge, Gt, Le, Lt, Ne};
     // Bit mask of less, equal and greater: outcomes that satisfy a comparison.

@@ -1,8 +1,9 @@
 //! Derives trip counts from loop conditions.
 //!
-//! A back-edge condition `iteration + 1 < n` with the initial condition `0 < n` states a trip count. In conjunction with another
-//! condition, or if the comparison is of floats, which are rounded, it states a bound. Exporters write it in many ways: with a carried
-//! counter of 32 bits, with both numbers cast, with an `n` that each iteration recomputes from loop-invariant values.
+//! A back-edge condition `iteration + 1 < n` with the initial condition `0 < n` states a trip
+//! count. In conjunction with another condition, or if the comparison is of floats, which are
+//! rounded, it states a bound. Exporters write it in many ways: with a carried counter of 32 bits,
+//! with both numbers cast, with an `n` that each iteration recomputes from loop-invariant values.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Effect};
 use heddle_ir::{DType, LoopView, Op, Region, Tensor, Type, Value, ValueDef};
@@ -34,7 +35,8 @@ enum Limit {
     Rounded(Value),
 }
 
-/// The trip count that the initial condition and the back-edge condition state, if they count iterations.
+/// The trip count that the initial condition and the back-edge condition state, if they count
+/// iterations.
 pub(super) fn counted(
     cx: &mut Rewriter,
     p: &LoopView,
@@ -87,7 +89,8 @@ fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Value> {
     found
 }
 
-/// The condition of a branch whose other arm is false: `a` in `a and b`, where `b` is computed only if `a` holds.
+/// The condition of a branch whose other arm is false: `a` in `a and b`, where `b` is computed only
+/// if `a` holds.
 fn chosen_if(cx: &Rewriter, value: Value) -> Option<Value> {
     let func = cx.patch.func();
     let ValueDef::Result(inst, place) = func.values[value].def else {
@@ -149,7 +152,8 @@ fn limit_of(cx: &Rewriter, count: Value) -> Option<Limit> {
     }
 }
 
-/// The limit in terms of values defined before the loop. The initial condition may recompute an expression of the body.
+/// The limit in terms of values defined before the loop. The initial condition may recompute an
+/// expression of the body.
 fn outside(cx: &Rewriter, p: &LoopView, cond: Value, count: Value, limit: Limit) -> Option<Limit> {
     let value = match limit {
         Limit::Known(_) => return Some(limit),
@@ -219,7 +223,8 @@ pub(super) fn one_less(cx: &Rewriter, value: Value) -> Option<Value> {
     sides.find_map(|(a, b)| (cx.integer_of(b) == Some(1)).then_some(a))
 }
 
-/// The source of a chain of casts between types that hold the number. Only the last one, which is compared, may round.
+/// The source of a chain of casts between types that hold the number. Only the last one, which is
+/// compared, may round.
 fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Option<Value> {
     let mut is_whole = false;
     for _ in 0..MAX_DEPTH {
@@ -236,7 +241,8 @@ fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Opt
     None
 }
 
-/// Is a value of the body the iteration number: the loop's own, or a carried counter that starts at 0 with step 1?
+/// Is a value of the body the iteration number: the loop's own, or a carried counter that starts at
+/// 0 with step 1?
 fn is_counter(cx: &Rewriter, p: &LoopView, value: Value) -> bool {
     let Some(k) = p.params.iter().position(|&param| param == value) else {
         return value == p.iteration;

@@ -17,12 +17,12 @@ use rewriter::Rewriter;
 
 pub use pattern::commutes;
 
-/// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops (`algebra.rs`), views
-/// (`views.rs`), sequences and optionals (`sequences.rs`), branches (`branches.rs`) and loops (`control.rs`). Every edit is
-/// counted under its rule's name.
+/// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops
+/// (`algebra.rs`), views (`views.rs`), sequences and optionals (`sequences.rs`), branches
+/// (`branches.rs`) and loops (`control.rs`). Every edit is counted under its rule's name.
 ///
-/// All rules are exact bit for bit. It does *not* evaluate constants (`fold_constants`), nor remove dead code
-/// (`remove_dead`), nor move computation out of branches and loops.
+/// All rules are exact bit for bit. It does *not* evaluate constants (`fold_constants`), nor remove
+/// dead code (`remove_dead`), nor move computation out of branches and loops.
 pub fn canonicalize(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();

@@ -197,8 +197,8 @@ fn is_filled(tensor: &Tensor, literal: Literal, dtype: DType) -> bool {
     elements.all(|e| e == &one.bytes()[..])
 }
 
-/// Builds a term in place of `result`, with numbers of type `dtype`. `None` if the shape is not provably
-/// the same.
+/// Builds a term in place of `result`, with numbers of type `dtype`. `None` if the shape is not
+/// provably the same.
 pub fn build(
     cx: &mut Rewriter,
     term: &Term,

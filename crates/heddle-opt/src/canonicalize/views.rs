@@ -1,5 +1,5 @@
-//! Rules for ops that move elements without computing: reshape, transpose, slice, concat, pad, broadcast; and for
-//! reductions and casts that are equivalent to one of these.
+//! Rules for ops that move elements without computing: reshape, transpose, slice, concat, pad,
+//! broadcast; and for reductions and casts that are equivalent to one of these.
 
 use heddle_ir::infer::shape::{slice_bounds, slice_count};
 use heddle_ir::op::{BinaryOp, PadMode, ReduceOp};
@@ -86,8 +86,9 @@ fn reshape_identity(cx: &mut Rewriter, inst: Inst) -> Found {
     if same_dims(x, y) {
         return one(args[0]);
     }
-    // If the element counts and all axes but one are equal, that axis is equal too, unless there are no elements. A stated size
-    // that differs from the remaining one is an error, which must stay.
+    // If the element counts and all axes but one are equal, that axis is equal too, unless there
+    // are no elements. A stated size that differs from the remaining one is an error, which must
+    // stay.
     let sizes = cx.integers_of(args[1])?;
     let is_left = |k: usize| sizes.get(k) == Some(&-1);
     let never_empty = |d: &Dim| d.as_const().is_some_and(|c| c > 0);
@@ -262,7 +263,8 @@ fn slice_whole(cx: &mut Rewriter, inst: Inst) -> Found {
     one(cx.op(Op::Slice { axes }, &new)?)
 }
 
-/// Fuses two slices with constant bounds: always on different axes, on one axis if both steps are positive.
+/// Fuses two slices with constant bounds: always on different axes, on one axis if both steps are
+/// positive.
 fn slice_twice(cx: &mut Rewriter, inst: Inst) -> Found {
     let (Op::Slice { axes }, args, _) = parts(cx, inst) else {
         return None;
@@ -367,7 +369,8 @@ fn reduce_nothing(cx: &mut Rewriter, inst: Inst) -> Found {
     matches!(op, Op::Reduce { axes, .. } if axes.is_empty()).then_some(args)
 }
 
-/// A reduction of one element is that element, except for sums of floats: they start at 0, and `0 + -0` is `0`.
+/// A reduction of one element is that element, except for sums of floats: they start at 0, and `0 +
+/// -0` is `0`.
 fn reduce_single(cx: &mut Rewriter, inst: Inst) -> Found {
     let (Op::Reduce { kind, axes, keep }, args, _) = parts(cx, inst) else {
         return None;
@@ -405,8 +408,9 @@ fn cast_twice(cx: &mut Rewriter, inst: Inst) -> Found {
     if ![from, *middle, to].into_iter().all(plain) || !holds(*middle, from) {
         return None;
     }
-    // Integers wrap and floats saturate when they are cast to integers, so the middle must be of the first's kind;
-    // to a float, to `bool` and to what holds everything, a number is cast the same way from any type.
+    // Integers wrap and floats saturate when they are cast to integers, so the middle must be of
+    // the first's kind; to a float, to `bool` and to what holds everything, a number is cast the
+    // same way from any type.
     let same_kind = from == DType::Bool || from.is_float() == middle.is_float();
     if !same_kind && !to.is_float() && to != DType::Bool && !holds(to, from) {
         return None;

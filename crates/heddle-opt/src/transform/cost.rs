@@ -6,24 +6,27 @@ use heddle_machine::{Machine, Scalar};
 /// Assumed value of a dynamic size.
 pub const UNKNOWN_SIZE: f64 = 32.0;
 
-/// Reads from the last cache that a byte of an intermediate array costs: it is fetched, written and read again, in part while
-/// units compute.
+/// Reads from the last cache that a byte of an intermediate array costs: it is fetched, written and
+/// read again, in part while units compute.
 const TRANSFERS: f64 = 2.5;
 
 /// The share of the last cache that arrays between loops may take; weights take the rest.
 const CHUNK: f64 = 1.0 / 8.0;
 
-/// The share of a unit's resident memory that a layer's weights may take, next to its state and inputs.
+/// The share of a unit's resident memory that a layer's weights may take, next to its state and
+/// inputs.
 const NEAR: f64 = 0.5;
 
-/// The most bytes of a layer's weights for which pipelining has been measured to pay (docs/scheduler.md). A unit goes
-/// through the layers of its group chunk by chunk, so a larger cache does not keep larger weights near.
+/// The most bytes of a layer's weights for which pipelining has been measured to pay
+/// (docs/scheduler.md). A unit goes through the layers of its group chunk by chunk, so a larger
+/// cache does not keep larger weights near.
 const MOST_NEAR: f64 = 256.0 * 1024.0;
 
 /// The share of the resident memory's rate that products with one row reach.
 const STREAMING: f64 = 0.9;
 
-/// Starts of operators that the walk of a call and the copies of its operands and results take together.
+/// Starts of operators that the walk of a call and the copies of its operands and results take
+/// together.
 const CALL_STARTS: f64 = 90.0;
 
 /// Barriers of a level: its operators depend on each other.

@@ -12,15 +12,17 @@ use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Edit;
 
-/// Minimum share of a loop's time that peeling its first iteration must save. For a loop with a condition or a dynamic trip
-/// count, the share would be one part in 64 or less.
+/// Minimum share of a loop's time that peeling its first iteration must save. For a loop with a
+/// condition or a dynamic trip count, the share would be one part in 64 or less.
 const LEAST_SHARE: f64 = 0.02;
 
-/// Removes products with zeros (`U·0`): those of arrays that are always zero, as at the leaves of a recursion that runs level by
-/// level, and those of a loop's initial state, for which the first iteration is peeled off if that saves enough (`LEAST_SHARE`).
+/// Removes products with zeros (`U·0`): those of arrays that are always zero, as at the leaves of a
+/// recursion that runs level by level, and those of a loop's initial state, for which the first
+/// iteration is peeled off if that saves enough (`LEAST_SHARE`).
 ///
-/// The other operand must be a constant without infinities and NaNs, whose products with zero would not be zero, or of integers. It
-/// does *not* peel loops around others, whose body is much code, nor loops with a condition or an unknown trip count.
+/// The other operand must be a constant without infinities and NaNs, whose products with zero would
+/// not be zero, or of integers. It does *not* peel loops around others, whose body is much code,
+/// nor loops with a condition or an unknown trip count.
 pub fn drop_zeros(module: &mut Module, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {

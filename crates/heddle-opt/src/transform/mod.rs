@@ -1,14 +1,14 @@
 //! Transformations: passes that trade memory, code or redundant work for speed.
 //!
-//! They run after [`optimize`](crate::optimize), for devices that compile; the interpreter runs the program without them and so
-//! stays their oracle. Each applies only if a cost estimate says that it pays, can be left out by name, and keeps results up to
-//! rounding.
+//! They run after [`optimize`](crate::optimize), for devices that compile; the interpreter runs the
+//! program without them and so stays their oracle. Each applies only if a cost estimate says that
+//! it pays, can be left out by name, and keeps results up to rounding.
 
 mod cost;
 mod distribute_loops;
 mod drop_zeros;
-mod foresight;
 mod hoist_invariant;
+mod index_precompute;
 mod level_loops;
 mod level_recursion;
 mod merge_branches;
@@ -42,87 +42,77 @@ pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
 pub use unroll_loops::unroll_loops;
 
-/// A transformation, as `heddle opt --pass NAME` knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Transformation {
-    /// Its name.
-    pub name: &'static str,
-    /// Its function, which decides by these costs.
-    pub run: fn(&mut Module, &CostModel) -> Stats,
-    /// One line for lists.
-    pub about: &'static str,
+/// Defines [`Transformation`] by a table: variant, name, description, and the call.
+macro_rules! transformations {
+    ($module:ident, $costs:ident; $($variant:ident, $name:ident, $about:literal, $run:expr;)*) => {
+        /// A transformation, as `heddle opt --pass NAME` knows it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Transformation {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl Transformation {
+            /// All transformations, in the order in which they run.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($name),)* }
+            }
+
+            /// One line for lists.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+
+            /// Transforms a module, with decisions by these costs.
+            pub fn run(self, $module: &mut Module, $costs: &CostModel) -> Stats {
+                match self { $(Self::$variant => $run,)* }
+            }
+        }
+    };
 }
 
-/// All transformations, in the order in which they run.
-pub const TRANSFORMATIONS: &[Transformation] = &[
-    Transformation {
-        name: "open_sequences",
-        run: |module, _| open_sequences(module),
-        about: "replace sequences of known length by their elements",
-    },
-    Transformation {
-        name: "level_recursion",
-        run: |module, costs| level_recursion(module, &LevelOptions::USUAL, costs),
-        about: "evaluate the calls of a recursion over a tree or graph in batches, level by level",
-    },
-    Transformation {
-        name: "merge_branches",
-        run: |module, _| merge_branches(module),
-        about: "compute once, before a branch, what both of its arms compute",
-    },
-    Transformation {
-        name: "slice_updates",
-        run: |module, _| slice_updates(module),
-        about: "write an update in one piece where its indices are those of a box",
-    },
-    Transformation {
-        name: "hoist_invariant",
-        run: |module, _| hoist_invariant(module),
-        about: "compute once what is the same in every iteration of a loop",
-    },
-    Transformation {
-        name: "level_loops",
-        run: |module, costs| level_loops(module, &LevelOptions::USUAL, costs),
-        about: "run the iterations of a loop over a tree or graph in batches, level by level",
-    },
-    Transformation {
-        name: "unroll_loops",
-        run: |module, _| unroll_loops(module),
-        about: "put the iterations of small loops one after the other",
-    },
-    Transformation {
-        name: "stack_dots",
-        run: |module, _| stack_dots(module),
-        about: "multiply one operand with several constant matrices at once",
-    },
-    Transformation {
-        name: "tabulate_products",
-        run: |module, _| tabulate_products(module),
-        about: "look up rows of a product of constants instead of multiplying looked-up rows",
-    },
-    Transformation {
-        name: "distribute_loops",
-        run: distribute_loops,
-        about: "split loops so that contractions run for all iterations at once",
-    },
-    Transformation {
-        name: "drop_zeros",
-        run: drop_zeros,
-        about: "leave out products with zeros, also those of a loop's first iteration",
-    },
-];
+transformations! {
+    module, costs;
+    OpenSequences, open_sequences, "replace sequences of known length by their elements",
+        open_sequences(module);
+    LevelRecursion, level_recursion, "evaluate the calls of a recursion over a tree or graph in batches, level by level",
+        level_recursion(module, &LevelOptions::USUAL, costs);
+    MergeBranches, merge_branches, "compute once, before a branch, what both of its arms compute",
+        merge_branches(module);
+    SliceUpdates, slice_updates, "write an update in one piece where its indices are those of a box",
+        slice_updates(module);
+    HoistInvariant, hoist_invariant, "compute once what is the same in every iteration of a loop",
+        hoist_invariant(module);
+    LevelLoops, level_loops, "run the iterations of a loop over a tree or graph in batches, level by level",
+        level_loops(module, &LevelOptions::USUAL, costs);
+    UnrollLoops, unroll_loops, "put the iterations of small loops one after the other",
+        unroll_loops(module);
+    StackDots, stack_dots, "multiply one operand with several constant matrices at once",
+        stack_dots(module);
+    TabulateProducts, tabulate_products, "look up rows of a product of constants instead of multiplying looked-up rows",
+        tabulate_products(module);
+    DistributeLoops, distribute_loops, "split loops so that contractions run for all iterations at once",
+        distribute_loops(module, costs);
+    DropZeros, drop_zeros, "leave out products with zeros, also those of a loop's first iteration",
+        drop_zeros(module, costs);
+}
 
-/// The transformation of this name.
-pub fn find_transformation(name: &str) -> Option<&'static Transformation> {
-    TRANSFORMATIONS.iter().find(|p| p.name == name)
+impl Transformation {
+    /// The transformation of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|t| t.name() == name)
+    }
 }
 
 /// Choice of transformations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransformOptions {
-    /// Names of transformations that are left out.
-    pub without: Vec<String>,
-    /// Units that may work on different layers of a stacked recurrence at the same time ([`PIPELINE_LAYERS`]); 1: none.
+    /// Transformations that are left out.
+    pub without: Vec<Transformation>,
+    /// Units that [`distribute_loops`] may have work on different layers of a stacked recurrence at
+    /// the same time; 1: none.
     pub units: usize,
 }
 
@@ -135,32 +125,20 @@ impl Default for TransformOptions {
     }
 }
 
-/// The name of a part of `distribute_loops` that can be left out by itself, and what it does.
-pub const PIPELINE_LAYERS: (&str, &str) = (
-    "pipeline_layers",
-    "let workers work on different layers of a stack, each a chunk of steps behind the one before",
-);
-
-/// Runs the transformations for a machine, and after each that changed something the [pipeline](crate::optimize), which clears up.
+/// Runs the transformations for a machine, and after each that changed something the
+/// [pipeline](crate::optimize), which clears up.
 pub fn transform(module: &mut Module, options: &TransformOptions, machine: &Machine) -> Report {
     let mut report = Report::default();
-    let without = |pass: &str| options.without.iter().any(|name| name == pass);
     let costs = CostModel {
-        units: if without(PIPELINE_LAYERS.0) {
-            1
-        } else {
-            options.units
-        },
+        units: options.units,
         ..CostModel::of(machine)
     };
-    for pass in TRANSFORMATIONS {
-        if without(pass.name) {
-            continue;
-        }
+    let chosen = Transformation::ALL.iter();
+    for pass in chosen.filter(|pass| !options.without.contains(pass)) {
         let start = Instant::now();
-        let stats = (pass.run)(module, &costs);
+        let stats = pass.run(module, &costs);
         let edits = stats.total();
-        report.runs.push((pass.name, stats, start.elapsed()));
+        report.runs.push((pass.name(), stats, start.elapsed()));
         if edits > 0 {
             report.runs.extend(crate::pipeline::optimize(module).runs);
         }

@@ -21,11 +21,14 @@ const LIMITS: Limits = Limits {
 /// Maximum number of rounds; each may use facts that the one before made known.
 const MAX_ROUNDS: usize = 8;
 
-/// Replaces sequences of static length by their elements, which devices can hold: splits into a static number of parts, branches
-/// that yield sequences of one length, loops that carry sequences for a static trip count, and elements at a dynamic position.
-/// [`canonicalize`](crate::canonicalize) does the rest: lengths, insertions and elements at constant positions.
+/// Replaces sequences of static length by their elements, which devices can hold: splits into a
+/// static number of parts, branches that yield sequences of one length, loops that carry sequences
+/// for a static trip count, and elements at a dynamic position.
+/// [`canonicalize`](crate::canonicalize) does the rest: lengths, insertions and elements at
+/// constant positions.
 ///
-/// It does *not* open sequences that enter or leave the program or a call, nor those of dynamic length.
+/// It does *not* open sequences that enter or leave the program or a call, nor those of dynamic
+/// length.
 pub fn open_sequences(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
     for _ in 0..MAX_ROUNDS {

@@ -9,11 +9,13 @@ use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Region, Tensor, Type,
 
 use crate::Edit;
 
-/// Turns a `scatter_nd` into an `update_slice` if its indices form a box in order: constants plus multiples of the iteration
-/// numbers of surrounding loops, as in a cache of keys and values that grows by a row in each step. Positions are then index
-/// arithmetic, and no array of indices is made.
+/// Turns a `scatter_nd` into an `update_slice` if its indices form a box in order: constants plus
+/// multiples of the iteration numbers of surrounding loops, as in a cache of keys and values that
+/// grows by a row in each step. Positions are then index arithmetic, and no array of indices is
+/// made.
 ///
-/// It does *not* look at indices of more than a few thousand elements, nor at those that may be negative.
+/// It does *not* look at indices of more than a few thousand elements, nor at those that may be
+/// negative.
 pub fn slice_updates(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -119,8 +121,8 @@ fn rewrite(patch: &mut Patch, inst: Inst, iterations: &HashSet<Value>) -> Option
     Some(())
 }
 
-/// For each indexed axis, the box's start and the axis of the update along it. Each axis of the update must correspond to one,
-/// in order.
+/// For each indexed axis, the box's start and the axis of the update along it. Each axis of the
+/// update must correspond to one, in order.
 fn corner(
     indices: &Indices,
     places: &[usize],

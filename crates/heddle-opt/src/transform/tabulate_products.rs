@@ -11,12 +11,13 @@ const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of multiplications to make a table: about a second.
 const MAX_WORK: usize = 1 << 32;
 
-/// Multiplies a constant table by a constant matrix at compile time if rows of the table are looked up and then
-/// multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding that feeds a recurrent cell is the
-/// common case; a row of products is much smaller than the matrix.
+/// Multiplies a constant table by a constant matrix at compile time if rows of the table are looked
+/// up and then multiplied: `dot(gather(table, i), w)` becomes `gather(table·w, i)`. An embedding
+/// that feeds a recurrent cell is the common case; a row of products is much smaller than the
+/// matrix.
 ///
-/// It does *not* make tables of more than 64 MiB or that take long, nor tabulate products of so many rows at once that
-/// each is cheap.
+/// It does *not* make tables of more than 64 MiB or that take long, nor tabulate products of so
+/// many rows at once that each is cheap.
 pub fn tabulate_products(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();

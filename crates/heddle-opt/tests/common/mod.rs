@@ -44,8 +44,9 @@ impl Random {
     }
 }
 
-/// Inputs of the entry's types: named sizes within their bounds, small numbers, among them those that rules get
-/// wrong when they are not careful: negative zero, infinities, NaN, the ends of integers' ranges.
+/// Inputs of the entry's types: named sizes within their bounds, small numbers, among them those
+/// that rules get wrong when they are not careful: negative zero, infinities, NaN, the ends of
+/// integers' ranges.
 pub fn draw_inputs(module: &Module, seed: u64) -> Vec<Datum> {
     let mut random = Random(seed);
     let sig = &module.entry().sig;
@@ -131,8 +132,8 @@ pub fn draw_tensor(dtype: DType, shape: Vec<usize>, random: &mut Random) -> Tens
     Tensor::new(dtype, shape, bytes.into()).expect("as many as the shape says")
 }
 
-/// Do two programs give the same results on these inputs, bit for bit except for NaN payloads? A program that
-/// stops with an error may become one that does not: the passes remove dead code.
+/// Do two programs give the same results on these inputs, bit for bit except for NaN payloads? A
+/// program that stops with an error may become one that does not: the passes remove dead code.
 pub fn same_outcome(before: &Module, after: &Module, inputs: &[Datum]) -> Result<(), String> {
     let options = Options {
         max_iterations: 10_000,

@@ -3,7 +3,7 @@
 //! The first program has none of the steps, and its control flow is the host's. Then the control flow moves into the
 //! program, and each further program has one more step than the one before; the last is what `heddle bench` measures.
 
-use heddle::{Baseline, Error, Inputs, Program, RunOptions, STEPS};
+use heddle::{Baseline, Error, Inputs, Program, RunOptions, STEPS, Step};
 use serde_json::{Value, json};
 
 use super::measure::{Subject, measure};
@@ -50,14 +50,13 @@ pub fn ablate(
 }
 
 fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Error> {
-    let compile = |without: Vec<String>| {
+    let compile = |without: &[Step]| {
         let mut exec = args.exec.clone();
         exec.compiling.without.extend(without);
         let (path, entry) = (&args.model.path, args.model.entry.as_deref());
         commands::prepare(path, entry, &exec, inputs.keys().cloned().collect())
     };
-    let names = |from: usize| STEPS[from..].iter().map(|s| s.name.to_string()).collect();
-    let bare = compile(names(0))?;
+    let bare = compile(&STEPS)?;
     let host = bare.baseline(Baseline::Host, inputs.clone(), options)?;
     let mut stages = vec![
         Stage {
@@ -73,9 +72,9 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
             same: false,
         },
     ];
-    let left_out = |name: &str| args.exec.compiling.without.iter().any(|w| w == name);
-    for (i, step) in STEPS.iter().enumerate().filter(|s| !left_out(s.1.name)) {
-        let program = compile(names(i + 1))?;
+    let left_out = &args.exec.compiling.without;
+    for (i, step) in STEPS.iter().enumerate().filter(|s| !left_out.contains(s.1)) {
+        let program = compile(&STEPS[i + 1..])?;
         stages.push(Stage {
             name: step.name,
             about: step.about,

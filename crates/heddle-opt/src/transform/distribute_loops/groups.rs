@@ -8,7 +8,8 @@ use super::chunks::PADDED;
 use super::plan::{Body, Mode, Plan};
 use crate::transform::cost::CostModel;
 
-/// Maximum share of the sequential time that a pipeline may take: padded chunks and waiting cost the rest.
+/// Maximum share of the sequential time that a pipeline may take: padded chunks and waiting cost
+/// the rest.
 const WORTH: f64 = 0.8;
 
 /// Assumed minimum number of chunks with a dynamic trip count.
@@ -22,8 +23,8 @@ pub struct Groups {
     pub size: i64,
 }
 
-/// Groups of stages, if a pipeline may pay: each layer's weights stay near its unit, and the groups are balanced.
-/// `trips`: estimated trip count.
+/// Groups of stages, if a pipeline may pay: each layer's weights stay near its unit, and the groups
+/// are balanced. `trips`: estimated trip count.
 pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option<Groups> {
     let (work, weights) = stages(body, plan, costs);
     if body.parts.cond.is_some() || weights.iter().any(|w| *w > costs.near) {
@@ -65,7 +66,8 @@ pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option
     (best.stages.len() > 1 && time(&best) < WORTH * all * trips).then_some(best)
 }
 
-/// Time of an iteration of each stage's loop in nanoseconds, and the bytes of weights that it reads.
+/// Time of an iteration of each stage's loop in nanoseconds, and the bytes of weights that it
+/// reads.
 fn stages(body: &Body, plan: &Plan, costs: &CostModel) -> (Vec<f64>, Vec<f64>) {
     let (mut work, mut weights) = (vec![0.0; plan.stages], vec![0.0; plan.stages]);
     for (&inst, &mode) in body.insts.iter().zip(&plan.modes) {
@@ -81,7 +83,8 @@ fn stages(body: &Body, plan: &Plan, costs: &CostModel) -> (Vec<f64>, Vec<f64>) {
     (work, weights)
 }
 
-/// Partitions stages into at most `count` consecutive groups that minimise the largest group's work.
+/// Partitions stages into at most `count` consecutive groups that minimise the largest group's
+/// work.
 fn cut(work: &[f64], count: usize) -> Vec<Range<usize>> {
     let ends = 1..=work.len();
     let sums = ends.flat_map(|end| (0..end).map(move |start| work[start..end].iter().sum()));

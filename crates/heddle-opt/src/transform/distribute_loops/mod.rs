@@ -22,20 +22,25 @@ use super::cost::CostModel;
 use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Edit;
 
-/// Distributes loops over the strongly connected components of their carried values, if that lets contractions with weights
-/// run for all iterations at once: values independent of carried state (`x_t·W`) are computed before the loop, and each layer of
-/// a recurrent stack becomes a loop over the whole sequence, whose scan outputs the next layer reads.
+/// Distributes loops over the strongly connected components of their carried values, if that lets
+/// contractions with weights run for all iterations at once: values independent of carried state
+/// (`x_t·W`) are computed before the loop, and each layer of a recurrent stack becomes a loop over
+/// the whole sequence, whose scan outputs the next layer reads.
 ///
-/// Arrays between the loops are bounded: if they would exceed [`CostModel::chunk`] bytes, or the trip count is dynamic,
-/// the loops run over a chunk of the iterations at a time. With a dynamic trip count, the last chunk may be partial:
-/// arrays have the chunk's size and repeat the last iteration at their end.
+/// Arrays between the loops are bounded: if they would exceed [`CostModel::chunk`] bytes, or the
+/// trip count is dynamic, the loops run over a chunk of the iterations at a time. With a dynamic
+/// trip count, the last chunk may be partial: arrays have the chunk's size and repeat the last
+/// iteration at their end.
 ///
-/// If a loop has a condition, the stage that computes it runs first, for at most a chunk of iterations, and the others
-/// follow for as many as it took: for example, a decoder's output layer if words are not fed back.
+/// If a loop has a condition, the stage that computes it runs first, for at most a chunk of
+/// iterations, and the others follow for as many as it took: for example, a decoder's output layer
+/// if words are not fed back.
 ///
-/// If [`CostModel::units`] may work on different layers, loops over small layers run in short chunks, and the layers are partitioned
-/// into groups that form a pipeline: a group works on a chunk while the next one works on the chunk before (`pipeline.rs`).
-/// Groups do not depend on each other within an iteration over chunks. With a dynamic trip count, the program chooses at run time.
+/// If [`CostModel::units`] may work on different layers, loops over small layers run in short
+/// chunks, and the layers are partitioned into groups that form a pipeline: a group works on a
+/// chunk while the next one works on the chunk before (`pipeline.rs`). Groups do not depend on each
+/// other within an iteration over chunks. With a dynamic trip count, the program chooses at run
+/// time.
 ///
 /// It does *not* distribute loops with scan outputs whose length is neither symbolic nor
 /// bounded. Sums of contractions keep their order.
@@ -104,7 +109,8 @@ impl Distribution<'_> {
         Ok(false)
     }
 
-    /// Builds the loops of a plan, pipelined if there are about so many iterations and that may pay.
+    /// Builds the loops of a plan, pipelined if there are about so many iterations and that may
+    /// pay.
     fn build<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -143,7 +149,8 @@ impl Distribution<'_> {
         Ok(())
     }
 
-    /// The loops of a plan one after the other, over chunks of the iterations if arrays between them would be large.
+    /// The loops of a plan one after the other, over chunks of the iterations if arrays between
+    /// them would be large.
     fn together<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,

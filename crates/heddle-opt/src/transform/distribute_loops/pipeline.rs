@@ -1,9 +1,10 @@
 //! Distributed loops as a pipeline: a wavefront over layers and chunks of the iterations.
 //!
-//! In iteration `i` of the loop over chunks, group `g` of the stages works on chunk `i - g`. Its inputs from earlier groups were
-//! computed in the iteration before and are carried, so the groups of one iteration are independent of each other. In the
-//! first and last iterations, some groups have no chunk: their loops take no step, their carried values stay unchanged,
-//! and their batched results are not used.
+//! In iteration `i` of the loop over chunks, group `g` of the stages works on chunk `i - g`. Its
+//! inputs from earlier groups were computed in the iteration before and are carried, so the groups
+//! of one iteration are independent of each other. In the first and last iterations, some groups
+//! have no chunk: their loops take no step, their carried values stay unchanged, and their batched
+//! results are not used.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,14 +19,16 @@ use super::plan::Mode;
 use super::span::{Place, Span, State};
 use super::stop::Stop;
 use crate::Edit;
-use crate::batch::{Batch, Lane};
+use crate::batch::{Batch, Batched};
 use crate::transform::rebuild::Rebuild;
 
-/// Minimum number of chunks for each group after the first: filling the pipeline then takes at most a third of its time.
+/// Minimum number of chunks for each group after the first: filling the pipeline then takes at most
+/// a third of its time.
 const CHUNKS: i64 = 3;
 
 impl Distribution<'_> {
-    /// [`Distribution::pipeline`] if the dynamic trip count is large enough, else the loops one after the other.
+    /// [`Distribution::pipeline`] if the dynamic trip count is large enough, else the loops one
+    /// after the other.
     pub(super) fn pipeline_if_long<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,
@@ -129,7 +132,7 @@ impl Distribution<'_> {
                 carried,
             };
             for &(value, rows) in &received {
-                state.batch.lanes.insert(value, Lane::Rows(rows));
+                state.batch.values.insert(value, Batched::Rows(rows));
             }
             let (views, stages) = (Default::default(), stages.clone());
             let instead = &mut |r: &mut Rebuild<'a>, i| self.instead(r, i);
@@ -212,7 +215,8 @@ fn handed_over(span: &Span, groups: &[Range<usize>], group: usize) -> BTreeSet<V
     read.filter(before).collect()
 }
 
-/// Would a group, before its first chunk, evaluate an instruction that can fail on the values handed to it?
+/// Would a group, before its first chunk, evaluate an instruction that can fail on the values
+/// handed to it?
 fn may_fail(span: &Span, groups: &[Range<usize>]) -> bool {
     let body = span.body;
     let insts = body.insts.iter().zip(&span.plan.modes).zip(&body.uses);

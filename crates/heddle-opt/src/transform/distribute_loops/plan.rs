@@ -11,7 +11,8 @@ use crate::transform::cost::CostModel;
 /// Placement of an instruction of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Recomputed wherever needed: cheap, and depends only on the iteration number and values from outside.
+    /// Recomputed wherever needed: cheap, and depends only on the iteration number and values from
+    /// outside.
     Free,
     /// In the iterations of the loop of this stage.
     Step(usize),
@@ -41,7 +42,8 @@ pub struct Body<'a> {
     pub inst: Inst,
     pub parts: LoopView,
     pub insts: &'a [Inst],
-    /// The node that defines a value: an instruction's index, or a carried value's, which come after them.
+    /// The node that defines a value: an instruction's index, or a carried value's, which come
+    /// after them.
     node: HashMap<Value, usize>,
     /// Values that each instruction uses, also in its regions, from the body and from outside.
     pub uses: Vec<Vec<Value>>,
@@ -109,9 +111,10 @@ fn used_in(func: &Function, region: Region, all: &mut Vec<Value>) {
     }
 }
 
-/// Distributes a body over stages, if that pays. The producers of a condition form the first stage; all others come after it,
-/// when the trip count is known. `refused`: instructions that cannot be evaluated for all iterations at once; `begins`: there
-/// is at least one iteration; `trips`: estimated trip count.
+/// Distributes a body over stages, if that pays. The producers of a condition form the first stage;
+/// all others come after it, when the trip count is known. `refused`: instructions that cannot be
+/// evaluated for all iterations at once; `begins`: there is at least one iteration; `trips`:
+/// estimated trip count.
 pub fn plan(
     body: &Body,
     refused: &HashSet<Inst>,
@@ -145,7 +148,8 @@ struct Planner<'a> {
     costs: &'a CostModel,
     modes: Vec<Mode>,
     carried: Vec<usize>,
-    /// Contractions for all iterations at once, with the nanoseconds that each saves in an iteration.
+    /// Contractions for all iterations at once, with the nanoseconds that each saves in an
+    /// iteration.
     roots: Vec<(usize, f64)>,
     /// Nodes that the loop's condition depends on.
     deciding: HashSet<usize>,
@@ -252,7 +256,8 @@ impl Planner<'_> {
         Mode::Step(stage)
     }
 
-    /// May an instruction be evaluated for all iterations at once? A cheap test; building may still refuse it.
+    /// May an instruction be evaluated for all iterations at once? A cheap test; building may still
+    /// refuse it.
     fn may_batch(&self, i: usize) -> bool {
         let inst = self.body.insts[i];
         let data = self.body.data(i);
@@ -263,9 +268,10 @@ impl Planner<'_> {
         light && safe && !self.refused.contains(&inst)
     }
 
-    /// Nanoseconds saved in an iteration by evaluating a contraction with a weight for all iterations at once. A dynamic size may
-    /// well be 1, where reading the weights is the whole cost: that case and the usual guess count alike, each by the share of its
-    /// time that it saves.
+    /// Nanoseconds saved in an iteration by evaluating a contraction with a weight for all
+    /// iterations at once. A dynamic size may well be 1, where reading the weights is the whole
+    /// cost: that case and the usual guess count alike, each by the share of its time that it
+    /// saves.
     fn saved(&self, i: usize) -> f64 {
         let data = self.body.data(i);
         let outside =
@@ -287,8 +293,8 @@ impl Planner<'_> {
         alone * (shares[0] + shares[1]) / 2.0
     }
 
-    /// Time of a contraction in an iteration, alone and as a part of one for all iterations. Loads of distant weights never overlap
-    /// fully with the arithmetic, so their time is added.
+    /// Time of a contraction in an iteration, alone and as a part of one for all iterations. Loads
+    /// of distant weights never overlap fully with the arithmetic, so their time is added.
     fn iteration(&self, data: &InstData, [x, w]: [Value; 2], costs: &CostModel) -> (f64, f64) {
         let func = self.body.func;
         let work = costs.contraction(func, data) / costs.flops;
@@ -299,7 +305,8 @@ impl Planner<'_> {
         (alone, together)
     }
 
-    /// Moves instructions back into the loops that no batch needs, or that the loops compute anyway.
+    /// Moves instructions back into the loops that no batch needs, or that the loops compute
+    /// anyway.
     fn prune(&mut self) {
         let mut needed = vec![false; self.modes.len()];
         for &(i, _) in &self.roots {
@@ -363,8 +370,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Bytes that an iteration adds to the arrays between stages: the peak over all stages, since an array is freed after its last
-    /// reader.
+    /// Bytes that an iteration adds to the arrays between stages: the peak over all stages, since
+    /// an array is freed after its last reader.
     fn row(&self) -> f64 {
         let mut last_reads: HashMap<Value, usize> = HashMap::new();
         let mut read = |value: &Value, reader: Mode, stage: usize| {

@@ -14,8 +14,8 @@ use crate::Edit;
 use crate::transform::rebuild::Rebuild;
 
 impl Distribution<'_> {
-    /// A loop over chunks. In each, the stage with the condition runs first, until early exit or the chunk's end, and then the
-    /// others for as many iterations.
+    /// A loop over chunks. In each, the stage with the condition runs first, until early exit or
+    /// the chunk's end, and then the others for as many iterations.
     pub(super) fn until<'a>(
         &mut self,
         rebuild: &mut Rebuild<'a>,

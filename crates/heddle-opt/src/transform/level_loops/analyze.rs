@@ -1,4 +1,5 @@
-//! Recognises loops whose iterations depend on each other only through rows, and estimates the gain of levels.
+//! Recognises loops whose iterations depend on each other only through rows, and estimates the gain
+//! of levels.
 
 use std::collections::HashSet;
 
@@ -115,7 +116,8 @@ impl<'a> RowLoop<'a> {
         fine && !self.reads.is_empty()
     }
 
-    /// Is an index looked up in an array? Those of recurrences are not; their iterations form no levels.
+    /// Is an index looked up in an array? Those of recurrences are not; their iterations form no
+    /// levels.
     fn looks_up(&self, index: Value) -> bool {
         let (mut open, mut seen) = (vec![index], HashSet::new());
         while let Some(value) = open.pop() {
@@ -143,8 +145,9 @@ impl<'a> RowLoop<'a> {
         used.difference(&self.inner).copied().collect()
     }
 
-    /// The conditions under which levels pay; none if never. A branch that differs by row is computed both ways for all rows:
-    /// if it contains contractions, that may cost more than batches save.
+    /// The conditions under which levels pay; none if never. A branch that differs by row is
+    /// computed both ways for all rows: if it contains contractions, that may cost more than
+    /// batches save.
     pub fn worth(&self, options: &LevelOptions, costs: &CostModel) -> Option<Worth> {
         let (mut bytes, mut flops) = (0.0, 0.0);
         let (func, outer) = (self.func, self.outer());

@@ -1,14 +1,14 @@
 //! The executor: iterations in the inspector's order, in batches.
 //!
-//! While it runs, rows are stored in the order in which they are written, so that a batch writes a contiguous block. At the end
-//! they are permuted to the loop's order.
+//! While it runs, rows are stored in the order in which they are written, so that a batch writes a
+//! contiguous block. At the end they are permuted to the loop's order.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};
 
 use super::analyze::RowLoop;
 use super::inspect::{Found, Row, between, outer};
-use crate::batch::{Batch, Lane, Result};
+use crate::batch::{Batch, Batched, Result};
 use crate::transform::rebuild::Rebuild;
 
 /// Appends the executor; gives the final arrays.
@@ -44,17 +44,17 @@ pub fn execute(
 
     let types = |ty: &Type| ty.clone();
     let mut batch = Batch::new(rows.func, count, dim, &types);
-    batch.lanes.extend(outer);
+    batch.values.extend(outer);
     batch
-        .lanes
-        .insert(rows.parts.iteration, Lane::Rows(iterations));
+        .values
+        .insert(rows.parts.iteration, Batched::Rows(iterations));
     for &inst in &rows.func.regions[rows.parts.body].insts {
         let read = rows.reads.iter().position(|r| r.0 == inst);
         if let Some(read) = read {
             let array = now[rows.reads[read].1];
             let value = self::read(b, array, &reads[read], iterations, rows, inst)?;
             let result = rows.func.insts[inst].results[0];
-            batch.lanes.insert(result, Lane::Rows(value));
+            batch.values.insert(result, Batched::Rows(value));
         } else if !rows.updates.contains(&inst) {
             batch.inst(b, inst)?;
         }
@@ -63,7 +63,7 @@ pub fn execute(
     let more = b.compare(CompareOp::Lt, next, found.count)?;
     let mut yields = vec![more, next];
     for (&update, &array) in rows.updates.iter().zip(now) {
-        let value = batch.lane(rows.func.insts[update].args[1])?;
+        let value = batch.value(rows.func.insts[update].args[1])?;
         let value = batch.spread(b, value)?;
         yields.push(write(b, array, value, start)?);
     }

@@ -1,7 +1,7 @@
 //! The inspector: finds an order of the iterations by level.
 //!
-//! It covers as many iterations as the arrays have rows, so that its arrays have static bounds; those beyond the trip count repeat
-//! the last one's reads and are masked.
+//! It covers as many iterations as the arrays have rows, so that its arrays have static bounds;
+//! those beyond the trip count repeat the last one's reads and are masked.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, FuncBuilder, Op, Type, Value};
 
 use super::analyze::{RowLoop, Worth};
-use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::transform::foresight::{Foresight, inside, no};
+use crate::batch::{Batch, Batched, Refusal, Result};
+use crate::transform::index_precompute::{IndexPrecompute, inside, no};
 use crate::transform::order::{Needs, Order, order};
 use crate::transform::rebuild::Rebuild;
 
@@ -19,7 +19,8 @@ const ROW: i64 = 6;
 
 /// Results of the inspector.
 pub struct Found {
-    /// `bool[]`: iterations can run level by level, and it pays. If not, the other fields are undefined.
+    /// `bool[]`: iterations can run level by level, and it pays. If not, the other fields are
+    /// undefined.
     pub ok: Value,
     /// `i64[]`: the row that iteration 0 writes.
     pub base: Value,
@@ -70,12 +71,14 @@ pub fn inspect(rebuild: &mut Rebuild, rows: &RowLoop, worth: &Worth) -> Result<F
     let mut all = Iterations::new(b, rows, trip, first)?;
     let types = |ty: &Type| ty.clone();
     let mut batch = Batch::new(rows.func, all.extent, rows.extent.clone(), &types);
-    batch.lanes.extend(outer);
+    batch.values.extend(outer);
     let read = all.read;
-    batch.lanes.insert(rows.parts.iteration, Lane::Rows(read));
+    batch
+        .values
+        .insert(rows.parts.iteration, Batched::Rows(read));
     let around = HashMap::new();
-    let within = Lane::Rows(all.real);
-    let mut ahead = Foresight::new(b, batch, within, &around, rows.extent.clone());
+    let within = Batched::Rows(all.real);
+    let mut ahead = IndexPrecompute::new(b, batch, within, &around, rows.extent.clone());
     let base = all.base(b, rows, &mut ahead)?;
     let mut found = vec![];
     for &(inst, _) in &rows.reads {
@@ -151,12 +154,13 @@ impl Iterations {
         })
     }
 
-    /// `i64[]`: the row that iteration 0 writes. Each must write the next one, in all arrays, from its column 0 on.
+    /// `i64[]`: the row that iteration 0 writes. Each must write the next one, in all arrays, from
+    /// its column 0 on.
     fn base(
         &mut self,
         b: &mut FuncBuilder,
         rows: &RowLoop,
-        ahead: &mut Foresight,
+        ahead: &mut IndexPrecompute,
     ) -> Result<Value> {
         let zero = b.i64(0);
         let mut base = None;
@@ -186,7 +190,7 @@ impl Iterations {
         b: &mut FuncBuilder,
         index: Value,
         base: Value,
-        ahead: &mut Foresight,
+        ahead: &mut IndexPrecompute,
     ) -> Result<Vec<Row>> {
         let zero = b.i64(0);
         let index = ahead.value(b, index)?;
@@ -237,10 +241,10 @@ impl Iterations {
 }
 
 /// Values from outside that the body uses.
-pub fn outer(rebuild: &Rebuild, rows: &RowLoop) -> HashMap<Value, Lane> {
+pub fn outer(rebuild: &Rebuild, rows: &RowLoop) -> HashMap<Value, Batched> {
     let values = rows.outer().into_iter();
     values
-        .filter_map(|v| Some((v, Lane::Same(*rebuild.values.get(&v)?))))
+        .filter_map(|v| Some((v, Batched::Same(*rebuild.values.get(&v)?))))
         .collect()
 }
 

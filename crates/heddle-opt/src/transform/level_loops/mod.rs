@@ -16,20 +16,23 @@ use super::rebuild::{Rebuild, Result, rebuild_functions};
 use crate::Edit;
 use crate::batch;
 
-/// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes of a tree or graph in topological
-/// order that exporters make of a recursive network. An *inspector* finds the dependences between iterations from index data,
-/// and an *executor* evaluates iterations that are ready as one batch (Saltz, Mirchandaney and Crowley 1991, "Run-time
-/// parallelization and scheduling of loops"), so that a product of each node's vector with a matrix becomes a product of two matrices.
+/// Runs loops whose iterations meet only in rows of arrays level by level: the loop over the nodes
+/// of a tree or graph in topological order that exporters make of a recursive network. An
+/// *inspector* finds the dependences between iterations from index data, and an *executor*
+/// evaluates iterations that are ready as one batch (Saltz, Mirchandaney and Crowley 1991,
+/// "Run-time parallelization and scheduling of loops"), so that a product of each node's vector
+/// with a matrix becomes a product of two matrices.
 ///
-/// It applies where each iteration writes the next row of one or several carried arrays and reads rows whose indices follow from
-/// loop-invariant arrays. The inspector falls back to the original loop if an iteration would read a row before it is written, if an
-/// index is out of range, or if rows are not written consecutively, so that results and errors stay the same; and if levels have fewer
-/// than [`LevelOptions::width`] iterations in the mean, as in a chain. If the arrays may be long and the loop short, the inspector is
-/// skipped.
+/// It applies where each iteration writes the next row of one or several carried arrays and reads
+/// rows whose indices follow from loop-invariant arrays. The inspector falls back to the original
+/// loop if an iteration would read a row before it is written, if an index is out of range, or if
+/// rows are not written consecutively, so that results and errors stay the same; and if levels have
+/// fewer than [`LevelOptions::width`] iterations in the mean, as in a chain. If the arrays may be
+/// long and the loop short, the inspector is skipped.
 ///
 /// It does *not* change loops with a condition, scan outputs or other carried values, loops whose
-/// indices depend on the iteration number alone (a recurrence), nor, unless [`LevelOptions::always`], those where
-/// batches save less than they cost.
+/// indices depend on the iteration number alone (a recurrence), nor, unless
+/// [`LevelOptions::always`], those where batches save less than they cost.
 pub fn level_loops(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     rebuild_functions(module, &ids, |rebuild, stats| {

@@ -1,8 +1,9 @@
 //! The evaluation: states in the walk's order, in batches of one kind.
 //!
-//! One loop takes batch after batch. Each reads the results of its calls by position, evaluates its path through the
-//! function for all its rows, and appends its results to those of earlier batches. A batch has a dynamic number of rows: all that are
-//! left of a group of states, but at most [`LevelOptions::batch`], so that all arrays have bounds.
+//! One loop takes batch after batch. Each reads the results of its calls by position, evaluates its
+//! path through the function for all its rows, and appends its results to those of earlier batches.
+//! A batch has a dynamic number of rows: all that are left of a group of states, but at most
+//! [`LevelOptions::batch`], so that all arrays have bounds.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, TensorType, Type, Value};
@@ -10,7 +11,7 @@ use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, TensorType, Type, V
 use super::LevelOptions;
 use super::analyze::{Kind, Recursion};
 use super::walk::Walk;
-use crate::batch::{Batch, Lane, Refusal, Result};
+use crate::batch::{Batch, Batched, Refusal, Result};
 
 /// Results of all states: arrays whose first axis is the place in the order.
 pub struct Store {
@@ -151,8 +152,8 @@ impl Chunk<'_, '_> {
         let mut batch = Batch::new(member.func, self.count, self.dim.clone(), &types);
         let own = &member.func.regions[member.func.body].params;
         for (param, fixed) in own.iter().zip(&member.fixed) {
-            let lane = match fixed {
-                Some(i) => Lane::Same(self.params[*i]),
+            let batched = match fixed {
+                Some(i) => Batched::Same(self.params[*i]),
                 None => {
                     let states = self.at(b, self.walk.order)?;
                     let first =
@@ -163,10 +164,10 @@ impl Chunk<'_, '_> {
                         .ty(*param)
                         .as_tensor()
                         .map_or(DType::I64, |t| t.dtype);
-                    Lane::Rows(b.cast(dtype, nodes)?)
+                    Batched::Rows(b.cast(dtype, nodes)?)
                 }
             };
-            batch.lanes.insert(*param, lane);
+            batch.values.insert(*param, batched);
         }
         let yields = self.way(b, &mut batch, member.func.body, kind)?;
         let mut rows = vec![];
@@ -218,7 +219,7 @@ impl Chunk<'_, '_> {
         batch: &mut Batch,
         region: Region,
         kind: &Kind,
-    ) -> Result<Vec<Lane>> {
+    ) -> Result<Vec<Batched>> {
         let func = batch.source;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
@@ -229,13 +230,13 @@ impl Chunk<'_, '_> {
                 let from = self.at(b, self.walk.calls[j])?;
                 for (&result, &k) in data.results.iter().zip(&self.of[callee]) {
                     let rows = b.gather(self.arrays[k], from)?;
-                    batch.lanes.insert(result, Lane::Rows(rows));
+                    batch.values.insert(result, Batched::Rows(rows));
                 }
             } else if let Some(&(_, arm)) = kind.decisions.iter().find(|(i, _)| *i == inst) {
                 let inner = data.regions[!arm as usize];
                 let yields = self.way(b, batch, inner, kind)?;
-                for (&result, lane) in data.results.iter().zip(yields) {
-                    batch.lanes.insert(result, lane);
+                for (&result, batched) in data.results.iter().zip(yields) {
+                    batch.values.insert(result, batched);
                 }
             } else {
                 batch.inst(b, inst)?;
@@ -244,7 +245,7 @@ impl Chunk<'_, '_> {
         func.regions[region]
             .yields
             .iter()
-            .map(|v| batch.lane(*v))
+            .map(|v| batch.value(*v))
             .collect()
     }
 }

@@ -27,7 +27,8 @@ pub struct LevelOptions {
     pub batch: usize,
     /// Applies it even if no contraction gains.
     pub always: bool,
-    /// Minimum mean number of contractions per level; a run that finds fewer makes individual calls.
+    /// Minimum mean number of contractions per level; a run that finds fewer makes individual
+    /// calls.
     pub width: f64,
 }
 
@@ -40,20 +41,24 @@ impl LevelOptions {
     };
 }
 
-/// Runs recursions over data structures level by level (ACROBAT §3, Cavs §3.2): calls that are ready are evaluated together,
-/// as one batch of rows, so that a product of each node's vector with a matrix becomes a product of two matrices.
+/// Runs recursions over data structures level by level (ACROBAT §3, Cavs §3.2): calls that are
+/// ready are evaluated together, as one batch of rows, so that a product of each node's vector with
+/// a matrix becomes a product of two matrices.
 ///
-/// It applies if one integer parameter, an index into an array, is the node of a call, all others are passed on unchanged, and
-/// the calls that follow do not depend on results of calls: trees and graphs of any shape, by one function or several that
-/// call each other. Shared nodes are evaluated once. Calls from outside become calls of a new function, which walks the
-/// nodes (`walk`), then evaluates batch after batch (`evaluate`). If the walk does not end, is too deep, or leaves the array,
-/// that function falls back to the original calls, so errors stay the same; likewise if the walk finds a narrow tree, such as
-/// a chain, whose levels are no batches. If weights are so small that batches save less than they cost (`worth`), small trees
-/// are not walked at all (`tree`), but graphs are, in which calls would be repeated.
+/// It applies if one integer parameter, an index into an array, is the node of a call, all others
+/// are passed on unchanged, and the calls that follow do not depend on results of calls: trees and
+/// graphs of any shape, by one function or several that call each other. Shared nodes are evaluated
+/// once. Calls from outside become calls of a new function, which walks the nodes (`walk`), then
+/// evaluates batch after batch (`evaluate`). If the walk does not end, is too deep, or leaves the
+/// array, that function falls back to the original calls, so errors stay the same; likewise if the
+/// walk finds a narrow tree, such as a chain, whose levels are no batches. If weights are so small
+/// that batches save less than they cost (`worth`), small trees are not walked at all (`tree`), but
+/// graphs are, in which calls would be repeated.
 ///
 /// It does *not* change recursions with calls in loops, or that pass on results of calls; nor,
-/// unless [`LevelOptions::always`], those where no contraction follows at least two calls. Functions that do not recurse should have
-/// been inlined. Applied twice, it would also change the fallback's calls.
+/// unless [`LevelOptions::always`], those where no contraction follows at least two calls.
+/// Functions that do not recurse should have been inlined. Applied twice, it would also change the
+/// fallback's calls.
 pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &CostModel) -> Stats {
     let mut stats = Stats::default();
     for first in beginnings(module) {

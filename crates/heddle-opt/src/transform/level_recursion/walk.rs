@@ -1,15 +1,15 @@
 //! The walk: finds the nodes that a call reaches, their calls, and an order to evaluate them in.
 //!
-//! It works on arrays over all possible nodes: first the calls of each node; then the nodes reachable from the root; then,
-//! level by level, those whose calls are all evaluated. Each level takes a few elementwise passes over the nodes; no node is
-//! visited individually.
+//! It works on arrays over all possible nodes: first the calls of each node; then the nodes
+//! reachable from the root; then, level by level, those whose calls are all evaluated. Each level
+//! takes a few elementwise passes over the nodes; no node is visited individually.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Type, Value};
 
 use super::analyze::{Member, Recursion};
-use crate::batch::{Batch, Lane, Refusal, Result};
-use crate::transform::foresight::{Foresight, inside, no, yes};
+use crate::batch::{Batch, Batched, Refusal, Result};
+use crate::transform::index_precompute::{IndexPrecompute, inside, no, yes};
 use crate::transform::order::{Needs, order};
 
 /// Budget of the walk in elements; beyond it, the recursion runs call by call.
@@ -21,7 +21,8 @@ const MIN_LEVELS: i64 = 64;
 /// Maximum depth of a narrow tree that is left to calls.
 const MAX_CALLS: i64 = 256;
 
-/// Results of the walk. A node of a member is a *state*; states of all members are numbered consecutively.
+/// Results of the walk. A node of a member is a *state*; states of all members are numbered
+/// consecutively.
 pub struct Walk {
     /// `bool[]`: the recursion ends and all checks pass. If not, the other fields are undefined.
     pub ok: Value,
@@ -51,7 +52,8 @@ pub struct States {
     pub count: Value,
     /// `i64[states + 1]`.
     kind: Value,
-    /// `bool[states + 1]`: evaluating it reads an index out of range, or calls a node that is no state.
+    /// `bool[states + 1]`: evaluating it reads an index out of range, or calls a node that is no
+    /// state.
     bad: Value,
     /// `i64[states + 1]` for each call.
     pub calls: Vec<Value>,
@@ -167,11 +169,11 @@ pub fn states(
     for (m, member) in recursion.members.iter().enumerate() {
         let types = |ty: &Type| member.ty(ty);
         let batch = Batch::new(member.func, each, dim.clone(), &types);
-        let within = Lane::Same(b.constant(yes()));
+        let within = Batched::Same(b.constant(yes()));
         let mut outlook = Outlook {
             recursion,
             member,
-            ahead: Foresight::new(b, batch, within, &member.around, recursion.extent.clone()),
+            ahead: IndexPrecompute::new(b, batch, within, &member.around, recursion.extent.clone()),
         };
         outlook.start(b, params, &states)?;
         let found = outlook.all(b, m, extent, &states)?;
@@ -199,7 +201,7 @@ pub fn states(
 struct Outlook<'a, 'm> {
     recursion: &'a Recursion<'m>,
     member: &'a Member<'m>,
-    ahead: Foresight<'a>,
+    ahead: IndexPrecompute<'a>,
 }
 
 /// Values per node of a member.
@@ -217,8 +219,8 @@ impl Outlook<'_, '_> {
     fn start(&mut self, b: &mut FuncBuilder, params: &[Value], states: &States) -> Result<()> {
         let own = self.func().regions[self.func().body].params.clone();
         for (param, fixed) in own.iter().zip(&self.member.fixed) {
-            let lane = match fixed {
-                Some(k) => Lane::Same(params[*k]),
+            let batched = match fixed {
+                Some(k) => Batched::Same(params[*k]),
                 None => {
                     let all = b.iota(states.each)?;
                     let nodes = b.binary(BinaryOp::Sub, all, states.shift)?;
@@ -227,10 +229,10 @@ impl Outlook<'_, '_> {
                         .ty(*param)
                         .as_tensor()
                         .map_or(DType::I64, |t| t.dtype);
-                    Lane::Rows(b.cast(dtype, nodes)?)
+                    Batched::Rows(b.cast(dtype, nodes)?)
                 }
             };
-            self.ahead.batch.lanes.insert(*param, lane);
+            self.ahead.batch.values.insert(*param, batched);
         }
         Ok(())
     }
@@ -248,11 +250,11 @@ impl Outlook<'_, '_> {
             .iter()
             .enumerate()
             .filter(|(_, k)| k.member == m);
-        let mut kind_of = Lane::Same(b.i64(0));
-        let mut calls = vec![Lane::Same(states.count); recursion.most_calls()];
+        let mut kind_of = Batched::Same(b.i64(0));
+        let mut calls = vec![Batched::Same(states.count); recursion.most_calls()];
         for (k, kind) in kinds {
             let taken = self.ahead.taken(b, &kind.decisions)?;
-            let number_of_kind = Lane::Same(b.i64(k as i64));
+            let number_of_kind = Batched::Same(b.i64(k as i64));
             kind_of = self.ahead.select(b, taken, number_of_kind, kind_of)?;
             for (slot, &call) in calls.iter_mut().zip(&kind.calls) {
                 let callee = recursion.callee(m, call).ok_or(Refusal::Call)?;
@@ -266,10 +268,10 @@ impl Outlook<'_, '_> {
                 let place = b.binary(BinaryOp::Add, place, states.first[callee])?;
                 let good = self
                     .ahead
-                    .binary(b, BinaryOp::And, taken, Lane::Rows(valid))?;
-                *slot = self.ahead.select(b, good, Lane::Rows(place), *slot)?;
+                    .binary(b, BinaryOp::And, taken, Batched::Rows(valid))?;
+                *slot = self.ahead.select(b, good, Batched::Rows(place), *slot)?;
                 let invalid = b.op1(Op::Unary(UnaryOp::Not), &[valid])?;
-                self.ahead.fails(b, taken, Lane::Rows(invalid))?;
+                self.ahead.fails(b, taken, Batched::Rows(invalid))?;
             }
         }
         let calls: Result<Vec<_>> = calls
@@ -312,8 +314,9 @@ fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Va
     Ok((results[0], results[1]))
 }
 
-/// Does it pay to go on? Not in a tree whose levels have fewer than `width` contractions in the mean (a chain), or if it never
-/// pays. In a graph, calls would be repeated; and beyond [`MAX_CALLS`] levels there may be too little stack for them.
+/// Does it pay to go on? Not in a tree whose levels have fewer than `width` contractions in the
+/// mean (a chain), or if it never pays. In a graph, calls would be repeated; and beyond
+/// [`MAX_CALLS`] levels there may be too little stack for them.
 fn wide(
     b: &mut FuncBuilder,
     recursion: &Recursion,

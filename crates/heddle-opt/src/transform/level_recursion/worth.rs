@@ -1,8 +1,9 @@
 //! Profitability of evaluation by levels.
 //!
-//! A batch reads the weights of a product once for all of its rows; nothing else is saved. The costs are, for each call, the walk and
-//! the copies between the results' array and a batch, and for each level, the synchronisations and a partly filled batch. Small weights
-//! stay in near caches anyway: for them, individual calls are faster, however wide a tree is.
+//! A batch reads the weights of a product once for all of its rows; nothing else is saved. The
+//! costs are, for each call, the walk and the copies between the results' array and a batch, and
+//! for each level, the synchronisations and a partly filled batch. Small weights stay in near
+//! caches anyway: for them, individual calls are faster, however wide a tree is.
 
 use heddle_ir::{Inst, Region};
 
@@ -48,7 +49,8 @@ fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions, costs: &Cos
     saving(bytes, flops, options, costs)
 }
 
-/// Nanoseconds saved per call or iteration in a batch, given its products' bytes of weights and operations.
+/// Nanoseconds saved per call or iteration in a batch, given its products' bytes of weights and
+/// operations.
 fn saving(bytes: f64, flops: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
     let rate = match bytes <= costs.near_all {
         true => costs.near_rate,

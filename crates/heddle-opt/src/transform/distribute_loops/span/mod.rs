@@ -16,7 +16,7 @@ pub use self::place::Place;
 use self::step::Step;
 use super::plan::{Body, Mode, Plan};
 use super::stop::Stop;
-use crate::batch::{Batch, Lane};
+use crate::batch::{Batch, Batched};
 use crate::transform::rebuild::{Instead, Rebuild};
 
 type Result<T> = std::result::Result<T, Stop>;
@@ -121,7 +121,7 @@ impl<'a> Span<'_, 'a> {
                 };
                 let iterations = self.iterations(rebuild, base, last)?;
                 let iteration = self.body.parts.iteration;
-                batch.lanes.insert(iteration, Lane::Rows(iterations));
+                batch.values.insert(iteration, Batched::Rows(iterations));
             }
             for (i, &inst) in self.body.insts.iter().enumerate() {
                 let mode = self.plan.modes[i];
@@ -154,10 +154,10 @@ impl<'a> Span<'_, 'a> {
         state: &State<'_>,
         value: Value,
     ) -> Result<Value> {
-        let lane = state.batch.lanes.get(&value).copied();
-        let lane = lane.or_else(|| rebuild.values.get(&value).map(|v| Lane::Same(*v)));
-        let lane = lane.ok_or(Stop::Impossible)?;
-        Ok(state.batch.spread(&mut rebuild.b, lane)?)
+        let batched = state.batch.values.get(&value).copied();
+        let batched = batched.or_else(|| rebuild.values.get(&value).map(|v| Batched::Same(*v)));
+        let batched = batched.ok_or(Stop::Impossible)?;
+        Ok(state.batch.spread(&mut rebuild.b, batched)?)
     }
 
     /// The loop's source location.
@@ -183,12 +183,12 @@ impl<'a> Span<'_, 'a> {
                 }
                 _ => view,
             };
-            batch.lanes.insert(data.results[0], Lane::Rows(rows));
+            batch.values.insert(data.results[0], Batched::Rows(rows));
             return Ok(());
         }
         for &arg in &data.args {
-            if let (None, Some(&outer)) = (batch.lanes.get(&arg), rebuild.values.get(&arg)) {
-                batch.lanes.insert(arg, Lane::Same(outer));
+            if let (None, Some(&outer)) = (batch.values.get(&arg), rebuild.values.get(&arg)) {
+                batch.values.insert(arg, Batched::Same(outer));
             }
         }
         let done = batch.inst(&mut rebuild.b, inst);

@@ -6,7 +6,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Op, Type, Value};
 
 use super::{End, Result, Span};
-use crate::batch::{Batch, Lane};
+use crate::batch::{Batch, Batched};
 use crate::transform::distribute_loops::plan::Mode;
 use crate::transform::distribute_loops::stop::Stop;
 use crate::transform::rebuild::{Instead, Rebuild};
@@ -16,7 +16,8 @@ pub(super) struct Step<'s, 'p, 'a> {
     pub(super) span: &'s Span<'p, 'a>,
     pub(super) stage: usize,
     pub(super) base: Option<Value>,
-    /// Trip count, if less than the arrays' size: results for other stages are then carried as arrays updated in place in each iteration.
+    /// Trip count, if less than the arrays' size: results for other stages are then carried as
+    /// arrays updated in place in each iteration.
     pub(super) padded: Option<Value>,
     /// Does the loop's condition end it?
     pub(super) decides: bool,
@@ -86,7 +87,7 @@ impl<'a> Step<'_, '_, 'a> {
         }
         for (&value, &stack) in left.iter().zip(&results[own.len()..]) {
             rebuild.state_rows(stack, &self.span.dim);
-            batch.lanes.insert(value, Lane::Rows(stack));
+            batch.values.insert(value, Batched::Rows(stack));
         }
         Ok(match results[own.len() + left.len()..] {
             [steps, more] if self.decides => Some(End { steps, more }),
@@ -94,8 +95,9 @@ impl<'a> Step<'_, '_, 'a> {
         })
     }
 
-    /// Initial carried values: the stage's own, arrays for its outputs if there may be fewer iterations than rows, and the
-    /// number of iterations and the condition if the stage has the condition. Also gives the condition.
+    /// Initial carried values: the stage's own, arrays for its outputs if there may be fewer
+    /// iterations than rows, and the number of iterations and the condition if the stage has the
+    /// condition. Also gives the condition.
     fn inits(
         &self,
         rebuild: &mut Rebuild<'a>,
@@ -128,15 +130,15 @@ impl<'a> Step<'_, '_, 'a> {
         for &value in values {
             let maker = self.span.body.maker(value);
             let here = maker.is_some_and(|i| evaluated.contains(&i));
-            let Some(&lane) = batch.lanes.get(&value).filter(|_| !here) else {
+            let Some(&batched) = batch.values.get(&value).filter(|_| !here) else {
                 continue;
             };
             if rebuild.values.contains_key(&value) {
                 continue;
             }
-            let element = match lane {
-                Lane::Rows(rows) => rebuild.b.gather(rows, iteration)?,
-                Lane::Same(same) => same,
+            let element = match batched {
+                Batched::Rows(rows) => rebuild.b.gather(rows, iteration)?,
+                Batched::Same(same) => same,
             };
             rebuild.stands_for(value, element);
         }

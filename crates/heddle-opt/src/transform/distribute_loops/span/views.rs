@@ -8,8 +8,8 @@ use super::{Place, Result, Span};
 use crate::transform::rebuild::Rebuild;
 
 impl<'a> Span<'_, 'a> {
-    /// For elements of arrays that are looked up by the iteration: those of all iterations in order, and before a
-    /// loop over chunks those of all chunks.
+    /// For elements of arrays that are looked up by the iteration: those of all iterations in
+    /// order, and before a loop over chunks those of all chunks.
     pub fn views(&self, rebuild: &mut Rebuild<'a>, place: &Place) -> Result<HashMap<Inst, Value>> {
         let mut views = HashMap::new();
         let func = self.body.func;

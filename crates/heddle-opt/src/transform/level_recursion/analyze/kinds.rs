@@ -20,7 +20,8 @@ pub struct Kind {
 }
 
 impl Recursion<'_> {
-    /// Finds the paths; `None` if there are too many, or if later calls or their nodes depend on results of calls.
+    /// Finds the paths; `None` if there are too many, or if later calls or their nodes depend on
+    /// results of calls.
     pub(super) fn find_kinds(&mut self, ids: &[FuncId]) -> Option<()> {
         for (m, member) in self.members.iter().enumerate() {
             let (func, origins) = (member.func, &member.origins);

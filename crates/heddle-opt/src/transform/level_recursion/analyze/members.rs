@@ -83,7 +83,8 @@ pub(super) fn member<'m>(
     })
 }
 
-/// For each function and parameter, the first function's parameter that it always equals; `None` if there is none.
+/// For each function and parameter, the first function's parameter that it always equals; `None` if
+/// there is none.
 pub(super) fn unchanged(module: &Module, ids: &[FuncId]) -> Option<Vec<Vec<Option<usize>>>> {
     // Lattice: nothing known, one parameter, changing.
     #[derive(Clone, Copy, PartialEq)]

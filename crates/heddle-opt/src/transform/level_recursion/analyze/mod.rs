@@ -1,8 +1,8 @@
 //! Recognises recursions that can be run level by level, and their calls.
 //!
-//! Members of a recursion are functions that call each other. Each has one integer parameter, the *node* of a call; all other
-//! parameters are passed on unchanged from the outermost call. A node's calls must depend on the node and the unchanged
-//! parameters only, not on results of calls.
+//! Members of a recursion are functions that call each other. Each has one integer parameter, the
+//! *node* of a call; all other parameters are passed on unchanged from the outermost call. A node's
+//! calls must depend on the node and the unchanged parameters only, not on results of calls.
 
 mod kinds;
 mod members;

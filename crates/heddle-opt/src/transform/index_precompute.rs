@@ -6,35 +6,35 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Inst, Op, Tensor, Value};
 
 use super::level_recursion::definition;
-use crate::batch::{Batch, Lane, Refusal, Result};
+use crate::batch::{Batch, Batched, Refusal, Result};
 
 /// Maximum number of elements per row.
 const MAX_ELEMENTS: i64 = 64;
 
 /// Values of a function for all rows of a batch, before it is known which of them a run needs.
-pub struct Foresight<'a> {
+pub struct IndexPrecompute<'a> {
     /// Values evaluated so far.
     pub batch: Batch<'a>,
     /// Would the evaluation fail? By row.
-    pub bad: Lane,
+    pub bad: Batched,
     /// Mask of the valid rows.
-    within: Lane,
+    within: Batched,
     /// The branches around instructions, outermost first; none if an instruction is not listed.
     around: &'a HashMap<Inst, Vec<(Inst, bool)>>,
     /// Number of rows: arrays of this size have elements if there are rows.
     extent: Dim,
 }
 
-impl<'a> Foresight<'a> {
+impl<'a> IndexPrecompute<'a> {
     /// Starts from the values of a batch.
     pub fn new(
         b: &mut FuncBuilder,
         batch: Batch<'a>,
-        within: Lane,
+        within: Batched,
         around: &'a HashMap<Inst, Vec<(Inst, bool)>>,
         extent: Dim,
     ) -> Self {
-        let bad = Lane::Same(b.constant(no()));
+        let bad = Batched::Same(b.constant(no()));
         Self {
             batch,
             bad,
@@ -45,7 +45,7 @@ impl<'a> Foresight<'a> {
     }
 
     /// Mask of the rows that take these branches.
-    pub fn taken(&mut self, b: &mut FuncBuilder, decisions: &[(Inst, bool)]) -> Result<Lane> {
+    pub fn taken(&mut self, b: &mut FuncBuilder, decisions: &[(Inst, bool)]) -> Result<Batched> {
         let mut all = self.within;
         for &(inst, arm) in decisions {
             let cond = self.value(b, self.batch.source.insts[inst].args[0])?;
@@ -59,30 +59,42 @@ impl<'a> Foresight<'a> {
     }
 
     /// Marks the rows as failed in which both conditions hold.
-    pub fn fails(&mut self, b: &mut FuncBuilder, taken: Lane, wrong: Lane) -> Result<()> {
+    pub fn fails(&mut self, b: &mut FuncBuilder, taken: Batched, wrong: Batched) -> Result<()> {
         let wrong = self.binary(b, BinaryOp::And, taken, wrong)?;
         self.bad = self.binary(b, BinaryOp::Or, self.bad, wrong)?;
         Ok(())
     }
 
-    pub fn binary(&mut self, b: &mut FuncBuilder, op: BinaryOp, x: Lane, y: Lane) -> Result<Lane> {
+    pub fn binary(
+        &mut self,
+        b: &mut FuncBuilder,
+        op: BinaryOp,
+        x: Batched,
+        y: Batched,
+    ) -> Result<Batched> {
         Ok(self.batch.op(b, &Op::Binary(op), &[x, y])?[0])
     }
 
-    pub fn select(&mut self, b: &mut FuncBuilder, cond: Lane, x: Lane, y: Lane) -> Result<Lane> {
+    pub fn select(
+        &mut self,
+        b: &mut FuncBuilder,
+        cond: Batched,
+        x: Batched,
+        y: Batched,
+    ) -> Result<Batched> {
         Ok(self.batch.op(b, &Op::Select, &[cond, x, y])?[0])
     }
 
-    /// Evaluates a value on demand for all rows, without ops that could fail at run time: rows with an index out of range are
-    /// marked as failed.
-    pub fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Lane> {
-        if let Some(&lane) = self.batch.lanes.get(&value) {
-            return Ok(lane);
+    /// Evaluates a value on demand for all rows, without ops that could fail at run time: rows with
+    /// an index out of range are marked as failed.
+    pub fn value(&mut self, b: &mut FuncBuilder, value: Value) -> Result<Batched> {
+        if let Some(&batched) = self.batch.values.get(&value) {
+            return Ok(batched);
         }
         let func = self.batch.source;
         let (inst, result) = definition(func, value).ok_or(Refusal::LoopParameter)?;
         let data = &func.insts[inst];
-        let lane = match &data.op {
+        let batched = match &data.op {
             Op::If => {
                 let cond = self.value(b, data.args[0])?;
                 let arm = |k: usize| func.regions[data.regions[k]].yields[result];
@@ -96,19 +108,21 @@ impl<'a> Foresight<'a> {
             op if is_scalar_work(op) => {
                 let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(b, *v)).collect();
                 let args = args?;
-                // Values that all rows share are evaluated before any branch is taken, so they must not fail.
+                // Values that all rows share are evaluated before any branch is taken, so they must
+                // not fail.
                 self.batch.op(b, op, &args)?[result]
             }
             other => return Err(Refusal::NotAhead(other.name())),
         };
-        self.small(b, lane)?;
-        self.batch.lanes.insert(value, lane);
-        Ok(lane)
+        self.small(b, batched)?;
+        self.batch.values.insert(value, batched);
+        Ok(batched)
     }
 
-    /// Refuses values with many elements per row: they are computed for all rows, of which a run may need few.
-    fn small(&self, b: &FuncBuilder, lane: Lane) -> Result<()> {
-        let Lane::Rows(value) = lane else {
+    /// Refuses values with many elements per row: they are computed for all rows, of which a run
+    /// may need few.
+    fn small(&self, b: &FuncBuilder, batched: Batched) -> Result<()> {
+        let Batched::Rows(value) = batched else {
             return Ok(());
         };
         let shape = b.ty(value).as_tensor().and_then(|t| t.shape.as_deref());
@@ -126,9 +140,9 @@ impl<'a> Foresight<'a> {
         b: &mut FuncBuilder,
         inst: Inst,
         axis: usize,
-        x: Lane,
-        i: Lane,
-    ) -> Result<Lane> {
+        x: Batched,
+        i: Batched,
+    ) -> Result<Batched> {
         let dims = b.ty(x.value()).as_tensor().and_then(|t| t.shape.clone());
         let dims = dims.ok_or(Refusal::UnknownRank)?;
         let dim = dims[axis + x.is_rows() as usize].clone();
@@ -141,7 +155,7 @@ impl<'a> Foresight<'a> {
         }
         // There must be an element to read where the index is out of range.
         let filled = dim.as_const().is_some_and(|n| n > 0) || dim.equals(&self.extent);
-        let (Lane::Same(array), Lane::Rows(_), true) = (x, i, filled) else {
+        let (Batched::Same(array), Batched::Rows(_), true) = (x, i, filled) else {
             return Err(Refusal::NotAhead("gather"));
         };
         let i = self.batch.op(b, &Op::cast(DType::I64), &[i])?[0];
@@ -157,8 +171,8 @@ impl<'a> Foresight<'a> {
         }
         let around = self.around.get(&inst).map_or(&[][..], Vec::as_slice);
         let taken = self.taken(b, around)?;
-        self.fails(b, taken, Lane::Rows(outside))?;
-        Ok(self.batch.op(b, &op, &[x, Lane::Rows(safe)])?[0])
+        self.fails(b, taken, Batched::Rows(outside))?;
+        Ok(self.batch.op(b, &op, &[x, Batched::Rows(safe)])?[0])
     }
 }
 
