@@ -52,8 +52,8 @@ HEDDLE_INLINE uint64_t heddle_philox_u64(uint64_t key, uint64_t counter) {
     b = (uint32_t)y;
     c = (uint32_t)(x >> 32) ^ d ^ l;
     d = (uint32_t)x;
-    k += UINT32_C(0x9e3779b9);
-    l += UINT32_C(0xbb67ae85);
+    k += 0x9e3779b9u;
+    l += 0xbb67ae85u;
   }
   return (uint64_t)b << 32 | a;
 }
