@@ -70,6 +70,32 @@ fn layout(program: &UProgram, c: &Contract) -> String {
 }
 
 #[test]
+fn originals_of_packed_constants_stay_if_they_are_read() {
+    let text = |also: &str| {
+        format!(
+            "fn @main(%x: f32[n,2], %i: i64[]) -> (%y: f32[n,3], %z: f32[3]) {{
+               %w = const [[1, 2, 3], [4, 5, 6]]: f32[2,3]
+               %y = dot(%x, %w)
+               return %y, gather({also}, %i, axis=0)
+             }}"
+        )
+    };
+    let lengths = |also| {
+        let program = lowered_for(&text(also), &Machine::reference_host(2));
+        let constants = program
+            .buffers
+            .iter()
+            .filter_map(|(_, data)| match &data.kind {
+                BufferKind::Constant(tensor) => Some(tensor.len()),
+                _ => None,
+            });
+        constants.collect::<Vec<_>>()
+    };
+    assert_eq!(lengths("%y"), [0]);
+    assert_eq!(lengths("%w"), [6]);
+}
+
+#[test]
 fn weights_are_packed_once() {
     let text = "fn @main(%x: f32[1,6], %y: f32[n,6]) -> (%a: f32[1,4], %b: f32[n,4]) {
            %w = const [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]]: f32[4,6]

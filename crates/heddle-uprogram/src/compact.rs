@@ -1,8 +1,11 @@
-//! Drops unused operators.
+//! Drops unused operators, and the elements of unread constants.
 
-use heddle_ir::{Arena, Entity};
+use std::collections::HashSet;
 
-use crate::program::{Operator, OperatorId, Stmt, UProgram};
+use bytes::Bytes;
+use heddle_ir::{Arena, Entity, Tensor};
+
+use crate::program::{Buffer, BufferKind, Operator, OperatorId, Stmt, UProgram};
 
 impl UProgram {
     /// Drops the operators that no statement runs and renumbers the others in their order. Unused
@@ -26,5 +29,46 @@ impl UProgram {
         let candidates = std::mem::take(&mut self.candidates).into_iter();
         let candidates = candidates.filter(|(id, _)| running.contains(id));
         self.candidates = candidates.map(|(id, c)| (numbers[id.index()], c)).collect();
+    }
+
+    /// Empties those of these constants that nothing reads, so that they take no memory. They keep
+    /// their places, since constants are numbered by their buffers.
+    pub fn drop_unread(&mut self, constants: impl IntoIterator<Item = Buffer>) {
+        let read = self.read_buffers();
+        for id in constants {
+            let data = &mut self.buffers[id];
+            if let BufferKind::Constant(tensor) = &mut data.kind
+                && !read.contains(&id)
+                && let Ok(nothing) = Tensor::new(tensor.dtype(), vec![0], Bytes::new())
+            {
+                *tensor = nothing;
+                data.len = self.pool.int(0);
+            }
+        }
+    }
+
+    /// Buffers that a run loads from, or that go by another name in a call or swap.
+    fn read_buffers(&self) -> HashSet<Buffer> {
+        let mut read = HashSet::new();
+        let mut exprs: Vec<_> = self.derived.iter().map(|d| d.1).collect();
+        let ports = self.inputs.iter().chain(&self.outputs);
+        exprs.extend(ports.flat_map(|port| port.shape.iter().copied()));
+        exprs.extend(self.buffers.iter().map(|(_, data)| data.len));
+        for id in self.running() {
+            let op = &self.operators[id];
+            exprs.extend(op.axes.iter().map(|a| a.1).chain(op.body.exprs()));
+        }
+        for (_, call) in self.calls.iter() {
+            exprs.extend(call.lets.iter().map(|l| l.1));
+            read.extend(call.buffers.iter().map(|b| b.1));
+        }
+        self.for_each_stmt(&mut |stmt| {
+            exprs.extend(stmt.exprs());
+            if let Stmt::Swap(a, b) = stmt {
+                read.extend([*a, *b]);
+            }
+        });
+        read.extend(self.pool.loads(exprs).into_iter().map(|l| l.0));
+        read
     }
 }

@@ -5,7 +5,7 @@
 //! operand in one of these layouts:
 //!
 //! - panels of a constant, packed when the program is built, once for all contractions that read
-//!   the same matrix;
+//!   the same matrix; originals that nothing reads any more are emptied;
 //! - in place, if rows are too few to pay for packing and its vectors are contiguous;
 //! - panels that each unit packs for itself, from memory or from the expression.
 //!
@@ -19,7 +19,7 @@
 mod merge_rows;
 mod pack;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -46,6 +46,8 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     for id in selection.program.running() {
         selection.operator(id);
     }
+    let originals: BTreeSet<Buffer> = selection.packed.keys().map(|key| key.0).collect();
+    program.drop_unread(originals);
 }
 
 /// Figures of a machine's tiled kernels for an element type.
