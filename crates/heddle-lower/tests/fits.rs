@@ -1,5 +1,5 @@
-//! Where the interpreter may find a size mismatch at run time, compiled code checks for it before
-//! it reads out of bounds.
+//! Checks of sizes: compiled code finds a mismatch before it reads out of bounds, as the interpreter
+//! does at run time.
 
 use heddle_uprogram::program::{Stmt, for_each_stmt};
 

@@ -157,12 +157,12 @@ impl Case {
         schedule(&mut program);
         heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
             .expect("a sound schedule");
-        // What runs is what the text says.
+        // The program that is read back runs, so that a fact missing from the text would show.
         let written = text::print(&program);
         let program = text::parse(&written).unwrap_or_else(|e| panic!("{name}: {e}"));
         let again = text::print(&program);
         let differ = again.lines().zip(written.lines()).find(|(a, b)| a != b);
-        assert_eq!(differ, None, "{name} does not go round");
+        assert!(again == written, "{name} does not go round: {differ:?}");
         let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
         let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);

@@ -8,7 +8,7 @@ use crate::DType;
 /// `false`).
 #[derive(Clone, Copy)]
 pub struct Written<'a> {
-    /// Whether a minus stands before it.
+    /// Has it a minus sign?
     pub negative: bool,
     /// The word.
     pub text: &'a str,
