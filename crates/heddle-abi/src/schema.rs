@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// The version of the interface.
-pub const ABI: i64 = 3;
+pub const ABI: i64 = 4;
 
 /// The highest rank of an input or output.
 pub const MAX_RANK: usize = 8;
@@ -141,8 +141,10 @@ structs! {
         pad: [u64; 15] = "uint64_t pad[15]",
         /// Workers asleep on it.
         sleepers: AtomicU32 = "uint32_t sleepers",
+        /// Not zero: a worker has waited longer than `patience`.
+        overdue: AtomicU32 = "uint32_t overdue",
         /// Ends the line.
-        pad_sleepers: [u32; 31] = "uint32_t pad_sleepers[31]",
+        pad_sleepers: [u32; 30] = "uint32_t pad_sleepers[30]",
     }
 
     /// The environment of a launch.
@@ -171,9 +173,9 @@ structs! {
         max_depth: i64 = "int64_t max_depth",
         /// The limit on iterations of a loop.
         max_iterations: i64 = "int64_t max_iterations",
-        /// Looks at a word before a waiting worker yields its core.
-        spins: u32 = "uint32_t spins",
-        /// Yields before it sleeps.
+        /// Nanoseconds for which a waiting worker keeps its core, looking.
+        patience: u32 = "uint32_t patience",
+        /// Yields of the core after that, before it sleeps.
         yields: u32 = "uint32_t yields",
         /// Arguments of a task that the host dispatches.
         arguments: *const c_void = "const void *arguments",

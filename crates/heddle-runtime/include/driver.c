@@ -3,7 +3,7 @@
  *     program REQUEST ANSWER
  *
  * Both files are streams of 64-bit words, with data in between:
- *   request  alarm seconds, runs, workers, max_depth, max_iterations, spins, yields,
+ *   request  alarm seconds, runs, workers, max_depth, max_iterations, patience, yields,
  *            sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
  *            each: bytes, data), table (count, words), scratch bytes, outputs (count, each: bytes)
  *   answer   kind (0 done, 1 error); 0: outputs (count, each: rank, 8 dims, bytes, data); 1: code, site,
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
   heddle_env env = {.cancel = &cancel, .error = &error};
   env.max_depth = get();
   env.max_iterations = get();
-  env.spins = get();
+  env.patience = get();
   env.yields = get();
 
   int64_t size_count = get();

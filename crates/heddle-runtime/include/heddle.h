@@ -34,16 +34,16 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #endif
+#include <time.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sleeping uses the low half of counters");
 
 #define HEDDLE_ALIGNED(bytes) _Alignas(bytes)
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 3
+#define HEDDLE_ABI 4
 #define HEDDLE_MAX_RANK 8
 
 /* Error codes, with their two values. */
@@ -92,7 +92,8 @@ typedef struct heddle_sync {
   HEDDLE_ALIGNED(128) uint64_t arrived; /* Arrivals in this dispatch. */
   uint64_t pad[15]; /* Ends the line. */
   uint32_t sleepers; /* Workers asleep on it. */
-  uint32_t pad_sleepers[31]; /* Ends the line. */
+  uint32_t overdue; /* Not zero: a worker has waited longer than `patience`. */
+  uint32_t pad_sleepers[30]; /* Ends the line. */
 } heddle_sync;
 
 /* The environment of a launch. */
@@ -109,8 +110,8 @@ typedef struct heddle_env {
   const uint32_t *cancel; /* Not zero: stop. */
   int64_t max_depth; /* The limit on recursion depth. */
   int64_t max_iterations; /* The limit on iterations of a loop. */
-  uint32_t spins; /* Looks at a word before a waiting worker yields its core. */
-  uint32_t yields; /* Yields before it sleeps. */
+  uint32_t patience; /* Nanoseconds for which a waiting worker keeps its core, looking. */
+  uint32_t yields; /* Yields of the core after that, before it sleeps. */
   const void *arguments; /* Arguments of a task that the host dispatches. */
 } heddle_env;
 
@@ -227,16 +228,29 @@ HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
   return 0;
 }
 
-/* Waits until `*word` is at least `target`: looks, then yields, then sleeps.
+/* Nanoseconds on a clock that never goes back. */
+HEDDLE_INLINE uint64_t heddle_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Waits until `*word` is at least `target`: looks, then yields, then sleeps. Time spent on a core that
+ * others want is lost: the awaited worker may be the one that needs it.
  *
  * A sleeper counts itself in `sleepers` before the kernel compares the word again, and who changes
  * the word looks at `sleepers` after that; all four are sequentially consistent, so one sees the other. */
 HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t *sleepers,
                                  uint64_t target) {
-  for (uint32_t i = 0; i < env->spins; i++) {
-    heddle_pause();
-    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) >= target) return heddle_poll(env);
-    if ((i & 63) == 63) HEDDLE_TRY(heddle_poll(env));
+  if (env->patience) {
+    uint64_t end = heddle_now() + env->patience;
+    do {
+      for (int i = 0; i < 16; i++) {
+        heddle_pause();
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) >= target) return heddle_poll(env);
+      }
+      HEDDLE_TRY(heddle_poll(env));
+    } while (heddle_now() < end);
   }
   for (uint32_t i = 0; i < env->yields; i++) {
     heddle_yield();
@@ -244,6 +258,7 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
     HEDDLE_TRY(heddle_poll(env));
   }
   int32_t code = 0;
+  __atomic_store_n(&env->sync->overdue, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
   for (;;) {
     uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);

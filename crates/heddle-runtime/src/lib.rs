@@ -26,7 +26,7 @@ pub use cancel::CancelToken;
 pub use error::{BuildError, Fault, MemoryError, RunError};
 pub use executable::{Executable, Finished, Lent};
 pub use heddle_abi::{Plan, PlanError, PlanFault, plan};
-pub use pool::{Pool, PoolOptions};
+pub use pool::{Pool, PoolOptions, default_threads};
 pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Program, Sanitizer};
 pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged};
 pub use source::{Constant, Source};

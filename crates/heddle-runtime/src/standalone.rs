@@ -137,7 +137,7 @@ impl Standalone {
         out.put(workers as i64);
         out.put(options.max_depth);
         out.put(options.max_iterations);
-        // Few spins before a yield: sanitized threads share cores, and more interleavings occur.
+        // A few nanoseconds before a yield: sanitized threads share cores, and more interleavings occur.
         out.put(10);
         out.put(10);
         out.put_all(launch.sizes());

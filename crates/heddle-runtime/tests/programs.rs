@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{ADD, LOOP, RING, add_plan, build, bytes, executable, fixed_plan, integer};
+use common::{ADD, LOOP, RING, add_plan, build, bytes, executable, fixed, fixed_plan, integer};
 use common::{loop_plan, ring_plan, source, vector};
 use heddle_runtime::{
     Buffer, Constant, Executable, Input, Pool, Program, RunError, RunOptions, Session,
@@ -102,7 +102,7 @@ fn several_programs_run_from_several_threads() {
         build("add", ADD, add_plan()),
         build("loop", LOOP, loop_plan()),
     );
-    let shared = Pool::shared(2).unwrap();
+    let shared = fixed(2);
     let on_shared =
         |p: &Arc<Program>| Executable::new(p.clone(), shared.clone(), SessionOptions::default());
     for (add, count) in [

@@ -151,7 +151,4 @@ pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Option
     }
 }
 
-/// The number of threads, if none is asked for: as many as the machine runs at once.
-pub(crate) fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
+pub(crate) use heddle_runtime::default_threads;

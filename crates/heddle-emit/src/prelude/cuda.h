@@ -45,7 +45,7 @@ typedef unsigned long long uint64_t;
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 3
+#define HEDDLE_ABI 4
 #define HEDDLE_MAX_RANK 8
 
 /* Error codes, with their two values. */
@@ -94,7 +94,8 @@ typedef struct heddle_sync {
   HEDDLE_ALIGNED(128) uint64_t arrived; /* Arrivals in this dispatch. */
   uint64_t pad[15]; /* Ends the line. */
   uint32_t sleepers; /* Workers asleep on it. */
-  uint32_t pad_sleepers[31]; /* Ends the line. */
+  uint32_t overdue; /* Not zero: a worker has waited longer than `patience`. */
+  uint32_t pad_sleepers[30]; /* Ends the line. */
 } heddle_sync;
 
 /* The environment of a launch. */
@@ -111,8 +112,8 @@ typedef struct heddle_env {
   const uint32_t *cancel; /* Not zero: stop. */
   int64_t max_depth; /* The limit on recursion depth. */
   int64_t max_iterations; /* The limit on iterations of a loop. */
-  uint32_t spins; /* Looks at a word before a waiting worker yields its core. */
-  uint32_t yields; /* Yields before it sleeps. */
+  uint32_t patience; /* Nanoseconds for which a waiting worker keeps its core, looking. */
+  uint32_t yields; /* Yields of the core after that, before it sleeps. */
   const void *arguments; /* Arguments of a task that the host dispatches. */
 } heddle_env;
 

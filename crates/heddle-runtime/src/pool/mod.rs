@@ -11,23 +11,29 @@
 //! workers run, and milliseconds when one of them waits for a core that another program spins on.
 //! Separate pools run concurrently, on different cores as long as there are enough.
 //!
-//! **Waiting.** Workers spin for a bounded time, then sleep. A pool with more threads than cores is
-//! correct; it does not pin or spin, and yields at every wait.
+//! **Teams.** While other threads want the cores, fewer workers take part in a run (`team.rs`). If
+//! worker 0 does not, the caller takes the place of the first one that does.
+//!
+//! **Waiting.** Workers look for a bounded time, then sleep. A pool with more threads than cores is
+//! correct; it does not pin or look, and yields at every wait.
 
-mod affinity;
+mod cores;
 mod lease;
+mod team;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use affinity::{Cores, Pinned};
+pub use cores::default_threads;
+use cores::{Cores, Pinned};
 use lease::{GaveUp, Held, Lease};
+use team::{Lost, Team};
 
-use crate::abi::{EntryFn, Env};
+use crate::abi::{EntryFn, Env, Sync};
 use crate::cancel::CancelToken;
 
 /// A value on its own cache lines.
@@ -36,16 +42,18 @@ use crate::cancel::CancelToken;
 struct Line<T>(T);
 
 /// Options of a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolOptions {
     /// Number of workers, the caller included; at least 1.
     pub threads: usize,
     /// Pins workers to cores, if there are enough.
     pub pin: bool,
+    /// Lets fewer workers take part in a run while others want their cores. Otherwise all do.
+    pub adapt: bool,
     /// Bytes of stack of the pool's threads.
     pub stack: usize,
-    /// Spins per wait before it yields; `None` chooses by the number of cores.
-    pub spins: Option<u32>,
+    /// Time that a wait keeps its core; `None` chooses by the number of cores.
+    pub patience: Option<Duration>,
 }
 
 impl PoolOptions {
@@ -54,16 +62,17 @@ impl PoolOptions {
         PoolOptions {
             threads: threads.max(1),
             pin: true,
+            adapt: true,
             stack: 4 << 20,
-            spins: None,
+            patience: None,
         }
     }
 }
 
-/// As many workers as the machine runs at once.
+/// [`default_threads`] workers.
 impl Default for PoolOptions {
     fn default() -> PoolOptions {
-        PoolOptions::new(affinity::parallelism())
+        PoolOptions::new(default_threads())
     }
 }
 
@@ -74,11 +83,17 @@ pub struct Pool {
     threads: Vec<JoinHandle<()>>,
     cores: Option<Cores>,
     lease: Lease,
+    /// Used by the holder of the lease only.
+    team: Mutex<Team>,
 }
 
-/// Spins of a short wait: about 50 µs.
-const SPINS: u32 = 4000;
-const YIELDS: u32 = 20;
+/// Time that a wait keeps its core.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Time that a worker looks for the next run.
+const NEXT_RUN: Duration = Duration::from_micros(200);
+/// Looks between two looks at the clock.
+const LOOKS: u32 = 16;
+const YIELDS: u32 = 1;
 /// Pinning costs under one percent of a longer run.
 const SHORT: Duration = Duration::from_micros(500);
 /// Without a core for each worker, many others may run before the awaited one.
@@ -88,14 +103,18 @@ impl Pool {
     /// Starts the threads; an error if the system refuses.
     pub fn new(options: &PoolOptions) -> io::Result<Pool> {
         let threads = options.threads.max(1);
-        let crowded = threads > affinity::parallelism();
+        let crowded = threads > cores::count();
         let cores = (options.pin && threads > 1 && !crowded)
             .then(|| Cores::take(threads))
             .flatten();
+        let default = if crowded { Duration::ZERO } else { PATIENCE };
         let shared = Arc::new(Shared {
-            workers: threads as i32,
-            spins: options.spins.unwrap_or(if crowded { 0 } else { SPINS }),
-            yields: if crowded { CROWDED_YIELDS } else { YIELDS },
+            patience: options.patience.unwrap_or(default),
+            crowded,
+            adapts: options.adapt && threads > 1 && !crowded,
+            slots: std::iter::repeat_with(Slot::default)
+                .take(threads)
+                .collect(),
             ..Shared::default()
         });
         let mut pool = Pool {
@@ -103,16 +122,17 @@ impl Pool {
             threads: Vec::new(),
             cores,
             lease: Lease::default(),
+            team: Mutex::new(Team::new(threads)),
         };
-        for worker in 1..threads {
-            let core = pool.cores.as_ref().map(|c| c.of(worker));
+        for slot in 1..threads {
+            let core = pool.cores.as_ref().map(|c| c.of(slot));
             let shared = pool.shared.clone();
             let builder = std::thread::Builder::new()
-                .name(format!("heddle-{worker}"))
+                .name(format!("heddle-{slot}"))
                 .stack_size(options.stack);
             pool.threads.push(builder.spawn(move || {
                 let _pinned = core.map(Pinned::new);
-                shared.serve(worker as i32);
+                shared.serve(slot);
             })?);
         }
         Ok(pool)
@@ -121,20 +141,30 @@ impl Pool {
     /// This process's pool with the default options for `threads`; started on first use, stopped
     /// when its last user drops it.
     pub fn shared(threads: usize) -> io::Result<Arc<Pool>> {
-        static POOLS: LazyLock<Mutex<BTreeMap<usize, Weak<Pool>>>> = LazyLock::new(Mutex::default);
+        Self::shared_with(&PoolOptions::new(threads))
+    }
+
+    /// As [`Pool::shared`], with these options.
+    pub fn shared_with(options: &PoolOptions) -> io::Result<Arc<Pool>> {
+        type Pools = BTreeMap<PoolOptions, Weak<Pool>>;
+        static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(Mutex::default);
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-        let options = PoolOptions::new(threads);
-        if let Some(pool) = pools.get(&options.threads).and_then(Weak::upgrade) {
+        if let Some(pool) = pools.get(options).and_then(Weak::upgrade) {
             return Ok(pool);
         }
-        let pool = Arc::new(Pool::new(&options)?);
-        pools.insert(options.threads, Arc::downgrade(&pool));
+        let pool = Arc::new(Pool::new(options)?);
+        pools.insert(options.clone(), Arc::downgrade(&pool));
         Ok(pool)
     }
 
-    /// Number of workers.
+    /// Number of workers; the most that take part in a run.
     pub fn threads(&self) -> usize {
-        self.shared.workers as usize
+        self.shared.slots.len()
+    }
+
+    /// Number of workers that take part in the next run, unless it is a probe.
+    pub fn team(&self) -> usize {
+        self.lock_team().members().len()
     }
 
     /// True if each worker has its own core.
@@ -142,9 +172,11 @@ impl Pool {
         self.cores.is_some()
     }
 
-    /// `env->spins` and `env->yields`.
+    /// `env->patience` and `env->yields`.
     pub(crate) fn patience(&self) -> (u32, u32) {
-        (self.shared.spins, self.shared.yields)
+        let patience = self.shared.patience.as_nanos();
+        let patience = u32::try_from(patience).unwrap_or(u32::MAX);
+        (patience, self.shared.yields())
     }
 
     /// Waits for the pool. `expected` is the estimated time of the run.
@@ -158,20 +190,55 @@ impl Pool {
             GaveUp::Cancelled => crate::error::RunError::Cancelled,
             GaveUp::TimedOut => crate::error::RunError::Timeout(Default::default()),
         })?;
-        let core = self.cores.as_ref().map(|cores| cores.of(0));
-        let pinned = core.filter(|core| expected > SHORT || !affinity::is_on(*core));
+        let mut team = self.lock_team();
+        if self.shared.adapts {
+            let quota = (expected > SHORT).then_some(cores::quota);
+            team.begin(Instant::now, quota, |place, worker| {
+                self.lost(place, worker)
+            });
+        }
+        // A lone caller is free to go where there is room.
+        let core = match *team.members() {
+            [first, _, ..] => self.cores.as_ref().map(|cores| cores.of(first)),
+            _ => None,
+        };
+        let pinned = core.filter(|core| expected > SHORT || !cores::is_on(*core));
         Ok(Leased {
             pool: self,
+            team,
             _pinned: pinned.map(Pinned::new),
             _held: held,
         })
+    }
+
+    /// The time that a member lost, which is worker number `worker` of the pool.
+    fn lost(&self, place: usize, worker: usize) -> Option<Lost> {
+        Lost::of(match place {
+            0 => cores::thread(),
+            _ => self.shared.slots[worker].thread.load(Ordering::Relaxed),
+        })
+    }
+
+    fn lock_team(&self) -> MutexGuard<'_, Team> {
+        self.team.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a worker to look for a job.
+    fn call(&self, worker: usize) {
+        let slot = &self.shared.slots[worker];
+        slot.turn.0.fetch_add(1, Ordering::SeqCst);
+        if slot.asleep.load(Ordering::SeqCst) {
+            self.threads[worker - 1].thread().unpark();
+        }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.announce();
+        for worker in 1..=self.threads.len() {
+            self.call(worker);
+        }
         for thread in self.threads.drain(..) {
             // Workers run foreign code, which does not unwind: there is no panic to pass on.
             let _ = thread.join();
@@ -183,31 +250,47 @@ impl Drop for Pool {
 #[derive(Debug)]
 pub(crate) struct Leased<'a> {
     pool: &'a Pool,
+    team: MutexGuard<'a, Team>,
     _pinned: Option<Pinned>,
     _held: Held<'a>,
 }
 
 impl Leased<'_> {
-    /// Runs `entry` on all workers and waits for them. Zero if all returned zero.
+    /// Runs `entry` on the team and waits for it. Zero if all returned zero.
     ///
     /// # Safety
-    /// `env` must be valid for the program and the pool's number of workers.
-    pub(crate) unsafe fn run(&mut self, entry: EntryFn, env: *const Env) -> i32 {
+    /// `env` must be valid for the program and the pool's number of workers, and `sync` be its.
+    pub(crate) unsafe fn run(&mut self, entry: EntryFn, env: *const Env, sync: &Sync) -> i32 {
         let shared = &*self.pool.shared;
-        let mut job = Job { entry, env };
-        if shared.workers > 1 {
-            shared.failed.store(0, Ordering::Relaxed);
-            shared.job.store(&mut job, Ordering::Relaxed);
-            let others = shared.workers as usize - 1;
-            shared.running.0.store(others, Ordering::Relaxed);
-            shared.announce();
+        let members = self.team.members();
+        let workers = members.len() as i32;
+        if workers == 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { entry(env, 0, 1) };
+        }
+        let mut job = Job {
+            entry,
+            env,
+            workers,
+        };
+        shared.failed.store(0, Ordering::Relaxed);
+        shared.job.store(&mut job, Ordering::Relaxed);
+        shared.running.0.store(members.len() - 1, Ordering::Relaxed);
+        for (share, &worker) in members.iter().enumerate().skip(1) {
+            let slot = &shared.slots[worker];
+            slot.share.store(share as i32, Ordering::Relaxed);
+            self.pool.call(worker);
         }
         // SAFETY: the caller's promise.
-        let code = unsafe { entry(env, 0, shared.workers) };
-        if shared.workers == 1 {
-            return code;
+        let code = unsafe { entry(env, 0, workers) };
+        let waited = shared.wait_for_workers();
+        if shared.adapts {
+            let overdue = waited || sync.overdue.load(Ordering::Relaxed) != 0;
+            let pool = self.pool;
+            self.team.end(Instant::now, overdue, |place, worker| {
+                pool.lost(place, worker)
+            });
         }
-        shared.wait_for_workers();
         if code != 0 {
             code
         } else {
@@ -216,19 +299,35 @@ impl Leased<'_> {
     }
 }
 
-/// The next job of all workers.
+/// The next job of the team.
 struct Job {
     entry: EntryFn,
     env: *const Env,
+    workers: i32,
+}
+
+/// A worker as its caller sees it. The first belongs to the callers and is not used.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Incremented with each job for it, after the job is written.
+    turn: Line<AtomicU32>,
+    /// Its number in the job's team.
+    share: AtomicI32,
+    /// True if it sleeps until it is its turn, or is about to.
+    asleep: AtomicBool,
+    /// The system's number of the thread.
+    thread: AtomicI32,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    workers: i32,
-    spins: u32,
-    yields: u32,
-    /// Incremented with each job, after the fields below it are written.
-    epoch: Line<AtomicU32>,
+    /// Time that a wait keeps its core.
+    patience: Duration,
+    /// There are more workers than cores.
+    crowded: bool,
+    /// Teams follow the load of the cores.
+    adapts: bool,
+    slots: Vec<Slot>,
     /// Lives on the caller's stack until `running` is zero.
     job: AtomicPtr<Job>,
     stop: AtomicBool,
@@ -236,29 +335,29 @@ struct Shared {
     running: Line<AtomicUsize>,
     /// A non-zero code that a worker returned.
     failed: AtomicI32,
-    /// Workers that sleep until the epoch changes, or are about to.
-    sleepers: AtomicUsize,
     /// True if the caller sleeps until no worker is running, or is about to.
     caller_sleeps: AtomicBool,
-    /// Guards no data: sleepers check the atomics under it, so that no wake-up is missed.
+    /// Guards no data: the caller checks `running` under it, so that no wake-up is missed.
     gate: Mutex<()>,
-    started: Condvar,
     finished: Condvar,
 }
 
 impl Shared {
     /// The main loop of a worker.
-    fn serve(&self, worker: i32) {
+    fn serve(&self, worker: usize) {
+        let slot = &self.slots[worker];
+        slot.thread.store(cores::thread(), Ordering::Relaxed);
         let mut seen = 0;
         loop {
-            seen = self.next_epoch(seen);
+            seen = self.next_turn(slot, seen);
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
             let job = self.job.load(Ordering::Relaxed);
+            let share = slot.share.load(Ordering::Relaxed);
             // SAFETY: the job lives until this worker has counted itself out, and its caller made
             // the promise of `Leased::run`.
-            let code = unsafe { ((*job).entry)((*job).env, worker, self.workers) };
+            let code = unsafe { ((*job).entry)((*job).env, share, (*job).workers) };
             if code != 0 {
                 self.failed.store(code, Ordering::Relaxed);
             }
@@ -270,43 +369,36 @@ impl Shared {
         }
     }
 
-    fn announce(&self) {
-        self.epoch.0.fetch_add(1, Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
-            drop(self.gate.lock());
-            self.started.notify_all();
-        }
-    }
-
-    /// Waits until the epoch is not `seen`.
-    fn next_epoch(&self, seen: u32) -> u32 {
+    /// Waits until the slot's turn is not `seen`.
+    fn next_turn(&self, slot: &Slot, seen: u32) -> u32 {
         let changed = || {
-            let epoch = self.epoch.0.load(Ordering::SeqCst);
-            (epoch != seen).then_some(epoch)
+            let turn = slot.turn.0.load(Ordering::SeqCst);
+            (turn != seen).then_some(turn)
         };
-        if let Some(epoch) = self.look(changed) {
-            return epoch;
+        let patience = if self.crowded {
+            self.patience
+        } else {
+            NEXT_RUN
+        };
+        if let Some(turn) = self.look(patience, changed) {
+            return turn;
         }
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let epoch = loop {
-            if let Some(epoch) = changed() {
-                break epoch;
+        slot.asleep.store(true, Ordering::SeqCst);
+        let turn = loop {
+            if let Some(turn) = changed() {
+                break turn;
             }
-            gate = self
-                .started
-                .wait(gate)
-                .unwrap_or_else(PoisonError::into_inner);
+            std::thread::park();
         };
-        drop(gate);
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        epoch
+        slot.asleep.store(false, Ordering::SeqCst);
+        turn
     }
 
-    fn wait_for_workers(&self) {
+    /// Waits until the other workers have finished. True if that took longer than the patience.
+    fn wait_for_workers(&self) -> bool {
         let finished = || (self.running.0.load(Ordering::SeqCst) == 0).then_some(());
-        if self.look(finished).is_some() {
-            return;
+        if self.look(self.patience, finished).is_some() {
+            return false;
         }
         self.caller_sleeps.store(true, Ordering::SeqCst);
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,22 +410,32 @@ impl Shared {
         }
         drop(gate);
         self.caller_sleeps.store(false, Ordering::SeqCst);
+        true
     }
 
-    /// Spins for a bounded time.
-    fn look<T>(&self, condition: impl Fn() -> Option<T>) -> Option<T> {
-        for _ in 0..self.spins {
-            if let Some(value) = condition() {
-                return Some(value);
+    /// Looks for a bounded time.
+    fn look<T>(&self, patience: Duration, condition: impl Fn() -> Option<T>) -> Option<T> {
+        if !patience.is_zero() {
+            let start = Instant::now();
+            while start.elapsed() < patience {
+                for _ in 0..LOOKS {
+                    if let Some(value) = condition() {
+                        return Some(value);
+                    }
+                    std::hint::spin_loop();
+                }
             }
-            std::hint::spin_loop();
         }
-        for _ in 0..self.yields {
+        for _ in 0..self.yields() {
             if let Some(value) = condition() {
                 return Some(value);
             }
             std::thread::yield_now();
         }
         condition()
+    }
+
+    fn yields(&self) -> u32 {
+        if self.crowded { CROWDED_YIELDS } else { YIELDS }
     }
 }

@@ -37,6 +37,6 @@ unsafe extern "C" fn dispatch(state: *mut c_void, task: EntryFn, arguments: *con
     unsafe {
         (*staged).env.arguments = arguments;
         let env: *const Env = &raw const (*staged).env;
-        (*staged).leased.run(task, env)
+        (*staged).leased.run(task, env, (*staged).sync)
     }
 }

@@ -181,7 +181,7 @@ impl Session {
                 RunError::Timeout(_) => RunError::Timeout(timeout),
                 e => e,
             })?;
-        let (spins, yields) = self.pool.patience();
+        let (patience, yields) = self.pool.patience();
         let env = Env {
             inputs: self.memory.raw_inputs.as_ptr(),
             outputs: self.memory.raw_outputs.as_mut_ptr(),
@@ -195,7 +195,7 @@ impl Session {
             cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
             max_depth: self.memory.depth(),
             max_iterations: options.max_iterations,
-            spins,
+            patience,
             yields,
             arguments: std::ptr::null(),
         };
@@ -303,17 +303,18 @@ impl<'s> Staged<'s, '_> {
         self.rewind();
         // SAFETY: `env` points to memory of the sizes that the program planned, held until `self`
         // ends.
-        let code = unsafe { self.leased.run(entry.function, &self.env) };
+        let code = unsafe { self.leased.run(entry.function, &self.env, self.sync) };
         if code == 0 {
             return Ok(());
         }
         Err(self.failure(code))
     }
 
-    /// Resets the workers' counters. Workers read them after the pool's epoch, which is written
+    /// Resets the workers' counters. Workers read them after their turn, which is written
     /// later.
     fn rewind(&self) {
         self.sync.arrived.store(0, Ordering::Relaxed);
+        self.sync.overdue.store(0, Ordering::Relaxed);
         for unit in self.units {
             unit.signalled.store(0, Ordering::Relaxed);
             unit.round.store(0, Ordering::Relaxed);

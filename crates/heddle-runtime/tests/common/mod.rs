@@ -149,14 +149,22 @@ pub fn build(name: &str, text: &str, plan: Plan) -> Arc<Program> {
     Arc::new(Program::build(&source(name, text, plan), &options).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// Runs a program on a pool of its own.
+/// A pool whose teams have all workers.
+pub fn fixed(threads: usize) -> Arc<Pool> {
+    let options = PoolOptions {
+        adapt: false,
+        ..PoolOptions::new(threads)
+    };
+    Arc::new(Pool::new(&options).unwrap())
+}
+
+/// Runs a program on a pool of its own, each time on all workers.
 pub fn executable(program: &Arc<Program>, threads: usize) -> Executable {
-    let pool = Pool::new(&PoolOptions::new(threads)).unwrap();
     let options = SessionOptions {
         poison: true,
         ..SessionOptions::default()
     };
-    Executable::new(program.clone(), Arc::new(pool), options)
+    Executable::new(program.clone(), fixed(threads), options)
 }
 
 /// A vector as an input.

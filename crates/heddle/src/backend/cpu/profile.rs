@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use heddle_machine::Machine;
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
-use heddle_runtime::{BuildOptions, Pool, Program, RunOptions, Session, SessionOptions, Source};
+use heddle_runtime::{
+    BuildOptions, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions, Source,
+};
 use heddle_schedule::{Choice, Latency, are_alike, benchmark, choices, time};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{OperatorId, Share, Sync};
@@ -139,7 +141,12 @@ impl Latency for Profiler {
 /// The time of each choice in nanoseconds, and of a synchronisation; 0 of what could not be measured.
 fn measure(source: &Source, choices: &[Choice], threads: usize) -> Option<Vec<f64>> {
     let built = Program::build(source, &BuildOptions::default()).ok()?;
-    let pool = Pool::shared(threads).ok()?;
+    // Times are of all workers, whatever else goes on.
+    let options = PoolOptions {
+        adapt: false,
+        ..PoolOptions::new(threads)
+    };
+    let pool = Pool::shared_with(&options).ok()?;
     let mut session = Session::new(Arc::new(built), pool, SessionOptions::default());
     let mut sizes = vec![TYPICAL_SIZE; source.plan.sizes()];
     let last = sizes.len().checked_sub(2)?;

@@ -1,0 +1,330 @@
+//! The team of a run: all workers of a pool, or fewer while other threads want the cores.
+//!
+//! All workers of a team wait for each other, so a member without a core costs the others the slice
+//! of whoever has it. The system counts the time that a thread was ready and had no core. A run in
+//! which somebody waited long is followed by a look at these times: a member that loses more than a
+//! tenth of them leaves the team. A lone member is not pinned, so the system finds it a core.
+//!
+//! Probes with the whole team find out when the others are gone: after a pause that doubles with
+//! each failure, so that they take a few per cent of the time at most.
+
+use std::time::{Duration, Instant};
+
+/// Lost time, less a tenth of all time, at which a member leaves.
+const BEARABLE: Duration = Duration::from_millis(2);
+/// Lost time that ends a probe.
+const PROBE_LOSS: Duration = Duration::from_micros(300);
+/// A probe that lasts so long succeeds.
+const PROBE: Duration = Duration::from_millis(20);
+/// Pauses before probes.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
+/// A whole team that lasts so long makes the next pause short again.
+const CALM: Duration = Duration::from_secs(1);
+/// Interval between looks.
+const LOOKS: Duration = Duration::from_millis(1);
+/// Interval between looks at the quota.
+const QUOTA: Duration = Duration::from_secs(1);
+
+/// The members of the next run.
+#[derive(Debug)]
+pub(super) struct Team {
+    workers: Vec<Worker>,
+    /// Numbers of the workers that take part, ascending; at least one.
+    members: Vec<usize>,
+    phase: Phase,
+    pause: Duration,
+    looked: Option<Instant>,
+    /// The most members that a quota allows, and the time at which it was read.
+    quota: Option<(usize, Instant)>,
+}
+
+/// Time that a thread was ready and had no core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// The thread. Each run may have another caller.
+    pub(super) thread: i32,
+    /// Since its start.
+    pub(super) time: Duration,
+}
+
+impl Lost {
+    /// The system's count for a thread of this process.
+    #[cfg(target_os = "linux")]
+    pub(super) fn of(thread: i32) -> Option<Lost> {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        let time = stat.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        let time = Duration::from_nanos(time);
+        Some(Lost { thread, time })
+    }
+
+    /// Unknown.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn of(_thread: i32) -> Option<Lost> {
+        None
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Worker {
+    /// The last reading.
+    seen: Option<Lost>,
+    /// Time lost beyond a tenth.
+    lost: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// All take part; `since` then, unless since the beginning.
+    Whole { since: Option<Instant> },
+    /// Some do not; all are tried `at` that time.
+    Fewer { at: Instant },
+    /// All are tried `since` that time.
+    Probe { since: Instant },
+}
+
+impl Team {
+    pub(super) fn new(workers: usize) -> Team {
+        Team {
+            workers: vec![Worker::default(); workers],
+            members: (0..workers).collect(),
+            phase: Phase::Whole { since: None },
+            pause: PAUSES[0],
+            looked: None,
+            quota: None,
+        }
+    }
+
+    /// The workers that take part in a run that begins now.
+    pub(super) fn members(&self) -> &[usize] {
+        &self.members
+    }
+
+    /// Before a run: begins a probe when its time has come, and sees that no more take part than a
+    /// `quota` allows, if that is to be read. `read` gives the count of a member by its place in
+    /// the team and its number.
+    pub(super) fn begin(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        quota: Option<impl Fn() -> usize>,
+        read: impl Fn(usize, usize) -> Option<Lost>,
+    ) {
+        if let Some(quota) = quota {
+            self.obey(clock(), quota);
+        }
+        if let Phase::Fewer { at } = self.phase {
+            let now = clock();
+            if now >= at {
+                self.phase = Phase::Probe { since: now };
+                self.members = (0..self.workers.len()).collect();
+                self.limit();
+                self.look(now, read);
+                self.workers
+                    .iter_mut()
+                    .for_each(|w| w.lost = Duration::ZERO);
+            }
+        }
+    }
+
+    fn obey(&mut self, now: Instant, quota: impl Fn() -> usize) {
+        if self.quota.is_none_or(|(_, read)| now - read >= QUOTA) {
+            let most = quota().max(1);
+            if self.quota.is_some_and(|(before, _)| before < most) {
+                self.phase = Phase::Fewer { at: now };
+            }
+            self.quota = Some((most, now));
+            self.limit();
+        }
+    }
+
+    fn limit(&mut self) {
+        let most = self.quota.map_or(usize::MAX, |(most, _)| most);
+        self.members.truncate(most);
+    }
+
+    /// After a run; `overdue`: somebody waited long in it.
+    pub(super) fn end(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        overdue: bool,
+        read: impl Fn(usize, usize) -> Option<Lost>,
+    ) {
+        let probes = matches!(self.phase, Phase::Probe { .. });
+        if !(overdue || probes) || self.members.len() == 1 {
+            return;
+        }
+        let now = clock();
+        if self.looked.is_some_and(|looked| now - looked < LOOKS) {
+            return;
+        }
+        self.look(now, read);
+        let bearable = if probes { PROBE_LOSS } else { BEARABLE };
+        let lost = |w: &usize| self.workers[*w].lost;
+        let late = |w: &usize| lost(w) > bearable;
+        if self.members.iter().any(late) {
+            let least = self.members.iter().copied().min_by_key(lost);
+            let stay = self.members.iter().copied().filter(|w| !late(w));
+            let stay: Vec<usize> = stay.collect();
+            self.members = if stay.is_empty() {
+                least.into_iter().collect()
+            } else {
+                stay
+            };
+            let calm = match self.phase {
+                Phase::Whole { since } => since.is_none_or(|since| now - since >= CALM),
+                _ => false,
+            };
+            self.pause = match calm {
+                true => PAUSES[0],
+                false => (self.pause * 2).min(PAUSES[1]),
+            };
+            self.phase = Phase::Fewer {
+                at: now + self.pause,
+            };
+        } else if let Phase::Probe { since } = self.phase
+            && now - since >= PROBE
+        {
+            self.phase = Phase::Whole { since: Some(now) };
+        }
+    }
+
+    /// Adds up what the members lost since the last look.
+    fn look(&mut self, now: Instant, read: impl Fn(usize, usize) -> Option<Lost>) {
+        let passed = self.looked.map_or(Duration::ZERO, |looked| now - looked);
+        self.looked = Some(now);
+        for (place, &member) in self.members.iter().enumerate() {
+            let worker = &mut self.workers[member];
+            let reading = read(place, member);
+            let same = reading
+                .zip(worker.seen)
+                .filter(|(a, b)| a.thread == b.thread);
+            let lost = same.map_or(Duration::ZERO, |(a, b)| a.time.saturating_sub(b.time));
+            worker.lost = (worker.lost + lost).saturating_sub(passed / 10);
+            worker.seen = reading;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// A pool of workers whose times are told.
+    struct Told {
+        team: RefCell<Team>,
+        start: Instant,
+        passed: Cell<Duration>,
+        lost: RefCell<Vec<Duration>>,
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    impl Told {
+        fn new(workers: usize) -> Told {
+            Told {
+                team: RefCell::new(Team::new(workers)),
+                start: Instant::now(),
+                passed: Cell::default(),
+                lost: RefCell::new(vec![Duration::ZERO; workers]),
+            }
+        }
+
+        /// A run of `time`, in which each of the `late` that takes part loses 3 ms; its members.
+        fn run(&self, time: Duration, late: &[usize], quota: Option<usize>) -> Vec<usize> {
+            let read = |place: usize, worker: usize| {
+                let time = self.lost.borrow()[worker];
+                let thread = if place == 0 { 0 } else { worker as i32 };
+                Some(Lost { thread, time })
+            };
+            let clock = || self.start + self.passed.get();
+            let mut team = self.team.borrow_mut();
+            team.begin(clock, quota.map(|quota| move || quota), read);
+            let members = team.members().to_vec();
+            self.passed.set(self.passed.get() + time);
+            let mut overdue = false;
+            for worker in late
+                .iter()
+                .filter(|w| members.contains(w) && members.len() > 1)
+            {
+                overdue = true;
+                self.lost.borrow_mut()[*worker] += 3 * MS;
+                self.passed.set(self.passed.get() + 3 * MS);
+            }
+            team.end(clock, overdue, read);
+            members
+        }
+    }
+
+    #[test]
+    fn a_calm_machine_keeps_the_whole_team() {
+        let told = Told::new(3);
+        for _ in 0..1000 {
+            assert_eq!(told.run(2 * MS, &[], None), [0, 1, 2]);
+        }
+        // A single slice lost in each 100 ms is not worth a worker.
+        for round in 0..1000 {
+            let late: &[usize] = if round % 50 == 0 { &[1] } else { &[] };
+            assert_eq!(told.run(2 * MS, late, None), [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_worker_without_a_core_leaves_and_comes_back() {
+        for late in 0..3 {
+            let told = Told::new(3);
+            let whole = (0..400).filter(|_| told.run(2 * MS, &[late], None).len() == 3);
+            let whole = whole.count();
+            assert!(
+                (2..=16).contains(&whole),
+                "{whole} of 400 runs with the whole team"
+            );
+            let mut others = vec![0, 1, 2];
+            others.remove(late);
+            assert_eq!(told.run(2 * MS, &[late], None), others);
+            // At most the longest pause later.
+            let back = (0..200).position(|_| told.run(2 * MS, &[], None).len() == 3);
+            assert!(back.is_some());
+            assert_eq!(told.run(2 * MS, &[], None).len(), 3);
+        }
+    }
+
+    #[test]
+    fn one_stays_when_all_are_late() {
+        let told = Told::new(2);
+        let whole = (0..400).filter(|_| told.run(4 * MS, &[0, 1], None).len() == 2);
+        assert!((2..=16).contains(&whole.count()));
+        assert_eq!(told.run(4 * MS, &[0, 1], None).len(), 1);
+    }
+
+    #[test]
+    fn probes_become_rarer() {
+        let told = Told::new(2);
+        let probes: Vec<_> = (0..2000)
+            .filter(|_| told.run(MS, &[1], None).len() == 2)
+            .map(|round| round)
+            .collect();
+        let pauses: Vec<_> = probes.windows(2).map(|p| p[1] - p[0]).collect();
+        assert!(pauses.last() > pauses.get(pauses.len() / 2), "{pauses:?}");
+        assert!(pauses.iter().all(|pause| *pause <= 330), "{pauses:?}");
+    }
+
+    #[test]
+    fn a_quota_bounds_the_team() {
+        let told = Told::new(4);
+        assert_eq!(told.run(MS, &[], Some(2)), [0, 1]);
+        assert_eq!(
+            told.run(MS, &[], Some(4)),
+            [0, 1],
+            "it is read once a second"
+        );
+        (0..1000).for_each(|_| {
+            told.run(MS, &[], Some(4));
+        });
+        assert_eq!(told.run(MS, &[], Some(4)), [0, 1, 2, 3]);
+        (0..1001).for_each(|_| {
+            told.run(MS, &[], Some(1));
+        });
+        assert_eq!(told.run(MS, &[], Some(1)), [0]);
+    }
+}
