@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::{Step, Target, Tune};
+use heddle::{Pin, Step, Target, Tune};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -234,9 +234,13 @@ pub struct Compiling {
     /// Schedule by times measured on this machine, not by the cost model. They are cached.
     #[arg(long, value_enum, default_value_t = TuneArg::Off)]
     pub tune: TuneArg,
-    /// Worker threads of the cpu device; default: one for each core.
+    /// The most worker threads of the cpu device; default: one for each physical core, or fewer by a quota. While other
+    /// threads want the cores, fewer take part in a run.
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZero<usize>>,
+    /// Bind worker threads to cores of their own, which other runs of heddle then leave free.
+    #[arg(long, value_enum, default_value_t = PinArg::Auto)]
+    pub pin: PinArg,
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
@@ -339,6 +343,24 @@ pub enum TuneArg {
     Off,
     /// Runs of the program's operators.
     On,
+}
+
+/// Binding of threads to cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PinArg {
+    /// If there is a core for each.
+    Auto,
+    /// Never: the system moves them.
+    Off,
+}
+
+impl From<PinArg> for Pin {
+    fn from(arg: PinArg) -> Pin {
+        match arg {
+            PinArg::Auto => Pin::Auto,
+            PinArg::Off => Pin::Off,
+        }
+    }
 }
 
 impl From<TuneArg> for Tune {

@@ -15,8 +15,20 @@ const SYNC: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
 fn no_random_program_is_objected_to() {
     random::check_all(random::seeds("HEDDLE_SANITIZED", 96), |seed, case| {
         let name = format!("seed {seed}");
-        sanitized::check(&name, &case, Sanitizer::Thread, &[2, 5], 10);
-        sanitized::check(&name, &case, Sanitizer::Address, &[2, 5], 2);
+        sanitized::check(
+            &name,
+            &case,
+            Sanitizer::Thread,
+            &[(2, 2), (2, 5), (5, 5)],
+            10,
+        );
+        sanitized::check(
+            &name,
+            &case,
+            Sanitizer::Address,
+            &[(2, 2), (3, 5), (5, 5)],
+            2,
+        );
     });
 }
 
@@ -53,7 +65,8 @@ fn finds(sanitizer: Sanitizer, fault: &str, change: impl Fn(&str) -> Option<Stri
         let Some(program) = sanitized::build(&case.source, sanitizer) else {
             return;
         };
-        if let Err(StandaloneError::Stopped { report, .. }) = sanitized::run(&program, &case, 3, 10)
+        if let Err(StandaloneError::Stopped { report, .. }) =
+            sanitized::run(&program, &case, (3, 3), 10)
             && report.contains(fault)
         {
             return;

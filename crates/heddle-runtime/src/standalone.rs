@@ -82,8 +82,8 @@ impl Standalone {
         })
     }
 
-    /// Runs the program `runs` times in one process with `workers` threads; returns the results of
-    /// the last run. A timeout is rounded to whole seconds and appears as
+    /// Runs the program, planned for `workers`, `runs` times in one process with that many threads,
+    /// or with fewer by [`RunOptions::team`]; returns the results of the last run. A timeout is rounded to whole seconds and appears as
     /// [`StandaloneError::Stopped`].
     pub fn run(
         &self,
@@ -134,7 +134,7 @@ impl Standalone {
         let seconds = options.timeout.map_or(0, |t| t.as_secs().saturating_add(1));
         out.put(seconds as i64);
         out.put(runs as i64);
-        out.put(workers as i64);
+        out.put(workers.min(options.team) as i64);
         out.put(options.max_depth);
         out.put(options.max_iterations);
         // A few nanoseconds before a yield: sanitized threads share cores, and more interleavings occur.

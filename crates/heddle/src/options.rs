@@ -39,8 +39,11 @@ pub struct CompileOptions {
     pub optimize: bool,
     /// [Steps](crate::STEPS) that a device that compiles leaves out. The interpreter runs the program without any.
     pub without: Vec<Step>,
-    /// Worker threads of the cpu device; `None`: as many as the machine runs at once.
+    /// The most worker threads of the cpu device; `None`: one for each physical core that this process may use, or fewer by a
+    /// quota. While other threads want the cores, fewer take part in a run.
     pub threads: Option<usize>,
+    /// May worker threads be bound to cores?
+    pub pin: Pin,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
     /// [`Target::Cuda`]. A program runs on any number of threads.
     pub machine: Option<Machine>,
@@ -48,6 +51,17 @@ pub struct CompileOptions {
     pub tune: Tune,
     /// Is each scheduled program proven sound before it is built? No unit then touches data that another one may still use.
     pub verify: bool,
+}
+
+/// Binding of worker threads to cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// Each to a core of its own while it runs, if there are enough; the cores are claimed, so that other programs of this
+    /// user take others.
+    #[default]
+    Auto,
+    /// None: the system moves them.
+    Off,
 }
 
 /// Source of the scheduler's times.
@@ -67,6 +81,7 @@ impl Default for CompileOptions {
             optimize: true,
             without: vec![],
             threads: None,
+            pin: Pin::default(),
             machine: None,
             tune: Tune::default(),
             verify: false,

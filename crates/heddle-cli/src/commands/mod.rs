@@ -111,6 +111,7 @@ pub fn compile_options(args: &Compiling) -> CompileOptions {
         optimize: !args.no_opt,
         threads: args.threads.map(NonZero::get),
         tune: args.tune.into(),
+        pin: args.pin.into(),
         verify: args.verify,
         without: args.without.clone(),
         ..Default::default()

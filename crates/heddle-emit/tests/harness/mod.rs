@@ -8,8 +8,8 @@ use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_machine::Machine;
 use heddle_runtime::plan::PlanFault;
 use heddle_runtime::{
-    BuildOptions, Constant, Input, Pool, Program, RunError, RunOptions, Session, SessionOptions,
-    Source,
+    BuildOptions, Constant, Input, Pool, PoolOptions, Program, RunError, RunOptions, Session,
+    SessionOptions, Source,
 };
 use heddle_uprogram::program::Size;
 use heddle_uprogram::{UProgram, text};
@@ -204,13 +204,19 @@ impl Case {
         sizes.iter().any(|s| matches!(s.0, Size::Element { .. }))
     }
 
-    /// Builds the program and compares what each of these numbers of workers gives.
+    /// Builds the program and compares what each of these numbers of workers gives, and teams of
+    /// fewer of them.
     pub fn check(&self, name: &str, options: &BuildOptions, workers: &[usize]) {
         let text = &self.source.text;
         let built = Program::build(&self.source, options);
         let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
-        for &threads in workers {
-            let pool = Pool::shared(threads).expect("threads");
+        let teams = |&threads: &usize| (1..=threads).map(move |team| (threads, team));
+        for (threads, team) in workers.iter().flat_map(teams) {
+            let options = PoolOptions {
+                adapt: false,
+                ..PoolOptions::new(threads)
+            };
+            let pool = Pool::shared_with(&options).expect("threads");
             let options = SessionOptions {
                 poison: true,
                 ..Default::default()
@@ -219,6 +225,7 @@ impl Case {
             // Frames for deeper recursion would only have to be poisoned.
             let limits = RunOptions {
                 max_depth: 100,
+                team,
                 ..Default::default()
             };
             let outputs = session.run(&self.inputs(), &self.sizes, &limits);
@@ -232,7 +239,7 @@ impl Case {
             }
             let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
             for i in 0..self.expected.len() {
-                let what = format!("{name}, {threads} threads, output {i}\n{text}");
+                let what = format!("{name}, {team} of {threads} threads, output {i}\n{text}");
                 self.compare(i, outputs.dims(i), outputs.data(i), &what);
             }
         }

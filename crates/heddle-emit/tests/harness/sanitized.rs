@@ -35,16 +35,17 @@ pub fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
     }
 }
 
-/// The program's outputs after this many runs in one process.
+/// The program's outputs after this many runs in one process, with a team of the workers.
 pub fn run(
     program: &Standalone,
     case: &Case,
-    workers: usize,
+    (team, workers): (usize, usize),
     runs: usize,
 ) -> Result<Vec<OwnedOutput>, StandaloneError> {
     // Frames for deeper recursion would only have to be cleared.
     let limits = RunOptions {
         max_depth: 100,
+        team,
         ..Default::default()
     };
     program.run(&case.inputs(), &case.sizes, workers, runs, &limits)
@@ -56,15 +57,15 @@ pub fn check(
     name: &str,
     case: &Case,
     sanitizer: Sanitizer,
-    workers: &[usize],
+    teams: &[(usize, usize)],
     runs: usize,
 ) -> bool {
     let Some(program) = build(&case.source, sanitizer) else {
         return false;
     };
-    for &workers in workers {
-        let what = format!("{name}, {sanitizer:?} sanitizer, {workers} threads");
-        let outputs = run(&program, case, workers, runs);
+    for &(team, workers) in teams {
+        let what = format!("{name}, {sanitizer:?} sanitizer, {team} of {workers} threads");
+        let outputs = run(&program, case, (team, workers), runs);
         let outputs = outputs.unwrap_or_else(|e| panic!("{what}: {e}\n{}", case.source.text));
         for (i, output) in outputs.iter().enumerate() {
             let what = format!("{what}, output {i}\n{}", case.source.text);

@@ -79,6 +79,7 @@ impl Default for PoolOptions {
 /// The workers.
 #[derive(Debug)]
 pub struct Pool {
+    options: PoolOptions,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     cores: Option<Cores>,
@@ -118,6 +119,7 @@ impl Pool {
             ..Shared::default()
         });
         let mut pool = Pool {
+            options: options.clone(),
             shared,
             threads: Vec::new(),
             cores,
@@ -157,6 +159,11 @@ impl Pool {
         Ok(pool)
     }
 
+    /// The options that it was made with.
+    pub fn options(&self) -> &PoolOptions {
+        &self.options
+    }
+
     /// Number of workers; the most that take part in a run.
     pub fn threads(&self) -> usize {
         self.shared.slots.len()
@@ -179,10 +186,12 @@ impl Pool {
         (patience, self.shared.yields())
     }
 
-    /// Waits for the pool. `expected` is the estimated time of the run.
+    /// Waits for the pool. `expected` is the estimated time of the run, in which at most `most`
+    /// workers are to take part.
     pub(crate) fn lease(
         &self,
         expected: Duration,
+        most: usize,
         deadline: Option<Instant>,
         cancel: Option<&CancelToken>,
     ) -> Result<Leased<'_>, crate::error::RunError> {
@@ -199,13 +208,14 @@ impl Pool {
         }
         // A lone caller is free to go where there is room.
         let core = match *team.members() {
-            [first, _, ..] => self.cores.as_ref().map(|cores| cores.of(first)),
+            [first, _, ..] if most > 1 => self.cores.as_ref().map(|cores| cores.of(first)),
             _ => None,
         };
         let pinned = core.filter(|core| expected > SHORT || !cores::is_on(*core));
         Ok(Leased {
             pool: self,
             team,
+            most: most.max(1),
             _pinned: pinned.map(Pinned::new),
             _held: held,
         })
@@ -251,6 +261,7 @@ impl Drop for Pool {
 pub(crate) struct Leased<'a> {
     pool: &'a Pool,
     team: MutexGuard<'a, Team>,
+    most: usize,
     _pinned: Option<Pinned>,
     _held: Held<'a>,
 }
@@ -263,6 +274,7 @@ impl Leased<'_> {
     pub(crate) unsafe fn run(&mut self, entry: EntryFn, env: *const Env, sync: &Sync) -> i32 {
         let shared = &*self.pool.shared;
         let members = self.team.members();
+        let members = &members[..members.len().min(self.most)];
         let workers = members.len() as i32;
         if workers == 1 {
             // SAFETY: the caller's promise.

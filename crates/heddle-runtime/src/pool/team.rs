@@ -302,7 +302,6 @@ mod tests {
         let told = Told::new(2);
         let probes: Vec<_> = (0..2000)
             .filter(|_| told.run(MS, &[1], None).len() == 2)
-            .map(|round| round)
             .collect();
         let pauses: Vec<_> = probes.windows(2).map(|p| p[1] - p[0]).collect();
         assert!(pauses.last() > pauses.get(pauses.len() / 2), "{pauses:?}");

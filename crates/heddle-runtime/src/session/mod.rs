@@ -57,6 +57,8 @@ pub struct RunOptions<'a> {
     pub max_depth: i64,
     /// Limit on the iterations of each loop.
     pub max_iterations: i64,
+    /// The most workers that take part. Memory is planned for all of the pool.
+    pub team: usize,
 }
 
 impl Default for RunOptions<'_> {
@@ -66,6 +68,7 @@ impl Default for RunOptions<'_> {
             cancel: None,
             max_depth: 1,
             max_iterations: i64::MAX,
+            team: usize::MAX,
         }
     }
 }
@@ -176,7 +179,7 @@ impl Session {
         let timeout = options.timeout.unwrap_or_default();
         let leased = self
             .pool
-            .lease(self.last, deadline, options.cancel)
+            .lease(self.last, options.team, deadline, options.cancel)
             .map_err(|e| match e {
                 RunError::Timeout(_) => RunError::Timeout(timeout),
                 e => e,

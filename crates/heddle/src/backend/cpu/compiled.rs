@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use heddle_ir::{Datum, Signature};
-use heddle_runtime::{BuildOptions, Executable, Pool, Program, RunError, SessionOptions, Source};
+use heddle_runtime::{
+    BuildOptions, Executable, Pool, PoolOptions, Program, RunError, SessionOptions, Source,
+};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
 
@@ -35,7 +37,7 @@ impl Compiled {
     pub(super) fn build(
         lowered: Lowered,
         sig: Arc<Signature>,
-        threads: usize,
+        pool: &PoolOptions,
         verify: bool,
     ) -> Result<Self, Error> {
         let source = Source {
@@ -46,7 +48,7 @@ impl Compiled {
         };
         let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
         let pool =
-            Pool::shared(threads).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
+            Pool::shared_with(pool).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
         let limit = memory_limit(heddle_interp::Options::default().max_memory);
         let program = lowered.program;
         Ok(Self {

@@ -9,11 +9,12 @@ mod variants;
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
+use heddle_runtime::PoolOptions;
 use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
-use crate::{CompileOptions, Error, Target};
+use crate::{CompileOptions, Error, Pin, Target};
 
 use compiled::Compiled;
 use profile::Profiler;
@@ -24,7 +25,7 @@ pub(super) struct Cpu {
     machine: Machine,
     /// Was the machine asked for by name?
     is_named: bool,
-    threads: usize,
+    pool: PoolOptions,
     verify: bool,
 }
 
@@ -33,7 +34,10 @@ impl Cpu {
         Self {
             machine: options.machine(Target::Cpu),
             is_named: options.machine.is_some(),
-            threads: options.threads(),
+            pool: PoolOptions {
+                pin: options.pin == Pin::Auto,
+                ..PoolOptions::new(options.threads())
+            },
             verify: options.verify,
         }
     }
@@ -60,10 +64,13 @@ impl Backend for Cpu {
     fn single(&self) -> Option<Box<dyn Backend>> {
         let single = Self {
             machine: Machine::host(1),
-            threads: 1,
+            pool: PoolOptions {
+                threads: 1,
+                ..self.pool.clone()
+            },
             ..self.clone()
         };
-        (self.threads > 1 && !self.is_named).then(|| Box::new(single) as Box<dyn Backend>)
+        (self.pool.threads > 1 && !self.is_named).then(|| Box::new(single) as Box<dyn Backend>)
     }
 
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
@@ -75,7 +82,7 @@ impl Backend for Cpu {
         let lowered =
             lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
         let sig = module.entry().sig.clone();
-        let compiled = Compiled::build(lowered, sig, self.threads, self.verify)?;
+        let compiled = Compiled::build(lowered, sig, &self.pool, self.verify)?;
         Ok(Arc::new(compiled))
     }
 }

@@ -29,7 +29,8 @@ impl Compiled {
             layout,
             results,
         };
-        Self::build(lowered, self.sig.clone(), self.threads(), self.verify)
+        let pool = self.executable.pool().options();
+        Self::build(lowered, self.sig.clone(), pool, self.verify)
     }
 
     /// The same operators, with control flow that the calling thread runs: it dispatches one operator after the other to
