@@ -8,8 +8,7 @@ use std::time::Duration;
 use common::{ADD, LOOP, RING, add_plan, build, bytes, executable, fixed, fixed_plan, integer};
 use common::{loop_plan, ring_plan, source, vector};
 use heddle_runtime::{
-    Buffer, Constant, Executable, Input, Pool, Program, RunError, RunOptions, Session,
-    SessionOptions,
+    Buffer, Constant, Executable, Input, Program, RunError, RunOptions, Session, SessionOptions,
 };
 
 const THREADS: [usize; 4] = [1, 2, 3, 64];
@@ -165,7 +164,7 @@ HEDDLE_MAIN {
 
 #[test]
 fn outputs_are_taken_without_a_copy() {
-    let pool = Pool::shared(2).unwrap();
+    let pool = fixed(2);
     let mut session = Session::new(
         build("loop", LOOP, loop_plan()),
         pool,
@@ -209,7 +208,7 @@ HEDDLE_ENTRY(end) {
     assert!(program.entry("nothing").is_none() && program.entry("main").is_none());
     let [begin, step, end] = ["begin", "step", "end"].map(|name| program.entry(name).unwrap());
     let foreign = build("parts", PARTS, plan()).entry("step").unwrap();
-    let pool = Pool::shared(2).unwrap();
+    let pool = fixed(2);
     let mut session = Session::new(program, pool, SessionOptions::default());
     let options = RunOptions::default();
     let mut staged = session.stage(&[], &[], &options).unwrap();
@@ -228,7 +227,7 @@ HEDDLE_ENTRY(end) {
 
 #[test]
 fn outputs_may_lie_in_the_callers_memory() {
-    let pool = Pool::shared(2).unwrap();
+    let pool = fixed(2);
     let options = RunOptions::default();
     let mut session = Session::new(
         build("add", ADD, add_plan()),

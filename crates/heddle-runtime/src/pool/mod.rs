@@ -216,6 +216,7 @@ impl Pool {
             pool: self,
             team,
             most: most.max(1),
+            overdue: false,
             _pinned: pinned.map(Pinned::new),
             _held: held,
         })
@@ -262,6 +263,8 @@ pub(crate) struct Leased<'a> {
     pool: &'a Pool,
     team: MutexGuard<'a, Team>,
     most: usize,
+    /// Somebody waited for long.
+    overdue: bool,
     _pinned: Option<Pinned>,
     _held: Held<'a>,
 }
@@ -296,17 +299,22 @@ impl Leased<'_> {
         // SAFETY: the caller's promise.
         let code = unsafe { entry(env, 0, workers) };
         let waited = shared.wait_for_workers();
-        if shared.adapts {
-            let overdue = waited || sync.overdue.load(Ordering::Relaxed) != 0;
-            let pool = self.pool;
-            self.team.end(Instant::now, overdue, |place, worker| {
-                pool.lost(place, worker)
-            });
-        }
+        self.overdue |= waited || sync.overdue.load(Ordering::Relaxed) != 0;
         if code != 0 {
             code
         } else {
             shared.failed.load(Ordering::Relaxed)
+        }
+    }
+}
+
+/// A team stays as it is until its run ends.
+impl Drop for Leased<'_> {
+    fn drop(&mut self) {
+        let pool = self.pool;
+        if pool.shared.adapts {
+            let lost = |place, worker| pool.lost(place, worker);
+            self.team.end(Instant::now, self.overdue, lost);
         }
     }
 }
