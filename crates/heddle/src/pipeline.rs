@@ -37,6 +37,7 @@ use crate::log::Log;
 use crate::options::{CompileOptions, Tune};
 use crate::report::{Interpreted, Report};
 use crate::results::Results;
+use crate::round_trip::round_trip;
 use crate::stack::on_large_stack;
 use crate::stages::{Packing, estimated, layout, prove};
 use crate::steps::{passes, transform_options};
@@ -111,6 +112,7 @@ impl Pipeline<'_> {
             stages: self.log.times(),
             run: Duration::ZERO,
             verified: self.options.verify && !is_interpreted,
+            texts_checked: self.log.texts(),
             interpreted,
         };
         Ok(Program {
@@ -191,6 +193,10 @@ impl Pipeline<'_> {
         flow.text(Emit::Schedule, || heddle_schedule::print(&program, machine));
         let emitted = log.time("emit", || backend.emit(&program, &layout))?;
         flow.text(Emit::Source, || emitted.source.clone());
+        if options.check_text {
+            log.time("round_trip", || round_trip(&program, &emitted, backend))?;
+            log.count_text();
+        }
         if flow.end(module) {
             // Nothing is built: the interpreter stands in.
             return Ok(Ok(interpreted(module.clone())));
