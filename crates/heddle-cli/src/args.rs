@@ -278,6 +278,10 @@ pub struct TestArgs {
     /// Fail if less than this share of the passing cases ran compiled, in percent.
     #[arg(long, value_name = "PERCENT")]
     pub min_compiled: Option<f64>,
+    /// Print each scheduled uProgram and read it back: it has to give the same text and the same source. The number of programs
+    /// is printed.
+    #[arg(long)]
+    pub check_text: bool,
     /// Relative tolerance, where a case has none of its own.
     #[arg(long, default_value_t = 1e-3, value_parser = tolerance, allow_negative_numbers = true)]
     pub rtol: f64,

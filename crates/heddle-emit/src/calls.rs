@@ -50,7 +50,8 @@ impl Writer<'_> {
                 let ty = self.dialect.stored(self.program.buffers[buffer].dtype);
                 self.text.line(format!("{ty} *b{};", buffer.index()));
             }
-            self.text.line(format!("}} c{};", id.index()));
+            self.text
+                .line(format!("}} c{};", self.layout.calls.places[&id]));
         }
         self.text.line("};");
         if let Some(Stack {
@@ -91,7 +92,7 @@ impl Writer<'_> {
     pub(crate) fn call(&mut self, id: CallId, from: Option<ProcedureId>, part: Option<Part>) {
         let call = &self.program.calls[id];
         let site = self.site(&call.name);
-        let k = id.index();
+        let k = self.layout.calls.places[&id];
         let kept = self.layout.calls.kept.get(&id).cloned().unwrap_or_default();
         let names: Vec<_> = kept
             .locals
@@ -200,11 +201,13 @@ impl Writer<'_> {
             };
             self.text.line("switch (back) {");
             for call in rest {
-                let k = call.index();
+                let k = self.layout.calls.places[call];
                 self.text.line(format!("case {k}: goto back{k};"));
             }
-            self.text
-                .line(format!("default: goto back{};", last.index()));
+            self.text.line(format!(
+                "default: goto back{};",
+                self.layout.calls.places[last]
+            ));
             self.text.line("}");
         }
     }

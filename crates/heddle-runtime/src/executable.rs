@@ -73,6 +73,12 @@ impl Executable {
         }
     }
 
+    /// Bytes of scratch and outputs that idle sessions hold.
+    pub fn held_bytes(&self) -> usize {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.iter().map(Session::held_bytes).sum()
+    }
+
     /// Returns the memory of idle sessions to the system.
     pub fn release(&self) {
         self.idle

@@ -9,6 +9,8 @@ use crate::program::{CallId, ProcedureId, Stmt, UProgram, for_each_stmt};
 /// The calls of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
+    /// The place of each call in the order of the program's text, so that what is written does not depend on ids.
+    pub places: BTreeMap<CallId, usize>,
     /// The values that a unit keeps over each call; a call without an entry keeps none.
     pub kept: BTreeMap<CallId, Names>,
     /// Calls by their callee.
@@ -23,11 +25,12 @@ impl Calls {
     /// The calls of a scheduled program.
     pub fn of(program: &UProgram) -> Calls {
         let mut to: BTreeMap<ProcedureId, Vec<CallId>> = BTreeMap::new();
-        let mut parts = BTreeSet::new();
+        let (mut parts, mut places) = (BTreeSet::new(), BTreeMap::new());
         let bodies = program.procedures.iter().map(|(_, p)| &p.body);
         for body in bodies.chain([&program.body]) {
             for_each_stmt(body, &mut |stmt| {
                 for id in stmt.calls() {
+                    places.insert(*id, places.len());
                     to.entry(program.calls[*id].procedure)
                         .or_default()
                         .push(*id);
@@ -38,6 +41,7 @@ impl Calls {
             });
         }
         Calls {
+            places,
             kept: kept_over_calls(program),
             to,
             in_teams: in_teams(program, &parts),

@@ -34,6 +34,10 @@ impl UProgram {
     /// Empties those of these constants that nothing reads, so that they take no memory. They keep
     /// their places, since constants are numbered by their buffers.
     pub fn drop_unread(&mut self, constants: impl IntoIterator<Item = Buffer>) {
+        let mut constants = constants.into_iter().peekable();
+        if constants.peek().is_none() {
+            return;
+        }
         let read = self.read_buffers();
         for id in constants {
             let data = &mut self.buffers[id];

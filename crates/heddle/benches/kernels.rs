@@ -9,11 +9,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heddle_ir::Tensor;
-use heddle_machine::Machine;
+use heddle::{ArrayView, CompileOptions, DType, Model};
 use heddle_runtime::plan::Array;
 use heddle_runtime::{
-    BuildOptions, Constant, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
+    BuildOptions, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -40,9 +39,9 @@ fn main() -> Result<(), Error> {
             "{:44} {:>10} {:>9} {:>14}",
             "f32 product", "time", "GFLOP/s", "of peak"
         );
-        let mut peak = Subject::new(&pool, &multiply_adds(), &[], vec![])?;
+        let mut peak = Subject::new(&pool, &multiply_adds(), &[])?;
         for case in products().into_iter().filter(wanted) {
-            let (time, least) = in_turns(&mut case.subject(&pool)?, &mut peak)?;
+            let (time, least) = in_turns(&mut case.subject(threads)?, &mut peak)?;
             let rate = case.flops() / time / 1e9;
             let flops = MULTIPLY_ADDS * threads as f64 / least / 1e9;
             println!(
@@ -58,8 +57,8 @@ fn main() -> Result<(), Error> {
         );
         for case in vectors().into_iter().filter(wanted) {
             let bytes = case.weight_bytes();
-            let mut read = Subject::new(&pool, &reads(), &[bytes as i64], vec![])?;
-            let (time, least) = in_turns(&mut case.subject(&pool)?, &mut read)?;
+            let mut read = Subject::new(&pool, &reads(), &[bytes as i64])?;
+            let (time, least) = in_turns(&mut case.subject(threads)?, &mut read)?;
             let [rate, bandwidth] = [time, least].map(|t| bytes as f64 / t / 1e9);
             println!(
                 "{:44} {:>7.2} µs {rate:>9.1} {:>6.0}% of {bandwidth:.0}",
@@ -225,40 +224,43 @@ fn vectors() -> Vec<Case> {
 
 impl Case {
     /// The program, ready to run.
-    fn subject<'a>(&self, pool: &Arc<Pool>) -> Result<Subject<'a>, Error> {
-        let module = heddle_ir::text::parse(&self.text())?;
-        let mut program = heddle_lower::lower(&module)?;
-        let machine = Machine::host(pool.threads());
-        heddle_schedule::fuse(&mut program);
-        heddle_schedule::select_kernels(&mut program, &machine);
-        heddle_schedule::schedule(&mut program, &machine);
-        let layout = heddle_uprogram::layout(&program)?;
-        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
-        let source = Source {
-            name: "product".into(),
-            text: emitted.source,
-            constants: heddle_emit::Constants::of(&program)
-                .packed()
-                .map(Constant::from)
-                .collect(),
-            plan: layout.plan,
+    fn subject<'a>(&self, threads: usize) -> Result<Subject<'a>, Error> {
+        let model = Model::parse("product", &self.text())?;
+        let options = CompileOptions {
+            // Graph passes would drop the product, since nothing reads it.
+            optimize: false,
+            threads: Some(threads),
+            ..Default::default()
         };
-        let ones = |shape: Vec<usize>| {
-            let count = shape.iter().product();
-            Tensor::from_slice(shape, &vec![0.5f32; count])
-        };
-        let x = ones(vec![self.batch, self.m, self.k]);
+        let program = heddle::compile(&model, &options)?;
+        let mut session = program.session(&heddle::RunOptions::default());
         let w = match self.transposed {
-            false => ones(vec![self.batch, self.k, self.n]),
-            true => ones(vec![self.batch, self.n, self.k]),
+            false => [self.batch, self.k, self.n],
+            true => [self.batch, self.n, self.k],
         };
-        let dims = |t: &Tensor| t.shape().iter().map(|&d| d as i64).collect::<Vec<_>>();
-        let (x_dims, w_dims) = (dims(&x), dims(&w));
-        let mut others = vec![(x.bytes().to_vec(), x_dims)];
-        if !self.constant {
-            others.push((w.bytes().to_vec(), w_dims));
-        }
-        Subject::new(pool, &source, &[], others)
+        let shapes = [[self.batch, self.m, self.k], w];
+        let used = if self.constant { 1 } else { 2 };
+        let arrays = shapes.into_iter().take(used).map(|shape| {
+            let count = shape.iter().product();
+            let data: Vec<u8> = 0.5f32.to_le_bytes().repeat(count);
+            (shape.map(|d| d as i64), data)
+        });
+        let arrays: Vec<_> = arrays.collect();
+        let mut result = vec![0; 4];
+        Subject::of(move |times| {
+            let times = times.to_le_bytes();
+            let view = |dtype, dims, data| ArrayView { dtype, dims, data };
+            let rest = arrays
+                .iter()
+                .map(|(dims, data)| view(DType::F32, dims, data));
+            let inputs: Vec<_> = [view(DType::I64, &[], &times)]
+                .into_iter()
+                .chain(rest)
+                .collect();
+            let start = Instant::now();
+            session.run_into(&inputs, &mut [&mut result])?;
+            Ok(start.elapsed())
+        })
     }
 }
 
@@ -375,27 +377,24 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// A program that does something as often as its first input says, and has these others.
-    fn new(
-        pool: &Arc<Pool>,
-        source: &Source,
-        sizes: &[i64],
-        others: Vec<(Vec<u8>, Vec<i64>)>,
-    ) -> Result<Self, Error> {
+    /// A program that does something as often as its input says.
+    fn new(pool: &Arc<Pool>, source: &Source, sizes: &[i64]) -> Result<Self, Error> {
         let program = Arc::new(Program::build(source, &BuildOptions::default())?);
         let mut session = Session::new(program, pool.clone(), SessionOptions::default());
         let sizes = sizes.to_vec();
-        let mut run = move |times: i64| -> Result<Duration, Error> {
+        Self::of(move |times| {
             let times = times.to_le_bytes();
             let times = Input {
                 data: &times,
                 dims: &[],
             };
-            let others = others.iter().map(|(data, dims)| Input { data, dims });
-            let list: Vec<_> = [times].into_iter().chain(others).collect();
-            let outputs = session.run(&list, &sizes, &RunOptions::default())?;
+            let outputs = session.run(&[times], &sizes, &RunOptions::default())?;
             Ok(outputs.elapsed())
-        };
+        })
+    }
+
+    /// Something that is done as often as it is told.
+    fn of(mut run: impl FnMut(i64) -> Result<Duration, Error> + 'a) -> Result<Self, Error> {
         let mut times = 1;
         while run(times)? < Duration::from_millis(1) {
             times *= 2;

@@ -140,6 +140,11 @@ impl Program {
         self.artifact.key()
     }
 
+    /// Bytes of scratch and outputs that the program keeps for its next run. A [`Session`] has memory of its own.
+    pub fn held_bytes(&self) -> usize {
+        self.artifact.held_bytes()
+    }
+
     /// The same program in another compiled form.
     pub(crate) fn with(&self, artifact: Arc<dyn Artifact>, compile: Duration) -> Self {
         let report = Report {

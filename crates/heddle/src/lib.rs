@@ -45,6 +45,7 @@ mod remedy;
 mod repeat;
 mod report;
 mod results;
+mod round_trip;
 mod session;
 mod signature;
 mod specialise;

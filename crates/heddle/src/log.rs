@@ -1,6 +1,7 @@
-//! Times of the stages of a compilation.
+//! Log of a compilation: times of its stages, and number of texts checked.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::report::StageTimes;
@@ -8,7 +9,10 @@ use crate::report::StageTimes;
 /// The time that each stage took, in the order in which they first ran. Threads that compile parts share it: a stage's time is
 /// the sum over all parts.
 #[derive(Debug, Default)]
-pub(crate) struct Log(Mutex<StageTimes>);
+pub(crate) struct Log {
+    times: Mutex<StageTimes>,
+    texts: AtomicUsize,
+}
 
 impl Log {
     /// Does some work of a stage.
@@ -21,7 +25,7 @@ impl Log {
 
     /// Adds to the time of a stage.
     pub(crate) fn add(&self, stage: &'static str, time: Duration) {
-        let mut times = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut times = self.times.lock().unwrap_or_else(|e| e.into_inner());
         match times.iter_mut().find(|(name, _)| *name == stage) {
             Some((_, sum)) => *sum += time,
             None => times.push((stage, time)),
@@ -37,6 +41,16 @@ impl Log {
 
     /// All times.
     pub(crate) fn times(&self) -> StageTimes {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.times.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Counts a program whose text was read back.
+    pub(crate) fn count_text(&self) {
+        self.texts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number of programs whose text was read back.
+    pub(crate) fn texts(&self) -> usize {
+        self.texts.load(Ordering::Relaxed)
     }
 }

@@ -51,6 +51,8 @@ pub struct CompileOptions {
     pub tune: Tune,
     /// Is each scheduled program proven sound before it is built? No unit then touches data that another one may still use.
     pub verify: bool,
+    /// Is each scheduled program printed and read back, to give the same text and the same source? A test of the text form.
+    pub check_text: bool,
 }
 
 /// Binding of worker threads to cores.
@@ -85,6 +87,7 @@ impl Default for CompileOptions {
             machine: None,
             tune: Tune::default(),
             verify: false,
+            check_text: false,
         }
     }
 }

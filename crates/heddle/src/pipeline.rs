@@ -37,6 +37,7 @@ use crate::log::Log;
 use crate::options::{CompileOptions, Tune};
 use crate::report::{Interpreted, Report};
 use crate::results::Results;
+use crate::round_trip::round_trip;
 use crate::stack::on_large_stack;
 use crate::stages::{Packing, estimated, layout, prove};
 use crate::steps::{passes, transform_options};
@@ -111,6 +112,7 @@ impl Pipeline<'_> {
             stages: self.log.times(),
             run: Duration::ZERO,
             verified: self.options.verify && !is_interpreted,
+            texts_checked: self.log.texts(),
             interpreted,
         };
         Ok(Program {
@@ -134,14 +136,19 @@ impl Pipeline<'_> {
 
     /// Builds a program without parts, with transformations if it has a compiled form then.
     fn whole(&self, module: &Arc<Module>) -> Built {
-        match self.build(module, self.options.optimize)? {
-            Err(_) if self.options.optimize => self.build(module, false),
+        let graph = match self.options.optimize {
+            true => self.transformed(module)?,
+            false => None,
+        };
+        let changed = graph.is_some();
+        match self.build(module, graph.unwrap_or_else(|| (**module).clone()))? {
+            Err(_) if changed => self.build(module, (**module).clone()),
             built => Ok(built),
         }
     }
 
-    /// All stages behind the graph passes. The inner error names a node without a compiled form.
-    fn build(&self, module: &Arc<Module>, transform: bool) -> Built {
+    /// All stages behind the transformations. The inner error names a node without a compiled form.
+    fn build(&self, module: &Arc<Module>, mut graph: Module) -> Built {
         let Self {
             options,
             backend,
@@ -150,11 +157,6 @@ impl Pipeline<'_> {
         } = *self;
         let (machine, without) = (&backend.machine(), &passes(&options.without));
         let mut flow = Flow::begin(tap);
-
-        let mut graph = match transform {
-            true => self.transformed(module)?,
-            false => (**module).clone(),
-        };
         let results = Results::open(&mut graph);
         flow.graph(Emit::Transformed, &graph);
         let mut program = match log.time("lower", || lower(&graph)) {
@@ -191,6 +193,10 @@ impl Pipeline<'_> {
         flow.text(Emit::Schedule, || heddle_schedule::print(&program, machine));
         let emitted = log.time("emit", || backend.emit(&program, &layout))?;
         flow.text(Emit::Source, || emitted.source.clone());
+        if options.check_text {
+            log.time("round_trip", || round_trip(&program, &emitted, backend))?;
+            log.count_text();
+        }
         if flow.end(module) {
             // Nothing is built: the interpreter stands in.
             return Ok(Ok(interpreted(module.clone())));
@@ -224,9 +230,9 @@ impl Pipeline<'_> {
         on_large_stack(|| pipeline.whole(&Arc::new(module.clone())))?
     }
 
-    /// The graph as a device that compiles takes it. Layers are pipelined over units where the scheduled program then takes less time
-    /// by the cost model.
-    fn transformed(&self, module: &Module) -> Result<Module, Error> {
+    /// The graph as a device that compiles takes it, if that is another one. Layers are pipelined over units where the scheduled
+    /// program then takes less time by the cost model.
+    fn transformed(&self, module: &Module) -> Result<Option<Module>, Error> {
         let without = &self.options.without;
         let machine = self.backend.machine();
         let transform = |units| {
@@ -234,20 +240,23 @@ impl Pipeline<'_> {
             let mut module = module.clone();
             let report = heddle_opt::transform(&mut module, &options, &machine);
             self.log.extend(report.times());
-            (module, report.total().count(Edit::LayersPipelined) > 0)
+            (module, report.total())
         };
-        let (mut graph, pipelined) = transform(self.backend.pipelined_units());
-        if pipelined {
-            let (plain, _) = transform(1);
+        let (mut graph, mut edits) = transform(self.backend.pipelined_units());
+        if edits.count(Edit::LayersPipelined) > 0 {
+            let plain = transform(1);
             let time = |graph| estimated(graph, &machine, without);
-            if self.log.time("compare", || time(&graph) >= time(&plain)) {
-                graph = plain;
+            if self.log.time("compare", || time(&graph) >= time(&plain.0)) {
+                (graph, edits) = plain;
             }
+        }
+        if edits.total() == 0 {
+            return Ok(None);
         }
         self.log
             .time("verify", || heddle_ir::verify(&graph))
             .map_err(|errors| Error::invalid("a transformation", &errors))?;
-        Ok(graph)
+        Ok(Some(graph))
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Report {
     pub run: Duration,
     /// Was its schedule proven sound?
     pub verified: bool,
+    /// Number of uPrograms whose text read back as the same program; 0 without [`check_text`](crate::CompileOptions::check_text).
+    pub texts_checked: usize,
     /// Reason why the interpreter runs it or parts of it, if another device was asked for.
     pub interpreted: Option<Interpreted>,
 }

@@ -1,6 +1,6 @@
 //! `heddle run`.
 
-use heddle::{Outputs, Report, Value};
+use heddle::{Outputs, Program, Report, Run, Value};
 use serde_json::{Value as Json, json};
 
 use crate::args::RunArgs;
@@ -25,7 +25,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         npz::write(path, &run.outputs)?;
     }
     if args.json {
-        return out::print_json(&document(&run.outputs, &run.report));
+        return out::print_json(&document(&program, &run));
     }
     match args.output {
         Some(_) => Ok(()),
@@ -64,7 +64,8 @@ fn rows(name: &str, value: &Value) -> Vec<Vec<String>> {
     }
 }
 
-fn document(outputs: &Outputs, report: &Report) -> Json {
+fn document(program: &Program, run: &Run) -> Json {
+    let (outputs, report) = (&run.outputs, &run.report);
     let seconds = |d: std::time::Duration| d.as_secs_f64();
     let passes: Vec<_> = heddle::graph_passes().map(|pass| pass.name).collect();
     let times = |wanted: &dyn Fn(&str) -> bool| {
@@ -79,6 +80,7 @@ fn document(outputs: &Outputs, report: &Report) -> Json {
             value
         }).collect::<Vec<_>>(),
         "verified": report.verified,
+        "held_bytes": program.held_bytes(),
         "interpreted": report.interpreted.as_ref().map(ToString::to_string),
         "seconds": {
             "load": seconds(report.load),

@@ -53,6 +53,8 @@ fn json_has_values_and_times() {
     );
     assert_eq!(json["outputs"][0]["truncated"], false);
     assert!(json["seconds"]["run"].is_number());
+    // The output at least.
+    assert!(json["held_bytes"].as_u64() >= Some(12), "{json}");
 }
 
 #[test]

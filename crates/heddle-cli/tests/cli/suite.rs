@@ -85,6 +85,10 @@ fn the_cpu_device_counts_what_ran_compiled() {
     let command = "test cases/a cases/deeper --device cpu --no-opt";
     let text = s.heddle(command).ok();
     assert!(text.contains("2 of 2 ran compiled (100.0 %)"), "{text}");
+    assert!(!text.contains("read back"), "{text}");
+    let text = s.heddle(&format!("{command} cases/e --check-text")).ok();
+    let count = "\n2 uPrograms read back from their text\n";
+    assert!(text.contains(count), "{text}");
     let command = format!("{command} cases/e --min-compiled");
     let text = s.heddle(&format!("{command} 60")).ok();
     assert!(text.contains("2 of 3 ran compiled (66.7 %)"), "{text}");

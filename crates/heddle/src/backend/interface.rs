@@ -101,6 +101,11 @@ pub(crate) trait Artifact: Debug + Send + Sync {
         None
     }
 
+    /// Bytes of scratch and outputs that it keeps between runs.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// Did a run end for a reason that the interpreter has not: memory that is planned for more than there is?
     fn leaves_to_interpreter(&self, _error: &Error) -> bool {
         false

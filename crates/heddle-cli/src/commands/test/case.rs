@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use heddle::{ErrorKind, Inputs, Interpreted, Program, Tolerance, Value, compare};
+use heddle::{CompileOptions, ErrorKind, Inputs, Interpreted, Program, Tolerance, Value, compare};
 use heddle_ir::Type;
 use serde_json::Value as Json;
 
@@ -18,6 +18,8 @@ use crate::fail::{Exit, Failure};
 pub struct Settings {
     /// Options of running.
     pub exec: Exec,
+    /// Is the text of each uProgram read back?
+    pub check_text: bool,
     /// Time limit of a case.
     pub timeout: Duration,
     /// Tolerances where a case has none of its own.
@@ -47,6 +49,27 @@ pub enum Verdict {
     Failed(String),
     /// The model uses something that Heddle does not support.
     Unsupported(String),
+}
+
+/// The end of a case.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub verdict: Verdict,
+    /// Device that ran it, unless it ended before that.
+    pub means: Option<Means>,
+    /// Number of uPrograms whose text was read back.
+    pub texts: usize,
+}
+
+impl Ended {
+    /// It failed for this reason.
+    pub fn failed(why: String) -> Self {
+        Self {
+            verdict: Verdict::Failed(why),
+            means: None,
+            texts: 0,
+        }
+    }
 }
 
 /// Device that ran a case.
@@ -107,22 +130,36 @@ fn find_in(folder: &Path, cases: &mut Vec<Case>) -> Result<(), Failure> {
 }
 
 impl Case {
-    /// Runs the case; the second result is the device, unless it failed before.
-    pub fn run(&self, settings: &Settings) -> (Verdict, Option<Means>) {
-        let mut means = None;
-        let verdict = match self.attempt(settings, &mut means) {
-            Ok(()) => Verdict::Passed,
-            Err(verdict) => verdict,
-        };
-        (verdict, means)
+    /// Runs the case.
+    pub fn run(&self, settings: &Settings) -> Ended {
+        let (mut means, mut texts) = (None, 0);
+        let result = self.attempt(settings, &mut means, &mut texts);
+        Ended {
+            verdict: result.err().unwrap_or(Verdict::Passed),
+            means,
+            texts,
+        }
     }
 
-    fn attempt(&self, settings: &Settings, means: &mut Option<Means>) -> Result<(), Verdict> {
+    fn attempt(
+        &self,
+        settings: &Settings,
+        means: &mut Option<Means>,
+        texts: &mut usize,
+    ) -> Result<(), Verdict> {
         let tolerance = self.tolerance(settings).map_err(Verdict::Failed)?;
-        let exec = &settings.exec;
-        let (model, options) =
-            commands::load(&self.model, None, exec, HashSet::new()).map_err(verdict)?;
-        let program = heddle::compile(&model, &options).map_err(verdict)?;
+        let mut compiled = |overrides| {
+            let (model, options) =
+                commands::load(&self.model, None, &settings.exec, overrides).map_err(verdict)?;
+            let options = CompileOptions {
+                check_text: settings.check_text,
+                ..options
+            };
+            let program = heddle::compile(&model, &options).map_err(verdict)?;
+            *texts += program.report().texts_checked;
+            Ok((model, program))
+        };
+        let (model, program) = compiled(HashSet::new())?;
         let optional: HashSet<_> = model.optional_inputs().iter().map(|p| &p.name).collect();
         let sets: Vec<_> = entries(&self.folder)
             .map_err(Verdict::Failed)?
@@ -143,9 +180,7 @@ impl Case {
             };
             let other = match overrides.is_empty() {
                 true => None,
-                false => {
-                    Some(commands::prepare(&self.model, None, exec, overrides).map_err(verdict)?)
-                }
+                false => Some(compiled(overrides)?.1),
             };
             let program = other.as_ref().unwrap_or(&program);
             let by_name = !optional.is_empty();

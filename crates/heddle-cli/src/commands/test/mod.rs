@@ -11,7 +11,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use self::case::{Case, Means, Settings, Verdict};
+use self::case::{Case, Ended, Means, Settings, Verdict};
 use self::known::Known;
 use self::tally::Tally;
 use crate::args::{DeviceArg, TestArgs};
@@ -32,6 +32,7 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
         timeout: args.exec.timeout.unwrap_or(DEFAULT_TIMEOUT),
         rtol: args.rtol,
         atol: args.atol,
+        check_text: args.check_text,
         exec: args.exec,
     };
     let compiles = settings.exec.device != DeviceArg::Interp || args.min_compiled.is_some();
@@ -68,6 +69,10 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
         ))?;
     } else {
         out::print(&tally.as_ref().map_or(String::new(), Tally::text))?;
+        if settings.check_text {
+            let texts = texts(&outcomes);
+            out::print(&format!("{texts} uPrograms read back from their text\n"))?;
+        }
         out::print(&totals.text())?;
     }
     let enough = match (&tally, args.min_compiled) {
@@ -84,9 +89,7 @@ pub fn test(args: TestArgs) -> Result<(), Failure> {
 /// Result of a case.
 pub struct Outcome {
     case: Case,
-    verdict: Verdict,
-    /// Device that ran it, unless it ended before that.
-    means: Option<Means>,
+    ended: Ended,
     time: Duration,
 }
 
@@ -94,8 +97,8 @@ impl Outcome {
     /// May the run still succeed?
     fn is_good(&self, known: Option<&Known>) -> bool {
         match known {
-            None => !matches!(self.verdict, Verdict::Failed(_)),
-            Some(known) => known.lists(&self.case.name) != (self.verdict == Verdict::Passed),
+            None => !matches!(self.ended.verdict, Verdict::Failed(_)),
+            Some(known) => known.lists(&self.case.name) != (self.ended.verdict == Verdict::Passed),
         }
     }
 
@@ -103,7 +106,7 @@ impl Outcome {
     fn line(&self, known: Option<&Known>, verbose: bool) -> Option<String> {
         let good = self.is_good(known);
         let expected = known.is_some_and(|k| k.lists(&self.case.name));
-        let (word, reason) = match &self.verdict {
+        let (word, reason) = match &self.ended.verdict {
             Verdict::Passed if !good => {
                 let reason = "is listed as one that does not; take it off the list";
                 (styled(RED, "passed     "), reason.to_string())
@@ -133,12 +136,12 @@ impl Totals {
     fn of(outcomes: &[Outcome], known: Option<&Known>) -> Self {
         let count = |f: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|o| f(o)).count();
         let good = |o: &Outcome| o.is_good(known);
-        let passed = |o: &Outcome| o.verdict == Verdict::Passed;
+        let passed = |o: &Outcome| o.ended.verdict == Verdict::Passed;
         Self {
             passed: count(&|o| good(o) && passed(o)),
             failed: count(&|o| !good(o)),
             unsupported: count(&|o| good(o) && !passed(o)),
-            differ: count(&|o| good(o) && matches!(o.verdict, Verdict::Failed(_))),
+            differ: count(&|o| good(o) && matches!(o.ended.verdict, Verdict::Failed(_))),
         }
     }
 
@@ -164,7 +167,7 @@ fn document(
     known: Option<&Known>,
 ) -> Value {
     let case = |o: &Outcome| {
-        let (verdict, reason) = match &o.verdict {
+        let (verdict, reason) = match &o.ended.verdict {
             Verdict::Passed => ("passed", None),
             Verdict::Failed(why) => ("failed", Some(why)),
             Verdict::Unsupported(why) => ("unsupported", Some(why)),
@@ -176,8 +179,8 @@ fn document(
             "reason": reason,
             "known": known.is_some_and(|k| k.lists(&o.case.name)),
             "seconds": o.time.as_secs_f64(),
-            "compiled": o.means.as_ref().map(|m| *m == Means::Device),
-            "interpreted": match &o.means {
+            "compiled": o.ended.means.as_ref().map(|m| *m == Means::Device),
+            "interpreted": match &o.ended.means {
                 Some(Means::Interpreter(why)) => Some(why.to_string()),
                 _ => None,
             },
@@ -190,8 +193,14 @@ fn document(
         "unsupported": totals.unsupported,
         "compiled": tally.map(|t| t.compiled),
         "interpreted": tally.map(Tally::document),
+        "texts_checked": texts(outcomes),
         "cases": outcomes.iter().map(case).collect::<Vec<_>>(),
     })
+}
+
+/// Number of uPrograms whose text was read back.
+fn texts(outcomes: &[Outcome]) -> usize {
+    outcomes.iter().map(|o| o.ended.texts).sum()
 }
 
 /// A message of several lines on one.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Outcome;
-use super::case::{Case, Settings, Verdict};
+use super::case::{Case, Ended, Settings};
 use crate::panics;
 
 /// The program itself stops at its time limit; this long after it the case is given up.
@@ -51,27 +51,26 @@ fn watched(case: &Case, settings: &Settings) -> Outcome {
         let result = panics::caught(|| job.run(&limits));
         let result = result.unwrap_or_else(|panic| {
             let why = format!("internal error: {panic}");
-            (Verdict::Failed(why), None)
+            Ended::failed(why)
         });
         // Nobody listens any more when the case was given up.
         let _ = sender.send(result);
     });
-    let (verdict, means) = match spawned {
+    let ended = match spawned {
         Err(e) => {
             let why = format!("a thread could not be started: {e}");
-            (Verdict::Failed(why), None)
+            Ended::failed(why)
         }
         Ok(_) => receiver
             .recv_timeout(settings.timeout + GRACE)
             .unwrap_or_else(|_| {
                 let why = format!("did not end within {:?}", settings.timeout);
-                (Verdict::Failed(why), None)
+                Ended::failed(why)
             }),
     };
     Outcome {
         case: case.clone(),
-        verdict,
-        means,
+        ended,
         time: start.elapsed(),
     }
 }

@@ -19,8 +19,11 @@ impl Tally {
     /// Counts cases that passed.
     pub fn of(outcomes: &[Outcome]) -> Self {
         let (mut compiled, mut reasons) = (0, HashMap::new());
-        for outcome in outcomes.iter().filter(|o| o.verdict == Verdict::Passed) {
-            match &outcome.means {
+        for outcome in outcomes
+            .iter()
+            .filter(|o| o.ended.verdict == Verdict::Passed)
+        {
+            match &outcome.ended.means {
                 Some(Means::Interpreter(why)) => {
                     let first = why.uncompiled.first();
                     let reason = first.map_or(String::new(), |what| what.reason.clone());

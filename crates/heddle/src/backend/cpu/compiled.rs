@@ -88,6 +88,10 @@ impl Artifact for Compiled {
         Some(self.executable.program().report().key.to_string())
     }
 
+    fn held_bytes(&self) -> usize {
+        self.executable.held_bytes()
+    }
+
     /// Memory may be planned for more than there is by numbers among the inputs, or for the iterations of a loop that may
     /// end early.
     fn leaves_to_interpreter(&self, error: &Error) -> bool {

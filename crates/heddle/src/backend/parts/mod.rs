@@ -133,6 +133,10 @@ impl Artifact for Mixed {
         threads.max().unwrap_or(1)
     }
 
+    fn held_bytes(&self) -> usize {
+        self.parts.values().map(|part| part.held_bytes()).sum()
+    }
+
     /// Arrays are copied between parts.
     fn leaves_to_interpreter(&self, error: &Error) -> bool {
         !self.parts.is_empty() && error.is_of_memory()
