@@ -5,13 +5,26 @@
 //! compilers agree.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 
 /// The version of the interface.
 pub const ABI: i64 = 4;
 
 /// The highest rank of an input or output.
 pub const MAX_RANK: usize = 8;
+
+/// Decides on the team of a run: `crew`, the question; called by any worker.
+pub type Decide = unsafe extern "C" fn(*const c_void, i32) -> i32;
+
+/// The questions of a [`Decide`].
+pub mod ask {
+    /// Somebody waited for long: does the team have to change? Any worker.
+    pub const WAITED: i32 = 0;
+    /// The time of `tick` has come: does the team have to change? The first worker.
+    pub const TICK: i32 = 1;
+    /// `wanted` is 1: sets `share` of all workers, `ready` of those that join, and `next`; the number of workers of both teams, or 0 if the team stays.
+    pub const CHANGE: i32 = 2;
+}
 
 /// A structure, as C sees it.
 #[derive(Clone, Copy, Debug)]
@@ -119,16 +132,24 @@ structs! {
         pad: [u32; 13] = "uint32_t pad[13]",
         /// Barriers that this unit has passed in this dispatch; nobody else looks at it.
         round: AtomicU64 = "uint64_t round",
+        /// Points passed in this dispatch at which the team may change.
+        passed: AtomicU64 = "uint64_t passed",
         /// Ends the line.
-        pad_round: [u64; 7] = "uint64_t pad_round[7]",
+        pad_round: [u64; 6] = "uint64_t pad_round[6]",
         /// How often the team has met whose middle this unit is.
         met: AtomicU64 = "uint64_t met",
         /// Units of it that have come this time.
         come: AtomicU64 = "uint64_t come",
         /// Workers asleep on `met`.
         asleep: AtomicU32 = "uint32_t asleep",
+        /// Number of the worker's own memory, by its number in the team at the start.
+        slot: AtomicI32 = "int32_t slot",
+        /// Its number in the next team, or -1, for even and odd changes. By slot, as the next.
+        share: [AtomicI32; 2] = "int32_t share[2]",
+        /// 1: it is ready to join; 2: it belongs to the next team.
+        ready: AtomicU32 = "uint32_t ready",
         /// Ends the line.
-        pad_met: [u32; 27] = "uint32_t pad_met[27]",
+        pad_met: [u32; 23] = "uint32_t pad_met[23]",
     }
 
     /// The barrier of all units. All zero before a dispatch.
@@ -145,6 +166,32 @@ structs! {
         overdue: AtomicU32 = "uint32_t overdue",
         /// Ends the line.
         pad_sleepers: [u32; 30] = "uint32_t pad_sleepers[30]",
+        /// 0, or 1 while the next team is decided on, or 1 more than the point at which it takes over.
+        wanted: AtomicU64 = "uint64_t wanted",
+        /// Not 0: the time at which the first of the team asks whether it should change.
+        tick: AtomicU64 = "uint64_t tick",
+        /// Not 0: a worker has left the program, so that the team does not change any more.
+        ended: AtomicU32 = "uint32_t ended",
+        /// Ends the line.
+        pad_wanted: [u32; 27] = "uint32_t pad_wanted[27]",
+        /// Changes of the team.
+        moved: AtomicU64 = "uint64_t moved",
+        /// Workers asleep on it.
+        asleep: AtomicU32 = "uint32_t asleep",
+        /// Workers of the team.
+        workers: AtomicI32 = "int32_t workers",
+        /// Workers of the next one.
+        next: AtomicI32 = "int32_t next",
+        /// Workers of both, and how many have come to the point of the change.
+        awaited: AtomicI32 = "int32_t awaited",
+        /// Of them.
+        come: AtomicI32 = "int32_t come",
+        /// The point's number in the program.
+        point: AtomicU32 = "uint32_t point",
+        /// The variables of the program there, for those that join.
+        state: AtomicPtr<c_void> = "const void *state",
+        /// Ends the line.
+        pad_moved: [u64; 11] = "uint64_t pad_moved[11]",
     }
 
     /// The environment of a launch.
@@ -177,6 +224,10 @@ structs! {
         patience: u32 = "uint32_t patience",
         /// Yields of the core after that, before it sleeps.
         yields: u32 = "uint32_t yields",
+        /// Decides on the team; null: it never changes.
+        decide: Option<Decide> = "heddle_decide *decide",
+        /// Its first argument.
+        crew: *const c_void = "void *crew",
         /// Arguments of a task that the host dispatches.
         arguments: *const c_void = "const void *arguments",
     }

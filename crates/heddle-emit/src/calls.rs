@@ -79,7 +79,8 @@ impl Writer<'_> {
             "uint8_t *frame = env->scratch + env->table[{base}];"
         ));
         self.text.line(format!(
-            "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{units}] + worker * env->table[{unit}]);"
+            "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{units}] + {} * env->table[{unit}]);",
+            self.own()
         ));
         if !self.layout.calls.parts.is_empty() {
             self.text

@@ -21,6 +21,8 @@ pub struct Dialect {
     pub team_sync: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
+    /// Can the number of units change during a launch? Otherwise resizes are left out.
+    pub resizes: bool,
     /// The lanes of a unit; `None` where a unit is one thread.
     pub lanes: Option<Lanes>,
     /// The kernels of contractions, a template instantiated for each type (`prelude/contract.h`);
@@ -68,6 +70,7 @@ pub const C: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "",
+    resizes: true,
     lanes: None,
     contract: Some(include_str!("prelude/contract.h")),
 };
@@ -82,6 +85,7 @@ pub const CUDA: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
+    resizes: false,
     lanes: Some(Lanes {
         index: "heddle_lane",
         count: "heddle_lanes",

@@ -18,6 +18,7 @@ mod nest;
 mod operator;
 mod ordered;
 mod program;
+mod resizes;
 mod scalar;
 mod text;
 

@@ -13,6 +13,7 @@ use crate::dialect::Dialect;
 use crate::functions::Functions;
 use crate::host;
 use crate::operator::Arguments;
+use crate::resizes::Resizes;
 use crate::scalar::{Scalars, bare, name};
 use crate::text::{Text, plain};
 
@@ -60,7 +61,11 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
             .map(|(_, op)| op.name.clone())
             .collect(),
         parts: 0,
+        resizes: Resizes::default(),
     };
+    if control == Control::Units && dialect.resizes {
+        w.resizes = Resizes::of(program);
+    }
     let kinds = program.buffers.iter().map(|(_, b)| &b.kind);
     let constants = kinds.filter(|kind| is_constant(kind)).count();
     w.text.line(dialect.prelude.trim_end());
@@ -82,6 +87,7 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
     }
     w.text.line("");
     w.kept();
+    w.state();
     w.main();
     Emitted {
         source: w.text.finish(),
@@ -99,6 +105,7 @@ pub(crate) struct Writer<'p> {
     pub(crate) sites: Vec<String>,
     /// Names given to subexpressions so far.
     parts: usize,
+    pub(crate) resizes: Resizes,
 }
 
 impl Writer<'_> {
@@ -142,6 +149,7 @@ impl Writer<'_> {
             Control::Units => self.text.line("HEDDLE_MAIN {"),
             Control::Host => host::open_main(&mut self.text),
         }
+        self.slot();
         self.sizes();
         self.buffers();
         self.variables();
@@ -149,6 +157,7 @@ impl Writer<'_> {
         self.text
             .line("uint64_t epoch = 0; /* of waits for named units */");
         self.text.line("(void)epoch;");
+        self.join();
         self.block(&self.program.body, None);
         self.shapes();
         self.text.line("return heddle_poll(env);");
@@ -180,7 +189,7 @@ impl Writer<'_> {
                 _ => {
                     let word = self.layout.offsets[&id];
                     let own = match self.layout.strides.get(&id) {
-                        Some(stride) => format!(" + worker * env->table[{stride}]"),
+                        Some(stride) => format!(" + {} * env->table[{stride}]", self.own()),
                         None => String::new(),
                     };
                     ("", format!("(env->scratch + env->table[{word}]{own})"))
@@ -295,14 +304,22 @@ impl Writer<'_> {
         };
         self.text.line(format!("/* {} */", plain(node)));
         let i = name(*iteration);
+        let resize = self.enter(&i, body);
         let trip = trip.map(|t| format!("{i} < {}", self.expr(t, 0)));
         let cond = cond.map(name);
+        let first = match resize {
+            Some(_) => String::new(),
+            None => format!("{i} = 0"),
+        };
         let test: Vec<_> = trip.into_iter().chain(cond).collect();
         self.text
-            .line(format!("for ({i} = 0; {}; {i}++) {{", test.join(" && ")));
+            .line(format!("for ({first}; {}; {i}++) {{", test.join(" && ")));
         let site = self.site(node);
         self.text
             .line(format!("HEDDLE_TRY(heddle_iteration(env, {site}, {i}));"));
+        if let Some(number) = resize {
+            self.resize(number);
+        }
         self.block(body, of);
         self.text.line("}");
     }
@@ -328,6 +345,8 @@ impl Writer<'_> {
         let (from, to) = match sync {
             Sync::Wait { .. } if is_team => return self.text.line(self.dialect.team_sync),
             Sync::ALL => return self.text.line(self.dialect.sync),
+            // Written with its loop.
+            Sync::Resize => return,
             Sync::Unit if self.dialect.unit_sync.is_empty() => return,
             Sync::Unit => return self.text.line(self.dialect.unit_sync),
             Sync::Wait { from, to } => (from, to),

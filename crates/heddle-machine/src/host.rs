@@ -198,6 +198,7 @@ const SYNCS: Syncs = Syncs {
         group_ns: 50.0,
     },
     one_to_one_ns: 100.0,
+    resize_ns: Some(10.0),
 };
 
 /// Measured on Zen 3: the interpreter on small programs, and parts of programs that the interpreter calls.

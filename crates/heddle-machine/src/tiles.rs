@@ -77,6 +77,7 @@ impl Machine {
                 one_to_all: Cost::fixed(115.0),
                 all_to_one: Cost::fixed(115.0),
                 one_to_one_ns: 115.0,
+                resize_ns: None,
             },
             start_ns: 20.0,
             kernels: vec![loops()],

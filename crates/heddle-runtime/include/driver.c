@@ -2,9 +2,12 @@
  *
  *     program REQUEST ANSWER
  *
+ * If the request says so, the team changes at random: at each point about half of the workers leave, and those that left want
+ * back.
+ *
  * Both files are streams of 64-bit words, with data in between:
  *   request  alarm seconds, runs, workers, max_depth, max_iterations, patience, yields,
- *            sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
+ *            whether the team changes, sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
  *            each: bytes, data), table (count, words), scratch bytes, outputs (count, each: bytes)
  *   answer   kind (0 done, 1 error); 0: outputs (count, each: rank, 8 dims, bytes, data); 1: code, site,
  *            two values
@@ -59,10 +62,53 @@ typedef struct task {
   int32_t worker, workers, code;
 } task;
 
+/* A worker that left the team asks to join again until the run ends. */
 static void *work(void *argument) {
   task *t = argument;
   t->code = heddle_main(t->env, t->worker, t->workers);
+  while (t->code == HEDDLE_LEFT && !__atomic_load_n(&t->env->sync->ended, __ATOMIC_ACQUIRE))
+    t->code = heddle_main(t->env, -1 - t->worker, 0);
+  if (t->code == HEDDLE_LEFT) t->code = 0;
+  else __atomic_store_n(&t->env->sync->ended, 1, __ATOMIC_RELEASE);
   return NULL;
+}
+
+/* The workers of a run: which of them are in the team. Used by who changes the team, one at a time. */
+typedef struct crew {
+  const heddle_env *env;
+  int32_t workers;
+  uint64_t dice;
+  _Bool *runs;
+} crew;
+
+static uint32_t roll(crew *c) {
+  c->dice = c->dice * 6364136223846793005u + 1442695040888963407u;
+  return c->dice >> 40;
+}
+
+static int32_t decide(void *self, int32_t ask) {
+  crew *c = self;
+  if (ask != HEDDLE_CHANGE) return 1;
+  heddle_sync *sync = c->env->sync;
+  int32_t half = (__atomic_load_n(&sync->moved, __ATOMIC_RELAXED) + 1) & 1;
+  int32_t both = 0, next = 0, stays = roll(c) % __atomic_load_n(&sync->workers, __ATOMIC_RELAXED);
+  for (int32_t w = 0; w < c->workers; w++) {
+    heddle_unit *unit = &c->env->units[w];
+    uint32_t ready = 1;
+    both += c->runs[w];
+    if (c->runs[w]) {
+      /* One of them stays in any case. */
+      c->runs[w] = !stays-- || roll(c) % 2;
+    } else if (__atomic_compare_exchange_n(&unit->ready, &ready, 2, 0, __ATOMIC_SEQ_CST,
+                                           __ATOMIC_SEQ_CST)) {
+      both++;
+      c->runs[w] = 1;
+    }
+    __atomic_store_n(&unit->share[half], c->runs[w] ? next : -1, __ATOMIC_RELAXED);
+    next += c->runs[w];
+  }
+  __atomic_store_n(&sync->next, next, __ATOMIC_RELAXED);
+  return both;
 }
 
 int main(int argc, char **argv) {
@@ -80,6 +126,7 @@ int main(int argc, char **argv) {
   env.max_iterations = get();
   env.patience = get();
   env.yields = get();
+  _Bool changes = get();
 
   int64_t size_count = get();
   if (size_count != heddle_program.sizes + 2) die("wrong number of sizes");
@@ -127,6 +174,15 @@ int main(int argc, char **argv) {
   for (int64_t run = 0; run < runs; run++) {
     memset(&sync, 0, sizeof sync);
     memset(units, 0, workers * sizeof(heddle_unit));
+    sync.workers = workers;
+    sync.tick = changes;
+    crew c = {&env, workers, run, allocate(workers)};
+    for (int64_t w = 0; w < workers; w++) {
+      env.units[w].slot = w;
+      c.runs[w] = 1;
+    }
+    env.decide = changes ? decide : NULL;
+    env.crew = &c;
     env.scratch = allocate(scratch_bytes);
     for (int64_t w = 0; w < workers; w++) {
       tasks[w] = (task){&env, w, workers, 0};
@@ -138,6 +194,7 @@ int main(int argc, char **argv) {
       if (tasks[w].code) code = tasks[w].code;
     }
     free(env.scratch);
+    free(c.runs);
     if (code) {
       put(1);
       put(error.code ? error.code : (uint32_t)code);

@@ -42,6 +42,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sleeping uses the low
 
 #define HEDDLE_ALIGNED(bytes) _Alignas(bytes)
 
+/* Decides on the team of a run: `crew`, the question. */
+typedef int32_t heddle_decide(void *crew, int32_t ask);
+enum { HEDDLE_WAITED = 0, HEDDLE_TICK = 1, HEDDLE_CHANGE = 2 };
+/* What heddle_main returns on a worker that left the team. */
+#define HEDDLE_LEFT (-1)
+
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
 #define HEDDLE_ABI 4
 #define HEDDLE_MAX_RANK 8
@@ -80,11 +86,15 @@ typedef struct heddle_unit {
   uint32_t sleepers; /* Workers asleep on it. */
   uint32_t pad[13]; /* Ends the line. */
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
-  uint64_t pad_round[7]; /* Ends the line. */
+  uint64_t passed; /* Points passed in this dispatch at which the team may change. */
+  uint64_t pad_round[6]; /* Ends the line. */
   uint64_t met; /* How often the team has met whose middle this unit is. */
   uint64_t come; /* Units of it that have come this time. */
   uint32_t asleep; /* Workers asleep on `met`. */
-  uint32_t pad_met[27]; /* Ends the line. */
+  int32_t slot; /* Number of the worker's own memory, by its number in the team at the start. */
+  int32_t share[2]; /* Its number in the next team, or -1, for even and odd changes. By slot, as the next. */
+  uint32_t ready; /* 1: it is ready to join; 2: it belongs to the next team. */
+  uint32_t pad_met[23]; /* Ends the line. */
 } heddle_unit;
 
 /* The barrier of all units. All zero before a dispatch. */
@@ -94,6 +104,19 @@ typedef struct heddle_sync {
   uint32_t sleepers; /* Workers asleep on it. */
   uint32_t overdue; /* Not zero: a worker has waited longer than `patience`. */
   uint32_t pad_sleepers[30]; /* Ends the line. */
+  uint64_t wanted; /* 0, or 1 while the next team is decided on, or 1 more than the point at which it takes over. */
+  uint64_t tick; /* Not 0: the time at which the first of the team asks whether it should change. */
+  uint32_t ended; /* Not 0: a worker has left the program, so that the team does not change any more. */
+  uint32_t pad_wanted[27]; /* Ends the line. */
+  uint64_t moved; /* Changes of the team. */
+  uint32_t asleep; /* Workers asleep on it. */
+  int32_t workers; /* Workers of the team. */
+  int32_t next; /* Workers of the next one. */
+  int32_t awaited; /* Workers of both, and how many have come to the point of the change. */
+  int32_t come; /* Of them. */
+  uint32_t point; /* The point's number in the program. */
+  const void *state; /* The variables of the program there, for those that join. */
+  uint64_t pad_moved[11]; /* Ends the line. */
 } heddle_sync;
 
 /* The environment of a launch. */
@@ -112,6 +135,8 @@ typedef struct heddle_env {
   int64_t max_iterations; /* The limit on iterations of a loop. */
   uint32_t patience; /* Nanoseconds for which a waiting worker keeps its core, looking. */
   uint32_t yields; /* Yields of the core after that, before it sleeps. */
+  heddle_decide *decide; /* Decides on the team; null: it never changes. */
+  void *crew; /* Its first argument. */
   const void *arguments; /* Arguments of a task that the host dispatches. */
 } heddle_env;
 
@@ -184,15 +209,15 @@ HEDDLE_INLINE void heddle_yield(void) {
 #endif
 }
 
-/* Sleeps at most two milliseconds while the low half of `word` is `seen`. The bound makes a flag that
- * is set without a wake-up (cancellation) noticed in time. */
-HEDDLE_COLD void heddle_sleep(uint64_t *word, uint32_t seen) {
+/* Sleeps at most so many nanoseconds while the low half of `word` is `seen`. */
+HEDDLE_COLD void heddle_sleep(uint64_t *word, uint32_t seen, long most) {
 #if defined(__linux__)
-  struct timespec bound = {0, 2000000};
+  struct timespec bound = {0, most};
   syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, &bound, NULL, 0);
 #else
   (void)word;
   (void)seen;
+  (void)most;
 #endif
 }
 
@@ -235,6 +260,29 @@ HEDDLE_INLINE uint64_t heddle_now(void) {
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Begins a change of the team, unless one is under way: at the first point that nobody has passed.
+ *
+ * Who passes a point counts it and then looks at `wanted`; who begins a change writes `wanted` and then looks at the counts.
+ * All four are sequentially consistent, so either this sees the count, or the other waits for the decision. */
+HEDDLE_COLD void heddle_change(const heddle_env *env) {
+  heddle_sync *sync = env->sync;
+  uint64_t none = 0;
+  if (!__atomic_compare_exchange_n(&sync->wanted, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+    return;
+  uint64_t point = 0;
+  int32_t awaited = env->decide(env->crew, HEDDLE_CHANGE);
+  if (awaited) {
+    int32_t workers = __atomic_load_n(&sync->workers, __ATOMIC_RELAXED);
+    for (int32_t u = 0; u < workers; u++) {
+      uint64_t passed = __atomic_load_n(&env->units[u].passed, __ATOMIC_SEQ_CST);
+      if (passed > point) point = passed;
+    }
+    __atomic_store_n(&sync->awaited, awaited, __ATOMIC_RELAXED);
+    point += 2;
+  }
+  __atomic_store_n(&sync->wanted, point, __ATOMIC_SEQ_CST);
+}
+
 /* Waits until `*word` is at least `target`: looks, then yields, then sleeps. Time spent on a core that
  * others want is lost: the awaited worker may be the one that needs it.
  *
@@ -265,9 +313,11 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
     if (seen >= target) break;
     code = heddle_poll(env);
     if (code) break;
-    heddle_sleep(word, (uint32_t)seen);
+    /* The bound makes a flag that is set without a wake-up (cancellation) noticed in time. */
+    heddle_sleep(word, (uint32_t)seen, 2000000);
   }
   __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+  if (!code && env->decide && env->decide(env->crew, HEDDLE_WAITED)) heddle_change(env);
   return code ? code : heddle_poll(env);
 }
 
@@ -316,6 +366,108 @@ HEDDLE_OUTLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t
     return heddle_poll(env);
   }
   return heddle_await(env, &unit->met, &unit->asleep, met + 1);
+}
+
+/* The number of a worker's own memory. One that joins a run is called with -1 less that, and no workers. */
+HEDDLE_INLINE int32_t heddle_slot(const heddle_env *env, int32_t worker) {
+  return worker < 0 ? -1 - worker : __atomic_load_n(&env->units[worker].slot, __ATOMIC_RELAXED);
+}
+
+HEDDLE_COLD int32_t heddle_changes_here(const heddle_env *env, int32_t worker, uint64_t point) {
+  heddle_sync *sync = env->sync;
+  uint64_t tick = __atomic_load_n(&sync->tick, __ATOMIC_RELAXED);
+  if (worker == 0 && tick && heddle_now() >= tick && env->decide &&
+      env->decide(env->crew, HEDDLE_TICK))
+    heddle_change(env);
+  for (uint32_t looks = 1;; looks++) {
+    uint64_t wanted = __atomic_load_n(&sync->wanted, __ATOMIC_ACQUIRE);
+    if (wanted != 1) return wanted == point + 1;
+    if (looks % 256) heddle_pause();
+    else heddle_yield();
+  }
+}
+
+/* Passes a point at which the team may change, the next one after `*passed`. Not zero if it does here. */
+HEDDLE_INLINE int32_t heddle_changes(const heddle_env *env, int32_t worker, uint64_t *passed) {
+  uint64_t point = ++*passed;
+  __atomic_exchange_n(&env->units[worker].passed, point, __ATOMIC_SEQ_CST);
+  if (HEDDLE_LIKELY(!(__atomic_load_n(&env->sync->wanted, __ATOMIC_SEQ_CST) |
+                      __atomic_load_n(&env->sync->tick, __ATOMIC_RELAXED))))
+    return 0;
+  return heddle_changes_here(env, worker, point);
+}
+
+/* Waits at a point for all of the team and of the next one, and takes this worker's place in that. `state` has the variables of
+ * the program, the same on all workers. What any worker wrote before is seen by all after. */
+HEDDLE_COLD int32_t heddle_gather(const heddle_env *env, int32_t slot, int32_t *worker,
+                                  int32_t *workers, uint64_t passed, uint32_t point,
+                                  const void *state) {
+  heddle_sync *sync = env->sync;
+  uint64_t seen = __atomic_load_n(&sync->moved, __ATOMIC_ACQUIRE);
+  if (*worker >= 0) {
+    const void *none = NULL;
+    __atomic_store_n(&sync->point, point, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&sync->state, &none, state, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+  }
+  if (__atomic_add_fetch(&sync->come, 1, __ATOMIC_SEQ_CST) ==
+      __atomic_load_n(&sync->awaited, __ATOMIC_RELAXED)) {
+    int32_t next = __atomic_load_n(&sync->next, __ATOMIC_RELAXED);
+    for (int32_t u = 0; u < next; u++) {
+      env->units[u].round = 0;
+      __atomic_store_n(&env->units[u].passed, passed, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&sync->arrived, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&sync->come, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&sync->state, NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&sync->workers, next, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sync->moved, 1, __ATOMIC_SEQ_CST);
+    /* From here on the next change may be decided on, which writes the other half of `share`. */
+    __atomic_store_n(&sync->wanted, 0, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&sync->asleep, __ATOMIC_SEQ_CST)) heddle_wake(&sync->moved);
+  } else {
+    HEDDLE_TRY(heddle_await(env, &sync->moved, &sync->asleep, seen + 1));
+  }
+  /* The change after the next one writes this half again. It needs all of this team to have come to the next. */
+  *worker = __atomic_load_n(&env->units[slot].share[(seen + 1) & 1], __ATOMIC_RELAXED);
+  if (*worker < 0) return HEDDLE_LEFT;
+  *workers = __atomic_load_n(&sync->workers, __ATOMIC_RELAXED);
+  return heddle_poll(env);
+}
+
+/* Joins a run: waits until the team has come to a point with this worker in the next one. Then `env->sync` says which point, and
+ * where the variables are. Gives up after a while, or when the run ends. */
+HEDDLE_COLD int32_t heddle_join(const heddle_env *env, int32_t slot) {
+  heddle_sync *sync = env->sync;
+  uint32_t *ready = &env->units[slot].ready;
+  uint64_t end = heddle_now() + 5000000;
+  __atomic_store_n(ready, 1, __ATOMIC_SEQ_CST);
+  for (uint32_t looks = 1;; looks++) {
+    uint64_t moved = __atomic_load_n(&sync->moved, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(ready, __ATOMIC_ACQUIRE) == 2) {
+      if (__atomic_load_n(&sync->state, __ATOMIC_ACQUIRE)) break;
+      if (looks % 1024 == 0) heddle_sleep(&sync->moved, (uint32_t)moved, 100000);
+    } else {
+      uint32_t one = 1;
+      heddle_change(env);
+      if (heddle_now() >= end &&
+          __atomic_compare_exchange_n(ready, &one, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        return HEDDLE_LEFT;
+    }
+    HEDDLE_TRY(heddle_poll(env));
+    if (__atomic_load_n(&sync->ended, __ATOMIC_ACQUIRE)) return HEDDLE_LEFT;
+    if (looks % 64) heddle_pause();
+    else heddle_yield();
+  }
+  __atomic_store_n(ready, 0, __ATOMIC_RELAXED);
+  return 0;
+}
+
+/* The variables at the point that a worker joins at, and its number. */
+HEDDLE_INLINE const void *heddle_state_of(const heddle_env *env) {
+  return __atomic_load_n(&env->sync->state, __ATOMIC_ACQUIRE);
+}
+HEDDLE_INLINE uint32_t heddle_point_of(const heddle_env *env) {
+  return __atomic_load_n(&env->sync->point, __ATOMIC_RELAXED);
 }
 
 /* Before iteration number `done` (from 0) of a loop: stops at the limit, or if the run stops. */

@@ -11,6 +11,9 @@ pub const HEADER: &str = include_str!("../include/heddle.h");
 /// `heddle_main` and other entries: environment, worker, number of workers; returns an error code.
 pub type EntryFn = unsafe extern "C" fn(*const Env, i32, i32) -> i32;
 
+/// The answer of a worker that left the team: `HEDDLE_LEFT`.
+pub const LEFT: i32 = -1;
+
 /// `heddle_host_main`: environment, dispatcher; returns an error code.
 pub type HostFn = unsafe extern "C" fn(*const Env, *const Host) -> i32;
 

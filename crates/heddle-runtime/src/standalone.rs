@@ -140,6 +140,7 @@ impl Standalone {
         // A few nanoseconds before a yield: sanitized threads share cores, and more interleavings occur.
         out.put(10);
         out.put(10);
+        out.put(options.resize.into());
         out.put_all(launch.sizes());
         self.put_inputs(&mut out, inputs, &launch)?;
         out.put(self.constants.len() as i64);

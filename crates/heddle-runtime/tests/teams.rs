@@ -3,11 +3,11 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{build, executable, fixed_plan, integer};
-use heddle_runtime::{Executable, Pool, PoolOptions, Program, RunOptions, SessionOptions};
+use heddle_runtime::{Executable, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions};
 
 /// So many barriers with work between them; the output is the number of workers.
 const WORK: &str = r#"
@@ -116,4 +116,85 @@ fn a_pool_may_leave_its_workers_to_the_system() {
     assert!(!pool.is_pinned());
     let executable = Executable::new(program(), pool, SessionOptions::default());
     assert!((1..=2).contains(&team(&executable, &RunOptions::default())));
+}
+
+/// Goes on until the team has shrunk and is whole again, which the output says: 1, then 2.
+const LONG: &str = r#"
+HEDDLE_PROGRAM(0, 1, 0, 1, 0);
+struct state { uint64_t passed; int64_t i; };
+HEDDLE_MAIN {
+  const int32_t slot = heddle_slot(env, worker);
+  volatile int64_t *phase = env->outputs[0].data, *sums = (int64_t *)env->scratch;
+  uint64_t passed = 0;
+  int64_t i = 0;
+  if (worker < 0) {
+    HEDDLE_TRY(heddle_join(env, slot));
+    const struct state *state = heddle_state_of(env);
+    passed = state->passed;
+    i = state->i;
+    if (heddle_point_of(env) != 7) return heddle_fail(env, 300, 0, 0, 0);
+    HEDDLE_TRY(heddle_poll(env));
+    goto join;
+  }
+  if (worker == 0) *phase = 0;
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
+join:
+  for (; *phase < 2; i++) {
+    HEDDLE_TRY(heddle_iteration(env, 0, i));
+    if (worker < 0 || heddle_changes(env, worker, &passed)) {
+      const struct state state = {passed, i};
+      HEDDLE_TRY(heddle_gather(env, slot, &worker, &workers, passed, 7, &state));
+    }
+    volatile int work = 0;
+    for (int k = 0; k < 5000 / workers; k++) work++;
+    sums[8 * worker] = i;
+    HEDDLE_TRY(heddle_barrier(env, worker, workers));
+    for (int32_t w = 0; w < workers; w++)
+      if (sums[8 * w] != i) return heddle_fail(env, 301, 0, sums[8 * w], i);
+    HEDDLE_TRY(heddle_barrier(env, worker, workers));
+    if (worker == 0 && *phase == (workers == env->sizes[0])) *phase += 1;
+    HEDDLE_TRY(heddle_barrier(env, worker, workers));
+  }
+  return 0;
+}
+"#;
+
+#[test]
+fn a_team_shrinks_and_grows_in_the_middle_of_a_run() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores == 1 || std::fs::metadata("/proc/self/schedstat").is_err() {
+        eprintln!("skipped: one core, or a system that does not count lost time");
+        return;
+    }
+    let plan = fixed_plan(1, &[8], &[], 64 * cores as i64);
+    let pool = Arc::new(Pool::new(&PoolOptions::new(cores)).unwrap());
+    let mut session = Session::new(build("long", LONG, plan), pool, SessionOptions::default());
+    let mut phase = AtomicI64::new(0);
+    let address = phase.as_ptr() as usize;
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let competitors = Competitors::start(cores);
+                // SAFETY: the session is told of the same memory below.
+                let phase = unsafe { AtomicI64::from_ptr(address as *mut i64) };
+                while phase.load(Ordering::Relaxed) == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                drop(competitors);
+            });
+            // SAFETY: as above.
+            let memory = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, 8) };
+            let options = RunOptions {
+                timeout: Some(Duration::from_secs(120)),
+                ..RunOptions::default()
+            };
+            let outputs = std::iter::once(memory);
+            let sizes = [cores as i64];
+            session
+                .run_into(std::iter::empty(), outputs, &sizes, &options)
+                .unwrap();
+        });
+        assert_eq!(*phase.get_mut(), 2);
+        phase.store(0, Ordering::Relaxed);
+    }
 }

@@ -36,6 +36,7 @@ impl Latency for Machine {
         let units = self.units();
         match sync {
             Sync::Unit => self.syncs.lanes_ns.unwrap_or(0.0),
+            Sync::Resize => self.syncs.resize_ns.unwrap_or(0.0),
             Sync::ALL => self.barrier_ns(units),
             Sync::Wait { from, to } => match (from, to) {
                 (Units::One(_), Units::All) => self.one_to_all_ns(units),

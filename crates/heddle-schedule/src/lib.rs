@@ -34,6 +34,7 @@ mod linear;
 mod memo;
 mod order_waves;
 mod partition;
+mod place_resizes;
 mod place_syncs;
 mod plan_memory;
 pub mod print;
@@ -58,6 +59,7 @@ pub use fork_calls::fork_calls;
 pub use fuse::fuse;
 pub use latency::Latency;
 pub use order_waves::order_waves;
+use place_resizes::place_resizes;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 pub use print::print;
@@ -154,7 +156,10 @@ const EARLY: [Pass; 2] = [FUSE, SELECT_KERNELS];
 pub const PLACE_SYNCS: Pass = Pass {
     name: "place_syncs",
     about: "synchronise where data crosses workers, not before every operator",
-    run: |program, latency| place_syncs(program, latency.machine()),
+    run: |program, latency| {
+        place_syncs(program, latency.machine());
+        place_resizes(program, latency.machine());
+    },
 };
 
 /// Replaces [`PLACE_SYNCS`] if that is left out.

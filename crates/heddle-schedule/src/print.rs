@@ -238,6 +238,7 @@ impl Printer<'_> {
                 Stmt::Sync(sync) => {
                     let text = match sync {
                         Sync::Unit => "wait  lanes of each unit".into(),
+                        Sync::Resize => "resize".into(),
                         Sync::Wait { from, to } => {
                             format!("wait  {} for {}", units(*to), units(*from))
                         }

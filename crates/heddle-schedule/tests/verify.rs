@@ -122,6 +122,8 @@ fn each_sync(name: &str, program: &UProgram, machine: &Machine) -> usize {
 
 fn nth_sync(stmts: &[Stmt], n: &mut usize) -> Option<Sync> {
     stmts.iter().find_map(|stmt| match stmt {
+        // It orders nothing.
+        Stmt::Sync(Sync::Resize) => None,
         Stmt::Sync(sync) if *n == 0 => Some(*sync),
         Stmt::Sync(_) => {
             *n -= 1;
@@ -140,6 +142,7 @@ fn nth_sync(stmts: &[Stmt], n: &mut usize) -> Option<Sync> {
 fn replace(stmts: &mut Vec<Stmt>, n: &mut usize, by: Option<Sync>) -> bool {
     for k in 0..stmts.len() {
         let done = match &mut stmts[k] {
+            Stmt::Sync(Sync::Resize) => false,
             Stmt::Sync(_) if *n == 0 => {
                 match by {
                     Some(sync) => stmts[k] = Stmt::Sync(sync),

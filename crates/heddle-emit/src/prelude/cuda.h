@@ -82,11 +82,15 @@ typedef struct heddle_unit {
   uint32_t sleepers; /* Workers asleep on it. */
   uint32_t pad[13]; /* Ends the line. */
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
-  uint64_t pad_round[7]; /* Ends the line. */
+  uint64_t passed; /* Points passed in this dispatch at which the team may change. */
+  uint64_t pad_round[6]; /* Ends the line. */
   uint64_t met; /* How often the team has met whose middle this unit is. */
   uint64_t come; /* Units of it that have come this time. */
   uint32_t asleep; /* Workers asleep on `met`. */
-  uint32_t pad_met[27]; /* Ends the line. */
+  int32_t slot; /* Number of the worker's own memory, by its number in the team at the start. */
+  int32_t share[2]; /* Its number in the next team, or -1, for even and odd changes. By slot, as the next. */
+  uint32_t ready; /* 1: it is ready to join; 2: it belongs to the next team. */
+  uint32_t pad_met[23]; /* Ends the line. */
 } heddle_unit;
 
 /* The barrier of all units. All zero before a dispatch. */
@@ -96,6 +100,19 @@ typedef struct heddle_sync {
   uint32_t sleepers; /* Workers asleep on it. */
   uint32_t overdue; /* Not zero: a worker has waited longer than `patience`. */
   uint32_t pad_sleepers[30]; /* Ends the line. */
+  uint64_t wanted; /* 0, or 1 while the next team is decided on, or 1 more than the point at which it takes over. */
+  uint64_t tick; /* Not 0: the time at which the first of the team asks whether it should change. */
+  uint32_t ended; /* Not 0: a worker has left the program, so that the team does not change any more. */
+  uint32_t pad_wanted[27]; /* Ends the line. */
+  uint64_t moved; /* Changes of the team. */
+  uint32_t asleep; /* Workers asleep on it. */
+  int32_t workers; /* Workers of the team. */
+  int32_t next; /* Workers of the next one. */
+  int32_t awaited; /* Workers of both, and how many have come to the point of the change. */
+  int32_t come; /* Of them. */
+  uint32_t point; /* The point's number in the program. */
+  const void *state; /* The variables of the program there, for those that join. */
+  uint64_t pad_moved[11]; /* Ends the line. */
 } heddle_sync;
 
 /* The environment of a launch. */
@@ -114,6 +131,8 @@ typedef struct heddle_env {
   int64_t max_iterations; /* The limit on iterations of a loop. */
   uint32_t patience; /* Nanoseconds for which a waiting worker keeps its core, looking. */
   uint32_t yields; /* Yields of the core after that, before it sleeps. */
+  heddle_decide *decide; /* Decides on the team; null: it never changes. */
+  void *crew; /* Its first argument. */
   const void *arguments; /* Arguments of a task that the host dispatches. */
 } heddle_env;
 

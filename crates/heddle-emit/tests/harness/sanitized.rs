@@ -46,6 +46,7 @@ pub fn run(
     let limits = RunOptions {
         max_depth: 100,
         team,
+        resize: true,
         ..Default::default()
     };
     program.run(&case.inputs(), &case.sizes, workers, runs, &limits)

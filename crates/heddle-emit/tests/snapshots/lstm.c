@@ -544,7 +544,18 @@ HEDDLE_OUTLINE void op5(const heddle_env *env, int32_t worker, int32_t workers, 
   }
 }
 
+/* The variables at a point at which workers may join. */
+struct heddle_state {
+  uint64_t epoch, passed;
+  int64_t v0;
+  float *b5;
+  float *b6;
+  float *b10;
+  float *b11;
+};
+
 HEDDLE_MAIN {
+  const int32_t slot = heddle_slot(env, worker);
   const float *b0 = (const float *)env->inputs[0].data; /* x */
   const float *b1 = (const float *)env->inputs[1].data; /* w */
   const float *b2 = (const float *)env->inputs[2].data; /* u */
@@ -561,11 +572,35 @@ HEDDLE_MAIN {
   int64_t v0 = 0; /* iteration */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
+  uint64_t passed = 0; /* points at which the team may change */
+  if (worker < 0) {
+    HEDDLE_TRY(heddle_join(env, slot));
+    const struct heddle_state *state = (const struct heddle_state *)heddle_state_of(env);
+    epoch = state->epoch;
+    passed = state->passed;
+    v0 = state->v0;
+    b5 = state->b5;
+    b6 = state->b6;
+    b10 = state->b10;
+    b11 = state->b11;
+    const uint32_t point = heddle_point_of(env);
+    HEDDLE_TRY(heddle_poll(env));
+    switch (point) {
+      case 0: goto join0;
+      default: return HEDDLE_LEFT;
+    }
+  }
   op0(env, worker, workers, b4, b5);
   op0(env, worker, workers, b4, b6);
   /* line 3_ column 15 */
-  for (v0 = 0; v0 < 64; v0++) {
+  v0 = 0;
+  join0:;
+  for (; v0 < 64; v0++) {
     HEDDLE_TRY(heddle_iteration(env, 6, v0));
+    if (HEDDLE_UNLIKELY(worker < 0 || heddle_changes(env, worker, &passed))) {
+      const struct heddle_state state = {epoch, passed, v0, b5, b6, b10, b11};
+      HEDDLE_TRY(heddle_gather(env, slot, &worker, &workers, passed, 0, &state));
+    }
     op2(env, worker, workers, b0, b1, b7, v0);
     HEDDLE_TRY(heddle_barrier(env, worker, workers));
     op3(env, worker, workers, b2, b3, b5, b7, b9);

@@ -11,16 +11,19 @@
 //! workers run, and milliseconds when one of them waits for a core that another program spins on.
 //! Separate pools run concurrently, on different cores as long as there are enough.
 //!
-//! **Teams.** While other threads want the cores, fewer workers take part in a run (`team.rs`). If
-//! worker 0 does not, the caller takes the place of the first one that does.
+//! **Teams.** While other threads want the cores, fewer workers take part in a run (`team.rs`), also
+//! from the middle of it on (`crew.rs`). If worker 0 takes no part from the beginning, the caller
+//! takes the place of the first one that does.
 //!
 //! **Waiting.** Workers look for a bounded time, then sleep. A pool with more threads than cores is
 //! correct; it does not pin or look, and yields at every wait.
 
 mod cores;
+mod crew;
 mod lease;
 mod team;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -30,10 +33,11 @@ use std::time::{Duration, Instant};
 
 pub use cores::default_threads;
 use cores::{Cores, Pinned};
+use crew::{Crew, nanoseconds, work};
 use lease::{GaveUp, Held, Lease};
 use team::{Lost, Team};
 
-use crate::abi::{EntryFn, Env, Sync};
+use crate::abi::{EntryFn, Env, Sync, UnitState};
 use crate::cancel::CancelToken;
 
 /// A value on its own cache lines.
@@ -84,7 +88,6 @@ pub struct Pool {
     threads: Vec<JoinHandle<()>>,
     cores: Option<Cores>,
     lease: Lease,
-    /// Used by the holder of the lease only.
     team: Mutex<Team>,
 }
 
@@ -200,21 +203,24 @@ impl Pool {
             GaveUp::TimedOut => crate::error::RunError::Timeout(Default::default()),
         })?;
         let mut team = self.lock_team();
+        let thread = cores::thread();
         if self.shared.adapts {
             let quota = (expected > SHORT).then_some(cores::quota);
-            team.begin(Instant::now, quota, |place, worker| {
-                self.lost(place, worker)
-            });
+            let caller = (thread, team.members()[0]);
+            team.begin(Instant::now, quota, |worker| self.lost(worker, caller));
         }
+        let members = team.members();
         // A lone caller is free to go where there is room.
-        let core = match *team.members() {
+        let core = match *members {
             [first, _, ..] if most > 1 => self.cores.as_ref().map(|cores| cores.of(first)),
             _ => None,
         };
+        let caller = (thread, members[0]);
+        drop(team);
         let pinned = core.filter(|core| expected > SHORT || !cores::is_on(*core));
         Ok(Leased {
             pool: self,
-            team,
+            caller,
             most: most.max(1),
             overdue: false,
             _pinned: pinned.map(Pinned::new),
@@ -222,11 +228,11 @@ impl Pool {
         })
     }
 
-    /// The time that a member lost, which is worker number `worker` of the pool.
-    fn lost(&self, place: usize, worker: usize) -> Option<Lost> {
-        Lost::of(match place {
-            0 => cores::thread(),
-            _ => self.shared.slots[worker].thread.load(Ordering::Relaxed),
+    /// The time that a worker lost; the caller has another thread.
+    fn lost(&self, worker: usize, caller: (i32, usize)) -> Option<Lost> {
+        Lost::of(match worker == caller.1 {
+            true => caller.0,
+            false => self.shared.slots[worker].thread.load(Ordering::Relaxed),
         })
     }
 
@@ -261,7 +267,8 @@ impl Drop for Pool {
 #[derive(Debug)]
 pub(crate) struct Leased<'a> {
     pool: &'a Pool,
-    team: MutexGuard<'a, Team>,
+    /// The caller's thread and worker.
+    caller: (i32, usize),
     most: usize,
     /// Somebody waited for long.
     overdue: bool,
@@ -270,51 +277,88 @@ pub(crate) struct Leased<'a> {
 }
 
 impl Leased<'_> {
-    /// Runs `entry` on the team and waits for it. Zero if all returned zero.
+    /// Runs `entry` on the team and waits for it. Zero if all returned zero. `changes`: the team may
+    /// change meanwhile.
     ///
     /// # Safety
-    /// `env` must be valid for the program and the pool's number of workers, and `sync` be its.
-    pub(crate) unsafe fn run(&mut self, entry: EntryFn, env: *const Env, sync: &Sync) -> i32 {
-        let shared = &*self.pool.shared;
-        let members = self.team.members();
-        let members = &members[..members.len().min(self.most)];
-        let workers = members.len() as i32;
-        if workers == 1 {
-            // SAFETY: the caller's promise.
-            return unsafe { entry(env, 0, 1) };
+    /// `env` must be valid for the program and the pool's number of workers, and `sync` and `units`
+    /// be its.
+    pub(crate) unsafe fn run(
+        &mut self,
+        entry: EntryFn,
+        env: *mut Env,
+        (sync, units): (&Sync, &[UnitState]),
+        changes: bool,
+    ) -> i32 {
+        let (pool, shared) = (self.pool, &*self.pool.shared);
+        let crew = Crew {
+            pool,
+            sync,
+            units,
+            caller: self.caller,
+            pinned: Cell::default(),
+        };
+        let changes = changes && shared.adapts && self.most >= shared.slots.len();
+        // SAFETY: the caller's promise; nobody else uses it yet.
+        unsafe {
+            (*env).decide = changes.then_some(Crew::decide);
+            (*env).crew = (&raw const crew).cast();
         }
+        let mut team = pool.lock_team();
+        let workers = team.members().len().min(self.most);
         let mut job = Job {
             entry,
             env,
-            workers,
+            workers: workers as i32,
         };
+        team.start(workers);
+        sync.workers.store(workers as i32, Ordering::Relaxed);
+        let tick = changes.then(|| nanoseconds(team.next_tick()));
+        sync.tick.store(tick.unwrap_or_default(), Ordering::Relaxed);
         shared.failed.store(0, Ordering::Relaxed);
         shared.job.store(&mut job, Ordering::Relaxed);
-        shared.running.0.store(members.len() - 1, Ordering::Relaxed);
-        for (share, &worker) in members.iter().enumerate().skip(1) {
-            let slot = &shared.slots[worker];
-            slot.share.store(share as i32, Ordering::Relaxed);
-            self.pool.call(worker);
+        shared.running.0.store(workers - 1, Ordering::Relaxed);
+        for (share, &worker) in team.members()[..workers].iter().enumerate() {
+            units[share].slot.store(worker as i32, Ordering::Relaxed);
+            if share > 0 {
+                shared.slots[worker]
+                    .share
+                    .store(share as i32, Ordering::Relaxed);
+                pool.call(worker);
+            }
         }
+        drop(team);
+        let mut recalled = shared.recalled.load(Ordering::Relaxed);
         // SAFETY: the caller's promise.
-        let code = unsafe { entry(env, 0, workers) };
-        let waited = shared.wait_for_workers();
-        self.overdue |= waited || sync.overdue.load(Ordering::Relaxed) != 0;
-        if code != 0 {
-            code
-        } else {
-            shared.failed.load(Ordering::Relaxed)
+        let mut code = unsafe { work(&job, 0) };
+        if workers > 1 || changes {
+            loop {
+                let (waited, again) = shared.wait_for_workers(recalled);
+                self.overdue |= waited;
+                let Some(again) = again else {
+                    break;
+                };
+                recalled = again;
+                // SAFETY: the caller's promise.
+                let joined = unsafe { work(&job, -1 - self.caller.1 as i32) };
+                code = if code == 0 { joined } else { code };
+            }
+        }
+        self.overdue |= sync.overdue.load(Ordering::Relaxed) != 0;
+        match code {
+            0 => shared.failed.load(Ordering::Relaxed),
+            code => code,
         }
     }
 }
 
-/// A team stays as it is until its run ends.
+/// Between the dispatches of a run the team stays as it is.
 impl Drop for Leased<'_> {
     fn drop(&mut self) {
         let pool = self.pool;
         if pool.shared.adapts {
-            let lost = |place, worker| pool.lost(place, worker);
-            self.team.end(Instant::now, self.overdue, lost);
+            let lost = |worker| pool.lost(worker, self.caller);
+            pool.lock_team().end(Instant::now, self.overdue, lost);
         }
     }
 }
@@ -331,7 +375,7 @@ struct Job {
 struct Slot {
     /// Incremented with each job for it, after the job is written.
     turn: Line<AtomicU32>,
-    /// Its number in the job's team.
+    /// Its number in the job's team; if it is to join that later, -1 less its number in the pool.
     share: AtomicI32,
     /// True if it sleeps until it is its turn, or is about to.
     asleep: AtomicBool,
@@ -355,9 +399,11 @@ struct Shared {
     running: Line<AtomicUsize>,
     /// A non-zero code that a worker returned.
     failed: AtomicI32,
+    /// Incremented to call the caller back to a run whose team it left.
+    recalled: AtomicU32,
     /// True if the caller sleeps until no worker is running, or is about to.
     caller_sleeps: AtomicBool,
-    /// Guards no data: the caller checks `running` under it, so that no wake-up is missed.
+    /// Guards no data: the caller checks the atomics under it, so that no wake-up is missed.
     gate: Mutex<()>,
     finished: Condvar,
 }
@@ -377,14 +423,13 @@ impl Shared {
             let share = slot.share.load(Ordering::Relaxed);
             // SAFETY: the job lives until this worker has counted itself out, and its caller made
             // the promise of `Leased::run`.
-            let code = unsafe { ((*job).entry)((*job).env, share, (*job).workers) };
+            let code = unsafe { work(job, share) };
             if code != 0 {
                 self.failed.store(code, Ordering::Relaxed);
             }
             let last = self.running.0.fetch_sub(1, Ordering::SeqCst) == 1;
-            if last && self.caller_sleeps.load(Ordering::SeqCst) {
-                let _gate = self.gate.lock();
-                self.finished.notify_one();
+            if last {
+                self.wake_caller();
             }
         }
     }
@@ -414,23 +459,41 @@ impl Shared {
         turn
     }
 
-    /// Waits until the other workers have finished. True if that took longer than the patience.
-    fn wait_for_workers(&self) -> bool {
-        let finished = || (self.running.0.load(Ordering::SeqCst) == 0).then_some(());
-        if self.look(self.patience, finished).is_some() {
-            return false;
+    fn wake_caller(&self) {
+        if self.caller_sleeps.load(Ordering::SeqCst) {
+            let _gate = self.gate.lock();
+            self.finished.notify_one();
+        }
+    }
+
+    /// Waits until the other workers have finished, or the caller is to join them: then
+    /// `self.recalled` is not `seen`, and is the second result. The first is true if that took longer
+    /// than the patience.
+    fn wait_for_workers(&self, seen: u32) -> (bool, Option<u32>) {
+        let over = || {
+            let recalled = self.recalled.load(Ordering::SeqCst);
+            match self.running.0.load(Ordering::SeqCst) {
+                0 => Some(None),
+                _ => (recalled != seen).then_some(Some(recalled)),
+            }
+        };
+        if let Some(why) = self.look(self.patience, over) {
+            return (false, why);
         }
         self.caller_sleeps.store(true, Ordering::SeqCst);
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        while finished().is_none() {
+        let why = loop {
+            if let Some(why) = over() {
+                break why;
+            }
             gate = self
                 .finished
                 .wait(gate)
                 .unwrap_or_else(PoisonError::into_inner);
-        }
+        };
         drop(gate);
         self.caller_sleeps.store(false, Ordering::SeqCst);
-        true
+        (true, why)
     }
 
     /// Looks for a bounded time.

@@ -25,19 +25,6 @@ const LOOKS: Duration = Duration::from_millis(1);
 /// Interval between looks at the quota.
 const QUOTA: Duration = Duration::from_secs(1);
 
-/// The members of the next run.
-#[derive(Debug)]
-pub(super) struct Team {
-    workers: Vec<Worker>,
-    /// Numbers of the workers that take part, ascending; at least one.
-    members: Vec<usize>,
-    phase: Phase,
-    pause: Duration,
-    looked: Option<Instant>,
-    /// The most members that a quota allows, and the time at which it was read.
-    quota: Option<(usize, Instant)>,
-}
-
 /// Time that a thread was ready and had no core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
@@ -64,8 +51,23 @@ impl Lost {
     }
 }
 
+/// The members of runs. Workers go by their numbers in the pool.
+#[derive(Debug)]
+pub(super) struct Team {
+    workers: Vec<Worker>,
+    /// The workers that are to take part, ascending; at least one.
+    members: Vec<usize>,
+    phase: Phase,
+    pause: Duration,
+    looked: Option<Instant>,
+    /// The most members that a quota allows, and the time at which it was read.
+    quota: Option<(usize, Instant)>,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Worker {
+    /// Takes part in the run that goes on.
+    runs: bool,
     /// The last reading.
     seen: Option<Lost>,
     /// Time lost beyond a tenth.
@@ -82,6 +84,16 @@ enum Phase {
     Probe { since: Instant },
 }
 
+/// What the time has come for in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tick {
+    Nothing,
+    /// The team has to change.
+    Change,
+    /// The members that don't run are to join.
+    Join,
+}
+
 impl Team {
     pub(super) fn new(workers: usize) -> Team {
         Team {
@@ -94,19 +106,24 @@ impl Team {
         }
     }
 
-    /// The workers that take part in a run that begins now.
+    /// The workers that are to take part.
     pub(super) fn members(&self) -> &[usize] {
         &self.members
     }
 
+    /// The members that don't run.
+    pub(super) fn absent(&self) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().copied();
+        members.filter(|w| !self.workers[*w].runs)
+    }
+
     /// Before a run: begins a probe when its time has come, and sees that no more take part than a
-    /// `quota` allows, if that is to be read. `read` gives the count of a member by its place in
-    /// the team and its number.
+    /// `quota` allows, if that is to be read. `read` gives the count of a worker.
     pub(super) fn begin(
         &mut self,
         clock: impl Fn() -> Instant,
         quota: Option<impl Fn() -> usize>,
-        read: impl Fn(usize, usize) -> Option<Lost>,
+        read: impl Fn(usize) -> Option<Lost>,
     ) {
         if let Some(quota) = quota {
             self.obey(clock(), quota);
@@ -114,14 +131,106 @@ impl Team {
         if let Phase::Fewer { at } = self.phase {
             let now = clock();
             if now >= at {
-                self.phase = Phase::Probe { since: now };
-                self.members = (0..self.workers.len()).collect();
-                self.limit();
-                self.look(now, read);
-                self.workers
-                    .iter_mut()
-                    .for_each(|w| w.lost = Duration::ZERO);
+                self.probe(now, read);
             }
+        }
+        // A lone member is the caller, which is not bound to a core.
+        if let [lone] = &mut self.members[..] {
+            *lone = 0;
+        }
+    }
+
+    /// The run begins with so many members.
+    pub(super) fn start(&mut self, count: usize) {
+        self.workers.iter_mut().for_each(|w| w.runs = false);
+        for &member in &self.members[..count] {
+            self.workers[member].runs = true;
+        }
+    }
+
+    /// Somebody waited for long: true if the team has to change.
+    pub(super) fn waited(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        read: impl Fn(usize) -> Option<Lost>,
+    ) -> bool {
+        self.members.len() > 1 && self.judge(clock(), read)
+    }
+
+    /// At a point of a run at which the team may change, when [`Team::next_tick`] has come.
+    pub(super) fn tick(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        read: impl Fn(usize) -> Option<Lost>,
+    ) -> Tick {
+        let now = clock();
+        match self.phase {
+            Phase::Fewer { at } if now >= at => {
+                self.probe(now, read);
+                Tick::Join
+            }
+            Phase::Probe { since } if now - since >= PROBE => {
+                // Who could not join in this time has no core.
+                let runs = |w: &usize| self.workers[*w].runs;
+                if self.members.iter().all(runs) {
+                    return match self.judge(now, read) {
+                        true => Tick::Change,
+                        false => Tick::Nothing,
+                    };
+                }
+                let running = self.members.iter().copied().filter(runs).collect();
+                self.shrink(running, now);
+                Tick::Nothing
+            }
+            _ => Tick::Nothing,
+        }
+    }
+
+    /// The time of the next [`Team::tick`].
+    pub(super) fn next_tick(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Whole { .. } => None,
+            Phase::Fewer { at } => Some(at),
+            Phase::Probe { since } => Some(since + PROBE),
+        }
+    }
+
+    /// Changes the team of the run to the members, as far as they run or are `ready`, which is
+    /// asked of those that are to join: `place` takes each worker's number in it. The sizes of both teams together and of the next; `None` if
+    /// nothing changes.
+    pub(super) fn change(
+        &mut self,
+        ready: impl Fn(usize) -> bool,
+        mut place: impl FnMut(usize, Option<usize>),
+    ) -> Option<(usize, usize)> {
+        let next =
+            |team: &Team, w: usize| team.members.contains(&w) && (team.workers[w].runs || ready(w));
+        let all = 0..self.workers.len();
+        let differs = all.clone().any(|w| next(self, w) != self.workers[w].runs);
+        if !differs || !all.clone().any(|w| next(self, w)) {
+            return None;
+        }
+        let (mut both, mut count) = (0, 0);
+        for w in all {
+            let takes_part = next(self, w);
+            both += usize::from(takes_part || self.workers[w].runs);
+            place(w, takes_part.then_some(count));
+            count += usize::from(takes_part);
+            self.workers[w].runs = takes_part;
+        }
+        Some((both, count))
+    }
+
+    /// After a run; `overdue`: somebody waited for long in it.
+    pub(super) fn end(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        overdue: bool,
+        read: impl Fn(usize) -> Option<Lost>,
+    ) {
+        let probes = matches!(self.phase, Phase::Probe { .. });
+        if (overdue || probes) && self.members.len() > 1 {
+            self.judge(clock(), read);
         }
     }
 
@@ -141,59 +250,67 @@ impl Team {
         self.members.truncate(most);
     }
 
-    /// After a run; `overdue`: somebody waited long in it.
-    pub(super) fn end(
-        &mut self,
-        clock: impl Fn() -> Instant,
-        overdue: bool,
-        read: impl Fn(usize, usize) -> Option<Lost>,
-    ) {
-        let probes = matches!(self.phase, Phase::Probe { .. });
-        if !(overdue || probes) || self.members.len() == 1 {
-            return;
-        }
-        let now = clock();
+    /// Begins to try all.
+    fn probe(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) {
+        self.phase = Phase::Probe { since: now };
+        self.members = (0..self.workers.len()).collect();
+        self.limit();
+        self.look(now, read);
+        self.workers
+            .iter_mut()
+            .for_each(|w| w.lost = Duration::ZERO);
+    }
+
+    /// Looks at the members' counts. True if some have to leave.
+    fn judge(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) -> bool {
         if self.looked.is_some_and(|looked| now - looked < LOOKS) {
-            return;
+            return false;
         }
         self.look(now, read);
-        let bearable = if probes { PROBE_LOSS } else { BEARABLE };
+        let bearable = match self.phase {
+            Phase::Probe { .. } => PROBE_LOSS,
+            _ => BEARABLE,
+        };
         let lost = |w: &usize| self.workers[*w].lost;
-        let late = |w: &usize| lost(w) > bearable;
-        if self.members.iter().any(late) {
-            let least = self.members.iter().copied().min_by_key(lost);
-            let stay = self.members.iter().copied().filter(|w| !late(w));
-            let stay: Vec<usize> = stay.collect();
-            self.members = if stay.is_empty() {
-                least.into_iter().collect()
-            } else {
-                stay
-            };
-            let calm = match self.phase {
-                Phase::Whole { since } => since.is_none_or(|since| now - since >= CALM),
-                _ => false,
-            };
-            self.pause = match calm {
-                true => PAUSES[0],
-                false => (self.pause * 2).min(PAUSES[1]),
-            };
-            self.phase = Phase::Fewer {
-                at: now + self.pause,
-            };
-        } else if let Phase::Probe { since } = self.phase
+        let stay = self.members.iter().copied().filter(|w| lost(w) <= bearable);
+        let mut stay: Vec<usize> = stay.collect();
+        if stay.len() < self.members.len() {
+            if stay.is_empty() {
+                stay.extend(self.members.iter().copied().min_by_key(lost));
+            }
+            self.shrink(stay, now);
+            return true;
+        }
+        if let Phase::Probe { since } = self.phase
             && now - since >= PROBE
         {
             self.phase = Phase::Whole { since: Some(now) };
         }
+        false
+    }
+
+    /// Leaves it to these workers until the next probe.
+    fn shrink(&mut self, members: Vec<usize>, now: Instant) {
+        self.members = members;
+        let calm = match self.phase {
+            Phase::Whole { since } => since.is_none_or(|since| now - since >= CALM),
+            _ => false,
+        };
+        self.pause = match calm {
+            true => PAUSES[0],
+            false => (self.pause * 2).min(PAUSES[1]),
+        };
+        let at = now + self.pause;
+        self.phase = Phase::Fewer { at };
     }
 
     /// Adds up what the members lost since the last look.
-    fn look(&mut self, now: Instant, read: impl Fn(usize, usize) -> Option<Lost>) {
+    fn look(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) {
         let passed = self.looked.map_or(Duration::ZERO, |looked| now - looked);
         self.looked = Some(now);
-        for (place, &member) in self.members.iter().enumerate() {
+        for &member in &self.members {
             let worker = &mut self.workers[member];
-            let reading = read(place, member);
+            let reading = read(member);
             let same = reading
                 .zip(worker.seen)
                 .filter(|(a, b)| a.thread == b.thread);
@@ -232,9 +349,9 @@ mod tests {
 
         /// A run of `time`, in which each of the `late` that takes part loses 3 ms; its members.
         fn run(&self, time: Duration, late: &[usize], quota: Option<usize>) -> Vec<usize> {
-            let read = |place: usize, worker: usize| {
+            let read = |worker: usize| {
                 let time = self.lost.borrow()[worker];
-                let thread = if place == 0 { 0 } else { worker as i32 };
+                let thread = worker as i32;
                 Some(Lost { thread, time })
             };
             let clock = || self.start + self.passed.get();

@@ -36,7 +36,8 @@ unsafe extern "C" fn dispatch(state: *mut c_void, task: EntryFn, arguments: *con
     // SAFETY: the caller's promise; what `run` needs was promised when the run was staged.
     unsafe {
         (*staged).env.arguments = arguments;
-        let env: *const Env = &raw const (*staged).env;
-        (*staged).leased.run(task, env, (*staged).sync)
+        let env: *mut Env = &raw mut (*staged).env;
+        let state = ((*staged).sync, (*staged).units);
+        (*staged).leased.run(task, env, state, false)
     }
 }

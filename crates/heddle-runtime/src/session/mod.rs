@@ -59,6 +59,8 @@ pub struct RunOptions<'a> {
     pub max_iterations: i64,
     /// The most workers that take part. Memory is planned for all of the pool.
     pub team: usize,
+    /// The team may change in the middle, as its pool finds; in [`crate::Standalone`] programs, at random.
+    pub resize: bool,
 }
 
 impl Default for RunOptions<'_> {
@@ -69,6 +71,7 @@ impl Default for RunOptions<'_> {
             max_depth: 1,
             max_iterations: i64::MAX,
             team: usize::MAX,
+            resize: true,
         }
     }
 }
@@ -140,7 +143,7 @@ impl Session {
         let mut staged = self.stage_into(inputs, outputs, sizes, options)?;
         match host_main {
             Some(host_main) => staged.run_on_host(host_main)?,
-            None => staged.dispatch(main)?,
+            None => staged.run(main, options.resize)?,
         }
         staged.finish()
     }
@@ -200,6 +203,8 @@ impl Session {
             max_iterations: options.max_iterations,
             patience,
             yields,
+            decide: None,
+            crew: std::ptr::null(),
             arguments: std::ptr::null(),
         };
         Ok(Staged {
@@ -300,13 +305,22 @@ pub struct Staged<'s, 'i> {
 impl<'s> Staged<'s, '_> {
     /// Runs one entry on all workers and waits for it.
     pub fn dispatch(&mut self, entry: Entry) -> Result<(), RunError> {
+        self.run(entry, false)
+    }
+
+    /// The same; `changes`: the entry is the whole run, in which the team may change.
+    fn run(&mut self, entry: Entry, changes: bool) -> Result<(), RunError> {
         if entry.owner != self.program {
             return Err(RunError::ForeignEntry);
         }
         self.rewind();
         // SAFETY: `env` points to memory of the sizes that the program planned, held until `self`
         // ends.
-        let code = unsafe { self.leased.run(entry.function, &self.env, self.sync) };
+        let code = unsafe {
+            let state = (self.sync, self.units);
+            self.leased
+                .run(entry.function, &mut self.env, state, changes)
+        };
         if code == 0 {
             return Ok(());
         }
@@ -318,11 +332,20 @@ impl<'s> Staged<'s, '_> {
     fn rewind(&self) {
         self.sync.arrived.store(0, Ordering::Relaxed);
         self.sync.overdue.store(0, Ordering::Relaxed);
+        // A change of the team may not have come about.
+        self.sync.wanted.store(0, Ordering::Relaxed);
+        self.sync.ended.store(0, Ordering::Relaxed);
+        self.sync.come.store(0, Ordering::Relaxed);
+        self.sync
+            .state
+            .store(std::ptr::null_mut(), Ordering::Relaxed);
         for unit in self.units {
             unit.signalled.store(0, Ordering::Relaxed);
             unit.round.store(0, Ordering::Relaxed);
             // A failed run may have left part of a team waiting.
             unit.come.store(0, Ordering::Relaxed);
+            unit.passed.store(0, Ordering::Relaxed);
+            unit.ready.store(0, Ordering::Relaxed);
         }
     }
 

@@ -230,7 +230,23 @@ impl UProgram {
         bodies.for_each(|body| for_each_stmt(body, visit));
     }
 
-    /// The same, to change them.
+    /// Visits the bodies of the main program's loops, but for loops in them.
+    pub fn for_each_outer_loop(&self, visit: &mut dyn FnMut(&[Stmt])) {
+        fn walk(block: &[Stmt], visit: &mut dyn FnMut(&[Stmt])) {
+            for stmt in block {
+                match stmt {
+                    Stmt::Loop { body, .. } => visit(body),
+                    _ => stmt
+                        .blocks()
+                        .into_iter()
+                        .for_each(|inner| walk(inner, visit)),
+                }
+            }
+        }
+        walk(&self.body, visit);
+    }
+
+    /// The same for statements, to change them.
     pub fn for_each_stmt_mut(&mut self, visit: &mut dyn FnMut(&mut Stmt)) {
         for id in self.procedures.keys().collect::<Vec<_>>() {
             for_each_stmt_mut(&mut self.procedures[id].body, visit);

@@ -65,6 +65,9 @@ pub enum Sync {
         /// The waiting units.
         to: Units,
     },
+    /// The number of units may change here: units leave or join, all meet if so, and all are numbered anew. Otherwise
+    /// nobody waits. It is the first statement of a loop of the main program, outside of other loops.
+    Resize,
 }
 
 /// A set of units.

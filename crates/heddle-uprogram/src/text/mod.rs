@@ -34,7 +34,7 @@
 //!           | "loop" LOCAL ["trip" expr] ["while" LOCAL] STRING block
 //!           | "if" expr block ["else" block]
 //!           | call | "fork" "{" call* "}" | "check" expr "," expr "," expr STRING
-//!           | "sync" ("lanes" | units "->" units)                                  units: "all" | INT
+//!           | "sync" ("lanes" | "resize" | units "->" units)                                  units: "all" | INT
 //! call      = "call" PROC "(" [arg {"," arg}] ")" STRING
 //! arg       = LOCAL "=" expr | BUFFER "=" BUFFER
 //!

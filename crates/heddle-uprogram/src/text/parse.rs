@@ -397,6 +397,7 @@ impl Parser<'_, '_> {
                 }
             }
             "sync" if self.c.eat_word("lanes")? => Stmt::Sync(Sync::Unit),
+            "sync" if self.c.eat_word("resize")? => Stmt::Sync(Sync::Resize),
             "sync" => {
                 let from = self.units()?;
                 self.c.expect("->")?;

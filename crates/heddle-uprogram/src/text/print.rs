@@ -277,6 +277,7 @@ impl Printer<'_, '_, '_> {
                 self.string(name);
             }
             Stmt::Sync(Sync::Unit) => self.out.push_str("sync lanes"),
+            Stmt::Sync(Sync::Resize) => self.out.push_str("sync resize"),
             Stmt::Sync(Sync::Wait { from, to }) => {
                 self.put(format_args!("sync {} -> {}", units(*from), units(*to)));
             }

@@ -30,7 +30,7 @@ use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Buffer, BufferKind, CallId, Candidate, Local, LocalKind, Operator, Port, ProcedureId, Share,
-    Stmt, UProgram,
+    Stmt, Sync, UProgram,
 };
 
 /// A rule that a uProgram breaks.
@@ -134,7 +134,25 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let block = results.and_then(|()| block(program, &procedure.body, &mut seen));
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
-    block(program, &program.body, &mut seen).map_err(at("main".into()))
+    block(program, &program.body, &mut seen)
+        .and_then(|()| resizes(program))
+        .map_err(at("main".into()))
+}
+
+/// The number of units changes at the head of outermost loops of the main program only.
+fn resizes(program: &UProgram) -> Checked {
+    let is_resize = |stmt: &Stmt| matches!(stmt, Stmt::Sync(Sync::Resize));
+    let (mut all, mut at_heads) = (0, 0);
+    program.for_each_stmt(&mut |stmt| all += usize::from(is_resize(stmt)));
+    program.for_each_outer_loop(&mut |body| {
+        at_heads += usize::from(body.first().is_some_and(is_resize));
+    });
+    match all == at_heads {
+        true => Ok(()),
+        false => Err(Fault::Rule(
+            "a resize is the first statement of an outermost loop of the main program",
+        )),
+    }
 }
 
 fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {

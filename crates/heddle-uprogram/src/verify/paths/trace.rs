@@ -124,6 +124,8 @@ impl Trace {
                 self.lanes = false;
                 return false;
             }
+            // Units meet only if their number changes.
+            Sync::Resize => return false,
             Sync::Wait { from, to } => (from, to),
         };
         // A signal and a wait synchronise the unit's lanes first.
