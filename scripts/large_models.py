@@ -1,13 +1,16 @@
-"""Writes models with large weights or long loops, with inputs: the subjects of memory.py and load.py.
+"""Writes models with large weights or long loops, and inputs, for memory.py and load.py.
 usage: python large_models.py OUT [NAME ...]
 
-    moe               mixture of experts: 3 layers of 8 experts, each run if a token is routed to it; 192 MiB
-    gpt_static        GPT: 6 layers of 384, tied embedding, greedy words in a Loop; a cache of fixed length; 129 MiB
-    gpt_grow_stacked  the same until it says an end word, as PyTorch exports `while`; the keys and values of all layers are
-                      one array, which grows by a position a word
+    moe               mixture of experts: 3 layers of 8 experts, each of which runs if a token is
+                      routed to it; 192 MiB
+    gpt_static        GPT: 6 layers of 384, a tied embedding, greedy words in a Loop; a cache of
+                      fixed length; 129 MiB
+    gpt_grow_stacked  the same until it says an end word, as PyTorch exports `while`; the keys and
+                      values of all layers are one array, which grows by a position a word
     deq               deep equilibrium: a Loop to the fixed point of two layers of 512, batch 8
 
-Weights are random and lie in the file: OUT/NAME.onnx, with inputs in OUT/NAME.npz. Needs numpy and onnx."""
+Weights are random and lie in the file: OUT/NAME.onnx, with inputs in OUT/NAME.npz. Needs numpy and
+onnx."""
 import sys
 from pathlib import Path
 
@@ -41,6 +44,7 @@ class Weights(dict):
 def moe(w):
     """Tokens go to the expert that the router ranks first; experts without tokens do not run."""
     width, inner, layers, experts = 512, 2048, 3, 8
+    port = f"float[T, {width}]"
     text = ""
     for layer in range(layers):
         w.norm(f"norm{layer}", width)
@@ -58,23 +62,23 @@ def moe(w):
             w[f"number{e}"] = np.array(k)
             text += f"""hit{e} = Equal(best{layer}, number{e})  weight{e} = Cast <to = 1> (hit{e})
                 most{e} = ReduceMax <keepdims = 0> (weight{e})  any{e} = Cast <to = 9> (most{e})
-                sum{layer}_{k + 1} = If (any{e}) <then_branch = run{e} () => (float[T, {width}] y{e}) {{
+                sum{layer}_{k + 1} = If (any{e}) <then_branch = run{e} () => ({port} y{e}) {{
                   h{e} = MatMul(a{layer}, up{e})  r{e} = Relu(h{e})  o{e} = MatMul(r{e}, down{e})
                   share{e} = Mul(gate{layer}, weight{e})  part{e} = Mul(o{e}, share{e})
                   y{e} = Add(sum{layer}_{k}, part{e})
-                }}, else_branch = pass{e} () => (float[T, {width}] z{e}) {{
+                }}, else_branch = pass{e} () => ({port} z{e}) {{
                   z{e} = Identity(sum{layer}_{k})
                 }}>
                 """
         text += f"x{layer + 1} = Identity(sum{layer}_{experts})\n"
-    port = f"float[T, {width}]"
     text = f"{HEAD} moe ({port} x0) => ({port} x{layers}) {{ {text} }}"
     return text, {"x0": w.random.standard_normal((8, width), np.float32)}
 
 
 HEADS, DIM, LAYERS, WORDS, LONGEST = 6, 64, 6, 59_904, 256
 WIDTH = HEADS * DIM
-# The end of a text, as (input, trip count, condition, the input's value): 32 words, or the 29th, which is no earlier one.
+# The end of a text, as (input, trip count, condition, the input's value): 32 words, or the 29th,
+# which is no earlier one.
 COUNTED = ("int64 count", "count", "on = Identity(go)", np.array(32))
 UNTIL = ("int64[1] until", "endless",
          "same = Equal(best, until)  others = Not(same)  on = Squeeze(others)", np.array([12632]))
@@ -109,16 +113,16 @@ def gpt_weights(w):
             w.matrix(f"{name}{layer}", rows, columns)
             w.vector(f"{name}_b{layer}", columns)
     w.norm("last", WIDTH)
-    for name, value in (("scale", DIM ** -0.5), ("half", 0.5), ("unit", 1), ("nil", 0),
-                        ("half_root", 0.5 ** 0.5), ("low", -1e30)):
+    for name, value in (("scale", DIM ** -0.5), ("half", 0.5), ("unit", 1),
+                        ("half_root", 0.5 ** 0.5)):
         w[name] = np.array(value, np.float32)
     w["by_head"], w["as_row"] = np.array([HEADS, 1, DIM]), np.array([1, WIDTH])
     w["zero"] = np.array([0])
 
 
 def gpt(name, w, stop, states, cache, mask, begin, end):
-    """Greedy decoding from one word. `states` are carried: (type, name, first value, next value); `cache` and `mask` are text for
-    each layer, `begin` and `end` for the body."""
+    """Greedy decoding from one word. `states` are carried: (type, name, first value, next value);
+    `cache` and `mask` are text for each layer, `begin` and `end` for the body."""
     gpt_weights(w)
     blocks = "".join(BLOCK.format(l=k, next=k + 1, cache=cache(k), mask=mask.format(l=k))
                      for k in range(LAYERS))
@@ -127,7 +131,8 @@ def gpt(name, w, stop, states, cache, mask, begin, end):
     kept = ", ".join(f"kept_{state}" for _, state, _, _ in states)
     firsts = ", ".join(first for _, _, first, _ in states)
     port, trip, go_on, value = stop
-    text = f"""{HEAD} {name} (int64[1] start, {port}) => (int64[N, 1] said, float[1, {WORDS}] odds) {{
+    text = f"""{HEAD} {name} (int64[1] start, {port}) =>
+        (int64[N, 1] said, float[1, {WORDS}] odds) {{
         last, odds, {kept}, said = Loop <body = step
             (int64 n, bool go, int64[1] word, float[1, {WORDS}] before, {given}) =>
             (bool on, int64[1] best, float[1, {WORDS}] logits, {nexts}, int64[1] out) {{
@@ -141,7 +146,7 @@ def gpt(name, w, stop, states, cache, mask, begin, end):
         }}> ({trip}, yes, start, nothing, {firsts})
       }}"""
     w["nothing"] = np.zeros((1, WORDS), np.float32)
-    w["endless"], w["yes"] = np.array(2 ** 63 - 1), np.array(True)
+    w["yes"] = np.array(True)
     return text, {"start": np.array([17]), port.split()[-1]: value}
 
 
@@ -149,6 +154,7 @@ def gpt_static(w):
     kind = f"float[{HEADS}, {LONGEST}, {DIM}]"
     states = [(kind, f"{s}{k}", "empty", f"{s}_all{k}") for k in range(LAYERS) for s in "kv"]
     w["empty"] = np.zeros((HEADS, LONGEST, DIM), np.float32)
+    w["low"] = np.array(-1e30, np.float32)
     w["heads"] = np.stack([np.arange(HEADS), np.zeros(HEADS, int)], 1)[:, None]
     w["second"], w["range"] = np.array([0, 1]), np.arange(LONGEST)
 
@@ -164,6 +170,7 @@ def gpt_grow_stacked(w):
     kind = f"float[{2 * LAYERS}, {HEADS}, T, {DIM}]"
     states = [(kind, "cache", "empty", "grown")]
     w["empty"] = np.zeros((2 * LAYERS, HEADS, 0, DIM), np.float32)
+    w["endless"] = np.array(2 ** 63 - 1)
     for k in range(2 * LAYERS):
         w[f"row{k}"] = np.array(k)
 
@@ -183,7 +190,7 @@ def deq(w):
     """z = tanh(tanh(z W + x U + b) V + c), until no element changes by more than 1e-5."""
     width, rows = 512, 8
     for name in "WV":
-        w.matrix(name, width, width, 1.1)
+        w.matrix(name, width, width, 1.4)
     w.matrix("U", width, width)
     w.vector("b", width)
     w.vector("c", width)

@@ -1,9 +1,9 @@
 """Measures the memory that a model's weights take, and prints a table as Markdown.
 usage: python memory.py [--heddle PATH] [--out DIR] [MODEL ...]
 
-MODEL is a name of large_models.py, which is written to DIR (default: target/large), or a path of a model
-beside an .npz of its inputs. Figures are in MB, and as multiples of the file without scratch memory, outputs
-and 30 MB for the rest of a process:
+MODEL is a name of large_models.py, which is written to DIR (default: target/large), or a path of a
+model beside an .npz of its inputs. Figures are in MB, and as multiples of the file without scratch
+memory, outputs and 30 MB for the rest of a process:
 
     peak    the most that one process ever had resident, of a program that is in the cache
     second  what a second process adds: PSS of both, less that of the first alone
@@ -36,7 +36,8 @@ def resident(turns, file, field) -> float:
 def measure(heddle, model):
     """(form, scratch memory and outputs, peak, memory of a second process), in bytes."""
     inputs = model.with_suffix(".npz")
-    done = subprocess.run([heddle, "run", model, "--input", inputs, "--json"], capture_output=True, text=True)
+    command = [heddle, "run", model, "--input", inputs, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     said = json.loads(done.stdout)

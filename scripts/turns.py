@@ -1,6 +1,8 @@
-"""Programs that run a model on command: Heddle's `bench --turns`, and ONNX Runtime behind the same protocol.
-usage: python turns.py MODEL INPUTS.npz THREADS spin|sleep      ONNX Runtime: a line with a number asks for that many runs,
-                                                                which is answered by a line with their times in ms, as JSON"""
+"""Processes that run a model when asked to: Heddle's `bench --turns`, and ONNX Runtime likewise.
+usage: python turns.py MODEL INPUTS.npz THREADS spin|sleep
+
+That is ONNX Runtime. A line with a number asks for that many runs; a line with their times in ms,
+as JSON, answers it. Needs numpy and onnxruntime."""
 import json
 import subprocess
 import sys
@@ -13,8 +15,9 @@ class Turns:
     """A process that has a model ready, and runs it when it is asked to."""
 
     def __init__(self, command):
-        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        self.process = subprocess.Popen([str(part) for part in command], stdin=pipe, stdout=pipe,
+                                        stderr=nothing, text=True)
         self.ready = self.answer()
 
     @classmethod
