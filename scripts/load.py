@@ -69,7 +69,7 @@ class Verdicts:
     def check(self, times, figures, bars) -> str:
         """Compares median and 99th percentile with multiples of `figures`."""
         pairs = zip(("median", "p99"), times.figures(), figures, bars)
-        wrong = [f"{name} {got / figure:.2f} > {bar}" for name, got, figure, bar in pairs
+        wrong = [f"{name} {got / figure:.3f} > {bar}" for name, got, figure, bar in pairs
                  if bar and got > bar * figure]
         good = sum(bar is not None for bar in bars) - len(wrong)
         self.passed, self.failed = self.passed + good, self.failed + len(wrong)
@@ -140,13 +140,12 @@ class Subject:
     def busy(self, verdicts):
         """A row for each number of busy processes; heddle's times on a quiet machine."""
         with contextlib.ExitStack() as stack:
-            programs = {"heddle": self.heddle(), "one": self.heddle(1)}
+            ready = stack.enter_context
+            programs = {"heddle": ready(self.heddle()), "one": ready(self.heddle(1))}
             if self.args.base:
-                programs["base"] = self.heddle(binary=self.args.base)
-            for name, (threads, spin) in ORT.items():
-                programs[name] = Turns.onnx_runtime(self.model, self.inputs, threads, spin)
-            for program in programs.values():
-                stack.enter_context(program)
+                programs["base"] = ready(self.heddle(binary=self.args.base))
+            for name, how in ORT.items():
+                programs[name] = ready(Turns.onnx_runtime(self.model, self.inputs, *how))
             for count, bars in BUSY.items():
                 with busy(count):
                     times = in_turns(programs, self.args.runs)

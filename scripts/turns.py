@@ -15,9 +15,8 @@ class Turns:
     """A process that has a model ready, and runs it when it is asked to."""
 
     def __init__(self, command):
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        self.process = subprocess.Popen([str(part) for part in command], stdin=pipe, stdout=pipe,
-                                        stderr=nothing, text=True)
+        self.process = subprocess.Popen([str(part) for part in command], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.ready = self.answer()
 
     @classmethod
