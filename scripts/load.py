@@ -3,7 +3,8 @@ usage: python load.py [--heddle PATH] [--base PATH] [--models DIR] [--only a,b] 
 
 DIR holds what the zoo's make.py wrote, with seq2seq_nmt (default: target/zoo); a model that is not
 there is left out and named. deq comes from large_models.py. Times are medians (99th percentiles) in
-ms of N runs (default 300). All programs of a row are measured in turns:
+ms of N runs (default 300; fewer where ONNX Runtime takes over four times as long). All programs of
+a row are measured in turns:
 
     heddle            as many threads as it chooses
     one               Heddle with one thread
@@ -108,13 +109,14 @@ def quota(name):
 
 
 def in_turns(programs, runs):
-    """The times of each program by name."""
+    """The times of each program by name. One that is slow makes fewer runs, so that its turn takes
+    at most four times as long as the first one's."""
     times = {name: Times() for name in programs}
-    for program in programs.values():
-        program.run(5)
+    typical = {name: float(np.median(program.run(5))) for name, program in programs.items()}
+    longest = 4 * TURN * next(iter(typical.values()))
     for _ in range(-(-runs // TURN)):
         for name, program in programs.items():
-            times[name] += program.run(TURN)
+            times[name] += program.run(min(TURN, max(1, round(longest / typical[name]))))
     return times
 
 
