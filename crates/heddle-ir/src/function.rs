@@ -149,7 +149,8 @@ pub enum Loc {
 const MAX_CALL_PATH: usize = 120;
 
 impl Loc {
-    /// The path of calls that leads to the nodes of a function: `calls`, then the call `name`, each before a `/`.
+    /// The path of calls that leads to the nodes of a function: `calls`, then the call `name`,
+    /// each before a `/`.
     pub fn call_path(calls: &str, name: &str) -> String {
         let from = calls.len().saturating_sub(MAX_CALL_PATH);
         match calls.char_indices().find(|(i, c)| *i >= from && *c == '/') {
@@ -158,8 +159,9 @@ impl Loc {
         }
     }
 
-    /// The location of an instruction of `function` where a call is replaced by the function's body: in a node's name the
-    /// path of the call takes the place of the function. `None` if the name does not begin with the function.
+    /// The location of an instruction of `function` where a call is replaced by the function's
+    /// body: in a node's name the path of the call takes the place of the function. `None` if the
+    /// name does not begin with the function.
     pub fn inlined(&self, function: &str, call: &Loc) -> Option<Loc> {
         let (Loc::Node { op, name }, Loc::Node { name: call, .. }) = (self, call) else {
             return None;

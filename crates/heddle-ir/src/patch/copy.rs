@@ -8,8 +8,8 @@ use crate::copy::{Copier, CopyTypes};
 use crate::{Entity, Function, Inst, Loc, Value};
 
 impl Patch<'_> {
-    /// Copies the body of `callee` before the call `anchor`, with `args` for its parameters; returns the copies of its yields.
-    /// Locations name the call in place of the callee.
+    /// Copies the body of `callee` before the call `anchor`, with `args` for its parameters; returns
+    /// the copies of its yields. Locations name the call in place of the callee.
     pub fn copy_body(
         &mut self,
         callee: &Function,
@@ -32,7 +32,8 @@ impl Patch<'_> {
         copier.all(&body.yields)
     }
 
-    /// Gives the instructions from `first` on, copied from `callee`, the locations that they have behind this call.
+    /// Gives the instructions from `first` on, copied from `callee`, the locations that they have
+    /// behind this call.
     fn relocate(&mut self, first: usize, callee: &str, call: Inst) {
         let Some(call) = self.func.insts[call].loc.clone() else {
             return;
