@@ -32,10 +32,9 @@ impl<'m> Importer<'m> {
         proto: &'m FunctionProto,
     ) -> Outputs {
         check_counts(at, proto)?;
-        let Some(Shared { id, nodes, .. }) = self.shared_for(f, at, proto)? else {
+        let Some(Shared { id, .. }) = self.shared_for(f, at, proto)? else {
             return self.call_in_place(f, at, proto);
         };
-        self.nodes += nodes;
         f.b.set_loc(Some(at.loc.clone()));
         let mut args: Vec<Value> = at.inputs.iter().filter_map(|a| a.value()).collect();
         args.extend(self.call_key(f)?);
@@ -83,6 +82,7 @@ impl<'m> Importer<'m> {
         let found = specs
             .iter()
             .find(|s| s.types == types && s.callee.is(&callee));
+        let is_new = found.is_none();
         let made = match found {
             Some(spec) => spec.made,
             None if specs.len() >= MAX_SPECS => None,
@@ -100,7 +100,14 @@ impl<'m> Importer<'m> {
         };
         let known = values.iter().filter(|v| has_contents(&f.b, **v)).count();
         let loses = |made: &Shared| known > 0 && (known == values.len() || !made.ignores_contents);
-        Ok(made.filter(|made| !loses(made)))
+        let made = made.filter(|made| !loses(made));
+        // The limit on nodes is one on what inlining gives.
+        if let Some(Shared { nodes, .. }) = made
+            && !is_new
+        {
+            self.nodes += nodes;
+        }
+        Ok(made)
     }
 
     /// Imports a function for parameters of these types. `None` if that fails, or if an import in
@@ -167,8 +174,7 @@ impl<'m> Importer<'m> {
         let names = (0..results.len()).map(|i| callee.output_name(i));
         let results: Vec<_> = names.zip(results).collect();
         self.module.functions[id] = frame.b.finish(&results);
-        // Each call counts them.
-        let nodes = std::mem::replace(&mut self.nodes, nodes) - nodes;
+        let nodes = self.nodes - nodes;
         Some(Shared {
             id,
             nodes,
