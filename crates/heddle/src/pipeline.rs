@@ -153,7 +153,12 @@ impl Pipeline<'_> {
 
         let mut graph = match transform {
             true => self.transformed(module)?,
-            false => (**module).clone(),
+            false => {
+                // A call with a dynamic size has no compiled form, the body in its place may have one.
+                let mut graph = (**module).clone();
+                heddle_opt::inline_calls(&mut graph);
+                graph
+            }
         };
         let results = Results::open(&mut graph);
         flow.graph(Emit::Transformed, &graph);
