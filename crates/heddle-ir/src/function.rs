@@ -145,6 +145,38 @@ pub enum Loc {
     },
 }
 
+/// Longest path of calls in a node's name, in bytes; a longer one is cut to its end.
+const MAX_CALL_PATH: usize = 120;
+
+impl Loc {
+    /// The path of calls that leads to the nodes of a function: `calls`, then the call `name`,
+    /// each before a `/`.
+    pub fn call_path(calls: &str, name: &str) -> String {
+        let from = calls.len().saturating_sub(MAX_CALL_PATH);
+        match calls.char_indices().find(|(i, c)| *i >= from && *c == '/') {
+            Some((i, _)) if from > 0 => format!("…{}{name}/", &calls[i..]),
+            _ => format!("{calls}{name}/"),
+        }
+    }
+
+    /// The location of an instruction of `function` where a call is replaced by the function's
+    /// body: in a node's name the path of the call takes the place of the function. `None` if the
+    /// name does not begin with the function.
+    pub fn inlined(&self, function: &str, call: &Loc) -> Option<Loc> {
+        let (Loc::Node { op, name }, Loc::Node { name: call, .. }) = (self, call) else {
+            return None;
+        };
+        let inner = name.strip_prefix(function)?.strip_prefix('/')?;
+        let (calls, call) = call
+            .rsplit_once('/')
+            .map_or(("", &**call), |(c, n)| (&call[..c.len() + 1], n));
+        Some(Loc::Node {
+            op: op.clone(),
+            name: Loc::call_path(calls, call) + inner,
+        })
+    }
+}
+
 impl fmt::Display for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

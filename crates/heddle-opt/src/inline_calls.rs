@@ -12,7 +12,7 @@ use crate::Edit;
 use crate::callgraph;
 
 /// Growth limit: a module may gain `MAX_GAIN` + `MAX_GAIN_FACTOR` · its size in instructions.
-const MAX_GAIN: usize = 1 << 16;
+const MAX_GAIN: usize = 1 << 18;
 const MAX_GAIN_FACTOR: usize = 16;
 
 /// Replaces calls by copies of their callees' bodies, callees first.

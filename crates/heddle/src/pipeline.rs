@@ -141,8 +141,14 @@ impl Pipeline<'_> {
             false => None,
         };
         let changed = graph.is_some();
-        match self.build(module, graph.unwrap_or_else(|| (**module).clone()))? {
-            Err(_) if changed => self.build(module, (**module).clone()),
+        let plain = || {
+            // A call with a dynamic size has no compiled form, the body in its place may have one.
+            let mut graph = (**module).clone();
+            heddle_opt::inline_calls(&mut graph);
+            graph
+        };
+        match self.build(module, graph.unwrap_or_else(plain))? {
+            Err(_) if changed => self.build(module, plain()),
             built => Ok(built),
         }
     }

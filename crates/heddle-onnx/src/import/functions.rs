@@ -1,14 +1,17 @@
-//! Calls of functions that are not recursive: imported in place.
+//! Calls that are imported in place.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use heddle_ir::{Loc, Value};
+
 use super::messages::{opsets, short_name};
 use super::scope::{Attr, Binding, Env, Frame, Opsets};
 use super::state::{At, Fail, Importer, Outputs, invalid};
+use crate::ops::{Position, next};
 use crate::proto::FunctionProto;
 
-/// Calls in place may nest this deep.
+/// Calls of functions that do not recurse may nest this deep.
 pub(super) const MAX_CALLS: usize = 1000;
 
 impl<'m> Importer<'m> {
@@ -27,16 +30,31 @@ impl<'m> Importer<'m> {
         let env = Env {
             opsets: self.function_opsets(function)?,
             attrs: arguments(at, function)?,
-            calls: longer(&around.calls, short_name(at.node)),
+            calls: Loc::call_path(&around.calls, short_name(at.node)),
             recursions: vec![],
             depth: around.depth + 1,
         };
         check_counts(at, function)?;
         let scope = f.open_with(None, Rc::new(env));
+        let call = self.call_key(f)?;
+        let caller = call.map(|key| std::mem::replace(&mut f.position, Position::of_call(key)));
         let results = self.function_body(f, scope, function, &at.inputs);
+        if let Some(caller) = caller {
+            f.position = caller;
+        }
         let results = results?;
         f.scopes.truncate(scope);
         Ok(results)
+    }
+
+    /// The number of a call, another in each evaluation; the keys in the function are made from it.
+    /// `None` if no node of the model draws random numbers.
+    pub(super) fn call_key(&self, f: &mut Frame<'m>) -> Result<Option<Value>, Fail> {
+        if !self.is_random {
+            return Ok(None);
+        }
+        let call = f.b.key(next(&self.draws));
+        Ok(Some(f.position.key(&mut f.b, call)?))
     }
 
     /// Imports a function's nodes into a scope of their own; returns its outputs.
@@ -82,15 +100,6 @@ impl<'m> Importer<'m> {
         let mut all = (*self.opsets).clone();
         all.extend(opsets(&function.opset_import)?);
         Ok(Rc::new(all))
-    }
-}
-
-/// The calls that led to a call, as a prefix for names; a long chain is cut to its end.
-fn longer(calls: &str, name: &str) -> String {
-    let from = calls.len().saturating_sub(120);
-    match calls.char_indices().find(|(i, c)| *i >= from && *c == '/') {
-        Some((i, _)) if from > 0 => format!("…{}{name}/", &calls[i..]),
-        _ => format!("{calls}{name}/"),
     }
 }
 

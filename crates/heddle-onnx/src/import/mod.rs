@@ -5,9 +5,10 @@
 //!   unless the caller [gives a value](ImportOptions::overrides). Before IR version 4 every
 //!   initializer was listed as an input; those are defaults in the same way, so that weights are
 //!   constants.
-//! - Control flow becomes `if` and `loop` regions. Functions are imported in place, as often as
-//!   they are called, so that constant arguments give precise shapes; those that call themselves,
-//!   directly or through others, become functions of the IR ([`recursion`]).
+//! - Control flow becomes `if` and `loop` regions. Functions that call themselves, directly or
+//!   through others, become functions of the IR ([`recursion`]), and so do those that several nodes
+//!   call, unless that costs precision ([`shared`]). All others are imported in place
+//!   ([`functions`]).
 //! - Types are inferred: a declared type is used only where the rank is unknown, and then the
 //!   program checks it when it runs.
 //! - Refusals are collected: the outputs of an unsupported node are *poison*, nodes that use poison
@@ -28,6 +29,7 @@ mod recursion;
 mod scan;
 mod scope;
 mod sequence_map;
+mod shared;
 mod signature;
 mod specs;
 mod state;
@@ -70,6 +72,7 @@ const CONSTRUCTS: Constructs = Constructs {
         Call::Enclosing(around) => importer.call_enclosing(f, at, &around),
         Call::Recursion => importer.recursion_node(f, at),
         Call::Recursive(function) => importer.call_recursive(f, at, function),
+        Call::Shared(function) => importer.call_shared(f, at, function),
         Call::InPlace(function) => importer.call_in_place(f, at, function),
     },
 };

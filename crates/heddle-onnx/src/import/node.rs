@@ -132,9 +132,11 @@ impl<'m> Importer<'m> {
             return Some(Call::Enclosing(around.clone()));
         }
         if let Some(&function) = self.functions.get(&(domain, op, at.node.overload())) {
-            return Some(match self.recursive.contains(&(function as *const _)) {
-                true => Call::Recursive(function),
-                false => Call::InPlace(function),
+            let (address, calls) = (&(function as *const _), &self.calls);
+            return Some(match () {
+                _ if calls.recursive.contains(address) => Call::Recursive(function),
+                _ if calls.shared.contains(address) => Call::Shared(function),
+                _ => Call::InPlace(function),
             });
         }
         let recursion = op == "Recursion" && at.attr("body").is_some();

@@ -14,21 +14,17 @@ use heddle_ir::{Dim, Signature, Type, Value};
 
 use super::functions::{MAX_CALLS, arguments, check_counts};
 use super::messages::each_node;
-use super::scope::{Binding, Body, Enclosing, Frame};
+use super::scope::{Attr, Binding, Body, Enclosing, Frame};
 use super::signature::{Params, initial, refine, skeleton};
-use super::specs::{Callee, Spec, Status};
+use super::specs::{Callee, MAX_SPECS, Spec, Status};
 use super::state::{At, Fail, Importer, Outputs, invalid};
 use super::values::stand_ins;
 use super::widen::widen;
-use crate::ops::next;
 use crate::proto::FunctionProto;
 use crate::refusal::Refusal;
 
 /// Specialisations of a callee after which the next one is fully general.
 const MAX_PRECISE: usize = 16;
-
-/// Limit on specialisations of one callee, whose element types may change in each call.
-const MAX_SPECS: usize = 64;
 
 /// Limit on fixpoint iterations.
 const MAX_ROUNDS: usize = 64;
@@ -43,10 +39,7 @@ impl<'m> Importer<'m> {
     ) -> Outputs {
         check_counts(at, proto)?;
         let attrs = arguments(at, proto)?;
-        if attrs
-            .values()
-            .any(|a| a.proto.g.is_some() || !a.proto.graphs.is_empty())
-        {
+        if attrs.values().any(Attr::has_graph) {
             return Err(Refusal::RecursionOverGraph.into());
         }
         let opsets = self.function_opsets(proto)?;
@@ -143,11 +136,7 @@ impl<'m> Importer<'m> {
             return Ok(vec![Binding::Poison; callee.outputs()]);
         }
         let mut values: Vec<Option<Value>> = args.iter().map(|a| a.value()).collect();
-        if self.is_random {
-            f.b.set_loc(Some(at.loc.clone()));
-            let call = f.b.key(next(&self.draws));
-            values.push(Some(f.position.key(&mut f.b, call)?));
-        }
+        values.extend(self.call_key(f)?.map(Some));
         let types: Params = values.iter().map(|v| v.map(|v| f.ty(v))).collect();
         let index = self.find_spec(callee, &types)?;
         let specs = &mut self.specs;
@@ -353,8 +342,7 @@ impl<'m> Importer<'m> {
         });
         env.calls = format!("{}/", f.b.func().sig.name);
         // Graphs that the function around was given live in another function of the IR.
-        env.attrs
-            .retain(|_, a| a.proto.g.is_none() && a.proto.graphs.is_empty());
+        env.attrs.retain(|_, a| !a.has_graph());
         let outer = f.open_with(None, Rc::new(env));
         for (name, arg) in body.captured.iter().zip(captured) {
             // Captured names are distinct.

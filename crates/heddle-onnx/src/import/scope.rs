@@ -47,6 +47,13 @@ pub struct Attr<'m> {
     pub home: Option<usize>,
 }
 
+impl Attr<'_> {
+    /// Does it hold graphs?
+    pub fn has_graph(&self) -> bool {
+        self.proto.g.is_some() || !self.proto.graphs.is_empty()
+    }
+}
+
 /// The context of a graph or function body, subgraphs included.
 #[derive(Clone, Default)]
 pub struct Env<'m> {
@@ -58,7 +65,7 @@ pub struct Env<'m> {
     pub calls: String,
     /// `Recursion` nodes around, innermost last.
     pub recursions: Vec<Enclosing<'m>>,
-    /// Nesting depth of calls imported in place.
+    /// Nesting depth of calls of functions that do not recurse.
     pub depth: usize,
 }
 

@@ -1,9 +1,12 @@
-//! Parameter types of recursive functions: as precise as all their calls allow.
+//! Parameter types of functions.
 //!
-//! A dim of a parameter is a constant that it has in every call, or a name. Dims that are equal in
-//! every call share their name.
+//! Those of recursive functions are as precise as all their calls allow. A dim of a parameter is a constant that it
+//! has in every call, or a name. Dims that are equal in every call share their name.
+//!
+//! Other functions have parameters of exactly the types in their calls, which are equal but for names of sizes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use heddle_ir::{Dim, TensorType, Type};
 
@@ -19,6 +22,74 @@ pub fn initial(args: &[Option<Type>]) -> Params {
 /// Equal to `params` if those take it already.
 pub fn refine(params: &[Option<Type>], args: &[Option<Type>]) -> Params {
     Merge::default().all(params, args)
+}
+
+/// Parameter types that say of a call's arguments all that their types say. `None` if a sequence has elements of a
+/// size that no argument's axis names.
+///
+/// An expression whose names are not all sizes of axes themselves becomes a name.
+pub fn exact(args: &[Option<Type>]) -> Option<Params> {
+    let mut bound = HashSet::new();
+    let mut used = HashSet::new();
+    each_dim(args, &mut |d| {
+        bound.extend(d.as_expr().and_then(|e| e.as_sym()).cloned());
+        let mut note = |name: &Arc<str>| used.extend([name.clone()]);
+        d.as_expr()
+            .into_iter()
+            .for_each(|e| e.for_each_sym(&mut note));
+    });
+    let is_bound = |d: &Dim| {
+        let mut all = true;
+        let mut check = |name: &Arc<str>| all &= bound.contains(name);
+        d.as_expr()
+            .into_iter()
+            .for_each(|e| e.for_each_sym(&mut check));
+        all
+    };
+    let mut named: HashMap<Dim, Dim> = HashMap::new();
+    let mut names = (0..)
+        .map(|i| format!("d{i}"))
+        .filter(|n| !used.contains(&**n));
+    let mut param = |ty: &Type| {
+        let mut ok = true;
+        let ty = ty.map_dims(&mut |d| match (is_bound(d), ty) {
+            (true, _) => d.clone(),
+            (false, Type::Tensor(_)) => {
+                let name = || Dim::sym(&names.next().expect("endless"));
+                named.entry(d.clone()).or_insert_with(name).clone()
+            }
+            (false, _) => {
+                ok = false;
+                Dim::UNKNOWN
+            }
+        });
+        ok.then_some(ty)
+    };
+    let params = args.iter().map(|t| match t {
+        Some(ty) => param(ty).map(Some),
+        None => Some(None),
+    });
+    params.collect()
+}
+
+/// The types of [`exact`] with other names: equal for calls that differ in names only.
+pub fn renamed(params: &[Option<Type>]) -> Params {
+    let mut names: HashMap<Arc<str>, Dim> = HashMap::new();
+    each_dim(params, &mut |d| {
+        if let Some(name) = d.as_expr().and_then(|e| e.as_sym()) {
+            let new = Dim::sym(&format!("s{}", names.len()));
+            names.entry(name.clone()).or_insert(new);
+        }
+    });
+    let rename = |t: &Type| t.map_dims(&mut |d| d.substitute(&|name| names.get(name).cloned()));
+    let params = params.iter().map(|t| t.as_ref().map(rename));
+    params.collect()
+}
+
+/// Visits the dims of tensors.
+fn each_dim(types: &[Option<Type>], visit: &mut dyn FnMut(&Dim)) {
+    let tensors = types.iter().flatten().filter_map(|t| t.as_tensor());
+    tensors.for_each(|t| t.shape.iter().flatten().for_each(&mut *visit));
 }
 
 /// Kinds and element types, as text.
@@ -141,6 +212,35 @@ mod tests {
             .map(|t| t.to_string())
             .collect::<Vec<_>>()
             .join(" ")
+    }
+
+    #[test]
+    fn exact_types_keep_expressions_of_named_sizes() {
+        let of = |n: &str, m: &str| {
+            let (n, m) = (Dim::sym(n), Dim::sym(m));
+            let sum = n.add(&m);
+            let args = shapes(&[
+                &[sum.clone(), n.mul(&Dim::from(2)), 3.into()],
+                &[n, Dim::UNKNOWN],
+                &[sum],
+            ]);
+            exact(&args).unwrap()
+        };
+        let params = of("d0", "m");
+        assert_eq!(text(&params), "f32[d1,2*d0,3] f32[d0,?] f32[d1]");
+        assert_eq!(renamed(&params), renamed(&of("x", "a")));
+        let square = exact(&shapes(&[&[Dim::sym("n"), Dim::sym("n")]])).unwrap();
+        let other = exact(&shapes(&[&[Dim::sym("n"), Dim::sym("m")]])).unwrap();
+        assert_ne!(renamed(&square), renamed(&other));
+        let list = |n: &str| {
+            Some(Type::Seq(Box::new(Type::tensor(
+                DType::F32,
+                vec![Dim::sym(n)],
+            ))))
+        };
+        let with = |n: &str| [&shapes(&[&[Dim::sym("n")]])[..], &[list(n)]].concat();
+        assert_eq!(exact(&with("n")), Some(with("n")));
+        assert_eq!(exact(&with("m")), None);
     }
 
     #[test]

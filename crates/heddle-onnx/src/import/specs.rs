@@ -1,5 +1,5 @@
-//! Specialisations of recursive functions: one for each combination of attributes and element
-//! types.
+//! Specialisations of functions: of recursive ones one for each combination of attributes and element
+//! types, of others one for each combination of attributes and types.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::signature::Params;
 use crate::proto::{FunctionProto, TypeProto};
 use crate::types::{DimNames, convert};
 
-/// The target of a recursive call.
+/// The target of a call.
 #[derive(Clone)]
 pub enum Callee<'m> {
     Function {
@@ -37,6 +37,37 @@ pub struct Spec<'m> {
     /// The epoch in which it was built.
     pub built: Option<u64>,
     pub status: Status,
+}
+
+/// Limit on specialisations of one function, whose element types or sizes may change in each call.
+pub const MAX_SPECS: usize = 64;
+
+/// The specialisations of functions that do not recurse.
+#[derive(Default)]
+pub struct SharedSpecs<'m> {
+    pub of: HashMap<*const FunctionProto, Vec<SharedSpec<'m>>>,
+    /// Functions that do not [ignore contents](Shared::ignores_contents).
+    pub reading: HashSet<FuncId>,
+}
+
+/// A callee for calls with equal types.
+pub struct SharedSpec<'m> {
+    pub callee: Callee<'m>,
+    /// Types of the arguments, with names of sizes that do not depend on the caller.
+    pub types: Params,
+    /// The function; `None` if the callee is imported in place for these types.
+    pub made: Option<Shared>,
+}
+
+/// A function that several calls share.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    pub id: FuncId,
+    /// Number of nodes in it, those of its callees included.
+    pub nodes: usize,
+    /// Nothing can be derived from the contents of its arguments: they determine no size and no
+    /// integers that it returns.
+    pub ignores_contents: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,14 +102,9 @@ impl<'m> Callee<'m> {
 
     /// Equality of both, attributes and constants included.
     pub fn is(&self, other: &Callee) -> bool {
-        fn attrs_of(attrs: &HashMap<&str, Attr>) -> HashMap<String, *const u8> {
-            let pair =
-                |(name, attr): (&&str, &Attr)| (name.to_string(), attr.proto as *const _ as _);
-            attrs.iter().map(pair).collect()
-        }
         match (self, other) {
             (Callee::Function { attrs: a, .. }, Callee::Function { attrs: b, .. }) => {
-                attrs_of(a) == attrs_of(b)
+                same_attrs(a, b)
             }
             (Callee::Body(a), Callee::Body(b)) => {
                 let same = |(x, y): (&(&str, Tensor), &(&str, Tensor))| {
@@ -87,7 +113,7 @@ impl<'m> Callee<'m> {
                 a.captured == b.captured
                     && a.constants.len() == b.constants.len()
                     && a.constants.iter().zip(&b.constants).all(same)
-                    && attrs_of(&a.env.attrs) == attrs_of(&b.env.attrs)
+                    && same_attrs(&a.env.attrs, &b.env.attrs)
             }
             _ => false,
         }
@@ -216,6 +242,14 @@ impl Specs<'_> {
         }
         unique
     }
+}
+
+/// Equality of attributes; graphs, which use names around them, are compared by place.
+fn same_attrs(a: &HashMap<&str, Attr>, b: &HashMap<&str, Attr>) -> bool {
+    let same =
+        |x: &Attr, y: &Attr| std::ptr::eq(x.proto, y.proto) || !x.has_graph() && x.proto == y.proto;
+    let pair = |(name, x): (&&str, &Attr)| b.get(name).is_some_and(|y| same(x, y));
+    a.len() == b.len() && a.iter().all(pair)
 }
 
 /// Equality of two constants, without reading large ones: those are views of one file.

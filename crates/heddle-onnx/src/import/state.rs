@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use heddle_ir::{Folder, FuncBuilder, Loc, MAX_NESTING, Module, Signature, Type, Value};
 
-use super::call_graph::recursive_functions;
+use super::call_graph::{CallGraph, Functions};
 use super::captures::Captures;
 use super::messages::{domain, each_node, opsets};
 use super::scope::{Attr, Binding, Enclosing, Frame, Opsets};
-use super::specs::Specs;
+use super::specs::{SharedSpecs, Specs};
 use super::unsupported::Report;
 use crate::error::{ImportError, OpError, graph_error};
 use crate::ops;
@@ -52,21 +52,20 @@ pub(super) struct Importer<'m> {
     /// Inputs with a default value, with their types.
     pub optional: Vec<(String, Type)>,
     pub opsets: Opsets<'m>,
-    /// Model-local functions by domain, name and overload.
-    pub functions: HashMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
-    /// Functions that may call themselves, directly or through others.
-    pub recursive: HashSet<*const FunctionProto>,
+    pub functions: Functions<'m>,
+    pub calls: CallGraph,
     pub unsupported: Report,
     pub captures: Captures<'m>,
     /// Types of carried values at which earlier attempts at a loop arrived, by the path to its
     /// node.
     pub widened: HashMap<Vec<usize>, Vec<Type>>,
     pub specs: Specs<'m>,
+    pub shared: SharedSpecs<'m>,
     /// Number of nodes imported, repetitions included.
     pub nodes: usize,
     /// Number of erring loop bodies that were retried with wider types.
     pub retries: usize,
-    /// Is there a node that draws random numbers? Then recursive functions are told which call they are.
+    /// Is there a node that draws random numbers? Then functions are told which call they are.
     pub is_random: bool,
     /// Number of draws and of calls that are told apart by it.
     pub draws: Cell<u64>,
@@ -99,7 +98,9 @@ pub(super) enum Call<'m> {
     Recursion,
     /// A model-local function that may call itself.
     Recursive(&'m FunctionProto),
-    /// Any other model-local function.
+    /// Any other model-local function that several nodes call.
+    Shared(&'m FunctionProto),
+    /// A model-local function that one node calls.
     InPlace(&'m FunctionProto),
 }
 
@@ -164,12 +165,13 @@ impl<'m> Importer<'m> {
             module: Module::default(),
             optional: vec![],
             opsets: Rc::new(opsets(&model.opset_import)?),
-            recursive: recursive_functions(&functions),
+            calls: CallGraph::of(model.graph.as_ref(), &functions),
             functions,
             unsupported: Default::default(),
             captures: Default::default(),
             widened: HashMap::new(),
             specs: Default::default(),
+            shared: Default::default(),
             nodes: 0,
             retries: 0,
             is_random: is_random(model),

@@ -14,6 +14,14 @@ pub struct Position {
 }
 
 impl Position {
+    /// The start of a function in the call of this number.
+    pub fn of_call(number: Value) -> Self {
+        Position {
+            call: Some(number),
+            iterations: vec![],
+        }
+    }
+
     /// Appends the key that a key becomes for this evaluation.
     pub fn key(&self, b: &mut FuncBuilder, mut key: Value) -> Result<Value, TypeError> {
         for number in self.call.iter().chain(&self.iterations) {
