@@ -21,6 +21,6 @@ mod program;
 mod scalar;
 mod text;
 
-pub use constants::Constants;
+pub use constants::{Constant, Constants, is_constant};
 pub use dialect::{C, CUDA, Dialect};
 pub use program::{Emitted, write, write_hosted};

@@ -100,6 +100,14 @@ impl Mapped {
         words.flat_map(|word| word.to_le_bytes()).collect()
     }
 
+    /// States that few of these bytes are read, far from each other: a read brings a page to memory, not a huge one.
+    pub fn scattered(&self) {
+        let Range { start, end } = self.range;
+        // A hint.
+        #[cfg(target_os = "linux")]
+        let _ = (self.mapping.map).advise_range(memmap2::Advice::NoHugePage, start, end - start);
+    }
+
     /// Takes the pages of some of these bytes out of memory. They come back from the file when they are read.
     pub fn release(&self, range: Range<usize>) {
         let end = self

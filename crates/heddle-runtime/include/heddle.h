@@ -20,7 +20,8 @@
  * A program whose control flow the host runs, for comparison, defines heddle_host_main, too, which
  * one thread calls; its heddle_main does nothing.
  *
- * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs and outputs to 8.
+ * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs and outputs to 8,
+ * constants that the program takes at any address to 1.
  * This header is part of the key of cached programs. It uses atomics and no fences, so that
  * ThreadSanitizer understands it.
  */

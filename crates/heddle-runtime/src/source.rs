@@ -1,5 +1,7 @@
 //! An emitted program: its text, constants and memory plan.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use heddle_abi::Plan;
 
@@ -22,43 +24,71 @@ pub struct Source {
 
 /// A constant, in the layout that the program reads.
 #[derive(Clone, Debug)]
-pub struct Constant(Holder);
+pub struct Constant {
+    holder: Holder,
+    /// The alignment that the program relies on.
+    alignment: usize,
+}
 
 #[derive(Clone, Debug)]
 enum Holder {
     Shared(Bytes),
-    Own(std::sync::Arc<Buffer>),
+    Own(Arc<Buffer>),
 }
 
+#[repr(align(64))]
+struct Zeros([u8; ALIGNMENT]);
+
+static ZEROS: Zeros = Zeros([0; ALIGNMENT]);
+
 impl Constant {
+    /// A constant without elements. A load whose value is not used may still be executed.
+    pub fn empty() -> Constant {
+        Bytes::from_static(&ZEROS.0).into()
+    }
+
+    /// Bytes that the program reads where they are, at any address.
+    pub fn in_place(bytes: Bytes) -> Constant {
+        Constant {
+            holder: Holder::Shared(bytes),
+            alignment: 1,
+        }
+    }
+
     /// The constant's bytes.
     pub fn bytes(&self) -> &[u8] {
-        match &self.0 {
+        match &self.holder {
             Holder::Shared(bytes) => bytes,
             Holder::Own(buffer) => buffer,
         }
     }
 
-    /// The constant at an aligned address: itself, or a copy. Done when a program is loaded.
-    pub fn aligned(self) -> Result<Constant, MemoryError> {
-        if (self.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+    /// The constant at an address that the program can read: itself, or a copy.
+    pub(crate) fn aligned(self) -> Result<Constant, MemoryError> {
+        if (self.bytes().as_ptr() as usize).is_multiple_of(self.alignment) {
             return Ok(self);
         }
-        Ok(Buffer::copy_of(self.bytes())?.into())
+        Ok(Arc::new(Buffer::copy_of(self.bytes())?).into())
     }
 }
 
 /// Aligned already: never copied.
-impl From<Buffer> for Constant {
-    fn from(buffer: Buffer) -> Constant {
-        Constant(Holder::Own(buffer.into()))
+impl From<Arc<Buffer>> for Constant {
+    fn from(buffer: Arc<Buffer>) -> Constant {
+        Constant {
+            holder: Holder::Own(buffer),
+            alignment: ALIGNMENT,
+        }
     }
 }
 
 /// Copied when a program is loaded, unless aligned by chance.
 impl From<Bytes> for Constant {
     fn from(bytes: Bytes) -> Constant {
-        Constant(Holder::Shared(bytes))
+        Constant {
+            holder: Holder::Shared(bytes),
+            alignment: ALIGNMENT,
+        }
     }
 }
 

@@ -112,7 +112,7 @@ fn weights_are_packed_once() {
     let packed = |machine| {
         let program = lowered_for(text, &machine);
         let packed = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
-            BufferKind::Packed(panels) => Some(panels.pack().len()),
+            BufferKind::Packed(panels) => Some(panels.size()),
             _ => None,
         });
         packed.collect::<Vec<_>>()

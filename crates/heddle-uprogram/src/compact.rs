@@ -31,14 +31,15 @@ impl UProgram {
         self.candidates = candidates.map(|(id, c)| (numbers[id.index()], c)).collect();
     }
 
-    /// Empties those of these constants that nothing reads, so that they take no memory. They keep
-    /// their places, since constants are numbered by their buffers.
-    pub fn drop_unread(&mut self, constants: impl IntoIterator<Item = Buffer>) {
+    /// Empties constants that nothing reads, so that they take no memory. They keep their places,
+    /// since constants are numbered by their buffers.
+    pub fn drop_unread(&mut self) {
         let read = self.read_buffers();
-        for id in constants {
+        for id in self.buffers.keys().collect::<Vec<_>>() {
             let data = &mut self.buffers[id];
             if let BufferKind::Constant(tensor) = &mut data.kind
                 && !read.contains(&id)
+                && !tensor.is_empty()
                 && let Ok(nothing) = Tensor::new(tensor.dtype(), vec![0], Bytes::new())
             {
                 *tensor = nothing;
@@ -48,7 +49,7 @@ impl UProgram {
     }
 
     /// Buffers that a run loads from, or that go by another name in a call or swap.
-    fn read_buffers(&self) -> HashSet<Buffer> {
+    pub fn read_buffers(&self) -> HashSet<Buffer> {
         let mut read = HashSet::new();
         let mut exprs: Vec<_> = self.derived.iter().map(|d| d.1).collect();
         let ports = self.inputs.iter().chain(&self.outputs);

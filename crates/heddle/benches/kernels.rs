@@ -13,7 +13,7 @@ use heddle_ir::Tensor;
 use heddle_machine::Machine;
 use heddle_runtime::plan::Array;
 use heddle_runtime::{
-    BuildOptions, Constant, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
+    BuildOptions, Input, Plan, Pool, Program, RunOptions, Session, SessionOptions, Source,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -238,8 +238,8 @@ impl Case {
             name: "product".into(),
             text: emitted.source,
             constants: heddle_emit::Constants::of(&program)
-                .packed()
-                .map(Constant::from)
+                .iter()
+                .map(|c| c.bytes().into())
                 .collect(),
             plan: layout.plan,
         };

@@ -9,7 +9,8 @@ use super::compiled::Compiled;
 use super::session::CpuSession;
 use crate::backend::interface::{Artifact, Layout, Lowered, Machine, Session};
 use crate::results::Results;
-use crate::stages::{constants, layout, prove};
+use crate::stages::{layout, prove};
+use crate::weights::constants;
 use crate::{Error, RunOptions};
 
 type Write = fn(&UProgram, &Layout, &heddle_emit::Dialect) -> heddle_emit::Emitted;

@@ -55,6 +55,7 @@ impl Partition {
             lowered: 0,
         };
         partition.functions();
+        partition.drop_unused_constants();
         partition
     }
 
@@ -66,6 +67,30 @@ impl Partition {
             if seen.insert(id) {
                 let body = self.module.functions[id].body;
                 self.region(id, body, &mut open);
+            }
+        }
+    }
+
+    /// Drops the constants that only parts use, since the interpreter would copy them.
+    fn drop_unused_constants(&mut self) {
+        for id in self.module.functions.keys().collect::<Vec<_>>() {
+            let func = &mut self.module.functions[id];
+            let mut used: HashSet<_> = func.regions[func.body].yields.iter().copied().collect();
+            func.for_each_inst(&mut |_, inst| {
+                used.extend(&inst.args);
+                let yields = inst
+                    .regions
+                    .iter()
+                    .map(|&region| &func.regions[region].yields);
+                used.extend(yields.flatten());
+            });
+            for region in func.regions.keys().collect::<Vec<_>>() {
+                let insts = &func.insts;
+                func.regions[region].insts.retain(|&inst| {
+                    let data = &insts[inst];
+                    !matches!(data.op, Op::Const(_))
+                        || data.results.iter().any(|v| used.contains(v))
+                });
             }
         }
     }
