@@ -8,8 +8,7 @@ use std::time::Duration;
 use common::{ADD, LOOP, RING, add_plan, build, bytes, executable, fixed_plan, integer};
 use common::{loop_plan, ring_plan, source, vector};
 use heddle_runtime::{
-    Buffer, Constant, Executable, Input, Pool, Program, RunError, RunOptions, Session,
-    SessionOptions,
+    Buffer, Executable, Input, Pool, Program, RunError, RunOptions, Session, SessionOptions,
 };
 
 const THREADS: [usize; 4] = [1, 2, 3, 64];
