@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,6 +23,8 @@ pub struct Mapped {
 struct Mapping {
     map: Mmap,
     content: Content,
+    /// Do programs read bytes here and there?
+    is_scattered: AtomicBool,
 }
 
 /// The content of a file at a time: device, inode, length, and the times of the last changes to content and inode. The last
@@ -53,11 +55,16 @@ pub fn map_file(path: &Path) -> io::Result<Bytes> {
     let mapping = match known.into_iter().find(|m| m.content == content) {
         Some(mapping) => mapping,
         None => {
-            // SAFETY: the map is read-only and private. As with every mapped file, another process
+            // SAFETY: the map is read-only. As with every mapped file, another process
             // that cuts the file short while it is read can kill this one; the bytes themselves
             // are never trusted.
             let map = unsafe { Mmap::map(&file)? };
-            let mapping = Arc::new(Mapping { map, content });
+            let is_scattered = AtomicBool::new(false);
+            let mapping = Arc::new(Mapping {
+                map,
+                content,
+                is_scattered,
+            });
             mappings.retain(|m| m.strong_count() > 0);
             mappings.push(Arc::downgrade(&mapping));
             mapping
@@ -102,6 +109,7 @@ impl Mapped {
 
     /// States that few of these bytes are read, far from each other: a read brings a page to memory, not a huge one.
     pub fn scattered(&self) {
+        self.mapping.is_scattered.store(true, Ordering::Relaxed);
         let Range { start, end } = self.range;
         // A hint.
         #[cfg(target_os = "linux")]
@@ -115,11 +123,27 @@ impl Mapped {
             .end
             .min(self.range.start.saturating_add(range.end));
         let start = end.min(self.range.start.saturating_add(range.start));
+        self.mapping.release(start..end);
+    }
+
+    /// Takes the pages of all mapped files out of memory, except those that programs read here and there.
+    pub fn release_all() {
+        let all: Vec<_> = mappings().iter().filter_map(Weak::upgrade).collect();
+        let unused = all
+            .iter()
+            .filter(|m| !m.is_scattered.load(Ordering::Relaxed));
+        unused.for_each(|mapping| mapping.release(0..mapping.map.len()));
+    }
+}
+
+impl Mapping {
+    fn release(&self, range: Range<usize>) {
         // A hint: pages that stay cost only memory.
-        // SAFETY: the map is private and read-only, so that pages dropped from it come back the same.
+        // SAFETY: the map is read-only, so that pages dropped from it come back from the file.
         let _ = unsafe {
-            let map = &self.mapping.map;
-            map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start)
+            let advice = UncheckedAdvice::DontNeed;
+            self.map
+                .unchecked_advise_range(advice, range.start, range.len())
         };
     }
 }
@@ -182,6 +206,7 @@ mod tests {
         );
         mapped.release(0..slice.len());
         mapped.release(50..usize::MAX);
+        Mapped::release_all();
         assert!(slice.iter().all(|&byte| byte == 7));
         fs::write(&path, [8; 10_000]).unwrap();
         let changed = map_file(&path).unwrap();

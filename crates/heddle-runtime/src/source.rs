@@ -1,5 +1,6 @@
 //! An emitted program: its text, constants and memory plan.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,15 +26,27 @@ pub struct Source {
 /// A constant, in the layout that the program reads.
 #[derive(Clone, Debug)]
 pub struct Constant {
-    holder: Holder,
+    pub(crate) blob: Arc<Blob>,
     /// The alignment that the program relies on.
     alignment: usize,
 }
 
-#[derive(Clone, Debug)]
-enum Holder {
-    Shared(Bytes),
-    Own(Arc<Buffer>),
+/// Memory of a constant.
+#[derive(Debug)]
+pub(crate) enum Blob {
+    Given(Bytes),
+    Own(Buffer),
+}
+
+impl Deref for Blob {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Blob::Given(bytes) => bytes,
+            Blob::Own(buffer) => buffer,
+        }
+    }
 }
 
 #[repr(align(64))]
@@ -50,45 +63,45 @@ impl Constant {
     /// Bytes that the program reads where they are, at any address.
     pub fn in_place(bytes: Bytes) -> Constant {
         Constant {
-            holder: Holder::Shared(bytes),
             alignment: 1,
+            ..bytes.into()
         }
     }
 
     /// The constant's bytes.
     pub fn bytes(&self) -> &[u8] {
-        match &self.holder {
-            Holder::Shared(bytes) => bytes,
-            Holder::Own(buffer) => buffer,
-        }
+        &self.blob
     }
 
     /// The constant at an address that the program can read: itself, or a copy.
     pub(crate) fn aligned(self) -> Result<Constant, MemoryError> {
-        if (self.bytes().as_ptr() as usize).is_multiple_of(self.alignment) {
+        if self.bytes().as_ptr().addr().is_multiple_of(self.alignment) {
             return Ok(self);
         }
-        Ok(Arc::new(Buffer::copy_of(self.bytes())?).into())
+        Ok(Buffer::copy_of(self.bytes())?.into())
+    }
+}
+
+impl From<Arc<Blob>> for Constant {
+    fn from(blob: Arc<Blob>) -> Constant {
+        Constant {
+            blob,
+            alignment: ALIGNMENT,
+        }
     }
 }
 
 /// Aligned already: never copied.
-impl From<Arc<Buffer>> for Constant {
-    fn from(buffer: Arc<Buffer>) -> Constant {
-        Constant {
-            holder: Holder::Own(buffer),
-            alignment: ALIGNMENT,
-        }
+impl From<Buffer> for Constant {
+    fn from(buffer: Buffer) -> Constant {
+        Arc::new(Blob::Own(buffer)).into()
     }
 }
 
 /// Copied when a program is loaded, unless aligned by chance.
 impl From<Bytes> for Constant {
     fn from(bytes: Bytes) -> Constant {
-        Constant {
-            holder: Holder::Shared(bytes),
-            alignment: ALIGNMENT,
-        }
+        Arc::new(Blob::Given(bytes)).into()
     }
 }
 

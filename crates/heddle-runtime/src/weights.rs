@@ -5,13 +5,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::buffer::Buffer;
+use bytes::Bytes;
+
+use crate::buffer::{ALIGNMENT, Buffer};
 use crate::cache::Key;
 use crate::error::MemoryError;
-use crate::source::Constant;
+use crate::source::{Blob, Constant};
 
 /// A place for a buffer. It is locked while the buffer is written, so that others wait for it.
-type Slot = Arc<Mutex<Weak<Buffer>>>;
+type Slot = Arc<Mutex<Weak<Blob>>>;
 
 static SLOTS: Mutex<Option<HashMap<Key, Slot>>> = Mutex::new(None);
 
@@ -30,16 +32,33 @@ pub fn shared(
     size: usize,
     write: impl FnOnce(&mut [u8]),
 ) -> Result<Constant, MemoryError> {
+    known_or(key, || {
+        let mut buffer = Buffer::zeroed(size)?;
+        write(&mut buffer);
+        Ok(buffer.into())
+    })
+}
+
+/// The constant of this key, which is these bytes if no program has it: themselves, if they are aligned, or a copy.
+pub fn shared_as_is(key: Key, bytes: &Bytes) -> Result<Constant, MemoryError> {
+    match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
+        true => known_or(key, || Ok(bytes.clone().into())),
+        false => shared(key, bytes.len(), |out| out.copy_from_slice(bytes)),
+    }
+}
+
+fn known_or(
+    key: Key,
+    make: impl FnOnce() -> Result<Constant, MemoryError>,
+) -> Result<Constant, MemoryError> {
     let slot = slot(key);
     let mut weak = lock(&slot);
-    if let Some(buffer) = weak.upgrade() {
-        return Ok(buffer.into());
+    if let Some(blob) = weak.upgrade() {
+        return Ok(blob.into());
     }
-    let mut buffer = Buffer::zeroed(size)?;
-    write(&mut buffer);
-    let buffer = Arc::new(buffer);
-    *weak = Arc::downgrade(&buffer);
-    Ok(buffer.into())
+    let constant = make()?;
+    *weak = Arc::downgrade(&constant.blob);
+    Ok(constant)
 }
 
 /// The constants that programs hold now.

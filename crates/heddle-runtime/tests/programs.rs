@@ -141,7 +141,7 @@ HEDDLE_MAIN {
     let mut held = Buffer::zeroed(12).unwrap();
     held.copy_from_slice(&bytes(&[1.0, 2.0, 3.0]));
     let mut source = source("scale", SCALE, fixed_plan(0, &[4], &[4], 0));
-    source.constants = vec![vec![0; 5].into(), Arc::new(held).into()];
+    source.constants = vec![vec![0; 5].into(), held.into()];
     let options = heddle_runtime::BuildOptions {
         cache: heddle_runtime::cache::CacheChoice::Off,
         ..Default::default()

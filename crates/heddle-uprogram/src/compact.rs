@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use heddle_ir::{Arena, Entity, Tensor};
 
+use crate::contract::Panels;
 use crate::program::{Buffer, BufferKind, Operator, OperatorId, Stmt, UProgram};
 
 impl UProgram {
@@ -44,6 +45,19 @@ impl UProgram {
             {
                 *tensor = nothing;
                 data.len = self.pool.int(0);
+            }
+        }
+    }
+
+    /// Drops the contents of constants, which a program that was built has for itself.
+    pub fn drop_contents(&mut self) {
+        for id in self.buffers.keys().collect::<Vec<_>>() {
+            if let BufferKind::Constant(tensor)
+            | BufferKind::Table(tensor)
+            | BufferKind::Packed(Panels { tensor, .. }) = &mut self.buffers[id].kind
+                && let Ok(nothing) = Tensor::new(tensor.dtype(), vec![0], Bytes::new())
+            {
+                *tensor = nothing;
             }
         }
     }

@@ -13,6 +13,8 @@ use crate::Error;
 /// The constants of a program, in order. Tables that lie in a mapped file stay there. Of the others, no page of a file
 /// stays in memory behind its copy.
 pub(crate) fn constants(constants: &Constants) -> Result<Vec<Constant>, Error> {
+    // Passes read constants that they replaced.
+    Mapped::release_all();
     let mut all: Vec<_> = constants.iter().enumerate().collect();
     // The large ones first: a source and its copy exist together while the copy is made.
     all.sort_by_key(|(_, constant)| Reverse(constant.size()));
@@ -40,12 +42,13 @@ fn made(constant: &heddle_emit::Constant) -> Result<Constant, MemoryError> {
         Some(mapped) => mapped.identity(),
         None => Key::new(&[source]).to_string().into_bytes(),
     };
-    let layout: Vec<u8> = constant
-        .layout()
-        .iter()
-        .flat_map(|n| n.to_le_bytes())
-        .collect();
-    weights::shared(Key::new(&[&content, &layout]), constant.size(), |out| {
+    let layout = constant.layout();
+    let numbers: Vec<u8> = layout.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let key = Key::new(&[&content, &numbers]);
+    if layout.is_empty() && mapped.is_none() {
+        return weights::shared_as_is(key, source);
+    }
+    weights::shared(key, constant.size(), |out| {
         constant.write(out, &mut |read| {
             if let Some(mapped) = &mapped {
                 mapped.release(read);
