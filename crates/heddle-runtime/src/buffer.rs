@@ -87,8 +87,13 @@ impl Buffer {
     }
 
     fn map(len: usize) -> Result<Buffer, MemoryError> {
+        // A last part that fills most of a huge page gets one, too.
+        let page = match len % HUGE_PAGE {
+            rest if len >= HUGE_PAGE && rest >= HUGE_PAGE / 4 * 3 => HUGE_PAGE,
+            _ => PAGE,
+        };
         let bytes = len
-            .checked_next_multiple_of(PAGE)
+            .checked_next_multiple_of(page)
             .filter(|b| *b <= isize::MAX as usize - HUGE_PAGE)
             .ok_or_else(|| refused(len, "more than can be addressed"))?;
         let huge = bytes / HUGE_PAGE * HUGE_PAGE;
@@ -117,8 +122,7 @@ impl Buffer {
                 let _ = munmap(data.add(bytes).cast(), slack - head);
             }
             if huge > 0 {
-                // A hint: without huge pages the memory is only slower. The rest is no whole one,
-                // and would take one if its range allowed it.
+                // A hint: without huge pages the memory is only slower.
                 let _ = madvise(data.cast(), huge, Advice::LinuxHugepage);
             }
             NonNull::new_unchecked(data)

@@ -2,7 +2,7 @@
 //! is freed.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn write(folder: &tempfile::TempDir, text: &str, offset: usize) -> PathBuf {
     path
 }
 
-fn load(path: &PathBuf) -> Model {
+fn load(path: &Path) -> Model {
     Model::load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 
