@@ -63,8 +63,8 @@ impl Constant<'_> {
         }
     }
 
-    /// Writes the bytes to memory of that size, which is zero. `read` gets the bytes of the source that were read,
-    /// some at a time.
+    /// Writes the bytes to memory of that size, which is zero. `read` gets the bytes of the source
+    /// that were read, some at a time.
     pub fn write(&self, out: &mut [u8], read: &mut dyn FnMut(Range<usize>)) {
         let from = self.source().bytes();
         match self.0 {

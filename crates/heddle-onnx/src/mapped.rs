@@ -27,8 +27,8 @@ struct Mapping {
     is_scattered: AtomicBool,
 }
 
-/// The content of a file at a time: device, inode, length, and the times of the last changes to content and inode. The last
-/// number sets contents apart that these may not tell from later ones.
+/// The content of a file at a time: device, inode, length, and the times of the last changes to
+/// content and inode. The last number sets contents apart that these may not tell from later ones.
 type Content = [u64; 8];
 
 /// The files that are mapped now.
@@ -100,14 +100,16 @@ impl Mapped {
         found.map(|(mapping, range)| Self { mapping, range })
     }
 
-    /// The content, as bytes that no other content has: the file's state when it was mapped, and the place in it.
+    /// The content, as bytes that no other content has: the file's state when it was mapped, and
+    /// the place in it.
     pub fn identity(&self) -> Vec<u8> {
         let place = [self.range.start, self.range.end].map(|n| n as u64);
         let words = self.mapping.content.iter().chain(&place);
         words.flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// States that few of these bytes are read, far from each other: a read brings a page to memory, not a huge one.
+    /// States that few of these bytes are read, far from each other: a read brings a page to
+    /// memory, not a huge one.
     pub fn scattered(&self) {
         self.mapping.is_scattered.store(true, Ordering::Relaxed);
         let Range { start, end } = self.range;
@@ -116,7 +118,8 @@ impl Mapped {
         let _ = (self.mapping.map).advise_range(memmap2::Advice::NoHugePage, start, end - start);
     }
 
-    /// Takes the pages of some of these bytes out of memory. They come back from the file when they are read.
+    /// Takes the pages of some of these bytes out of memory. They come back from the file when they
+    /// are read.
     pub fn release(&self, range: Range<usize>) {
         let end = self
             .range
@@ -126,7 +129,8 @@ impl Mapped {
         self.mapping.release(start..end);
     }
 
-    /// Takes the pages of all mapped files out of memory, except those that programs read here and there.
+    /// Takes the pages of all mapped files out of memory, except those that programs read here and
+    /// there.
     pub fn release_all() {
         let all: Vec<_> = mappings().iter().filter_map(Weak::upgrade).collect();
         let unused = all

@@ -25,9 +25,10 @@ pub struct Outlined {
 /// `insts` must be convex: no dependence path between two of them may leave the set.
 ///
 /// Parameters are the values that the instructions use, except constants and views of them, which
-/// are copied into the function. Results are the values that other instructions use. If no used value states a symbolic
-/// size that the instructions need, a parameter of the surrounding function that states it is
-/// passed too. `None` if there is none: the size must stand alone on an axis of an array.
+/// are copied into the function. Results are the values that other instructions use. If no used
+/// value states a symbolic size that the instructions need, a parameter of the surrounding function
+/// that states it is passed too. `None` if there is none: the size must stand alone on an axis of
+/// an array.
 pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> {
     let mut seen = Seen::default();
     insts.iter().for_each(|&inst| seen.visit(func, inst));

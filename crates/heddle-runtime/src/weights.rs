@@ -1,6 +1,7 @@
 //! The constants of all programs of this process: one buffer for each content and layout.
 //!
-//! A constant is known by a key. Programs that ask for the same key share a buffer, which is freed with the last of them.
+//! A constant is known by a key. Programs that ask for the same key share a buffer, which is freed
+//! with the last of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -39,7 +40,8 @@ pub fn shared(
     })
 }
 
-/// The constant of this key, which is these bytes if no program has it: themselves, if they are aligned, or a copy.
+/// The constant of this key, which is these bytes if no program has it: themselves, if they are
+/// aligned, or a copy.
 pub fn shared_as_is(key: Key, bytes: &Bytes) -> Result<Constant, MemoryError> {
     match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
         true => known_or(key, || Ok(bytes.clone().into())),

@@ -10,8 +10,8 @@ use crate::program::{Body, Buffer, BufferKind, LocalKind, Stmt, UProgram};
 const LEAST_BYTES: usize = 64 << 10;
 
 impl UProgram {
-    /// Makes tables of the large constants that are only gathered from: a run reads few of their elements, at offsets that it
-    /// computes.
+    /// Makes tables of the large constants that are only gathered from: a run reads few of their
+    /// elements, at offsets that it computes.
     pub fn find_tables(&mut self) {
         let mut tables: BTreeSet<Buffer> = BTreeSet::new();
         for (id, data) in self.buffers.iter() {
@@ -60,7 +60,8 @@ impl UProgram {
     }
 }
 
-/// Buffers whose addresses an operator passes on: to a kernel, which reads aligned elements, or a routine.
+/// Buffers whose addresses an operator passes on: to a kernel, which reads aligned elements, or a
+/// routine.
 fn by_address(program: &UProgram, body: &Body) -> Vec<Buffer> {
     match body {
         Body::Contract(c) => {

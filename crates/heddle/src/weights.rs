@@ -1,5 +1,5 @@
-//! Constants in memory, in the layouts that programs read. A constant in a layout is there once in a process, whatever
-//! programs, parts and models use it.
+//! Constants in memory, in the layouts that programs read. A constant in a layout is there once in
+//! a process, whatever programs, parts and models use it.
 
 use std::cmp::Reverse;
 
@@ -10,8 +10,8 @@ use heddle_runtime::{BuildError, Constant, MemoryError, weights};
 
 use crate::Error;
 
-/// The constants of a program, in order. Tables that lie in a mapped file stay there. Of the others, no page of a file
-/// stays in memory behind its copy.
+/// The constants of a program, in order. Tables that lie in a mapped file stay there. Of the
+/// others, no page of a file stays in memory behind its copy.
 pub(crate) fn constants(constants: &Constants) -> Result<Vec<Constant>, Error> {
     // Passes read constants that they replaced.
     Mapped::release_all();

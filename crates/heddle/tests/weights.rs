@@ -1,5 +1,5 @@
-//! Constants in memory: each content in each layout is there once in a process, tables stay in their file, and what nobody uses
-//! is freed.
+//! Constants in memory: each content in each layout is there once in a process, tables stay in
+//! their file, and what nobody uses is freed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ fn @main(%ids: i64[n]) -> (%y: f32[n,2048]) {
 }
 ";
 
-/// A loop that collects in a sequence, which is the interpreter's, with the weight before, in and behind it.
+/// A loop that collects in a sequence, which is the interpreter's, with the weight before, in and
+/// behind it.
 const PARTS: &str = "\
 fn @main(%x: f32[n,256], %limit: f32[]) -> (%y: f32[?,256], %z: f32[n,256]) {
   %w = const file(\"w\", OFFSET, 262144): f32[256,256]

@@ -123,8 +123,8 @@ impl Panels {
         at
     }
 
-    /// Packs a matrix in the order in which the source stores it, some rows or a panel at a time. `read` gets the first and
-    /// last element of each part.
+    /// Packs a matrix in the order in which the source stores it, some rows or a panel at a time.
+    /// `read` gets the first and last element of each part.
     fn pack_matrix<const N: usize>(
         &self,
         from: &[[u8; N]],

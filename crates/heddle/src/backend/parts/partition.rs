@@ -71,7 +71,8 @@ impl Partition {
         }
     }
 
-    /// Drops the constants that only parts use, and their views, since the interpreter would copy them.
+    /// Drops the constants that only parts use, and their views, since the interpreter would copy
+    /// them.
     fn drop_unused_constants(&mut self) {
         for id in self.module.functions.keys().collect::<Vec<_>>() {
             while drop_unused(&mut self.module.functions[id]) {}
