@@ -2,6 +2,7 @@
 //! their file, and what nobody uses is freed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -76,7 +77,9 @@ fn write(folder: &tempfile::TempDir, text: &str, offset: usize) -> PathBuf {
     let text = text.replace("OFFSET", &offset.to_string());
     fs::write(&path, text.replace("NEXT", &(offset + first).to_string())).unwrap();
     // Until then the file may change unnoticed, and is not shared.
-    std::thread::sleep(Duration::from_millis(150));
+    let whole_second = fs::metadata(folder.path().join("w")).unwrap().ctime_nsec() == 0;
+    let wait = if whole_second { 2100 } else { 150 };
+    std::thread::sleep(Duration::from_millis(wait));
     path
 }
 
