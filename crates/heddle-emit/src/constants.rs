@@ -1,6 +1,9 @@
 //! The constants of a program.
 
+use std::ops::Range;
+
 use bytes::Bytes;
+use heddle_ir::Tensor;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::BufferKind;
 
@@ -9,6 +12,10 @@ use heddle_uprogram::program::BufferKind;
 #[derive(Clone, Debug)]
 pub struct Constants(Vec<BufferKind>);
 
+/// A constant as a program reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Constant<'a>(&'a BufferKind);
+
 impl Constants {
     /// The constants of a program, scheduled or not.
     pub fn of(program: &UProgram) -> Self {
@@ -16,21 +23,80 @@ impl Constants {
         Self(kinds.filter(|kind| is_constant(kind)).cloned().collect())
     }
 
-    /// Each in its packed layout, in order. None is empty: a load whose value is not used may still
-    /// be executed.
-    pub fn packed(&self) -> impl Iterator<Item = Bytes> {
-        let nothing = || Bytes::from_static(&[0; 64]);
-        self.0.iter().filter_map(move |kind| match kind {
-            BufferKind::Constant(tensor) if tensor.is_empty() => Some(nothing()),
-            BufferKind::Constant(tensor) => Some(tensor.bytes().clone()),
-            BufferKind::Packed(panels) if panels.is_empty() => Some(nothing()),
-            BufferKind::Packed(panels) => Some(panels.pack()),
-            _ => None,
-        })
+    /// Each, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Constant<'_>> {
+        self.0.iter().map(Constant)
     }
 }
 
+impl Constant<'_> {
+    /// The constant of the model.
+    pub fn source(&self) -> &Tensor {
+        match self.0 {
+            BufferKind::Packed(panels) => &panels.tensor,
+            BufferKind::Constant(tensor) | BufferKind::Table(tensor) => tensor,
+            _ => unreachable!("only constants are kept"),
+        }
+    }
+
+    /// The layout: equal numbers of equal sources make equal bytes. None for the source as it is.
+    pub fn layout(&self) -> Vec<i64> {
+        let BufferKind::Packed(panels) = self.0 else {
+            return vec![];
+        };
+        let axes = panels.batch.iter().chain([&panels.depth, &panels.columns]);
+        let axes = axes.flat_map(|axis| [axis.0, axis.1]);
+        let bits = panels.tensor.dtype().bits() as i64;
+        [bits, panels.base].into_iter().chain(axes).collect()
+    }
+
+    /// True if it may lie at any address.
+    pub fn is_table(&self) -> bool {
+        matches!(self.0, BufferKind::Table(_))
+    }
+
+    /// The number of bytes.
+    pub fn size(&self) -> usize {
+        match self.0 {
+            BufferKind::Packed(panels) => panels.size(),
+            _ => self.source().bytes().len(),
+        }
+    }
+
+    /// Writes the bytes to memory of that size, which is zero. `read` gets the bytes of the source
+    /// that were read, some at a time.
+    pub fn write(&self, out: &mut [u8], read: &mut dyn FnMut(Range<usize>)) {
+        let from = self.source().bytes();
+        match self.0 {
+            BufferKind::Packed(panels) => panels.pack(out, read),
+            _ => {
+                for (i, (to, from)) in out.chunks_mut(CHUNK).zip(from.chunks(CHUNK)).enumerate() {
+                    to.copy_from_slice(from);
+                    read(i * CHUNK..i * CHUNK + from.len());
+                }
+            }
+        }
+    }
+
+    /// The bytes, in memory of their own. Zeros stand for none: a load whose value is not used may
+    /// still be executed.
+    pub fn bytes(&self) -> Bytes {
+        let mut out = vec![0; self.size().max(NOTHING)];
+        self.write(&mut out[..self.size()], &mut |_| {});
+        out.into()
+    }
+}
+
+/// Bytes in the place of none.
+const NOTHING: usize = 64;
+
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
+
 /// True if a buffer of this kind is part of `env->constants`.
 pub fn is_constant(kind: &BufferKind) -> bool {
-    matches!(kind, BufferKind::Constant(_) | BufferKind::Packed(_))
+    matches!(
+        kind,
+        BufferKind::Constant(_) | BufferKind::Table(_) | BufferKind::Packed(_)
+    )
 }

@@ -1,6 +1,7 @@
 //! Differences between targets.
 
 use heddle_ir::DType;
+use heddle_uprogram::program::{BufferData, BufferKind};
 
 /// The table of a target's words.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub struct Dialect {
     pub prelude: &'static str,
     /// The type for arithmetic on an element type.
     pub type_name: fn(DType) -> &'static str,
+    /// Prefix of the types of elements at any address.
+    pub unaligned: &'static str,
     /// Prefix of internal functions.
     pub function: &'static str,
     /// The qualifier for pointers without aliases.
@@ -65,6 +68,7 @@ pub const C: Dialect = Dialect {
     name: "cpu",
     prelude: prelude!("prelude/c.h"),
     type_name: c_type,
+    unaligned: "heddle_unaligned_",
     function: "HEDDLE_OUTLINE void",
     restrict: "restrict",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
@@ -80,6 +84,8 @@ pub const CUDA: Dialect = Dialect {
     name: "cuda",
     prelude: prelude!("prelude/cuda.h"),
     type_name: c_type,
+    // The device has aligned copies.
+    unaligned: "",
     function: "static __device__ __noinline__ void",
     restrict: "__restrict__",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
@@ -119,5 +125,14 @@ impl Dialect {
             DType::F16 | DType::Bf16 => "uint16_t",
             _ => (self.type_name)(dtype),
         }
+    }
+
+    /// The type of a buffer's elements.
+    pub fn in_memory(&self, buffer: &BufferData) -> String {
+        let prefix = match buffer.kind {
+            BufferKind::Table(_) => self.unaligned,
+            _ => "",
+        };
+        format!("{prefix}{}", self.stored(buffer.dtype))
     }
 }

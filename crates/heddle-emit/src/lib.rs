@@ -22,6 +22,6 @@ mod resizes;
 mod scalar;
 mod text;
 
-pub use constants::Constants;
+pub use constants::{Constant, Constants, is_constant};
 pub use dialect::{C, CUDA, Dialect};
 pub use program::{Emitted, write, write_hosted};

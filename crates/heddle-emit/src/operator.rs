@@ -65,7 +65,7 @@ impl Arguments {
     pub fn parameters(&self, program: &UProgram, dialect: &Dialect, body: &Body) -> Vec<Parameter> {
         let written = [Some(body.store().buffer), body.own()];
         let buffers = self.buffers.iter().map(|&b| {
-            let ty = dialect.stored(program.buffers[b].dtype);
+            let ty = dialect.in_memory(&program.buffers[b]);
             let qualifier = match written.contains(&Some(b)) {
                 true => "",
                 false => "const ",

@@ -168,7 +168,7 @@ impl Writer<'_> {
     fn buffers(&mut self) {
         let mut constants = 0;
         for (id, data) in self.program.buffers.iter() {
-            let ty = self.dialect.stored(data.dtype);
+            let ty = self.dialect.in_memory(data);
             let of = |list: &[Port]| list.iter().position(|p| p.buffer == id).unwrap_or(0);
             let (constant, place) = match data.kind {
                 BufferKind::Input => {
@@ -179,7 +179,7 @@ impl Writer<'_> {
                     let i = of(&self.program.outputs);
                     ("", format!("env->outputs[{i}].data"))
                 }
-                BufferKind::Constant(_) | BufferKind::Packed(_) => {
+                BufferKind::Constant(_) | BufferKind::Table(_) | BufferKind::Packed(_) => {
                     constants += 1;
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::ImportError;
-use crate::folder::map_file;
+use crate::mapped::map_file;
 use crate::proto::ModelProto;
 use crate::scan::{self, Kind};
 

@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
+
+use crate::mapped::map_file;
 
 /// The files in a model's folder, or below it. Nothing outside is read, whatever a model asks for.
 pub struct DataFolder {
@@ -79,30 +81,4 @@ pub(crate) fn slice(
             file.len()
         )),
     }
-}
-
-/// Opens a plain file. Opening a pipe may block forever and a device may be endless, so the file's
-/// kind is checked first.
-pub fn open_file(path: &Path) -> std::io::Result<File> {
-    if fs::metadata(path)?.is_file() {
-        return File::open(path);
-    }
-    let message = "it is not a plain file";
-    Err(std::io::Error::new(
-        std::io::ErrorKind::InvalidInput,
-        message,
-    ))
-}
-
-/// Maps a plain file into memory.
-pub fn map_file(path: &Path) -> std::io::Result<Bytes> {
-    let file = open_file(path)?;
-    if file.metadata()?.len() == 0 {
-        return Ok(Bytes::new());
-    }
-    // SAFETY: the map is read-only and private. As with every mapped file, another process that
-    // cuts the file short while it is read can kill this one; the bytes themselves are never
-    // trusted.
-    let map = unsafe { memmap2::Mmap::map(&file)? };
-    Ok(Bytes::from_owner(map))
 }

@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod folder;
 mod import;
+mod mapped;
 pub mod ops;
 pub mod proto;
 mod refusal;
@@ -19,8 +20,9 @@ mod types;
 
 pub use error::{ImportError, NodeError, OpError, Part, UnsupportedOp};
 pub use file::read_proto;
-pub use folder::{DataFolder, open_file};
+pub use folder::DataFolder;
 pub use import::{ImportOptions, Imported, load, load_bytes};
+pub use mapped::{Mapped, open_file};
 pub use refusal::Refusal;
 pub use testdata::{read_datum, read_name};
 pub use types::TypeFault;

@@ -36,7 +36,7 @@ pub use fold_constants::fold_constants;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
 pub use merge_common::merge_common;
-pub use outline::{Outlined, call_outlined, is_stated, needs, outline};
+pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use transform::{

@@ -24,19 +24,24 @@ pub struct Outlined {
 ///
 /// `insts` must be convex: no dependence path between two of them may leave the set.
 ///
-/// Parameters are the values that the instructions use, except constants, which are copied into the
-/// function. Results are the values that other instructions use. If no used value states a symbolic
-/// size that the instructions need, a parameter of the surrounding function that states it is
-/// passed too. `None` if there is none: the size must stand alone on an axis of an array.
+/// Parameters are the values that the instructions use, except constants and views of them, which
+/// are copied into the function. Results are the values that other instructions use. If no used
+/// value states a symbolic size that the instructions need, a parameter of the surrounding function
+/// that states it is passed too. `None` if there is none: the size must stand alone on an axis of
+/// an array.
 pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> {
     let mut seen = Seen::default();
     insts.iter().for_each(|&inst| seen.visit(func, inst));
     let is_free = |value: &&Value| !seen.defined.contains(value);
-    let (constants, free): (Vec<Value>, Vec<Value>) = seen
-        .used
-        .iter()
-        .filter(is_free)
-        .partition(|&&v| func.constant(v).is_some());
+    let (mut constants, mut free) = (vec![], vec![]);
+    for &value in seen.used.iter().filter(is_free) {
+        match constant_view(func, value) {
+            Some(insts) => constants.extend(insts),
+            None => free.push(value),
+        }
+    }
+    let mut once = HashSet::new();
+    constants.retain(|&inst| once.insert(inst));
     let mut args = stating(func, &seen, &free)?;
     args.extend(free);
     let made = insts.iter().flat_map(|&i| &func.insts[i].results);
@@ -60,8 +65,7 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
     let params = function.regions[body].params.clone();
     copier.values.extend(args.iter().copied().zip(params));
     let mut origin = HashMap::new();
-    let constants = constants.iter().filter_map(|&v| func.def_inst(v));
-    for inst in constants.chain(insts.iter().copied()) {
+    for inst in constants.into_iter().chain(insts.iter().copied()) {
         let new = copier.inst(&mut function, inst);
         function.regions[body].insts.push(new);
         origin.insert(new, inst);
@@ -73,6 +77,36 @@ pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> 
         results,
         origin,
     })
+}
+
+/// The instructions that make a value, in order, if it is a constant or a view of one.
+pub fn constant_view(func: &Function, value: Value) -> Option<Vec<Inst>> {
+    let mut insts = vec![];
+    is_constant_view(func, value, MAX_VIEWS, &mut insts).then_some(insts)
+}
+
+/// Limit on views of views.
+const MAX_VIEWS: usize = 4;
+
+fn is_constant_view(func: &Function, value: Value, views: usize, insts: &mut Vec<Inst>) -> bool {
+    let Some(inst) = func.def_inst(value) else {
+        return false;
+    };
+    let data = &func.insts[inst];
+    let mut is_view = || {
+        let op = &data.op;
+        views > 0
+            && matches!(
+                op,
+                Op::Reshape | Op::Transpose { .. } | Op::Squeeze { .. } | Op::Slice { .. }
+            )
+            && (data.args.iter()).all(|&arg| is_constant_view(func, arg, views - 1, insts))
+    };
+    let found = matches!(data.op, Op::Const(_)) || is_view();
+    if found {
+        insts.push(inst);
+    }
+    found
 }
 
 /// Tells if the instruction's operands and the function's parameters state all symbolic sizes that

@@ -20,7 +20,8 @@
  * A program whose control flow the host runs, for comparison, defines heddle_host_main, too, which
  * one thread calls; its heddle_main does nothing.
  *
- * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs and outputs to 8.
+ * Scratch and outputs hold anything when a run starts. All data is aligned to 64 bytes, inputs and outputs to 8,
+ * constants that the program takes at any address to 1.
  * This header is part of the key of cached programs. It uses atomics and no fences, so that
  * ThreadSanitizer understands it.
  */
@@ -290,15 +291,16 @@ HEDDLE_COLD void heddle_change(const heddle_env *env) {
  * the word looks at `sleepers` after that; all four are sequentially consistent, so one sees the other. */
 HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t *sleepers,
                                  uint64_t target) {
-  if (env->patience) {
-    uint64_t end = heddle_now() + env->patience;
-    do {
-      for (int i = 0; i < 16; i++) {
-        heddle_pause();
-        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) >= target) return heddle_poll(env);
-      }
-      HEDDLE_TRY(heddle_poll(env));
-    } while (heddle_now() < end);
+  uint64_t end = 0;
+  for (uint32_t looks = 1; env->patience; looks++) {
+    heddle_pause();
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) >= target) return heddle_poll(env);
+    if (looks % 64) continue;
+    HEDDLE_TRY(heddle_poll(env));
+    /* Most waits are over before the first look at the clock. */
+    uint64_t now = heddle_now();
+    if (!end) end = now + env->patience;
+    if (now >= end) break;
   }
   for (uint32_t i = 0; i < env->yields; i++) {
     heddle_yield();

@@ -18,6 +18,8 @@ const MAPPED: usize = 1 << 20;
 
 const HUGE_PAGE: usize = 2 << 20;
 
+const PAGE: usize = 4096;
+
 /// Initialised bytes at an address that is a multiple of 64, zero at first.
 pub struct Buffer {
     data: NonNull<u8>,
@@ -85,12 +87,17 @@ impl Buffer {
     }
 
     fn map(len: usize) -> Result<Buffer, MemoryError> {
-        let alignment = if len >= HUGE_PAGE { HUGE_PAGE } else { 4096 };
+        // A last part that fills most of a huge page gets one, too.
+        let page = match len % HUGE_PAGE {
+            rest if len >= HUGE_PAGE && rest >= HUGE_PAGE / 4 * 3 => HUGE_PAGE,
+            _ => PAGE,
+        };
         let bytes = len
-            .checked_next_multiple_of(alignment)
+            .checked_next_multiple_of(page)
             .filter(|b| *b <= isize::MAX as usize - HUGE_PAGE)
             .ok_or_else(|| refused(len, "more than can be addressed"))?;
-        let slack = if alignment == HUGE_PAGE { HUGE_PAGE } else { 0 };
+        let huge = bytes / HUGE_PAGE * HUGE_PAGE;
+        let slack = if huge > 0 { HUGE_PAGE } else { 0 };
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping overlaps nothing; what is cut off and advised lies within it.
         let data = unsafe {
@@ -114,9 +121,9 @@ impl Buffer {
             if slack > head {
                 let _ = munmap(data.add(bytes).cast(), slack - head);
             }
-            if slack > 0 {
+            if huge > 0 {
                 // A hint: without huge pages the memory is only slower.
-                let _ = madvise(data.cast(), bytes, Advice::LinuxHugepage);
+                let _ = madvise(data.cast(), huge, Advice::LinuxHugepage);
             }
             NonNull::new_unchecked(data)
         };

@@ -20,6 +20,7 @@ mod program;
 mod session;
 mod source;
 mod standalone;
+pub mod weights;
 
 pub use buffer::{ALIGNMENT, Buffer};
 pub use cancel::CancelToken;

@@ -1,5 +1,8 @@
 //! An emitted program: its text, constants and memory plan.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use heddle_abi::Plan;
 
@@ -22,43 +25,83 @@ pub struct Source {
 
 /// A constant, in the layout that the program reads.
 #[derive(Clone, Debug)]
-pub struct Constant(Holder);
-
-#[derive(Clone, Debug)]
-enum Holder {
-    Shared(Bytes),
-    Own(std::sync::Arc<Buffer>),
+pub struct Constant {
+    pub(crate) blob: Arc<Blob>,
+    /// The alignment that the program relies on.
+    alignment: usize,
 }
 
+/// Memory of a constant.
+#[derive(Debug)]
+pub(crate) enum Blob {
+    Given(Bytes),
+    Own(Buffer),
+}
+
+impl Deref for Blob {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Blob::Given(bytes) => bytes,
+            Blob::Own(buffer) => buffer,
+        }
+    }
+}
+
+#[repr(align(64))]
+struct Zeros([u8; ALIGNMENT]);
+
+static ZEROS: Zeros = Zeros([0; ALIGNMENT]);
+
 impl Constant {
-    /// The constant's bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match &self.0 {
-            Holder::Shared(bytes) => bytes,
-            Holder::Own(buffer) => buffer,
+    /// A constant without elements. A load whose value is not used may still be executed.
+    pub fn empty() -> Constant {
+        Bytes::from_static(&ZEROS.0).into()
+    }
+
+    /// Bytes that the program reads where they are, at any address.
+    pub fn in_place(bytes: Bytes) -> Constant {
+        Constant {
+            alignment: 1,
+            ..bytes.into()
         }
     }
 
-    /// The constant at an aligned address: itself, or a copy. Done when a program is loaded.
-    pub fn aligned(self) -> Result<Constant, MemoryError> {
-        if (self.bytes().as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+    /// The constant's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.blob
+    }
+
+    /// The constant at an address that the program can read: itself, or a copy.
+    pub(crate) fn aligned(self) -> Result<Constant, MemoryError> {
+        if self.bytes().as_ptr().addr().is_multiple_of(self.alignment) {
             return Ok(self);
         }
         Ok(Buffer::copy_of(self.bytes())?.into())
     }
 }
 
+impl From<Arc<Blob>> for Constant {
+    fn from(blob: Arc<Blob>) -> Constant {
+        Constant {
+            blob,
+            alignment: ALIGNMENT,
+        }
+    }
+}
+
 /// Aligned already: never copied.
 impl From<Buffer> for Constant {
     fn from(buffer: Buffer) -> Constant {
-        Constant(Holder::Own(buffer.into()))
+        Arc::new(Blob::Own(buffer)).into()
     }
 }
 
 /// Copied when a program is loaded, unless aligned by chance.
 impl From<Bytes> for Constant {
     fn from(bytes: Bytes) -> Constant {
-        Constant(Holder::Shared(bytes))
+        Arc::new(Blob::Given(bytes)).into()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{ADD, LOOP, RING, add_plan, build, bytes, executable, fixed, fixed_plan, integer};
 use common::{loop_plan, ring_plan, source, vector};
 use heddle_runtime::{
-    Buffer, Constant, Executable, Input, Program, RunError, RunOptions, Session, SessionOptions,
+    Buffer, Executable, Input, Program, RunError, RunOptions, Session, SessionOptions,
 };
 
 const THREADS: [usize; 4] = [1, 2, 3, 64];
@@ -141,7 +141,7 @@ HEDDLE_MAIN {
     let mut held = Buffer::zeroed(12).unwrap();
     held.copy_from_slice(&bytes(&[1.0, 2.0, 3.0]));
     let mut source = source("scale", SCALE, fixed_plan(0, &[4], &[4], 0));
-    source.constants = vec![vec![0; 5].into(), Constant::from(held)];
+    source.constants = vec![vec![0; 5].into(), held.into()];
     let options = heddle_runtime::BuildOptions {
         cache: heddle_runtime::cache::CacheChoice::Off,
         ..Default::default()

@@ -68,6 +68,7 @@ impl Printer<'_> {
                 BufferKind::Input => "input",
                 BufferKind::Output => "output",
                 BufferKind::Constant(_) => "constant",
+                BufferKind::Table(_) => "table",
                 BufferKind::Packed(_) => "packed",
                 BufferKind::Scratch => "scratch",
                 BufferKind::Own => "own",

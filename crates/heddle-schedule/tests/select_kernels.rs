@@ -96,6 +96,48 @@ fn originals_of_packed_constants_stay_if_they_are_read() {
 }
 
 #[test]
+fn large_constants_that_are_only_gathered_from_are_tables() {
+    let row = |r: usize| {
+        (0..128)
+            .map(|c| ((r + c) % 7).to_string())
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = (0..128)
+        .map(|r| format!("[{}]", row(r).join(", ")))
+        .collect();
+    let kinds = |rows: &[String], result: &str| {
+        let count = rows.len();
+        let text = format!(
+            "fn @main(%x: f32[128], %i: i64[n]) -> (%y: f32[n,128], %z: f32[..]) {{
+               %w = const [{}]: f32[{count},128]
+               %y = gather(%w, %i, axis=0)
+               return %y, {result}
+             }}",
+            rows.join(", ")
+        );
+        let program = lowered_for(&text, &Machine::reference_host(2));
+        let written = heddle_uprogram::text::print(&program);
+        let read = heddle_uprogram::text::parse(&written).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(heddle_uprogram::text::print(&read), written);
+        let kinds = read
+            .buffers
+            .iter()
+            .filter_map(|(_, data)| match &data.kind {
+                BufferKind::Constant(tensor) if tensor.len() > 8 => Some("constant"),
+                BufferKind::Table(_) => Some("table"),
+                BufferKind::Packed(_) => Some("packed"),
+                _ => None,
+            });
+        kinds.collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&rows, "%x"), ["table"]);
+    // A product reads its own layout, other operators all elements in order.
+    assert_eq!(kinds(&rows, "dot(%y, %w)"), ["table", "packed"]);
+    assert_eq!(kinds(&rows, "add(%w, %x)"), ["constant"]);
+    assert_eq!(kinds(&rows[..127], "%x"), ["constant"]);
+}
+
+#[test]
 fn weights_are_packed_once() {
     let text = "fn @main(%x: f32[1,6], %y: f32[n,6]) -> (%a: f32[1,4], %b: f32[n,4]) {
            %w = const [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]]: f32[4,6]
@@ -112,7 +154,7 @@ fn weights_are_packed_once() {
     let packed = |machine| {
         let program = lowered_for(text, &machine);
         let packed = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
-            BufferKind::Packed(panels) => Some(panels.pack().len()),
+            BufferKind::Packed(panels) => Some(panels.size()),
             _ => None,
         });
         packed.collect::<Vec<_>>()

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use heddle_ir::{Arena, Entity, Tensor};
 
+use crate::contract::Panels;
 use crate::program::{Buffer, BufferKind, Operator, OperatorId, Stmt, UProgram};
 
 impl UProgram {
@@ -31,18 +32,15 @@ impl UProgram {
         self.candidates = candidates.map(|(id, c)| (numbers[id.index()], c)).collect();
     }
 
-    /// Empties those of these constants that nothing reads, so that they take no memory. They keep
-    /// their places, since constants are numbered by their buffers.
-    pub fn drop_unread(&mut self, constants: impl IntoIterator<Item = Buffer>) {
-        let mut constants = constants.into_iter().peekable();
-        if constants.peek().is_none() {
-            return;
-        }
+    /// Empties constants that nothing reads, so that they take no memory. They keep their places,
+    /// since constants are numbered by their buffers.
+    pub fn drop_unread(&mut self) {
         let read = self.read_buffers();
-        for id in constants {
+        for id in self.buffers.keys().collect::<Vec<_>>() {
             let data = &mut self.buffers[id];
             if let BufferKind::Constant(tensor) = &mut data.kind
                 && !read.contains(&id)
+                && !tensor.is_empty()
                 && let Ok(nothing) = Tensor::new(tensor.dtype(), vec![0], Bytes::new())
             {
                 *tensor = nothing;
@@ -51,8 +49,21 @@ impl UProgram {
         }
     }
 
+    /// Drops the contents of constants, which a program that was built has for itself.
+    pub fn drop_contents(&mut self) {
+        for id in self.buffers.keys().collect::<Vec<_>>() {
+            if let BufferKind::Constant(tensor)
+            | BufferKind::Table(tensor)
+            | BufferKind::Packed(Panels { tensor, .. }) = &mut self.buffers[id].kind
+                && let Ok(nothing) = Tensor::new(tensor.dtype(), vec![0], Bytes::new())
+            {
+                *tensor = nothing;
+            }
+        }
+    }
+
     /// Buffers that a run loads from, or that go by another name in a call or swap.
-    fn read_buffers(&self) -> HashSet<Buffer> {
+    pub fn read_buffers(&self) -> HashSet<Buffer> {
         let mut read = HashSet::new();
         let mut exprs: Vec<_> = self.derived.iter().map(|d| d.1).collect();
         let ports = self.inputs.iter().chain(&self.outputs);

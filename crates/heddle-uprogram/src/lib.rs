@@ -6,7 +6,7 @@
 //! 1. `ids`, then [`expr`] (scalar expressions), then [`contract`] (contractions and the layouts of
 //!    their operands);
 //! 2. [`program`]: operators, statements, procedures;
-//! 3. analyses and edits: [`live`], [`calls`], [`step`], [`renamed`], `compact`;
+//! 3. analyses and edits: [`live`], [`calls`], [`step`], [`renamed`], `compact`, `tables`;
 //! 4. [`layout`](mod@layout) (the memory plan), [`text`] (printer and parser), [`verify`] (form of
 //!    programs, soundness of schedules).
 //!
@@ -22,6 +22,7 @@ pub mod live;
 pub mod program;
 pub mod renamed;
 pub mod step;
+mod tables;
 pub mod text;
 pub mod verify;
 

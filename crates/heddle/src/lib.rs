@@ -54,6 +54,7 @@ mod stages;
 mod steps;
 mod uprogram;
 mod value;
+mod weights;
 
 pub use backend::{ArrayView, Block, HostMemory, Memory, Required, Space};
 pub use compare::{Closeness, Mismatch, Tolerance, compare};

@@ -169,6 +169,8 @@ impl Pipeline<'_> {
             Ok(program) => program,
             Err(error) => return Ok(Err(error)),
         };
+        // The program has the constants that the transformations made, until they are packed.
+        drop(graph);
         flow.text(Emit::Lowered, || text::print(&program));
         for pass in kernel_passes(without) {
             log.time(pass.name, || pass.apply(&mut program, machine));

@@ -7,12 +7,13 @@ use heddle_emit::Constants;
 use heddle_ir::Module;
 use heddle_lower::LowerError;
 use heddle_machine::Machine;
-use heddle_runtime::{BuildError, Constant, MemoryError};
+use heddle_runtime::Constant;
 use heddle_schedule::{kernel_passes, schedule_without, total};
 use heddle_uprogram::{Layout, UProgram};
 
 use crate::results::Results;
 use crate::steps::passes;
+use crate::weights::constants;
 use crate::{Error, Step};
 
 /// The time of a graph's scheduled program by the cost model, in nanoseconds; infinite if it has no compiled form.
@@ -66,13 +67,6 @@ pub(crate) fn layout(program: &UProgram) -> Result<Layout, LowerError> {
         reason: error.to_string(),
         node: error.node,
     })
-}
-
-/// Constants as a program reads them, at aligned addresses. Those that are so in the model's file are not copied.
-pub(crate) fn constants(constants: &Constants) -> Result<Vec<Constant>, Error> {
-    let aligned = constants.packed().map(|c| Constant::from(c).aligned());
-    let aligned: Result<Vec<_>, MemoryError> = aligned.collect();
-    Ok(aligned.map_err(BuildError::from)?)
 }
 
 /// Has the verifier prove a scheduled program sound.

@@ -6,6 +6,19 @@
 
 #define HEDDLE_ASSERT(holds, text) _Static_assert(holds, text)
 
+/* Elements of tables, at any address. */
+#define HEDDLE_UNALIGNED(type) typedef type heddle_unaligned_##type __attribute__((aligned(1)))
+HEDDLE_UNALIGNED(float);
+HEDDLE_UNALIGNED(double);
+HEDDLE_UNALIGNED(int8_t);
+HEDDLE_UNALIGNED(int16_t);
+HEDDLE_UNALIGNED(int32_t);
+HEDDLE_UNALIGNED(int64_t);
+HEDDLE_UNALIGNED(uint8_t);
+HEDDLE_UNALIGNED(uint16_t);
+HEDDLE_UNALIGNED(uint32_t);
+HEDDLE_UNALIGNED(uint64_t);
+
 /* An index into an axis of this size; a negative one counts from the end. Out of range raises an error and gives 0. */
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {
   int64_t k = i < 0 ? i + size : i;

@@ -8,8 +8,8 @@ use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_machine::Machine;
 use heddle_runtime::plan::PlanFault;
 use heddle_runtime::{
-    BuildOptions, Constant, Input, Pool, PoolOptions, Program, RunError, RunOptions, Session,
-    SessionOptions, Source,
+    BuildOptions, Input, Pool, PoolOptions, Program, RunError, RunOptions, Session, SessionOptions,
+    Source,
 };
 use heddle_uprogram::program::Size;
 use heddle_uprogram::{UProgram, text};
@@ -154,6 +154,12 @@ impl Case {
         let mut program = heddle_lower::lower(&module).map_err(|e| e.reason)?;
         heddle_schedule::fuse(&mut program);
         heddle_schedule::select_kernels(&mut program, machine);
+        let read = program.read_buffers();
+        for (id, buffer) in program.buffers.iter() {
+            let empty = program.pool.as_int(buffer.len) == Some(0);
+            let unread = heddle_emit::is_constant(&buffer.kind) && !empty && !read.contains(&id);
+            assert!(!unread, "{name}: nothing reads {}", buffer.name);
+        }
         schedule(&mut program);
         heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
             .expect("a sound schedule");
@@ -166,7 +172,7 @@ impl Case {
         let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
         let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
         let constants = heddle_emit::Constants::of(&program);
-        let constants = constants.packed().map(Constant::from).collect();
+        let constants = constants.iter().map(|c| c.bytes().into()).collect();
         let tensors = inputs.iter().map(|d| match d {
             Datum::Tensor(t) => marshal::unpacked(t),
             _ => panic!("lowering lets only tensors in"),

@@ -5,7 +5,7 @@
 //! operand in one of these layouts:
 //!
 //! - panels of a constant, packed when the program is built, once for all contractions that read
-//!   the same matrix; originals that nothing reads any more are emptied;
+//!   the same matrix;
 //! - in place, if rows are too few to pay for packing and its vectors are contiguous;
 //! - panels that each unit packs for itself, from memory or from the expression.
 //!
@@ -13,13 +13,16 @@
 //! ([`merge_rows`]). A machine without such kernels gets plain loops with a tile of one column:
 //! nothing is packed, and columns may be split anywhere.
 //!
+//! Then constants that nothing reads are emptied, and large ones that are only gathered from become
+//! tables.
+//!
 //! It runs after [`fuse`](crate::fuse()), so that epilogues are known, and before any operator is
 //! split.
 
 mod merge_rows;
 mod pack;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -46,8 +49,8 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     for id in selection.program.running() {
         selection.operator(id);
     }
-    let originals: BTreeSet<Buffer> = selection.packed.keys().map(|key| key.0).collect();
-    program.drop_unread(originals);
+    program.drop_unread();
+    program.find_tables();
 }
 
 /// Figures of a machine's tiled kernels for an element type.

@@ -3,11 +3,18 @@
 //! A matrix `[depth, columns]` is partitioned into panels of [`panel_width`] columns. Panels are
 //! row-major, so that a kernel reads memory sequentially. Columns beyond the last are zero.
 
-use bytes::Bytes;
+use std::ops::Range;
+
 use heddle_ir::{DType, Tensor};
 
 /// Bytes of a panel's row: a cache line, which is a whole number of vectors on every processor.
 const ROW_BYTES: usize = 64;
+
+/// Rows of a row-major source that are packed together, which are long runs in each panel.
+const ROWS: i64 = 16;
+
+/// A packing tells of the bytes that it read after so many.
+const TOLD_BYTES: usize = 4 << 20;
 
 /// Columns of a panel of this type.
 pub fn panel_width(dtype: DType) -> i64 {
@@ -70,17 +77,40 @@ impl Panels {
         self.len() == 0
     }
 
-    /// The packed bytes.
-    pub fn pack(&self) -> Bytes {
-        let size = self.tensor.dtype().bits() / 8;
-        let mut out = vec![0; self.len() as usize * size];
-        let matrix = self.matrix_len() as usize * size;
-        if matrix > 0 {
-            for (i, out) in out.chunks_exact_mut(matrix).enumerate() {
-                self.pack_matrix(self.base + self.place(i as i64), out);
-            }
+    /// The number of bytes.
+    pub fn size(&self) -> usize {
+        self.len() as usize * (self.tensor.dtype().bits() / 8)
+    }
+
+    /// Packs into memory of that size, which is zero. `read` gets the bytes of the source that were
+    /// read, some at a time.
+    pub fn pack(&self, out: &mut [u8], read: &mut dyn FnMut(Range<usize>)) {
+        match self.tensor.dtype().bits() / 8 {
+            1 => self.pack_as::<1>(out, read),
+            2 => self.pack_as::<2>(out, read),
+            4 => self.pack_as::<4>(out, read),
+            _ => self.pack_as::<8>(out, read),
         }
-        out.into()
+    }
+
+    /// Packs elements of `N` bytes.
+    fn pack_as<const N: usize>(&self, out: &mut [u8], read: &mut dyn FnMut(Range<usize>)) {
+        let (from, out) = (
+            self.tensor.bytes().as_chunks::<N>().0,
+            out.as_chunks_mut::<N>().0,
+        );
+        let matrix = self.matrix_len() as usize;
+        if matrix == 0 {
+            return;
+        }
+        let mut pending = Pending::default();
+        for (i, out) in out.chunks_exact_mut(matrix).enumerate() {
+            let base = self.base + self.place(i as i64);
+            self.pack_matrix(from, base, out, &mut |first, last| {
+                pending.add(first as usize * N..(last + 1) as usize * N, read);
+            });
+        }
+        pending.end(read);
     }
 
     /// The offset of a matrix.
@@ -93,25 +123,71 @@ impl Panels {
         at
     }
 
-    fn pack_matrix(&self, base: i64, out: &mut [u8]) {
-        let (dtype, from) = (self.tensor.dtype(), self.tensor.bytes());
-        let (size, width) = (dtype.bits() / 8, panel_width(dtype));
-        let rows = out.chunks_exact_mut(ROW_BYTES);
-        for (i, row) in rows.enumerate() {
-            let (panel, k) = (i as i64 / self.depth.1, i as i64 % self.depth.1);
-            let first = panel * width;
-            let count = (self.columns.1 - first).min(width) as usize;
-            let start = base + k * self.depth.0 + first * self.columns.0;
-            if self.columns.0 == 1 {
-                let bytes = count * size;
-                row[..bytes].copy_from_slice(&from[start as usize * size..][..bytes]);
-            } else {
-                for (c, to) in row.chunks_exact_mut(size).take(count).enumerate() {
-                    let at = (start + c as i64 * self.columns.0) as usize * size;
-                    to.copy_from_slice(&from[at..][..size]);
+    /// Packs a matrix in the order in which the source stores it, some rows or a panel at a time.
+    /// `read` gets the first and last element of each part.
+    fn pack_matrix<const N: usize>(
+        &self,
+        from: &[[u8; N]],
+        base: i64,
+        out: &mut [[u8; N]],
+        read: &mut dyn FnMut(i64, i64),
+    ) {
+        let (depth, columns) = (self.depth, self.columns);
+        let width = (ROW_BYTES / N) as i64;
+        let rows = match depth.0.abs() < columns.0.abs() {
+            true => depth.1,
+            false => ROWS,
+        };
+        for first in (0..depth.1).step_by(rows.max(1) as usize) {
+            let last = (first + rows).min(depth.1) - 1;
+            for (panel, out) in out.chunks_exact_mut((depth.1 * width) as usize).enumerate() {
+                let column = panel as i64 * width;
+                let count = (columns.1 - column).min(width);
+                for k in first..=last {
+                    let start = base + k * depth.0 + column * columns.0;
+                    let row = &mut out[(k * width) as usize..][..count as usize];
+                    if columns.0 == 1 {
+                        row.copy_from_slice(&from[start as usize..][..count as usize]);
+                    } else {
+                        let places = (0..count).map(|c| (start + c * columns.0) as usize);
+                        row.iter_mut()
+                            .zip(places)
+                            .for_each(|(to, at)| *to = from[at]);
+                    }
+                }
+                if rows == depth.1 {
+                    let at = base + column * columns.0;
+                    let end = at + last * depth.0 + (count - 1) * columns.0;
+                    read(at.min(end), at.max(end));
                 }
             }
+            if rows != depth.1 {
+                let at = base + first * depth.0;
+                let end = base + last * depth.0 + (columns.1 - 1) * columns.0;
+                read(at.min(end), at.max(end));
+            }
         }
+    }
+}
+
+/// Bytes that were read and not told of yet.
+#[derive(Default)]
+struct Pending(Range<usize>);
+
+impl Pending {
+    fn add(&mut self, range: Range<usize>, read: &mut dyn FnMut(Range<usize>)) {
+        let Range { start, end } = &mut self.0;
+        (*start, *end) = match start == end {
+            true => (range.start, range.end),
+            false => (range.start.min(*start), range.end.max(*end)),
+        };
+        if *end - *start >= TOLD_BYTES {
+            self.end(read);
+        }
+    }
+
+    fn end(&mut self, read: &mut dyn FnMut(Range<usize>)) {
+        read(std::mem::take(&mut self.0));
     }
 }
 
@@ -129,7 +205,10 @@ mod tests {
             depth: (1, 3),
             columns: (3, 33),
         };
-        let packed = panels.pack();
+        let mut packed = vec![0; panels.size()];
+        let mut told = vec![false; 4 * values.len()];
+        panels.pack(&mut packed, &mut |read| told[read].fill(true));
+        assert!(told.iter().all(|&told| told));
         let at = |i: usize| f32::from_le_bytes(packed[4 * i..][..4].try_into().unwrap());
         assert_eq!(packed.len(), 4 * 2 * 3 * 3 * 16);
         // Matrix 1, depth 2, column 5 and column 32, which begins the third panel.

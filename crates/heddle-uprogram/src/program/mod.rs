@@ -162,6 +162,9 @@ pub enum BufferKind {
     Output,
     /// The program's, read-only.
     Constant(Tensor),
+    /// The program's, read-only: a large constant that is only gathered from, element by element,
+    /// and may lie at any address.
+    Table(Tensor),
     /// The program's, read-only: a constant in the layout of a kernel.
     Packed(Panels),
     /// Per-unit workspace, dead after an operator.

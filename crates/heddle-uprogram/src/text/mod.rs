@@ -12,7 +12,8 @@
 //!           | "operator" OPERATOR STRING axes share "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
-//! memory    = "input" | "output" | "constant" | "packed" | "scratch" | "own" | "row" | "param"
+//! memory    = "input" | "output" | "constant" | "table" | "packed"
+//!           | "scratch" | "own" | "row" | "param"
 //! contents  = constant ":" type                       those of heddle_ir::text; `packed`: see contract.rs
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"

@@ -203,7 +203,7 @@ impl Parser<'_, '_> {
             BufferKind::Param,
         ];
         let plain = plain.into_iter().find(|k| buffer_kind(k) == word);
-        if plain.is_none() && !["constant", "packed"].contains(&word) {
+        if plain.is_none() && !["constant", "table", "packed"].contains(&word) {
             return Err(self.c.misplaced("this is no kind of memory"));
         }
         let procedure = match self.c.eat_word("in")? {
@@ -217,6 +217,7 @@ impl Parser<'_, '_> {
                 self.c.expect("=")?;
                 match word {
                     "constant" => BufferKind::Constant(self.constant()?),
+                    "table" => BufferKind::Table(self.constant()?),
                     _ => BufferKind::Packed(self.panels()?),
                 }
             }

@@ -114,7 +114,7 @@ impl Printer<'_, '_, '_> {
         self.out.push(' ');
         self.string(&data.name);
         match &data.kind {
-            BufferKind::Constant(tensor) => {
+            BufferKind::Constant(tensor) | BufferKind::Table(tensor) => {
                 self.out.push_str(" = ");
                 self.tensor(tensor)?;
             }
@@ -344,6 +344,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
         BufferKind::Input => "input",
         BufferKind::Output => "output",
         BufferKind::Constant(_) => "constant",
+        BufferKind::Table(_) => "table",
         BufferKind::Packed(_) => "packed",
         BufferKind::Scratch => "scratch",
         BufferKind::Own => "own",

@@ -218,7 +218,9 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
         exists(program.procedures.len(), procedure, "proc")?;
     }
     let (dtype, found) = match &data.kind {
-        BufferKind::Constant(tensor) => (tensor.dtype(), tensor.len() as i64),
+        BufferKind::Constant(tensor) | BufferKind::Table(tensor) => {
+            (tensor.dtype(), tensor.len() as i64)
+        }
         BufferKind::Packed(panels) => {
             let len = panels.checked_len();
             (

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use heddle_ir::{Datum, Signature};
 use heddle_runtime::{
-    BuildOptions, Executable, Pool, PoolOptions, Program, RunError, SessionOptions, Source,
+    BuildOptions, Constant, Executable, Pool, PoolOptions, Program, RunError, SessionOptions,
+    Source,
 };
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
@@ -18,8 +19,10 @@ use crate::{Baseline, Device, Error, RunOptions};
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) executable: Executable,
-    /// The program that was emitted.
+    /// The program that was emitted, without the contents of constants.
     pub(super) program: UProgram,
+    /// Its constants.
+    pub(super) constants: Vec<Constant>,
     /// The model's inputs and results.
     pub(super) sig: Arc<Signature>,
     /// The launch's named sizes, in order.
@@ -43,19 +46,21 @@ impl Compiled {
         let source = Source {
             name: sig.name.clone(),
             text: lowered.emitted.source,
-            constants: lowered.constants,
+            constants: lowered.constants.clone(),
             plan: lowered.layout.plan,
         };
         let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
         let pool =
             Pool::shared_with(pool).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
         let limit = memory_limit(heddle_interp::Options::default().max_memory);
-        let program = lowered.program;
+        let mut program = lowered.program;
+        program.drop_contents();
         Ok(Self {
             executable: Executable::new(built, pool, limit),
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             sites: lowered.emitted.sites,
             program,
+            constants: lowered.constants,
             sig,
             results: lowered.results,
             verify,

@@ -9,7 +9,7 @@ use super::compiled::Compiled;
 use super::session::CpuSession;
 use crate::backend::interface::{Artifact, Layout, Lowered, Machine, Session};
 use crate::results::Results;
-use crate::stages::{constants, layout, prove};
+use crate::stages::{layout, prove};
 use crate::{Error, RunOptions};
 
 type Write = fn(&UProgram, &Layout, &heddle_emit::Dialect) -> heddle_emit::Emitted;
@@ -24,7 +24,7 @@ impl Compiled {
         let layout = layout(&program)?;
         let lowered = Lowered {
             emitted: write(&program, &layout, &heddle_emit::C),
-            constants: constants(&heddle_emit::Constants::of(&program))?,
+            constants: self.constants.clone(),
             program,
             layout,
             results,

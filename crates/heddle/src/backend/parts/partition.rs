@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Region, Signature};
 use heddle_lower::LowerError;
 use heddle_machine::Host;
-use heddle_opt::{Outlined, call_outlined, is_stated, needs, outline};
+use heddle_opt::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 
 use super::worth::is_worth_it;
 use crate::report::Uncompiled;
@@ -55,6 +55,7 @@ impl Partition {
             lowered: 0,
         };
         partition.functions();
+        partition.drop_unused_constants();
         partition
     }
 
@@ -70,11 +71,19 @@ impl Partition {
         }
     }
 
+    /// Drops the constants that only parts use, and their views, since the interpreter would copy
+    /// them.
+    fn drop_unused_constants(&mut self) {
+        for id in self.module.functions.keys().collect::<Vec<_>>() {
+            while drop_unused(&mut self.module.functions[id]) {}
+        }
+    }
+
     /// Partitions a region; adds the functions that the interpreter calls.
     fn region(&mut self, id: FuncId, region: Region, callees: &mut Vec<FuncId>) {
         let func = &self.module.functions[id];
         let needs: Needs = needs(func, region).into_iter().collect();
-        let is_constant = |inst: &Inst| matches!(func.insts[*inst].op, Op::Const(_));
+        let is_constant = |inst: &Inst| is_constant(func, *inst);
         let insts = func.regions[region].insts.iter();
         let (mut placed, mut rest): (Vec<_>, Vec<_>) = insts.partition(|i| is_constant(i));
         let mut blocked = HashSet::new();
@@ -246,6 +255,36 @@ impl Partition {
         self.parts.push((callee, part));
         call_outlined(&mut self.module.functions[id], outlined, callee)
     }
+}
+
+/// Is it a constant, or a view of one, which each part has for itself?
+fn is_constant(func: &Function, inst: Inst) -> bool {
+    let result = func.insts[inst].results.first();
+    result.is_some_and(|&value| constant_view(func, value).is_some())
+}
+
+/// Drops constants and views of them that nothing uses; true if there were some.
+fn drop_unused(func: &mut Function) -> bool {
+    let mut used: HashSet<_> = func.regions[func.body].yields.iter().copied().collect();
+    let mut unused = HashSet::new();
+    func.for_each_inst(&mut |_, inst| {
+        used.extend(&inst.args);
+        let yields = inst
+            .regions
+            .iter()
+            .map(|&region| &func.regions[region].yields);
+        used.extend(yields.flatten());
+    });
+    func.for_each_inst(&mut |id, inst| {
+        if !inst.results.iter().any(|value| used.contains(value)) && is_constant(func, id) {
+            unused.insert(id);
+        }
+    });
+    for region in func.regions.keys().collect::<Vec<_>>() {
+        let insts = &mut func.regions[region].insts;
+        insts.retain(|inst| !unused.contains(inst));
+    }
+    !unused.is_empty()
 }
 
 /// Those instructions, in their order, that are not blocked and need none that is.

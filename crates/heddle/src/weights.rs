@@ -1,0 +1,58 @@
+//! Constants in memory, in the layouts that programs read. A constant in a layout is there once in
+//! a process, whatever programs, parts and models use it.
+
+use std::cmp::Reverse;
+
+use heddle_emit::Constants;
+use heddle_onnx::Mapped;
+use heddle_runtime::cache::Key;
+use heddle_runtime::{BuildError, Constant, MemoryError, weights};
+
+use crate::Error;
+
+/// The constants of a program, in order. Tables that lie in a mapped file stay there. Of the
+/// others, no page of a file stays in memory behind its copy.
+pub(crate) fn constants(constants: &Constants) -> Result<Vec<Constant>, Error> {
+    // Passes read constants that they replaced.
+    Mapped::release_all();
+    let mut all: Vec<_> = constants.iter().enumerate().collect();
+    // The large ones first: a source and its copy exist together while the copy is made.
+    all.sort_by_key(|(_, constant)| Reverse(constant.size()));
+    let made = all
+        .into_iter()
+        .map(|(k, constant)| Ok((k, made(&constant)?)));
+    let mut made: Vec<_> = made
+        .collect::<Result<_, MemoryError>>()
+        .map_err(BuildError::from)?;
+    made.sort_by_key(|(k, _)| *k);
+    Ok(made.into_iter().map(|(_, constant)| constant).collect())
+}
+
+fn made(constant: &heddle_emit::Constant) -> Result<Constant, MemoryError> {
+    if constant.size() == 0 {
+        return Ok(Constant::empty());
+    }
+    let source = constant.source().bytes();
+    let mapped = Mapped::of(source);
+    if let Some(mapped) = mapped.as_ref().filter(|_| constant.is_table()) {
+        mapped.scattered();
+        return Ok(Constant::in_place(source.clone()));
+    }
+    let content = match &mapped {
+        Some(mapped) => mapped.identity(),
+        None => Key::new(&[source]).to_string().into_bytes(),
+    };
+    let layout = constant.layout();
+    let numbers: Vec<u8> = layout.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let key = Key::new(&[&content, &numbers]);
+    if layout.is_empty() && mapped.is_none() {
+        return weights::shared_as_is(key, source);
+    }
+    weights::shared(key, constant.size(), |out| {
+        constant.write(out, &mut |read| {
+            if let Some(mapped) = &mapped {
+                mapped.release(read);
+            }
+        });
+    })
+}
