@@ -2,12 +2,17 @@
 
 mod common;
 
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{build, executable, fixed_plan, integer};
-use heddle_runtime::{Executable, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions};
+use heddle_runtime::{
+    Executable, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions, default_threads,
+};
 
 /// So many barriers with work between them; the output is the number of workers.
 const WORK: &str = r#"
@@ -116,6 +121,93 @@ fn a_pool_may_leave_its_workers_to_the_system() {
     assert!(!pool.is_pinned());
     let executable = Executable::new(program(), pool, SessionOptions::default());
     assert!((1..=2).contains(&team(&executable, &RunOptions::default())));
+}
+
+/// Names the part that a process of the tests plays.
+const PART: &str = "HEDDLE_TEST_TEAMS";
+
+/// A process that plays a part, started by these commands.
+fn child(part: &str, within: &[&str]) -> Command {
+    let test = std::env::current_exe().unwrap();
+    let mut words = within.iter().map(OsStr::new).chain([test.as_os_str()]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words);
+    command.args(["--exact", "part", "--nocapture"]);
+    command.env(PART, part);
+    command
+}
+
+#[test]
+fn part() {
+    let run = |pool: Pool| {
+        let executable = Executable::new(program(), Arc::new(pool), SessionOptions::default());
+        let options = RunOptions::default();
+        (0..200).map(|_| team(&executable, &options)).collect()
+    };
+    let teams: Vec<i64> = match std::env::var(PART).as_deref() {
+        Ok("quota") => {
+            assert_eq!(default_threads(), 1);
+            run(Pool::new(&PoolOptions::new(2)).unwrap())
+        }
+        Ok("replica") => run(Pool::new(&PoolOptions::default()).unwrap()),
+        _ => return,
+    };
+    println!("{teams:?}");
+}
+
+#[test]
+fn a_quota_bounds_threads_and_teams() {
+    let root = Path::new("/sys/fs/cgroup");
+    let v2 = root.join("cgroup.controllers").exists();
+    let group = if v2 { root.into() } else { root.join("cpu") };
+    let group = group.join(format!("heddle-test-{}", std::process::id()));
+    let limit: &[(&str, &str)] = match v2 {
+        true => &[("cpu.max", "150000 100000")],
+        false => &[
+            ("cpu.cfs_period_us", "100000"),
+            ("cpu.cfs_quota_us", "150000"),
+        ],
+    };
+    let made = std::fs::create_dir(&group).and_then(|()| {
+        let mut limit = limit.iter();
+        limit.try_for_each(|(file, text)| std::fs::write(group.join(file), text))
+    });
+    if let Err(e) = made {
+        eprintln!("skipped, no control group: {e}");
+        let _ = std::fs::remove_dir(&group);
+        return;
+    }
+    let enter = format!(
+        "echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"",
+        group.display()
+    );
+    let output = child("quota", &["sh", "-c", &enter]).output().unwrap();
+    std::fs::remove_dir(&group).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // The first run is not known to be long enough for a look at the quota.
+    assert!(said.contains(", 1, 1, 1]"), "{said}");
+}
+
+#[test]
+fn replicas_run_side_by_side() {
+    let replicas: Vec<_> = (0..3)
+        .map(|_| {
+            child("replica", &[])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for replica in replicas {
+        let output = replica.wait_with_output().unwrap();
+        assert!(output.status.success());
+        assert!(String::from_utf8_lossy(&output.stdout).contains(']'));
+    }
 }
 
 /// Goes on until the team has shrunk and is whole again, which the output says: 1, then 2.

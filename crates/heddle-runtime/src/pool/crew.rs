@@ -6,9 +6,10 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use super::Pool;
 use super::cores::{self, Pinned};
+use super::shared::Job;
 use super::team::Tick;
-use super::{Job, Pool};
 use crate::abi::{LEFT, Sync, UnitState, ask};
 
 /// A run whose team may change. It lives on the caller's stack.

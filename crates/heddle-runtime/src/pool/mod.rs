@@ -21,13 +21,14 @@
 mod cores;
 mod crew;
 mod lease;
+mod shared;
 mod team;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,15 +36,11 @@ pub use cores::default_threads;
 use cores::{Cores, Pinned};
 use crew::{Crew, nanoseconds, work};
 use lease::{GaveUp, Held, Lease};
+use shared::{Job, Shared, Slot};
 use team::{Lost, Team};
 
 use crate::abi::{EntryFn, Env, Sync, UnitState};
 use crate::cancel::CancelToken;
-
-/// A value on its own cache lines.
-#[repr(align(128))]
-#[derive(Debug, Default)]
-struct Line<T>(T);
 
 /// Options of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,15 +90,8 @@ pub struct Pool {
 
 /// Time that a wait keeps its core.
 const PATIENCE: Duration = Duration::from_micros(50);
-/// Time that a worker looks for the next run.
-const NEXT_RUN: Duration = Duration::from_micros(200);
-/// Looks between two looks at the clock.
-const LOOKS: u32 = 16;
-const YIELDS: u32 = 1;
 /// Pinning costs under one percent of a longer run.
 const SHORT: Duration = Duration::from_micros(500);
-/// Without a core for each worker, many others may run before the awaited one.
-const CROWDED_YIELDS: u32 = 200;
 
 impl Pool {
     /// Starts the threads; an error if the system refuses.
@@ -360,165 +350,5 @@ impl Drop for Leased<'_> {
             let lost = |worker| pool.lost(worker, self.caller);
             pool.lock_team().end(Instant::now, self.overdue, lost);
         }
-    }
-}
-
-/// The next job of the team.
-struct Job {
-    entry: EntryFn,
-    env: *const Env,
-    workers: i32,
-}
-
-/// A worker as its caller sees it. The first belongs to the callers and is not used.
-#[derive(Debug, Default)]
-struct Slot {
-    /// Incremented with each job for it, after the job is written.
-    turn: Line<AtomicU32>,
-    /// Its number in the job's team; if it is to join that later, -1 less its number in the pool.
-    share: AtomicI32,
-    /// True if it sleeps until it is its turn, or is about to.
-    asleep: AtomicBool,
-    /// The system's number of the thread.
-    thread: AtomicI32,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    /// Time that a wait keeps its core.
-    patience: Duration,
-    /// There are more workers than cores.
-    crowded: bool,
-    /// Teams follow the load of the cores.
-    adapts: bool,
-    slots: Vec<Slot>,
-    /// Lives on the caller's stack until `running` is zero.
-    job: AtomicPtr<Job>,
-    stop: AtomicBool,
-    /// Workers that have not finished the job.
-    running: Line<AtomicUsize>,
-    /// A non-zero code that a worker returned.
-    failed: AtomicI32,
-    /// Incremented to call the caller back to a run whose team it left.
-    recalled: AtomicU32,
-    /// True if the caller sleeps until no worker is running, or is about to.
-    caller_sleeps: AtomicBool,
-    /// Guards no data: the caller checks the atomics under it, so that no wake-up is missed.
-    gate: Mutex<()>,
-    finished: Condvar,
-}
-
-impl Shared {
-    /// The main loop of a worker.
-    fn serve(&self, worker: usize) {
-        let slot = &self.slots[worker];
-        slot.thread.store(cores::thread(), Ordering::Relaxed);
-        let mut seen = 0;
-        loop {
-            seen = self.next_turn(slot, seen);
-            if self.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            let job = self.job.load(Ordering::Relaxed);
-            let share = slot.share.load(Ordering::Relaxed);
-            // SAFETY: the job lives until this worker has counted itself out, and its caller made
-            // the promise of `Leased::run`.
-            let code = unsafe { work(job, share) };
-            if code != 0 {
-                self.failed.store(code, Ordering::Relaxed);
-            }
-            let last = self.running.0.fetch_sub(1, Ordering::SeqCst) == 1;
-            if last {
-                self.wake_caller();
-            }
-        }
-    }
-
-    /// Waits until the slot's turn is not `seen`.
-    fn next_turn(&self, slot: &Slot, seen: u32) -> u32 {
-        let changed = || {
-            let turn = slot.turn.0.load(Ordering::SeqCst);
-            (turn != seen).then_some(turn)
-        };
-        let patience = if self.crowded {
-            self.patience
-        } else {
-            NEXT_RUN
-        };
-        if let Some(turn) = self.look(patience, changed) {
-            return turn;
-        }
-        slot.asleep.store(true, Ordering::SeqCst);
-        let turn = loop {
-            if let Some(turn) = changed() {
-                break turn;
-            }
-            std::thread::park();
-        };
-        slot.asleep.store(false, Ordering::SeqCst);
-        turn
-    }
-
-    fn wake_caller(&self) {
-        if self.caller_sleeps.load(Ordering::SeqCst) {
-            let _gate = self.gate.lock();
-            self.finished.notify_one();
-        }
-    }
-
-    /// Waits until the other workers have finished, or the caller is to join them: then
-    /// `self.recalled` is not `seen`, and is the second result. The first is true if that took longer
-    /// than the patience.
-    fn wait_for_workers(&self, seen: u32) -> (bool, Option<u32>) {
-        let over = || {
-            let recalled = self.recalled.load(Ordering::SeqCst);
-            match self.running.0.load(Ordering::SeqCst) {
-                0 => Some(None),
-                _ => (recalled != seen).then_some(Some(recalled)),
-            }
-        };
-        if let Some(why) = self.look(self.patience, over) {
-            return (false, why);
-        }
-        self.caller_sleeps.store(true, Ordering::SeqCst);
-        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = loop {
-            if let Some(why) = over() {
-                break why;
-            }
-            gate = self
-                .finished
-                .wait(gate)
-                .unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(gate);
-        self.caller_sleeps.store(false, Ordering::SeqCst);
-        (true, why)
-    }
-
-    /// Looks for a bounded time.
-    fn look<T>(&self, patience: Duration, condition: impl Fn() -> Option<T>) -> Option<T> {
-        if !patience.is_zero() {
-            let start = Instant::now();
-            while start.elapsed() < patience {
-                for _ in 0..LOOKS {
-                    if let Some(value) = condition() {
-                        return Some(value);
-                    }
-                    std::hint::spin_loop();
-                }
-            }
-        }
-        for _ in 0..self.yields() {
-            if let Some(value) = condition() {
-                return Some(value);
-            }
-            std::thread::yield_now();
-        }
-        condition()
-    }
-
-    fn yields(&self) -> u32 {
-        if self.crowded { CROWDED_YIELDS } else { YIELDS }
     }
 }
