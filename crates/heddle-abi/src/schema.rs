@@ -172,8 +172,10 @@ structs! {
         tick: AtomicU64 = "uint64_t tick",
         /// Not 0: a worker has left the program, so that the team does not change any more.
         ended: AtomicU32 = "uint32_t ended",
+        /// Not 0: workers were called to join. For the runtime.
+        recalls: AtomicU32 = "uint32_t recalls",
         /// Ends the line.
-        pad_wanted: [u32; 27] = "uint32_t pad_wanted[27]",
+        pad_wanted: [u32; 26] = "uint32_t pad_wanted[26]",
         /// Changes of the team.
         moved: AtomicU64 = "uint64_t moved",
         /// Workers asleep on it.

@@ -108,7 +108,8 @@ typedef struct heddle_sync {
   uint64_t wanted; /* 0, or 1 while the next team is decided on, or 1 more than the point at which it takes over. */
   uint64_t tick; /* Not 0: the time at which the first of the team asks whether it should change. */
   uint32_t ended; /* Not 0: a worker has left the program, so that the team does not change any more. */
-  uint32_t pad_wanted[27]; /* Ends the line. */
+  uint32_t recalls; /* Not 0: workers were called to join. For the runtime. */
+  uint32_t pad_wanted[26]; /* Ends the line. */
   uint64_t moved; /* Changes of the team. */
   uint32_t asleep; /* Workers asleep on it. */
   int32_t workers; /* Workers of the team. */
@@ -309,6 +310,8 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
   }
   int32_t code = 0;
   __atomic_store_n(&env->sync->overdue, 1, __ATOMIC_RELAXED);
+  /* Now, since this worker has nothing else to do. */
+  if (env->decide && env->decide(env->crew, HEDDLE_WAITED)) heddle_change(env);
   __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
   for (;;) {
     uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
@@ -319,7 +322,6 @@ HEDDLE_COLD int32_t heddle_await(const heddle_env *env, uint64_t *word, uint32_t
     heddle_sleep(word, (uint32_t)seen, 2000000);
   }
   __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
-  if (!code && env->decide && env->decide(env->crew, HEDDLE_WAITED)) heddle_change(env);
   return code ? code : heddle_poll(env);
 }
 

@@ -103,7 +103,8 @@ typedef struct heddle_sync {
   uint64_t wanted; /* 0, or 1 while the next team is decided on, or 1 more than the point at which it takes over. */
   uint64_t tick; /* Not 0: the time at which the first of the team asks whether it should change. */
   uint32_t ended; /* Not 0: a worker has left the program, so that the team does not change any more. */
-  uint32_t pad_wanted[27]; /* Ends the line. */
+  uint32_t recalls; /* Not 0: workers were called to join. For the runtime. */
+  uint32_t pad_wanted[26]; /* Ends the line. */
   uint64_t moved; /* Changes of the team. */
   uint32_t asleep; /* Workers asleep on it. */
   int32_t workers; /* Workers of the team. */

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::Pool;
 use super::cores::{self, Pinned};
-use super::shared::Job;
+use super::shared::{Job, Shared};
 use super::team::Tick;
 use crate::abi::{LEFT, Sync, UnitState, ask};
 
@@ -58,6 +58,7 @@ impl Crew<'_> {
             .tick
             .store(nanoseconds(team.next_tick()), Ordering::Relaxed);
         if tick == Tick::Join {
+            self.sync.recalls.store(1, Ordering::Release);
             team.absent().for_each(|worker| self.recall(worker));
             if let (true, Some(cores)) = (cores::thread() == self.caller.0, &self.pool.cores) {
                 self.pinned.set(Some(Pinned::new(cores.of(self.caller.1))));
@@ -117,7 +118,7 @@ pub(super) fn nanoseconds(at: Option<Instant>) -> u64 {
 ///
 /// # Safety
 /// As for [`super::Leased::run`].
-pub(super) unsafe fn work(job: *const Job, share: i32) -> i32 {
+pub(super) unsafe fn work(job: *const Job, share: i32, shared: &Shared) -> i32 {
     // SAFETY: the job lives until all workers have counted themselves out.
     let &Job {
         entry,
@@ -132,6 +133,10 @@ pub(super) unsafe fn work(job: *const Job, share: i32) -> i32 {
         return 0;
     }
     // SAFETY: the environment lives as long as the job.
-    unsafe { (*(*env).sync).ended.store(1, Ordering::Release) };
+    let sync = unsafe { &*(*env).sync };
+    sync.ended.store(1, Ordering::Release);
+    if sync.recalls.load(Ordering::Acquire) != 0 {
+        shared.dismiss();
+    }
     code
 }

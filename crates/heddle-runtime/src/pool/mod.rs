@@ -320,7 +320,7 @@ impl Leased<'_> {
         drop(team);
         let mut recalled = shared.recalled.load(Ordering::Relaxed);
         // SAFETY: the caller's promise.
-        let mut code = unsafe { work(&job, 0) };
+        let mut code = unsafe { work(&job, 0, shared) };
         if workers > 1 || changes {
             loop {
                 let (waited, again) = shared.wait_for_workers(recalled);
@@ -330,7 +330,7 @@ impl Leased<'_> {
                 };
                 recalled = again;
                 // SAFETY: the caller's promise.
-                let joined = unsafe { work(&job, -1 - self.caller.1 as i32) };
+                let joined = unsafe { work(&job, -1 - self.caller.1 as i32, shared) };
                 code = if code == 0 { joined } else { code };
             }
         }

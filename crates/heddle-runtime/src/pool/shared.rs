@@ -13,6 +13,8 @@ const NEXT_RUN: Duration = Duration::from_micros(200);
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 64;
 const YIELDS: u32 = 1;
+/// No number of a worker in a team.
+const NOTHING: i32 = i32::MIN;
 /// Without a core for each worker, many others may run before the awaited one.
 const CROWDED_YIELDS: u32 = 200;
 
@@ -33,7 +35,8 @@ pub(super) struct Job {
 pub(super) struct Slot {
     /// Incremented with each job for it, after the job is written.
     pub(super) turn: Line<AtomicU32>,
-    /// Its number in the job's team; if it is to join that later, -1 less its number in the pool.
+    /// Its number in the job's team; if it is to join that later, -1 less its number in the pool;
+    /// [`NOTHING`] once it has begun, or if it is not needed any more.
     pub(super) share: AtomicI32,
     /// True if it sleeps until it is its turn, or is about to.
     pub(super) asleep: AtomicBool,
@@ -77,11 +80,14 @@ impl Shared {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
+            let share = slot.share.swap(NOTHING, Ordering::AcqRel);
+            if share == NOTHING {
+                continue;
+            }
             let job = self.job.load(Ordering::Relaxed);
-            let share = slot.share.load(Ordering::Relaxed);
             // SAFETY: the job lives until this worker has counted itself out, and its caller made
             // the promise of `Leased::run`.
-            let code = unsafe { work(job, share) };
+            let code = unsafe { work(job, share, self) };
             if code != 0 {
                 self.failed.store(code, Ordering::Relaxed);
             }
@@ -115,6 +121,20 @@ impl Shared {
         };
         slot.asleep.store(false, Ordering::SeqCst);
         turn
+    }
+
+    /// A worker has ended the run: who was called to join it and has not begun is not needed. They
+    /// may wait for a core for long.
+    pub(super) fn dismiss(&self) {
+        for (worker, slot) in self.slots.iter().enumerate() {
+            let joins = -1 - worker as i32;
+            let order = Ordering::SeqCst;
+            let dismissed = slot.share.compare_exchange(joins, NOTHING, order, order);
+            if dismissed.is_ok() {
+                // Not the last: whoever dismisses is counted, or is the caller.
+                self.running.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
     }
 
     pub(super) fn wake_caller(&self) {

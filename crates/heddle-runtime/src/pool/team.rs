@@ -20,8 +20,10 @@ const PROBE: Duration = Duration::from_millis(20);
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
 /// A whole team that lasts so long makes the next pause short again.
 const CALM: Duration = Duration::from_secs(1);
-/// Interval between looks.
-const LOOKS: Duration = Duration::from_millis(1);
+/// Intervals between looks: the first while time is lost, doubled up to the second while none is.
+const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+/// Lost time that is worth another look soon.
+const NOTICED: Duration = Duration::from_micros(100);
 /// Interval between looks at the quota.
 const QUOTA: Duration = Duration::from_secs(1);
 
@@ -60,6 +62,10 @@ pub(super) struct Team {
     phase: Phase,
     pause: Duration,
     looked: Option<Instant>,
+    /// Interval to the next look.
+    interval: Duration,
+    /// Somebody waited for long in a probe.
+    hurry: bool,
     /// The most members that a quota allows, and the time at which it was read.
     quota: Option<(usize, Instant)>,
 }
@@ -102,6 +108,8 @@ impl Team {
             phase: Phase::Whole { since: None },
             pause: PAUSES[0],
             looked: None,
+            interval: LOOKS[0],
+            hurry: false,
             quota: None,
         }
     }
@@ -148,12 +156,14 @@ impl Team {
         }
     }
 
-    /// Somebody waited for long: true if the team has to change.
+    /// Somebody waits for long: true if the team has to change. What the one that is waited for
+    /// loses can be read only later: in a probe, at the next head.
     pub(super) fn waited(
         &mut self,
         clock: impl Fn() -> Instant,
         read: impl Fn(usize) -> Option<Lost>,
     ) -> bool {
+        self.hurry |= matches!(self.phase, Phase::Probe { .. });
         self.members.len() > 1 && self.judge(clock(), read)
     }
 
@@ -169,8 +179,8 @@ impl Team {
                 self.probe(now, read);
                 Tick::Join
             }
-            Phase::Probe { since } if now - since >= PROBE => {
-                // Who could not join in this time has no core.
+            Phase::Probe { since } => {
+                self.hurry = false;
                 let runs = |w: &usize| self.workers[*w].runs;
                 if self.members.iter().all(runs) {
                     return match self.judge(now, read) {
@@ -178,8 +188,11 @@ impl Team {
                         false => Tick::Nothing,
                     };
                 }
-                let running = self.members.iter().copied().filter(runs).collect();
-                self.shrink(running, now);
+                // Who could not join in this time has no core.
+                if now - since >= PROBE {
+                    let running = self.members.iter().copied().filter(runs).collect();
+                    self.shrink(running, now);
+                }
                 Tick::Nothing
             }
             _ => Tick::Nothing,
@@ -189,6 +202,7 @@ impl Team {
     /// The time of the next [`Team::tick`].
     pub(super) fn next_tick(&self) -> Option<Instant> {
         match self.phase {
+            Phase::Probe { since } if self.hurry => Some(since),
             Phase::Whole { .. } => None,
             Phase::Fewer { at } => Some(at),
             Phase::Probe { since } => Some(since + PROBE),
@@ -256,6 +270,7 @@ impl Team {
         self.members = (0..self.workers.len()).collect();
         self.limit();
         self.look(now, read);
+        self.interval = LOOKS[0];
         self.workers
             .iter_mut()
             .for_each(|w| w.lost = Duration::ZERO);
@@ -263,12 +278,18 @@ impl Team {
 
     /// Looks at the members' counts. True if some have to leave.
     fn judge(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) -> bool {
-        if self.looked.is_some_and(|looked| now - looked < LOOKS) {
+        if self
+            .looked
+            .is_some_and(|looked| now - looked < self.interval)
+        {
             return false;
         }
         self.look(now, read);
         let bearable = match self.phase {
-            Phase::Probe { .. } => PROBE_LOSS,
+            Phase::Probe { .. } => {
+                self.interval = LOOKS[0];
+                PROBE_LOSS
+            }
             _ => BEARABLE,
         };
         let lost = |w: &usize| self.workers[*w].lost;
@@ -308,6 +329,7 @@ impl Team {
     fn look(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) {
         let passed = self.looked.map_or(Duration::ZERO, |looked| now - looked);
         self.looked = Some(now);
+        self.interval = (self.interval * 2).min(LOOKS[1]);
         for &member in &self.members {
             let worker = &mut self.workers[member];
             let reading = read(member);
@@ -315,6 +337,9 @@ impl Team {
                 .zip(worker.seen)
                 .filter(|(a, b)| a.thread == b.thread);
             let lost = same.map_or(Duration::ZERO, |(a, b)| a.time.saturating_sub(b.time));
+            if lost > NOTICED {
+                self.interval = LOOKS[0];
+            }
             worker.lost = (worker.lost + lost).saturating_sub(passed / 10);
             worker.seen = reading;
         }

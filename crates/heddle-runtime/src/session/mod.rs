@@ -335,6 +335,7 @@ impl<'s> Staged<'s, '_> {
         // A change of the team may not have come about.
         self.sync.wanted.store(0, Ordering::Relaxed);
         self.sync.ended.store(0, Ordering::Relaxed);
+        self.sync.recalls.store(0, Ordering::Relaxed);
         self.sync.come.store(0, Ordering::Relaxed);
         self.sync
             .state
