@@ -44,6 +44,9 @@ typedef unsigned long long uint64_t;
 
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
 
+/* Of hosts that change the number of units in a launch; here it is fixed. */
+typedef int32_t heddle_decide(void *crew, int32_t ask);
+
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
 #define HEDDLE_ABI 4
 #define HEDDLE_MAX_RANK 8
