@@ -20,10 +20,12 @@ class Turns:
         self.ready = self.answer()
 
     @classmethod
-    def heddle(cls, heddle, model, inputs, threads=None, within=()):
-        """Heddle, with as many threads as it chooses; `within` is put before the command."""
+    def heddle(cls, heddle, model, inputs, threads=None, within=(), options=()):
+        """Heddle, with as many threads as it chooses; `within` is put before the command, `options`
+        behind it."""
         some = ["--threads", threads] if threads else []
-        return cls([*within, heddle, "bench", model, "--input", inputs, "--turns", *some])
+        return cls([*within, heddle, "bench", model, "--input", inputs, "--turns", *some,
+                    *options])
 
     @classmethod
     def onnx_runtime(cls, model, inputs, threads, spin):

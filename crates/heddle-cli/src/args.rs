@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::{Pin, Step, Target, Tune};
+use heddle::{Pin, Step, Target, Tune, Weights};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -241,6 +241,9 @@ pub struct Compiling {
     /// Bind worker threads to cores of their own, which other runs of heddle then leave free.
     #[arg(long, value_enum, default_value_t = PinArg::Auto)]
     pub pin: PinArg,
+    /// Place of packed weights.
+    #[arg(long, value_enum, default_value_t = WeightsArg::Memory)]
+    pub weights: WeightsArg,
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
@@ -363,6 +366,24 @@ impl From<PinArg> for Pin {
         match arg {
             PinArg::Auto => Pin::Auto,
             PinArg::Off => Pin::Off,
+        }
+    }
+}
+
+/// Places of packed weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WeightsArg {
+    /// The process's memory, in large pages where the system has them.
+    Memory,
+    /// Files in the cache folder, mapped read-only: a second start packs nothing, and processes share their pages.
+    Cache,
+}
+
+impl From<WeightsArg> for Weights {
+    fn from(arg: WeightsArg) -> Weights {
+        match arg {
+            WeightsArg::Memory => Weights::Memory,
+            WeightsArg::Cache => Weights::Cache,
         }
     }
 }

@@ -108,6 +108,11 @@ impl Mapped {
         words.flat_map(|word| word.to_le_bytes()).collect()
     }
 
+    /// True if other processes give this content the same identity.
+    pub fn is_settled(&self) -> bool {
+        self.mapping.content[7] == 0
+    }
+
     /// States that few of these bytes are read, far from each other: a read brings a page to
     /// memory, not a huge one.
     pub fn scattered(&self) {
@@ -194,6 +199,7 @@ mod tests {
         // A file that was just written may change unnoticed.
         let new = map_file(&path).unwrap();
         assert_ne!(map_file(&path).unwrap().as_ptr(), new.as_ptr());
+        assert!(!Mapped::of(&new).unwrap().is_settled());
         drop(new);
         let whole_second = fs::metadata(&path).unwrap().ctime_nsec() == 0;
         let wait = if whole_second { 2100 } else { 150 };
@@ -202,6 +208,7 @@ mod tests {
         assert_eq!(a.as_ptr(), b.as_ptr());
         let slice = a.slice(100..9000);
         let mapped = Mapped::of(&slice).unwrap();
+        assert!(mapped.is_settled());
         assert_eq!(
             mapped.identity(),
             Mapped::of(&b[100..9000]).unwrap().identity()

@@ -1,7 +1,8 @@
 //! The constants of all programs of this process: one buffer for each content and layout.
 //!
 //! A constant is known by a key. Programs that ask for the same key share a buffer, which is freed
-//! with the last of them.
+//! with the last of them. A buffer may lie in the cache on disk: then it is mapped, and processes
+//! share its pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,12 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 
 use crate::buffer::{ALIGNMENT, Buffer};
-use crate::cache::Key;
+use crate::cache::{Cache, Key};
 use crate::error::MemoryError;
 use crate::source::{Blob, Constant};
 
 /// A place for a buffer. It is locked while the buffer is written, so that others wait for it.
 type Slot = Arc<Mutex<Weak<Blob>>>;
+
+/// The kind of constants in the cache.
+const KIND: &str = "weights";
 
 static SLOTS: Mutex<Option<HashMap<Key, Slot>>> = Mutex::new(None);
 
@@ -37,6 +41,31 @@ pub fn shared(
         let mut buffer = Buffer::zeroed(size)?;
         write(&mut buffer);
         Ok(buffer.into())
+    })
+}
+
+/// Like [`shared`], with the bytes in the cache: `write` is called only if no process has stored
+/// them before. If they cannot be stored they stay in memory.
+pub fn shared_in(
+    cache: &Cache,
+    key: Key,
+    size: usize,
+    write: impl FnOnce(&mut [u8]),
+) -> Result<Constant, MemoryError> {
+    let stored = || Some(Constant::from(cache.map(KIND, key, size)?));
+    known_or(key, || {
+        if let Some(constant) = stored() {
+            return Ok(constant);
+        }
+        let _lock = cache.lock(key);
+        if let Some(constant) = stored() {
+            return Ok(constant);
+        }
+        let mut buffer = Buffer::zeroed(size)?;
+        write(&mut buffer);
+        let put = cache.put(KIND, key, &buffer);
+        let constant = put.ok().and_then(|_| stored());
+        Ok(constant.unwrap_or_else(|| buffer.into()))
     })
 }
 

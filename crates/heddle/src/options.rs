@@ -44,6 +44,8 @@ pub struct CompileOptions {
     pub threads: Option<usize>,
     /// May worker threads be bound to cores?
     pub pin: Pin,
+    /// The place of packed weights.
+    pub weights: Weights,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
     /// [`Target::Cuda`]. A program runs on any number of threads.
     pub machine: Option<Machine>,
@@ -66,6 +68,17 @@ pub enum Pin {
     Off,
 }
 
+/// The place of packed weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weights {
+    /// The process's memory, in large pages where the system has them.
+    #[default]
+    Memory,
+    /// Files in the cache folder, mapped read-only: a second start packs nothing, and processes share their pages. Weights that
+    /// cannot be stored there stay in memory.
+    Cache,
+}
+
 /// Source of the scheduler's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tune {
@@ -84,6 +97,7 @@ impl Default for CompileOptions {
             without: vec![],
             threads: None,
             pin: Pin::default(),
+            weights: Weights::default(),
             machine: None,
             tune: Tune::default(),
             verify: false,

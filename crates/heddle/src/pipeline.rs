@@ -176,7 +176,9 @@ impl Pipeline<'_> {
             log.time(pass.name, || pass.apply(&mut program, machine));
         }
         let (layout, constants) = thread::scope(|scope| {
-            let packing = tap.is_none().then(|| Packing::begin(scope, &program));
+            let packing = tap
+                .is_none()
+                .then(|| Packing::begin(scope, &program, options.weights));
             let measured = match options.tune {
                 Tune::On => log.time("measure", || backend.measured(&mut program)),
                 Tune::Off => None,

@@ -14,7 +14,7 @@ use heddle_uprogram::{Layout, UProgram};
 use crate::results::Results;
 use crate::steps::passes;
 use crate::weights::constants;
-use crate::{Error, Step};
+use crate::{Error, Step, Weights};
 
 /// The time of a graph's scheduled program by the cost model, in nanoseconds; infinite if it has no compiled form.
 pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> f64 {
@@ -34,19 +34,25 @@ pub(crate) struct Packing<'scope> {
     thread: Option<ScopedJoinHandle<'scope, Packed>>,
     /// Packed at the end, where the system has no thread left for it.
     left: Constants,
+    place: Weights,
 }
 
 type Packed = Result<Vec<Constant>, Error>;
 
 impl<'scope> Packing<'scope> {
     /// Begins to pack a program's constants.
-    pub(crate) fn begin<'env>(scope: &'scope Scope<'scope, 'env>, program: &UProgram) -> Self {
+    pub(crate) fn begin<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        program: &UProgram,
+        place: Weights,
+    ) -> Self {
         let left = Constants::of(program);
         let work = left.clone();
-        let thread = thread::Builder::new().spawn_scoped(scope, move || constants(&work));
+        let thread = thread::Builder::new().spawn_scoped(scope, move || constants(&work, place));
         Self {
             thread: thread.ok(),
             left,
+            place,
         }
     }
 
@@ -54,7 +60,7 @@ impl<'scope> Packing<'scope> {
     pub(crate) fn finish(self) -> Packed {
         match self.thread {
             Some(thread) => (thread.join()).unwrap_or_else(|p| panic::resume_unwind(p)),
-            None => constants(&self.left),
+            None => constants(&self.left, self.place),
         }
     }
 }

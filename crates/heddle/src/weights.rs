@@ -5,22 +5,32 @@ use std::cmp::Reverse;
 
 use heddle_emit::Constants;
 use heddle_onnx::Mapped;
-use heddle_runtime::cache::Key;
-use heddle_runtime::{BuildError, Constant, MemoryError, weights};
+use heddle_runtime::cache::{Cache, CacheChoice, Key};
+use heddle_runtime::{BuildError, BuildOptions, Constant, MemoryError, weights};
 
-use crate::Error;
+use crate::{Error, Weights};
+
+/// Version of the layouts. Another one means that equal numbers of [`heddle_emit::Constant::layout`] stand for other bytes.
+const FORMAT: &[u8] = concat!("1 ", env!("CARGO_PKG_VERSION")).as_bytes();
+
+/// Smaller constants are not worth a file.
+const SMALLEST_CACHED: usize = 64 << 10;
 
 /// The constants of a program, in order. Tables that lie in a mapped file stay there. Of the
 /// others, no page of a file stays in memory behind its copy.
-pub(crate) fn constants(constants: &Constants) -> Result<Vec<Constant>, Error> {
+pub(crate) fn constants(constants: &Constants, place: Weights) -> Result<Vec<Constant>, Error> {
     // Passes read constants that they replaced.
     Mapped::release_all();
+    let cache = match place {
+        Weights::Cache => cache(constants),
+        Weights::Memory => None,
+    };
     let mut all: Vec<_> = constants.iter().enumerate().collect();
     // The large ones first: a source and its copy exist together while the copy is made.
     all.sort_by_key(|(_, constant)| Reverse(constant.size()));
     let made = all
         .into_iter()
-        .map(|(k, constant)| Ok((k, made(&constant)?)));
+        .map(|(k, constant)| Ok((k, made(&constant, cache.as_ref())?)));
     let mut made: Vec<_> = made
         .collect::<Result<_, MemoryError>>()
         .map_err(BuildError::from)?;
@@ -28,7 +38,14 @@ pub(crate) fn constants(constants: &Constants) -> Result<Vec<Constant>, Error> {
     Ok(made.into_iter().map(|(_, constant)| constant).collect())
 }
 
-fn made(constant: &heddle_emit::Constant) -> Result<Constant, MemoryError> {
+/// The cache, if it has room for these constants besides others.
+fn cache(constants: &Constants) -> Option<Cache> {
+    let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
+    let size: usize = constants.iter().map(|c| c.size()).sum();
+    (size as u64 <= cache.limit() / 2).then_some(cache)
+}
+
+fn made(constant: &heddle_emit::Constant, cache: Option<&Cache>) -> Result<Constant, MemoryError> {
     if constant.size() == 0 {
         return Ok(Constant::empty());
     }
@@ -44,15 +61,21 @@ fn made(constant: &heddle_emit::Constant) -> Result<Constant, MemoryError> {
     };
     let layout = constant.layout();
     let numbers: Vec<u8> = layout.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let key = Key::new(&[&content, &numbers]);
+    let key = Key::new(&[FORMAT, &content, &numbers]);
     if layout.is_empty() && mapped.is_none() {
         return weights::shared_as_is(key, source);
     }
-    weights::shared(key, constant.size(), |out| {
+    let is_cached = constant.size() >= SMALLEST_CACHED
+        && mapped.as_ref().is_none_or(|mapped| mapped.is_settled());
+    let write = |out: &mut [u8]| {
         constant.write(out, &mut |read| {
             if let Some(mapped) = &mapped {
                 mapped.release(read);
             }
         });
-    })
+    };
+    match cache.filter(|_| is_cached) {
+        Some(cache) => weights::shared_in(cache, key, constant.size(), write),
+        None => weights::shared(key, constant.size(), write),
+    }
 }

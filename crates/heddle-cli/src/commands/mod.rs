@@ -112,6 +112,7 @@ pub fn compile_options(args: &Compiling) -> CompileOptions {
         threads: args.threads.map(NonZero::get),
         tune: args.tune.into(),
         pin: args.pin.into(),
+        weights: args.weights.into(),
         verify: args.verify,
         without: args.without.clone(),
         ..Default::default()

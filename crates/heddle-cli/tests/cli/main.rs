@@ -11,3 +11,4 @@ mod opt;
 mod run;
 mod setup;
 mod suite;
+mod weights;

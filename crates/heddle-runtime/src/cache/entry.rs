@@ -6,6 +6,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+use memmap2::Mmap;
+
 /// The last bytes of an entry. Loaders ignore bytes behind the sections of a shared library.
 const MARK: &[u8; 8] = b"HEDDLE01";
 
@@ -48,6 +51,21 @@ pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// The content of the entry at `path`, of `size` bytes, in pages that all processes share. A broken
+/// entry is removed.
+pub(super) fn map(path: &Path, size: usize) -> Option<Bytes> {
+    let file = File::open(path).ok()?;
+    // SAFETY: the map is read-only, and no process changes an entry or cuts it short: it is
+    // replaced or removed, which leaves the mapped file as it is.
+    let map = unsafe { Mmap::map(&file).ok()? };
+    if content_end(&map) != Some(size) {
+        let _ = std::fs::remove_file(path);
+        return None;
+    }
+    note_use(path);
+    Some(Bytes::from_owner(map).slice(..size))
+}
+
 fn content_end(bytes: &[u8]) -> Option<usize> {
     let end = bytes.len().checked_sub(TRAILER)?;
     let (content, trailer) = bytes.split_at(end);
@@ -67,7 +85,8 @@ fn note_use(path: &Path) {
 
 /// Appends the trailer to a finished file and syncs it to disk.
 pub(super) fn seal(path: &Path) -> io::Result<()> {
-    let sum = blake3::hash(&std::fs::read(path)?);
+    let mut hasher = blake3::Hasher::new();
+    let sum = hasher.update_reader(File::open(path)?)?.finalize();
     let mut file = OpenOptions::new().append(true).open(path)?;
     file.write_all(sum.as_bytes())?;
     file.write_all(MARK)?;

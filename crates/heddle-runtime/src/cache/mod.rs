@@ -18,6 +18,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 pub use entry::Key;
 pub(crate) use lock::{KeyLock, WorkDir};
 
@@ -64,6 +66,11 @@ impl Cache {
         self.root.as_deref().ok()
     }
 
+    /// The limit on the bytes of all entries.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// The file of a complete entry. Its checksum follows its content.
     pub fn find(&self, kind: &str, key: Key) -> Option<PathBuf> {
         let path = self.path(kind, key).ok()?;
@@ -74,6 +81,11 @@ impl Cache {
     /// The content of a complete entry.
     pub fn get(&self, kind: &str, key: Key) -> Option<Vec<u8>> {
         entry::read(&self.path(kind, key).ok()?)
+    }
+
+    /// The content of a complete entry of `size` bytes, in pages that all processes share.
+    pub fn map(&self, kind: &str, key: Key, size: usize) -> Option<Bytes> {
+        entry::map(&self.path(kind, key).ok()?, size)
     }
 
     /// Stores `content`, replacing an entry with this key.
