@@ -5,8 +5,8 @@ mod common;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{build, executable, fixed_plan, integer};
@@ -37,6 +37,9 @@ fn team(executable: &Executable, options: &RunOptions<'_>) -> i64 {
     let mut run = executable.run(&[], &[300], options).unwrap();
     integer(run.outputs().data(0))
 }
+
+/// Held by tests that need the cores for themselves.
+static CORES: Mutex<()> = Mutex::new(());
 
 /// Threads that want all cores until this is dropped.
 struct Competitors(Arc<AtomicBool>);
@@ -73,6 +76,7 @@ fn until(executable: &Executable, what: &str, wanted: impl Fn(i64) -> bool) {
 
 #[test]
 fn a_team_shrinks_beside_competitors_and_grows_after_them() {
+    let _alone = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Arc::new(Pool::new(&PoolOptions::new(cores)).unwrap());
     let executable = Executable::new(program(), pool, SessionOptions::default());
@@ -90,6 +94,7 @@ fn a_team_shrinks_beside_competitors_and_grows_after_them() {
 
 #[test]
 fn a_fixed_team_stays_whole() {
+    let _alone = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let executable = executable(&program(), 2);
     let _competitors = Competitors::start(2);
     for _ in 0..20 {
@@ -195,6 +200,7 @@ fn a_quota_bounds_threads_and_teams() {
 
 #[test]
 fn replicas_run_side_by_side() {
+    let _alone = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let replicas: Vec<_> = (0..3)
         .map(|_| {
             child("replica", &[])
@@ -253,6 +259,7 @@ join:
 
 #[test]
 fn a_team_shrinks_and_grows_in_the_middle_of_a_run() {
+    let _alone = CORES.lock().unwrap_or_else(PoisonError::into_inner);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if cores == 1 || std::fs::metadata("/proc/self/schedstat").is_err() {
         eprintln!("skipped: one core, or a system that does not count lost time");

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -159,6 +159,19 @@ pub fn default_threads() -> usize {
 /// of the control group. It may change at any time.
 pub(super) fn quota() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Number of cores that threads of others leave idle at the moment, on the whole computer; `own`
+/// threads of this pool run. All of them where the system does not say.
+pub(super) fn room(own: usize) -> usize {
+    static CORES: LazyLock<usize> = LazyLock::new(|| {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
+        online.map_or(usize::MAX, |list| in_list(&list).count())
+    });
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let running = load.split_ascii_whitespace().nth(3);
+    let running = running.and_then(|tasks| tasks.split_once('/')?.0.parse().ok());
+    CORES.saturating_sub(running.unwrap_or(0_usize).saturating_sub(own))
 }
 
 /// Number of cores allowed to this thread.

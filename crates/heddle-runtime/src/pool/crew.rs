@@ -53,7 +53,9 @@ impl Crew<'_> {
 
     fn tick(&self) -> bool {
         let mut team = self.pool.lock_team();
-        let tick = team.tick(Instant::now, |worker| self.pool.lost(worker, self.caller));
+        let own = self.sync.workers.load(Ordering::Relaxed) as usize;
+        let lost = |worker| self.pool.lost(worker, self.caller);
+        let tick = team.tick(Instant::now, || cores::room(own), lost);
         self.sync
             .tick
             .store(nanoseconds(team.next_tick()), Ordering::Relaxed);

@@ -197,7 +197,8 @@ impl Pool {
         if self.shared.adapts {
             let quota = (expected > SHORT).then_some(cores::quota);
             let caller = (thread, team.members()[0]);
-            team.begin(Instant::now, quota, |worker| self.lost(worker, caller));
+            let lost = |worker| self.lost(worker, caller);
+            team.begin(Instant::now, quota, || cores::room(1), lost);
         }
         let members = team.members();
         // A lone caller is free to go where there is room.

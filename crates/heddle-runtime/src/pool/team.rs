@@ -5,8 +5,9 @@
 //! which somebody waited long is followed by a look at these times: a member that loses more than a
 //! tenth of them leaves the team. A lone member is not pinned, so the system finds it a core.
 //!
-//! Probes with the whole team find out when the others are gone: after a pause that doubles with
-//! each failure, so that they take a few per cent of the time at most.
+//! Probes with the whole team find out when the others are gone: when the system says that there is
+//! room, and after a pause that doubles with each failure, so that they take a few per cent of the
+//! time at most.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ const PROBE_LOSS: Duration = Duration::from_micros(300);
 const PROBE: Duration = Duration::from_millis(20);
 /// Pauses before probes.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
-/// A whole team that lasts so long makes the next pause short again.
+/// A time without failures that makes the next pause short again.
 const CALM: Duration = Duration::from_secs(1);
 /// Intervals between looks: the first while time is lost, doubled up to the second while none is.
 const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
@@ -61,6 +62,8 @@ pub(super) struct Team {
     members: Vec<usize>,
     phase: Phase,
     pause: Duration,
+    /// The last time that the team became smaller.
+    shrunk: Option<Instant>,
     looked: Option<Instant>,
     /// Interval to the next look.
     interval: Duration,
@@ -82,8 +85,8 @@ struct Worker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// All take part; `since` then, unless since the beginning.
-    Whole { since: Option<Instant> },
+    /// All take part.
+    Whole,
     /// Some do not; all are tried `at` that time.
     Fewer { at: Instant },
     /// All are tried `since` that time.
@@ -105,8 +108,9 @@ impl Team {
         Team {
             workers: vec![Worker::default(); workers],
             members: (0..workers).collect(),
-            phase: Phase::Whole { since: None },
+            phase: Phase::Whole,
             pause: PAUSES[0],
+            shrunk: None,
             looked: None,
             interval: LOOKS[0],
             hurry: false,
@@ -126,11 +130,13 @@ impl Team {
     }
 
     /// Before a run: begins a probe when its time has come, and sees that no more take part than a
-    /// `quota` allows, if that is to be read. `read` gives the count of a worker.
+    /// `quota` allows, if that is to be read. `room` gives the number of cores that others leave
+    /// idle, and `read` the count of a worker.
     pub(super) fn begin(
         &mut self,
         clock: impl Fn() -> Instant,
         quota: Option<impl Fn() -> usize>,
+        room: impl Fn() -> usize,
         read: impl Fn(usize) -> Option<Lost>,
     ) {
         if let Some(quota) = quota {
@@ -138,7 +144,7 @@ impl Team {
         }
         if let Phase::Fewer { at } = self.phase {
             let now = clock();
-            if now >= at {
+            if now >= at && self.has_room(now, room) {
                 self.probe(now, read);
             }
         }
@@ -171,11 +177,15 @@ impl Team {
     pub(super) fn tick(
         &mut self,
         clock: impl Fn() -> Instant,
+        room: impl Fn() -> usize,
         read: impl Fn(usize) -> Option<Lost>,
     ) -> Tick {
         let now = clock();
         match self.phase {
-            Phase::Fewer { at } if now >= at => {
+            Phase::Fewer { at } => {
+                if now < at || !self.has_room(now, room) {
+                    return Tick::Nothing;
+                }
                 self.probe(now, read);
                 Tick::Join
             }
@@ -195,7 +205,7 @@ impl Team {
                 }
                 Tick::Nothing
             }
-            _ => Tick::Nothing,
+            Phase::Whole => Tick::Nothing,
         }
     }
 
@@ -203,7 +213,7 @@ impl Team {
     pub(super) fn next_tick(&self) -> Option<Instant> {
         match self.phase {
             Phase::Probe { since } if self.hurry => Some(since),
-            Phase::Whole { .. } => None,
+            Phase::Whole => None,
             Phase::Fewer { at } => Some(at),
             Phase::Probe { since } => Some(since + PROBE),
         }
@@ -264,6 +274,20 @@ impl Team {
         self.members.truncate(most);
     }
 
+    /// Is there a core for each worker? Otherwise the question is put again after a pause, but not
+    /// for ever: the system counts the whole computer, of which others may have a part of their own.
+    fn has_room(&mut self, now: Instant, room: impl Fn() -> usize) -> bool {
+        let most = self.quota.map_or(usize::MAX, |(most, _)| most);
+        let long_ago = self.shrunk.is_none_or(|before| now - before >= CALM);
+        let has = long_ago || room() >= self.workers.len().min(most);
+        if !has {
+            self.phase = Phase::Fewer {
+                at: now + PAUSES[0],
+            };
+        }
+        has
+    }
+
     /// Begins to try all.
     fn probe(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) {
         self.phase = Phase::Probe { since: now };
@@ -305,7 +329,7 @@ impl Team {
         if let Phase::Probe { since } = self.phase
             && now - since >= PROBE
         {
-            self.phase = Phase::Whole { since: Some(now) };
+            self.phase = Phase::Whole;
         }
         false
     }
@@ -313,10 +337,8 @@ impl Team {
     /// Leaves it to these workers until the next probe.
     fn shrink(&mut self, members: Vec<usize>, now: Instant) {
         self.members = members;
-        let calm = match self.phase {
-            Phase::Whole { since } => since.is_none_or(|since| now - since >= CALM),
-            _ => false,
-        };
+        let calm = self.shrunk.is_none_or(|before| now - before >= CALM);
+        self.shrunk = Some(now);
         self.pause = match calm {
             true => PAUSES[0],
             false => (self.pause * 2).min(PAUSES[1]),
@@ -358,6 +380,7 @@ mod tests {
         start: Instant,
         passed: Cell<Duration>,
         lost: RefCell<Vec<Duration>>,
+        room: Cell<usize>,
     }
 
     const MS: Duration = Duration::from_millis(1);
@@ -369,6 +392,7 @@ mod tests {
                 start: Instant::now(),
                 passed: Cell::default(),
                 lost: RefCell::new(vec![Duration::ZERO; workers]),
+                room: Cell::new(workers),
             }
         }
 
@@ -381,7 +405,8 @@ mod tests {
             };
             let clock = || self.start + self.passed.get();
             let mut team = self.team.borrow_mut();
-            team.begin(clock, quota.map(|quota| move || quota), read);
+            let room = || self.room.get();
+            team.begin(clock, quota.map(|quota| move || quota), room, read);
             let members = team.members().to_vec();
             self.passed.set(self.passed.get() + time);
             let mut overdue = false;
@@ -437,6 +462,20 @@ mod tests {
         let whole = (0..400).filter(|_| told.run(4 * MS, &[0, 1], None).len() == 2);
         assert!((2..=16).contains(&whole.count()));
         assert_eq!(told.run(4 * MS, &[0, 1], None).len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_tried_without_room() {
+        let told = Told::new(2);
+        (0..10).for_each(|_| {
+            told.run(4 * MS, &[1], None);
+        });
+        told.room.set(1);
+        // Once a second it is, all the same.
+        let tried = (0..1000).filter(|_| told.run(4 * MS, &[1], None).len() == 2);
+        assert!((3..=12).contains(&tried.count()));
+        told.room.set(2);
+        assert!((0..10).any(|_| told.run(4 * MS, &[], None).len() == 2));
     }
 
     #[test]
