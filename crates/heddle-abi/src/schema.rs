@@ -184,9 +184,9 @@ structs! {
         workers: AtomicI32 = "int32_t workers",
         /// Workers of the next one.
         next: AtomicI32 = "int32_t next",
-        /// Workers of both, and how many have come to the point of the change.
+        /// Workers of both, each counted once.
         awaited: AtomicI32 = "int32_t awaited",
-        /// Of them.
+        /// Workers that have come to the point of the change.
         come: AtomicI32 = "int32_t come",
         /// The point's number in the program.
         point: AtomicU32 = "uint32_t point",

@@ -112,8 +112,8 @@ typedef struct heddle_sync {
   uint32_t asleep; /* Workers asleep on it. */
   int32_t workers; /* Workers of the team. */
   int32_t next; /* Workers of the next one. */
-  int32_t awaited; /* Workers of both, and how many have come to the point of the change. */
-  int32_t come; /* Of them. */
+  int32_t awaited; /* Workers of both, each counted once. */
+  int32_t come; /* Workers that have come to the point of the change. */
   uint32_t point; /* The point's number in the program. */
   const void *state; /* The variables of the program there, for those that join. */
   uint64_t pad_moved[11]; /* Ends the line. */

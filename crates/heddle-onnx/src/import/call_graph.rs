@@ -11,11 +11,11 @@ pub type Functions<'m> = HashMap<(&'m str, &'m str, &'m str), &'m FunctionProto>
 /// Sets of functions, by address.
 #[derive(Default)]
 pub struct CallGraph {
-    /// Those that can call themselves, directly or through others.
+    /// Functions that can call themselves, directly or through others.
     pub recursive: HashSet<*const FunctionProto>,
     /// Those from which calls lead to a recursive function or a `Recursion` node.
     pub reach_recursion: HashSet<*const FunctionProto>,
-    /// Those that several nodes call.
+    /// Functions that several nodes call.
     pub shared: HashSet<*const FunctionProto>,
 }
 

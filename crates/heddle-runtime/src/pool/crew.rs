@@ -63,7 +63,10 @@ impl Crew<'_> {
             self.sync.recalls.store(1, Ordering::Release);
             team.absent().for_each(|worker| self.recall(worker));
             if let (true, Some(cores)) = (cores::thread() == self.caller.0, &self.pool.cores) {
-                self.pinned.set(Some(Pinned::new(cores.of(self.caller.1))));
+                // The first binding knows the affinity to restore.
+                let bound = self.pinned.take();
+                let core = cores.of(self.caller.1);
+                self.pinned.set(bound.or_else(|| Some(Pinned::new(core))));
             }
         }
         tick == Tick::Change
@@ -135,10 +138,12 @@ pub(super) unsafe fn work(job: *const Job, share: i32, shared: &Shared) -> i32 {
         return 0;
     }
     // SAFETY: the environment lives as long as the job.
-    let sync = unsafe { &*(*env).sync };
-    sync.ended.store(1, Ordering::Release);
-    if sync.recalls.load(Ordering::Acquire) != 0 {
-        shared.dismiss();
+    let (sync, changes) = unsafe { (&*(*env).sync, (*env).decide.is_some()) };
+    if changes {
+        sync.ended.store(1, Ordering::Release);
+        if sync.recalls.load(Ordering::Acquire) != 0 {
+            shared.dismiss();
+        }
     }
     code
 }

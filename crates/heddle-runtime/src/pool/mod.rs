@@ -234,7 +234,7 @@ impl Pool {
     /// Tells a worker to look for a job.
     fn call(&self, worker: usize) {
         let slot = &self.shared.slots[worker];
-        slot.turn.0.fetch_add(1, Ordering::SeqCst);
+        slot.turn.fetch_add(1, Ordering::SeqCst);
         if slot.asleep.load(Ordering::SeqCst) {
             self.threads[worker - 1].thread().unpark();
         }

@@ -30,11 +30,13 @@ pub(super) struct Job {
     pub(super) workers: i32,
 }
 
-/// A worker as its caller sees it. The first belongs to the callers and is not used.
+/// A worker as its caller sees it, on its own cache lines: a call moves one. The first belongs to
+/// the callers and is not used.
+#[repr(align(128))]
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     /// Incremented with each job for it, after the job is written.
-    pub(super) turn: Line<AtomicU32>,
+    pub(super) turn: AtomicU32,
     /// Its number in the job's team; if it is to join that later, -1 less its number in the pool;
     /// [`NOTHING`] once it has begun, or if it is not needed any more.
     pub(super) share: AtomicI32,
@@ -101,7 +103,7 @@ impl Shared {
     /// Waits until the slot's turn is not `seen`.
     fn next_turn(&self, slot: &Slot, seen: u32) -> u32 {
         let changed = || {
-            let turn = slot.turn.0.load(Ordering::SeqCst);
+            let turn = slot.turn.load(Ordering::SeqCst);
             (turn != seen).then_some(turn)
         };
         let patience = if self.crowded {

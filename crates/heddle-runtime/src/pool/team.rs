@@ -93,7 +93,7 @@ enum Phase {
     Probe { since: Instant },
 }
 
-/// What the time has come for in a run.
+/// The answer to [`Team::tick`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tick {
     Nothing,
@@ -220,7 +220,8 @@ impl Team {
     }
 
     /// Changes the team of the run to the members, as far as they run or are `ready`, which is
-    /// asked of those that are to join: `place` takes each worker's number in it. The sizes of both teams together and of the next; `None` if
+    /// asked of those that are to join. `place` takes each worker's number in the next team. Gives
+    /// the number of workers in one of the two teams or both, and that of the next; `None` if
     /// nothing changes.
     pub(super) fn change(
         &mut self,
