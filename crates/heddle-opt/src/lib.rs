@@ -40,6 +40,7 @@ pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outl
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use transform::{
-    CostModel, LevelOptions, TransformOptions, Transformation, distribute_loops, drop_zeros,
-    hoist_invariant, level_loops, level_recursion, tabulate_products, transform,
+    CostModel, FlatPorts, LevelOptions, SequenceForm, SequenceLayout, TransformOptions,
+    Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant, level_loops,
+    level_recursion, tabulate_products, transform,
 };

@@ -35,8 +35,8 @@ use crate::dump::{Emit, Flow, Tap};
 use crate::exec::Program;
 use crate::log::Log;
 use crate::options::{CompileOptions, Tune};
+use crate::ports::Ports;
 use crate::report::{Interpreted, Report};
-use crate::results::Results;
 use crate::round_trip::round_trip;
 use crate::stack::on_large_stack;
 use crate::stages::{Packing, estimated, layout, prove};
@@ -163,7 +163,7 @@ impl Pipeline<'_> {
         } = *self;
         let (machine, without) = (&backend.machine(), &passes(&options.without));
         let mut flow = Flow::begin(tap);
-        let results = Results::open(&mut graph);
+        let ports = self.ports(&mut graph)?;
         flow.graph(Emit::Transformed, &graph);
         let mut program = match log.time("lower", || lower(&graph)) {
             Ok(program) => program,
@@ -217,11 +217,23 @@ impl Pipeline<'_> {
                 program,
                 layout,
                 constants,
-                results,
+                ports,
                 emitted,
             }),
         };
         log.time("build", || backend.build(program)).map(Ok)
+    }
+
+    /// Makes arrays of sequences that enter or leave the program. The transformations see them then.
+    fn ports(&self, graph: &mut Module) -> Result<Ports, Error> {
+        let ports = self.log.time("open_ports", || Ports::open(graph));
+        if ports.are_flat() && self.options.optimize {
+            heddle_opt::optimize(graph);
+            if let Some(transformed) = self.transformed(graph)? {
+                *graph = transformed;
+            }
+        }
+        Ok(ports)
     }
 
     /// Builds a part of a program, for one worker unless several gain more on a call than it takes to wake them: between calls they may

@@ -11,7 +11,7 @@ use heddle_runtime::Constant;
 use heddle_schedule::{kernel_passes, schedule_without, total};
 use heddle_uprogram::{Layout, UProgram};
 
-use crate::results::Results;
+use crate::ports::Ports;
 use crate::steps::passes;
 use crate::weights::constants;
 use crate::{Error, Step, Weights};
@@ -19,7 +19,7 @@ use crate::{Error, Step, Weights};
 /// The time of a graph's scheduled program by the cost model, in nanoseconds; infinite if it has no compiled form.
 pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> f64 {
     let mut graph = graph.clone();
-    Results::open(&mut graph);
+    Ports::open(&mut graph);
     heddle_lower::lower(&graph).map_or(f64::INFINITY, |mut program| {
         let without = &passes(without);
         kernel_passes(without).for_each(|pass| pass.apply(&mut program, machine));

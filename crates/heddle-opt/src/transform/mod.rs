@@ -7,6 +7,7 @@
 mod cost;
 mod distribute_loops;
 mod drop_zeros;
+mod flatten_sequences;
 mod hoist_invariant;
 mod index_precompute;
 mod level_loops;
@@ -15,6 +16,8 @@ mod merge_branches;
 mod open_sequences;
 mod order;
 mod rebuild;
+mod sequence_lengths;
+mod sink_appends;
 mod slice_updates;
 mod stack_dots;
 mod tabulate_products;
@@ -32,11 +35,15 @@ use heddle_ir::patch::Stats;
 pub use cost::CostModel;
 pub use distribute_loops::distribute_loops;
 pub use drop_zeros::drop_zeros;
+pub use flatten_sequences::{
+    FlatPorts, SequenceForm, SequenceLayout, flatten_ports, flatten_sequences,
+};
 pub use hoist_invariant::hoist_invariant;
 pub use level_loops::level_loops;
 pub use level_recursion::{LevelOptions, level_recursion};
 pub use merge_branches::merge_branches;
 pub use open_sequences::open_sequences;
+pub use sink_appends::sink_appends;
 pub use slice_updates::slice_updates;
 pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
@@ -77,6 +84,10 @@ transformations! {
     module, costs;
     OpenSequences, open_sequences, "replace sequences of known length by their elements",
         open_sequences(module);
+    FlattenSequences, flatten_sequences, "replace sequences of unknown length by arrays that grow",
+        flatten_sequences(module);
+    SinkAppends, sink_appends, "append behind a branch what its arms append to an array that a loop carries",
+        sink_appends(module);
     LevelRecursion, level_recursion, "evaluate the calls of a recursion over a tree or graph in batches, level by level",
         level_recursion(module, &LevelOptions::USUAL, costs);
     MergeBranches, merge_branches, "compute once, before a branch, what both of its arms compute",

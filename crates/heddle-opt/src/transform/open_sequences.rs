@@ -5,6 +5,7 @@ use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 use super::rebuild::{Rebuild, Result, rebuild_functions};
+use super::sequence_lengths::constant_lengths;
 use super::unroll_loops::{Limits, unroll};
 use crate::Edit;
 
@@ -23,7 +24,8 @@ const MAX_ROUNDS: usize = 8;
 
 /// Replaces sequences of static length by their elements, which devices can hold: splits into a
 /// static number of parts, branches that yield sequences of one length, loops that carry sequences
-/// for a static trip count, and elements at a dynamic position.
+/// for a static trip count or of the same length in all iterations, and elements at a dynamic
+/// position.
 /// [`canonicalize`](crate::canonicalize) does the rest: lengths, insertions and elements at
 /// constant positions.
 ///
@@ -67,12 +69,7 @@ fn open(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<Edit>> {
         }
         Op::SeqAt => (at(rebuild, inst)?, Edit::ElementLookedUp),
         Op::If => (branch(rebuild, inst)?, Edit::BranchOpened),
-        Op::Loop { .. } => {
-            let carries = |l: &LoopView| l.params.iter().any(|p| is_sequence(func.ty(*p)));
-            let sequences = LoopView::of(func, inst).is_some_and(|l| carries(&l));
-            let done = sequences && unroll(rebuild, inst, &LIMITS)?;
-            (done, Edit::SequenceLoopUnrolled)
-        }
+        Op::Loop { .. } => return open_loop(rebuild, inst),
         _ => return Ok(None),
     };
     Ok(done.then_some(reason))
@@ -184,10 +181,96 @@ fn branch(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
     }
     rebuild.b.set_loc(data.loc.clone());
     let cond = rebuild.values[&data.args[0]];
-    let mut given = rebuild.b.if_(cond, regions[0], regions[1])?.into_iter();
-    for (&old, length) in data.results.iter().zip(lengths) {
-        let parts: Vec<_> = given.by_ref().take(length.unwrap_or(1)).collect();
-        let new = match (length, func.ty(old)) {
+    let given = rebuild.b.if_(cond, regions[0], regions[1])?;
+    gather_up(rebuild, &data.results, &lengths, &given)?;
+    Ok(true)
+}
+
+/// Unrolls a loop that carries sequences, or lets it carry the elements.
+fn open_loop(rebuild: &mut Rebuild, inst: Inst) -> Result<Option<Edit>> {
+    let func = rebuild.source;
+    let carries = |l: &LoopView| l.params.iter().any(|p| is_sequence(func.ty(*p)));
+    let Some(l) = LoopView::of(func, inst).filter(carries) else {
+        return Ok(None);
+    };
+    if unroll(rebuild, inst, &LIMITS)? {
+        return Ok(Some(Edit::SequenceLoopUnrolled));
+    }
+    let opened = constant_lengths(func, &l).into_iter().zip(&l.inits);
+    let is_opened = |length: &usize, init: &Value| {
+        *length <= MAX_LEN as usize && elements(func, *init).is_some()
+    };
+    let lengths = opened.map(|(length, init)| length.filter(|n| is_opened(n, init)));
+    let lengths: Vec<Option<usize>> = lengths.collect();
+    if lengths.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    carry_elements(rebuild, inst, &l, &lengths)?;
+    Ok(Some(Edit::ElementsCarried))
+}
+
+/// A loop that carries the elements of sequences of these lengths.
+fn carry_elements(
+    rebuild: &mut Rebuild,
+    inst: Inst,
+    l: &LoopView,
+    lengths: &[Option<usize>],
+) -> Result<()> {
+    let func = rebuild.source;
+    let (mut types, mut inits) = (vec![func.ty(l.iteration).clone()], vec![]);
+    for ((&param, &init), length) in l.params.iter().zip(&l.inits).zip(lengths) {
+        match (func.ty(param), length, elements(func, init)) {
+            (Type::Seq(elem), Some(length), Some(all)) => {
+                types.extend(vec![(**elem).clone(); *length]);
+                inits.extend(rebuild.all(all));
+            }
+            (ty, ..) => {
+                types.push(ty.clone());
+                inits.push(rebuild.values[&init]);
+            }
+        }
+    }
+    let (_, params) = rebuild.b.begin_region(&types);
+    rebuild.stands_for(l.iteration, params[0]);
+    gather_up(rebuild, &l.params, lengths, &params[1..])?;
+    rebuild.insts(l.body, &mut |_, _| Ok(false))?;
+    let mut yields: Vec<Value> = l.next_cond.iter().map(|v| rebuild.values[v]).collect();
+    for (&next, length) in l.next.iter().zip(lengths) {
+        let next = rebuild.values[&next];
+        match length {
+            None => yields.push(next),
+            Some(length) => {
+                for place in 0..*length {
+                    let place = rebuild.b.i64(place as i64);
+                    yields.push(rebuild.b.op1(Op::SeqAt, &[next, place])?);
+                }
+            }
+        }
+    }
+    yields.extend(rebuild.all(&l.stacked));
+    let body = rebuild.b.end_region(&yields);
+    rebuild.b.set_loc(func.insts[inst].loc.clone());
+    let [trip, cond] = [l.trip, l.cond].map(|v| v.map(|v| rebuild.values[&v]));
+    let results = rebuild.b.loop_(trip, cond, &inits, body)?;
+    let (last, scans) = results.split_at(inits.len());
+    gather_up(rebuild, &l.last, lengths, last)?;
+    for (&old, &new) in l.scans.iter().zip(scans) {
+        rebuild.stands_for(old, new);
+    }
+    Ok(())
+}
+
+/// Maps values of the source to those of the copy, which are elements where there is a length.
+fn gather_up(
+    rebuild: &mut Rebuild,
+    old: &[Value],
+    lengths: &[Option<usize>],
+    new: &[Value],
+) -> Result<()> {
+    let mut new = new.iter().copied();
+    for (&old, length) in old.iter().zip(lengths) {
+        let parts: Vec<_> = new.by_ref().take(length.unwrap_or(1)).collect();
+        let value = match (length, rebuild.source.ty(old)) {
             (Some(_), Type::Seq(elem)) => {
                 let elem = (**elem).clone();
                 parts.iter().for_each(|&part| rebuild.state(part, &elem));
@@ -195,9 +278,9 @@ fn branch(rebuild: &mut Rebuild, inst: Inst) -> Result<bool> {
             }
             _ => parts[0],
         };
-        rebuild.stands_for(old, new);
+        rebuild.stands_for(old, value);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The elements of a sequence built from values.

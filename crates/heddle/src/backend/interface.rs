@@ -13,7 +13,7 @@ use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::memory::{HostMemory, Memory};
-use crate::results::Results;
+use crate::ports::Ports;
 use crate::{Baseline, Device, Error, RunOptions, Uncompiled};
 
 /// The machine that a program is scheduled for.
@@ -39,8 +39,8 @@ pub(crate) struct Lowered {
     pub layout: Layout,
     /// Its constants, packed.
     pub constants: Vec<Constant>,
-    /// The model's results, made of the program's outputs.
-    pub results: Results,
+    /// The program's arrays for the model's inputs and outputs.
+    pub ports: Ports,
     /// Its text.
     pub emitted: Emitted,
 }

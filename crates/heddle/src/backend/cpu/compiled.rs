@@ -12,7 +12,7 @@ use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
 
 use super::session::CpuSession;
 use crate::backend::interface::{Artifact, Lowered, Session};
-use crate::results::Results;
+use crate::ports::Ports;
 use crate::{Baseline, Device, Error, RunOptions};
 
 /// A program that worker threads run.
@@ -29,8 +29,8 @@ pub(super) struct Compiled {
     pub(super) sizes: Vec<Size>,
     /// The model's nodes by the numbers that errors carry.
     sites: Vec<String>,
-    /// The model's results, made of the program's outputs.
-    pub(super) results: Results,
+    /// The program's arrays for the model's inputs and outputs.
+    pub(super) ports: Ports,
     /// Is each program that is made of this one proven sound before it is built?
     pub(super) verify: bool,
 }
@@ -62,7 +62,7 @@ impl Compiled {
             program,
             constants: lowered.constants,
             sig,
-            results: lowered.results,
+            ports: lowered.ports,
             verify,
         })
     }

@@ -1,5 +1,6 @@
 //! Runs of a compiled program: inputs are checked, sizes read off them, and the memory kept.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -104,7 +105,10 @@ impl CpuSession {
         };
         if known.is_none() || !inputs.iter().zip(params).all(fits) {
             self.checked = None;
-            self.sizes = with_tensors(inputs, |args| sizes(compiled, args, self.seed))?;
+            self.sizes = with_tensors(inputs, |args| {
+                let names = check(compiled, args)?;
+                Ok(sizes(compiled, &names, args, self.seed))
+            })?;
             self.checked = Some(inputs.iter().map(|array| array.dims.to_vec()).collect());
         }
         for (size, value) in compiled.sizes.iter().zip(&mut self.sizes) {
@@ -127,7 +131,7 @@ impl CpuSession {
     /// That all outputs may lie in the caller's memory.
     fn check_outputs(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Memory(text));
-        if !self.compiled.results.are_arrays() {
+        if !self.compiled.ports.results_are_arrays() {
             return refuse("an output is a sequence: its memory can't be given".into());
         }
         for port in &self.compiled.program.outputs {
@@ -150,7 +154,12 @@ fn is_packed(bits: usize) -> bool {
 impl Session for CpuSession {
     fn bind(&mut self, args: &[Datum]) -> Result<(), Error> {
         self.checked = None;
-        self.sizes = sizes(&self.compiled, args, self.seed)?;
+        let names = check(&self.compiled, args)?;
+        let ports = &self.compiled.ports;
+        let unfit =
+            || Error::Internal("a sequence does not fit the arrays that stand for it".into());
+        let args = &*ports.arguments(args).ok_or_else(unfit)?;
+        self.sizes = sizes(&self.compiled, &names, args, self.seed);
         let tensors = args.iter().filter_map(as_tensor).map(|t| {
             let dims = t.shape().iter().map(|&d| d as i64).collect();
             (marshal::unpacked(t), dims)
@@ -179,7 +188,8 @@ impl Session for CpuSession {
             Tensor::new(dtype, dims, bytes.into()).map_err(|_| wrong())
         });
         let arrays: Result<Vec<Tensor>, Error> = arrays.collect();
-        Ok(compiled.results.group(arrays?))
+        let wrong = || Error::Internal("a sequence came out wrong".into());
+        compiled.ports.group(arrays?).ok_or_else(wrong)
     }
 
     fn run_into(
@@ -231,10 +241,19 @@ fn as_tensor(value: &Datum) -> Option<&Tensor> {
     }
 }
 
-/// Checks inputs, which are in order, and reads the launch's sizes off them. The run's key is one of these.
-fn sizes(compiled: &Compiled, args: &[Datum], seed: u64) -> Result<Vec<i64>, Error> {
-    let names = heddle_interp::check_inputs(&compiled.sig, args, false)
-        .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
+/// Checks inputs, which are in order, and reads named sizes off them.
+fn check(compiled: &Compiled, args: &[Datum]) -> Result<HashMap<Arc<str>, i64>, Error> {
+    heddle_interp::check_inputs(&compiled.sig, args, false)
+        .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))
+}
+
+/// The launch's sizes. The run's key is one of these.
+fn sizes(
+    compiled: &Compiled,
+    names: &HashMap<Arc<str>, i64>,
+    args: &[Datum],
+    seed: u64,
+) -> Vec<i64> {
     let tensors: Vec<&Tensor> = args.iter().filter_map(as_tensor).collect();
     let size = |size: &Size| match size {
         Size::Named(name) => names.get(name.as_str()).copied().unwrap_or(0),
@@ -245,7 +264,7 @@ fn sizes(compiled: &Compiled, args: &[Datum], seed: u64) -> Result<Vec<i64>, Err
         }
         Size::RunKey => seed as i64,
     };
-    Ok(compiled.sizes.iter().map(size).collect())
+    compiled.sizes.iter().map(size).collect()
 }
 
 /// Shows arrays as values, without a copy.

@@ -8,7 +8,7 @@ use heddle_uprogram::UProgram;
 use super::compiled::Compiled;
 use super::session::CpuSession;
 use crate::backend::interface::{Artifact, Layout, Lowered, Machine, Session};
-use crate::results::Results;
+use crate::ports::Ports;
 use crate::stages::{layout, prove};
 use crate::{Error, RunOptions};
 
@@ -20,14 +20,14 @@ impl Compiled {
     }
 
     /// A program made of this one, written and built.
-    fn variant(&self, program: UProgram, results: Results, write: Write) -> Result<Self, Error> {
+    fn variant(&self, program: UProgram, ports: Ports, write: Write) -> Result<Self, Error> {
         let layout = layout(&program)?;
         let lowered = Lowered {
             emitted: write(&program, &layout, &heddle_emit::C),
             constants: self.constants.clone(),
             program,
             layout,
-            results,
+            ports,
         };
         let pool = self.executable.pool().options();
         Self::build(lowered, self.sig.clone(), pool, self.verify)
@@ -46,8 +46,8 @@ impl Compiled {
                 &self.machine(),
             )?;
         }
-        let (program, results) = (self.program.clone(), self.results.clone());
-        self.variant(program, results, heddle_emit::write_hosted)
+        let (program, ports) = (self.program.clone(), self.ports.clone());
+        self.variant(program, ports, heddle_emit::write_hosted)
     }
 
     /// The same operators without control flow: in the order in which a run on these inputs executes them.
@@ -62,7 +62,7 @@ impl Compiled {
             false => Ok(()),
         };
         check("the program that records", &recording)?;
-        let recording = self.variant(recording, self.results.clone(), heddle_emit::write)?;
+        let recording = self.variant(recording, self.ports.clone(), heddle_emit::write)?;
         let mut session = CpuSession::new(Arc::new(recording), options);
         session.bind(args)?;
         let outputs = session.launch()?;
@@ -71,6 +71,6 @@ impl Compiled {
         let mut traced = heddle_schedule::replay(&self.program, outputs.data(own), count)?;
         heddle_schedule::place_syncs(&mut traced, &machine);
         check("the traced program", &traced)?;
-        self.variant(traced, self.results.clone(), heddle_emit::write)
+        self.variant(traced, self.ports.clone(), heddle_emit::write)
     }
 }

@@ -1,0 +1,371 @@
+//! Ops on sequences as ops on the arrays that hold them.
+
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, Type, TypeError, Value};
+
+use super::layout::{SequenceForm, SequenceLayout as Layout};
+
+type Result<T> = std::result::Result<T, TypeError>;
+
+/// The arrays of one sequence, as [`SequenceForm::types`] lists them.
+#[derive(Clone, Debug)]
+pub struct List {
+    pub form: SequenceForm,
+    pub arrays: Vec<Value>,
+}
+
+/// An element as part of the arrays.
+struct Chunk {
+    data: Value,
+    /// The size of its first axis, `i64[]`.
+    count: Value,
+    /// The element's shape as a row.
+    dims: Option<Value>,
+}
+
+impl List {
+    /// A sequence of these elements.
+    pub fn new(b: &mut FuncBuilder, form: &SequenceForm, elements: &[Value]) -> Result<List> {
+        let mut list = Self::empty(b, form)?;
+        for &x in elements {
+            list = list.append(b, x)?;
+        }
+        Ok(list)
+    }
+
+    fn empty(b: &mut FuncBuilder, form: &SequenceForm) -> Result<List> {
+        let zero = b.i64s(&[0]);
+        let array = |b: &mut FuncBuilder, ty: &Type| {
+            let tensor = ty.as_tensor().expect("sequences are held by arrays");
+            let mut sizes = vec![zero];
+            for dim in tensor.shape.iter().flatten().skip(1) {
+                sizes.push(size_of(b, dim)?);
+            }
+            let shape = b.join(&sizes)?;
+            let none = b.constant(Tensor::splat(tensor.dtype, vec![], 0.0));
+            b.op1(Op::Broadcast, &[none, shape])
+        };
+        let mut arrays = vec![];
+        for (place, ty) in form.types().iter().enumerate() {
+            // Offsets begin with that of the first element.
+            let made = if place == 1 { zero } else { array(b, ty)? };
+            arrays.push(made);
+        }
+        Ok(List {
+            form: form.clone(),
+            arrays,
+        })
+    }
+
+    /// The number of elements, `i64[]`.
+    pub fn length(&self, b: &mut FuncBuilder) -> Result<Value> {
+        match self.form.layout {
+            Layout::Rows => b.size(self.arrays[0], 0),
+            Layout::Pieces(_) => {
+                let (ends, one) = (b.size(self.arrays[1], 0)?, b.i64(1));
+                b.binary(BinaryOp::Sub, ends, one)
+            }
+            Layout::Flat => b.size(self.arrays[2], 0),
+        }
+    }
+
+    /// The element at a position, which may count from the end.
+    pub fn at(&self, b: &mut FuncBuilder, position: Value) -> Result<Value> {
+        if self.form.layout == Layout::Rows {
+            return b.gather(self.arrays[0], position);
+        }
+        // Gathers from arrays with an entry for each element find positions out of range.
+        let (first, last, end) = (b.i64s(&[0]), b.i64s(&[-1]), b.i64s(&[i64::MAX]));
+        let one = b.i64s(&[1]);
+        let starts = slice(b, self.arrays[1], first, last)?;
+        let ends = slice(b, self.arrays[1], one, end)?;
+        let place = b.vector_of(position)?;
+        let (start, end) = (b.gather(starts, place)?, b.gather(ends, place)?);
+        let data = slice(b, self.arrays[0], start, end)?;
+        match self.form.layout {
+            Layout::Flat => {
+                let shape = b.gather(self.arrays[2], position)?;
+                b.op1(Op::Reshape, &[data, shape])
+            }
+            Layout::Pieces(axis) => move_axis(b, data, 0, axis),
+            Layout::Rows => unreachable!("rows were gathered"),
+        }
+    }
+
+    /// The sequence with an element more at its end.
+    pub fn append(&self, b: &mut FuncBuilder, x: Value) -> Result<List> {
+        let chunk = self.chunk(b, x)?;
+        let mut arrays = vec![b.op1(Op::Concat { axis: 0 }, &[self.arrays[0], chunk.data])?];
+        if let Some(&offsets) = self.arrays.get(1) {
+            let last = b.i64s(&[-1]);
+            let before = b.gather(offsets, last)?;
+            let count = b.vector_of(chunk.count)?;
+            let end = b.binary(BinaryOp::Add, before, count)?;
+            arrays.push(b.join(&[offsets, end])?);
+        }
+        if let (Some(&dims), Some(row)) = (self.arrays.get(2), chunk.dims) {
+            arrays.push(b.join(&[dims, row])?);
+        }
+        Ok(self.with(arrays))
+    }
+
+    /// The sequence with an element more before a position.
+    pub fn insert(&self, b: &mut FuncBuilder, x: Value, position: Value) -> Result<List> {
+        let place = self.place(b, position, true)?;
+        let chunk = self.chunk(b, x)?;
+        let (zero, all) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
+        let between = |b: &mut FuncBuilder, array: Value, at: Value, new: Value| {
+            let (head, tail) = (slice(b, array, zero, at)?, slice(b, array, at, all)?);
+            b.join(&[head, new, tail])
+        };
+        let Some(&offsets) = self.arrays.get(1) else {
+            return Ok(self.with(vec![between(b, self.arrays[0], place, chunk.data)?]));
+        };
+        let start = b.gather(offsets, place)?;
+        let mut arrays = vec![between(b, self.arrays[0], start, chunk.data)?];
+        let one = b.i64s(&[1]);
+        let next = b.binary(BinaryOp::Add, place, one)?;
+        let (head, tail) = (
+            slice(b, offsets, zero, next)?,
+            slice(b, offsets, place, all)?,
+        );
+        let moved = b.binary(BinaryOp::Add, tail, chunk.count)?;
+        arrays.push(b.join(&[head, moved])?);
+        if let (Some(&dims), Some(row)) = (self.arrays.get(2), chunk.dims) {
+            arrays.push(between(b, dims, place, row)?);
+        }
+        Ok(self.with(arrays))
+    }
+
+    /// The sequence without the element at a position.
+    pub fn erase(&self, b: &mut FuncBuilder, position: Value) -> Result<List> {
+        let place = self.place(b, position, false)?;
+        let (zero, one, all) = (b.i64s(&[0]), b.i64s(&[1]), b.i64s(&[i64::MAX]));
+        let next = b.binary(BinaryOp::Add, place, one)?;
+        let without = |b: &mut FuncBuilder, array: Value, start: Value, end: Value| {
+            let (head, tail) = (slice(b, array, zero, start)?, slice(b, array, end, all)?);
+            b.join(&[head, tail])
+        };
+        let Some(&offsets) = self.arrays.get(1) else {
+            return Ok(self.with(vec![without(b, self.arrays[0], place, next)?]));
+        };
+        let (start, end) = (b.gather(offsets, place)?, b.gather(offsets, next)?);
+        let mut arrays = vec![without(b, self.arrays[0], start, end)?];
+        let (head, tail) = (
+            slice(b, offsets, zero, place)?,
+            slice(b, offsets, next, all)?,
+        );
+        let count = b.binary(BinaryOp::Sub, end, start)?;
+        let moved = b.binary(BinaryOp::Sub, tail, count)?;
+        arrays.push(b.join(&[head, moved])?);
+        if let Some(&dims) = self.arrays.get(2) {
+            arrays.push(without(b, dims, place, next)?);
+        }
+        Ok(self.with(arrays))
+    }
+
+    /// All elements joined along an axis, or stacked along a new one.
+    pub fn concat(&self, b: &mut FuncBuilder, axis: usize, stack: bool) -> Result<Value> {
+        let rank = self.form.dims.len();
+        match self.form.layout {
+            Layout::Rows => {
+                let data = self.not_empty(b)?;
+                let stacked = move_axis(b, data, 0, axis)?;
+                if stack {
+                    return Ok(stacked);
+                }
+                // Two axes become one.
+                let mut sizes = vec![b.sizes(stacked, 0..axis)?];
+                sizes.push(b.i64s(&[-1]));
+                sizes.push(b.sizes(stacked, axis + 2..rank + 1)?);
+                if self
+                    .form
+                    .dims
+                    .iter()
+                    .any(|d| !d.as_const().is_some_and(|n| n > 0))
+                {
+                    // The remainder of an empty array has no one size.
+                    let (length, size) = (b.size(stacked, axis)?, b.size(stacked, axis + 1)?);
+                    let both = b.binary(BinaryOp::Mul, length, size)?;
+                    sizes[1] = b.vector_of(both)?;
+                }
+                let shape = b.join(&sizes)?;
+                b.op1(Op::Reshape, &[stacked, shape])
+            }
+            Layout::Pieces(open) if open == axis && !stack => {
+                let data = self.not_empty(b)?;
+                move_axis(b, data, 0, axis)
+            }
+            _ => self.one_by_one(b, axis, stack),
+        }
+    }
+
+    /// `data`, and an error if there is no element.
+    fn not_empty(&self, b: &mut FuncBuilder) -> Result<Value> {
+        let length = self.length(b)?;
+        let places = b.iota(length)?;
+        let (first, end) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
+        let start = b.gather(places, first)?;
+        slice(b, self.arrays[0], start, end)
+    }
+
+    /// Joins elements in a loop, which finds those that do not fit.
+    fn one_by_one(&self, b: &mut FuncBuilder, axis: usize, stack: bool) -> Result<Value> {
+        let element = |b: &mut FuncBuilder, position: Value| {
+            let x = self.at(b, position)?;
+            match stack {
+                true => b.op1(Op::Unsqueeze { axes: vec![axis] }, &[x]),
+                false => Ok(x),
+            }
+        };
+        let (zero, one) = (b.i64(0), b.i64(1));
+        let first = element(b, zero)?;
+        let length = self.length(b)?;
+        let rest = b.binary(BinaryOp::Sub, length, one)?;
+        let mut ty = b.ty(first).as_tensor().expect("an array").clone();
+        if let Some(shape) = &mut ty.shape {
+            shape[axis] = Dim::UNKNOWN;
+        }
+        let (_, params) = b.begin_region(&[Type::scalar(DType::I64), Type::Tensor(ty)]);
+        let position = b.binary(BinaryOp::Add, params[0], one)?;
+        let next = element(b, position)?;
+        let joined = b.op1(Op::Concat { axis }, &[params[1], next])?;
+        let body = b.end_region(&[joined]);
+        Ok(b.loop_(Some(rest), None, &[first], body)?[0])
+    }
+
+    /// Pieces of `x` along an axis, of these lengths.
+    pub fn split(
+        b: &mut FuncBuilder,
+        form: &SequenceForm,
+        (x, lengths): (Value, Value),
+        axis: usize,
+        squeeze: bool,
+    ) -> Result<List> {
+        let (zero, one) = (b.i64(0), b.i64(1));
+        let count = b.size(lengths, 0)?;
+        let nothing = Self::empty(b, form)?;
+        let mut types = vec![Type::scalar(DType::I64), Type::scalar(DType::I64)];
+        types.extend(form.types());
+        let (_, params) = b.begin_region(&types);
+        let list = nothing.with(params[2..].to_vec());
+        let length = b.gather(lengths, params[0])?;
+        // A reshape would read a negative size as the remainder; no slice has this one.
+        let negative = b.compare(CompareOp::Lt, length, zero)?;
+        let no_size = b.i64(i64::MAX);
+        let size = b.select(negative, no_size, length)?;
+        let end = b.binary(BinaryOp::Add, params[1], length)?;
+        let [from, to, size] = [params[1], end, size].map(|v| b.vector_of(v));
+        let (from, to, step) = (from?, to?, b.vector_of(one)?);
+        let part = b.op1(Op::Slice { axes: vec![axis] }, &[x, from, to, step])?;
+        let rank = b.rank(x).unwrap_or_default();
+        let mut sizes = vec![b.sizes(x, 0..axis)?];
+        if !squeeze {
+            sizes.push(size?);
+        }
+        sizes.push(b.sizes(x, axis + 1..rank)?);
+        let shape = b.join(&sizes)?;
+        let part = b.op1(Op::Reshape, &[part, shape])?;
+        let list = list.append(b, part)?;
+        let yields = [vec![end], list.arrays].concat();
+        let body = b.end_region(&yields);
+        let inits = [vec![zero], nothing.arrays.clone()].concat();
+        let results = b.loop_(Some(count), None, &inits, body)?;
+        Ok(nothing.with(results[1..].to_vec()))
+    }
+
+    fn chunk(&self, b: &mut FuncBuilder, x: Value) -> Result<Chunk> {
+        let chunk = match self.form.layout {
+            Layout::Rows => Chunk {
+                data: b.op1(Op::Unsqueeze { axes: vec![0] }, &[x])?,
+                count: b.i64(1),
+                dims: None,
+            },
+            Layout::Pieces(axis) => {
+                let count = b.size(x, axis)?;
+                Chunk {
+                    data: move_axis(b, x, axis, 0)?,
+                    count,
+                    dims: None,
+                }
+            }
+            Layout::Flat => {
+                let dims = b.op1(Op::Shape, &[x])?;
+                let all = b.i64s(&[-1]);
+                Chunk {
+                    data: b.op1(Op::Reshape, &[x, all])?,
+                    count: b.op1(
+                        Op::Reduce {
+                            kind: ReduceOp::Prod,
+                            axes: vec![0],
+                            keep: false,
+                        },
+                        &[dims],
+                    )?,
+                    dims: Some(b.op1(Op::Unsqueeze { axes: vec![0] }, &[dims])?),
+                }
+            }
+        };
+        Ok(chunk)
+    }
+
+    /// A position as `i64[1]` from the beginning; an error if it is out of range.
+    fn place(&self, b: &mut FuncBuilder, position: Value, past_end: bool) -> Result<Value> {
+        let (zero, one) = (b.i64(0), b.i64(1));
+        let length = self.length(b)?;
+        let behind = b.binary(BinaryOp::Add, position, length)?;
+        let from_end = b.compare(CompareOp::Lt, position, zero)?;
+        let place = b.select(from_end, behind, position)?;
+        let negative = b.compare(CompareOp::Lt, place, zero)?;
+        let nowhere = b.i64(i64::MAX);
+        let place = b.select(negative, nowhere, place)?;
+        let count = match past_end {
+            true => b.binary(BinaryOp::Add, length, one)?,
+            false => length,
+        };
+        let places = b.iota(count)?;
+        let place = b.vector_of(place)?;
+        b.gather(places, place)
+    }
+
+    fn with(&self, arrays: Vec<Value>) -> List {
+        List {
+            form: self.form.clone(),
+            arrays,
+        }
+    }
+}
+
+/// The size that a dim stands for, `i64[1]`: constant, or that of an axis of a parameter.
+fn size_of(b: &mut FuncBuilder, dim: &Dim) -> Result<Value> {
+    if let Some(n) = dim.as_const() {
+        return Ok(b.i64s(&[n]));
+    }
+    for param in b.params().to_vec() {
+        let shape = b.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
+        let axis = shape.and_then(|s| s.iter().position(|d| d.equals(dim)));
+        if let Some(axis) = axis {
+            return b.sizes(param, axis..axis + 1);
+        }
+    }
+    Err(TypeError::new(
+        "sequence",
+        format!("no parameter has an axis of size {dim}"),
+    ))
+}
+
+/// Rows `start..end` of an array.
+fn slice(b: &mut FuncBuilder, x: Value, start: Value, end: Value) -> Result<Value> {
+    let one = b.i64s(&[1]);
+    b.op1(Op::Slice { axes: vec![0] }, &[x, start, end, one])
+}
+
+fn move_axis(b: &mut FuncBuilder, x: Value, from: usize, to: usize) -> Result<Value> {
+    let rank = b.rank(x).unwrap_or_default();
+    let mut perm: Vec<usize> = (0..rank).filter(|&axis| axis != from).collect();
+    if from == to || perm.len() + 1 != rank {
+        return Ok(x);
+    }
+    perm.insert(to, from);
+    b.op1(Op::Transpose { perm }, &[x])
+}
