@@ -14,11 +14,11 @@ pub const ALIGNMENT: usize = 64;
 
 /// Buffers from this size on are mapped: untouched pages cost nothing, and freed memory returns to
 /// the system at once.
-const MAPPED: usize = 1 << 20;
+pub(crate) const MAPPED: usize = 1 << 20;
 
-const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// Initialised bytes at an address that is a multiple of 64, zero at first.
 pub struct Buffer {

@@ -8,6 +8,7 @@ use heddle_abi::Plan;
 
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::MemoryError;
+use crate::slab::Slice;
 
 /// An emitted program. `include/heddle.h` states what the text defines.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,7 @@ pub struct Constant {
 pub(crate) enum Blob {
     Given(Bytes),
     Own(Buffer),
+    Shared(Slice),
 }
 
 impl Deref for Blob {
@@ -45,6 +47,7 @@ impl Deref for Blob {
         match self {
             Blob::Given(bytes) => bytes,
             Blob::Own(buffer) => buffer,
+            Blob::Shared(slice) => slice,
         }
     }
 }
@@ -95,6 +98,13 @@ impl From<Arc<Blob>> for Constant {
 impl From<Buffer> for Constant {
     fn from(buffer: Buffer) -> Constant {
         Arc::new(Blob::Own(buffer)).into()
+    }
+}
+
+/// Aligned as well.
+impl From<Slice> for Constant {
+    fn from(slice: Slice) -> Constant {
+        Arc::new(Blob::Shared(slice)).into()
     }
 }
 

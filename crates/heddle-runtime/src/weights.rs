@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::cache::{Cache, Key};
 use crate::error::MemoryError;
+use crate::slab::Slabs;
 use crate::source::{Blob, Constant};
 
 /// A place for a buffer. It is locked while the buffer is written, so that others wait for it.
@@ -31,16 +32,17 @@ pub struct Held {
     pub bytes: usize,
 }
 
-/// The constant of this key and size. `write` gets zeroed memory if no program has it.
+/// The constant of this key and size. `write` gets zeroed memory of a slab if no program has it.
 pub fn shared(
     key: Key,
     size: usize,
+    slabs: &mut Slabs,
     write: impl FnOnce(&mut [u8]),
 ) -> Result<Constant, MemoryError> {
     known_or(key, || {
-        let mut buffer = Buffer::zeroed(size)?;
-        write(&mut buffer);
-        Ok(buffer.into())
+        let mut slice = slabs.take(size)?;
+        write(&mut slice);
+        Ok(slice.into())
     })
 }
 
@@ -71,10 +73,10 @@ pub fn shared_in(
 
 /// The constant of this key, which is these bytes if no program has it: themselves, if they are
 /// aligned, or a copy.
-pub fn shared_as_is(key: Key, bytes: &Bytes) -> Result<Constant, MemoryError> {
+pub fn shared_as_is(key: Key, bytes: &Bytes, slabs: &mut Slabs) -> Result<Constant, MemoryError> {
     match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
         true => known_or(key, || Ok(bytes.clone().into())),
-        false => shared(key, bytes.len(), |out| out.copy_from_slice(bytes)),
+        false => shared(key, bytes.len(), slabs, |out| out.copy_from_slice(bytes)),
     }
 }
 
@@ -126,7 +128,7 @@ mod tests {
 
     fn get(key: &str, byte: u8) -> Constant {
         let key = Key::new(&[b"test", key.as_bytes()]);
-        shared(key, 100, |out| out.fill(byte)).unwrap()
+        shared(key, 100, &mut Slabs::default(), |out| out.fill(byte)).unwrap()
     }
 
     #[test]
@@ -142,7 +144,8 @@ mod tests {
     fn threads_wait_for_the_one_that_writes() {
         let writes = Mutex::new(0);
         let one = || {
-            shared(Key::new(&[b"slow"]), 1 << 21, |out| {
+            let slabs = &mut Slabs::default();
+            shared(Key::new(&[b"slow"]), 1 << 21, slabs, |out| {
                 *lock(&writes) += 1;
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 out.fill(1);

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use heddle_emit::Constants;
 use heddle_onnx::Mapped;
 use heddle_runtime::cache::{Cache, CacheChoice, Key};
-use heddle_runtime::{BuildError, BuildOptions, Constant, MemoryError, weights};
+use heddle_runtime::{BuildError, BuildOptions, Constant, MemoryError, Slabs, weights};
 
 use crate::{Error, Weights};
 
@@ -28,9 +28,12 @@ pub(crate) fn constants(constants: &Constants, place: Weights) -> Result<Vec<Con
     let mut all: Vec<_> = constants.iter().enumerate().collect();
     // The large ones first: a source and its copy exist together while the copy is made.
     all.sort_by_key(|(_, constant)| Reverse(constant.size()));
-    let made = all
-        .into_iter()
-        .map(|(k, constant)| Ok((k, made(&constant, cache.as_ref())?)));
+    let mut slabs = Slabs::of(all.iter().map(|(_, constant)| constant.size()));
+    let made = all.into_iter().map(|(k, constant)| {
+        let made = made(&constant, cache.as_ref(), &mut slabs)?;
+        slabs.pass(constant.size());
+        Ok((k, made))
+    });
     let mut made: Vec<_> = made
         .collect::<Result<_, MemoryError>>()
         .map_err(BuildError::from)?;
@@ -45,7 +48,11 @@ fn cache(constants: &Constants) -> Option<Cache> {
     (size as u64 <= cache.limit() / 2).then_some(cache)
 }
 
-fn made(constant: &heddle_emit::Constant, cache: Option<&Cache>) -> Result<Constant, MemoryError> {
+fn made(
+    constant: &heddle_emit::Constant,
+    cache: Option<&Cache>,
+    slabs: &mut Slabs,
+) -> Result<Constant, MemoryError> {
     if constant.size() == 0 {
         return Ok(Constant::empty());
     }
@@ -63,7 +70,7 @@ fn made(constant: &heddle_emit::Constant, cache: Option<&Cache>) -> Result<Const
     let numbers: Vec<u8> = layout.iter().flat_map(|n| n.to_le_bytes()).collect();
     let key = Key::new(&[FORMAT, &content, &numbers]);
     if layout.is_empty() && mapped.is_none() {
-        return weights::shared_as_is(key, source);
+        return weights::shared_as_is(key, source, slabs);
     }
     let is_cached = constant.size() >= SMALLEST_CACHED
         && mapped.as_ref().is_none_or(|mapped| mapped.is_settled());
@@ -76,6 +83,6 @@ fn made(constant: &heddle_emit::Constant, cache: Option<&Cache>) -> Result<Const
     };
     match cache.filter(|_| is_cached) {
         Some(cache) => weights::shared_in(cache, key, constant.size(), write),
-        None => weights::shared(key, constant.size(), write),
+        None => weights::shared(key, constant.size(), slabs, write),
     }
 }
