@@ -8,13 +8,16 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 
 /// The version of the interface.
-pub const ABI: i64 = 4;
+pub const ABI: i64 = 5;
 
 /// The highest rank of an input or output.
 pub const MAX_RANK: usize = 8;
 
 /// Decides on the team of a run: `crew`, the question; called by any worker.
 pub type Decide = unsafe extern "C" fn(*const c_void, i32) -> i32;
+
+/// Commits bytes of the segment in a slot, in total: the slot, the bytes, the values of an error; called by any worker.
+pub type Grow = unsafe extern "C" fn(*const c_void, i64, i64, *mut i64) -> i32;
 
 /// The questions of a [`Decide`].
 pub mod ask {
@@ -210,6 +213,20 @@ structs! {
         table: *const i64 = "const int64_t *table",
         /// Memory for everything that is neither input, output nor constant.
         scratch: *mut u8 = "uint8_t *scratch",
+        /// The first slot of segments: memory that is committed as it is used.
+        segments: *mut u8 = "uint8_t *segments",
+        /// The first slot of each segment.
+        slots: *const i64 = "const int64_t *slots",
+        /// Bytes of the segment that begins in each slot that may be used.
+        committed: *const AtomicI64 = "const int64_t *committed",
+        /// Bytes of a slot, as a power of two.
+        slot_bits: u32 = "uint32_t slot_bits",
+        /// Ends the word.
+        pad: u32 = "uint32_t pad",
+        /// Commits more bytes of a segment; any worker, at any time.
+        grow: Option<Grow> = "heddle_commit *grow",
+        /// Its first argument.
+        growth: *const c_void = "void *growth",
         /// The barrier of all units.
         sync: *const Sync = "heddle_sync *sync",
         /// One for each unit.
@@ -280,6 +297,16 @@ pub const CODES: &[(&str, u32, &str)] = &[
         "size, the bound that was planned for it",
     ),
     (
+        "MEMORY",
+        code::MEMORY,
+        "bytes needed in all, the limit, or 0: the system refuses",
+    ),
+    (
+        "SEGMENT",
+        code::SEGMENT,
+        "slot, bytes needed; raised by the runtime",
+    ),
+    (
         "FIRST_CUSTOM",
         code::FIRST_CUSTOM,
         "from here on the program's own, any values",
@@ -302,6 +329,10 @@ pub mod code {
     pub const ITERATIONS: u32 = 6;
     /// A size exceeds the bound planned for it: size, bound.
     pub const BOUND: u32 = 7;
+    /// Memory that grows exceeds the limit: bytes needed in all, the limit; 0: the system refuses.
+    pub const MEMORY: u32 = 8;
+    /// A segment exceeds the addresses reserved for it: slot, bytes needed.
+    pub const SEGMENT: u32 = 9;
     /// The program's own codes begin here.
     pub const FIRST_CUSTOM: u32 = 256;
 }

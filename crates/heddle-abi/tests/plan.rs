@@ -14,6 +14,7 @@ fn rows() -> Plan {
     plan.outputs = vec![Array {
         name: "rows".into(),
         bytes,
+        grows: None,
         shape: vec![Some(n), None],
     }];
     let first = plan.reserve_scratch(bytes, "Add node `rows`");

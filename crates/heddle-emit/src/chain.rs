@@ -26,6 +26,7 @@ impl Writer<'_> {
             let op = Operator {
                 axes: step.axes.clone(),
                 share: Share::One(0),
+                grow: None,
                 body: step.body.clone(),
                 name: step.name.clone(),
             };

@@ -1,10 +1,12 @@
 //! Writes a whole program: helpers, operators, and the control flow that every unit executes.
 
+use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
+use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Local, LocalKind, Port, ProcedureId, Stmt, Sync, Units,
+    Buffer, BufferKind, Local, LocalKind, OperatorId, Port, ProcedureId, Stmt, Sync, Units,
 };
-use heddle_uprogram::{ExprId, Layout, UProgram};
+use heddle_uprogram::{Expr, ExprId, Layout, UProgram};
 
 use crate::calls::Part;
 use crate::constants::is_constant;
@@ -183,6 +185,13 @@ impl Writer<'_> {
                     constants += 1;
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }
+                BufferKind::Segment => {
+                    let k = self.layout.segments[&id];
+                    (
+                        "",
+                        format!("(env->segments + (env->slots[{k}] << env->slot_bits))"),
+                    )
+                }
                 BufferKind::Row => continue,
                 // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),
@@ -231,12 +240,14 @@ impl Writer<'_> {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) if self.control == Control::Host => {
+                    self.grow(*id);
                     let args = Arguments::of(self.program, &self.program.operators[*id]);
                     let strides = args.own(self.program).map(|own| self.layout.strides[&own]);
                     let strides = strides.map(|word| format!("env->table[{word}]")).collect();
                     host::dispatch(&mut self.text, self.program, *id, strides);
                 }
                 Stmt::Run(id) => {
+                    self.grow(*id);
                     self.text.line(self.functions.call(*id, ""));
                 }
                 Stmt::Let(local, expr) => {
@@ -288,6 +299,27 @@ impl Writer<'_> {
                 Stmt::Sync(sync) => self.sync(*sync, of),
             }
         }
+    }
+
+    /// Commits memory that an operator writes to.
+    fn grow(&mut self, id: OperatorId) {
+        let op = &self.program.operators[id];
+        let Some(grow) = op.grow else {
+            return;
+        };
+        let (buffer, site) = (op.body.store().buffer, id.index() as u32);
+        let width = stored_bytes(self.program.buffers[buffer].dtype);
+        self.text.line("{");
+        let mut bytes = width.to_string();
+        for factor in factors(self.program, grow) {
+            let factor = self.expr(factor, site);
+            bytes = format!("heddle_times({bytes}, {})", bare(&factor));
+        }
+        let b = buffer.index();
+        self.text.line(format!(
+            "HEDDLE_TRY(heddle_grow(env, {site}, b{b}, {bytes}));"
+        ));
+        self.text.line("}");
     }
 
     /// A loop.
@@ -372,6 +404,10 @@ impl Writer<'_> {
     fn shapes(&mut self) {
         self.text.line("if (worker == 0) {");
         for (i, port) in self.program.outputs.iter().enumerate() {
+            if let BufferKind::Segment = self.program.buffers[port.buffer].kind {
+                let b = port.buffer.index();
+                self.text.line(format!("env->outputs[{i}].data = b{b};"));
+            }
             self.text
                 .line(format!("env->outputs[{i}].rank = {};", port.shape.len()));
             for (k, &size) in port.shape.iter().enumerate() {
@@ -398,5 +434,15 @@ impl Writer<'_> {
         let value = scalars.write(&mut self.text, expr);
         self.parts = scalars.next;
         value
+    }
+}
+
+/// The factors of a product of sizes, which are multiplied with a check.
+fn factors(program: &UProgram, expr: ExprId) -> Vec<ExprId> {
+    match program.pool[expr] {
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+            [factors(program, a), factors(program, b)].concat()
+        }
+        _ => vec![expr],
     }
 }

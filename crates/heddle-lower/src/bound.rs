@@ -1,4 +1,5 @@
-//! Upper bounds of dynamic sizes, from which memory is planned before the run.
+//! Upper bounds of dynamic sizes, from which memory is planned before the run. An array with a size
+//! that has none lies in a segment, which grows while the program runs.
 
 use std::collections::HashMap;
 
@@ -9,18 +10,17 @@ use super::Lowerer;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Local, LocalKind, Stmt};
 
-/// Upper bounds of sizes in variables, which are never negative.
-pub type Bounds = HashMap<Local, ExprId>;
+/// Upper bounds of sizes in variables, where they have one. All are sizes: never negative.
+pub type Bounds = HashMap<Local, Option<ExprId>>;
 
 impl Lowerer<'_> {
-    /// A per-unit variable that holds a dynamic size of at most `bound`.
-    pub(super) fn bounded_size(&mut self, size: ExprId, bound: ExprId) -> ExprId {
+    /// A per-unit variable that holds a dynamic size, of at most `bound` if given.
+    pub(super) fn sized(&mut self, size: ExprId, bound: Option<ExprId>) -> ExprId {
         let local = self.variable(DType::I64, "size");
         self.block.push(Stmt::Let(local, size));
         // Bounds are transitive.
-        if let Some(bound) = self.upper_bound(bound) {
-            self.bounds.insert(local, bound);
-        }
+        let bound = bound.and_then(|bound| self.upper_bound(bound));
+        self.bounds.insert(local, bound);
         self.program.pool.local(local)
     }
 
@@ -43,7 +43,7 @@ impl Lowerer<'_> {
             return Some(size);
         }
         match self.program.pool[size] {
-            Expr::Local(l) => self.bounds.get(&l).copied(),
+            Expr::Local(l) => self.bounds.get(&l).copied().flatten(),
             Expr::Binary(op, DType::I64, a, b) => self.bound_of_binary(op, a, b),
             Expr::Select(DType::I64, _, a, b) => {
                 let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);

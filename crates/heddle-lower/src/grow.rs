@@ -4,8 +4,12 @@
 //! first size plus, for each iteration, the most that it adds. Strides follow the limit, so that an
 //! append writes behind the existing elements and moves nothing.
 //!
-//! The changing axes show when the body is lowered. Lowering then starts again with that knowledge,
-//! so that constant axes cost nothing.
+//! An axis without a limit lies outermost in memory, whatever its place in the array, so that no
+//! stride depends on it and an append moves nothing either; the array is a segment. Further axes
+//! without a limit have strides of their sizes, and each iteration writes the whole array anew.
+//!
+//! The changing axes, and those without a limit, show when the body is lowered. Lowering then starts
+//! again with that knowledge, so that constant axes cost nothing.
 
 use std::collections::HashSet;
 
@@ -17,19 +21,36 @@ use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, LocalData, LocalKind, Stmt, Store};
 
-/// Carried values' axes whose sizes change: function, body parameter, axis.
-pub(super) type Changing = HashSet<(String, Value, usize)>;
+/// An axis of a carried value: function, body parameter, axis.
+type Place = (String, Value, usize);
+
+/// Carried values' axes whose sizes change.
+#[derive(Default)]
+pub(super) struct Changing {
+    all: HashSet<Place>,
+    /// Those without a limit.
+    unlimited: HashSet<Place>,
+}
+
+impl Changing {
+    /// The number of facts.
+    pub(super) fn len(&self) -> usize {
+        self.all.len() + self.unlimited.len()
+    }
+}
 
 /// The place of a carried array whose size changes.
 #[derive(Clone, Debug)]
 pub(super) struct Grown {
-    /// Its index among the loop's carried values.
-    pub place: usize,
+    /// The loop body's parameter.
+    pub param: Value,
     /// Its memory.
     pub buffer: Buffer,
     dtype: DType,
-    /// The size of each axis in memory; for a changing axis its limit.
+    /// The size of each axis in memory; for a changing axis its limit, or its size if it has none.
     capacity: Vec<ExprId>,
+    /// The array's axes in the order in which they lie in memory.
+    order: Vec<usize>,
     /// The axes that change.
     pub axes: Vec<Axis>,
 }
@@ -41,19 +62,36 @@ pub(super) struct Axis {
     pub axis: usize,
     /// The per-unit variable for its size.
     pub size: Local,
-    /// Its upper bound.
-    pub limit: Local,
-    /// Its largest initial size.
-    pub first: ExprId,
+    /// Its limit, if it has one.
+    pub limit: Option<Limit>,
     /// The bound that the type states.
     pub stated: Option<u64>,
+}
+
+/// The limit of an axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// The size that the launch computes.
+    pub most: Local,
+    /// The largest initial size.
+    pub first: ExprId,
 }
 
 impl Lowerer<'_> {
     /// True if an axis of a carried value is known to change.
     pub(super) fn changes(&self, param: Value, axis: usize) -> bool {
-        let key = (self.f.sig.name.clone(), param, axis);
-        !self.changing.is_empty() && self.changing.contains(&key)
+        !self.changing.all.is_empty() && self.changing.all.contains(&self.axis_of(param, axis))
+    }
+
+    fn axis_of(&self, param: Value, axis: usize) -> Place {
+        (self.f.sig.name.clone(), param, axis)
+    }
+
+    /// Records that an axis of a carried value has no limit; lowering then starts again.
+    pub(super) fn has_no_limit<T>(&mut self, param: Value, axis: usize) -> Result<T> {
+        let place = self.axis_of(param, axis);
+        self.changing.unlimited.insert(place);
+        self.fail("carries an array that grows without a limit")
     }
 
     /// Records the axes of carried values whose next size differs, where the type leaves them
@@ -65,14 +103,14 @@ impl Lowerer<'_> {
             let sizes = self.values[&param].shape().iter().zip(next.shape());
             for (axis, (dim, (now, next))) in dims.into_iter().flatten().zip(sizes).enumerate() {
                 if matches!(dim, Dim::Unknown(_)) && now != next && !self.changes(param, axis) {
-                    found.push((self.f.sig.name.clone(), param, axis));
+                    found.push(self.axis_of(param, axis));
                 }
             }
         }
         if found.is_empty() {
             return Ok(());
         }
-        self.changing.extend(found);
+        self.changing.all.extend(found);
         self.fail("carries an array whose size changes")
     }
 
@@ -80,7 +118,6 @@ impl Lowerer<'_> {
     /// the body.
     pub(super) fn enter_grown(
         &mut self,
-        place: usize,
         param: Value,
         t: &TensorType,
         first: &Val,
@@ -92,20 +129,17 @@ impl Lowerer<'_> {
                 continue;
             }
             let start = first.shape()[axis];
-            let Some(bound) = self.upper_bound(start) else {
-                return self.fail(&format!(
-                    "carried value {place} starts with a size that has no bound"
-                ));
-            };
             let size = self.variable(DType::I64, "size");
             self.block.push(Stmt::Let(size, start));
-            let limit = self.program.locals.push(LocalData {
-                dtype: DType::I64,
-                kind: LocalKind::Size,
-                name: "limit".into(),
-            });
-            *most = self.program.pool.local(limit);
-            self.bounds.insert(size, *most);
+            let limit = match self.changing.unlimited.contains(&self.axis_of(param, axis)) {
+                true => None,
+                false => Some(self.limit(param, axis, start)?),
+            };
+            *most = self
+                .program
+                .pool
+                .local(limit.map_or(size, |limit| limit.most));
+            self.bounds.insert(size, limit.map(|_| *most));
             let stated = match t.shape.as_ref().map(|dims| &dims[axis]) {
                 Some(Dim::Unknown(stated)) => *stated,
                 _ => None,
@@ -114,16 +148,21 @@ impl Lowerer<'_> {
                 axis,
                 size,
                 limit,
-                first: bound,
                 stated,
             });
         }
         let buffer = self.scratch(t.dtype, &capacity)?;
+        let mut order: Vec<_> = (0..capacity.len()).collect();
+        if let Some(unlimited) = axes.iter().find(|a| a.limit.is_none()) {
+            let first = self.outermost(&capacity).min(unlimited.axis);
+            order[first..=unlimited.axis].rotate_right(1);
+        }
         let grown = Grown {
-            place,
+            param,
             buffer,
             dtype: t.dtype,
             capacity,
+            order,
             axes,
         };
         self.store_from(first, &grown, None);
@@ -137,6 +176,19 @@ impl Lowerer<'_> {
         Ok((grown, val))
     }
 
+    /// The limit of an axis with this initial size, which the loop's end defines.
+    fn limit(&mut self, param: Value, axis: usize, start: ExprId) -> Result<Limit> {
+        let Some(first) = self.upper_bound(start) else {
+            return self.has_no_limit(param, axis);
+        };
+        let most = self.program.locals.push(LocalData {
+            dtype: DType::I64,
+            kind: LocalKind::Size,
+            name: "limit".into(),
+        });
+        Ok(Limit { most, first })
+    }
+
     /// The array with these sizes.
     fn grown_value(&mut self, grown: &Grown, shape: Vec<ExprId>) -> Val {
         let (buffer, dtype) = (grown.buffer, grown.dtype);
@@ -147,11 +199,24 @@ impl Lowerer<'_> {
                 shape,
             };
         }
-        let stored = Val::Stored {
+        let mut capacity = grown.capacity.clone();
+        for a in grown.axes.iter().filter(|a| a.limit.is_none()) {
+            capacity[a.axis] = shape[a.axis];
+        }
+        let mut stored = Val::Stored {
             buffer,
             dtype,
-            shape: grown.capacity.clone(),
+            shape: grown.order.iter().map(|&axis| capacity[axis]).collect(),
         };
+        if !grown.order.is_sorted() {
+            let places = 0..capacity.len();
+            let of = |axis| grown.order.iter().position(|&a| a == axis);
+            let places = places.filter_map(of).collect();
+            stored = Val::lazy(dtype, capacity.clone(), View::Transpose(places, stored));
+        }
+        if capacity == shape {
+            return stored;
+        }
         let (zero, one) = (self.program.pool.int(0), self.program.pool.int(1));
         let all = vec![(zero, one); shape.len()];
         Val::lazy(dtype, shape, View::Slice(all, stored))
@@ -159,29 +224,54 @@ impl Lowerer<'_> {
 
     /// True if places do not depend on the size: only the outermost axis changes.
     fn is_dense(&self, grown: &Grown) -> bool {
-        let outer = grown.capacity.iter();
-        let ones = outer.take_while(|&&size| self.program.pool.as_int(size) == Some(1));
-        let outermost = ones.count();
+        let outermost = self.outermost(&grown.capacity);
         grown.axes.iter().all(|a| a.axis == outermost)
     }
 
-    /// True if a value lies at the array's place.
+    /// The outermost axis that has a stride.
+    fn outermost(&self, sizes: &[ExprId]) -> usize {
+        let ones = sizes.iter();
+        let ones = ones.take_while(|&&size| self.program.pool.as_int(size) == Some(1));
+        ones.count()
+    }
+
+    /// True if a value lies at the array's place: it is the array, or begins where it begins.
     fn lies_in(&self, val: &Val, grown: &Grown) -> bool {
-        let stored =
-            |val: &Val| matches!(val, Val::Stored { buffer, .. } if *buffer == grown.buffer);
+        let pool = &self.program.pool;
+        let first =
+            |b: &(ExprId, ExprId)| (pool.as_int(b.0), pool.as_int(b.1)) == (Some(0), Some(1));
         match val {
             Val::Lazy(lazy) => match &lazy.view {
                 View::Slice(bounds, x) => {
-                    let pool = &self.program.pool;
-                    let whole = |b: &(ExprId, ExprId)| {
-                        (pool.as_int(b.0), pool.as_int(b.1)) == (Some(0), Some(1))
-                    };
-                    stored(x) && x.shape() == grown.capacity && bounds.iter().all(whole)
+                    let is_stride = |a: &&Axis| a.limit.is_none() && a.axis != grown.order[0];
+                    let mut strides = grown.axes.iter().filter(is_stride);
+                    bounds.iter().all(first)
+                        && strides.all(|a| val.shape()[a.axis] == x.shape()[a.axis])
+                        && self.lies_in(x, grown)
+                }
+                View::Transpose(places, x) => {
+                    let of = |axis| grown.order.iter().position(|&a| a == axis);
+                    places
+                        .iter()
+                        .enumerate()
+                        .all(|(axis, &place)| of(axis) == Some(place))
+                        && self.has_its_strides(x, grown)
                 }
                 _ => false,
             },
-            val => stored(val),
+            val => grown.order.is_sorted() && self.has_its_strides(val, grown),
         }
+    }
+
+    /// True if a value lies in the array's memory, at the array's places.
+    fn has_its_strides(&self, val: &Val, grown: &Grown) -> bool {
+        let Val::Stored { buffer, shape, .. } = val else {
+            return false;
+        };
+        let inner = self.outermost(&grown.capacity) + 1;
+        let sizes = grown.order.iter().map(|&axis| grown.capacity[axis]);
+        let same = || sizes.skip(inner).eq(shape.iter().copied().skip(inner));
+        *buffer == grown.buffer && (self.is_dense(grown) || same())
     }
 
     /// Writes a value to the array's place, after this many elements of an axis.
@@ -192,12 +282,27 @@ impl Lowerer<'_> {
         if let Some((axis, start)) = behind {
             index[axis] = pool.sum(start, index[axis]);
         }
-        let offset = linear(pool, &grown.capacity, &index);
+        let mut filled = grown.capacity.clone();
+        for axis in grown.axes.iter().map(|a| a.axis) {
+            filled[axis] = val.shape()[axis];
+        }
+        if let Some((axis, start)) = behind {
+            filled[axis] = pool.sum(start, filled[axis]);
+        }
+        let in_memory = |all: &[ExprId]| {
+            grown
+                .order
+                .iter()
+                .map(|&axis| all[axis])
+                .collect::<Vec<_>>()
+        };
+        let offset = linear(pool, &in_memory(&grown.capacity), &in_memory(&index));
+        let grow = self.grown_to(grown.buffer, &filled);
         let store = Store {
             buffer: grown.buffer,
             offset,
         };
-        self.run(axes, Body::Map { store, value });
+        self.run_growing(axes, Body::Map { store, value }, grow);
     }
 
     /// Finds the concatenations in a body that append to a carried array and yield its next value.
@@ -232,8 +337,8 @@ impl Lowerer<'_> {
             ..
         } = grown.axes[0];
         let mut start = self.program.pool.local(size);
-        if stated.is_some() {
-            let limit = self.program.pool.local(limit);
+        if let (Some(limit), Some(_)) = (limit, stated) {
+            let limit = self.program.pool.local(limit.most);
             let fits = self
                 .program
                 .pool
@@ -260,9 +365,14 @@ impl Lowerer<'_> {
         if self.lies_in(next, grown) {
             return Ok(None);
         }
+        let mut capacity = grown.capacity.clone();
+        for a in grown.axes.iter().filter(|a| a.limit.is_none()) {
+            capacity[a.axis] = next.shape()[a.axis];
+        }
         let buffer = self.scratch(grown.dtype, &grown.capacity)?;
         let other = Grown {
             buffer,
+            capacity,
             ..grown.clone()
         };
         self.store_from(next, &other, None);

@@ -8,7 +8,7 @@ use super::wanted::is_open;
 use super::{Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{BufferKind, Stmt};
+use heddle_uprogram::program::{Buffer, BufferKind, Stmt};
 
 impl Lowerer<'_> {
     /// True if a value's type has dynamic sizes.
@@ -30,6 +30,22 @@ impl Lowerer<'_> {
             shape: vec![none],
         };
         Ok((Carried::Cell(buffer), val))
+    }
+
+    /// States for the operators of an arm that write a result what they need.
+    fn grow_in(&mut self, arm: &mut Vec<Stmt>, buffer: Buffer, shape: &[ExprId]) {
+        let outside = std::mem::take(&mut self.block);
+        let len = self.length(shape);
+        let lets = std::mem::replace(&mut self.block, outside);
+        let writes = |stmt: &Stmt| match stmt {
+            Stmt::Run(id) if self.program.operators[*id].body.store().buffer == buffer => Some(*id),
+            _ => None,
+        };
+        let Some((place, id)) = (0..arm.len()).find_map(|k| Some((k, writes(&arm[k])?))) else {
+            return;
+        };
+        self.program.operators[id].grow = Some(len);
+        arm.splice(place..place, lets);
     }
 
     /// A result with dynamic sizes after the arms, which yielded these shapes. A size that differs
@@ -67,14 +83,11 @@ impl Lowerer<'_> {
                     };
                     let bounds = (self.upper_bound(a), self.upper_bound(b), stated);
                     let bound = match bounds {
-                        (.., Some(stated)) => self.program.pool.int(stated),
+                        (.., Some(stated)) => Some(self.program.pool.int(stated)),
                         (Some(a), Some(b), _) => {
-                            self.program.pool.binary(BinaryOp::Max, DType::I64, a, b)
+                            Some(self.program.pool.binary(BinaryOp::Max, DType::I64, a, b))
                         }
-                        _ => {
-                            return self
-                                .fail("a size is known only while it runs, and has no bound");
-                        }
+                        _ => None,
                     };
                     let local = self.variable(DType::I64, "size");
                     self.bounds.insert(local, bound);
@@ -84,13 +97,20 @@ impl Lowerer<'_> {
                     self.program.pool.local(local)
                 }
             };
-            let Some(bound) = self.upper_bound(size) else {
-                return self.fail("a size is known only while it runs, and has no bound");
-            };
+            most.push(self.upper_bound(size));
             shape.push(size);
-            most.push(bound);
         }
-        self.program.buffers[buffer].len = self.program.pool.product_of(&most);
+        match most.into_iter().collect::<Option<Vec<_>>>() {
+            Some(most) => {
+                self.program.buffers[buffer].len = self.program.pool.product_of(&most);
+            }
+            None => {
+                self.to_segment(buffer)?;
+                for (arm, shape) in arms.iter_mut().zip(&sides) {
+                    self.grow_in(arm, buffer, shape);
+                }
+            }
+        }
         Ok(Val::Stored {
             buffer,
             dtype,

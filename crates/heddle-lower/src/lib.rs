@@ -68,15 +68,30 @@ const REPEATED_WORK: usize = 0;
 /// Larger than any machine's memory, in elements.
 const MAX_LEN: i64 = 1 << 44;
 
+/// The reason to refuse an array in a recursion, whose frames are planned.
+const IN_RECURSION: &str =
+    "a size is known only while it runs, and has no bound, in a function that recurses";
+
+/// The reason to refuse it for a device whose memory does not grow.
+const NO_GROWTH: &str = "a size is known only while it runs, and has no bound, and this device's \
+                         memory does not grow";
+
 /// Expressions of this depth are stored, which bounds text and recursion.
 const MAX_DEPTH: usize = 48;
 
-/// Lowers the entry function and what it calls.
+/// Lowers the entry function and what it calls, for memory that may grow while the program runs.
 pub fn lower(module: &Module) -> Result<UProgram> {
-    let mut changing = grow::Changing::new();
+    lower_for(module, true)
+}
+
+/// [`lower`], `grows`: memory may grow while the program runs. Otherwise all of it is planned at
+/// launch, and a program with an array that has no bound then is refused.
+pub fn lower_for(module: &Module, grows: bool) -> Result<UProgram> {
+    let mut changing = grow::Changing::default();
     loop {
         let known = changing.len();
         let mut lowerer = Lowerer::new(module, changing);
+        lowerer.grows = grows;
         match lowerer.entry() {
             Ok(()) => {
                 lowerer.order_derived();
@@ -131,6 +146,8 @@ struct Lowerer<'m> {
     bounds: bound::Bounds,
     /// Carried values' axes whose sizes change.
     changing: grow::Changing,
+    /// Memory may grow while the program runs.
+    grows: bool,
     /// Next values of carried arrays that append to them.
     appends: HashMap<Value, grow::Grown>,
 }
@@ -160,6 +177,7 @@ impl<'m> Lowerer<'m> {
             derived: HashMap::new(),
             bounds: HashMap::new(),
             changing,
+            grows: true,
             appends: HashMap::new(),
         }
     }
@@ -192,8 +210,7 @@ impl Lowerer<'_> {
             self.at = f.def_inst(*result);
             let value = self.values[result].clone();
             let shape = value.shape().to_vec();
-            let buffer = self.buffer(value.dtype(), &shape, BufferKind::Output, name)?;
-            self.store_into(&value, buffer);
+            let buffer = self.output(&value, name)?;
             self.program.outputs.push(Port {
                 name: name.clone(),
                 buffer,
@@ -202,6 +219,24 @@ impl Lowerer<'_> {
         }
         self.program.body = std::mem::take(&mut self.block);
         Ok(())
+    }
+
+    /// The place of an output, with its elements. One of a size that has no bound lies in a segment,
+    /// which the runtime finds.
+    fn output(&mut self, value: &Val, name: &str) -> Result<Buffer> {
+        let shape = value.shape();
+        if let Val::Stored { buffer, .. } = value
+            && self.is_segment(*buffer)
+        {
+            return Ok(*buffer);
+        }
+        let kind = match shape.iter().all(|&size| self.upper_bound(size).is_some()) {
+            true => BufferKind::Output,
+            false => BufferKind::Scratch,
+        };
+        let buffer = self.buffer(value.dtype(), shape, kind, name)?;
+        self.store_into(value, buffer);
+        Ok(buffer)
     }
 
     /// Gives an input its place.
@@ -308,13 +343,9 @@ impl Lowerer<'_> {
         let pool = &mut self.program.pool;
         let value = val.read(pool, &index);
         let offset = linear(pool, &shape, &index);
-        self.run(
-            axes,
-            Body::Map {
-                store: Store { buffer, offset },
-                value,
-            },
-        );
+        let grow = self.grown_to(buffer, &shape);
+        let store = Store { buffer, offset };
+        self.run_growing(axes, Body::Map { store, value }, grow);
     }
 
     /// Writes a value to a place, unless it is already there.
@@ -373,12 +404,21 @@ impl Lowerer<'_> {
     }
 
     fn run(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
+        let buffer = body.store().buffer;
+        let grow = self.is_segment(buffer);
+        let grow = grow.then(|| self.program.buffers[buffer].len);
+        self.run_growing(axes, body, grow);
+    }
+
+    /// Runs an operator that needs so many elements of the segment it writes to.
+    fn run_growing(&mut self, axes: Vec<(Local, ExprId)>, body: Body, grow: Option<ExprId>) {
         let share = axes.first().map_or(Share::One(0), |&(_, period)| {
             Share::Split(Split::whole(0, period))
         });
         let op = Operator {
             axes,
             share,
+            grow,
             body,
             name: self.name.clone(),
         };
@@ -410,14 +450,15 @@ impl Lowerer<'_> {
         {
             return self.fail("an array of more elements than any memory holds");
         }
-        let mut most = vec![];
-        for &size in shape {
-            match self.upper_bound(size) {
-                Some(bound) => most.push(bound),
-                None => return self.fail("a size is known only while it runs, and has no bound"),
+        let most = shape.iter().map(|&size| self.upper_bound(size));
+        let (kind, len) = match (most.collect::<Option<Vec<_>>>(), kind) {
+            (Some(most), kind) => (kind, self.program.pool.product_of(&most)),
+            (None, BufferKind::Scratch) => {
+                self.check_growth()?;
+                (BufferKind::Segment, self.length(shape))
             }
-        }
-        let len = self.program.pool.product_of(&most);
+            (None, _) => return self.fail(IN_RECURSION),
+        };
         let procedure = match kind {
             BufferKind::Scratch | BufferKind::Param => self.procedure,
             _ => None,
@@ -430,6 +471,41 @@ impl Lowerer<'_> {
             name: name.to_string(),
         };
         Ok(self.program.buffers.push(data))
+    }
+
+    /// True if a buffer grows while the program runs.
+    fn is_segment(&self, buffer: Buffer) -> bool {
+        matches!(self.program.buffers[buffer].kind, BufferKind::Segment)
+    }
+
+    /// Makes a buffer a segment.
+    fn to_segment(&mut self, buffer: Buffer) -> Result<()> {
+        self.check_growth()?;
+        self.program.buffers[buffer].kind = BufferKind::Segment;
+        Ok(())
+    }
+
+    fn check_growth(&self) -> Result<()> {
+        match self.procedure {
+            _ if !self.grows => self.fail(NO_GROWTH),
+            Some(_) => self.fail(IN_RECURSION),
+            None => Ok(()),
+        }
+    }
+
+    /// Elements that an operator needs of a buffer that is a segment, to write an array.
+    fn grown_to(&mut self, buffer: Buffer, shape: &[ExprId]) -> Option<ExprId> {
+        self.is_segment(buffer).then(|| self.length(shape))
+    }
+
+    /// The number of elements of an array, from variables.
+    fn length(&mut self, shape: &[ExprId]) -> ExprId {
+        let sizes = shape.iter().map(|&size| match self.program.loads(size) {
+            true => self.let_expr(DType::I64, size),
+            false => size,
+        });
+        let sizes: Vec<_> = sizes.collect();
+        self.program.pool.product_of(&sizes)
     }
 
     fn variable(&mut self, dtype: DType, name: &str) -> Local {

@@ -55,12 +55,12 @@ impl Lowerer<'_> {
     ) -> Result<()> {
         let axes = carried.iter().flat_map(|(grown, next)| {
             let axes = grown.axes.iter();
-            axes.map(move |a| (grown.place, a, next.shape()[a.axis]))
+            axes.filter_map(move |a| Some((grown.param, a, a.limit?, next.shape()[a.axis])))
         });
         let axes: Vec<_> = axes.collect();
-        let limits: Vec<_> = axes.iter().map(|(_, a, _)| a.limit).collect();
+        let limits: Vec<_> = axes.iter().map(|(_, _, limit, _)| limit.most).collect();
         let mut next = vec![];
-        for &(place, axis, size) in &axes {
+        for &(param, axis, limit, size) in &axes {
             let bound = self.upper_bound(size);
             let mut finder = Finder {
                 pool: &mut self.program.pool,
@@ -72,26 +72,23 @@ impl Lowerer<'_> {
             let found = found.filter(|next| !finder.is_no_limit(next));
             next.push(match (found, axis.stated) {
                 (Some(next), _) => next,
-                (None, Some(stated)) => self.stated(axis.first, size, stated),
-                (None, None) => {
-                    return self.fail(&format!(
-                        "axis {} of carried value {place} changes in size without a bound",
-                        axis.axis
-                    ));
-                }
+                (None, Some(stated)) => self.stated(limit.first, size, stated),
+                (None, None) => return self.has_no_limit(param, axis.axis),
             });
         }
         let groups = groups(&next);
-        for (k, (_, axis, _)) in axes.iter().enumerate() {
+        for (k, &(param, axis, own, _)) in axes.iter().enumerate() {
             let pool = &mut self.program.pool;
-            let (mut first, mut growth) = (axis.first, pool.int(0));
+            let (mut first, mut growth) = (own.first, pool.int(0));
             for m in (0..axes.len()).filter(|&m| groups[m] == groups[k]) {
-                first = max(pool, first, axes[m].1.first);
+                first = max(pool, first, axes[m].2.first);
                 first = next[m].least.map_or(first, |least| max(pool, first, least));
                 growth = max(pool, growth, next[m].growth);
             }
-            let limit = self.after_iterations(first, growth, trip)?;
-            self.program.derived.push((axis.limit, limit));
+            let Some(limit) = self.after_iterations(first, growth, trip) else {
+                return self.has_no_limit(param, axis.axis);
+            };
+            self.program.derived.push((own.most, limit));
         }
         Ok(())
     }
@@ -110,30 +107,28 @@ impl Lowerer<'_> {
         }
     }
 
-    /// `first` plus `growth` per iteration.
+    /// `first` plus `growth` per iteration, if these have a bound.
     fn after_iterations(
         &mut self,
         first: ExprId,
         growth: ExprId,
         trip: Option<ExprId>,
-    ) -> Result<ExprId> {
+    ) -> Option<ExprId> {
         let (zero, one) = (self.program.pool.int(0), self.program.pool.int(1));
         if growth == zero {
-            return Ok(first);
+            return Some(first);
         }
         let trip = trip.map(|trip| max(&mut self.program.pool, trip, zero));
         let trip = trip.and_then(|trip| self.upper_bound(trip));
         let pool = &mut self.program.pool;
-        let Some(trip) = trip.filter(|&t| pool.as_int(t).is_none_or(|n| n <= MAX_LEN)) else {
-            return self.fail("carries an array that grows in a loop that only a condition ends");
-        };
+        let trip = trip.filter(|&t| pool.as_int(t).is_none_or(|n| n <= MAX_LEN))?;
         // Saturates above any memory size, without overflow.
         let (most, at_least) = (pool.int(MAX_LEN), max(pool, growth, one));
         let most = pool.binary(BinaryOp::Div, DType::I64, most, at_least);
         let most = pool.sum(most, one);
         let trip = pool.binary(BinaryOp::Min, DType::I64, trip, most);
         let all = pool.product(trip, growth);
-        Ok(pool.sum(first, all))
+        Some(pool.sum(first, all))
     }
 
     /// Sorts the launch's definitions so that limits precede their uses.

@@ -11,7 +11,7 @@ use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Va
 
 use super::branch::Carried;
 use super::grow::Grown;
-use super::{Lowerer, Result};
+use super::{Lowerer, MAX_LEN, Result};
 use crate::value::{Val, linear};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
@@ -57,8 +57,7 @@ impl Lowerer<'_> {
             let pool = &mut self.program.pool;
             let most = pool.binary(BinaryOp::Max, DType::I64, most, zero);
             let bound = self.upper_bound(most);
-            self.bounds
-                .extend(bound.map(|bound| (head.iteration, bound)));
+            self.bounds.insert(head.iteration, bound);
         }
         let index = self.program.pool.local(head.iteration);
         let counter = Val::Scalars {
@@ -135,7 +134,7 @@ impl Lowerer<'_> {
         };
         let count =
             match !stacked.is_empty() && (first_cond.is_some() || stacked.iter().any(is_open)) {
-                true => Some(self.iterations(most)?),
+                true => Some(self.iterations(most)),
                 false => None,
             };
         Ok(Head {
@@ -151,8 +150,8 @@ impl Lowerer<'_> {
     fn enter_all(&mut self, body: Region, first: &[Val], next: &[Value]) -> Result<Vec<Slot>> {
         let params = &self.f.regions[body].params[1..];
         let mut carried = vec![];
-        for (place, ((&param, first), &next)) in params.iter().zip(first).zip(next).enumerate() {
-            let (slot, val) = self.enter(place, param, first)?;
+        for ((&param, first), &next) in params.iter().zip(first).zip(next) {
+            let (slot, val) = self.enter(param, first)?;
             if let Slot::Grown(grown) = &slot {
                 self.note_appends(body, param, next, grown);
             }
@@ -172,14 +171,14 @@ impl Lowerer<'_> {
     }
 
     /// Places a carried value and stores its initial value; returns its value in the body.
-    fn enter(&mut self, place: usize, param: Value, first: &Val) -> Result<(Slot, Val)> {
+    fn enter(&mut self, param: Value, first: &Val) -> Result<(Slot, Val)> {
         let ty = self.f.ty(param).clone();
         let Type::Tensor(t) = &ty else {
             return self.fail("carries a sequence or optional");
         };
         let rank = t.rank().unwrap_or(0);
         if (0..rank).any(|axis| self.changes(param, axis)) {
-            let (grown, val) = self.enter_grown(place, param, t, first)?;
+            let (grown, val) = self.enter_grown(param, t, first)?;
             return Ok((Slot::Grown(grown), val));
         }
         let (carried, val) = self.enter_fixed(t, first)?;
@@ -280,32 +279,33 @@ impl Lowerer<'_> {
     }
 
     fn is_scratch(&self, buffer: Buffer) -> bool {
-        matches!(self.program.buffers[buffer].kind, BufferKind::Scratch)
+        let kind = &self.program.buffers[buffer].kind;
+        matches!(kind, BufferKind::Scratch | BufferKind::Segment)
     }
 
     /// True if each has room for the other's contents.
     fn is_as_large(&self, a: Buffer, b: Buffer) -> bool {
-        self.program.buffers[a].len == self.program.buffers[b].len
+        match [a, b].map(|buffer| self.is_segment(buffer)) {
+            [true, true] => true,
+            [false, false] => self.program.buffers[a].len == self.program.buffers[b].len,
+            _ => false,
+        }
     }
 
-    /// A variable that counts the iterations of a loop with a dynamic trip count, bounded by
-    /// `trip`.
-    fn iterations(&mut self, trip: Option<ExprId>) -> Result<Local> {
-        let Some(trip) = trip else {
-            return self.fail("stacks results of a loop that only a condition ends");
-        };
+    /// A variable that counts the iterations of a loop with a dynamic trip count, bounded by `trip`
+    /// unless that means "no limit".
+    fn iterations(&mut self, trip: Option<ExprId>) -> Local {
         let zero = self.program.pool.int(0);
-        let most = self
-            .program
-            .pool
-            .binary(BinaryOp::Max, DType::I64, trip, zero);
-        let Some(bound) = self.upper_bound(most) else {
-            return self.fail("stacks results of a loop whose trip count is computed from data");
-        };
+        let is_limit = |trip: &ExprId| self.program.pool.as_int(*trip).is_none_or(|n| n <= MAX_LEN);
+        let bound = trip.filter(is_limit).and_then(|trip| {
+            let pool = &mut self.program.pool;
+            let most = pool.binary(BinaryOp::Max, DType::I64, trip, zero);
+            self.upper_bound(most)
+        });
         let count = self.variable(DType::I64, "iterations");
         self.block.push(Stmt::Let(count, zero));
         self.bounds.insert(count, bound);
-        Ok(count)
+        count
     }
 
     fn stack(&mut self, value: Value, count: Option<Local>) -> Result<Val> {
@@ -336,13 +336,11 @@ impl Lowerer<'_> {
         let value = val.read(pool, &index);
         let place = [&[iteration], index.as_slice()].concat();
         let offset = linear(pool, shape, &place);
-        self.run(
-            axes,
-            Body::Map {
-                store: Store { buffer, offset },
-                value,
-            },
-        );
+        let one = pool.int(1);
+        let filled = [&[pool.sum(iteration, one)], &shape[1..]].concat();
+        let grow = self.grown_to(buffer, &filled);
+        let store = Store { buffer, offset };
+        self.run_growing(axes, Body::Map { store, value }, grow);
     }
 }
 

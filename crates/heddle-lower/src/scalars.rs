@@ -48,7 +48,7 @@ impl Lowerer<'_> {
             && self.is_size(expr)
             && let Some(bound) = self.upper_bound(expr)
         {
-            self.bounds.insert(local, bound);
+            self.bounds.insert(local, Some(bound));
         }
         self.program.pool.local(local)
     }

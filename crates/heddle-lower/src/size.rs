@@ -78,11 +78,11 @@ impl Lowerer<'_> {
         }
         let stated = most.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
         let bound = match (self.upper_bound(size), stated) {
-            (Some(bound), None) => bound,
+            (Some(bound), None) => Some(bound),
             (Some(bound), Some(most))
                 if self.program.pool.as_int(bound).is_some_and(|b| b <= most) =>
             {
-                bound
+                Some(bound)
             }
             // Memory has the stated bound, which is checked.
             (bound, Some(most)) => {
@@ -91,12 +91,11 @@ impl Lowerer<'_> {
                 let fits = pool.compare(CompareOp::Le, DType::I64, size, most);
                 let bound = bound.map(|b| pool.binary(BinaryOp::Min, DType::I64, b, most));
                 self.check(fits, size, most);
-                bound.unwrap_or(most)
+                Some(bound.unwrap_or(most))
             }
-            // A user that needs memory reports the missing bound.
-            (None, None) => return self.let_expr(DType::I64, size),
+            (None, None) => None,
         };
-        let held = self.bounded_size(size, bound);
+        let held = self.sized(size, bound);
         // Elements of arrays may change between places in a program.
         if !self.program.loads(size) {
             self.held.insert(size, held);

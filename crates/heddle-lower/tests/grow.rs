@@ -1,13 +1,12 @@
-//! Carried arrays that grow: what is appended goes behind what is there, and memory is made by a
+//! Carried arrays that grow: what is appended goes behind what is there, and memory is planned by a
 //! limit.
 
 #[path = "../../heddle-schedule/tests/common/mod.rs"]
 mod common;
 
 use common::lowered;
-use heddle_ir::text::parse;
 use heddle_uprogram::UProgram;
-use heddle_uprogram::program::{Stmt, for_each_stmt};
+use heddle_uprogram::program::{BufferKind, Stmt, for_each_stmt};
 
 /// The number of arrays that swap memory after an iteration.
 fn exchanges(program: &UProgram) -> usize {
@@ -101,38 +100,40 @@ fn limits_say_how_much_memory_there_is() {
     assert_eq!(limit(window), Some(12));
 }
 
+/// The segments that a program uses.
+fn segments(program: &UProgram) -> usize {
+    let kinds = program.buffers.iter().map(|(_, data)| &data.kind);
+    kinds.filter(|k| matches!(k, BufferKind::Segment)).count()
+}
+
 #[test]
-fn what_has_no_limit_says_why() {
-    let refused = |text: &str| {
-        let module = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let error = heddle_lower::lower(&module).err();
-        error
-            .unwrap_or_else(|| panic!("it is lowered\n{text}"))
-            .reason
-    };
-    assert_eq!(
-        refused(&growing("f32[m,4]", "%b = concat(%a, %a, axis=0)")),
-        "axis 0 of carried value 0 changes in size without a bound"
-    );
+fn what_has_no_limit_grows_while_the_program_runs() {
+    let program = lowered(&growing("f32[m,4]", "%b = concat(%a, exp(%row), axis=0)"));
+    assert_eq!(segments(&program), 0);
+    let program = lowered(&growing("f32[m,4]", "%b = concat(%a, %a, axis=0)"));
+    assert_eq!((segments(&program), exchanges(&program)), (1, 0));
     // As much again, and that an end of a slice is far away is no limit.
     let far = "slice(concat(%a, %a, axis=0), [0], [9223372036854775807], [1], axes=[0])";
     for next in [
         format!("%b = {far}"),
         format!("%b = concat({far}, %row, axis=0)"),
     ] {
-        assert_eq!(
-            refused(&growing("f32[m,4]", &next)),
-            "axis 0 of carried value 0 changes in size without a bound"
-        );
+        assert!(segments(&lowered(&growing("f32[m,4]", &next))) > 0);
     }
     let endless = growing("f32[m,4]", "%b = concat(%a, %row, axis=0)");
     for trip in ["trip 9223372036854775807", ""] {
         let text = endless
             .replace("trip %n", &format!("{trip} while const true"))
             .replace("continue", "continue while lt(%i, %n)");
-        assert_eq!(
-            refused(&text),
-            "carries an array that grows in a loop that only a condition ends"
-        );
+        let program = lowered(&text);
+        // It is the output's place, too.
+        assert_eq!((segments(&program), exchanges(&program)), (1, 0));
     }
+}
+
+#[test]
+fn caches_without_a_limit_are_never_copied() {
+    let text = include_str!("../../heddle-emit/tests/programs/growth.heddle");
+    // The one is the state of fixed size.
+    assert_eq!(exchanges(&lowered(text)), 1);
 }

@@ -8,13 +8,15 @@
  * Both files are streams of 64-bit words, with data in between:
  *   request  alarm seconds, runs, workers, max_depth, max_iterations, patience, yields,
  *            whether the team changes, sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
- *            each: bytes, data), table (count, words), scratch bytes, outputs (count, each: bytes)
+ *            each: bytes, data), table (count, words), scratch bytes, outputs (count, each: bytes), their elements
+ *            (count, each: bytes if the output grows, else 0), segments
  *   answer   kind (0 done, 1 error); 0: outputs (count, each: rank, 8 dims, bytes, data); 1: code, site,
  *            two values
  *
  * All memory is allocated to the byte, so that accesses beyond the end are found.
  */
 #include <pthread.h>
+#include <sys/mman.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +113,40 @@ static int32_t decide(void *self, int32_t ask) {
   return both;
 }
 
+/* Segments of 1 GiB, all of which begin with a page. */
+enum { SLOT_BITS = 30, PAGE = 4096 };
+
+typedef struct growth {
+  pthread_mutex_t lock;
+  uint8_t *segments;
+  int64_t *committed;
+} growth;
+
+/* Commits whole pages and no more, so that accesses beyond them are found. */
+static int32_t grow(void *self, int64_t slot, int64_t bytes, int64_t values[2]) {
+  growth *g = self;
+  int64_t all = (bytes + PAGE - 1) / PAGE * PAGE, code = 0;
+  values[0] = slot;
+  values[1] = bytes;
+  if (bytes > (int64_t)1 << SLOT_BITS) return HEDDLE_SEGMENT;
+  pthread_mutex_lock(&g->lock);
+  int64_t had = g->committed[slot];
+  if (had < all) {
+    uint8_t *start = g->segments + (slot << SLOT_BITS) + had;
+    if (mprotect(start, all - had, PROT_READ | PROT_WRITE)) code = HEDDLE_MEMORY;
+    else memset(start, 0xff, all - had);
+    if (!code) __atomic_store_n(&g->committed[slot], all, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&g->lock);
+  return code;
+}
+
+static int64_t elements(const heddle_tensor *t) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < t->rank; d++) count *= t->dims[d];
+  return count;
+}
+
 int main(int argc, char **argv) {
   if (argc != 3) die("two files are needed");
   request = fopen(argv[1], "rb");
@@ -158,6 +194,17 @@ int main(int argc, char **argv) {
     output_bytes[i] = get();
     outputs[i].data = allocate(output_bytes[i]);
   }
+  if (get() != output_count) die("wrong number of outputs");
+  int64_t *widths = allocate(output_count * 8);
+  for (int64_t i = 0; i < output_count; i++) widths[i] = get();
+  int64_t segments = get();
+  int64_t *slots = allocate(segments * 8);
+  growth g = {.committed = allocate(segments * 8)};
+  if (pthread_mutex_init(&g.lock, NULL)) die("no lock");
+  env.slots = slots;
+  env.slot_bits = SLOT_BITS;
+  env.grow = grow;
+  env.growth = &g;
   env.inputs = inputs;
   env.outputs = outputs;
   env.constants = (const void *const *)constants;
@@ -184,6 +231,20 @@ int main(int argc, char **argv) {
     env.decide = changes ? decide : NULL;
     env.crew = &c;
     env.scratch = allocate(scratch_bytes);
+    if (run && segments) munmap(g.segments, segments << SLOT_BITS);
+    if (segments) {
+      g.segments = mmap(NULL, segments << SLOT_BITS, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (g.segments == MAP_FAILED) die("no addresses");
+    }
+    env.segments = g.segments;
+    env.committed = g.committed;
+    for (int64_t s = 0; s < segments; s++) {
+      int64_t values[2];
+      slots[s] = s;
+      g.committed[s] = 0;
+      if (grow(&g, s, PAGE, values)) die("out of memory");
+    }
     for (int64_t w = 0; w < workers; w++) {
       tasks[w] = (task){&env, w, workers, 0};
       if (pthread_create(&threads[w], NULL, work, &tasks[w])) die("no thread");
@@ -210,6 +271,7 @@ int main(int argc, char **argv) {
   for (int64_t i = 0; i < output_count; i++) {
     put(outputs[i].rank);
     for (int d = 0; d < HEDDLE_MAX_RANK; d++) put(outputs[i].dims[d]);
+    if (widths[i]) output_bytes[i] = elements(&outputs[i]) * widths[i];
     put(output_bytes[i]);
     if (output_bytes[i] && fwrite(outputs[i].data, output_bytes[i], 1, answer) != 1) die("no room");
   }

@@ -11,6 +11,8 @@
  *   sizes    the named sizes of this launch, the number of workers, the depth limit
  *   table    the words that the plan says: offsets of buffers in scratch memory, derived sizes
  *   scratch  as many bytes as the plan says
+ *   slots    where the plan's segments begin, of which heddle_grow commits what is used; the first bytes are
+ *            committed. Segments are told apart by their addresses, so that names may be exchanged.
  *
  * heddle_main is called once on each of `workers` threads, with worker = 0 .. workers - 1, and all of
  * them run the same control flow. It returns 0 or an error code; a function that returns a non-zero
@@ -45,12 +47,14 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sleeping uses the low
 
 /* Decides on the team of a run: `crew`, the question. */
 typedef int32_t heddle_decide(void *crew, int32_t ask);
+/* Commits bytes of the segment that begins in a slot, in total; else an error code and its values. */
+typedef int32_t heddle_commit(void *growth, int64_t slot, int64_t bytes, int64_t values[2]);
 enum { HEDDLE_WAITED = 0, HEDDLE_TICK = 1, HEDDLE_CHANGE = 2 };
 /* What heddle_main returns on a worker that left the team. */
 #define HEDDLE_LEFT (-1)
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 4
+#define HEDDLE_ABI 5
 #define HEDDLE_MAX_RANK 8
 
 /* Error codes, with their two values. */
@@ -63,6 +67,8 @@ enum {
   HEDDLE_DEPTH = 5, /* depth reached, limit */
   HEDDLE_ITERATIONS = 6, /* iterations done, limit */
   HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
+  HEDDLE_MEMORY = 8, /* bytes needed in all, the limit, or 0: the system refuses */
+  HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
@@ -129,6 +135,13 @@ typedef struct heddle_env {
   const int64_t *sizes; /* Named sizes, number of units, depth limit. */
   const int64_t *table; /* The words that the memory plan says. */
   uint8_t *scratch; /* Memory for everything that is neither input, output nor constant. */
+  uint8_t *segments; /* The first slot of segments: memory that is committed as it is used. */
+  const int64_t *slots; /* The first slot of each segment. */
+  const int64_t *committed; /* Bytes of the segment that begins in each slot that may be used. */
+  uint32_t slot_bits; /* Bytes of a slot, as a power of two. */
+  uint32_t pad; /* Ends the word. */
+  heddle_commit *grow; /* Commits more bytes of a segment; any worker, at any time. */
+  void *growth; /* Its first argument. */
   heddle_sync *sync; /* The barrier of all units. */
   heddle_unit *units; /* One for each unit. */
   heddle_error *error; /* The first error. */
@@ -253,6 +266,27 @@ HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
   if (HEDDLE_UNLIKELY(__atomic_load_n(env->cancel, __ATOMIC_RELAXED)))
     return heddle_fail(env, HEDDLE_CANCELLED, 0, 0, 0);
   return 0;
+}
+
+/* The product of two sizes, or more bytes than there are if it overflows. */
+HEDDLE_INLINE int64_t heddle_times(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+HEDDLE_COLD int32_t heddle_grow_slot(const heddle_env *env, uint32_t site, int64_t slot,
+                                     int64_t bytes) {
+  int64_t values[2] = {0, 0};
+  int32_t code = env->grow(env->growth, slot, bytes, values);
+  return code ? heddle_fail(env, (uint32_t)code, site, values[0], values[1]) : 0;
+}
+
+/* Commits the first bytes of a segment. All workers that write there call it, in any order. */
+HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const void *segment,
+                                  int64_t bytes) {
+  int64_t slot = ((const uint8_t *)segment - env->segments) >> env->slot_bits;
+  if (HEDDLE_LIKELY(bytes <= __atomic_load_n(&env->committed[slot], __ATOMIC_ACQUIRE))) return 0;
+  return heddle_grow_slot(env, site, slot, bytes);
 }
 
 /* Nanoseconds on a clock that never goes back. */

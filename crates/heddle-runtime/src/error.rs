@@ -273,6 +273,30 @@ pub enum Fault {
         /// Its bound.
         bound: i64,
     },
+    /// An array that grows exceeds the memory limit.
+    #[error(
+        "growing arrays need {needed} bytes, the limit leaves {limit} for them: raise the limit, or look for a loop that never ends"
+    )]
+    Memory {
+        /// The bytes of all growing arrays.
+        needed: i64,
+        /// The limit, less the memory planned for other arrays.
+        limit: i64,
+    },
+    /// The system refuses memory for an array that grows.
+    #[error("growing arrays need {needed} bytes, which the system does not give: free memory")]
+    OutOfMemory {
+        /// The bytes of all growing arrays.
+        needed: i64,
+    },
+    /// An array that grows exceeds the addresses reserved for it.
+    #[error("a growing array needs {needed} bytes, more than addresses are reserved for it")]
+    Segment {
+        /// The first slot of its segment.
+        slot: i64,
+        /// Its bytes.
+        needed: i64,
+    },
     /// A code of the program's own.
     #[error("the program stopped with code {code} ({}, {})", values[0], values[1])]
     Custom {
@@ -292,6 +316,12 @@ impl Fault {
             code::DEPTH => Fault::Depth { depth: a, limit: b },
             code::ITERATIONS => Fault::Iterations { done: a, limit: b },
             code::BOUND => Fault::Bound { size: a, bound: b },
+            code::MEMORY if b == 0 => Fault::OutOfMemory { needed: a },
+            code::MEMORY => Fault::Memory {
+                needed: a,
+                limit: b,
+            },
+            code::SEGMENT => Fault::Segment { slot: a, needed: b },
             code => Fault::Custom {
                 code,
                 values: [a, b],

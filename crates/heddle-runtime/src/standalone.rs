@@ -149,6 +149,9 @@ impl Standalone {
         out.put(launch.scratch() as i64);
         let outputs = self.plan.outputs.iter();
         out.put_all(&outputs.map(|a| launch.bytes(a) as i64).collect::<Vec<_>>());
+        let outputs = self.plan.outputs.iter();
+        out.put_all(&outputs.map(|a| a.grows.unwrap_or(0)).collect::<Vec<_>>());
+        out.put(self.plan.segments as i64);
         Ok(out.0)
     }
 

@@ -9,6 +9,7 @@ use common::{ADD, LOOP, add_plan, build, executable, fixed_plan, integer, loop_p
 use heddle_runtime::plan::IntOp;
 use heddle_runtime::{
     CancelToken, Executable, Fault, Plan, Pool, PoolOptions, RunError, RunOptions, SessionOptions,
+    abi,
 };
 
 /// Limit on the time of a stop, on a busy machine: far above the usual time.
@@ -191,8 +192,12 @@ fn an_error_of_one_worker_stops_all() {
             size: 11,
             bound: -12,
         },
+        Fault::Memory {
+            needed: 11,
+            limit: -12,
+        },
         Fault::Custom {
-            code: 8,
+            code: 300,
             values: [11, -12],
         },
     ];
@@ -200,7 +205,11 @@ fn an_error_of_one_worker_stops_all() {
         let executable = executable(&program, threads);
         for (number, expected) in faults.into_iter().enumerate() {
             for worker in -1..threads as i64 {
-                let sizes = [worker, number as i64];
+                let code = match expected {
+                    Fault::Custom { code, .. } => i64::from(code - abi::code::INDEX),
+                    _ => number as i64,
+                };
+                let sizes = [worker, code];
                 match executable
                     .run(&[], &sizes, &RunOptions::default())
                     .map(|_| ())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::Expr;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt_mut,
+    Body, Buffer, BufferData, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt_mut,
 };
 
 /// Removes copies `to = from` of all elements where the two can be one buffer:
@@ -232,10 +232,15 @@ impl Finder<'_> {
             &self.program.buffers[store.buffer],
             &self.program.buffers[from],
         );
+        let is_segment = |data: &BufferData| matches!(data.kind, BufferKind::Segment);
+        let in_memory = match is_segment(a) {
+            true => is_segment(b),
+            false => matches!(b.kind, BufferKind::Scratch),
+        };
         let alike = offset == store.offset
             && from != store.buffer
             && (a.dtype, a.len, a.procedure) == (b.dtype, b.len, b.procedure)
-            && matches!(b.kind, BufferKind::Scratch);
+            && in_memory;
         let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
         let own = self
             .program
@@ -314,7 +319,8 @@ impl Finder<'_> {
         let swap = (i + 1..block.len()).find(|k| exchange(&block[*k]))?;
         let after = self.touches(&block[i + 1..]);
         let from_copy = self.touches(&block[i..]);
-        let fits = matches!(self.program.buffers[to].kind, BufferKind::Scratch)
+        let kind = &self.program.buffers[to].kind;
+        let fits = matches!(kind, BufferKind::Scratch | BufferKind::Segment)
             && self.elsewhere.of(to) == 0
             && self.elsewhere.of(from) == 0
             && after.of(from) == 1

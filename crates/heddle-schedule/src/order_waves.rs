@@ -90,7 +90,7 @@ impl Touched {
                 let mut memory: Vec<_> = loads.map(|(b, o)| (b, partition(o), false)).collect();
                 let store = op.body.store();
                 memory.push((store.buffer, partition(store.offset), true));
-                exprs.extend(op.axes.iter().map(|a| a.1));
+                exprs.extend(op.axes.iter().map(|a| a.1).chain(op.grow));
                 Self {
                     memory,
                     reads: locals(&exprs),

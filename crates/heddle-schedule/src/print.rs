@@ -71,6 +71,7 @@ impl Printer<'_> {
                 BufferKind::Table(_) => "table",
                 BufferKind::Packed(_) => "packed",
                 BufferKind::Scratch => "scratch",
+                BufferKind::Segment => "segment",
                 BufferKind::Own => "own",
                 BufferKind::Row => "row",
                 BufferKind::Param => "param",

@@ -167,6 +167,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
     let sums = Operator {
         axes: [&[(axis, size)], op.axes.as_slice()].concat(),
         share,
+        grow: None,
         body: part_of(program, &op.body, &depth, (axis, parts), store),
         name: op.name.clone(),
     };

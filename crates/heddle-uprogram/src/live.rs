@@ -174,7 +174,7 @@ impl Names {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
                 self.buffers.insert(op.body.store().buffer);
-                let sizes = op.axes.iter().map(|a| a.1);
+                let sizes = op.axes.iter().map(|a| a.1).chain(op.grow);
                 let exprs = op.body.exprs().into_iter().chain(sizes);
                 exprs.for_each(|e| self.read(program, e));
             }

@@ -116,6 +116,7 @@ impl Operator {
         self.axes.iter_mut().for_each(|a| change(&mut a.1));
         let splits = self.share.splits_mut().iter_mut();
         splits.for_each(|split| change(&mut split.period));
+        self.grow.iter_mut().for_each(&mut *change);
         self.body.change_exprs(change);
     }
 }

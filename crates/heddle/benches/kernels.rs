@@ -314,6 +314,7 @@ fn plan(sizes: usize) -> Plan {
     let mut array = |name: &str, bytes| Array {
         name: name.into(),
         bytes: plan.int(bytes),
+        grows: None,
         shape: vec![],
     };
     let (sums, times) = (array("sums", 4096), array("times", 8));

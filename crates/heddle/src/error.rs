@@ -291,7 +291,7 @@ fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
     Some(Remedy::Raise(match error {
         RunError::Program { fault, .. } => match fault {
             Fault::Depth { .. } => Limit::Depth,
-            Fault::Frames { .. } => Limit::Memory,
+            Fault::Frames { .. } | Fault::Memory { .. } => Limit::Memory,
             Fault::Iterations { .. } => Limit::Iterations,
             _ => return None,
         },
@@ -316,7 +316,13 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
     use heddle_runtime::{Fault, RunError};
     match error {
         RunError::Program {
-            fault: Fault::Depth { .. } | Fault::Frames { .. } | Fault::Iterations { .. },
+            fault:
+                Fault::Depth { .. }
+                | Fault::Frames { .. }
+                | Fault::Iterations { .. }
+                | Fault::Memory { .. }
+                | Fault::OutOfMemory { .. }
+                | Fault::Segment { .. },
             ..
         }
         | RunError::MemoryLimit { .. }

@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
-use heddle_lower::lower;
+use heddle_lower::lower_for;
 use heddle_opt::Edit;
 use heddle_schedule::{kernel_passes, schedule_passes};
 use heddle_uprogram::text;
@@ -97,6 +97,7 @@ impl Pipeline<'_> {
                     refused = Some(error);
                     let parts = Parts {
                         machine: self.backend.machine(),
+                        grows: self.backend.grows(),
                         compile: &|part| self.part(part),
                     };
                     parts.build(graph())?
@@ -165,7 +166,7 @@ impl Pipeline<'_> {
         let mut flow = Flow::begin(tap);
         let ports = self.ports(&mut graph)?;
         flow.graph(Emit::Transformed, &graph);
-        let mut program = match log.time("lower", || lower(&graph)) {
+        let mut program = match log.time("lower", || lower_for(&graph, backend.grows())) {
             Ok(program) => program,
             Err(error) => return Ok(Err(error)),
         };

@@ -75,8 +75,10 @@ pub enum Expr {
 pub struct Array {
     /// Its name in the model.
     pub name: String,
-    /// Its bytes at most.
+    /// Its bytes at most; 0 if the run determines them.
     pub bytes: Value,
+    /// For an output in a segment, whose size the run determines: bytes of an element.
+    pub grows: Option<i64>,
     /// The size of each axis, where the launch determines it.
     pub shape: Vec<Option<Value>>,
 }
@@ -105,6 +107,8 @@ pub struct Plan {
     pub outputs: Vec<Array>,
     /// The memory of a launch besides inputs, outputs and constants.
     pub scratch: Region,
+    /// The number of segments: memory whose size the run determines.
+    pub segments: usize,
 }
 
 /// Memory that buffers are laid out in, one after the other.

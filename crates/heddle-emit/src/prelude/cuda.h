@@ -46,9 +46,11 @@ typedef unsigned long long uint64_t;
 
 /* Of hosts that change the number of units in a launch; here it is fixed. */
 typedef int32_t heddle_decide(void *crew, int32_t ask);
+/* Commits bytes of the segment that begins in a slot, in total; else an error code and its values. */
+typedef int32_t heddle_commit(void *growth, int64_t slot, int64_t bytes, int64_t values[2]);
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 4
+#define HEDDLE_ABI 5
 #define HEDDLE_MAX_RANK 8
 
 /* Error codes, with their two values. */
@@ -61,6 +63,8 @@ enum {
   HEDDLE_DEPTH = 5, /* depth reached, limit */
   HEDDLE_ITERATIONS = 6, /* iterations done, limit */
   HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
+  HEDDLE_MEMORY = 8, /* bytes needed in all, the limit, or 0: the system refuses */
+  HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
@@ -127,6 +131,13 @@ typedef struct heddle_env {
   const int64_t *sizes; /* Named sizes, number of units, depth limit. */
   const int64_t *table; /* The words that the memory plan says. */
   uint8_t *scratch; /* Memory for everything that is neither input, output nor constant. */
+  uint8_t *segments; /* The first slot of segments: memory that is committed as it is used. */
+  const int64_t *slots; /* The first slot of each segment. */
+  const int64_t *committed; /* Bytes of the segment that begins in each slot that may be used. */
+  uint32_t slot_bits; /* Bytes of a slot, as a power of two. */
+  uint32_t pad; /* Ends the word. */
+  heddle_commit *grow; /* Commits more bytes of a segment; any worker, at any time. */
+  void *growth; /* Its first argument. */
   heddle_sync *sync; /* The barrier of all units. */
   heddle_unit *units; /* One for each unit. */
   heddle_error *error; /* The first error. */

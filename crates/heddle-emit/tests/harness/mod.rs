@@ -57,6 +57,11 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("axes", include_str!("../programs/axes.heddle")),
     ("caches", include_str!("../programs/caches.heddle")),
     ("lists", include_str!("../programs/lists.heddle")),
+    ("growth", include_str!("../programs/growth.heddle")),
+    (
+        "growth_shapes",
+        include_str!("../programs/growth_shapes.heddle"),
+    ),
 ];
 
 /// The outcome of a compilation.

@@ -269,7 +269,7 @@ impl Lowerer<'_> {
     fn loaded(&mut self, from: Buffer, bound: ExprId) -> ExprId {
         let zero = self.program.pool.int(0);
         let number = self.program.pool.add(Expr::Load(from, zero));
-        self.bounded_size(number, bound)
+        self.sized(number, Some(bound))
     }
 
     /// Part of an array of rank 1.

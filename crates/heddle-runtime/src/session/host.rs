@@ -20,6 +20,7 @@ impl Staged<'_, '_> {
         // takes a `Staged`. Both live here until the call returns, and meanwhile only `dispatch`
         // writes to them.
         let code = unsafe { main(&raw const (*staged).env, &host) };
+        self.memory.segments.end();
         match code {
             0 => Ok(()),
             code => Err(self.failure(code)),

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use heddle_abi::{Launch, Plan};
 
 use super::Input;
+use super::segments::Segments;
 use crate::abi::RawTensor;
 use crate::buffer::{ALIGNMENT, Buffer};
 use crate::error::RunError;
@@ -32,6 +33,7 @@ pub(super) struct Memory {
     /// The limits of the current plan; `None` if it is invalid.
     limits: Option<Limits>,
     pub(super) scratch: Buffer,
+    pub(super) segments: Segments,
     pub(super) outputs: Vec<Buffer>,
     pub(super) raw_inputs: Vec<RawTensor>,
     pub(super) raw_outputs: Vec<RawTensor>,
@@ -39,6 +41,10 @@ pub(super) struct Memory {
     staging: Vec<Buffer>,
     /// Outputs in the caller's memory.
     pub(super) foreign: Vec<bool>,
+    /// For outputs in segments, whose sizes the run determines: bytes of an element.
+    grows: Vec<Option<i64>>,
+    /// The caller's memory for these, to which they are copied.
+    copies: Vec<Option<(*mut u8, usize)>>,
 }
 
 // SAFETY: the raw tensors point to inputs and outputs of a run only while it goes on; they are set
@@ -57,17 +63,21 @@ impl Memory {
             launch: Launch::new(plan),
             limits: None,
             scratch: Buffer::EMPTY,
+            segments: Segments::new(plan.segments),
             outputs: buffers(outputs),
             raw_inputs: vec![RawTensor::EMPTY; inputs],
             raw_outputs: vec![RawTensor::EMPTY; outputs],
             staging: buffers(inputs),
             foreign: vec![false; outputs],
+            grows: plan.outputs.iter().map(|array| array.grows).collect(),
+            copies: vec![None; outputs],
         }
     }
 
     /// Returns all memory to the system.
     pub(super) fn release(&mut self) {
         self.scratch = Buffer::EMPTY;
+        self.segments.release();
         self.outputs.fill_with(Buffer::default);
         self.staging.fill_with(Buffer::default);
     }
@@ -137,8 +147,7 @@ impl Memory {
         }
         self.limits = Some(limits);
         // Memory kept from earlier, larger sizes counts, too.
-        let kept: usize = self.outputs.iter().map(|b| b.len()).sum();
-        if (self.scratch.len() + kept) as u64 > limits.max_memory {
+        if self.held() as u64 > limits.max_memory {
             self.release();
         }
         Ok(())
@@ -179,9 +188,15 @@ impl Memory {
             let raw = &mut self.raw_outputs[output];
             raw.rank = 0;
             let data = given.next();
+            let grows = array.grows.is_some();
             // Empty memory may have an address that is invalid for the program.
-            self.foreign[output] = data.is_some() && needed > 0;
+            self.foreign[output] = data.is_some() && (needed > 0 || grows);
+            self.copies[output] = None;
             raw.data = match data {
+                Some(data) if grows => {
+                    self.copies[output] = Some((data.as_mut_ptr(), data.len()));
+                    std::ptr::null_mut()
+                }
                 Some(data) if needed > 0 => {
                     let is_aligned = (data.as_ptr() as usize).is_multiple_of(ARRAY_ALIGNMENT);
                     if (data.len() as u64) < needed || !is_aligned {
@@ -245,6 +260,75 @@ impl Memory {
         Ok(())
     }
 
+    /// Bytes of scratch, outputs and segments held now.
+    pub(super) fn held(&self) -> usize {
+        let outputs: usize = self.outputs.iter().map(|b| b.len()).sum();
+        self.scratch.len() + outputs + self.segments.held()
+    }
+
+    /// Begins a run: commits the first bytes of segments.
+    pub(super) fn begin(&mut self, fill: Option<u8>) -> Result<(), RunError> {
+        let room = self.room_to_grow();
+        self.segments.begin(room, fill)
+    }
+
+    /// Makes room for a segment that ran out of addresses, and begins again.
+    pub(super) fn widen(
+        &mut self,
+        slot: i64,
+        bytes: i64,
+        fill: Option<u8>,
+    ) -> Result<(), RunError> {
+        let room = self.room_to_grow();
+        self.segments.widen(slot, bytes, room)?;
+        self.begin(fill)
+    }
+
+    /// Memory that the limit leaves for segments.
+    fn room_to_grow(&self) -> u64 {
+        let outputs = self.outputs.iter().map(|b| b.len() as u64).sum::<u64>();
+        let limit = self.limits.map_or(0, |limits| limits.max_memory);
+        limit.saturating_sub(self.scratch.len() as u64 + outputs)
+    }
+
+    /// The elements of an output.
+    pub(super) fn data(&self, output: usize) -> &[u8] {
+        match self.grows[output] {
+            _ if self.foreign[output] => &[],
+            None => &self.outputs[output],
+            Some(width) => self.grown(output, width).unwrap_or_default(),
+        }
+    }
+
+    /// The elements of an output in a segment.
+    fn grown(&self, output: usize, width: i64) -> Option<&[u8]> {
+        let mut sizes = self.dims(output).iter();
+        let bytes = sizes.try_fold(width, |n, &size| n.checked_mul(size))?;
+        let data = self.raw_outputs[output].data;
+        self.segments.bytes(data, usize::try_from(bytes).ok()?)
+    }
+
+    /// Ends a run: checks its outputs, and copies those that grew to the caller's memory.
+    pub(super) fn finish(&mut self) -> Result<(), RunError> {
+        self.check_outputs()?;
+        for (output, copy) in self.copies.iter().enumerate() {
+            let (Some((to, room)), Some(width)) = (*copy, self.grows[output]) else {
+                continue;
+            };
+            let data = self.grown(output, width).unwrap_or_default();
+            if data.len() > room {
+                return Err(RunError::OutputData {
+                    output,
+                    needed: data.len() as u64,
+                    given: room,
+                });
+            }
+            // SAFETY: the caller's memory, lent for this run; segments are the session's own.
+            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
+        }
+        Ok(())
+    }
+
     /// Fills memory whose contents the program must not rely on.
     pub(super) fn fill(&mut self, byte: u8) {
         self.scratch.fill(byte);
@@ -252,7 +336,7 @@ impl Memory {
     }
 
     /// Checks the output shapes that the program wrote.
-    pub(super) fn check_outputs(&self) -> Result<(), RunError> {
+    fn check_outputs(&self) -> Result<(), RunError> {
         for (output, raw) in self.raw_outputs.iter().enumerate() {
             let rank = usize::try_from(raw.rank).ok();
             let dims = rank.and_then(|rank| raw.dims.get(..rank));

@@ -6,6 +6,7 @@
 
 mod host;
 mod memory;
+mod segments;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const POISON: u8 = 0xff;
 /// Options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Limit on the bytes of scratch and outputs.
+    /// Limit on the bytes of scratch and outputs, those of growing arrays as they are committed.
     pub max_memory: u64,
     /// Poisons scratch and outputs before each run, to find programs that read uninitialised
     /// memory. For tests.
@@ -143,7 +144,7 @@ impl Session {
         let mut staged = self.stage_into(inputs, outputs, sizes, options)?;
         match host_main {
             Some(host_main) => staged.run_on_host(host_main)?,
-            None => staged.run(main, options.resize)?,
+            None => staged.run_again(main, options.resize)?,
         }
         staged.finish()
     }
@@ -177,6 +178,7 @@ impl Session {
         if self.options.poison {
             self.memory.fill(POISON);
         }
+        self.memory.begin(self.options.poison.then_some(POISON))?;
         self.error.code.store(0, Ordering::Relaxed);
         let deadline = options.timeout.and_then(|t| start.checked_add(t));
         let timeout = options.timeout.unwrap_or_default();
@@ -195,6 +197,13 @@ impl Session {
             sizes: self.memory.launch.sizes().as_ptr(),
             table: self.memory.launch.table().as_ptr(),
             scratch: self.memory.scratch.start(),
+            segments: std::ptr::null_mut(),
+            slots: std::ptr::null(),
+            committed: std::ptr::null(),
+            slot_bits: 0,
+            pad: 0,
+            grow: Some(segments::grow),
+            growth: std::ptr::null(),
             sync: &*self.sync,
             units: self.units.as_ptr(),
             error: &*self.error,
@@ -207,7 +216,7 @@ impl Session {
             crew: std::ptr::null(),
             arguments: std::ptr::null(),
         };
-        Ok(Staged {
+        let mut staged = Staged {
             env,
             program: self.program.id(),
             memory: &mut self.memory,
@@ -216,11 +225,14 @@ impl Session {
             error: &self.error,
             _watch: deadline.map(|d| Watch::start(d, &self.error)).transpose()?,
             timeout,
+            poison: self.options.poison,
             last: &mut self.last,
             start: Instant::now(),
             leased,
             _borrowed: PhantomData,
-        })
+        };
+        staged.point_to_segments();
+        Ok(staged)
     }
 
     /// Returns a buffer that was taken from output `output` of an earlier run, to be reused.
@@ -243,9 +255,9 @@ impl Session {
         self.memory.release();
     }
 
-    /// Bytes of scratch and outputs held now.
+    /// Bytes of scratch, outputs and growing arrays held now.
     pub fn held_bytes(&self) -> usize {
-        self.memory.scratch.len() + self.memory.outputs.iter().map(|b| b.len()).sum::<usize>()
+        self.memory.held()
     }
 
     /// Evaluates the plan for these sizes without allocating memory.
@@ -295,6 +307,7 @@ pub struct Staged<'s, 'i> {
     error: &'s ErrorCell,
     _watch: Option<Watch>,
     timeout: Duration,
+    poison: bool,
     last: &'s mut Duration,
     start: Instant,
     leased: Leased<'s>,
@@ -306,6 +319,38 @@ impl<'s> Staged<'s, '_> {
     /// Runs one entry on all workers and waits for it.
     pub fn dispatch(&mut self, entry: Entry) -> Result<(), RunError> {
         self.run(entry, false)
+    }
+
+    /// Runs the program, again from the beginning if a growing array ran out of addresses: programs
+    /// read their inputs only.
+    fn run_again(&mut self, entry: Entry, changes: bool) -> Result<(), RunError> {
+        loop {
+            match self.run(entry, changes) {
+                Err(RunError::Program {
+                    fault: Fault::Segment { slot, needed },
+                    ..
+                }) => {
+                    let fill = self.poison.then_some(POISON);
+                    self.memory.widen(slot, needed, fill)?;
+                    self.error.code.store(0, Ordering::Relaxed);
+                    self.point_to_segments();
+                }
+                result => {
+                    self.memory.segments.end();
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// Tells the program where its segments begin.
+    fn point_to_segments(&mut self) {
+        let segments = &self.memory.segments;
+        self.env.segments = segments.start();
+        self.env.slots = segments.slots.as_ptr();
+        self.env.committed = segments.committed.as_ptr();
+        self.env.slot_bits = segments.slot_bits;
+        self.env.growth = std::ptr::from_ref(segments).cast();
     }
 
     /// The same; `changes`: the entry is the whole run, in which the team may change.
@@ -359,7 +404,7 @@ impl<'s> Staged<'s, '_> {
     pub fn finish(self) -> Result<Outputs<'s>, RunError> {
         let elapsed = self.start.elapsed();
         *self.last = elapsed;
-        self.memory.check_outputs()?;
+        self.memory.finish()?;
         Ok(Outputs {
             memory: self.memory,
             elapsed,
@@ -422,13 +467,10 @@ impl Outputs<'_> {
     /// The elements of an output, followed by the rest of its buffer; empty if it lies in the
     /// caller's memory.
     pub fn data(&self, output: usize) -> &[u8] {
-        match self.memory.foreign[output] {
-            true => &[],
-            false => &self.memory.outputs[output],
-        }
+        self.memory.data(output)
     }
 
-    /// Takes an output's memory out. See [`Session::recycle`].
+    /// Takes an output's memory out; empty if the output grew, whose memory the session keeps. See [`Session::recycle`].
     pub fn take(&mut self, output: usize) -> Buffer {
         std::mem::take(&mut self.memory.outputs[output])
     }

@@ -116,6 +116,7 @@ fn arrays(bytes: &[Value]) -> Vec<Array> {
     let array = |bytes: &Value| Array {
         name: "array".to_owned(),
         bytes: *bytes,
+        grows: None,
         shape: vec![],
     };
     bytes.iter().map(array).collect()

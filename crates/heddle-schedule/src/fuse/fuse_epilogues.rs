@@ -98,7 +98,7 @@ fn fused(
     let Body::Map { store, value } = second.body else {
         return None;
     };
-    let name = second.name.clone();
+    let (name, grow) = (second.name.clone(), second.grow);
     let pool = &mut program.pool;
     let mut renamed = Substitution::of_axes(pool, &second.axes, &axes)?;
     let value = renamed.apply(pool, value);
@@ -118,6 +118,7 @@ fn fused(
     Some(Operator {
         axes,
         share,
+        grow,
         body: Body::Contract(fused),
         name,
     })

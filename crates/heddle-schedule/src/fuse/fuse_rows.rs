@@ -165,6 +165,7 @@ fn of_rows(
     let op = Operator {
         axes: rows.clone(),
         share,
+        grow: last.grow,
         body: Body::Chain(Chain { steps, axes: inner }),
         name: last.name.clone(),
     };

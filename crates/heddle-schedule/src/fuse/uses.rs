@@ -24,7 +24,12 @@ impl Uses {
 
     /// The only writer of a scratch buffer that no statement refers to.
     pub fn sole_writer(&self, program: &UProgram, buffer: Buffer) -> Option<OperatorId> {
-        let scratch = matches!(program.buffers[buffer].kind, BufferKind::Scratch);
+        let kind = &program.buffers[buffer].kind;
+        let is_port = || program.outputs.iter().any(|p| p.buffer == buffer);
+        let scratch = match kind {
+            BufferKind::Segment => !is_port(),
+            kind => matches!(kind, BufferKind::Scratch),
+        };
         let writers = self.writers.get(&buffer)?;
         let sole = writers.first().copied().filter(|_| writers.len() == 1);
         sole.filter(|_| scratch && !self.named.contains(&buffer))

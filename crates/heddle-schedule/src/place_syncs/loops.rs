@@ -70,13 +70,15 @@ impl Walk<'_> {
 
     /// Walks a loop's body until the state at its head covers the back edge.
     fn fixpoint(&mut self, body: &[Stmt]) -> Vec<Stmt> {
-        let mut head = self.state.clone();
+        let before = self.state.clone();
+        let mut head = before.clone();
         loop {
             self.state = head.clone();
             let placed = self.block(body);
             let next = head.join(&self.state);
             if next == head {
-                self.state = head;
+                // Earlier walks, with fewer synchronisations, left more pending at the head.
+                self.state = before.join(&self.state);
                 return placed;
             }
             head = next;

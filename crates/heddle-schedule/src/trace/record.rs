@@ -105,6 +105,7 @@ impl Recorder<'_> {
         Stmt::Run(self.program.operators.push(Operator {
             axes: vec![],
             share: Share::One(0),
+            grow: None,
             body: Body::Map { store, value },
             name: "decision".into(),
         }))

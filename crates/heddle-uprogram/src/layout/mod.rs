@@ -28,6 +28,8 @@ pub struct Layout {
     pub offsets: BTreeMap<Buffer, usize>,
     /// Words of the bytes from one unit's part of a private buffer to the next one's.
     pub strides: BTreeMap<Buffer, usize>,
+    /// Numbers of segments.
+    pub segments: BTreeMap<Buffer, usize>,
     /// Words of derived sizes.
     pub derived: BTreeMap<Local, usize>,
     /// The simulated stack, if the program has procedures.
@@ -78,6 +80,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         scalars: Scalars::new(program),
         offsets: BTreeMap::new(),
         strides: BTreeMap::new(),
+        segments: BTreeMap::new(),
     };
     let calls = Calls::of(program);
     builder.plan.outputs = builder.arrays(&program.outputs)?;
@@ -96,6 +99,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         plan: builder.plan,
         offsets: builder.offsets,
         strides: builder.strides,
+        segments: builder.segments,
         derived,
         stack,
         calls,
@@ -108,6 +112,7 @@ struct Builder<'p> {
     scalars: Scalars<'p>,
     offsets: BTreeMap<Buffer, usize>,
     strides: BTreeMap<Buffer, usize>,
+    segments: BTreeMap<Buffer, usize>,
 }
 
 impl Builder<'_> {
@@ -116,10 +121,17 @@ impl Builder<'_> {
             Ok(Array {
                 name: port.name.clone(),
                 bytes: self.bytes(port.buffer)?,
+                grows: self
+                    .is_segment(port.buffer)
+                    .then(|| stored_bytes(self.program.buffers[port.buffer].dtype)),
                 shape: port.shape.iter().map(|&size| self.known(size)).collect(),
             })
         });
         arrays.collect()
+    }
+
+    fn is_segment(&self, buffer: Buffer) -> bool {
+        matches!(self.program.buffers[buffer].kind, BufferKind::Segment)
     }
 
     /// A size, if the launch determines it.
@@ -137,6 +149,10 @@ impl Builder<'_> {
                     let bytes = self.bytes(id)?;
                     let offset = self.plan.reserve_scratch(bytes, &data.name);
                     self.offsets.insert(id, self.plan.word(offset));
+                }
+                BufferKind::Segment => {
+                    self.segments.insert(id, self.plan.segments);
+                    self.plan.segments += 1;
                 }
                 BufferKind::Own => {
                     let bytes = self.bytes(id)?;
@@ -168,6 +184,9 @@ impl Builder<'_> {
 
     fn bytes(&mut self, buffer: Buffer) -> Result<Value, LayoutError> {
         let data = &self.program.buffers[buffer];
+        if self.is_segment(buffer) {
+            return Ok(self.plan.int(0));
+        }
         let count = self.scalars.count(&mut self.plan, data.len);
         let count = count.map_err(|op| LayoutError {
             node: data.name.clone(),

@@ -143,7 +143,8 @@ pub struct Port {
 pub struct BufferData {
     /// The element type.
     pub dtype: DType,
-    /// The number of elements, an expression over sizes.
+    /// The number of elements, an expression over sizes; a segment's over variables, too, or 0 if
+    /// it has no length of its own.
     pub len: ExprId,
     /// Its kind of memory.
     pub kind: BufferKind,
@@ -173,6 +174,9 @@ pub enum BufferKind {
     Row,
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
+    /// Workspace of a launch whose size the run determines: a range of addresses that is committed
+    /// as it is used. Operators state what they need ([`Operator::grow`]).
+    Segment,
     /// A parameter of a procedure.
     Param,
 }
@@ -180,7 +184,10 @@ pub enum BufferKind {
 impl BufferKind {
     /// True if units may see each other's writes there.
     pub fn is_written(&self) -> bool {
-        matches!(self, Self::Scratch | Self::Output | Self::Param)
+        matches!(
+            self,
+            Self::Scratch | Self::Segment | Self::Output | Self::Param
+        )
     }
 }
 

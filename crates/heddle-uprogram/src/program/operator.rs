@@ -16,6 +16,9 @@ pub struct Operator {
     pub axes: Vec<(Local, ExprId)>,
     /// The partition of points among units.
     pub share: Share,
+    /// Elements of the [segment](super::BufferKind::Segment) it writes to that must be committed
+    /// before it runs; an expression over sizes and variables.
+    pub grow: Option<ExprId>,
     /// The computation at a point.
     pub body: Body,
     /// The name of the model's node.

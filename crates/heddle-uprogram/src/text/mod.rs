@@ -9,11 +9,11 @@
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below
-//!           | "operator" OPERATOR STRING axes share "{" body "}" candidate*
+//!           | "operator" OPERATOR STRING axes share ["grow" expr] "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "table" | "packed"
-//!           | "scratch" | "own" | "row" | "param"
+//!           | "scratch" | "segment" | "own" | "row" | "param"
 //! contents  = constant ":" type                       those of heddle_ir::text; `packed`: see contract.rs
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"

@@ -198,6 +198,7 @@ impl Parser<'_, '_> {
             BufferKind::Input,
             BufferKind::Output,
             BufferKind::Scratch,
+            BufferKind::Segment,
             BufferKind::Own,
             BufferKind::Row,
             BufferKind::Param,
@@ -278,6 +279,7 @@ impl Parser<'_, '_> {
         let name = self.c.string()?;
         let axes = self.axes()?;
         let share = self.share(&axes)?;
+        let grow = self.c.eat_word("grow")?.then(|| self.expr()).transpose()?;
         self.c.expect("{")?;
         let body = self.body()?;
         self.c.expect("}")?;
@@ -288,6 +290,7 @@ impl Parser<'_, '_> {
         let operator = self.program.operators.push(Operator {
             axes,
             share,
+            grow,
             body,
             name,
         });

@@ -157,6 +157,10 @@ impl Printer<'_, '_, '_> {
         self.out.push(' ');
         self.axes(&op.axes);
         self.share(op, op.share);
+        if let Some(grow) = op.grow {
+            self.out.push_str(" grow ");
+            self.expr(grow);
+        }
         self.out.push_str(" {");
         self.body(&op.body, 1);
         self.out.push_str("\n}\n");
@@ -347,6 +351,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
         BufferKind::Table(_) => "table",
         BufferKind::Packed(_) => "packed",
         BufferKind::Scratch => "scratch",
+        BufferKind::Segment => "segment",
         BufferKind::Own => "own",
         BufferKind::Row => "row",
         BufferKind::Param => "param",

@@ -117,12 +117,14 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let mut candidates = program.candidates.get(&id).into_iter().flatten();
         let shared = share(program, op, op.share)
             .and_then(|()| candidates.try_for_each(|c| candidate(program, op, c)));
-        let sizes = op.axes.iter().try_for_each(|a| size(program, a.1));
+        let mut sizes = op.axes.iter().map(|a| a.1).chain(op.grow);
+        let sizes = sizes.try_for_each(|e| size(program, e));
         let body = || site.body(&op.body);
         shared
             .and(sizes)
             .and_then(|()| site.distinct(&axes))
             .and_then(|()| body())
+            .and_then(|()| grow(program, op))
             .map_err(at(name()))?;
     }
     let mut seen = BTreeSet::new();
@@ -165,6 +167,20 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
     match share {
         Share::Grid(grid) if !grid.is_sound() => {
             Err(Fault::Rule("its grid needs two axes and a unit across"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an operator commits is a part of the segment that it writes to.
+fn grow(program: &UProgram, op: &Operator) -> Checked {
+    let to = op.body.store().buffer;
+    match op.grow {
+        Some(_) if !matches!(program.buffers[to].kind, BufferKind::Segment) => {
+            Err(Fault::Rule("only a segment grows"))
+        }
+        Some(grow) if program.loads(grow) => {
+            Err(Fault::Rule("what grows is computed from variables"))
         }
         _ => Ok(()),
     }
@@ -213,7 +229,14 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
     computable(data.dtype)?;
     exists(program.pool.len(), data.len, "e")?;
     typed(program, "a length", data.len, DType::I64)?;
-    only(program, data.len, &[LocalKind::Size])?;
+    let is_segment = matches!(data.kind, BufferKind::Segment);
+    match is_segment {
+        true => size(program, data.len)?,
+        false => only(program, data.len, &[LocalKind::Size])?,
+    }
+    if is_segment && data.procedure.is_some() {
+        return Err(Fault::Rule("a segment belongs to no procedure"));
+    }
     if let Some(procedure) = data.procedure {
         exists(program.procedures.len(), procedure, "proc")?;
     }
@@ -244,7 +267,7 @@ fn port(program: &UProgram, port: &Port, is_input: bool) -> Checked {
     exists(program.buffers.len(), port.buffer, "b")?;
     let fits = match program.buffers[port.buffer].kind {
         BufferKind::Input => is_input,
-        BufferKind::Output => !is_input,
+        BufferKind::Output | BufferKind::Segment => !is_input,
         _ => false,
     };
     if !fits {

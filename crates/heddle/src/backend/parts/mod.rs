@@ -24,6 +24,8 @@ use crate::{Device, Error, Interpreted, RunOptions, Uncompiled};
 pub(crate) struct Parts<'a> {
     /// The machine of the parts.
     pub(crate) machine: Machine,
+    /// Memory grows while a part runs.
+    pub(crate) grows: bool,
     /// Compiles a part.
     pub(crate) compile: &'a (dyn Fn(&Module) -> Built + Sync),
 }
@@ -49,7 +51,7 @@ impl Backend for Parts<'_> {
     }
 
     fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
-        let mut partition = Partition::of(&program.module, &self.machine.host);
+        let mut partition = Partition::of(&program.module, &self.machine.host, self.grows);
         let built = self.compile_all(&partition.parts);
         let mut parts = BTreeMap::new();
         for (&(id, _), built) in partition.parts.iter().zip(built) {
