@@ -50,8 +50,8 @@ enum { HEDDLE_WAITED = 0, HEDDLE_TICK = 1, HEDDLE_CHANGE = 2 };
 #define HEDDLE_LEFT (-1)
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 4
-#define HEDDLE_MAX_RANK 8
+#define HEDDLE_ABI 5
+#define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
 enum {

@@ -48,8 +48,8 @@ typedef unsigned long long uint64_t;
 typedef int32_t heddle_decide(void *crew, int32_t ask);
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 4
-#define HEDDLE_MAX_RANK 8
+#define HEDDLE_ABI 5
+#define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
 enum {
