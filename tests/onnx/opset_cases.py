@@ -6,6 +6,7 @@ inputs, sizes as numbers and as names. Expected outputs are ONNX Runtime's, or t
 evaluator's where ONNX Runtime has no kernel. --verify prints where the two disagree."""
 import sys
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,14 @@ from onnx.reference import ReferenceEvaluator
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
 
+import early_data  # noqa: E402
 import opset_data  # noqa: E402
 from onnx_case import write_case  # noqa: E402
 
 ort.set_default_logger_severity(4)
 IR_VERSION = 10
+# The version of ONNX's own operators beside nodes of other domains.
+DEFAULT_OPSET = 17
 
 
 def element_type(array) -> int:
@@ -50,13 +54,16 @@ def build(case, outputs, constant: bool, symbolic: bool):
         else:
             inputs.append((info(names[-1], array, symbolic), array))
     results = [f"y{i}" for i in range(case.outputs)]
-    node = helper.make_node(case.op, names, results, name="node", **case.attributes)
+    node = helper.make_node(case.op, names, results, name="node", domain=case.domain,
+                            **case.attributes)
     declared = [helper.make_tensor_value_info(n, *(outputs[i] if outputs else (0, None)))
                 for i, n in enumerate(results)]
     if not outputs:
         declared = [onnx.ValueInfoProto(name=n) for n in results]
     graph = helper.make_graph([node], case.name, [i for i, _ in inputs], declared, fixed)
-    opset = [helper.make_opsetid("", case.opset)]
+    opset = [helper.make_opsetid(case.domain, case.opset)]
+    if case.domain:
+        opset.append(helper.make_opsetid("", DEFAULT_OPSET))
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION)
     return model, [a for _, a in inputs]
 
@@ -79,6 +86,8 @@ def run_reference(model, arrays):
 
 def expected(case, verify: bool):
     """The case's outputs: stated ones, else those of the first oracle that has them."""
+    if case.twin is not None:
+        return expected(case.twin, verify)
     if case.expected is not None:
         return [np.asarray(y) for y in case.expected]
     found = {}
@@ -107,7 +116,7 @@ def main(out: str, verify: bool):
     """Writes all cases in all forms."""
     warnings.simplefilter("ignore")
     count, names = 0, set()
-    for case in opset_data.cases():
+    for case in chain(opset_data.cases(), early_data.cases()):
         assert case.name not in names, case.name
         names.add(case.name)
         with np.errstate(all="ignore"):

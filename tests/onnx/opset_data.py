@@ -6,7 +6,8 @@ import numpy as np
 
 @dataclass
 class Case:
-    """One node; `parameters` are the inputs that most models give as constants."""
+    """One node; `parameters` are the inputs that most models give as constants. The expected outputs
+    are those of `twin`, if there is one: a node of a later version that means the same."""
     name: str
     op: str
     opset: int
@@ -17,6 +18,8 @@ class Case:
     oracle: str | None = None
     expected: list | None = None
     tolerance: tuple | None = None
+    twin: "Case | None" = None
+    domain: str = ""
 
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 pub const ABI: i64 = 5;
 
 /// The highest rank of an input or output.
-pub const MAX_RANK: usize = 8;
+pub const MAX_RANK: usize = 64;
 
 /// Decides on the team of a run: `crew`, the question; called by any worker.
 pub type Decide = unsafe extern "C" fn(*const c_void, i32) -> i32;

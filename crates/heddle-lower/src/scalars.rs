@@ -111,6 +111,18 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Stops the run.
+    pub(super) fn stop(&mut self) -> Val {
+        let pool = &mut self.program.pool;
+        let (zero, one) = (pool.int(0), pool.int(1));
+        self.check_equal(zero, one);
+        Val::Scalars {
+            dtype: DType::I64,
+            shape: vec![],
+            elems: vec![zero],
+        }
+    }
+
     /// The number of elements, if static and at most `limit`.
     pub(super) fn at_most(&self, val: &Val, limit: i64) -> Option<i64> {
         let mut sizes = val.shape().iter().map(|&s| self.program.pool.as_int(s));

@@ -10,13 +10,10 @@ pub enum Refusal {
     /// Neither ONNX nor the model defines the operator.
     #[error("there is no such operator or function")]
     UnknownOperator,
-    /// The operator's definition in the imported version predates the supported ones.
-    #[error(
-        "its definition is older than version {since}; \
-         convert the model with onnx.version_converter"
-    )]
-    TooOld {
-        /// The oldest supported version.
+    /// The operator came after the imported version.
+    #[error("this version has no such operator, which came with version {since}")]
+    NotYet {
+        /// The version that introduced it.
         since: i64,
     },
     /// The expansion depends on the rank of an input.

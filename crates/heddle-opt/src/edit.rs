@@ -44,6 +44,7 @@ edits! {
     CommonSubexpression = "common subexpression",
     ConstantMoved = "constant inside a region",
     CommonSize = "common size",
+    Misfit = "operands that do not fit",
     DeadInstruction = "dead instruction",
     UnusedIfResult = "unused result of an if",
     UnusedCarried = "unused carried value",

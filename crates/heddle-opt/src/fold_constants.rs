@@ -1,13 +1,17 @@
 //! Constant folding.
 
+use std::collections::HashSet;
+
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::tensor::{byte_size, element_count};
 use heddle_ir::{
-    DType, Dim, Entity, FuncId, Inst, LoopView, Module, Op, Region, Tensor, Type, Value,
+    DType, Dim, Entity, FuncId, Function, Inst, LoopView, Module, Op, Region, Tensor, Type, Value,
+    ValueDef,
 };
 
 use crate::Edit;
 use crate::facts::Facts;
+use crate::stop_misfits::stop_misfits;
 use crate::uses::count_uses;
 
 /// Maximum size in bytes of results that are always folded.
@@ -19,10 +23,12 @@ const MAX_WORK: usize = 1 << 24;
 
 /// Evaluates instructions on constants, selects the arm of an `if` with a constant condition, and
 /// drops a loop that never starts. The known elements of a small integer array (the shape of an
-/// array of constant dims) are constants too.
+/// array of constant dims) are constants too. What turns out not to fit becomes a failure
+/// ([`stop_misfits`]).
 ///
 /// It does *not* fold an instruction that would make the program much larger (a broadcast of a
-/// scalar to a big array) or takes the interpreter long, nor calls.
+/// scalar to a big array, unless it is a weight: kernels want those in memory) or takes the
+/// interpreter long, nor calls.
 pub fn fold_constants(module: &mut Module) -> Stats {
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let mut stats = Stats::default();
@@ -30,21 +36,24 @@ pub fn fold_constants(module: &mut Module) -> Stats {
         let facts = Facts::of(module, id);
         let func = &mut module.functions[id];
         let body = func.body;
-        let uses = count_uses(func);
         let mut fold = Fold {
             facts: &facts,
-            uses,
+            uses: count_uses(func),
+            weights: weights(func),
             patch: Patch::new(func),
         };
         fold.region(body);
         stats.merge(fold.patch.apply());
     }
+    stats.merge(stop_misfits(module));
     stats
 }
 
 struct Fold<'a, 'f> {
     facts: &'a Facts,
     uses: Vec<u32>,
+    /// Operands of contractions, and the arrays that those are views of.
+    weights: HashSet<Value>,
     patch: Patch<'f>,
 }
 
@@ -111,7 +120,10 @@ impl Fold<'_, '_> {
             t.bytes().len() / readers as usize
         });
         let freed: usize = freed.sum();
-        let fits = estimate <= SMALL || estimate <= LARGE && estimate <= freed + SMALL;
+        let contracted = data.results.iter().any(|v| self.weights.contains(v));
+        let is_weight = contracted && matches!(data.op, Op::Broadcast);
+        let large = estimate <= LARGE && (is_weight || estimate <= freed + SMALL);
+        let fits = estimate <= SMALL || large;
         if !fits || work(&data.op, &constants, estimate) > MAX_WORK {
             return false;
         }
@@ -222,6 +234,37 @@ impl Fold<'_, '_> {
     }
 }
 
+/// The arrays that contractions read, as they are or through views.
+fn weights(func: &Function) -> HashSet<Value> {
+    let mut found = HashSet::new();
+    func.for_each_inst(&mut |_, data| {
+        if !matches!(data.op, Op::Dot | Op::Conv { .. }) {
+            return;
+        }
+        for &operand in data.args.iter().take(2) {
+            let mut at = Some(operand);
+            while let Some(value) = at.filter(|v| found.insert(*v)) {
+                at = viewed(func, value);
+            }
+        }
+    });
+    found
+}
+
+/// The array that a value is a view of.
+fn viewed(func: &Function, value: Value) -> Option<Value> {
+    let ValueDef::Result(inst, _) = func.values[value].def else {
+        return None;
+    };
+    let data = &func.insts[inst];
+    match data.op {
+        Op::Reshape | Op::Transpose { .. } | Op::Unsqueeze { .. } | Op::Squeeze { .. } => {
+            data.args.first().copied()
+        }
+        _ => None,
+    }
+}
+
 /// Estimated number of element operations of an op.
 fn work(op: &Op, args: &[&Tensor], out_bytes: usize) -> usize {
     let largest = args.iter().map(|t| t.len()).max().unwrap_or(0);
@@ -274,6 +317,17 @@ mod tests {
   %b = slice(%w, [128], [256], [1], axes=[0])
   %order = concat(%b, %a, axis=0)
   %y = dot(%x, transpose(%order, perm=[1,0]))
+",
+        );
+        crate::optimize(&mut module);
+        assert_eq!(constants(&module), [[64, 256]]);
+    }
+
+    #[test]
+    fn a_weight_that_is_one_number_is_an_array() {
+        let mut module = module(
+            "  %fill = broadcast(0.01, [64,256])
+  %y = add(dot(%x, %fill), 1.0)
 ",
         );
         crate::optimize(&mut module);

@@ -23,6 +23,7 @@ mod merge_common;
 mod outline;
 mod pipeline;
 mod remove_dead;
+mod stop_misfits;
 mod transform;
 mod uses;
 

@@ -55,7 +55,7 @@ enum { HEDDLE_WAITED = 0, HEDDLE_TICK = 1, HEDDLE_CHANGE = 2 };
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
 #define HEDDLE_ABI 5
-#define HEDDLE_MAX_RANK 8
+#define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
 enum {

@@ -51,7 +51,7 @@ typedef int32_t heddle_commit(void *growth, int64_t slot, int64_t bytes, int64_t
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
 #define HEDDLE_ABI 5
-#define HEDDLE_MAX_RANK 8
+#define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
 enum {

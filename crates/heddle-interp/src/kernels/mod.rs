@@ -44,6 +44,7 @@ pub fn eval(cx: &Context, op: &Op, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
         | Op::OptHas
         | Op::OptGet => sequence::eval(cx, op, args),
         Op::Str(kind) => strings::eval(cx, kind, &args),
+        Op::Fail { message } => Err(Fault::Value(message.to_string())),
         Op::TopK { .. } | Op::Unique { .. } => {
             let args: Vec<_> = args.iter().map(Val::tensor).collect::<Result<_, _>>()?;
             sort(cx, op, &args)

@@ -2,7 +2,7 @@
 
 use crate::builder::FuncBuilder;
 use crate::op::{BinaryOp, CompareOp, ReduceOp};
-use crate::{DType, Op, TypeError, Value};
+use crate::{DType, Op, Type, TypeError, Value};
 
 type Result<T> = std::result::Result<T, TypeError>;
 
@@ -95,6 +95,21 @@ impl FuncBuilder {
             Some(t) if t.dtype == to => Ok(x),
             _ => self.op1(Op::cast(to), &[x]),
         }
+    }
+
+    /// Appends a value of this type that stops the run with an error when it is evaluated.
+    pub fn failure(&mut self, message: &str, ty: &Type) -> Result<Value> {
+        let Some(tensor) = ty.as_tensor() else {
+            let none = self.op1(Op::OptNone { elem: ty.clone() }, &[])?;
+            return self.op1(Op::OptGet, &[none]);
+        };
+        let message = message.into();
+        let number = self.op1(Op::Fail { message }, &[])?;
+        let scalar = self.cast(tensor.dtype, number)?;
+        let sizes = self.i64s(&tensor.some_sizes());
+        let value = self.op1(Op::Broadcast, &[scalar, sizes])?;
+        self.refine_type(value, ty.clone())?;
+        Ok(value)
     }
 
     /// Appends `0, 1, …` below an `i64[]`.

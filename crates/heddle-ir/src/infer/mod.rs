@@ -177,6 +177,7 @@ fn infer(op: &Op, args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
     let tensor_type = match op {
         Op::Const(t) => return Ok(vec![t.ty()]),
         Op::RunKey => return Ok(vec![Type::scalar(crate::DType::U64)]),
+        Op::Fail { .. } => return Ok(vec![Type::scalar(crate::DType::I64)]),
         Op::Unary(kind) => elementwise::unary(args, *kind)?,
         Op::Binary(kind) => elementwise::binary(args, *kind)?,
         Op::Compare(kind) => elementwise::compare(args, *kind)?,

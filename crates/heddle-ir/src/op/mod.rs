@@ -14,6 +14,8 @@ mod kinds;
 mod props;
 mod prototype;
 
+use std::sync::Arc;
+
 use crate::{DType, FuncId, Tensor, Type};
 
 pub use kinds::{
@@ -30,6 +32,12 @@ pub enum Op {
     Const(Tensor),
     /// `() -> u64[]`: the run's seed, the same wherever it is evaluated in one run.
     RunKey,
+    /// `() -> i64[]`: stops the run with an error wherever it is evaluated and a result depends on it. It stands for what is known not
+    /// to fit in a branch that may never be taken.
+    Fail {
+        /// The error.
+        message: Arc<str>,
+    },
 
     // ---- elementwise
     /// `(x) -> same type` (predicates: `bool`).

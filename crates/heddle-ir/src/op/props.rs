@@ -257,6 +257,7 @@ impl Op {
         match self {
             Op::Const(_) => &CONST,
             Op::RunKey => &RUN_KEY,
+            Op::Fail { .. } => &FAIL,
             Op::Unary(kind) => unary(*kind),
             Op::Binary(kind) => binary(*kind),
             Op::Compare(_) => &COMPARE,
@@ -311,6 +312,7 @@ const CONST: Props = row("const", &[], Cost::Constant, Gradient::Zero).fails(Fai
 const RUN_KEY: Props = row("run_key", &[], Cost::Constant, Gradient::Zero)
     .fails(Failure::Never)
     .with(Effect::Run, 0);
+const FAIL: Props = row("fail", &[], Cost::Constant, Gradient::Zero).fails(Failure::Data);
 const COMPARE: Props = pointwise("compare", &[SHARED; 2], Gradient::Zero);
 const SELECT: Props = pointwise("select", &[COND, SHARED, SHARED], Gradient::Linear);
 const CAST: Props = row("cast", &[ANY], Cost::Elementwise, Gradient::Linear)

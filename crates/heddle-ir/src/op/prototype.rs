@@ -41,6 +41,7 @@ fn all() -> Vec<Op> {
     ops.extend(BinaryOp::ALL.iter().map(|&kind| Op::Binary(kind)));
     ops.extend(CompareOp::ALL.iter().map(|&kind| Op::Compare(kind)));
     ops.push(Op::RunKey);
+    ops.push(Op::Fail { message: "".into() });
     ops.extend(arrays());
     ops.extend(reductions());
     ops.extend(containers());

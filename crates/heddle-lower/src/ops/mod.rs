@@ -27,6 +27,7 @@ impl Lowerer<'_> {
         let val = match op {
             Op::Const(t) => self.constant(t, self.wanted.contains(&result))?,
             Op::RunKey => self.run_key(),
+            Op::Fail { .. } => self.stop(),
             Op::Unary(_)
             | Op::Binary(_)
             | Op::Compare(_)

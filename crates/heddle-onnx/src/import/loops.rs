@@ -1,13 +1,14 @@
 //! `Loop`, and the loop that all looping constructs share.
 
-use heddle_ir::{DType, Dim, Op, Type, Value};
+use heddle_ir::{DType, Dim, Op, Type, TypeError, Value};
 
 use super::scope::{Binding, Frame};
 use super::state::{At, Fail, Importer, Outputs, enter, invalid};
 use super::values::{known_truth, scalar, stand_ins};
 use super::widen::{widen, without_sizes};
 use crate::error::{ImportError, OpError};
-use crate::proto::GraphProto;
+use crate::proto::{GraphProto, ValueInfoProto};
+use crate::types::{DimNames, convert};
 
 /// The operands of a loop.
 pub(super) struct LoopHead {
@@ -68,9 +69,10 @@ impl<'m> Importer<'m> {
                 // Inside the loop it is true, or unused.
                 false => (carried, Binding::Value(f.b.scalar(DType::Bool, 1.0))),
             };
-            let args = [Binding::Value(i), condition]
-                .into_iter()
-                .chain(carried.iter().copied());
+            let fitted = [Binding::Value(i), condition].into_iter().zip(&body.input);
+            let fitted = fitted.map(|(given, port)| as_declared(f, port, given));
+            let fitted = fitted.collect::<Result<Vec<_>, _>>()?;
+            let args = fitted.into_iter().chain(carried.iter().copied());
             let mut outputs = this.graph(f, body, Some(home), args.collect())?;
             let next = outputs[0].map(|v| scalar(&mut f.b, v)).transpose()?;
             let mut carried = outputs[1..=count].to_vec();
@@ -229,6 +231,19 @@ impl<'m> Importer<'m> {
         f.b.rollback(before);
         Ok(stand_ins(f, types)?)
     }
+}
+
+/// One element with as many axes as an input of the body is declared to have: converters write
+/// `[1]` where the specification says `[]`.
+fn as_declared(f: &mut Frame, port: &ValueInfoProto, given: Binding) -> Result<Binding, TypeError> {
+    let declared = port.r#type.as_ref();
+    let declared = declared.and_then(|t| convert(t, &mut DimNames::default()).ok());
+    let rank = declared.and_then(|t| t.as_tensor()?.rank());
+    let (Some(rank @ 1..), Binding::Value(v)) = (rank, given) else {
+        return Ok(given);
+    };
+    let axes = (0..rank).collect();
+    Ok(Binding::Value(f.b.op1(Op::Unsqueeze { axes }, &[v])?))
 }
 
 /// The types of a loop's carried values while they are fitted to its body.

@@ -7,7 +7,7 @@ use heddle_ir::{Loc, Op, TypeError, Value};
 use super::messages::{domain, each_node, short_name, subgraphs};
 use super::scope::{Attr, Binding, Frame};
 use super::state::{At, Call, Construct, Fail, Importer, Outputs, invalid};
-use super::versions::too_old;
+use super::versions::not_yet;
 use crate::error::{ImportError, NodeError, OpError, Part, op_name};
 use crate::ops::{self, Expand, NodeCx};
 use crate::proto::NodeProto;
@@ -102,7 +102,7 @@ impl<'m> Importer<'m> {
             (None, None) => return Err(Refusal::UnknownOperator.into()),
         };
         if domain.is_empty()
-            && let Some(refusal) = too_old(op, at.version)
+            && let Some(refusal) = not_yet(op, at.version)
         {
             return Err(refusal.into());
         }

@@ -5,35 +5,61 @@ use crate::refusal::Refusal;
 /// The supported versions.
 pub const OPSETS: std::ops::RangeInclusive<i64> = 1..=28;
 
-/// The oldest version whose operators are all expanded. Of older versions, those operators are
-/// expanded that have not changed since.
-const ALL_SINCE: i64 = 7;
-
-/// Operators whose definition in [`ALL_SINCE`] is older, by the version that introduced
-/// it.
-const UNCHANGED: &[(i64, &str)] = &[
+/// Operators that came after version 1, by version. From version 7 on an operator that came later
+/// is taken in its first form, as exporters write it.
+const INTRODUCED: &[(i64, &str)] = &[
+    (7, "Acos Asin Atan Cos Multinomial Sin Tan"),
+    (8, "Expand Scan"),
     (
-        1,
-        "ArgMax ArgMin Constant Conv ConvTranspose DepthToSpace Flatten Gather GlobalAveragePool \
-         GlobalMaxPool Hardmax Identity If LRN LogSoftmax Loop LpNormalization MatMul MaxPool \
-         MaxRoiPool Not RandomNormal RandomNormalLike RandomUniform RandomUniformLike ReduceL1 \
-         ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd \
-         ReduceSum ReduceSumSquare Shape Size Slice Softmax Softplus Softsign SpaceToDepth \
-         Squeeze TopK Transpose Unsqueeze",
+        9,
+        "Acosh Asinh Atanh Compress ConstantOfShape Cosh Erf EyeLike IsNaN MaxUnpool NonZero OneHot \
+         Scatter Shrink Sign Sinh TfIdfVectorizer Where",
     ),
-    (2, "GlobalLpPool LpPool Pad Split"),
-    (4, "Concat"),
-    (5, "Reshape"),
     (
-        6,
-        "Abs Cast Ceil Clip Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu Log Max \
-         Mean Min Neg Reciprocal Relu Selu Sigmoid Sqrt Sum Tanh Tile",
+        10,
+        "ConvInteger DequantizeLinear IsInf MatMulInteger Mod NonMaxSuppression QLinearConv \
+         QLinearMatMul QuantizeLinear Resize ReverseSequence RoiAlign StringNormalizer",
     ),
+    (
+        11,
+        "BitShift ConcatFromSequence CumSum Det DynamicQuantizeLinear GatherElements GatherND Range \
+         Round ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase \
+         SequenceInsert SequenceLength SplitToSequence Unique",
+    ),
+    (
+        12,
+        "Celu Einsum GreaterOrEqual LessOrEqual NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
+    ),
+    (14, "HardSwish Trilu"),
+    (
+        15,
+        "Bernoulli CastLike Optional OptionalGetElement OptionalHasElement",
+    ),
+    (16, "GridSample"),
+    (
+        17,
+        "BlackmanWindow DFT HammingWindow HannWindow LayerNormalization MelWeightMatrix STFT \
+         SequenceMap",
+    ),
+    (
+        18,
+        "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CenterCropPad Col2Im GroupNormalization Mish",
+    ),
+    (19, "DeformConv"),
+    (
+        20,
+        "AffineGrid Gelu ImageDecoder RegexFullMatch StringConcat StringSplit",
+    ),
+    (23, "Attention RMSNormalization RotaryEmbedding"),
+    (24, "Swish TensorScatter"),
+    (26, "BitCast CumProd"),
+    (27, "CausalConvWithState LinearAttention"),
+    (28, "SwiGLU"),
 ];
 
-/// The refusal of an operator of ONNX's own domain in this version, if there is one.
-pub fn too_old(op: &str, version: i64) -> Option<Refusal> {
-    let same = |(since, ops): &(i64, &str)| *since <= version && ops.split(' ').any(|o| o == op);
-    let supported = version >= ALL_SINCE || UNCHANGED.iter().any(same);
-    (!supported).then_some(Refusal::TooOld { since: ALL_SINCE })
+/// The refusal of an operator of ONNX's own domain that this version does not have, if so.
+pub fn not_yet(op: &str, version: i64) -> Option<Refusal> {
+    let later = |(_, ops): &&(i64, &str)| ops.split(' ').any(|o| o == op);
+    let (since, _) = INTRODUCED.iter().find(later).filter(|_| version < 7)?;
+    Some(Refusal::NotYet { since: *since })
 }

@@ -54,8 +54,16 @@ pub(super) fn relu(cx: &mut NodeCx, x: Value) -> Result<Value> {
     cx.max(x, zero)
 }
 
+/// Before version 7 the slopes are one for all elements, or one for each channel.
 fn prelu(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (x, slope) = (cx.input(0)?, cx.input(1)?);
+    let (x, mut slope) = (cx.input(0)?, cx.input(1)?);
+    if cx.opset < 7 && cx.rank(slope)? == 1 {
+        let rank = cx.rank(x)?;
+        slope = cx.unsqueeze(
+            slope,
+            &(1..rank.saturating_sub(1).max(1)).collect::<Vec<_>>(),
+        )?;
+    }
     let negative = cx.mul(slope, x)?;
     Ok(vec![below_zero(cx, x, negative)?])
 }
@@ -73,8 +81,12 @@ pub(super) fn elu(cx: &mut NodeCx, x: Value, alpha: f64) -> Result<Value> {
 
 fn selu(cx: &mut NodeCx, x: Value) -> Result<Value> {
     // The defaults are stated as singles.
-    let alpha = attr(cx, "alpha", 1.673_263_2);
-    let gamma = attr(cx, "gamma", 1.050_701);
+    let defaults = match cx.opset {
+        ..6 => [1.6732, 1.0507],
+        _ => [1.673_263_2, 1.050_701],
+    };
+    let alpha = attr(cx, "alpha", defaults[0]);
+    let gamma = attr(cx, "gamma", defaults[1]);
     let y = elu(cx, x, alpha)?;
     cx.scale(y, gamma)
 }

@@ -3,11 +3,15 @@
 use heddle_ir::op::ScaleRounding;
 use heddle_ir::{DType, Op, Value};
 
-use super::cx::{NodeCx, Result, Table, required};
+use super::cx::{NodeCx, Result, Table, invalid, required};
+use super::elem::dtype_of;
 
 pub(super) const OPS: Table = &[
     ("Cast", |cx| {
-        let to = required(cx.dtype_attr("to")?, "to")?;
+        let to = match cx.opset {
+            ..6 => named_type(required(cx.str("to")?, "to")?)?,
+            _ => required(cx.dtype_attr("to")?, "to")?,
+        };
         convert(cx, to)
     }),
     ("CastLike", |cx| {
@@ -17,6 +21,31 @@ pub(super) const OPS: Table = &[
     }),
     ("BitCast", bit_cast),
 ];
+
+/// The element type of a name, as Cast has it before version 6.
+fn named_type(name: &str) -> Result<DType> {
+    let names = [
+        "FLOAT",
+        "UINT8",
+        "INT8",
+        "UINT16",
+        "INT16",
+        "INT32",
+        "INT64",
+        "STRING",
+        "BOOL",
+        "FLOAT16",
+        "DOUBLE",
+        "UINT32",
+        "UINT64",
+        "COMPLEX64",
+        "COMPLEX128",
+    ];
+    match names.iter().position(|n| n.eq_ignore_ascii_case(name)) {
+        Some(i) => dtype_of(i as i64 + 1),
+        None => invalid(format!("there is no element type `{name}`")),
+    }
+}
 
 fn convert(cx: &mut NodeCx, to: DType) -> Result<Vec<Value>> {
     let x = cx.input(0)?;

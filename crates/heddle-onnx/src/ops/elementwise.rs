@@ -48,8 +48,29 @@ pub(super) fn unary(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {
     Ok(vec![cx.unary(kind, x)?])
 }
 
-pub(super) fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
+/// Two operands that broadcast. Before version 7 the axes of the second are those of the first from
+/// the attribute `axis` on; without it, the last ones.
+pub(super) fn operands(cx: &mut NodeCx) -> Result<(Value, Value)> {
     let (a, b) = (cx.input(0)?, cx.input(1)?);
+    let axis = cx
+        .int("axis")
+        .filter(|_| cx.opset < 7 && cx.flag("broadcast", false));
+    let Some(axis) = axis else {
+        return Ok((a, b));
+    };
+    let (rank, own) = (cx.rank(a)?, cx.rank(b)?);
+    let axis = cx.axis(axis, rank.max(1))?;
+    let Some(behind) = rank.checked_sub(axis + own) else {
+        return invalid(format!(
+            "{own} axes from axis {axis} on, where the first input has {rank}"
+        ));
+    };
+    let axes: Vec<usize> = (own..own + behind).collect();
+    Ok((a, cx.unsqueeze(b, &axes)?))
+}
+
+pub(super) fn binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
+    let (a, b) = operands(cx)?;
     Ok(vec![cx.binary(kind, a, b)?])
 }
 
@@ -82,7 +103,7 @@ fn modulo(cx: &mut NodeCx) -> Result<Vec<Value>> {
 
 /// The result has the base's type; the power is computed in a type that holds base and exponent.
 fn pow(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (base, exponent) = (cx.input(0)?, cx.input(1)?);
+    let (base, exponent) = operands(cx)?;
     let (to, by) = (cx.dtype(base)?, cx.dtype(exponent)?);
     let common = match (to.is_float(), by.is_float()) {
         _ if to == by => to,
@@ -123,12 +144,17 @@ fn mean(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.div(sum, count)?])
 }
 
-/// Bounds are attributes before version 11, by default the range of `f32`, and optional inputs
-/// since.
+/// Bounds are attributes before version 11, by default the range of `f32` (none before version 6),
+/// and optional inputs since.
 fn clip(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let bounds = if cx.opset < 11 {
-        let (low, high) = (cx.float_or("min", f32::MIN), cx.float_or("max", f32::MAX));
+        let widest = if cx.opset < 6 {
+            f32::INFINITY
+        } else {
+            f32::MAX
+        };
+        let (low, high) = (cx.float_or("min", -widest), cx.float_or("max", widest));
         [
             Some(cx.scalar_like(x, low.into())?),
             Some(cx.scalar_like(x, high.into())?),

@@ -4,7 +4,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
-use super::elementwise::{binary, unary};
+use super::elementwise::{binary, operands, unary};
 
 pub(super) const OPS: Table = &[
     ("Equal", |cx| compare(cx, CompareOp::Eq)),
@@ -27,7 +27,7 @@ pub(super) const OPS: Table = &[
 ];
 
 fn compare(cx: &mut NodeCx, kind: CompareOp) -> Result<Vec<Value>> {
-    let (a, b) = (cx.input(0)?, cx.input(1)?);
+    let (a, b) = operands(cx)?;
     Ok(vec![cx.compare(kind, a, b)?])
 }
 

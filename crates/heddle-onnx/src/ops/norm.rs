@@ -19,13 +19,14 @@ pub(super) const OPS: Table = &[
     ("LRN", lrn),
 ];
 
-/// BatchNormalization 7, 9, 14, 15. Before 14 a node that wants more than one output is in
+/// BatchNormalization 1, 6, 7, 9, 14, 15. From 7 to 13 a node that wants more than one output is in
 /// training.
 fn batch_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (dtype, rank) = (cx.dtype(x)?, cx.rank(x)?);
     let compute = wide(dtype);
     let training = match cx.opset {
+        ..7 => !cx.flag("is_test", false),
         ..14 => (1..cx.output_count()).any(|i| cx.wants(i)),
         _ => cx.flag("training_mode", false),
     };
@@ -91,7 +92,7 @@ fn instance_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// LayerNormalization 17: statistics in the type that `stash_type` names, the rest in the input's.
+/// LayerNormalization 17, and ONNX Runtime's before it: statistics in the type that `stash_type` names, the rest in the input's.
 fn layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, scale) = (cx.input(0)?, cx.input(1)?);
     let dtype = cx.dtype(x)?;
@@ -103,7 +104,12 @@ fn layer_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let centered = cx.sub(wide, mean)?;
     let deviation = deviation(cx, var, epsilon)?;
     let y = cx.div(centered, deviation)?;
-    let y = cx.cast(y, dtype)?;
+    // Below version 17 it is ONNX Runtime's: the result has the scale's type.
+    let to = match cx.dtype(scale)? {
+        to if cx.opset < 17 && to.is_float() => to,
+        _ => dtype,
+    };
+    let y = cx.cast(y, to)?;
     let bias = cx.opt(2);
     let y = affine(cx, y, scale, bias)?;
     let one = cx.real_like(deviation, 1.0)?;

@@ -156,6 +156,11 @@ fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// Outside of training the input itself. The mask is of the input's type before version 10.
 fn dropout(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
+    if cx.opset < 7 && !cx.flag("is_test", false) {
+        let outputs = drop_some(cx, x)?;
+        let dtype = cx.dtype(x)?;
+        return Ok(vec![outputs[0], cx.cast(outputs[1], dtype)?]);
+    }
     let training = if cx.opset < 12 { None } else { cx.opt(2) };
     let training = match training {
         None => None,
@@ -191,7 +196,10 @@ fn drop_some(cx: &mut NodeCx, x: Value) -> Result<Vec<Value>> {
             let ratio = cx.to_scalar(ratio)?;
             cx.cast(ratio, DType::F32)?
         }
-        None => cx.b.scalar(DType::F32, 0.5),
+        None => {
+            let ratio = cx.float_or("ratio", 0.5);
+            cx.b.scalar(DType::F32, ratio.into())
+        }
     };
     let u = unit(cx, DType::F32, shape)?;
     let mask = cx.compare(CompareOp::Ge, u, ratio)?;

@@ -6,7 +6,7 @@ mod settings;
 use heddle_ir::op::{BinaryOp, UnaryOp};
 use heddle_ir::{DType, Dim, Value};
 
-use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
 use super::num::Num;
 use super::sizes::Int;
 use sampling::{Axis, resample};
@@ -39,9 +39,8 @@ fn resize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut plan = match (scales, sizes) {
         (Some(scales), None) => by_scales(cx, x, &axes, scales)?,
         (None, Some(sizes)) => by_sizes(cx, x, &axes, sizes)?,
-        _ => {
-            return invalid("either scales or sizes must be given");
-        }
+        (Some(_), Some(_)) => return invalid("it has both scales and sizes; one of them must go"),
+        (None, None) => return invalid("it has neither scales nor sizes"),
     };
     if settings.places == Places::Crop {
         let roi = roi.ok_or_else(|| OpError::Invalid("tf_crop_and_resize needs a roi".into()))?;
@@ -53,11 +52,16 @@ fn resize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![resample(cx, x, &settings, &plan)?])
 }
 
-/// Upsample 7 (scales as an attribute), 9.
+/// Upsample 1 (a scale for each of two axes), 7 (scales as an attribute), 9.
 fn upsample(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let axes: Vec<usize> = (0..cx.rank(x)?).collect();
     let scales = match cx.floats("scales") {
+        _ if cx.opset < 7 => {
+            let scale = |name: &str| required(cx.float(name), name);
+            let (high, wide) = (scale("height_scale")?, scale("width_scale")?);
+            cx.b.constant(heddle_ir::Tensor::vector(&[1.0, 1.0, high, wide]))
+        }
         Some(list) if cx.opset < 9 => cx.b.constant(heddle_ir::Tensor::vector(list)),
         _ => cx.input(1)?,
     };

@@ -1,9 +1,9 @@
 //! Shapes, views and rearrangements.
 
-use heddle_ir::op::{CompareOp, ReduceOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{DType, Dim, Op, Tensor, Value};
 
-use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
 
 pub(super) const OPS: Table = &[
     ("Identity", |cx| Ok(vec![cx.input(0)?])),
@@ -37,15 +37,36 @@ fn size(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reduce(ReduceOp::Prod, shape, &[0], false)?])
 }
 
-/// A size of 0 stands for the input's at the same place, unless `allowzero` is set.
+/// A size of 0 stands for the input's at the same place, unless `allowzero` is set. Sizes are an
+/// attribute before version 5.
 fn reshape(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (x, sizes) = (cx.input(0)?, cx.input(1)?);
-    let sizes = cx.to_indices(sizes)?;
+    let x = cx.input(0)?;
+    let sizes = match cx.opset {
+        ..5 => {
+            let sizes = required(cx.ints("shape"), "shape")?;
+            cx.b.i64s(sizes)
+        }
+        _ => {
+            let sizes = cx.input(1)?;
+            cx.to_indices(sizes)?
+        }
+    };
     let known = cx.b.known(sizes).map(<[Dim]>::to_vec);
     let literal = cx.flag("allowzero", false)
-        || known.is_some_and(|k| k.iter().all(|d| d.as_const().is_some_and(|c| c != 0)));
+        || known
+            .as_ref()
+            .is_some_and(|k| k.iter().all(|d| d.as_const().is_some_and(|c| c != 0)));
     if literal {
         return Ok(vec![cx.reshape_to(x, sizes)?]);
+    }
+    if let (Some(known), Some(rank)) = (&known, cx.tensor_ty(x)?.rank())
+        && let Some(i) = known.iter().skip(rank).position(|d| d.is(0))
+    {
+        return invalid(format!(
+            "size {} of its shape is 0, which copies a size of the input, but the input has {rank} \
+             axes",
+            rank + i
+        ));
     }
     let copied = input_sizes(cx, x, sizes)?;
     let zero = cx.b.i64(0);
@@ -237,10 +258,23 @@ fn expand(cx: &mut NodeCx) -> Result<Vec<Value>> {
 }
 
 /// Each axis gets one of size 1 before it, which is broadcast to the number of repeats and merged.
+/// Before version 6 the inputs are one number of repeats and its axis.
 fn tile(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, repeats) = (cx.input(0)?, cx.input(1)?);
     let rank = cx.rank(x)?;
-    let repeats = cx.to_indices(repeats)?;
+    let repeats = match cx.opset {
+        ..6 => {
+            let axis = cx.input(2)?;
+            let (count, axis) = (cx.to_index(repeats)?, cx.to_index(axis)?);
+            let size = cx.b.i64(rank as i64);
+            let axis = cx.binary(BinaryOp::Mod, axis, size)?;
+            let places = cx.iota(rank as i64)?;
+            let here = cx.compare(CompareOp::Eq, places, axis)?;
+            let one = cx.b.i64(1);
+            cx.select(here, count, one)?
+        }
+        _ => cx.to_indices(repeats)?,
+    };
     let fresh: Vec<_> = (0..rank).map(|i| 2 * i).collect();
     let split = cx.unsqueeze(x, &fresh)?;
     let (mut both, mut merged) = (vec![], vec![]);

@@ -16,7 +16,10 @@ pub(super) const OPS: Table = &[
 
 fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let parts = cx.all_inputs()?;
-    let axis = cx.int_req("axis")?;
+    let axis = match cx.opset {
+        ..4 => cx.int_or("axis", 1),
+        _ => cx.int_req("axis")?,
+    };
     // Any input may be the one whose rank is known.
     let rank = parts.iter().find_map(|&p| cx.tensor_ty(p).ok()?.rank());
     let axis = match rank {
@@ -26,7 +29,7 @@ fn concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.concat(&parts, axis)?])
 }
 
-/// Lengths are an attribute before version 13 and an input since. Without them the parts are equal;
+/// Lengths are an attribute before version 13 and an input since; either in version 1. Without them the parts are equal;
 /// since version 18 the last may be shorter.
 fn split(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
@@ -66,6 +69,7 @@ fn split_unranked(cx: &mut NodeCx, x: Value, axis: i64) -> Result<Vec<Value>> {
 
 fn split_along(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Vec<Value>> {
     let lengths = match (cx.opset < 13, cx.opt(1)) {
+        (true, Some(lengths)) if cx.opset < 2 => Some(cx.to_indices(lengths)?),
         (true, _) => cx.ints("split").map(|s| cx.b.i64s(s)),
         (false, Some(lengths)) => Some(cx.to_indices(lengths)?),
         (false, None) => None,
@@ -259,7 +263,8 @@ fn pad(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut value = cx.zero(dtype)?;
     let pads;
     if cx.opset < 11 {
-        let list = required(cx.ints("pads"), "pads")?;
+        let name = if cx.opset < 2 { "paddings" } else { "pads" };
+        let list = required(cx.ints(name), name)?;
         pads = cx.b.i64s(list);
         if let Some(number) = cx.float("value") {
             value = cx.scalar_like(x, number.into())?;

@@ -41,6 +41,7 @@ pub(super) fn visit(op: &mut Op, v: &mut impl Visitor) -> Result<(), String> {
             v.field("saturate", saturate, Default(true))?;
             v.field("round", round, Default(ScaleRounding::Up))
         }
+        Op::Fail { message } => v.field("message", message, Needed),
         Op::Bitcast { to } => v.field("to", to, Needed),
         Op::Transpose { perm } => v.field("perm", perm, Needed),
         Op::Unsqueeze { axes } | Op::Squeeze { axes } | Op::Slice { axes } => {
