@@ -57,6 +57,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("axes", include_str!("../programs/axes.heddle")),
     ("caches", include_str!("../programs/caches.heddle")),
     ("lists", include_str!("../programs/lists.heddle")),
+    ("draws", include_str!("../programs/draws.heddle")),
 ];
 
 /// The outcome of a compilation.
