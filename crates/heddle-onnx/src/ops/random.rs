@@ -26,7 +26,7 @@ pub fn is_random(op: &str) -> bool {
 
 /// The node's key for this evaluation: of its seed, or else of the run's and the node's number.
 ///
-/// Seeds are floats, but for Dropout's; their bits tell them apart.
+/// Seeds are floats, whose bits are the key, but for Dropout's, which is the key. The same seed gives the same numbers in each run.
 fn key(cx: &mut NodeCx) -> Result<Value> {
     let integer = cx.int("seed").map(|s| s as u64);
     let seed = integer.or_else(|| cx.float("seed").map(|s| s.to_bits().into()));
