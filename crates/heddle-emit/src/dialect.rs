@@ -52,6 +52,8 @@ macro_rules! prelude {
             "\n",
             include_str!("prelude/integer.h"),
             "\n",
+            include_str!("prelude/random.h"),
+            "\n",
             include_str!("prelude/float.h"),
             "\n",
             include_str!("prelude/math.h"),

@@ -450,7 +450,7 @@ fn binary(dialect: &Dialect, op: BinaryOp, dtype: DType, a: &str, b: &str) -> St
         And => format!("({a} & {b})"),
         Or => format!("({a} | {b})"),
         Xor => format!("({a} ^ {b})"),
-        Div | Mod | Rem | Pow | Max | Min | Shl | Shr | Philox => {
+        Div | Mod | Rem | Pow | Max | Min | Shl | Shr | Philox | Normal | Gumbel => {
             call(&format!("heddle_{}_{t}", op.name()))
         }
     }

@@ -2,7 +2,8 @@
 
 mod harness;
 
-use harness::{PROGRAMS, run_text};
+use harness::{Case, PROGRAMS, drawn, run_text};
+use heddle_runtime::BuildOptions;
 
 #[test]
 fn programs_by_hand() {
@@ -10,5 +11,15 @@ fn programs_by_hand() {
         for (threads, seed) in [(1, 1), (2, 2), (5, 3)] {
             run_text(name, text, threads, seed);
         }
+    }
+}
+
+#[test]
+fn draws_are_the_same_for_any_size_and_number_of_workers() {
+    let text = include_str!("programs/draws.heddle");
+    for size in [0, 1, 2, 3, 7, 97] {
+        let (module, inputs) = drawn("draws", text, size, 1);
+        let case = Case::new("draws", module, &inputs).unwrap_or_else(|e| panic!("{e}"));
+        case.check("draws", &BuildOptions::default(), &[1, 2, 3, 5]);
     }
 }

@@ -84,7 +84,7 @@ impl Body<'_> {
             And | Or | Xor => (d.is_int() || d == DType::Bool, DType::I32),
             Shl | Shr => (d.is_int(), DType::U16),
             Atan2 => (d.is_float(), DType::F64),
-            Philox => (d == DType::U64, DType::U64),
+            Philox | Normal | Gumbel => (d == DType::U64, DType::U64),
             _ => (d.is_arith(), DType::I64),
         };
         if !fits {
@@ -113,11 +113,18 @@ impl Body<'_> {
         let shape: Vec<_> = self.static_shape().iter().map(|&n| n as i64).collect();
         let shape = self.b.i64s(&shape);
         let dtype = [DType::F32, DType::F64][self.rng.random_range(0..2)];
-        let drawn = match self.rng.random_bool(0.5) {
-            true => self.b.uniform(dtype, key, shape),
-            false => self.b.normal(dtype, key, shape),
+        let draws = match self.rng.random_range(0..4) {
+            0 | 1 => self.b.uniform(dtype, key, shape),
+            2 => self.b.normal(key, shape),
+            _ => self.b.gumbel(key, shape),
         };
-        drawn.expect("a key and a shape")
+        let draws = draws.expect("a key and a shape");
+        let (offset, factor) = match self.rng.random_bool(0.5) {
+            true => (0.0, 1.0),
+            false => (self.rng.random_range(-1.0..1.0), 0.75),
+        };
+        let drawn = self.b.scaled(dtype, draws, offset, factor);
+        drawn.expect("a float type")
     }
 
     fn compare(&mut self) -> Value {

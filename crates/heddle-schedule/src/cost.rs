@@ -131,7 +131,7 @@ impl Costs<'_> {
             self.program.pool.walk(root, &mut |_, e| {
                 time += match e {
                     Expr::Unary(op, dtype, _) if is_function(op) => rates(dtype).transcendental_ns,
-                    Expr::Binary(BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Philox, dtype, ..) => {
+                    Expr::Binary(op, dtype, ..) if op.is_function() => {
                         rates(dtype).transcendental_ns
                     }
                     Expr::Num(..) | Expr::Local(_) => 0.0,

@@ -38,3 +38,8 @@ HEDDLE_INLINE float heddle_from_bits(uint32_t bits) {
   memcpy(&x, &bits, sizeof x);
   return x;
 }
+
+/* For random.h. */
+#define heddle_high(a, b) ((uint64_t)((unsigned __int128)(a) * (b) >> 64))
+#define heddle_zeros(a) __builtin_clzll(a)
+#define heddle_root(a) sqrt(a)

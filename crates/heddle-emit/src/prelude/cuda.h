@@ -320,3 +320,8 @@ HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i,
 /* The bits of a number, and the number of bits. */
 HEDDLE_INLINE uint32_t heddle_bits(float x) { return __float_as_uint(x); }
 HEDDLE_INLINE float heddle_from_bits(uint32_t bits) { return __uint_as_float(bits); }
+
+/* For random.h. */
+#define heddle_high(a, b) __umul64hi(a, b)
+#define heddle_zeros(a) __clzll((int64_t)(a))
+#define heddle_root(a) __dsqrt_rn(a)

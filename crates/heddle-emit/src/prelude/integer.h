@@ -42,22 +42,6 @@ HEDDLE_INTEGERS(uint16_t, u16)
 HEDDLE_INTEGERS(uint32_t, u32)
 HEDDLE_INTEGERS(uint64_t, u64)
 
-/* The first 64 random bits of a key and a counter (Philox 4x32-10). */
-HEDDLE_INLINE uint64_t heddle_philox_u64(uint64_t key, uint64_t counter) {
-  uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
-  uint32_t k = (uint32_t)key, l = (uint32_t)(key >> 32);
-  for (int round = 0; round < 10; round++) {
-    uint64_t x = UINT64_C(0xd2511f53) * a, y = UINT64_C(0xcd9e8d57) * c;
-    a = (uint32_t)(y >> 32) ^ b ^ k;
-    b = (uint32_t)y;
-    c = (uint32_t)(x >> 32) ^ d ^ l;
-    d = (uint32_t)x;
-    k += 0x9e3779b9u;
-    l += 0xbb67ae85u;
-  }
-  return (uint64_t)b << 32 | a;
-}
-
 /* The start of a unit's share of `count` places, in multiples of `grain`. */
 HEDDLE_INLINE int64_t heddle_share(int64_t count, int64_t grain, int64_t unit, int64_t units) {
   int64_t place = (count + grain - 1) / grain * unit / units * grain;

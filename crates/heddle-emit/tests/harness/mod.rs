@@ -62,6 +62,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "growth_shapes",
         include_str!("../programs/growth_shapes.heddle"),
     ),
+    ("draws", include_str!("../programs/draws.heddle")),
 ];
 
 /// The outcome of a compilation.

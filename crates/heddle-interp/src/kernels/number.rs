@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
 
-use super::random::philox;
+use super::random::{gumbel, normal, philox};
 use crate::value::Elem;
 
 /// A number on its way from one type to another: exact in either case.
@@ -202,6 +202,12 @@ macro_rules! ints {
                     }),
                     BinaryOp::Philox => {
                         zip(x, y, out, |a, b| philox(a as u64, b as u64) as $t)
+                    }
+                    BinaryOp::Normal => {
+                        zip(x, y, out, |a, b| normal(a as u64, b as u64) as $t)
+                    }
+                    BinaryOp::Gumbel => {
+                        zip(x, y, out, |a, b| gumbel(a as u64, b as u64) as $t)
                     }
                     BinaryOp::Atan2 => false,
                 }

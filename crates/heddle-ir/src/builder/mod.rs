@@ -3,6 +3,8 @@
 mod ops;
 mod random;
 
+pub use self::random::Draws;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

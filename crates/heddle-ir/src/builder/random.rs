@@ -1,13 +1,25 @@
 //! Random numbers: functions of a key, a `u64`.
 //!
-//! Draws with one key give the same numbers. Whoever wants others derives a key for each draw, iteration and call
-//! ([`FuncBuilder::fold_in`]); an array of keys, broadcast against the counters, draws a batch.
+//! Draws with one key give the same numbers, on every device. Whoever wants others derives a key for each draw, iteration
+//! and call ([`FuncBuilder::fold_in`]); an array of keys, broadcast against the counters, draws a batch.
 
 use crate::builder::FuncBuilder;
-use crate::op::{BinaryOp, ReduceOp, UnaryOp};
+use crate::op::{BinaryOp, ReduceOp};
 use crate::{DType, Op, Tensor, TypeError, Value};
 
 type Result<T> = std::result::Result<T, TypeError>;
+
+/// Random numbers as integers in units of a power of two.
+#[derive(Clone, Copy, Debug)]
+pub struct Draws {
+    /// `i64`.
+    pub units: Value,
+    /// Fraction bits: a unit is `2^-bits`.
+    pub bits: u32,
+}
+
+/// The bits that a product with an `f32` leaves to the other factor, if it is to be exact in `f64`.
+const EXACT: u32 = 29;
 
 impl FuncBuilder {
     /// A constant key or number, `u64[]`.
@@ -21,42 +33,101 @@ impl FuncBuilder {
         self.binary(BinaryOp::Philox, key, number)
     }
 
-    /// Appends uniform numbers in `[0, 1)`, `f32` or `f64`, of a shape, `i64[k]`. They are multiples of 2^-24 or 2^-53.
-    pub fn uniform(&mut self, dtype: DType, key: Value, shape: Value) -> Result<Value> {
-        let (bits, integer) = match dtype {
-            DType::F64 => (53, DType::I64),
-            _ => (24, DType::I32),
-        };
-        let (kind, axes, keep) = (ReduceOp::Prod, vec![0], false);
-        let count = self.op1(Op::Reduce { kind, axes, keep }, &[shape])?;
-        let counters = self.iota(count)?;
-        let counters = self.op1(Op::Reshape, &[counters, shape])?;
-        let random = self.fold_in(key, counters)?;
-        let unused = self.key(64 - bits);
+    /// Appends uniform numbers in `[0, 1)` of a shape, `i64[k]`: multiples of 2^-53 for `f64`, of 2^-24 for other types.
+    pub fn uniform(&mut self, dtype: DType, key: Value, shape: Value) -> Result<Draws> {
+        let bits = if dtype == DType::F64 { 53 } else { 24 };
+        let random = self.drawn(BinaryOp::Philox, key, shape)?;
+        let unused = self.key(u64::from(64 - bits));
         let random = self.binary(BinaryOp::Shr, random, unused)?;
-        let random = self.cast(integer, random)?;
-        let random = self.cast(dtype, random)?;
-        let step = self.scalar(dtype, 1.0 / (1u64 << bits) as f64);
-        self.binary(BinaryOp::Mul, random, step)
+        let units = self.cast(DType::I64, random)?;
+        Ok(Draws { units, bits })
     }
 
-    /// Appends normal numbers with mean 0 and deviation 1, `f32` or `f64`, of a shape, `i64[k]` (Box and Muller).
-    pub fn normal(&mut self, dtype: DType, key: Value, shape: Value) -> Result<Value> {
-        let (first, second) = (self.key(0), self.key(1));
-        let keys = [self.fold_in(key, first)?, self.fold_in(key, second)?];
-        let unary = |b: &mut Self, op, x| b.op1(Op::Unary(op), &[x]);
-        let one = self.scalar(dtype, 1.0);
-        let u = self.uniform(dtype, keys[0], shape)?;
-        // In (0, 1], so that the logarithm is finite.
-        let u = self.binary(BinaryOp::Sub, one, u)?;
-        let log = unary(self, UnaryOp::Log, u)?;
-        let minus_two = self.scalar(dtype, -2.0);
-        let radius = self.binary(BinaryOp::Mul, minus_two, log)?;
-        let radius = unary(self, UnaryOp::Sqrt, radius)?;
-        let turn = self.uniform(dtype, keys[1], shape)?;
-        let tau = self.scalar(dtype, std::f64::consts::TAU);
-        let angle = self.binary(BinaryOp::Mul, turn, tau)?;
-        let cos = unary(self, UnaryOp::Cos, angle)?;
-        self.binary(BinaryOp::Mul, radius, cos)
+    /// Appends numbers with mean 0 and deviation 1 of a shape, `i64[k]`.
+    pub fn normal(&mut self, key: Value, shape: Value) -> Result<Draws> {
+        self.fixed(BinaryOp::Normal, key, shape)
+    }
+
+    /// Appends numbers `-ln(-ln u)` of a shape, `i64[k]`.
+    pub fn gumbel(&mut self, key: Value, shape: Value) -> Result<Draws> {
+        self.fixed(BinaryOp::Gumbel, key, shape)
+    }
+
+    /// Appends the draws as numbers of a float type, rounded once.
+    pub fn as_floats(&mut self, dtype: DType, draws: Draws) -> Result<Value> {
+        // The compiled form of a cast from `i32` is vector code.
+        let units = match draws.bits < 31 {
+            true => self.cast(DType::I32, draws.units)?,
+            false => draws.units,
+        };
+        let wide = if dtype == DType::F64 {
+            dtype
+        } else {
+            DType::F32
+        };
+        let units = self.cast(wide, units)?;
+        let floats = self.times_power(wide, units, draws.bits)?;
+        self.cast(dtype, floats)
+    }
+
+    /// Appends `offset + factor * draws`, computed in `f64`.
+    ///
+    /// Products are exact, so that a device may fuse them with the sums: the numbers are the same on all.
+    pub fn scaled(
+        &mut self,
+        dtype: DType,
+        draws: Draws,
+        offset: f32,
+        factor: f32,
+    ) -> Result<Value> {
+        if (offset, factor) == (0.0, 1.0) {
+            return self.as_floats(dtype, draws);
+        }
+        let Draws { mut units, bits } = draws;
+        let mut sum = self.scalar(DType::F64, offset.into());
+        let mut unit = f64::from(factor) / (1u64 << bits) as f64;
+        if bits > EXACT {
+            let size = self.i64(1 << EXACT);
+            let lower = self.binary(BinaryOp::Rem, units, size)?;
+            units = self.binary(BinaryOp::Div, units, size)?;
+            let lower = self.times(lower, unit)?;
+            sum = self.binary(BinaryOp::Add, lower, sum)?;
+            unit *= (1u64 << EXACT) as f64;
+        }
+        let upper = self.times(units, unit)?;
+        let scaled = self.binary(BinaryOp::Add, upper, sum)?;
+        self.cast(dtype, scaled)
+    }
+
+    fn times(&mut self, units: Value, factor: f64) -> Result<Value> {
+        let units = self.cast(DType::F64, units)?;
+        let factor = self.scalar(DType::F64, factor);
+        self.binary(BinaryOp::Mul, units, factor)
+    }
+
+    fn times_power(&mut self, dtype: DType, units: Value, bits: u32) -> Result<Value> {
+        let unit = self.scalar(dtype, 1.0 / (1u64 << bits) as f64);
+        self.binary(BinaryOp::Mul, units, unit)
+    }
+
+    fn fixed(&mut self, kind: BinaryOp, key: Value, shape: Value) -> Result<Draws> {
+        let units = self.drawn(kind, key, shape)?;
+        let units = self.cast(DType::I64, units)?;
+        Ok(Draws { units, bits: 53 })
+    }
+
+    /// The numbers of the counters 0, 1, …, an array of this shape.
+    fn drawn(&mut self, kind: BinaryOp, key: Value, shape: Value) -> Result<Value> {
+        let (product, axes, keep) = (ReduceOp::Prod, vec![0], false);
+        let count = Op::Reduce {
+            kind: product,
+            axes,
+            keep,
+        };
+        let count = self.op1(count, &[shape])?;
+        let counters = self.iota(count)?;
+        let counters = self.op1(Op::Reshape, &[counters, shape])?;
+        let counters = self.cast(DType::U64, counters)?;
+        self.binary(kind, key, counters)
     }
 }

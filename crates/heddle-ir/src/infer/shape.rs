@@ -15,7 +15,7 @@ pub(super) fn binary_takes(op: BinaryOp, d: DType) -> bool {
         And | Or | Xor => d.is_int() || d == DType::Bool,
         Shl | Shr => d.is_int(),
         Atan2 => d.is_float(),
-        Philox => d == DType::U64,
+        Philox | Normal | Gumbel => d == DType::U64,
     }
 }
 

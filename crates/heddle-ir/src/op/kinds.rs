@@ -78,6 +78,20 @@ pub enum BinaryOp {
     /// counters 0, 1, …; a new key is a key with the number of a node, an iteration or a call as the counter.
     /// (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3.)
     Philox,
+    /// `u64`: a standard normal number of the 128 random bits of a key and a counter, as an `i64` in units of 2^-53. It is
+    /// `sqrt(-2 ln u) sin(2 pi v)` (Box and Muller) in the integer arithmetic that `heddle-interp/src/kernels/random.rs` states, so that
+    /// all devices draw the same.
+    Normal,
+    /// `u64`: a standard Gumbel number, `-ln(-ln u)`, of the bits that `Philox` gives; in the form of `Normal`.
+    Gumbel,
+}
+
+impl BinaryOp {
+    /// True if it takes as long as an exponential, or longer.
+    pub fn is_function(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, Pow | Atan2 | Philox | Normal | Gumbel)
+    }
 }
 
 /// Comparisons; any comparison with NaN but `Ne` is false. `bool` and `str` know only `Eq` and `Ne`.
@@ -210,7 +224,7 @@ names! {
     BinaryOp {
         Add = "add", Sub = "sub", Mul = "mul", Div = "div", Mod = "mod", Rem = "rem", Pow = "pow",
         Max = "max", Min = "min", And = "and", Or = "or", Xor = "xor", Shl = "shl", Shr = "shr",
-        Atan2 = "atan2", Philox = "philox",
+        Atan2 = "atan2", Philox = "philox", Normal = "normal", Gumbel = "gumbel",
     }
     CompareOp { Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge" }
     ReduceOp { Sum = "sum", Prod = "prod", Max = "max", Min = "min" }

@@ -463,6 +463,7 @@ fn binary(kind: BinaryOp) -> &'static Props {
         Div | Mod | Rem | Max | Min => const { &two(Cost::Elementwise, Gradient::Elementwise) },
         Pow | Atan2 => const { &two(Cost::Transcendental, Gradient::Elementwise) },
         And | Or | Xor | Shl | Shr | Philox => const { &two(Cost::Elementwise, Gradient::Zero) },
+        Normal | Gumbel => const { &two(Cost::Transcendental, Gradient::Zero) },
     }
 }
 

@@ -26,7 +26,7 @@ pub fn is_random(op: &str) -> bool {
 
 /// The node's key for this evaluation: of its seed, or else of the run's and the node's number.
 ///
-/// Seeds are floats, but for Dropout's; their bits tell them apart.
+/// Seeds are floats, whose bits are the key, but for Dropout's, which is the key. The same seed gives the same numbers in each run.
 fn key(cx: &mut NodeCx) -> Result<Value> {
     let integer = cx.int("seed").map(|s| s as u64);
     let seed = integer.or_else(|| cx.float("seed").map(|s| s.to_bits().into()));
@@ -53,7 +53,8 @@ fn wide(dtype: DType) -> Result<DType> {
 /// Numbers in `[0, 1)`.
 fn unit(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
     let key = key(cx)?;
-    Ok(cx.b.uniform(dtype, key, shape)?)
+    let draws = cx.b.uniform(dtype, key, shape)?;
+    Ok(cx.b.as_floats(dtype, draws)?)
 }
 
 /// Draws numbers of a type and shape.
@@ -61,19 +62,18 @@ type Draw = fn(&mut NodeCx, DType, Value) -> Result<Value>;
 
 fn normal(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
     let (mean, scale) = (cx.float_or("mean", 0.0), cx.float_or("scale", 1.0));
-    let (wide, key) = (wide(dtype)?, key(cx)?);
-    let x = cx.b.normal(wide, key, shape)?;
-    let x = stretched(cx, x, mean, scale)?;
-    cx.cast(x, dtype)
+    wide(dtype)?;
+    let key = key(cx)?;
+    let draws = cx.b.normal(key, shape)?;
+    Ok(cx.b.scaled(dtype, draws, mean, scale)?)
 }
 
 /// Numbers that rounding moved to the upper end go to the lower one.
 fn uniform(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
     let (low, high) = (cx.float_or("low", 0.0), cx.float_or("high", 1.0));
-    let wide = wide(dtype)?;
-    let x = unit(cx, wide, shape)?;
-    let x = stretched(cx, x, low, high - low)?;
-    let x = cx.cast(x, dtype)?;
+    let (wide, key) = (wide(dtype)?, key(cx)?);
+    let draws = cx.b.uniform(wide, key, shape)?;
+    let x = cx.b.scaled(dtype, draws, low, high - low)?;
     if low >= high || (low, high, wide) == (0.0, 1.0, dtype) {
         return Ok(x);
     }
@@ -83,14 +83,6 @@ fn uniform(cx: &mut NodeCx, dtype: DType, shape: Value) -> Result<Value> {
     );
     let below = cx.compare(CompareOp::Lt, x, high)?;
     cx.select(below, x, low)
-}
-
-/// `offset + x * factor`.
-fn stretched(cx: &mut NodeCx, x: Value, offset: f32, factor: f32) -> Result<Value> {
-    let factor = cx.scalar_like(x, factor.into())?;
-    let offset = cx.scalar_like(x, offset.into())?;
-    let x = cx.mul(x, factor)?;
-    cx.add(x, offset)
 }
 
 fn draw(cx: &mut NodeCx, draw: Draw) -> Result<Vec<Value>> {
@@ -127,28 +119,22 @@ fn bernoulli(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(hit, dtype)?])
 }
 
-/// Samples by the largest of the log-probabilities, each with Gumbel noise of its own:
-/// `-log(-log(u))`.
+/// Samples by the largest of the log-probabilities, each with Gumbel noise of its own, in `f64`.
 fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let logits = cx.input(0)?;
     if cx.rank(logits)? != 2 {
         return invalid("the input must be a matrix");
     }
     let dtype = cx.dtype_attr("dtype")?.unwrap_or(DType::I32);
-    let logits = match cx.dtype(logits)? {
-        DType::F64 => logits,
-        _ => cx.cast(logits, DType::F32)?,
-    };
+    let logits = cx.cast(logits, DType::F64)?;
     let (batch, classes) = (cx.size_of(logits, 0)?, cx.size_of(logits, 1)?);
     let samples = cx.b.i64(cx.int_or("sample_size", 1));
     let shape = cx.stack_i64s(&[batch, samples, classes])?;
-    let dtype_of_draws = cx.dtype(logits)?;
-    let u = unit(cx, dtype_of_draws, shape)?;
-    let log = cx.log(u)?;
-    let log = cx.neg(log)?;
-    let log = cx.log(log)?;
+    let key = key(cx)?;
+    let noise = cx.b.gumbel(key, shape)?;
+    let noise = cx.b.as_floats(DType::F64, noise)?;
     let logits = cx.unsqueeze(logits, &[1])?;
-    let noisy = cx.sub(logits, log)?;
+    let noisy = cx.add(logits, noise)?;
     let chosen = cx.arg_max(noisy, 2, false)?;
     Ok(vec![cx.cast(chosen, dtype)?])
 }

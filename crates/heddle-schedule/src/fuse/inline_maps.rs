@@ -141,8 +141,8 @@ fn work(program: &UProgram, value: ExprId) -> usize {
         work += match e {
             Expr::Num(..) | Expr::Local(_) | Expr::Load(..) => 0,
             Expr::Unary(op, ..) if is_cheap(op) => 1,
-            Expr::Unary(..)
-            | Expr::Binary(BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Philox, ..) => FUNCTION,
+            Expr::Unary(..) => FUNCTION,
+            Expr::Binary(op, ..) if op.is_function() => FUNCTION,
             Expr::Binary(BinaryOp::Div | BinaryOp::Mod | BinaryOp::Rem, ..) => FUNCTION,
             _ => 1,
         };
