@@ -67,9 +67,12 @@ pub enum Refusal {
     /// A value of the attribute `post_transform`.
     #[error("post_transform {0}")]
     PostTransform(String),
-    /// Matrices that are transposed with their batch axes.
-    #[error("transBatchA and transBatchB")]
-    TransposedBatch,
+    /// A function fused into another operator.
+    #[error("activation {0}")]
+    FusedActivation(String),
+    /// Groups of rows of a quantised matrix in another order.
+    #[error("g_idx")]
+    GroupIndices,
     /// Sequences packed into one batch element.
     #[error("is_packed_batching")]
     PackedBatching,
@@ -96,9 +99,6 @@ pub enum Refusal {
         /// The number of axes.
         axes: usize,
     },
-    /// One input that holds queries, keys and values.
-    #[error("queries, keys and values packed into one input")]
-    PackedProjections,
     /// Keys in a cache that other nodes share.
     #[error("a shared cache of keys")]
     SharedCache,

@@ -347,7 +347,7 @@ fn wrong_arguments_are_refused() {
     );
     let deep = heddle_runtime::Input {
         data: &data,
-        dims: &[1; 9],
+        dims: &[1; heddle_runtime::abi::MAX_RANK + 1],
     };
     assert!(matches!(
         run(&[good, deep], &[10]),

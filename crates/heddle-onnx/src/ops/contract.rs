@@ -13,7 +13,7 @@ fn matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
 }
 
 /// `alpha * A' * B' + beta * C`
-fn gemm(cx: &mut NodeCx) -> Result<Vec<Value>> {
+pub(super) fn gemm(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut operands = [cx.input(0)?, cx.input(1)?];
     for (x, name) in operands.iter_mut().zip(["transA", "transB"]) {
         if cx.rank(*x)? != 2 {

@@ -38,23 +38,26 @@ pub(super) const DEFAULT_DOMAIN: Table = &[(
     simplified_layer_normalization,
 )];
 
-/// `alpha * A' B'`, where A and B may be transposed in their last two axes.
+/// `alpha * A' B'`, where A and B may be transposed in their last two axes, after the first axis went
+/// behind the others but the last.
 fn fused_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    if cx.flag("transBatchA", false) || cx.flag("transBatchB", false) {
-        return Err(Refusal::TransposedBatch.into());
-    }
-    let transposed = |cx: &mut NodeCx, i: usize, flag: &str| {
+    let transposed = |cx: &mut NodeCx, i: usize, flag: &str, batch: &str| {
         let x = cx.input(i)?;
         let rank = cx.rank(x)?;
-        if !cx.flag(flag, false) || rank < 2 {
+        if rank < 2 {
             return Ok(x);
         }
         let mut perm: Vec<usize> = (0..rank).collect();
-        perm.swap(rank - 1, rank - 2);
+        if cx.flag(batch, false) {
+            perm[..rank - 1].rotate_left(1);
+        }
+        if cx.flag(flag, false) {
+            perm.swap(rank - 1, rank - 2);
+        }
         cx.transpose(x, &perm)
     };
-    let a = transposed(cx, 0, "transA")?;
-    let b = transposed(cx, 1, "transB")?;
+    let a = transposed(cx, 0, "transA", "transBatchA")?;
+    let b = transposed(cx, 1, "transB", "transBatchB")?;
     let y = cx.matmul(a, b)?;
     let alpha = cx.real_like(y, f64::from(cx.float_or("alpha", 1.0)))?;
     Ok(vec![cx.mul(y, alpha)?])
@@ -199,13 +202,22 @@ fn root_mean_square(
 /// Inputs: query, key, value, bias, key padding mask, attention bias, past key, past value.
 fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let heads = cx.int_req("num_heads")?;
-    let (Some(key), Some(value)) = (cx.opt(1), cx.opt(2)) else {
-        return Err(Refusal::PackedProjections.into());
-    };
     if cx.opt(8).is_some() || cx.opt(9).is_some() {
         return Err(Refusal::SharedCache.into());
     }
-    let mut parts = [cx.input(0)?, key, value];
+    let query = cx.input(0)?;
+    let mut parts = match (cx.opt(1), cx.opt(2)) {
+        (None, None) => {
+            let parts = unpacked(cx, query, 3)?;
+            [parts[0], parts[1], parts[2]]
+        }
+        (Some(packed), None) => {
+            let parts = unpacked(cx, packed, 2)?;
+            [query, parts[0], parts[1]]
+        }
+        (Some(key), Some(value)) => [query, key, value],
+        (None, Some(_)) => return invalid("it has values, but no keys"),
+    };
     if let Some(bias) = cx.opt(3) {
         add_projection_bias(cx, &mut parts, bias)?;
     }
@@ -241,6 +253,29 @@ fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let y = weighted_values(cx, weights, v)?;
     let y = join_heads(cx, y)?;
     Ok(vec![y, k, v, scores])
+}
+
+/// The parts of `x[b, s, heads, parts, d]`, each as `[b, s, heads * d]`.
+fn unpacked(cx: &mut NodeCx, x: Value, parts: usize) -> Result<Vec<Value>> {
+    let sizes = cx.sizes(x)?;
+    let [batch, length, heads, count, width] = sizes[..] else {
+        return invalid(format!(
+            "packed projections have {} axes, not 5",
+            sizes.len()
+        ));
+    };
+    if count.as_const().is_some_and(|n| n != parts as i64) {
+        return invalid(format!(
+            "packed projections are not {parts} in {}",
+            cx.b.ty(x)
+        ));
+    }
+    let hidden = cx.int_mul(heads, width)?;
+    let part = |i: usize| {
+        let part = cx.pick(x, i, 3)?;
+        cx.reshape_ints(part, &[batch, length, hidden])
+    };
+    (0..parts).map(part).collect()
 }
 
 /// Adds one bias to the projections of all three, each of its own width.

@@ -16,7 +16,7 @@ pub(super) const OPS: Table = &[
 ];
 
 /// Conv 1, 11, 22.
-fn conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
+pub(super) fn conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, w) = (cx.input(0)?, cx.input(1)?);
     let y = convolve(cx, x, w)?;
     Ok(vec![add_bias(cx, y, 2)?])

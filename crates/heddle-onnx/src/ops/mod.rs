@@ -17,6 +17,8 @@ mod detection;
 mod einsum;
 mod elem;
 mod elementwise;
+mod experimental;
+mod fused;
 mod grid;
 mod indexing;
 mod kernels;
@@ -95,8 +97,10 @@ const TABLES: &[(&str, Table)] = &[
     ("", resize::OPS),
     ("", roi::OPS),
     ("", signal::OPS),
+    ("", experimental::OPS),
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
+    ("com.microsoft", fused::OPS),
     ("com.microsoft", quant::MICROSOFT),
 ];
 

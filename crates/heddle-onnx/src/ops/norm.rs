@@ -27,7 +27,7 @@ fn batch_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let compute = wide(dtype);
     let training = match cx.opset {
         ..7 => !cx.flag("is_test", false),
-        ..14 => (1..cx.output_count()).any(|i| cx.wants(i)),
+        7..14 => (1..cx.output_count()).any(|i| cx.wants(i)),
         _ => cx.flag("training_mode", false),
     };
     let x = cx.cast(x, compute)?;
@@ -199,13 +199,21 @@ fn lp_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.cast(y, dtype)?])
 }
 
-/// MeanVarianceNormalization 9, 13.
+/// MeanVarianceNormalization 9, 13, and the experiment of version 1 as ONNX Runtime has it.
 fn mean_variance_normalization(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let dtype = cx.dtype(x)?;
-    let axes = cx.axes(cx.ints("axes").unwrap_or(&[0, 2, 3]), cx.rank(x)?)?;
+    let default: &[i64] = match (cx.opset, cx.flag("across_channels", false)) {
+        (..9, true) => &[0, 1, 2, 3],
+        _ => &[0, 2, 3],
+    };
+    let axes = cx.axes(cx.ints("axes").unwrap_or(default), cx.rank(x)?)?;
     let x = cx.widen(x)?;
     let (mean, var) = moments(cx, x, &axes)?;
+    if cx.opset < 9 && !cx.flag("normalize_variance", true) {
+        let centered = cx.sub(x, mean)?;
+        return Ok(vec![cx.cast(centered, dtype)?]);
+    }
     let deviation = cx.unary(UnaryOp::Sqrt, var)?;
     let epsilon = cx.real_like(deviation, 1e-9)?;
     let deviation = cx.add(deviation, epsilon)?;

@@ -201,7 +201,12 @@ pub(super) fn requantize(cx: &mut NodeCx, x: Value, scale: Value, zero: Value) -
 }
 
 /// `saturate(round(x) + zero)`, ties to even. NaN gives the zero point.
-fn saturated(cx: &mut NodeCx, x: Value, zero: Option<Value>, to: DType) -> Result<Value> {
+pub(super) fn saturated(
+    cx: &mut NodeCx,
+    x: Value,
+    zero: Option<Value>,
+    to: DType,
+) -> Result<Value> {
     let (low, high) = integer_range(to)?;
     let rounded = cx.unary(UnaryOp::Round, x)?;
     // Clamps values far outside every range, so that sums do not overflow.

@@ -1,0 +1,129 @@
+"""Cases for operators of the domain com.microsoft, and for experiments of ONNX's first versions.
+ONNX Runtime's kernels are the reference."""
+import numpy as np
+
+from opset_data import Case, f32, ints, scalar
+
+F32, U8, I8 = np.float32, np.uint8, np.int8
+
+
+def cases():
+    """All cases."""
+    for family in (fused, attention, embeddings, quantised, packed, experiments):
+        yield from family()
+
+
+def microsoft(name, op, inputs, attributes=None, parameters=(), outputs=1, tolerance=None):
+    """A node of com.microsoft."""
+    return Case(f"microsoft_{name}", op, 1, inputs, attributes or {}, parameters, outputs, "ort",
+                None, tolerance, domain="com.microsoft")
+
+
+def fused():
+    """Products and convolutions with what follows them."""
+    a, b = f32(2, 3, 4), f32(2, 4, 5)
+    yield microsoft("matmul", "FusedMatMul", [a, b], {"alpha": 0.5})
+    yield microsoft("matmul_a", "FusedMatMul", [a.transpose(0, 2, 1).copy(), b], {"transA": 1})
+    yield microsoft("matmul_b", "FusedMatMul", [a, b.transpose(0, 2, 1).copy()], {"transB": 1})
+    yield microsoft("matmul_batch_a", "FusedMatMul", [a.transpose(1, 0, 2).copy(), b],
+                    {"transBatchA": 1})
+    yield microsoft("matmul_batch_b", "FusedMatMul", [a, b.transpose(1, 0, 2).copy()],
+                    {"transBatchB": 1})
+    yield microsoft("matmul_batch_both", "FusedMatMul",
+                    [a.transpose(2, 0, 1).copy(), b.transpose(2, 0, 1).copy()],
+                    {"transBatchA": 1, "transA": 1, "transBatchB": 1, "transB": 1})
+    functions = {"Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.3],
+                 "HardSigmoid": [0.4, 0.3]}
+    for name, parameters in functions.items():
+        keys = ("activation_alpha", "activation_beta")
+        yield microsoft(f"gemm_{name.lower()}", "FusedGemm", [f32(2, 3), f32(3, 4), f32(4)],
+                        {"activation": name, "alpha": 0.7} | dict(zip(keys, parameters)), (1, 2))
+    x, w, bias = f32(1, 2, 5, 6), f32(3, 2, 3, 3), f32(3)
+    for name, parameters in (functions | {"Clip": [-0.5, 0.75]}).items():
+        at = {"activation": name, "pads": [1, 1, 1, 1]}
+        at |= {"activation_params": parameters} if parameters else {}
+        yield microsoft(f"conv_{name.lower()}", "FusedConv", [x, w, bias], at, (1, 2))
+    yield microsoft("conv_sum", "FusedConv", [x, w, bias, f32(1, 3, 3, 4)], {"activation": "Relu"},
+                    (1, 2))
+
+
+def attention():
+    """Projections that are packed into one input: ONNX Runtime runs them apart on the processor."""
+    at = {"num_heads": 2}
+    q, kv, qkv = f32(2, 3, 8), f32(2, 5, 2, 2, 4), f32(2, 3, 2, 3, 4)
+
+    def parts(x):
+        return [x[:, :, :, i].reshape(*x.shape[:2], -1) for i in range(x.shape[3])]
+
+    for name, packed_inputs, apart in (("kv", [q, kv], [q, *parts(kv)]),
+                                       ("qkv", [qkv], parts(qkv))):
+        for bias in ([], [f32(24)]):
+            given = packed_inputs + [None] * (3 - len(packed_inputs)) + bias if bias \
+                else packed_inputs
+            case = microsoft(f"attention_{name}{'_bias' * len(bias)}", "MultiHeadAttention", given,
+                             at)
+            case.twin = microsoft("apart", "MultiHeadAttention", apart + bias, at)
+            yield case
+
+
+def embeddings():
+    """Sums of embeddings."""
+    ids, segments = ints(0, 7, (2, 3), np.int32), ints(0, 2, (2, 3), np.int32)
+    tables, gamma, beta = (f32(7, 4), f32(5, 4), f32(2, 4)), f32(4), f32(4)
+    mask = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    yield microsoft("embed", "EmbedLayerNormalization",
+                    [ids, segments, *tables, gamma, beta, mask], {}, (2, 3, 4, 5, 6), 2)
+    yield microsoft("embed_words", "EmbedLayerNormalization",
+                    [ids, None, *tables[:2], None, gamma, beta], {"epsilon": 1e-5}, (2, 3, 5, 6), 2)
+    places = ints(0, 5, (2, 3), np.int32)
+    yield microsoft("embed_places", "EmbedLayerNormalization",
+                    [ids, segments, *tables, gamma, beta, None, places], {}, (2, 3, 4, 5, 6), 2)
+
+
+def quantised():
+    """Integers with scales and zero points; a tie may be rounded either way."""
+    one = (0.0, 1.0)
+    for dtype in (U8, I8):
+        low, high = (0, 255) if dtype is U8 else (-128, 127)
+        name = np.dtype(dtype).name
+        a, b = (ints(low, high, (3, 4), dtype) for _ in range(2))
+        s, t, u = (scalar(v, F32) for v in (0.03, 0.05, 0.07))
+        y, z = scalar(3, dtype), scalar(7, dtype)
+        for op in ("Add", "Mul"):
+            yield microsoft(f"qlinear_{op.lower()}_{name}", f"QLinear{op}",
+                            [a, s, y, b, t, z, u, y], {}, (1, 2, 4, 5, 6, 7), tolerance=one)
+        for op in ("Sigmoid", "LeakyRelu"):
+            yield microsoft(f"qlinear_{op.lower()}_{name}", f"QLinear{op}",
+                            [a, s, y, scalar(0.01, F32), z], {}, (1, 2, 3, 4), tolerance=one)
+        yield microsoft(f"qlinear_concat_{name}", "QLinearConcat", [u, y, a, s, y, b, t, z],
+                        {"axis": 1}, (0, 1, 3, 4, 6, 7), tolerance=one)
+
+
+def packed():
+    """Products with matrices of 4 and 8 bits."""
+    rows, depth, block = 5, 40, 16
+    blocks = -(-depth // block)
+    scales, x = np.abs(f32(rows * blocks)) + 0.1, f32(2, 3, depth)
+    near = (1e-3, 1e-3)
+    for bits in (4, 8):
+        weights = ints(0, 256, (rows, blocks, block * bits // 8), U8)
+        zeros = ints(0, 256, (rows * -(-blocks * bits // 8),), U8)
+        at = {"K": depth, "N": rows, "bits": bits, "block_size": block}
+        yield microsoft(f"nbits_{bits}", "MatMulNBits", [x, weights, scales], at, (1, 2),
+                        tolerance=near)
+        yield microsoft(f"nbits_{bits}_zeros", "MatMulNBits", [x, weights, scales, zeros], at,
+                        (1, 2, 3), tolerance=near)
+
+
+def experiments():
+    """Operators that went: kernels of ONNX Runtime have them still."""
+    x = f32(2, 3, 5, 6)
+    nodes = [("Affine", {"alpha": 0.5, "beta": 2.0}), ("ScaledTanh", {"alpha": 0.5, "beta": 2.0}),
+             ("ParametricSoftplus", {"alpha": 0.5, "beta": 2.0}), ("Scale", {"scale": 3.0}),
+             ("ImageScaler", {"scale": 0.5, "bias": [1.0, 2.0, 3.0]}),
+             ("Crop", {"border": [1, 2, 2, 1]}), ("Crop", {"border": [1, 2, 2, 1], "scale": [2, 3]}),
+             ("ThresholdedRelu", {"alpha": 0.5}), ("MeanVarianceNormalization", {}),
+             ("MeanVarianceNormalization", {"across_channels": 1}),
+             ("MeanVarianceNormalization", {"normalize_variance": 0})]
+    for i, (op, attributes) in enumerate(nodes):
+        yield Case(f"experiment_{i}_{op.lower()}", op, 7, [x], attributes, oracle="ort")
