@@ -56,7 +56,7 @@ pub fn normal(key: u64, counter: u64) -> u64 {
     let [u, v] = random_bits(key, counter);
     // In units of 2^-59, at most 9.5.
     let radius = ((minus_log(u) as f64).sqrt() * 2f64.powi(31)) as u64;
-    let q = v << 1 | 1;
+    let q = (v << 1) | 1;
     let size = high(radius, high(q, polynomial(&SIN, high(q, q)))) >> 5;
     if v >> 63 == 1 {
         size.wrapping_neg()
@@ -96,7 +96,7 @@ fn polynomial(coefficients: &[u64], x: u64) -> u64 {
 
 /// The upper half of a product.
 fn high(a: u64, b: u64) -> u64 {
-    (u128::from(a) * u128::from(b) >> 64) as u64
+    ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
 /// The 128 random bits of a key and a counter, whose upper 64 bits are zero.
