@@ -3,6 +3,8 @@
 //! Inference never guesses: a dim is stated only if it holds in every run that does not stop with an error.
 //! Operands that give sizes are looked up in what small integer arrays are known to hold ([`known_results`]).
 
+mod arith;
+mod arrange;
 mod arrays;
 mod containers;
 mod control;

@@ -1,8 +1,8 @@
 //! Elements moved: views, slices, parts put together, broadcasting.
 
-use super::super::Arg;
-use super::super::shape::{slice_bounds, slice_count};
-use super::{MAX_KNOWN, static_shape};
+use super::Arg;
+use super::known::{MAX_KNOWN, static_shape};
+use super::shape::{slice_bounds, slice_count};
 use crate::Dim;
 
 pub(super) fn transpose(x: &[Dim], shape: &[usize], perm: &[usize]) -> Option<Vec<Dim>> {

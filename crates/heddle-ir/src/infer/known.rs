@@ -4,15 +4,12 @@
 //! another number is followed to the rounding behind it. As sizes in `i32` are assumed to fit, sizes in a float
 //! type are assumed to be integers that it holds.
 
-mod arith;
-mod arrange;
-
-use super::Arg;
+use super::{Arg, arith, arrange};
 use crate::op::ReduceOp;
 use crate::{DType, Dim, Op, Tensor, Type};
 
 /// Arrays of more elements are not followed.
-const MAX_KNOWN: usize = 64;
+pub(super) const MAX_KNOWN: usize = 64;
 
 /// The elements of the first result in row-major order, if it is a small array of numbers (`bool`: 0 or 1) and all
 /// are known at least as dims (some may be unknown).
