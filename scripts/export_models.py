@@ -1,9 +1,11 @@
 """Exports a spread of real architectures from PyTorch, with random weights, as ONNX test cases.
 usage: python export_models.py OUT [NAME ...]
+       python export_models.py --small OUT [NAME ...]
 
 Needs torch, torchvision, transformers and onnxscript, unlike `make test` and `make demo`.
 Each case is OUT/NAME__EXPORTER (torchscript or dynamo) with ONNX Runtime's outputs as expected
-values; `heddle test OUT` runs them."""
+values; `heddle test OUT` runs them. With --small, the small programs of `exported/` (one for each
+habit of exporters; tests/models/exported holds them), with the frameworks' own results."""
 import argparse
 import contextlib
 import io
@@ -20,6 +22,7 @@ import onnxruntime
 import torch
 from torch import nn
 
+from exported.write import write_small
 from onnx_case import write_case
 
 OPSET = {"torchscript": 17, "dynamo": 18}
@@ -285,11 +288,14 @@ def case(module, inputs, axes, exporter):
 def main():
     """Exports each model with both exporters; prints what went wrong and goes on."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("out", type=Path)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
+    if args.small:
+        return 1 if write_small(args.out, args.names) else 0
     written = failed = 0
     for source in (scripted, torch_nets, language, vision):
         for name, make, inputs, axes in source():

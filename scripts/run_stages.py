@@ -35,6 +35,7 @@ STAGES = {
     "models-dump": f"{PYTHON} tests/models/make_models.py {MODELS}",
     "models": f"{HEDDLE} test {MODELS} --device interp",
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu --verify --check-text",
+    "exported": f"{PYTHON} tests/models/check_exported.py {HEDDLE}",
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS}",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",

@@ -6,8 +6,16 @@
 //! ```
 //!
 //! Two dims with the same normal form are equal for every binding of their names. Dims that differ
-//! by a constant other than zero are never equal. Of all others nothing is known.
+//! by a constant other than zero are never equal. Of others, `order` may know which one is larger.
+//!
+//! A program may compute a size by way of floats. Its expressions have a common divisor then
+//! (`fraction`); the dims of types have none.
 
+mod divide;
+mod fraction;
+mod order;
+
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +34,8 @@ pub enum Dim {
 pub struct DimExpr {
     /// Product of atoms (sorted, with repetition; empty: the constant) to coefficient (never 0).
     terms: BTreeMap<Vec<Atom>, i64>,
+    /// Divisor of the sum of all terms, positive and without a factor common to all of them; 1 for integers.
+    over: i64,
 }
 
 /// A factor of a [`DimExpr`]'s terms.
@@ -74,18 +84,26 @@ impl DimExpr {
 
     /// The value, if it does not depend on names.
     pub fn as_const(&self) -> Option<i64> {
-        match self.terms.len() {
-            0 => Some(0),
-            1 => self.terms.get(&[][..]).copied(),
-            _ => None,
-        }
+        self.as_ratio()
+            .and_then(|(n, over)| (over == 1).then_some(n))
     }
 
     /// The name, if the expression is just a name.
     pub fn as_sym(&self) -> Option<&Arc<str>> {
         match self.terms.iter().next() {
-            Some((m, 1)) if self.terms.len() == 1 => match m.as_slice() {
+            Some((m, 1)) if self.terms.len() == 1 && self.over == 1 => match m.as_slice() {
                 [Atom::Sym(s)] => Some(s),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The operands, if the expression is just a maximum.
+    pub fn as_max(&self) -> Option<&(DimExpr, DimExpr)> {
+        match self.terms.iter().next() {
+            Some((m, 1)) if self.terms.len() == 1 && self.over == 1 => match m.as_slice() {
+                [Atom::Max(p)] => Some(p),
                 _ => None,
             },
             _ => None,
@@ -114,7 +132,7 @@ impl DimExpr {
             }
             sum = sum.checked_add(term)?;
         }
-        Some(sum)
+        (sum % self.over == 0).then(|| sum / self.over)
     }
 
     /// Calls `visit` with every name that occurs.
@@ -148,7 +166,7 @@ impl DimExpr {
             }
             sum = sum.add(&term);
         }
-        Some(sum)
+        Some(sum.quotient(&Dim::constant(self.over)))
     }
 
     fn atom(atom: Atom) -> Self {
@@ -158,12 +176,14 @@ impl DimExpr {
     fn from_terms(terms: impl IntoIterator<Item = (Vec<Atom>, i64)>) -> Self {
         Self {
             terms: terms.into_iter().filter(|(_, c)| *c != 0).collect(),
+            over: 1,
         }
     }
 
     fn checked_add(&self, other: &Self) -> Option<Self> {
-        let mut terms = self.terms.clone();
-        for (product, c) in &other.terms {
+        let (a, b, over) = self.common(other)?;
+        let mut terms = a.into_owned();
+        for (product, c) in b.iter() {
             let sum = terms.get(product).copied().unwrap_or(0).checked_add(*c)?;
             if sum == 0 {
                 terms.remove(product);
@@ -171,7 +191,7 @@ impl DimExpr {
                 terms.insert(product.clone(), sum);
             }
         }
-        let sum = Self { terms };
+        let sum = Self { terms, over }.reduced();
         (sum.terms.len() <= MAX_TERMS && sum.weight() <= MAX_WEIGHT).then_some(sum)
     }
 
@@ -188,7 +208,7 @@ impl DimExpr {
                 result = result.checked_add(&term)?;
             }
         }
-        Some(result)
+        result.divided(self.over.checked_mul(other.over)?)
     }
 
     /// The number of terms and atoms, nested ones included.
@@ -206,26 +226,6 @@ impl DimExpr {
             Atom::FloorDiv(p) | Atom::Max(p) | Atom::Min(p) => 1 + p.0.depth().max(p.1.depth()),
         };
         self.terms.keys().flatten().map(of).max().unwrap_or(0)
-    }
-
-    /// `self / divisor` when it divides every term, constants only.
-    fn exact_div(&self, divisor: &Self) -> Option<Self> {
-        let (m, d) = match divisor.terms.iter().next() {
-            Some((m, d)) if divisor.terms.len() == 1 => (m, *d),
-            _ => return None,
-        };
-        let mut terms = BTreeMap::new();
-        for (p, c) in &self.terms {
-            let mut rest = p.clone();
-            for atom in m {
-                rest.remove(rest.iter().position(|a| a == atom)?);
-            }
-            if c.checked_rem(d)? != 0 {
-                return None;
-            }
-            terms.insert(rest, c / d);
-        }
-        Some(Self { terms })
     }
 }
 
@@ -302,39 +302,20 @@ impl Dim {
         product
     }
 
-    /// The quotient, rounded down; unknown when the divisor is zero or negative.
-    pub fn floor_div(&self, other: &Dim) -> Dim {
-        if other.is(1) {
-            return self.clone();
-        }
-        self.combine(other, |a, b| {
-            if let (Some(x), Some(y)) = (a.as_const(), b.as_const()) {
-                return (y > 0).then(|| DimExpr::constant(x.div_euclid(y)));
-            }
-            if b.as_const().is_some_and(|y| y <= 0) {
-                return None;
-            }
-            a.exact_div(b).or_else(|| Self::pair(a, b, Atom::FloorDiv))
-        })
-    }
-
-    /// The quotient, rounded up.
-    pub fn ceil_div(&self, other: &Dim) -> Dim {
-        self.add(other).sub(&Dim::from(1)).floor_div(other)
-    }
-
     /// The larger one.
     pub fn max(&self, other: &Dim) -> Dim {
-        self.combine(other, |a, b| match Self::difference(a, b) {
-            Some(d) => Some(if d >= 0 { a.clone() } else { b.clone() }),
+        self.combine(other, |a, b| match Self::order(a, b) {
+            Some(Ordering::Less) => Some(b.clone()),
+            Some(_) => Some(a.clone()),
             None => Self::pair(Ord::min(a, b), Ord::max(a, b), Atom::Max),
         })
     }
 
     /// The smaller one.
     pub fn min(&self, other: &Dim) -> Dim {
-        self.combine(other, |a, b| match Self::difference(a, b) {
-            Some(d) => Some(if d <= 0 { a.clone() } else { b.clone() }),
+        self.combine(other, |a, b| match Self::order(a, b) {
+            Some(Ordering::Less) => Some(a.clone()),
+            Some(_) => Some(b.clone()),
             None => Self::pair(Ord::min(a, b), Ord::max(a, b), Atom::Min),
         })
     }
@@ -355,10 +336,16 @@ impl Dim {
         matches!(self, Dim::Expr(_)) && self == other
     }
 
-    /// The join: the dim itself when equal, else unknown.
+    /// The join: the dim itself when equal, else unknown, with a bound that both have.
     pub fn join(&self, other: &Dim) -> Dim {
         if self == other {
             return self.clone();
+        }
+        if let (Dim::Expr(e), Dim::Unknown(Some(most))) | (Dim::Unknown(Some(most)), Dim::Expr(e)) =
+            (self, other)
+            && Dim::from(*most as usize).is_at_least(&Dim::Expr(e.clone()))
+        {
+            return Dim::Unknown(Some(*most));
         }
         match (self.upper(), other.upper()) {
             (Some(a), Some(b)) => Dim::Unknown(Some(a.max(b))),
@@ -391,7 +378,7 @@ impl Dim {
 
     fn upper(&self) -> Option<u64> {
         match self {
-            Dim::Expr(e) => e.as_const().and_then(|c| u64::try_from(c).ok()),
+            Dim::Expr(e) => e.upper().and_then(|c| u64::try_from(c).ok()),
             Dim::Unknown(max) => *max,
         }
     }
@@ -443,6 +430,10 @@ impl fmt::Display for DimExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.terms.is_empty() {
             return f.write_str("0");
+        }
+        if self.over != 1 {
+            let over = self.over;
+            return write!(f, "({})/{over}", self.numerator());
         }
         // The constant comes last: `2*n+1`.
         let (constant, rest): (Vec<_>, Vec<_>) = self.terms().partition(|(m, _)| m.is_empty());

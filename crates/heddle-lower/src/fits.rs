@@ -21,6 +21,7 @@ impl Lowerer<'_> {
         args: &[Val],
         result: Value,
     ) -> Result<()> {
+        self.check_negative(op, args, result)?;
         let dims = |v: &Value| {
             let ty = self.f.ty(*v).as_tensor();
             ty.and_then(|t| t.shape.as_deref())
@@ -44,6 +45,19 @@ impl Lowerer<'_> {
             _ => vec![],
         };
         self.check_op(op, args, shape);
+        Ok(())
+    }
+
+    /// Computed sizes that are stated for the case that they are not negative.
+    fn check_negative(&mut self, op: &Op, args: &[Val], result: Value) -> Result<()> {
+        let dims = self.f.ty(result).as_tensor().and_then(|t| t.shape.clone());
+        let clamped = |d: &Dim| d.as_expr().is_some_and(|e| e.as_max().is_some());
+        if matches!(op, Op::Broadcast | Op::Pad { .. })
+            && dims.is_some_and(|d| d.iter().any(clamped))
+            && let Some(computed) = self.infer_shape(op, args)?
+        {
+            self.check_computed(&computed);
+        }
         Ok(())
     }
 

@@ -125,7 +125,7 @@ impl Lowerer<'_> {
 
     /// Checks that sizes computed by a model are not negative and small enough for sums without
     /// overflow.
-    fn check_computed(&mut self, shape: &[ExprId]) {
+    pub(super) fn check_computed(&mut self, shape: &[ExprId]) {
         for &size in shape {
             let known = self.program.pool.as_int(size);
             if self.is_size(size) || known.is_some_and(|n| (0..=MAX_LEN).contains(&n)) {

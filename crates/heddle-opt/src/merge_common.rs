@@ -143,8 +143,9 @@ impl Merge<'_, '_> {
         if t.dtype != DType::I64 {
             return;
         }
-        let rank = Type::tensor(t.dtype, vec![Dim::UNKNOWN; t.rank().unwrap_or(0)]);
-        let key = (rank, known.to_vec());
+        // A vector's type may be stated in several ways.
+        let shape = t.static_shape().unwrap_or_else(|| vec![known.len()]);
+        let key = (Type::fixed(t.dtype, &shape), known.to_vec());
         let earlier = self.sizes.get(&key).and_then(|all| all.first().copied());
         if let Some(earlier) = earlier
             && self.replace(inst, &[earlier])

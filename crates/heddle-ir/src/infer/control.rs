@@ -1,7 +1,7 @@
 //! Result types of control flow.
 
 use super::operands::scalar;
-use super::{Arg, RegionTypes, Result, bail, shape};
+use super::{Arg, RegionTypes, Result, bail};
 use crate::{DType, Dim, LoopForm, TensorType, Type};
 
 pub(super) fn infer_if(args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
@@ -81,7 +81,6 @@ pub(super) fn infer_loop(args: &[Arg], body: &RegionTypes, form: LoopForm) -> Re
 /// The leading axis of scan outputs.
 fn iterations(form: LoopForm, trip: Option<&[Dim]>) -> Dim {
     match (form.cond, trip) {
-        (false, Some([n])) if shape::is_non_negative(n) => n.clone(),
         (false, Some([n])) => n.max(&Dim::from(0)),
         (true, Some([n])) => {
             // The largest count is how exporters write that there is none.

@@ -3,6 +3,8 @@
 //! Inference never guesses: a dim is stated only if it holds in every run that does not stop with an error.
 //! Operands that give sizes are looked up in what small integer arrays are known to hold ([`known_results`]).
 
+mod arith;
+mod arrange;
 mod arrays;
 mod containers;
 mod control;
@@ -20,25 +22,21 @@ use self::operands::{check_reduce, need, tensor};
 use crate::types::MAX_RANK;
 use crate::{Dim, Function, LoopForm, MAX_NESTING, Op, Region, Signature, Type};
 
-/// An operand: its type, and what it holds if it is a small integer array.
+/// An operand: its type, and its elements if it is a small array of numbers.
 #[derive(Clone, Copy)]
 pub struct Arg<'a> {
     /// The type.
     pub ty: &'a Type,
-    /// The elements, if known.
+    /// The elements in row-major order, if known.
     pub known: Option<&'a [Dim]>,
 }
 
 impl<'a> Arg<'a> {
-    /// An operand of this type. What is known of it is ignored where the type does not state as many elements:
-    /// types may have been annotated, and inference relies on the two agreeing.
+    /// An operand of this type. Known elements are ignored where the type does not state as many: types may have been
+    /// annotated, and inference relies on the two agreeing.
     pub fn new(ty: &'a Type, known: Option<&'a [Dim]>) -> Self {
-        let stated = match ty.as_tensor().and_then(|t| t.shape.as_deref()) {
-            Some([]) => Some(1),
-            Some([n]) => n.as_const(),
-            _ => None,
-        };
-        let known = known.filter(|k| stated == Some(k.len() as i64));
+        let stated = known::static_shape(ty).and_then(|s| crate::tensor::element_count(&s));
+        let known = known.filter(|k| stated == Some(k.len()));
         Self { ty, known }
     }
 }

@@ -19,20 +19,19 @@ pub(super) fn binary_takes(op: BinaryOp, d: DType) -> bool {
     }
 }
 
-/// Is a dim that may stand for any integer (a computed size) never negative? Sums of products of named sizes are.
-pub(super) fn is_non_negative(d: &Dim) -> bool {
-    d.as_expr().is_some_and(|e| {
-        e.terms()
-            .all(|(atoms, c)| c >= 0 && atoms.iter().all(|a| matches!(a, crate::dim::Atom::Sym(_))))
-    })
-}
-
 /// A computed number as the size of an axis: what may be negative is not stated.
 fn as_size(d: &Dim) -> Dim {
-    if is_non_negative(d) || matches!(d, Dim::Unknown(_)) {
-        d.clone()
-    } else {
-        Dim::UNKNOWN
+    match d.is_never_negative() || matches!(d, Dim::Unknown(_)) {
+        true => d.clone(),
+        false => Dim::UNKNOWN,
+    }
+}
+
+/// The same where a negative number stops the run.
+fn as_checked_size(d: &Dim) -> Dim {
+    match d.is_whole() {
+        true => d.max(&Dim::from(0)),
+        false => d.clone(),
     }
 }
 
@@ -43,7 +42,7 @@ pub(super) fn from_sizes(args: &[Arg], i: usize) -> Result<Option<Vec<Dim>>> {
         if let Some(d) = known.iter().find(|d| d.as_const().is_some_and(|c| c < 0)) {
             bail!("size {d} is negative");
         }
-        return Ok(Some(known.iter().map(as_size).collect()));
+        return Ok(Some(known.iter().map(as_checked_size).collect()));
     }
     let len = t.shape.as_ref().and_then(|s| s[0].as_const());
     Ok(len
@@ -70,11 +69,20 @@ pub(super) fn broadcast(types: &[&TensorType]) -> Result<Option<Vec<Dim>>> {
                 (Some(x), Some(y)) => bail!("sizes {x} and {y} do not broadcast"),
                 (Some(_), None) => continue,
                 (None, Some(_)) => d.clone(),
+                (None, None) if covers(r, d) => continue,
+                (None, None) if covers(d, r) => d.clone(),
                 (None, None) => Dim::UNKNOWN,
             };
         }
     }
     Ok(Some(result))
+}
+
+/// Is a size that of the result wherever it broadcasts with the other? It is if it is never 1, or if the
+/// other is never larger, and is 1 where it is.
+fn covers(size: &Dim, other: &Dim) -> bool {
+    let one = Dim::from(1);
+    size.is_at_least(&Dim::from(2)) || size.is_at_least(other) && other.is_at_least(&size.min(&one))
 }
 
 pub(super) fn reshape(args: &[Arg]) -> Result<TensorType> {
@@ -104,8 +112,29 @@ pub(super) fn reshape(args: &[Arg]) -> Result<TensorType> {
         dims[hole] = as_size(&total.floor_div(&rest));
     } else if total.differs(&rest) {
         bail!("{total} elements do not fit a shape of {rest}");
+    } else {
+        state_rest(&mut dims, known, &total);
     }
     Ok(TensorType::new(x.dtype, dims))
+}
+
+/// States the one size of a reshape that is open, from the number of elements: it has been computed from data, or
+/// could be negative, which would be an error unless it is -1 and stands for the rest.
+fn state_rest(dims: &mut [Dim], known: &[Dim], total: &Dim) {
+    let mut open = (0..dims.len()).filter(|&k| dims[k].as_expr().is_none());
+    let (Some(k), None) = (open.next(), open.next()) else {
+        return;
+    };
+    let others = dims.iter().enumerate().filter(|(i, _)| *i != k);
+    let others = Dim::product(others.map(|(_, d)| d));
+    let rest = total.floor_div(&others);
+    let is_rest = || rest.mul(&others).equals(total) && rest.is_never_negative();
+    // A constant number of others is not 0, so that the rest is determined.
+    let determined =
+        others.as_const().is_some_and(|n| n > 0) || known[k].max(&Dim::from(0)).equals(&rest);
+    if determined && is_rest() {
+        dims[k] = rest;
+    }
 }
 
 pub(super) fn transpose(x: &TensorType, perm: &[usize]) -> Result<TensorType> {
@@ -212,46 +241,53 @@ pub(super) fn slice(args: &[Arg], axes: &[usize]) -> Result<TensorType> {
 
 /// The size of `start..end` by `step` in an axis of `size`.
 fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
-    let bound = |d: Dim| match d {
-        Dim::Unknown(None) => Dim::Unknown(size.as_const().and_then(|s| u64::try_from(s).ok())),
-        d => d,
-    };
-    let Some(step) = step.as_const() else {
-        return bound(Dim::UNKNOWN);
-    };
-    if let (Some(size), Some(start), Some(end)) =
-        (size.as_const(), start.as_const(), end.as_const())
-    {
+    let parts = [start, end, step].map(Dim::as_const);
+    if let ([Some(start), Some(end), Some(step)], Some(size)) = (parts, size.as_const()) {
         return Dim::constant(slice_count(size, start, end, step));
     }
-    // A symbolic size: whole axes, constant offsets from an end, and sizes that are known to be inside.
-    let zero = Dim::from(0);
-    if step == -1 && start.is(-1) && end.as_const().is_some_and(|e| e < -i64::from(i32::MAX)) {
-        return size.clone();
-    }
-    if step != 1 || size.as_expr().is_none() {
-        return bound(Dim::UNKNOWN);
-    }
-    let place = |d: &Dim| match d.as_const() {
-        Some(c) if c >= i64::from(i32::MAX) => Some(size.clone()),
-        Some(c) if c < 0 => Some(size.add(d).max(&zero)),
-        Some(_) => Some(d.min(size)),
-        None if is_non_negative(d) => Some(d.min(size)),
-        None => None,
+    let known = parts[2].filter(|_| size.as_expr().is_some());
+    known
+        .and_then(|step| sliced_symbolic(size, start, end, step))
+        .unwrap_or_else(|| {
+            let upper = |n: i64| u64::try_from(n).ok();
+            let most = match parts {
+                [Some(start), Some(end), Some(step)] => slice_most(start, end, step),
+                _ => None,
+            };
+            let all = match size {
+                Dim::Unknown(most) => *most,
+                size => size.as_const().and_then(upper),
+            };
+            let most = most.and_then(upper);
+            Dim::Unknown(most.into_iter().chain(all).min())
+        })
+}
+
+/// The same for a symbolic size: places whose end of the axis is known.
+fn sliced_symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim> {
+    let (zero, one) = (Dim::from(0), Dim::from(1));
+    // Places so far away mean an end of the axis.
+    let last = i64::from(i32::MAX);
+    let (low, high) = match step > 0 {
+        true => (zero.clone(), size.clone()),
+        false => (Dim::constant(-1), size.sub(&one)),
     };
-    match (place(start), place(end)) {
-        // From a place at the front to the end: what is in front need not be clamped twice.
-        (Some(_), Some(e)) if e == *size && start.as_const().is_some_and(|s| s >= 0) => {
-            if start.is(0) {
-                e
-            } else {
-                e.sub(start).max(&zero)
-            }
-        }
-        (Some(_), Some(e)) if start.is(0) => e,
-        (Some(s), Some(e)) => e.sub(&s).max(&zero),
-        _ => bound(Dim::UNKNOWN),
-    }
+    let place = |d: &Dim| match d.as_const() {
+        Some(c) if c >= last => Some(high.clone()),
+        Some(c) if c < -last => Some(low.clone()),
+        _ if d.is_never_negative() => Some(d.min(&high)),
+        _ if Dim::constant(-1).is_at_least(d) => Some(size.add(d).max(&low)),
+        _ => None,
+    };
+    let (first, end) = (place(start)?, place(end)?);
+    let span = match step > 0 {
+        // In front of the end, the start need not be clamped twice.
+        true if end == *size && start.is_never_negative() => size.sub(start),
+        true => end.sub(&first),
+        false => first.sub(&end),
+    };
+    let by = Dim::constant(step.checked_abs()?);
+    Some(span.max(&zero).ceil_div(&by)).filter(|d| d.as_expr().is_some())
 }
 
 /// The number of elements that `start..end` by `step` takes from an axis of `size`, with Python's semantics.
@@ -354,7 +390,7 @@ pub(super) fn pad(args: &[Arg]) -> Result<TensorType> {
                 if k[i].is(0) && k[i + rank].is(0) {
                     d.clone()
                 } else {
-                    as_size(&sum)
+                    as_checked_size(&sum)
                 }
             }
             None => Dim::UNKNOWN,
@@ -397,14 +433,7 @@ pub(super) fn range(args: &[Arg]) -> Result<TensorType> {
     let count = match (part(0), part(1), part(2)) {
         (_, _, Some(step)) if step.is(0) => bail!("the step is 0"),
         (Some(start), Some(limit), Some(step)) => match step.as_const() {
-            Some(c) if c > 0 => {
-                let n = limit.sub(&start).ceil_div(&step);
-                if is_non_negative(&n) {
-                    n
-                } else {
-                    n.max(&Dim::from(0))
-                }
-            }
+            Some(c) if c > 0 => limit.sub(&start).quotient(&step).ceil().max(&Dim::from(0)),
             Some(c) if c > i64::MIN => start
                 .sub(&limit)
                 .ceil_div(&Dim::constant(-c))
@@ -564,11 +593,7 @@ fn window_count(
             .map_or(Dim::UNKNOWN, Dim::constant),
         None => {
             let count = room.floor_div(&Dim::from(stride)).add(&Dim::from(1));
-            if is_non_negative(&count) {
-                count
-            } else {
-                count.max(&Dim::from(0))
-            }
+            count.max(&Dim::from(0))
         }
     })
 }

@@ -197,12 +197,11 @@ impl NodeCx<'_> {
         Ok(self.shape(v)?.len())
     }
 
-    /// The elements of an integer array of rank 0 or 1, when all are known constants.
+    /// The elements of an integer array, when all are known constants.
     pub fn const_i64s(&self, v: Value) -> Option<Vec<i64>> {
-        let small = self
-            .b
-            .known(v)
-            .and_then(|k| k.iter().map(Dim::as_const).collect());
+        let is_float = self.tensor_ty(v).is_ok_and(|t| t.dtype.is_float());
+        let known = self.b.known(v).filter(|_| !is_float);
+        let small = known.and_then(|k| k.iter().map(Dim::as_const).collect());
         small.or_else(|| self.b.func().constant(v)?.to_i64s())
     }
 

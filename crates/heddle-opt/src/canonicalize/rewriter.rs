@@ -82,9 +82,11 @@ impl<'a, 'f> Rewriter<'a, 'f> {
 
     /// The elements of a constant or otherwise known integer array.
     pub fn integers_of(&self, value: Value) -> Option<Vec<i64>> {
+        let dtype = self.ty(value).as_tensor()?.dtype;
         let known = || self.known(value)?.iter().map(Dim::as_const).collect();
         match self.constant(value) {
             Some(tensor) => tensor.to_i64s(),
+            None if dtype.is_float() => None,
             None => known(),
         }
     }
