@@ -49,7 +49,7 @@ fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
     let (batch, hidden) = (cx.size_of(x, 1)?, cx.size_of(r, 2)?);
     let inputs = Inputs {
         x,
-        lens: lengths(cx)?,
+        lens: lengths(cx, batch)?,
         state: [cx.shape(x)?[1].clone(), cx.shape(r)?[2].clone()],
         state_shape: cx.stack_i64s(&[batch, hidden])?,
         batch_first,
@@ -72,12 +72,15 @@ fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
     join(cx, &inputs, &directions)
 }
 
-fn lengths(cx: &mut NodeCx) -> Result<Option<Value>> {
+/// The lengths of the sequences as `[batch, 1]`; the program checks that there are so many.
+fn lengths(cx: &mut NodeCx, batch: Value) -> Result<Option<Value>> {
     let Some(lens) = cx.opt(4) else {
         return Ok(None);
     };
     let lens = cx.to_indices(lens)?;
-    Ok(Some(cx.unsqueeze(lens, &[1])?))
+    let one = cx.b.i64(1);
+    let shape = cx.stack_i64s(&[batch, one])?;
+    Ok(Some(cx.reshape_to(lens, shape)?))
 }
 
 /// Runs one direction. Backward, the steps are taken from the last to the first; a sequence that is
@@ -134,14 +137,12 @@ fn initial_state(cx: &mut NodeCx, inputs: &Inputs, input: usize, index: usize) -
     };
     let i = cx.b.i64(index as i64);
     let state = cx.gather(all, i, inputs.batch_first as usize)?;
-    // The specification fixes its shape; stating it makes the loop's types as precise as the
-    // input's.
     let ty = Type::tensor(dtype, inputs.state.to_vec());
-    let is_static = cx.shape(state)?.iter().all(|d| d.as_const().is_some());
-    if is_static && *cx.b.ty(state) != ty {
-        // It fits a batch of its own size only; the program checks that.
-        return cx.reshape_to(state, inputs.state_shape);
+    if *cx.b.ty(state) == ty {
+        return Ok(state);
     }
+    // The specification fixes its shape; the program checks that, and the loop's types are as precise.
+    let state = cx.reshape_to(state, inputs.state_shape)?;
     cx.b.refine_type(state, ty)?;
     Ok(state)
 }
