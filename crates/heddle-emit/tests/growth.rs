@@ -2,7 +2,12 @@
 
 mod harness;
 
-use harness::{PROGRAMS, run_text};
+use std::sync::Arc;
+
+use harness::{Case, PROGRAMS, drawn, run_text};
+use heddle_runtime::{
+    BuildOptions, Fault, Pool, PoolOptions, Program, RunError, RunOptions, Session, SessionOptions,
+};
 
 #[test]
 fn arrays_grow_without_a_bound() {
@@ -13,6 +18,43 @@ fn arrays_grow_without_a_bound() {
             .expect("a program");
         for threads in 1..=5 {
             run_text(name, text, threads, threads as u64);
+        }
+    }
+}
+
+#[test]
+fn a_loop_that_fills_memory_is_stopped() {
+    let text = "fn @main(%row: f32[1,n], %k: i64[]) -> (%y: f32[?,n]) {
+  %y = loop %i while const true carry (%a: f32[?,n] = %row) {
+    continue while lt(%i, mul(%k, 1000)) carry concat(%a, exp(%row), axis=0)
+  }
+  return %y
+}";
+    let (module, mut inputs) = drawn("endless", text, 1000, 1);
+    inputs[1] = heddle_ir::Tensor::from_slice(vec![], &[1i64]).into();
+    let case = Case::new("endless", module, &inputs).expect("it is compiled");
+    let program = Program::build(&case.source, &BuildOptions::default()).expect("it is built");
+    let program = Arc::new(program);
+    for threads in [1, 3] {
+        let pool = Pool::shared_with(&PoolOptions::new(threads)).expect("threads");
+        // The array takes 4 MB: whatever stops it may run again.
+        let run = |max_memory| {
+            let options = SessionOptions {
+                max_memory,
+                poison: false,
+            };
+            let mut session = Session::new(program.clone(), pool.clone(), options);
+            let limits = RunOptions::default();
+            let run = session.run(&case.inputs(), &case.sizes, &limits);
+            run.map(|outputs| (outputs.dims(0).to_vec(), outputs.data(0).len()))
+        };
+        assert_eq!(run(10_000_000).unwrap(), (vec![1002, 1000], 4_008_000));
+        match run(2_000_000).unwrap_err() {
+            RunError::Program {
+                fault: Fault::Memory { needed, limit },
+                ..
+            } => assert!(needed > limit && limit > 1_900_000, "{needed}, {limit}"),
+            other => panic!("{other}"),
         }
     }
 }

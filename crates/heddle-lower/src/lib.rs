@@ -479,7 +479,7 @@ impl Lowerer<'_> {
     }
 
     /// Makes a buffer a segment.
-    fn to_segment(&mut self, buffer: Buffer) -> Result<()> {
+    fn make_segment(&mut self, buffer: Buffer) -> Result<()> {
         self.check_growth()?;
         self.program.buffers[buffer].kind = BufferKind::Segment;
         Ok(())

@@ -190,7 +190,7 @@ impl Segments {
         let count: u64 = self.widths.iter().map(|w| 1u64 << w).sum();
         // No segment exceeds the limit on all memory.
         let useful = 64 - limit.max(1).leading_zeros();
-        let mut bits = useful.min(RESERVED).max(LEAST);
+        let mut bits = useful.clamp(LEAST, RESERVED);
         let most = match getrlimit(Resource::As).current {
             Some(all) => (all.saturating_sub(mapped()) / 2).min(1 << RESERVED_IN_ALL),
             None => 1 << RESERVED_IN_ALL,
@@ -252,7 +252,9 @@ impl Segments {
         if needed > room {
             return Err((code::SEGMENT, [slot, bytes]));
         }
-        let wanted = needed.max(2 * before).max(STEP).next_multiple_of(PAGE);
+        // All segments begin with a page, however many there are.
+        let step = if before == 0 { PAGE } else { STEP };
+        let wanted = needed.max(2 * before).max(step).next_multiple_of(PAGE);
         let end = wanted.min(room).max(needed);
         // SAFETY: the slot lies in the map.
         let start = unsafe { map.first.add((slot_bytes * slot as u64) as usize) };
@@ -367,5 +369,70 @@ pub(super) unsafe extern "C" fn grow(
             }
             code as i32
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_grow_and_keep_what_a_run_used() {
+        let mut segments = Segments::new(2);
+        segments.begin(1 << 30, None).unwrap();
+        let (a, b) = (segments.slots[0], segments.slots[1]);
+        assert_eq!(segments.held(), 2 * PAGE);
+        segments.commit(a, 1 << 20).unwrap();
+        segments.commit(a, (1 << 20) + 1).unwrap();
+        segments.commit(b, 1).unwrap();
+        // It doubled, and less than that is there already.
+        assert_eq!(segments.held(), (2 << 20) + PAGE);
+        segments.commit(a, 5).unwrap();
+        segments.end();
+        assert_eq!(segments.held(), (2 << 20) + PAGE);
+        segments.begin(1 << 30, None).unwrap();
+        assert_eq!(segments.held(), (2 << 20) + PAGE);
+        segments.commit(b, 100_000).unwrap();
+        segments.end();
+        assert_eq!(segments.held(), PAGE + 100_000usize.next_multiple_of(PAGE));
+    }
+
+    #[test]
+    fn the_limit_counts_what_is_committed() {
+        let mut segments = Segments::new(2);
+        segments.begin(1 << 20, None).unwrap();
+        let (a, b) = (segments.slots[0], segments.slots[1]);
+        segments.commit(a, 900_000).unwrap();
+        let (code, [needed, limit]) = segments.commit(b, 200_000).unwrap_err();
+        assert_eq!(code, code::MEMORY);
+        assert!(needed > limit && limit == 1 << 20, "{needed}, {limit}");
+        // Pages of an earlier run make room.
+        segments.end();
+        segments.begin(1 << 20, None).unwrap();
+        segments.commit(b, 900_000).unwrap();
+        assert!(segments.held() <= 1 << 20);
+        assert!(Segments::new(2).begin(PAGE as u64, None).is_err());
+    }
+
+    #[test]
+    fn a_segment_gets_more_addresses() {
+        let mut segments = Segments::new(2);
+        segments.begin(100_000, None).unwrap();
+        let (slot, before) = (segments.slots[0], segments.width(0));
+        let (code, _) = {
+            lock(&segments.pages).limit = 1 << 40;
+            segments.commit(slot, before as i64 + 1).unwrap_err()
+        };
+        assert_eq!(code, code::SEGMENT);
+        segments.widen(slot, before as i64 + 1, 100_000).unwrap();
+        assert!(segments.width(0) > before);
+        segments.begin(1 << 30, Some(0xff)).unwrap();
+        segments
+            .commit(segments.slots[0], before as i64 + 1)
+            .unwrap();
+        let bytes = segments.bytes(segments.start().cast(), 100).unwrap();
+        assert!(bytes.iter().all(|b| *b == 0xff));
+        let inside = segments.start().wrapping_add(1);
+        assert!(segments.bytes(inside.cast(), 1).is_none());
     }
 }
