@@ -11,7 +11,7 @@ import torch
 
 from onnx_case import write_case
 
-from . import flow, recurrent, sizes  # noqa: F401 they fill the table
+from . import decoders, flow, recurrent, sizes  # noqa: F401 they fill the table
 from .table import DYNAMO, TABLE, TORCHSCRIPT, Small
 
 OPSET = {TORCHSCRIPT: 17, DYNAMO: 18}

@@ -227,7 +227,9 @@ impl Pipeline<'_> {
 
     /// Makes arrays of sequences that enter or leave the program. The transformations see them then.
     fn ports(&self, graph: &mut Module) -> Result<Ports, Error> {
-        let ports = self.log.time("open_ports", || Ports::open(graph));
+        let ports = self
+            .log
+            .time("open_ports", || Ports::open(graph, &self.options.without));
         if ports.are_flat() && self.options.optimize {
             heddle_opt::optimize(graph);
             if let Some(transformed) = self.transformed(graph)? {

@@ -19,7 +19,7 @@ use crate::{Error, Step, Weights};
 /// The time of a graph's scheduled program by the cost model, in nanoseconds; infinite if it has no compiled form.
 pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> f64 {
     let mut graph = graph.clone();
-    Ports::open(&mut graph);
+    Ports::open(&mut graph, without);
     heddle_lower::lower(&graph).map_or(f64::INFINITY, |mut program| {
         let without = &passes(without);
         kernel_passes(without).for_each(|pass| pass.apply(&mut program, machine));

@@ -118,8 +118,8 @@ pub(super) fn reshape(args: &[Arg]) -> Result<TensorType> {
     Ok(TensorType::new(x.dtype, dims))
 }
 
-/// States the one size of a reshape that is open, from the number of elements: it has been computed from data, or
-/// could be negative, which would be an error unless it is -1 and stands for the rest.
+/// States the one size of a reshape that is open because it could be negative, which would be an error unless it is
+/// -1 and stands for the rest. A size that is computed from data stays open, so that the run compares it with the rest.
 fn state_rest(dims: &mut [Dim], known: &[Dim], total: &Dim) {
     let mut open = (0..dims.len()).filter(|&k| dims[k].as_expr().is_none());
     let (Some(k), None) = (open.next(), open.next()) else {
@@ -129,10 +129,8 @@ fn state_rest(dims: &mut [Dim], known: &[Dim], total: &Dim) {
     let others = Dim::product(others.map(|(_, d)| d));
     let rest = total.floor_div(&others);
     let is_rest = || rest.mul(&others).equals(total) && rest.is_never_negative();
-    // A constant number of others is not 0, so that the rest is determined.
-    let determined =
-        others.as_const().is_some_and(|n| n > 0) || known[k].max(&Dim::from(0)).equals(&rest);
-    if determined && is_rest() {
+    let is_meant = known[k].max(&Dim::from(0)).equals(&rest);
+    if is_meant && is_rest() {
         dims[k] = rest;
     }
 }

@@ -236,7 +236,8 @@ fn values(func: &Function) -> Vec<Value> {
     all
 }
 
-fn has_ports(func: &Function) -> bool {
+/// Are there parameters or results that are no arrays?
+pub fn has_ports(func: &Function) -> bool {
     let ports = func.sig.params.iter().chain(&func.sig.results);
     ports.into_iter().any(|(_, ty)| ty.as_tensor().is_none())
 }

@@ -182,7 +182,7 @@ impl List {
                     .form
                     .dims
                     .iter()
-                    .any(|d| !d.as_const().is_some_and(|n| n > 0))
+                    .any(|d| d.as_const().is_none_or(|n| n <= 0))
                 {
                     // The remainder of an empty array has no one size.
                     let (length, size) = (b.size(stacked, axis)?, b.size(stacked, axis + 1)?);

@@ -42,8 +42,11 @@ pub struct FlatPorts {
 /// As [`flatten_sequences`], also where sequences enter or leave the program: arrays do in their
 /// place, of the types that [`SequenceForm::types`] lists. `None` if nothing changed.
 pub fn flatten_ports(module: &mut Module) -> Option<FlatPorts> {
-    let forms = Forms::of(module, true)?;
     let (id, func) = (module.entry_id()?, module.entry());
+    if !layout::has_ports(func) {
+        return None;
+    }
+    let forms = Forms::of(module, true)?;
     let body = &func.regions[func.body];
     let port = |v: &Value| forms.get(id, *v).cloned();
     let ports = FlatPorts {
