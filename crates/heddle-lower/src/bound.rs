@@ -13,6 +13,9 @@ use heddle_uprogram::program::{Local, LocalKind, Stmt};
 /// Upper bounds of sizes in variables, where they have one. All are sizes: never negative.
 pub type Bounds = HashMap<Local, Option<ExprId>>;
 
+/// No array is as long as this.
+const END: i64 = 1 << 47;
+
 impl Lowerer<'_> {
     /// A per-unit variable that holds a dynamic size, of at most `bound` if given.
     pub(super) fn sized(&mut self, size: ExprId, bound: Option<ExprId>) -> ExprId {
@@ -64,7 +67,10 @@ impl Lowerer<'_> {
             // Each operand is an upper bound of a minimum.
             BinaryOp::Min => match (self.upper_bound(a), self.upper_bound(b)) {
                 (Some(a), Some(b)) => Some(self.program.pool.binary(op, DType::I64, a, b)),
-                (a, b) => a.or(b),
+                // Slices to the end have the largest number as their limit, which bounds nothing.
+                (a, b) => a
+                    .or(b)
+                    .filter(|&most| self.program.pool.as_int(most).is_none_or(|n| n < END)),
             },
             BinaryOp::Mul if self.is_size(a) && self.is_size(b) => {
                 let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);
