@@ -353,6 +353,16 @@ impl Dim {
         }
     }
 
+    /// May a size be `other` where `self` is expected? A form that took the place of a bounded size is
+    /// as bounded, though that may be beyond proof.
+    pub fn accepts(&self, other: &Dim) -> bool {
+        let is_open = |e: &DimExpr| e.as_const().is_none() && e.upper().is_none();
+        match (self, other) {
+            (Dim::Unknown(Some(_)), Dim::Expr(e)) if is_open(e) => true,
+            _ => self.join(other) == *self,
+        }
+    }
+
     /// The meet, for a size that is both: a constant, else an expression, else the lower bound;
     /// of two expressions `self`.
     pub fn meet(&self, other: &Dim) -> Dim {

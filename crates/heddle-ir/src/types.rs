@@ -105,9 +105,23 @@ impl Type {
     }
 
     /// May every value of type `other` be used where `self` is expected? It has the same kinds and
-    /// element types, and every dim that `self` states is the same dim in `other`.
+    /// element types, and every dim that `self` states is the same dim in `other`, or has a form of
+    /// which nobody can tell that it exceeds the bound that `self` states.
     pub fn accepts(&self, other: &Type) -> bool {
-        self.join(other).is_some_and(|j| j == *self)
+        match (self, other) {
+            (Type::Tensor(a), Type::Tensor(b)) => {
+                a.dtype == b.dtype
+                    && match (&a.shape, &b.shape) {
+                        (None, _) => true,
+                        (Some(x), Some(y)) => {
+                            x.len() == y.len() && x.iter().zip(y).all(|(d, e)| d.accepts(e))
+                        }
+                        (Some(_), None) => false,
+                    }
+            }
+            (Type::Seq(a), Type::Seq(b)) | (Type::Opt(a), Type::Opt(b)) => a.accepts(b),
+            _ => false,
+        }
     }
 
     /// Could some value be of both types? Nothing that one states contradicts the other.

@@ -223,8 +223,11 @@ impl List {
         let length = self.length(b)?;
         let rest = b.binary(BinaryOp::Sub, length, one)?;
         let mut ty = b.ty(first).as_tensor().expect("an array").clone();
-        if let Some(shape) = &mut ty.shape {
-            shape[axis] = Dim::UNKNOWN;
+        for (k, dim) in ty.shape.iter_mut().flatten().enumerate() {
+            // A concatenation keeps no bounds.
+            if k == axis || dim.as_expr().is_none() {
+                *dim = Dim::UNKNOWN;
+            }
         }
         let (_, params) = b.begin_region(&[Type::scalar(DType::I64), Type::Tensor(ty)]);
         let position = b.binary(BinaryOp::Add, params[0], one)?;
