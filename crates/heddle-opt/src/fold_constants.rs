@@ -24,7 +24,7 @@ const MAX_WORK: usize = 1 << 24;
 /// Evaluates instructions on constants, selects the arm of an `if` with a constant condition, and
 /// drops a loop that never starts. The known elements of a small integer array (the shape of an
 /// array of constant dims) are constants too. What turns out not to fit becomes a failure
-/// ([`stop_misfits`]).
+/// (`stop_misfits`).
 ///
 /// It does *not* fold an instruction that would make the program much larger (a broadcast of a
 /// scalar to a big array, unless it is a weight: kernels want those in memory) or takes the

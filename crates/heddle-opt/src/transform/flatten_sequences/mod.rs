@@ -39,7 +39,7 @@ pub struct FlatPorts {
     pub results: Vec<Option<SequenceForm>>,
 }
 
-/// As [`flatten_sequences`], also where sequences enter or leave the program: arrays do in their
+/// As `flatten_sequences`, also where sequences enter or leave the program: arrays do in their
 /// place, of the types that [`SequenceForm::types`] lists. `None` if nothing changed.
 pub fn flatten_ports(module: &mut Module) -> Option<FlatPorts> {
     let (id, func) = (module.entry_id()?, module.entry());
