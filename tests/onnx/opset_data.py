@@ -189,7 +189,7 @@ def axes():
         yield Case(f"unsqueeze_{opset}_scalar", "Unsqueeze", opset,
                    [scalar(3, np.float32), i64(0, 1)], {}, (1,))
     for axis in (0, 1, 2, 3):
-        yield Case(f"flatten_{axis}", "Flatten", 9, [f32(2, 3, 4)], {"axis": axis})
+        yield Case(f"flatten_9_axis_{axis}", "Flatten", 9, [f32(2, 3, 4)], {"axis": axis})
     yield Case("flatten_negative", "Flatten", 13, [f32(2, 3, 4)], {"axis": -1})
     yield Case("flatten_empty", "Flatten", 13, [f32(0, 3, 4)], {"axis": 2})
 

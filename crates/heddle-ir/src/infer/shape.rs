@@ -264,7 +264,7 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: &Dim) -> Dim {
 /// The same for a symbolic size: places whose end of the axis is known.
 fn sliced_symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim> {
     let (zero, one) = (Dim::from(0), Dim::from(1));
-    // Places so far away mean an end of the axis.
+    // Places so far away mean an end of the axis, and so large a step takes one element.
     let last = i64::from(i32::MAX);
     let (low, high) = match step > 0 {
         true => (zero.clone(), size.clone()),
@@ -284,8 +284,12 @@ fn sliced_symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim>
         true => end.sub(&first),
         false => first.sub(&end),
     };
-    let by = Dim::constant(step.checked_abs()?);
-    Some(span.max(&zero).ceil_div(&by)).filter(|d| d.as_expr().is_some())
+    let span = span.max(&zero);
+    let count = match step.checked_abs()? {
+        far if far >= last => span.min(&one),
+        by => span.ceil_div(&Dim::constant(by)),
+    };
+    Some(count).filter(|d| d.as_expr().is_some())
 }
 
 /// The number of elements that `start..end` by `step` takes from an axis of `size`, with Python's semantics.
@@ -430,14 +434,9 @@ pub(super) fn range(args: &[Arg]) -> Result<TensorType> {
     let part = |i: usize| args[i].known.map(|k| k[0].clone());
     let count = match (part(0), part(1), part(2)) {
         (_, _, Some(step)) if step.is(0) => bail!("the step is 0"),
-        (Some(start), Some(limit), Some(step)) => match step.as_const() {
-            Some(c) if c > 0 => limit.sub(&start).quotient(&step).ceil().max(&Dim::from(0)),
-            Some(c) if c > i64::MIN => start
-                .sub(&limit)
-                .ceil_div(&Dim::constant(-c))
-                .max(&Dim::from(0)),
-            _ => Dim::UNKNOWN,
-        },
+        (Some(start), Some(limit), Some(step)) if step.as_const().is_some() => {
+            limit.sub(&start).quotient(&step).ceil().max(&Dim::from(0))
+        }
         _ => Dim::UNKNOWN,
     };
     Ok(TensorType::new(dtype, vec![count]))
