@@ -224,6 +224,12 @@ TEXTS = {
                             "{ [gatherer] y = Gather(x, at) }", "gatherer", "7"),
     "gather_below_range": ("(float[3] x) => (float y) <int64 at = {-4}> "
                            "{ [gatherer] y = Gather(x, at) }", "gatherer", "-4"),
+    "gather_of_one_out_of_range": ("""(float[N] x, int64[M] at) => (float[M, N] y)
+        <int64[1] zero = {0}> { u = Unsqueeze(x, zero)  [gatherer] y = Gather(u, at) }""",
+                                   "gatherer"),
+    "gather_of_broadcast_out_of_range": ("""(float[N] x) => (float y)
+        <int64[2] sizes = {3, 1}, int64[2] at = {3, 0}> {
+        u = Expand(x, sizes)  [gatherer] y = GatherND(u, at) }""", "gatherer", "3"),
     "gather_in_loop_out_of_range": ("""(float[3] x) => (float[N] y) <int64 n = {5}> {
         y = Loop <body = b (int64 i, bool c) => (bool d, float u) {
           d = Identity(c)  [gatherer] u = Gather(x, i) }> (n, "")

@@ -47,3 +47,24 @@ fn elementwise_operands_of_other_sizes() {
     assert!(!fits("%a: f32[n], %b: f32[3]", "f32[3]", "add(%a, %b)"));
     assert!(fits("%a: f32[n,1], %b: f32[3]", "f32[n,3]", "add(%a, %b)"));
 }
+
+#[test]
+fn indices_into_an_axis_that_was_broadcast() {
+    for (indices, body) in [
+        ("i64[m]", "gather(unsqueeze(%x, axes=[0]), %i, axis=0)"),
+        ("i64[2]", "gather(broadcast(%x, [5, 3]), %i, axis=0)"),
+        ("i64[m,1]", "gather_nd(broadcast(%x, [5, 3]), %i)"),
+        (
+            "i64[m,3]",
+            "gather_elements(unsqueeze(%x, axes=[0]), %i, axis=0)",
+        ),
+    ] {
+        let text = format!(
+            "fn @main(%x: f32[3], %i: {indices}) -> (%y: f32[?,3]) {{\n %y = {body}\n return %y\n }}"
+        );
+        let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let program = heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let text = heddle_uprogram::text::print(&program);
+        assert!(text.contains("at("), "the index is not checked:\n{text}");
+    }
+}

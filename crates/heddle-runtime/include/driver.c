@@ -7,11 +7,13 @@
  *
  * Both files are streams of 64-bit words, with data in between:
  *   request  alarm seconds, runs, workers, max_depth, max_iterations, patience, yields,
- *            whether the team changes, sizes (count, words), inputs (count, each: rank, 8 dims, bytes, data), constants (count,
+ *            whether the team changes, sizes (count, words), inputs (count, each: rank, dims, bytes, data), constants (count,
  *            each: bytes, data), table (count, words), scratch bytes, outputs (count, each: bytes), their elements
  *            (count, each: bytes if the output grows, else 0), segments
- *   answer   kind (0 done, 1 error); 0: outputs (count, each: rank, 8 dims, bytes, data); 1: code, site,
+ *   answer   kind (0 done, 1 error); 0: outputs (count, each: rank, dims, bytes, data); 1: code, site,
  *            two values
+ *
+ * HEDDLE_MAX_RANK dims each, of which the rank tells how many count.
  *
  * All memory is allocated to the byte, so that accesses beyond the end are found.
  */

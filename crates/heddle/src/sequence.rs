@@ -28,7 +28,7 @@ pub(crate) fn flattened(form: &SequenceForm, items: &[Datum]) -> Option<Vec<Tens
             Direction::First,
         ));
     }
-    // Of an empty sequence, sizes that only its elements would tell are zero.
+    // An empty sequence does not tell the sizes of its elements: unknown ones become zero.
     let declared = || form.dims.iter().map(|d| d.as_const().unwrap_or(0) as usize);
     let first = items.first().map(|t| t.shape().to_vec());
     let mut shape = first.unwrap_or_else(|| declared().collect());
@@ -104,7 +104,7 @@ pub(crate) fn gathered(form: &SequenceForm, arrays: &[Tensor]) -> Option<Datum> 
     Some(Datum::Seq(items))
 }
 
-/// Where an axis goes.
+/// The two moves of an axis.
 #[derive(Clone, Copy, PartialEq)]
 enum Direction {
     /// To the front.

@@ -63,9 +63,7 @@ impl Lowerer<'_> {
             },
             Op::Pad { mode } => self.pad(*mode, args, &ty)?,
             Op::Range => self.range(args, &ty)?,
-            Op::Gather { axis } => {
-                self.view(&ty, View::Gather(*axis, args[0].clone(), args[1].clone()))?
-            }
+            Op::Gather { axis } => self.gather(*axis, args, &ty)?,
             Op::GatherElements { axis } => self.gather_elements(*axis, args, &ty)?,
             Op::GatherNd { batch_dims } => self.gather_nd(*batch_dims, args, &ty)?,
             Op::ScatterElements { axis, reduce } => self.scatter_elements(*axis, *reduce, args)?,

@@ -16,7 +16,7 @@ pub fn constant_lengths(func: &Function, l: &LoopView) -> Vec<Option<usize>> {
 fn carried(func: &Function, l: &LoopView, assumed: &Assumed) -> Vec<Option<usize>> {
     let inits = l.inits.iter().map(|&init| length(func, init, assumed));
     let mut lengths: Vec<Option<usize>> = inits.collect();
-    // Those that keep their lengths if these keep theirs.
+    // Carried sequences that keep their lengths in an iteration, if all that are still listed do.
     loop {
         let mut inside = assumed.clone();
         for (&param, length) in l.params.iter().zip(&lengths) {

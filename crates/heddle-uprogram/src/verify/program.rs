@@ -172,7 +172,7 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
     }
 }
 
-/// What an operator commits is a part of the segment that it writes to.
+/// An operator that grows a segment writes to that segment.
 fn grow(program: &UProgram, op: &Operator) -> Checked {
     let to = op.body.store().buffer;
     match op.grow {

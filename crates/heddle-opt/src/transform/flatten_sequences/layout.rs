@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{DType, Dim, FuncId, Function, Inst, InstData, LoopView, Module, Op, Type, Value};
+use heddle_ir::{DType, Dim, FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
 
 /// The arrangement of a sequence's elements in the array `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +121,6 @@ impl Links {
         let is_container = |v: &Value| func.ty(*v).as_tensor().is_none();
         let is_used = data.args.iter().chain(&data.results).any(is_container);
         match &data.op {
-            // An error, which the interpreter words.
-            Op::SeqAt if is_misplaced(func, data) => return None,
             Op::SeqNew { .. } | Op::SeqSplit { .. } | Op::SeqAt | Op::SeqLen => {}
             Op::SeqConcat { .. } => {}
             Op::SeqInsert | Op::SeqErase => {
@@ -224,13 +222,6 @@ impl Classes {
         self.parents[right] = left;
         Some(())
     }
-}
-
-/// Is this a constant position in a sequence of known elements? [`canonicalize`](crate::canonicalize)
-/// leaves only those that are out of range.
-fn is_misplaced(func: &Function, data: &InstData) -> bool {
-    let sequence = func.def_inst(data.args[0]).map(|inst| &func.insts[inst].op);
-    matches!(sequence, Some(Op::SeqNew { .. })) && func.constant(data.args[1]).is_some()
 }
 
 /// Parameters and results in a function.
