@@ -5,7 +5,7 @@
 
 use heddle_ir::{DType, Inst, Type};
 
-use super::{Lowerer, Result};
+use super::{Cause, Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::program::{Buffer, Local, Stmt};
 
@@ -85,7 +85,7 @@ impl Lowerer<'_> {
     fn arm_result(&mut self, value: heddle_ir::Value) -> Result<(Carried, Val)> {
         let ty = self.f.ty(value).clone();
         let Type::Tensor(t) = &ty else {
-            return self.fail("gives a sequence or optional");
+            return self.fail(Cause::Container("gives"));
         };
         let (dtype, shape) = (t.dtype, self.shape_of(&ty)?);
         let Some(count) = self.few_of(&shape) else {
@@ -111,7 +111,7 @@ impl Lowerer<'_> {
     /// Assigns a value's elements to variables simultaneously.
     pub(super) fn set(&mut self, locals: &[Local], val: &Val) -> Result<()> {
         let Val::Scalars { elems, .. } = self.let_elements(val, locals.len() as i64) else {
-            return self.fail("scalars are needed");
+            return self.fail(Cause::Form("scalars are needed"));
         };
         for (&local, value) in locals.iter().zip(elems) {
             self.block.push(Stmt::Let(local, value));

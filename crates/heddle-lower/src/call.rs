@@ -12,7 +12,7 @@ use std::rc::Rc;
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
 
 use super::wanted::size_sources;
-use super::{Lowerer, Result, count_uses};
+use super::{Cause, Lowerer, Result, count_uses};
 use crate::value::Val;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt};
@@ -104,13 +104,13 @@ impl<'m> Lowerer<'m> {
                 Slot::Few(locals, _) => {
                     let Val::Scalars { elems, .. } = self.let_elements(arg, locals.len() as i64)
                     else {
-                        return self.fail("scalars are needed");
+                        return self.fail(Cause::Form("scalars are needed"));
                     };
                     lets.extend(locals.iter().copied().zip(elems));
                 }
                 Slot::Memory(param, _) => {
                     let Val::Stored { buffer, .. } = self.stored(arg)? else {
-                        return self.fail("an operand in memory is needed");
+                        return self.fail(Cause::Form("an operand in memory is needed"));
                     };
                     buffers.push((*param, buffer));
                 }
@@ -119,7 +119,7 @@ impl<'m> Lowerer<'m> {
         let (mut results, mut copies) = (vec![], vec![]);
         for (slot, &value) in callee.results.iter().zip(&self.f.insts[inst].results) {
             let Type::Tensor(t) = self.f.ty(value) else {
-                return self.fail("gives a sequence or optional");
+                return self.fail(Cause::Container("gives"));
             };
             let dtype = t.dtype;
             results.push(match slot.clone() {
@@ -146,7 +146,7 @@ impl<'m> Lowerer<'m> {
                         shape,
                     }
                 }
-                Slot::Shared => return self.fail("a result is a place"),
+                Slot::Shared => return self.fail(Cause::Form("a result is a place")),
             });
         }
         let call = self.program.calls.push(Call {
@@ -203,7 +203,7 @@ impl<'m> Lowerer<'m> {
     fn procedure(&mut self, callee: FuncId, args: &[Val]) -> Result<Callee> {
         let f = &self.module.functions[callee];
         let Some(cycle) = self.cycles.last() else {
-            return self.fail("a call outside of any cycle");
+            return self.fail(Cause::Recursion("a call outside of any cycle"));
         };
         if let Some(known) = cycle.procedures.get(&callee).cloned() {
             let fits = known.params.iter().zip(args).all(|(slot, arg)| match slot {
@@ -212,14 +212,14 @@ impl<'m> Lowerer<'m> {
             });
             return match fits {
                 true => Ok(known),
-                false => self.fail("calls itself with arrays of other sizes"),
+                false => self.fail(Cause::Recursion("calls itself with arrays of other sizes")),
             };
         }
         let shared: Vec<Option<Val>> = (0..args.len())
             .map(|i| Some(cycle.args[*cycle.shared.get(&(callee, i))?].clone()))
             .collect();
         if self.program.procedures.len() >= MAX_PROCEDURES {
-            return self.fail("too many functions that recurse");
+            return self.fail(Cause::Recursion("too many functions that recurse"));
         }
         let id = self.program.procedures.push(Procedure {
             name: f.sig.name.clone(),
@@ -270,7 +270,9 @@ impl<'m> Lowerer<'m> {
             let dims = ty.as_tensor().and_then(|t| t.shape.clone());
             for (dim, &size) in dims.iter().flatten().zip(arg.shape()) {
                 if dim.as_expr().is_some() && self.size(dim)? != size {
-                    return self.fail("whether the sizes fit is known only while it runs");
+                    return self.fail(Cause::Recursion(
+                        "whether the sizes fit is known only while it runs",
+                    ));
                 }
             }
             let param = f.regions[f.body].params[i];
@@ -292,7 +294,7 @@ impl<'m> Lowerer<'m> {
                     dtype,
                     shape,
                 },
-                Slot::Shared => return self.fail("a parameter has no place"),
+                Slot::Shared => return self.fail(Cause::Form("a parameter has no place")),
             };
             self.values.insert(param, val);
             slots.push(slot);
@@ -303,7 +305,7 @@ impl<'m> Lowerer<'m> {
     /// A place for a parameter or result.
     fn slot(&mut self, ty: &Type, shape: Vec<ExprId>, name: &str) -> Result<Slot> {
         let Type::Tensor(t) = ty else {
-            return self.fail("a sequence or optional goes through a call that recurses");
+            return self.fail(Cause::Container("recurses with"));
         };
         Ok(match self.few_of(&shape) {
             Some(count) => {
@@ -328,11 +330,15 @@ impl<'m> Lowerer<'m> {
                 Slot::Few(locals, shape) if shape == val.shape() => {
                     let Val::Scalars { elems, .. } = self.let_elements(val, locals.len() as i64)
                     else {
-                        return self.fail("scalars are needed");
+                        return self.fail(Cause::Form("scalars are needed"));
                     };
                     lets.extend(locals.iter().copied().zip(elems));
                 }
-                _ => return self.fail("a result has another size than its type says"),
+                _ => {
+                    return self.fail(Cause::Recursion(
+                        "a result has another size than its type says",
+                    ));
+                }
             }
         }
         self.program.procedures[id].results = lets.iter().map(|l| l.0).collect();

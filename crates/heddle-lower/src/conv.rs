@@ -5,7 +5,7 @@ use heddle_ir::{DType, Type};
 
 use super::contract::{Parts, is_contracted};
 use super::ops::window_at;
-use super::{Lowerer, Result};
+use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, clamped, linear, split, within};
 use heddle_uprogram::contract::strided;
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
@@ -38,7 +38,7 @@ impl Lowerer<'_> {
     ) -> Result<Val> {
         let (x, w) = (self.ready(&args[0])?, self.ready(&args[1])?);
         let Val::Scalars { elems: pads, .. } = &args[2] else {
-            return self.fail("pads that are computed from data");
+            return self.fail(Cause::Pads);
         };
         let windows = Windows {
             strides,

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use heddle_ir::op::CompareOp;
 use heddle_ir::{DType, Dim, Op, Region, TensorType, Value};
 
-use super::{Lowerer, Result};
+use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, LocalData, LocalKind, Stmt, Store};
@@ -91,7 +91,7 @@ impl Lowerer<'_> {
     pub(super) fn has_no_limit<T>(&mut self, param: Value, axis: usize) -> Result<T> {
         let place = self.axis_of(param, axis);
         self.changing.unlimited.insert(place);
-        self.fail("carries an array that grows without a limit")
+        self.fail(Cause::Carried)
     }
 
     /// Records the axes of carried values whose next size differs, where the type leaves them
@@ -111,7 +111,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         self.changing.all.extend(found);
-        self.fail("carries an array whose size changes")
+        self.fail(Cause::Carried)
     }
 
     /// Places a carried value with changing axes and stores its initial value; returns its value in

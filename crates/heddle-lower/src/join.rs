@@ -5,7 +5,7 @@ use heddle_ir::{DType, Dim, Type, Value};
 
 use super::branch::Carried;
 use super::wanted::is_open;
-use super::{Lowerer, Result};
+use super::{Cause, Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, BufferKind, Stmt};
@@ -19,7 +19,7 @@ impl Lowerer<'_> {
     /// The place of a result with dynamic sizes, which the arms determine.
     pub(super) fn open_result(&mut self, value: Value) -> Result<(Carried, Val)> {
         let Type::Tensor(t) = self.f.ty(value) else {
-            return self.fail("gives a sequence or optional");
+            return self.fail(Cause::Container("gives"));
         };
         let (dtype, none) = (t.dtype, self.program.pool.int(0));
         let name = self.name.clone();
@@ -60,11 +60,11 @@ impl Lowerer<'_> {
         arms: &mut [Vec<Stmt>],
     ) -> Result<Val> {
         let Val::Stored { buffer, dtype, .. } = *result else {
-            return self.fail("a result of a branch has no place");
+            return self.fail(Cause::Form("a result of a branch has no place"));
         };
         let [then, otherwise] = &sides;
         if then.len() != otherwise.len() {
-            return self.fail("gives arrays of different rank");
+            return self.fail(Cause::Branches);
         }
         let dims = self.f.ty(value).as_tensor().and_then(|t| t.shape.clone());
         let (mut shape, mut most) = (vec![], vec![]);

@@ -10,6 +10,7 @@
 mod bound;
 mod branch;
 mod call;
+mod cause;
 mod contract;
 mod conv;
 mod fits;
@@ -31,6 +32,7 @@ use heddle_ir::{DType, Function, Inst, LoopForm, Module, Op, Region, Type, Value
 
 use crate::value::{Val, linear};
 use call::Cycle;
+pub use cause::Cause;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
@@ -39,7 +41,7 @@ use heddle_uprogram::program::{
 
 /// A node that cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{node}: {reason}")]
+#[error("{node}: {cause}")]
 pub struct LowerError {
     /// The instruction's origin, or the op's name.
     pub node: String,
@@ -48,8 +50,8 @@ pub struct LowerError {
     pub inst: Option<Inst>,
     /// True for an input.
     pub is_input: bool,
-    /// The reason.
-    pub reason: String,
+    /// The cause.
+    pub cause: Cause,
 }
 
 /// Values of up to this many elements are computed redundantly by every unit, unless that takes a
@@ -67,14 +69,6 @@ const REPEATED_WORK: usize = 0;
 
 /// Larger than any machine's memory, in elements.
 const MAX_LEN: i64 = 1 << 44;
-
-/// The reason to refuse an array in a recursion, whose frames are planned.
-const IN_RECURSION: &str =
-    "a size is known only while it runs, and has no bound, in a function that recurses";
-
-/// The reason to refuse it for a device whose memory does not grow.
-const NO_GROWTH: &str = "a size is known only while it runs, and has no bound, and this device's \
-                         memory does not grow";
 
 /// Expressions of this depth are stored, which bounds text and recursion.
 const MAX_DEPTH: usize = 48;
@@ -242,7 +236,7 @@ impl Lowerer<'_> {
     /// Gives an input its place.
     fn input(&mut self, i: usize, name: &str, ty: &Type) -> Result<()> {
         let Type::Tensor(t) = ty else {
-            return self.fail("takes no sequences or optionals");
+            return self.fail(Cause::Container("takes"));
         };
         let shape = self.input_shape(i, t)?;
         let buffer = self.buffer(t.dtype, &shape, BufferKind::Input, name)?;
@@ -439,7 +433,7 @@ impl Lowerer<'_> {
         name: &str,
     ) -> Result<Buffer> {
         if matches!(dtype, DType::Str | DType::C128) {
-            return self.fail(&format!("{dtype} is not compiled yet"));
+            return self.fail(Cause::Elements(dtype));
         }
         // An overflowing product would seem small. The launch checks dynamic sizes, one buffer at a
         // time.
@@ -448,7 +442,7 @@ impl Lowerer<'_> {
             .try_fold(1i64, |n, s| n.checked_mul(s).filter(|n| *n <= MAX_LEN))
             .is_none()
         {
-            return self.fail("an array of more elements than any memory holds");
+            return self.fail(Cause::TooLarge);
         }
         let most = shape.iter().map(|&size| self.upper_bound(size));
         let (kind, len) = match (most.collect::<Option<Vec<_>>>(), kind) {
@@ -457,7 +451,7 @@ impl Lowerer<'_> {
                 self.check_growth()?;
                 (BufferKind::Segment, self.length(shape))
             }
-            (None, _) => return self.fail(IN_RECURSION),
+            (None, _) => return self.fail(Cause::GrowthInRecursion),
         };
         let procedure = match kind {
             BufferKind::Scratch | BufferKind::Param => self.procedure,
@@ -487,8 +481,8 @@ impl Lowerer<'_> {
 
     fn check_growth(&self) -> Result<()> {
         match self.procedure {
-            _ if !self.grows => self.fail(NO_GROWTH),
-            Some(_) => self.fail(IN_RECURSION),
+            _ if !self.grows => self.fail(Cause::Growth),
+            Some(_) => self.fail(Cause::GrowthInRecursion),
             None => Ok(()),
         }
     }
@@ -517,12 +511,12 @@ impl Lowerer<'_> {
         self.program.locals.push(data)
     }
 
-    fn fail<T>(&self, reason: &str) -> Result<T> {
+    fn fail<T>(&self, cause: Cause) -> Result<T> {
         Err(LowerError {
             node: self.name.clone(),
             inst: self.at,
             is_input: false,
-            reason: reason.into(),
+            cause,
         })
     }
 }

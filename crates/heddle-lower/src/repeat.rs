@@ -11,7 +11,7 @@ use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Va
 
 use super::branch::Carried;
 use super::grow::Grown;
-use super::{Lowerer, MAX_LEN, Result};
+use super::{Cause, Lowerer, MAX_LEN, Result};
 use crate::value::{Val, linear};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
@@ -174,7 +174,7 @@ impl Lowerer<'_> {
     fn enter(&mut self, param: Value, first: &Val) -> Result<(Slot, Val)> {
         let ty = self.f.ty(param).clone();
         let Type::Tensor(t) = &ty else {
-            return self.fail("carries a sequence or optional");
+            return self.fail(Cause::Container("carries"));
         };
         let rank = t.rank().unwrap_or(0);
         if (0..rank).any(|axis| self.changes(param, axis)) {
@@ -189,7 +189,7 @@ impl Lowerer<'_> {
         let shape = self.carried_shape(t, first)?;
         if let Some(count) = self.few_of(&shape) {
             let Val::Scalars { elems, .. } = self.let_elements(first, count) else {
-                return self.fail("scalars are needed");
+                return self.fail(Cause::Form("scalars are needed"));
             };
             let locals: Vec<_> = elems
                 .iter()
@@ -231,7 +231,7 @@ impl Lowerer<'_> {
                     let Val::Scalars { elems, dtype, .. } =
                         self.let_elements(val, locals.len() as i64)
                     else {
-                        return self.fail("scalars are needed");
+                        return self.fail(Cause::Form("scalars are needed"));
                     };
                     for (&local, e) in locals.iter().zip(elems) {
                         // Another carried variable may be this one's next value.
@@ -311,7 +311,7 @@ impl Lowerer<'_> {
     fn stack(&mut self, value: Value, count: Option<Local>) -> Result<Val> {
         let ty = self.f.ty(value).clone();
         let Type::Tensor(t) = &ty else {
-            return self.fail("stacks sequences");
+            return self.fail(Cause::Container("stacks"));
         };
         let shape = match (count, &t.shape) {
             (Some(count), Some(dims)) => {

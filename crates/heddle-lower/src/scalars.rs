@@ -2,7 +2,7 @@
 
 use heddle_ir::{DType, Op};
 
-use super::{Lowerer, Result};
+use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{LocalData, LocalKind, Size, Stmt};
@@ -31,7 +31,7 @@ impl Lowerer<'_> {
     pub(super) fn scalar(&mut self, val: &Val) -> Result<ExprId> {
         match self.let_elements(val, 1) {
             Val::Scalars { elems, .. } if !elems.is_empty() => Ok(elems[0]),
-            _ => self.fail("a scalar is needed"),
+            _ => self.fail(Cause::Form("a scalar is needed")),
         }
     }
 

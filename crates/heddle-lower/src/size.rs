@@ -4,7 +4,7 @@ use heddle_ir::dim::Atom;
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, DimExpr, Op, TensorType, Type, Value};
 
-use super::{Lowerer, MAX_LEN, Result};
+use super::{Cause, Lowerer, MAX_LEN, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Local, LocalData, LocalKind, Size};
@@ -16,14 +16,14 @@ impl Lowerer<'_> {
         match (shape, self.inferred.clone()) {
             (_, Some(inferred)) => Ok(inferred),
             (Some(shape), None) => shape.iter().map(|d| self.size(d)).collect(),
-            (None, None) => self.fail(&format!("{ty} has no known rank")),
+            (None, None) => self.fail(Cause::Rank("gives")),
         }
     }
 
     /// The shape of an input; unnamed sizes are launch parameters, too.
     pub(super) fn input_shape(&mut self, input: usize, t: &TensorType) -> Result<Vec<ExprId>> {
         let Some(shape) = &t.shape else {
-            return self.fail("takes an array of unknown rank");
+            return self.fail(Cause::Rank("takes"));
         };
         let sizes = shape.iter().enumerate().map(|(axis, dim)| match dim {
             Dim::Expr(e) => self.size_expr(e),
@@ -143,7 +143,7 @@ impl Lowerer<'_> {
     /// The shape of a carried value; dynamic sizes of its type are those of the initial value.
     pub(super) fn carried_shape(&mut self, t: &TensorType, first: &Val) -> Result<Vec<ExprId>> {
         let Some(dims) = &t.shape else {
-            return self.fail("carries an array of unknown rank");
+            return self.fail(Cause::Rank("carries"));
         };
         let sizes = dims.iter().enumerate().map(|(k, dim)| match dim {
             Dim::Expr(e) => self.size_expr(e),
@@ -159,7 +159,7 @@ impl Lowerer<'_> {
     pub(super) fn size(&mut self, dim: &Dim) -> Result<ExprId> {
         match dim {
             Dim::Expr(e) => self.size_expr(e),
-            Dim::Unknown(_) => self.fail("a size is known only while it runs"),
+            Dim::Unknown(_) => self.fail(Cause::Size),
         }
     }
 
@@ -201,7 +201,7 @@ impl Lowerer<'_> {
         let (op, pair) = match atom {
             Atom::Sym(name) => {
                 let Some(&size) = self.sizes.get(name.as_ref()) else {
-                    return self.fail(&format!("the size {name} is no input's"));
+                    return self.fail(Cause::Unbound(name.to_string()));
                 };
                 return Ok(size);
             }

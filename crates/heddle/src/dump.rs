@@ -1,15 +1,17 @@
 //! Dumps: taps of the pipeline.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
 
 use heddle_ir::Module;
+use heddle_uprogram::{UProgram, text};
 
 use crate::backend;
 use crate::graph::Graph;
 use crate::log::Log;
 use crate::pipeline::Pipeline;
-use crate::report::StageTimes;
+use crate::report::{Interpreted, StageTimes};
 use crate::stack::on_large_stack;
 use crate::{CompileOptions, Error, Model, Target};
 
@@ -46,6 +48,10 @@ pub struct Dump {
     pub rest: Option<Graph>,
     /// The program, or its compiled parts, by name.
     pub programs: Vec<(String, Printed)>,
+    /// Reason why the interpreter runs parts of it.
+    pub interpreted: Option<Interpreted>,
+    /// Nodes whose results have no bound: their memory grows while the program runs.
+    pub growing: BTreeSet<String>,
     /// The time that each stage took.
     pub stages: StageTimes,
 }
@@ -69,6 +75,7 @@ pub fn emit(
     let tap = Tap {
         emit,
         programs: Mutex::default(),
+        growing: Mutex::default(),
     };
     // The graph passes are no device's.
     let backend = match emit == Emit::Ir && !options.verify {
@@ -84,9 +91,9 @@ pub fn emit(
     let program = on_large_stack(|| pipeline.run(model.module.clone(), model.load_time()))??;
     let mut programs = tap.programs.into_inner().unwrap_or_else(|e| e.into_inner());
     if programs.is_empty()
-        && let Some(interpreted) = program.report.interpreted
+        && let Some(interpreted) = &program.report.interpreted
     {
-        return Err(Error::NotCompiled(interpreted));
+        return Err(Error::NotCompiled(interpreted.clone()));
     }
     // Parts are compiled at the same time; their names end in their numbers.
     programs.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
@@ -100,6 +107,8 @@ pub fn emit(
     Ok(Dump {
         rest,
         programs,
+        interpreted: program.report.interpreted,
+        growing: tap.growing.into_inner().unwrap_or_else(|e| e.into_inner()),
         stages: program.report.stages,
     })
 }
@@ -150,6 +159,7 @@ impl fmt::Display for Printed {
 pub(crate) struct Tap {
     emit: Emit,
     programs: Mutex<Vec<(String, Printed)>>,
+    growing: Mutex<BTreeSet<String>>,
 }
 
 impl Tap {
@@ -172,11 +182,16 @@ impl Tap {
 pub(crate) struct Flow<'a> {
     tap: Option<&'a Tap>,
     seen: Option<Printed>,
+    growing: BTreeSet<String>,
 }
 
 impl<'a> Flow<'a> {
     pub(crate) fn begin(tap: Option<&'a Tap>) -> Self {
-        Self { tap, seen: None }
+        Self {
+            tap,
+            seen: None,
+            growing: BTreeSet::new(),
+        }
     }
 
     /// Prints a graph if this is where the tap is.
@@ -184,6 +199,15 @@ impl<'a> Flow<'a> {
         if self.is_at(at) {
             self.seen = Some(Printed::Graph(Graph(graph.clone())));
         }
+    }
+
+    /// Notes what grows of a lowered program, and prints it if this is where the tap is.
+    pub(crate) fn lowered(&mut self, program: &UProgram) {
+        if self.tap.is_some() {
+            let growing = program.operators.iter().filter(|(_, op)| op.grow.is_some());
+            self.growing = growing.map(|(_, op)| op.name.clone()).collect();
+        }
+        self.text(Emit::Lowered, || text::print(program));
     }
 
     /// Prints a text if this is where the tap is.
@@ -199,8 +223,13 @@ impl<'a> Flow<'a> {
 
     /// Keeps what was seen. Is there a tap at all?
     pub(crate) fn end(self, module: &Module) -> bool {
-        if let (Some(tap), Some(seen)) = (self.tap, self.seen) {
-            tap.keep(module, seen);
+        if let Some(tap) = self.tap {
+            let mut growing = tap.growing.lock().unwrap_or_else(|e| e.into_inner());
+            growing.extend(self.growing);
+            drop(growing);
+            if let Some(seen) = self.seen {
+                tap.keep(module, seen);
+            }
         }
         self.tap.is_some()
     }

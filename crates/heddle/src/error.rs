@@ -144,9 +144,7 @@ pub enum Error {
 
 impl From<LowerError> for Error {
     fn from(error: LowerError) -> Self {
-        let (node, reason) = (Some(error.node), error.reason);
-        let node = node.filter(|node| !node.is_empty());
-        Error::NotCompiled(Interpreted::whole(node, reason))
+        Error::NotCompiled(Interpreted::of(error.into()))
     }
 }
 

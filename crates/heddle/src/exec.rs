@@ -76,7 +76,10 @@ impl Program {
         let args = inputs::in_order(self.sig(), inputs)?;
         let start = Instant::now();
         let mut interpreted = self.report.interpreted.clone();
-        let interpret = || interpret(&self.module, &args, options, None);
+        let interpret = || {
+            let results = interpret(&self.module, &args, options, None)?;
+            Ok((results, Some(start.elapsed())))
+        };
         let results = match options.f64 && self.device() != Device::Interp {
             true => {
                 let why = "double precision is the interpreter's";
@@ -94,10 +97,12 @@ impl Program {
                 results => results,
             },
         };
+        let (results, interpreter) = results?;
         Ok(Run {
-            outputs: self.named_outputs(results?),
+            outputs: self.named_outputs(results),
             report: Report {
                 run: start.elapsed(),
+                interpreter,
                 interpreted,
                 ..self.report.clone()
             },

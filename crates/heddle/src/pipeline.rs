@@ -114,6 +114,7 @@ impl Pipeline<'_> {
             run: Duration::ZERO,
             verified: self.options.verify && !is_interpreted,
             texts_checked: self.log.texts(),
+            interpreter: None,
             interpreted,
         };
         Ok(Program {
@@ -172,7 +173,7 @@ impl Pipeline<'_> {
         };
         // The program has the constants that the transformations made, until they are packed.
         drop(graph);
-        flow.text(Emit::Lowered, || text::print(&program));
+        flow.lowered(&program);
         for pass in kernel_passes(without) {
             log.time(pass.name, || pass.apply(&mut program, machine));
         }

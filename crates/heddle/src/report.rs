@@ -18,6 +18,8 @@ pub struct Report {
     pub stages: StageTimes,
     /// Running it.
     pub run: Duration,
+    /// The interpreter's part of that, where it runs any of it.
+    pub interpreter: Option<Duration>,
     /// Was its schedule proven sound?
     pub verified: bool,
     /// Number of uPrograms whose text read back as the same program; 0 without [`check_text`](crate::CompileOptions::check_text).
@@ -42,6 +44,16 @@ pub struct Uncompiled {
     pub node: Option<String>,
     /// The reason.
     pub reason: String,
+    /// A change of the model that removes the reason, if there is one.
+    pub change: Option<&'static str>,
+}
+
+impl Report {
+    /// The interpreter's share of a run's time, from 0 to 1.
+    pub fn interpreted_share(&self) -> Option<f64> {
+        let share = self.interpreter?.as_secs_f64() / self.run.as_secs_f64();
+        share.is_finite().then(|| share.clamp(0.0, 1.0))
+    }
 }
 
 impl Interpreted {
@@ -72,8 +84,17 @@ impl Interpreted {
 
     /// The interpreter runs all of it.
     pub(crate) fn whole(node: Option<String>, reason: String) -> Self {
+        Self::of(Uncompiled {
+            node,
+            reason,
+            change: None,
+        })
+    }
+
+    /// The interpreter runs all of it, for this reason.
+    pub(crate) fn of(uncompiled: Uncompiled) -> Self {
         Self {
-            uncompiled: vec![Uncompiled { node, reason }],
+            uncompiled: vec![uncompiled],
             compiled_parts: 0,
         }
     }
@@ -101,7 +122,8 @@ impl From<LowerError> for Uncompiled {
     fn from(error: LowerError) -> Self {
         Self {
             node: Some(error.node).filter(|node| !node.is_empty()),
-            reason: error.reason,
+            reason: error.cause.to_string(),
+            change: error.cause.change(),
         }
     }
 }

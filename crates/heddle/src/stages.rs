@@ -5,7 +5,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 use heddle_emit::Constants;
 use heddle_ir::Module;
-use heddle_lower::LowerError;
+use heddle_lower::{Cause, LowerError};
 use heddle_machine::Machine;
 use heddle_runtime::Constant;
 use heddle_schedule::{kernel_passes, schedule_without, total};
@@ -70,7 +70,7 @@ pub(crate) fn layout(program: &UProgram) -> Result<Layout, LowerError> {
     heddle_uprogram::layout(program).map_err(|error| LowerError {
         inst: None,
         is_input: false,
-        reason: error.to_string(),
+        cause: Cause::Layout(error.to_string()),
         node: error.node,
     })
 }

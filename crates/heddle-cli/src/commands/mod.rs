@@ -13,12 +13,14 @@ use std::num::NonZero;
 use std::path::Path;
 
 use heddle::{
-    CompileOptions, Device, Fold, Inputs, LoadOptions, Model, Program, RunOptions, Specialisation,
+    CompileOptions, Device, Fold, Inputs, LoadOptions, Model, Program, Report, RunOptions,
+    Specialisation,
 };
 
 use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
+use crate::out::printable;
 
 /// A program with its inputs and options.
 pub struct Prepared {
@@ -154,4 +156,26 @@ fn inputs(program: &Program, source: &Source, exec: &Exec) -> Result<Inputs, Fai
     let mut inputs = program.draw(seed, &sizes)?;
     inputs.extend(given);
     Ok(inputs)
+}
+
+/// Says in one line that the interpreter runs a program or parts of it, why, and how to see more.
+pub fn note_interpreted(report: &Report, model: &Path) {
+    let Some(interpreted) = &report.interpreted else {
+        return;
+    };
+    let share = report.interpreted_share();
+    let share = share.map(|s| format!(", {:.0} % of the time", 100.0 * s));
+    let mut causes = interpreted.uncompiled.iter();
+    let first = causes.next().map(ToString::to_string);
+    let more = match causes.len() {
+        0 => String::new(),
+        n => format!(" (and {n} more)"),
+    };
+    eprintln!(
+        "note: the interpreter runs {}{}: {}{more}; see `heddle inspect --compiled {}`",
+        interpreted.what(),
+        share.unwrap_or_default(),
+        printable(&first.unwrap_or_default()),
+        model.display()
+    );
 }

@@ -18,9 +18,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         options,
     } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     let run = program.run(inputs, &options)?;
-    if let Some(reason) = &run.report.interpreted {
-        eprintln!("note: {} ran on the interpreter: {reason}", reason.what());
-    }
+    commands::note_interpreted(&run.report, &args.model.path);
     if let Some(path) = &args.output {
         npz::write(path, &run.outputs)?;
     }
@@ -82,6 +80,7 @@ fn document(program: &Program, run: &Run) -> Json {
         "verified": report.verified,
         "held_bytes": program.held_bytes(),
         "interpreted": report.interpreted.as_ref().map(ToString::to_string),
+        "interpreted_share": report.interpreted_share(),
         "seconds": {
             "load": seconds(report.load),
             "compile": seconds(report.compile),

@@ -205,3 +205,58 @@ fn tensor_type(elem_type: i32, dims: &[&str]) -> TypeProto {
         ..Default::default()
     }
 }
+
+/// Text around a product: one part, and a node that stays with the interpreter. `grown` has no bound.
+const HALF: &str = "\
+fn @main(%x: f32[n,n], %words: str[n], %limit: f32[]) -> (%y: f32[n,n], %out: str[n], %grown: f32[?,n]) {
+  %y = dot(tanh(dot(%x, %x)), dot(%x, tanh(%x)))
+  %row = slice(%y, [0], [1], [1], axes=[0])
+  %go = gt(reduce(%y, kind=max, axes=[0,1], keep=false), %limit)
+  %grown = loop %i while %go carry (%a: f32[?,n] = %row) {
+    %b = concat(%a, %row, axis=0)
+    continue while lt(gather(shape(%b), 0, axis=0), cast(%limit, to=i64)) carry %b
+  }
+  return %y, str_concat(%words, \"!\"), %grown
+}
+";
+
+#[test]
+fn the_compiled_form_names_causes_and_what_grows() {
+    let s = Scratch::new();
+    s.write("m.heddle", HALF);
+    let text = s.heddle("inspect m.heddle --compiled").ok();
+    for words in [
+        "the interpreter runs",
+        "str_concat",
+        "map text to numbers",
+        "grows",
+    ] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    let json = s.heddle("inspect m.heddle --compiled --json").json();
+    let compiled = &json["compiled"];
+    assert_eq!(compiled["whole"], false);
+    let left = compiled["interpreted"].as_array().unwrap();
+    let of_text = |left: &serde_json::Value| left["reason"] == "str is not compiled yet";
+    assert_eq!(left.iter().filter(|l| of_text(l)).count(), 1, "{compiled}");
+    assert!(!compiled["growing"].as_array().unwrap().is_empty());
+
+    s.write("whole.heddle", DOUBLER);
+    let json = s.heddle("inspect whole.heddle --compiled --json").json();
+    assert_eq!(json["compiled"]["whole"], true);
+    assert_eq!(json["compiled"]["interpreted"], serde_json::json!([]));
+}
+
+#[test]
+fn a_run_says_what_the_interpreter_ran() {
+    let s = Scratch::new();
+    s.write("m.heddle", HALF);
+    let json = s
+        .heddle("run m.heddle --random 0 --size n=40 --json")
+        .json();
+    let share = json["interpreted_share"].as_f64().unwrap();
+    assert!(0.0 < share && share <= 1.0, "{share}");
+    s.write("whole.heddle", DOUBLER);
+    let json = s.heddle("run whole.heddle --random 0 --json").json();
+    assert!(json["interpreted_share"].is_null());
+}

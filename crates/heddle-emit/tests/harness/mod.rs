@@ -157,7 +157,7 @@ impl Case {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
-        let mut program = heddle_lower::lower(&module).map_err(|e| e.reason)?;
+        let mut program = heddle_lower::lower(&module).map_err(|e| e.cause.to_string())?;
         heddle_schedule::fuse(&mut program);
         heddle_schedule::select_kernels(&mut program, machine);
         let read = program.read_buffers();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use heddle_ir::{DType, Type};
 use heddle_uprogram::expr::Expr;
 
-use super::super::{Lowerer, Result};
+use super::super::{Cause, Lowerer, Result};
 use crate::value::{Val, View};
 
 impl Lowerer<'_> {
@@ -23,7 +23,7 @@ impl Lowerer<'_> {
         let indices = &args[1];
         let depth = indices.shape().last().copied();
         let Some(depth) = depth.and_then(|d| self.program.pool.as_int(d)) else {
-            return self.fail("index tuples of unknown length");
+            return self.fail(Cause::TupleLength);
         };
         let x = self.found_by(batch..batch + depth as usize, &args[0], indices)?;
         self.view(ty, View::GatherNd(batch, x, indices.clone()))

@@ -11,7 +11,7 @@ mod window;
 
 use heddle_ir::{DType, Inst, Op, Tensor, Type};
 
-use super::{FEW, Lowerer, Result, WIDE};
+use super::{Cause, FEW, Lowerer, Result, WIDE};
 use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, BufferKind, Local, Store};
@@ -25,7 +25,7 @@ impl Lowerer<'_> {
         let result = results[0];
         let ty = self.f.ty(result).clone();
         if let Op::Cast { to: DType::Str, .. } = op {
-            return self.fail("str is not compiled yet");
+            return self.fail(Cause::Elements(DType::Str));
         }
         let val = match op {
             Op::Const(t) => self.constant(t, self.wanted.contains(&result))?,
@@ -111,7 +111,7 @@ impl Lowerer<'_> {
                 strides,
                 dilations,
             } => self.window(*kind, args, window, strides, dilations, &ty)?,
-            other => return self.fail(&format!("`{}` is not compiled yet", other.name())),
+            other => return self.fail(Cause::Op(other.name())),
         };
         Ok(vec![val])
     }
@@ -192,7 +192,7 @@ impl Lowerer<'_> {
     fn few_elements(&mut self, x: &Val) -> Result<Val> {
         match self.at_most(x, WIDE) {
             Some(count) => Ok(self.let_elements(x, count)),
-            None => self.fail("sizes whose number is known only while it runs"),
+            None => self.fail(Cause::SizeCount),
         }
     }
 
@@ -200,7 +200,7 @@ impl Lowerer<'_> {
     pub(super) fn element_list(&mut self, x: &Val) -> Result<Vec<ExprId>> {
         match self.few_elements(x)? {
             Val::Scalars { elems, .. } => Ok(elems),
-            _ => self.fail("elements are needed"),
+            _ => self.fail(Cause::Form("elements are needed")),
         }
     }
 

@@ -3,7 +3,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme};
 use heddle_ir::{DType, Op};
 
-use super::super::{Lowerer, MASK, Result};
+use super::super::{Cause, Lowerer, MASK, Result};
 use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Routine, Store};
@@ -34,7 +34,7 @@ impl Lowerer<'_> {
             shape,
         } = &rows
         else {
-            return self.fail("rows in memory are needed");
+            return self.fail(Cause::Form("rows in memory are needed"));
         };
         let outer = &shape[..rank - 1];
         let ordered = [outer, &[k]].concat();
@@ -242,7 +242,7 @@ impl Lowerer<'_> {
             _ => x.clone(),
         };
         let Val::Stored { buffer, dtype, .. } = self.stored(&x)? else {
-            return self.fail("an operand in memory is needed");
+            return self.fail(Cause::Form("an operand in memory is needed"));
         };
         let pool = &mut self.program.pool;
         let (zero, one) = (pool.int(0), pool.int(1));

@@ -3,7 +3,7 @@
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
 
-use super::super::{Lowerer, Result, WIDE};
+use super::super::{Cause, Lowerer, Result, WIDE};
 use crate::value::{Val, linear};
 use heddle_uprogram::program::{Body, Store};
 
@@ -20,7 +20,7 @@ impl Lowerer<'_> {
         let wide = sum_type(args[0].dtype(), reduce);
         let target = self.target(&args[0], wide)?;
         let Val::Stored { buffer, shape, .. } = &target else {
-            return self.fail("an operand in memory is needed");
+            return self.fail(Cause::Form("an operand in memory is needed"));
         };
         let (indices, updates) = (&args[1], self.converted(&args[2], wide));
         // Only updates along the axis can hit the same element; they run in order.
@@ -108,12 +108,12 @@ impl Lowerer<'_> {
         let wide = sum_type(args[0].dtype(), reduce);
         let target = self.target(&args[0], wide)?;
         let Val::Stored { buffer, shape, .. } = &target else {
-            return self.fail("an operand in memory is needed");
+            return self.fail(Cause::Form("an operand in memory is needed"));
         };
         let (indices, updates) = (&args[1], self.converted(&args[2], wide));
         let tuples = indices.shape().len() - 1;
         let Some(depth) = self.program.pool.as_int(indices.shape()[tuples]) else {
-            return self.fail("index tuples of unknown length");
+            return self.fail(Cause::TupleLength);
         };
         // Updates of one element run in order: tuples are iterated over sequentially, and the
         // slices that they select are split.
@@ -156,7 +156,7 @@ impl Lowerer<'_> {
         let starts = self.element_list(&args[2])?;
         let target = self.writable(&args[0])?;
         let Val::Stored { buffer, shape, .. } = &target else {
-            return self.fail("an operand in memory is needed");
+            return self.fail(Cause::Form("an operand in memory is needed"));
         };
         for (k, &start) in starts.iter().enumerate() {
             let pool = &mut self.program.pool;

@@ -3,7 +3,7 @@
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
 
-use super::super::{Lowerer, Result};
+use super::super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, clamped, within};
 use heddle_uprogram::expr::{Expr, ExprId};
 
@@ -42,7 +42,7 @@ impl Lowerer<'_> {
         }
         let dtype = x.dtype();
         let Some(neutral) = neutral(kind, dtype) else {
-            return self.fail(&format!("windows of {dtype}"));
+            return self.fail(Cause::Windows(dtype));
         };
         let pool = &mut self.program.pool;
         let place = place.into_iter().map(|i| clamped(pool, inside, i));

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use heddle_emit::Emitted;
@@ -163,6 +164,11 @@ pub(crate) trait Session: Debug + Send {
 
     /// The dims of an output of the last run on the caller's memory.
     fn dims(&self, output: usize) -> &[i64];
+
+    /// The time of the last run that the interpreter took; `None` where it runs nothing.
+    fn interpreted(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// An array in the caller's memory, row-major without gaps. Elements of under 8 bits are packed, the first in the low bits.
@@ -214,14 +220,14 @@ pub struct Required {
     pub dims: Vec<Option<i64>>,
 }
 
-/// Runs a program once.
+/// Runs a program once; also gives the time that the interpreter took, where it runs any of it.
 pub(crate) fn run(
     artifact: &Arc<dyn Artifact>,
     args: &[Datum],
     options: &RunOptions,
-) -> Result<Vec<Datum>, Error> {
+) -> Result<(Vec<Datum>, Option<Duration>), Error> {
     let mut session = artifact.clone().session(options);
     session.bind(args)?;
     session.run()?;
-    session.outputs()
+    Ok((session.outputs()?, session.interpreted()))
 }

@@ -1,6 +1,7 @@
 //! The reference interpreter.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use heddle_emit::Emitted;
 use heddle_interp::Natives;
@@ -53,7 +54,11 @@ impl Artifact for Graph {
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         let options = options.clone();
         let sig = self.0.entry().sig.clone();
-        let run = move |args: &[Datum]| interpret(&self.0, args, &options, None);
+        let run = move |args: &[Datum]| {
+            let start = Instant::now();
+            let results = interpret(&self.0, args, &options, None)?;
+            Ok((results, start.elapsed()))
+        };
         Box::new(Evaluation::new(&sig, Box::new(run)))
     }
 }
@@ -78,7 +83,8 @@ pub(crate) fn interpret(
     Ok(results?)
 }
 
-type Evaluate = Box<dyn Fn(&[Datum]) -> Result<Vec<Datum>, Error> + Send>;
+/// Gives results, and the time that the interpreter took.
+type Evaluate = Box<dyn Fn(&[Datum]) -> Result<(Vec<Datum>, Duration), Error> + Send>;
 
 /// A session of programs that take and give values, rather than memory.
 pub(super) struct Evaluation {
@@ -86,6 +92,8 @@ pub(super) struct Evaluation {
     evaluate: Evaluate,
     args: Vec<Datum>,
     results: Vec<Datum>,
+    /// The interpreter's time in the last run.
+    interpreted: Duration,
     /// The dims of results in the caller's memory.
     dims: Vec<Vec<i64>>,
 }
@@ -98,6 +106,7 @@ impl Evaluation {
             evaluate,
             args: vec![],
             results: vec![],
+            interpreted: Duration::ZERO,
             dims: vec![],
         }
     }
@@ -116,7 +125,7 @@ impl Session for Evaluation {
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        self.results = (self.evaluate)(&self.args)?;
+        (self.results, self.interpreted) = (self.evaluate)(&self.args)?;
         Ok(())
     }
 
@@ -133,7 +142,8 @@ impl Session for Evaluation {
             .iter()
             .map(|input| input.to_tensor().map(Datum::from));
         let args: Vec<Datum> = args.collect::<Result<_, _>>()?;
-        let results = (self.evaluate)(&args)?;
+        let (results, interpreted) = (self.evaluate)(&args)?;
+        self.interpreted = interpreted;
         if results.len() != outputs.len() {
             let (takes, given) = (results.len(), outputs.len());
             let text = format!("the program has {takes} outputs, memory is given for {given}");
@@ -165,5 +175,9 @@ impl Session for Evaluation {
 
     fn dims(&self, output: usize) -> &[i64] {
         &self.dims[output]
+    }
+
+    fn interpreted(&self) -> Option<Duration> {
+        Some(self.interpreted)
     }
 }

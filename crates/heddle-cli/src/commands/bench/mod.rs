@@ -27,9 +27,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         inputs,
         options,
     } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
-    if let Some(reason) = &program.report().interpreted {
-        eprintln!("note: {} runs on the interpreter: {reason}", reason.what());
-    }
+    commands::note_interpreted(program.report(), &args.model.path);
     if args.turns {
         let mut repeat = program.repeat(inputs, &options)?;
         let ready = json!({"compile_s": compile_seconds(&program)});

@@ -1,5 +1,6 @@
 //! `heddle inspect`.
 
+mod compiled;
 mod describe;
 mod graph;
 mod outline;
@@ -9,6 +10,7 @@ mod render;
 use heddle::{Error, Format, LoadOptions, Model, on_large_stack};
 use heddle_onnx::ImportError;
 
+use self::compiled::Compiled;
 use self::outline::Outline;
 use crate::args::InspectArgs;
 use crate::fail::Failure;
@@ -36,7 +38,11 @@ fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
     };
     match Model::load(&args.model.path, &options) {
         Ok(model) => {
-            let mut outline = program::outline(model.module());
+            let compiled = match args.compiled {
+                true => Some(Compiled::of(&model)?),
+                false => None,
+            };
+            let mut outline = program::outline(model.module(), compiled);
             let optional = model.optional_inputs().iter();
             outline.optional = optional
                 .map(|port| (port.name.clone(), port.ty.to_string()))

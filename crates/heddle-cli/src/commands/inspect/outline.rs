@@ -3,6 +3,8 @@
 use heddle_onnx::UnsupportedOp;
 use serde_json::{Value, json};
 
+use super::compiled::Compiled;
+
 /// A model in outline.
 #[derive(Debug, Default)]
 pub struct Outline {
@@ -28,6 +30,8 @@ pub struct Outline {
     pub recursion: Vec<Vec<String>>,
     /// Unsupported operators.
     pub unsupported: Vec<UnsupportedOp>,
+    /// The compiled form, if it was asked for.
+    pub compiled: Option<Compiled>,
 }
 
 /// Weights.
@@ -136,7 +140,7 @@ impl Outline {
             .iter()
             .map(|(k, v)| (k.clone(), json!(v)))
             .collect();
-        json!({
+        let mut document = json!({
             "facts": Value::Object(facts),
             "inputs": ports(&self.inputs),
             "optional_inputs": ports(&self.optional),
@@ -163,7 +167,11 @@ impl Outline {
                 "nodes": u.nodes,
                 "reason": u.reason.to_string(),
             })).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(compiled) = &self.compiled {
+            document["compiled"] = compiled.document();
+        }
+        document
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::{Entity, FuncId, Function, Inst, InstData, Loc, Module, Op, Region};
 
+use super::compiled::Compiled;
 use super::describe::describe;
 use super::outline::{self, Node, Outline, Parameters, by_frequency};
 
 /// The outline of a program.
-pub fn outline(module: &Module) -> Outline {
+pub fn outline(module: &Module, compiled: Option<Compiled>) -> Outline {
     let entry = module.entry();
     let show = |(name, ty): &(String, heddle_ir::Type)| (name.clone(), ty.to_string());
     let (mut ops, mut parameters) = (BTreeMap::new(), Parameters::default());
@@ -33,9 +34,16 @@ pub fn outline(module: &Module) -> Outline {
         ir_ops: by_frequency(ops),
         functions: functions
             .into_iter()
-            .map(|id| function(module, id))
+            .map(|id| {
+                function(Code {
+                    module,
+                    compiled: compiled.as_ref(),
+                    f: &module.functions[id],
+                })
+            })
             .collect(),
         recursion: recursion(module),
+        compiled,
         ..Default::default()
     }
 }
@@ -52,8 +60,16 @@ fn sizes(f: &Function) -> Vec<(String, String)> {
         .collect()
 }
 
-fn function(module: &Module, id: FuncId) -> outline::Function {
-    let f = &module.functions[id];
+/// A function with its surroundings.
+#[derive(Clone, Copy)]
+struct Code<'a> {
+    module: &'a Module,
+    compiled: Option<&'a Compiled>,
+    f: &'a Function,
+}
+
+fn function(code: Code) -> outline::Function {
+    let f = code.f;
     let list = |ports: &[(String, heddle_ir::Type)]| {
         let ports: Vec<_> = ports.iter().map(|(n, t)| format!("{n}: {t}")).collect();
         ports.join(", ")
@@ -61,20 +77,38 @@ fn function(module: &Module, id: FuncId) -> outline::Function {
     outline::Function {
         name: f.sig.name.clone(),
         signature: format!("({}) -> ({})", list(&f.sig.params), list(&f.sig.results)),
-        nodes: nodes(module, f, f.body),
+        nodes: nodes(code, f.body),
     }
 }
 
-/// The control flow of a region.
-fn nodes(module: &Module, f: &Function, region: Region) -> Vec<Node> {
-    let insts = f.regions[region].insts.iter();
-    insts.filter_map(|&inst| node(module, f, inst)).collect()
+/// The control flow of a region, and what the interpreter runs there: each node of the file once.
+fn nodes(code: Code, region: Region) -> Vec<Node> {
+    let mut seen = BTreeSet::new();
+    let insts = code.f.regions[region].insts.iter();
+    let nodes = insts.filter_map(|&inst| {
+        let data = &code.f.insts[inst];
+        let loc = data.loc.as_ref().map(|loc| loc.to_string());
+        let name = loc.unwrap_or_else(|| data.op.name().to_owned());
+        let left = code.compiled.and_then(|compiled| compiled.left(&name));
+        let left = left.filter(|_| seen.insert(name));
+        let mut node = match (node(code, inst), left) {
+            (None, Some(_)) => Node::new(data.op.name(), self::name(code.f, data)),
+            (node, _) => node?,
+        };
+        if let Some(left) = left {
+            node.fact("interpreted", left.reason.clone());
+            node.fact("change", left.change.unwrap_or_default());
+        }
+        Some(node)
+    });
+    nodes.collect()
 }
 
-fn node(module: &Module, f: &Function, inst: Inst) -> Option<Node> {
+fn node(code: Code, inst: Inst) -> Option<Node> {
+    let Code { module, f, .. } = code;
     let data = &f.insts[inst];
     match &data.op {
-        Op::Loop { trip, cond } => Some(loop_node(module, f, data, *trip, *cond)),
+        Op::Loop { trip, cond } => Some(loop_node(code, data, *trip, *cond)),
         Op::If => {
             let mut node = Node::new("if", name(f, data));
             node.fact(
@@ -86,7 +120,7 @@ fn node(module: &Module, f: &Function, inst: Inst) -> Option<Node> {
             );
             node.list("gives", results(f, data, 0..data.results.len()));
             for (label, &region) in ["then", "else"].iter().zip(&data.regions) {
-                node.children.push(part(module, f, label, region));
+                node.children.push(part(code, label, region));
             }
             Some(node)
         }
@@ -100,7 +134,8 @@ fn node(module: &Module, f: &Function, inst: Inst) -> Option<Node> {
     }
 }
 
-fn loop_node(module: &Module, f: &Function, data: &InstData, trip: bool, cond: bool) -> Node {
+fn loop_node(code: Code, data: &InstData, trip: bool, cond: bool) -> Node {
+    let f = code.f;
     let mut node = Node::new("loop", name(f, data));
     let Some(&region) = data.regions.first() else {
         return node;
@@ -152,11 +187,12 @@ fn loop_node(module: &Module, f: &Function, data: &InstData, trip: bool, cond: b
         .collect();
     node.list("carries", carries);
     node.list("stacks", results(f, data, carried..data.results.len()));
-    node.children.push(part(module, f, "body", region));
+    node.children.push(part(code, "body", region));
     node
 }
 
-fn part(module: &Module, f: &Function, label: &str, region: Region) -> Node {
+fn part(code: Code, label: &str, region: Region) -> Node {
+    let f = code.f;
     let mut node = Node::new(label, "");
     let insts = &f.regions[region].insts;
     node.size = Some(
@@ -165,7 +201,7 @@ fn part(module: &Module, f: &Function, label: &str, region: Region) -> Node {
             .filter(|i| !matches!(f.insts[**i].op, Op::Const(_)))
             .count(),
     );
-    node.children = nodes(module, f, region);
+    node.children = nodes(code, region);
     node
 }
 

@@ -34,6 +34,9 @@ pub fn text(outline: &Outline) -> String {
         .collect();
     ports(&mut text, "model", &facts);
     ops(&mut text, outline);
+    if let Some(compiled) = &outline.compiled {
+        ports(&mut text, "compiled form", &compiled.lines());
+    }
     control_flow(&mut text, outline);
     unsupported(&mut text, outline);
     text

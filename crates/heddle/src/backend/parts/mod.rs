@@ -5,7 +5,9 @@ mod worth;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use std::{panic, thread};
 
 use heddle_emit::Emitted;
@@ -107,17 +109,20 @@ struct Mixed {
 }
 
 impl Mixed {
-    /// Runs the program on inputs, which are in order.
-    fn run(&self, args: &[Datum], options: &RunOptions) -> Result<Vec<Datum>, Error> {
+    /// Runs the program on inputs, which are in order; also gives the time that the interpreter took.
+    fn run(&self, args: &[Datum], options: &RunOptions) -> Result<(Vec<Datum>, Duration), Error> {
         let calls = Calls {
             mixed: self,
             options,
             stopped: Mutex::default(),
+            compiled_ns: AtomicU64::default(),
         };
+        let start = Instant::now();
         let results = interpret(&self.module, args, options, Some(&calls));
+        let compiled = Duration::from_nanos(calls.compiled_ns.into_inner());
         match calls.stopped.into_inner() {
             Ok(Some(error)) if results.is_err() => Err(error),
-            _ => results,
+            _ => Ok((results?, start.elapsed().saturating_sub(compiled))),
         }
     }
 }
@@ -166,6 +171,8 @@ struct Calls<'a> {
     options: &'a RunOptions,
     /// The error that a compiled part stopped with.
     stopped: Mutex<Option<Error>>,
+    /// Nanoseconds in compiled parts.
+    compiled_ns: AtomicU64,
 }
 
 impl Natives for Calls<'_> {
@@ -186,7 +193,11 @@ impl Natives for Calls<'_> {
             max_depth: Some(budget.depth),
             ..self.options.clone()
         };
-        match run(part, args, &options) {
+        let start = Instant::now();
+        let ended = run(part, args, &options);
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.compiled_ns.fetch_add(took, Ordering::Relaxed);
+        match ended {
             Err(error) if part.leaves_to_interpreter(&error) => None,
             Err(error) => {
                 let error = self.with_whole_limits(error, budget.depth);
@@ -196,7 +207,7 @@ impl Natives for Calls<'_> {
                 }
                 Some(Err(message))
             }
-            Ok(results) => Some(Ok(results)),
+            Ok((results, _)) => Some(Ok(results)),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::{FuncId, Function, Inst, Module, Op, Region, Signature};
-use heddle_lower::LowerError;
+use heddle_lower::{Cause, LowerError};
 use heddle_machine::Host;
 use heddle_opt::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 
@@ -172,6 +172,7 @@ impl Partition {
         Uncompiled {
             node: Some(self.name(id, inst)),
             reason: why.into(),
+            change: None,
         }
     }
 
@@ -184,7 +185,8 @@ impl Partition {
             } else {
                 self.name(id, inst)
             }),
-            reason: error.reason,
+            reason: error.cause.to_string(),
+            change: error.cause.change(),
         });
     }
 
@@ -203,7 +205,7 @@ impl Partition {
                 node: String::new(),
                 inst: insts.iter().copied().find(|&inst| !is_stated(func, inst)),
                 is_input: false,
-                reason: "it has a size that no array states".into(),
+                cause: Cause::Unstated,
             });
         };
         let origin = outlined.origin;
