@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 
 /// The version of the interface.
-pub const ABI: i64 = 5;
+pub const ABI: i64 = 6;
 
 /// The highest rank of an input or output.
 pub const MAX_RANK: usize = 64;
@@ -137,8 +137,10 @@ structs! {
         round: AtomicU64 = "uint64_t round",
         /// Points passed in this dispatch at which the team may change.
         passed: AtomicU64 = "uint64_t passed",
+        /// Pieces of its share that were taken, and the phase in the high half.
+        taken: AtomicU64 = "uint64_t taken",
         /// Ends the line.
-        pad_round: [u64; 6] = "uint64_t pad_round[6]",
+        pad_round: [u64; 5] = "uint64_t pad_round[5]",
         /// How often the team has met whose middle this unit is.
         met: AtomicU64 = "uint64_t met",
         /// Units of it that have come this time.

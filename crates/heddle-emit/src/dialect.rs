@@ -26,6 +26,8 @@ pub struct Dialect {
     pub unit_sync: &'static str,
     /// Can the number of units change during a launch? Otherwise resizes are left out.
     pub resizes: bool,
+    /// Can units take pieces of each other's shares? Otherwise shares are whole.
+    pub pieces: bool,
     /// The lanes of a unit; `None` where a unit is one thread.
     pub lanes: Option<Lanes>,
     /// The kernels of contractions, a template instantiated for each type (`prelude/contract.h`);
@@ -68,7 +70,11 @@ macro_rules! prelude {
 /// C for the CPU: all workers run one function.
 pub const C: Dialect = Dialect {
     name: "cpu",
-    prelude: prelude!("prelude/c.h"),
+    prelude: concat!(
+        prelude!("prelude/c.h"),
+        "\n",
+        include_str!("prelude/pieces.h")
+    ),
     type_name: c_type,
     unaligned: "heddle_unaligned_",
     function: "HEDDLE_OUTLINE void",
@@ -77,6 +83,7 @@ pub const C: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "",
     resizes: true,
+    pieces: true,
     lanes: None,
     contract: Some(include_str!("prelude/contract.h")),
 };
@@ -94,6 +101,7 @@ pub const CUDA: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     resizes: false,
+    pieces: false,
     lanes: Some(Lanes {
         index: "heddle_lane",
         count: "heddle_lanes",

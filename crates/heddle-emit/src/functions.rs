@@ -32,6 +32,7 @@ struct Function {
 
 struct Call {
     function: usize,
+    in_pieces: bool,
     args: Vec<String>,
 }
 
@@ -68,7 +69,12 @@ impl Functions {
                 k.map_or(String::new(), |k| parameters[k].name.clone())
             };
             let args = shared.places.iter().map(own).collect();
-            all.calls.insert(id, Call { function, args });
+            let call = Call {
+                function,
+                in_pieces: program.operators[id].share.is_in_pieces(),
+                args,
+            };
+            all.calls.insert(id, call);
         }
         all
     }
@@ -93,7 +99,8 @@ impl Functions {
         let function = self.functions[call.function].id.index();
         let args = call.args.iter().map(|name| format!(", {prefix}{name}"));
         let args: String = args.collect();
-        format!("op{function}(env, worker, workers{args});")
+        let phase = if call.in_pieces { ", ++phase" } else { "" };
+        format!("op{function}(env, worker, workers{phase}{args});")
     }
 }
 

@@ -95,6 +95,10 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> (Vec<P
     let parameters = Arguments::of(program, op).parameters(program, dialect, &op.body);
     let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
     let own: String = own.collect();
+    let own = match op.share.is_in_pieces() {
+        true => format!(", uint32_t phase{own}"),
+        false => own,
+    };
     let mut text = Text::default();
     text.line(format!(
         "{} op{}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{",
@@ -112,6 +116,9 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> (Vec<P
     };
     w.share();
     w.body();
+    if op.share.is_in_pieces() {
+        w.text.line("}");
+    }
     w.text.line("}");
     (parameters, text.finish())
 }
@@ -183,7 +190,10 @@ impl Writer<'_> {
         match self.op.share {
             Share::Split(split) => {
                 let unit = self.relative_unit(split.first);
-                self.part(0, split, unit, "workers");
+                match split.piece {
+                    Some(piece) => self.pieces(split, piece, unit),
+                    None => self.part(0, split, unit, "workers"),
+                }
             }
             Share::Grid(Grid { splits, across }) => {
                 let unit = self.relative_unit(splits[0].first);
@@ -216,6 +226,22 @@ impl Writer<'_> {
             "const int32_t turn = (worker + workers - {first} % workers) % workers;"
         ));
         "turn"
+    }
+
+    /// Opens the loop over the pieces that this unit takes.
+    fn pieces(&mut self, split: Split, piece: i64, unit: &str) {
+        let (count, grain) = (self.size(split.period), split.grain);
+        let count = bare(&count);
+        let [from, to] = BOUNDS[0];
+        for line in [
+            format!(
+                "heddle_pieces pieces = {{{count}, {grain}, {piece}, {unit}, workers, phase, 0, 0}};"
+            ),
+            "while (heddle_take(env, &pieces)) {".into(),
+            format!("const int64_t {from} = pieces.from, {to} = pieces.to;"),
+        ] {
+            self.text.line(line);
+        }
     }
 
     /// The bounds of a unit's part of the axis of a split.

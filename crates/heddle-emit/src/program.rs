@@ -50,6 +50,12 @@ enum Control {
 }
 
 fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Control) -> Emitted {
+    // Units count operators in pieces alike only where they run the control flow.
+    let whole = match dialect.pieces && control == Control::Units {
+        true => None,
+        false => program.in_whole_shares(),
+    };
+    let program = whole.as_ref().unwrap_or(program);
     let mut w = Writer {
         program,
         layout,
@@ -159,12 +165,22 @@ impl Writer<'_> {
         self.text
             .line("uint64_t epoch = 0; /* of waits for named units */");
         self.text.line("(void)epoch;");
+        if self.has_pieces() {
+            self.text
+                .line("uint32_t phase = 0; /* operators in pieces so far */");
+        }
         self.join();
         self.block(&self.program.body, None);
         self.shapes();
         self.text.line("return heddle_poll(env);");
         self.procedures();
         self.text.line("}");
+    }
+
+    /// True if some operator's share is in pieces.
+    pub(crate) fn has_pieces(&self) -> bool {
+        let mut operators = self.program.operators.iter();
+        operators.any(|(_, op)| op.share.is_in_pieces())
     }
 
     fn buffers(&mut self) {

@@ -68,6 +68,9 @@ impl Writer<'_> {
 
     /// Types and names of the variables that change.
     fn variables_kept(&self) -> Vec<(String, String)> {
+        let phase = self
+            .has_pieces()
+            .then(|| ("uint32_t ".into(), "phase".into()));
         let locals = self.program.locals.iter();
         let locals = locals.filter(|(_, data)| data.kind == LocalKind::Variable);
         let locals = locals.map(|(id, data)| {
@@ -78,7 +81,7 @@ impl Writer<'_> {
             let ty = self.dialect.stored(self.program.buffers[id].dtype);
             (format!("{ty} *"), format!("b{}", id.index()))
         });
-        locals.chain(swapped).collect()
+        locals.chain(swapped).chain(phase).collect()
     }
 
     /// The beginning of a worker that joins a run.

@@ -72,6 +72,7 @@ impl Machine {
                 one_to_one_ns: 800.0,
                 resize_ns: None,
             },
+            pieces: None,
             start_ns: 20.0,
             kernels: vec![loops()],
             limits: Limits {
@@ -145,6 +146,7 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
             one_to_one_ns: 700.0,
             resize_ns: None,
         },
+        pieces: None,
         start_ns: 20.0,
         kernels: vec![loops()],
         limits: Limits {

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use crate::kernel::vector_kernels;
 use crate::{
-    Arithmetic, Cost, Host, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs,
+    Arithmetic, Cost, Host, Level, Limits, Machine, Memory, Pieces, Scalar, SharedBy, Streams,
+    Syncs,
 };
 
 use system::System;
@@ -30,6 +31,8 @@ pub(crate) struct Processor {
     pub l3_cores: usize,
     /// Cores of a socket, which share its memory channels.
     pub socket_cores: usize,
+    /// True if some cores are faster than others.
+    pub is_uneven: bool,
 }
 
 /// The processor of the tests: a Zen 3 server, eight cores to a CCX. Measured on two cores of one (docs/scheduler.md,
@@ -43,6 +46,7 @@ const REFERENCE: Processor = Processor {
     l3_bytes: Some(32 << 20),
     l3_cores: 8,
     socket_cores: 96,
+    is_uneven: false,
 };
 
 impl Machine {
@@ -90,6 +94,7 @@ impl Processor {
                 short_run: 0.6,
             },
             syncs: SYNCS,
+            pieces: Some(self.pieces()),
             start_ns: 5.0,
             kernels: vector_kernels(self.vector_bytes),
             limits: Limits {
@@ -144,6 +149,18 @@ impl Processor {
             keeps: true,
         });
         memories
+    }
+
+    /// A unit that another thread holds up for a time slice of some milliseconds delays the others
+    /// by what is left of its share. Taking a piece costs less than a microsecond. Among uneven
+    /// cores the slow ones are late each time.
+    fn pieces(&self) -> Pieces {
+        let piece_ns = 50_000.0;
+        Pieces {
+            share_ns: if self.is_uneven { 2.0 } else { 4.0 } * piece_ns,
+            piece_ns,
+            most: 16,
+        }
     }
 
     /// Kernels of contractions keep two FMA units busy. Elementwise code is bound by its loads, stores and address

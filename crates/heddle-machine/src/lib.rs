@@ -24,7 +24,7 @@ pub use kernel::{Family, Kernel, Layout, Tile};
 pub use level::{Level, LevelKind};
 pub use memory::{Memory, SharedBy};
 pub use named::NameError;
-pub use sync::{Cost, Syncs};
+pub use sync::{Cost, Pieces, Syncs};
 
 /// A target of compilation.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub struct Machine {
     pub streams: Streams,
     /// Costs of synchronisation.
     pub syncs: Syncs,
+    /// Shares in pieces; `None` where shares are fixed.
+    pub pieces: Option<Pieces>,
     /// Start of an operator by a unit: call, share bounds, first iteration. Nanoseconds.
     pub start_ns: f64,
     /// Kernel families for contractions, each with its tile and operand layouts.

@@ -54,6 +54,17 @@ pub struct Syncs {
     pub resize_ns: Option<f64>,
 }
 
+/// Shares that are cut into pieces, which units take from each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pieces {
+    /// Time of a share from which on it is cut. Nanoseconds.
+    pub share_ns: f64,
+    /// The least time of a piece. Nanoseconds.
+    pub piece_ns: f64,
+    /// The most pieces of a share.
+    pub most: usize,
+}
+
 impl Syncs {
     /// Everything between units costs `by` times as much.
     pub(crate) fn scaled(self, by: f64) -> Self {

@@ -79,6 +79,7 @@ impl Machine {
                 one_to_one_ns: 115.0,
                 resize_ns: None,
             },
+            pieces: None,
             start_ns: 20.0,
             kernels: vec![loops()],
             limits: Limits {

@@ -54,7 +54,7 @@ enum { HEDDLE_WAITED = 0, HEDDLE_TICK = 1, HEDDLE_CHANGE = 2 };
 #define HEDDLE_LEFT (-1)
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 5
+#define HEDDLE_ABI 6
 #define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
@@ -94,7 +94,8 @@ typedef struct heddle_unit {
   uint32_t pad[13]; /* Ends the line. */
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
   uint64_t passed; /* Points passed in this dispatch at which the team may change. */
-  uint64_t pad_round[6]; /* Ends the line. */
+  uint64_t taken; /* Pieces of its share that were taken, and the phase in the high half. */
+  uint64_t pad_round[5]; /* Ends the line. */
   uint64_t met; /* How often the team has met whose middle this unit is. */
   uint64_t come; /* Units of it that have come this time. */
   uint32_t asleep; /* Workers asleep on `met`. */

@@ -27,15 +27,36 @@ const UNKNOWN_SHARE: f64 = 0.95;
 /// that keeps data between operators and holds the operator's data, at the rate left to each of the
 /// units that read concurrently.
 pub fn time(machine: &Machine, program: &UProgram, op: &Operator, share: Share) -> f64 {
-    let load = Load::new(machine.units(), program, op, share);
+    loaded(
+        machine,
+        program,
+        op,
+        &Load::new(machine.units(), program, op, share),
+    )
+}
+
+fn loaded(machine: &Machine, program: &UProgram, op: &Operator, load: &Load) -> f64 {
     let costs = Costs {
         machine,
         program,
         op,
     };
     let points = product(program, op.axes.iter().chain(op.body.axes()));
-    let compute = points * load.part(|_| true) * costs.point() + costs.packing(&load);
-    machine.start_ns + compute.max(costs.memory(&load))
+    let compute = points * load.part(|_| true) * costs.point() + costs.packing(load);
+    machine.start_ns + compute.max(costs.memory(load))
+}
+
+/// The time of a part of each share, such as a tenth, as an operator of its own.
+pub(super) fn time_of_part(
+    machine: &Machine,
+    program: &UProgram,
+    op: &Operator,
+    share: Share,
+    part: f64,
+) -> f64 {
+    let mut load = Load::new(machine.units(), program, op, share);
+    load.parts.iter_mut().for_each(|(_, whole)| *whole *= part);
+    loaded(machine, program, op, &load)
 }
 
 /// Arithmetic rates for a type.

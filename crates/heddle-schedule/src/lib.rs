@@ -25,6 +25,7 @@ mod choose_levels;
 mod coalesce_copies;
 mod common_partitions;
 mod cost;
+mod cut_shares;
 mod effects;
 mod fork_calls;
 pub mod fuse;
@@ -55,6 +56,7 @@ pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
 pub use coalesce_copies::coalesce_copies;
 pub use cost::time;
+pub use cut_shares::cut_shares;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
 pub use latency::Latency;
@@ -128,6 +130,11 @@ pub const PASSES: &[Pass] = &[
         name: "fork_calls",
         about: "run independent calls in parallel, each on a part of the workers",
         run: fork_calls,
+    },
+    Pass {
+        name: "cut_shares",
+        about: "cut long shares into pieces, which workers take from each other",
+        run: cut_shares,
     },
     Pass {
         name: "plan_memory",

@@ -38,6 +38,7 @@ impl Partition {
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Partition> {
         match op.share {
             Share::One(unit) => Some(Partition::One(unit)),
+            Share::Split(split) if split.piece.is_some() => None,
             Share::Split(split) => places(program, op, offset, split),
             Share::Grid(Grid { splits, across }) => {
                 let [first, second] = splits.map(|split| places(program, op, offset, split));
@@ -89,10 +90,9 @@ impl Partition {
             period
         };
         let split = Split {
-            axis,
-            period,
             grain: grain.checked_mul(each)?,
             first: *first,
+            ..Split::whole(axis, period)
         };
         (places(program, op, offset, split).as_ref() == Some(self)).then_some(split)
     }

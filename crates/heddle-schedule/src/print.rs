@@ -103,7 +103,7 @@ impl Printer<'_> {
         }
         let share = self.share(op, op.share);
         let candidates = self.program.candidates.get(&id).map_or(&[][..], |c| c);
-        let is_chosen = |c: &&Candidate| c.share == op.share.from_unit(0);
+        let is_chosen = |c: &&Candidate| c.share == op.share.whole().from_unit(0);
         let time = match candidates.iter().find(is_chosen) {
             Some(chosen) => cost(chosen),
             None => micros(time(machine, self.program, op, op.share)),
@@ -143,6 +143,9 @@ impl Printer<'_> {
         }
         if split.grain != 1 {
             let _ = write!(text, ", grain {}", split.grain);
+        }
+        if let Some(piece) = split.piece {
+            let _ = write!(text, ", pieces {piece}");
         }
         text
     }

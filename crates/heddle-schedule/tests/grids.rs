@@ -39,7 +39,9 @@ fn tasks(program: &UProgram, units: usize) -> (usize, bool) {
     assert_eq!(running.next(), None);
     let op = &program.operators[id];
     let candidates = &program.candidates[&id];
-    let own = candidates.iter().find(|c| c.share == op.share.from_unit(0));
+    let own = candidates
+        .iter()
+        .find(|c| c.share == op.share.whole().from_unit(0));
     let own = own.expect("a candidate");
     assert!(own.tasks <= units);
     (own.tasks, matches!(op.share, Share::Grid(_)))

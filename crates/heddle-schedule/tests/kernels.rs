@@ -47,7 +47,7 @@ fn contractions<'p>(program: &UProgram, noted: &'p UProgram) -> Vec<(Candidate, 
     let running = program.running().into_iter().filter(is_contract);
     let own = running.map(|id| {
         let all = &noted.candidates[&id];
-        let share = program.operators[id].share.from_unit(0);
+        let share = program.operators[id].share.whole().from_unit(0);
         let own = all.iter().find(|c| c.share == share);
         (*own.expect("a candidate"), all.as_slice())
     });

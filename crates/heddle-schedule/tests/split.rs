@@ -20,7 +20,7 @@ fn parts(program: &UProgram) -> Vec<i64> {
     let running = program.running().into_iter();
     let parts = running.filter_map(|id| {
         let op = &program.operators[id];
-        let chosen = |c: &&Candidate| c.share == op.share.from_unit(0);
+        let chosen = |c: &&Candidate| c.share == op.share.whole().from_unit(0);
         match &op.body {
             Body::Contract(_) => program.candidates[&id].iter().find(chosen).map(|c| c.parts),
             _ => None,

@@ -150,7 +150,8 @@ fn errors_have_a_place() {
 
 #[test]
 fn programs_that_break_rules_are_refused() {
-    let locals = "local %i: i64 axis\nlocal %v: i64 variable\nlocal %b: bool variable\n";
+    let locals =
+        "local %i: i64 axis\nlocal %j: i64 axis\nlocal %v: i64 variable\nlocal %b: bool variable\n";
     let buffers = "buffer b0: f32[4] input \"x\"\nbuffer b1: f32[4] output \"y\"\n";
     for (text, message) in [
         ("main { let %v = true }", "a value is bool, not i64"),
@@ -168,6 +169,18 @@ fn programs_that_break_rules_are_refused() {
         (
             "operator op0 \"\" [%i < 4] split %i grain 0 { b1[%i] = b0[%i] }",
             "grain is below 1",
+        ),
+        (
+            "operator op0 \"\" [%i < 4] split %i pieces 0 { b1[%i] = b0[%i] }",
+            "pieces are below 1",
+        ),
+        (
+            "operator op0 \"\" [%i < 4, %j < 1] split %i pieces 2 x %j across 2 { b1[%i] = b0[%i] }",
+            "its grid needs two whole axes",
+        ),
+        (
+            "operator op0 \"\" [%i < 4] split %i pieces 2 { b1[%i] = b0[%i] } procedure @f { run op0 }",
+            "only the main program runs operators in pieces",
         ),
         (
             "operator op0 \"\" [%i < 4] unit 0 { b1[%i] = b0[%i] } candidate parts 0 tasks 1 time 1",

@@ -4,9 +4,10 @@ mod common;
 
 use common::lowered;
 use heddle_gen::Config;
-use heddle_machine::Machine;
+use heddle_machine::{Machine, Pieces};
 use heddle_schedule::{place_syncs, schedule};
 use heddle_uprogram::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Units};
+use heddle_uprogram::text::parse;
 use heddle_uprogram::{UProgram, verify_schedule};
 
 const PROGRAMS: &[(&str, &str)] = &[
@@ -19,13 +20,24 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("forks", include_str!("programs/forks.heddle")),
 ];
 
-/// A processor, one on which synchronising costs nothing, so that everything is split, and a
-/// machine whose units have lanes.
-fn machines() -> [Machine; 3] {
+/// A processor, one on which synchronising costs nothing, so that everything is split, one where
+/// all is in pieces that can be, and a machine whose units have lanes.
+fn machines() -> [Machine; 4] {
     let mut lanes = Machine::reference_host(16);
     lanes.syncs.lanes_ns = Some(5.0);
     let eager = Machine::reference_host(4).with_barrier_ns(0.0);
-    [Machine::reference_host(2), eager, lanes]
+    [Machine::reference_host(2), eager, in_pieces(), lanes]
+}
+
+fn in_pieces() -> Machine {
+    let mut machine = Machine::reference_host(3).with_barrier_ns(0.0);
+    machine.start_ns = 0.0;
+    machine.pieces = Some(Pieces {
+        share_ns: 0.0,
+        piece_ns: 0.0,
+        most: 16,
+    });
+    machine
 }
 
 #[test]
@@ -201,6 +213,35 @@ fn an_operator_on_other_units_is_noticed() {
                 ids.len()
             );
         }
+    }
+}
+
+#[test]
+fn pieces_without_synchronisations_are_noticed() {
+    // Rows of one unit, until any unit may take a piece of the first operator, or of the second.
+    let text = "
+local %i: i64 axis
+local %j: i64 axis
+buffer b0: f32[4096] input \"x\"
+buffer b1: f32[4096] output \"y\"
+buffer b2: f32[64] output \"z\"
+input \"x\" b0 [4096]
+output \"y\" b1 [4096]
+output \"z\" b2 [64]
+operator op0 \"\" [%i < 64, %j < 64] split %i { b1[%i * 64 + %j] = exp(b0[%i * 64 + %j]) }
+operator op1 \"\" [%i < 64] split %i { b2[%i] = b1[%i * 64] }
+main { run op0 run op1 }";
+    let mut program = parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let ids: Vec<OperatorId> = program.running().into_iter().collect();
+    let machine = Machine::reference_host(2);
+    place_syncs(&mut program, &machine);
+    verify_schedule(&program, 1).expect("neighbours with equal rows");
+    for &id in &ids {
+        let mut cut = program.clone();
+        cut.operators[id].share.splits_mut()[0].piece = Some(7);
+        assert!(verify_schedule(&cut, 1).is_err());
+        place_syncs(&mut cut, &machine);
+        verify_schedule(&cut, 1).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 

@@ -19,6 +19,13 @@ use crate::ids::{Buffer, Local};
 /// Largest number of rows for which contiguous vectors are read in place rather than packed.
 pub const FEW_ROWS: i64 = 4;
 
+/// Panels whose sums a kernel of the CPU collects at a time: `HEDDLE_PANELS` of heddle-emit's
+/// `contract.h`.
+pub const BLOCK_PANELS: i64 = 4;
+
+/// Limit on the rows that go by these panels at a time: `HEDDLE_BLOCK_ROWS` there.
+pub const BLOCK_ROWS: i64 = 96;
+
 /// `out[offset] = finish(sum over depth of a · b)` at each point of the operator's axes.
 #[derive(Clone, Debug)]
 pub struct Contract {
@@ -120,6 +127,18 @@ impl Contract {
     /// Shares of this axis are multiples of this.
     pub fn step(&self, axis: Local) -> i64 {
         if axis == self.columns { self.tile } else { 1 }
+    }
+
+    /// Pieces of a share of this axis are multiples of this, so that they read no operand more
+    /// often: sums of several panels at once, and blocks of rows, which go by all panels. `None` if
+    /// each piece would pack its own panels.
+    pub fn piece_step(&self, axis: Local) -> Option<i64> {
+        match (self.tile > 1, axis) {
+            (false, _) => Some(1),
+            (true, axis) if axis == self.columns => Some(BLOCK_PANELS * self.tile),
+            (true, axis) if Some(axis) == self.rows => self.own.is_none().then_some(BLOCK_ROWS),
+            _ => Some(1),
+        }
     }
 
     /// Places of a split axis that a unit with a share of `most` computes: whole tiles of columns,

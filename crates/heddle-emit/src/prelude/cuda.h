@@ -50,7 +50,7 @@ typedef int32_t heddle_decide(void *crew, int32_t ask);
 typedef int32_t heddle_commit(void *growth, int64_t slot, int64_t bytes, int64_t values[2]);
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 5
+#define HEDDLE_ABI 6
 #define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
@@ -90,7 +90,8 @@ typedef struct heddle_unit {
   uint32_t pad[13]; /* Ends the line. */
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
   uint64_t passed; /* Points passed in this dispatch at which the team may change. */
-  uint64_t pad_round[6]; /* Ends the line. */
+  uint64_t taken; /* Pieces of its share that were taken, and the phase in the high half. */
+  uint64_t pad_round[5]; /* Ends the line. */
   uint64_t met; /* How often the team has met whose middle this unit is. */
   uint64_t come; /* Units of it that have come this time. */
   uint32_t asleep; /* Workers asleep on `met`. */

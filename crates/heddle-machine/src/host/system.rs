@@ -15,6 +15,8 @@ pub(super) struct System {
     socket_cpus: Option<usize>,
     /// Logical processors of the computer.
     cpus: Option<usize>,
+    /// The lowest speed of a core, and the highest, in some unit.
+    speeds: Option<(u64, u64)>,
     vectors: Vectors,
 }
 
@@ -39,6 +41,9 @@ const MOST_L3_PER_CORE: usize = 16 << 20;
 
 /// Cores of an L3 group where a virtual machine shows only its own.
 const TYPICAL_GROUP: usize = 8;
+
+/// Cores of one kind may differ by this factor in their highest clocks.
+const EVEN: f64 = 0.9;
 
 impl System {
     /// Asks the system.
@@ -69,6 +74,7 @@ impl System {
             threads_per_core: count("cpu0/topology/thread_siblings_list"),
             socket_cpus: count("cpu0/topology/core_siblings_list"),
             cpus: count("online"),
+            speeds: speeds(cpus),
             vectors: Vectors::default(),
         }
     }
@@ -109,8 +115,32 @@ impl System {
             },
             l3_cores: l3.map_or(other.l3_cores, |c| group(c.shared_by)),
             socket_cores: socket.map_or(other.socket_cores, cores),
+            is_uneven: self.speeds.map_or(other.is_uneven, |(least, most)| {
+                (least as f64) < EVEN * most as f64
+            }),
         }
     }
+}
+
+/// The lowest and the highest speed of all cores: their capacities where the system states those,
+/// else their highest clocks.
+fn speeds(cpus: &Path) -> Option<(u64, u64)> {
+    let of_all = |file: &str| {
+        let entries = fs::read_dir(cpus).ok()?.flatten();
+        let speeds = entries.filter_map(|cpu| {
+            let name = cpu.file_name();
+            let number = name.to_str()?.strip_prefix("cpu")?;
+            number.parse::<usize>().ok()?;
+            let text = fs::read_to_string(cpu.path().join(file)).ok()?;
+            text.trim().parse::<u64>().ok()
+        });
+        let range = |all: Option<(u64, u64)>, speed| {
+            let (least, most) = all.unwrap_or((speed, speed));
+            Some((least.min(speed), most.max(speed)))
+        };
+        speeds.fold(None, range)
+    };
+    of_all("cpu_capacity").or_else(|| of_all("cpufreq/cpuinfo_max_freq"))
 }
 
 /// `48K`, `2M` or a number of bytes.
@@ -223,6 +253,27 @@ mod tests {
             ..REFERENCE
         };
         assert_eq!(processor, expected);
+    }
+
+    #[test]
+    fn cores_of_different_speeds_are_noticed() {
+        let folder = zen();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("can be written");
+        };
+        let is_uneven = || System::under(folder.path()).processor(&REFERENCE).is_uneven;
+        assert!(!is_uneven());
+        write("cpu0/cpufreq/cpuinfo_max_freq", "3400000\n");
+        write("cpu1/cpufreq/cpuinfo_max_freq", "3500000\n");
+        assert!(!is_uneven());
+        write("cpu10/cpufreq/cpuinfo_max_freq", "2400000\n");
+        assert!(is_uneven());
+        write("cpu0/cpu_capacity", "1024\n");
+        assert!(!is_uneven());
+        write("cpu1/cpu_capacity", "446\n");
+        assert!(is_uneven());
     }
 
     #[test]

@@ -388,6 +388,7 @@ impl<'s> Staged<'s, '_> {
         for unit in self.units {
             unit.signalled.store(0, Ordering::Relaxed);
             unit.round.store(0, Ordering::Relaxed);
+            unit.taken.store(0, Ordering::Relaxed);
             // A failed run may have left part of a team waiting.
             unit.come.store(0, Ordering::Relaxed);
             unit.passed.store(0, Ordering::Relaxed);

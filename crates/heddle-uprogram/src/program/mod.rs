@@ -275,6 +275,18 @@ impl UProgram {
         running
     }
 
+    /// The program without pieces of shares, if it has any.
+    pub fn in_whole_shares(&self) -> Option<UProgram> {
+        let mut operators = self.operators.iter();
+        operators.find(|(_, op)| op.share.is_in_pieces())?;
+        let mut whole = self.clone();
+        for id in self.operators.keys() {
+            let share = &mut whole.operators[id].share;
+            *share = share.whole();
+        }
+        Some(whole)
+    }
+
     /// The variables in an expression.
     pub fn locals_of(&self, expr: ExprId) -> Vec<Local> {
         let mut locals = vec![];

@@ -47,6 +47,14 @@ impl Share {
         self
     }
 
+    /// The same partition without pieces.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        let splits = self.splits_mut().iter_mut();
+        splits.for_each(|split| split.piece = None);
+        self
+    }
+
     /// The split axes: none, one or two.
     pub fn splits(&self) -> &[Split] {
         match self {
@@ -63,6 +71,11 @@ impl Share {
             Share::Split(split) => std::slice::from_mut(split),
             Share::Grid(grid) => &mut grid.splits,
         }
+    }
+
+    /// True if units may take pieces of each other's shares, so that no unit owns a point.
+    pub fn is_in_pieces(&self) -> bool {
+        self.splits().iter().any(|split| split.piece.is_some())
     }
 
     /// The number of parts of each split axis, for a number of units.
@@ -86,10 +99,12 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// True if the axes differ, begin with the same unit, and at least one unit is across.
+    /// True if the axes differ, begin with the same unit and are not cut into pieces, and at least
+    /// one unit is across.
     pub fn is_sound(&self) -> bool {
         let [a, b] = self.splits;
-        a.axis != b.axis && a.first == b.first && self.across >= 1
+        let is_cut = a.piece.is_some() || b.piece.is_some();
+        a.axis != b.axis && a.first == b.first && !is_cut && self.across >= 1
     }
 
     /// Units along the first axis and across the second one.
@@ -134,6 +149,10 @@ pub struct Split {
     pub period: ExprId,
     /// Shares are multiples of it; at least 1.
     pub grain: i64,
+    /// Places of the pieces of a share, if it is cut into pieces; at least 1. A unit takes the
+    /// pieces of its own share one after the other, and then those that others have not begun. A
+    /// target may leave it at the own ones.
+    pub piece: Option<i64>,
     /// The unit of the first share, modulo the number of units; the others follow. With fewer
     /// shares than units, operators that begin elsewhere run on the remaining units.
     pub first: u32,
@@ -146,6 +165,7 @@ impl Split {
             axis,
             period,
             grain: 1,
+            piece: None,
             first: 0,
         }
     }

@@ -18,7 +18,7 @@
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
-//! split     = LOCAL ["block" expr] ["grain" INT]
+//! split     = LOCAL ["block" expr] ["grain" INT] ["pieces" INT]
 //! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER         in nanoseconds
 //! body      = store "=" expr                                                       map
 //!           | store "=" "fold" reduce dtype "over" axes ["columns"] "of" expr

@@ -97,6 +97,9 @@ impl Parser<'_, '_> {
         if self.c.eat_word("grain")? {
             split.grain = self.c.int()?;
         }
+        if self.c.eat_word("pieces")? {
+            split.piece = Some(self.c.int()?);
+        }
         Ok(split)
     }
 

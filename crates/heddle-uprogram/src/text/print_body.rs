@@ -38,6 +38,9 @@ impl Printer<'_, '_, '_> {
             if split.grain != 1 {
                 self.put(format_args!(" grain {}", split.grain));
             }
+            if let Some(piece) = split.piece {
+                self.put(format_args!(" pieces {piece}"));
+            }
         }
         if let Share::Grid(grid) = share {
             self.put(format_args!(" across {}", grid.across));

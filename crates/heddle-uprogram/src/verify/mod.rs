@@ -4,7 +4,8 @@
 //! Proven for any number of units and any sizes of a launch:
 //!
 //! 1. A split covers its operator: blocks divide the axis, and shares have at least one place; a
-//!    grid splits two different axes.
+//!    grid splits two different axes. Pieces of a share cover it; since any unit may take them,
+//!    their operator's accesses have no owner.
 //! 2. For each two conflicting accesses (read after write, write after read, write after write), on
 //!    each path from one to the other, through back edges, swaps, calls and reused frames: either
 //!    both touch each element on the same unit, or synchronisations on the path order the units of

@@ -45,6 +45,7 @@ impl Owner {
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
         match op.share {
             Share::One(unit) => Owner::One(unit),
+            Share::Split(split) if split.piece.is_some() => Owner::Any,
             Share::Split(split) => place(program, op, offset, split).unwrap_or(Owner::Any),
             Share::Grid(Grid { splits, across }) => {
                 let [first, second] = splits.map(|split| place(program, op, offset, split));
@@ -129,7 +130,7 @@ pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
                 let both = size_of(size).zip(size_of(split.period));
                 split.period == size || both.is_some_and(|(size, period)| size.is_multiple(&period))
             });
-            whole && split.grain >= 1
+            whole && split.grain >= 1 && split.piece.is_none_or(|piece| piece >= 1)
         };
         let is_grid = match op.share {
             Share::Grid(grid) => grid.is_sound(),

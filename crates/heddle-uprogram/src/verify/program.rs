@@ -8,7 +8,8 @@
 //!    parameter or derived once, from earlier ones.
 //! 4. An axis is used only inside the operator or step that iterates over it, which does so once
 //!    unless it is known to be empty; the sum of a contraction only in its epilogue.
-//! 5. A share, also of a candidate, names an axis of its operator, and its grain is at least 1.
+//! 5. A share, also of a candidate, names an axis of its operator, and its grain is at least 1. So
+//!    are its pieces; only the main program runs operators in pieces, whose count units share.
 //! 6. An operator stores the type of its buffer, into writable memory; only chains touch row
 //!    buffers, and only contractions per-unit memory. A chain has steps, none of which is a chain
 //!    or a contraction; all but the last store to row buffers.
@@ -30,7 +31,7 @@ use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Buffer, BufferKind, CallId, Candidate, Local, LocalKind, Operator, Port, ProcedureId, Share,
-    Stmt, Sync, UProgram,
+    Stmt, Sync, UProgram, for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -134,6 +135,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .copied()
             .try_for_each(|l| variable(program, l, None));
         let block = results.and_then(|()| block(program, &procedure.body, &mut seen));
+        let block = block.and_then(|()| whole_shares(program, &procedure.body));
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
     block(program, &program.body, &mut seen)
@@ -157,17 +159,37 @@ fn resizes(program: &UProgram) -> Checked {
     }
 }
 
+/// In a procedure a unit may be in a team, and does not count the operators that others run.
+fn whole_shares(program: &UProgram, body: &[Stmt]) -> Checked {
+    let mut all = true;
+    for_each_stmt(body, &mut |stmt| {
+        if let &Stmt::Run(id) = stmt {
+            let op = program.operators.get(id);
+            all &= op.is_none_or(|op| !op.share.is_in_pieces());
+        }
+    });
+    match all {
+        true => Ok(()),
+        false => Err(Fault::Rule(
+            "only the main program runs operators in pieces",
+        )),
+    }
+}
+
 fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
     let mut splits = share.splits().iter();
     splits.try_for_each(|split| match split {
         split if split.axis >= op.axes.len() => Err(Fault::Rule("it has no such axis")),
         split if split.grain < 1 => Err(Fault::Rule("its grain is below 1")),
+        split if split.piece.is_some_and(|piece| piece < 1) => {
+            Err(Fault::Rule("its pieces are below 1"))
+        }
         split => typed(program, "a block", split.period, DType::I64),
     })?;
     match share {
-        Share::Grid(grid) if !grid.is_sound() => {
-            Err(Fault::Rule("its grid needs two axes and a unit across"))
-        }
+        Share::Grid(grid) if !grid.is_sound() => Err(Fault::Rule(
+            "its grid needs two whole axes and a unit across",
+        )),
         _ => Ok(()),
     }
 }
