@@ -64,9 +64,6 @@ pub enum Refusal {
     /// A signal whose last axis holds neither real nor complex numbers.
     #[error("a last axis of size {0}, not 1 or 2")]
     SignalParts(Dim),
-    /// A value of the attribute `post_transform`.
-    #[error("post_transform {0}")]
-    PostTransform(String),
     /// A function fused into another operator.
     #[error("activation {0}")]
     FusedActivation(String),
@@ -82,9 +79,6 @@ pub enum Refusal {
         /// The largest supported number.
         limit: usize,
     },
-    /// An encoder that errs on unknown categories.
-    #[error("an encoder that fails for unknown categories (zeros = 0)")]
-    StrictEncoder,
     /// Too many comparisons of n-grams.
     #[error("{count} comparisons of items, more than {limit}")]
     Comparisons {

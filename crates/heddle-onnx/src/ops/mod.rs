@@ -22,6 +22,7 @@ mod fused;
 mod grid;
 mod indexing;
 mod kernels;
+mod linear;
 mod linear_attention;
 mod logic;
 mod loss;
@@ -38,6 +39,7 @@ mod reduce;
 mod resize;
 mod roi;
 mod sample;
+mod scores;
 mod sequence;
 mod shape;
 mod short;
@@ -46,6 +48,7 @@ mod sizes;
 mod slicing;
 mod spatial;
 mod strings;
+mod svm;
 mod tfidf;
 mod training;
 mod tree;
@@ -82,7 +85,9 @@ const TABLES: &[(&str, Table)] = &[
     ("", strings::OPS),
     ("", loss::OPS),
     ("ai.onnx.preview.training", training::OPS),
+    ("ai.onnx.ml", linear::OPS),
     ("ai.onnx.ml", ml::OPS),
+    ("ai.onnx.ml", svm::OPS),
     ("ai.onnx.ml", tree::OPS),
     ("", tfidf::OPS),
     ("", attention::OPS),
