@@ -32,6 +32,7 @@ mod num;
 mod order;
 mod pool;
 mod position;
+mod qlinear;
 mod quant;
 mod random;
 mod recurrent;
@@ -106,7 +107,9 @@ const TABLES: &[(&str, Table)] = &[
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
     ("com.microsoft", fused::OPS),
+    ("com.microsoft", qlinear::OPS),
     ("com.microsoft", quant::MICROSOFT),
+    ("com.microsoft", recurrent::MICROSOFT),
 ];
 
 /// The expansion of an operator, if there is one.
