@@ -10,7 +10,7 @@ ONE = (0.0, 1.0)
 
 def cases():
     """All cases."""
-    for family in (pools, choices, products, lstms, fills, slices):
+    for family in (pools, choices, products, matrices, lstms, fills, slices):
         yield from family()
 
 
@@ -99,6 +99,25 @@ def products():
                         {"transA": 1, "transB": 1}, (1, 2, 4, 5, 7, 8), tolerance=ONE)
     yield microsoft("matmul_integer_16", "MatMulInteger16",
                     [ints(-999, 999, (2, 3), np.int16), ints(-999, 999, (3, 4), np.int16)])
+
+
+def matrices():
+    """ONNX's own products of integers."""
+    a, b = ints(0, 100, (2, 3, 4), U8), ints(-50, 50, (4, 5), I8)
+    zeros, scales = ints(-9, 9, (5,), I8), scale(0.01, 0.02, 0.03, 0.04, 0.05)
+    for name, b_zero, b_scale in (("one", scalar(5, I8), scale(0.05)), ("columns", zeros, scales)):
+        yield Case(f"matmul_integer_{name}", "MatMulInteger", 10, [a, b, scalar(3, U8), b_zero], {},
+                   (1, 2, 3), oracle="ort")
+        for opset in (10, 21):
+            yield Case(f"qlinear_matmul_{name}_{opset}", "QLinearMatMul", opset,
+                       [a, scale(0.02), scalar(3, U8), b, b_scale, b_zero, scale(0.5),
+                        scalar(7, U8)], {}, tuple(range(1, 8)), oracle="ort", tolerance=ONE)
+    x, w = ints(0, 256, (1, 2, 5, 4), U8), ints(-128, 128, (3, 2, 3, 2), I8)
+    for name, more in (("plain", []), ("zero", [scalar(9, U8)]),
+                       ("zeros", [scalar(9, U8), scalar(4, I8)])):
+        yield Case(f"conv_integer_{name}", "ConvInteger", 10, [x, w, *more],
+                   {"pads": [1, 0, 1, 0], "strides": [2, 1]}, tuple(range(1, 2 + len(more))),
+                   oracle="ort")
 
 
 def lstms():

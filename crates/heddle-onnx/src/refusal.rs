@@ -87,6 +87,18 @@ pub enum Refusal {
         /// The largest supported number.
         limit: usize,
     },
+    /// A matrix of weights that would hold mostly zeros.
+    #[error("weights of {rows} {items} for {columns} {of} each")]
+    Weights {
+        /// The number of rows.
+        rows: usize,
+        /// Things that have a row.
+        items: &'static str,
+        /// The number of columns.
+        columns: usize,
+        /// Things that have a column.
+        of: &'static str,
+    },
     /// Interpolation over too many axes.
     #[error("interpolation over {axes} axes")]
     Interpolation {

@@ -4,6 +4,7 @@ use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, invalid};
+use crate::refusal::Refusal;
 
 /// The attribute `post_transform`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,7 +109,7 @@ fn probit(cx: &mut NodeCx, x: Value) -> Result<Value> {
     let product = cx.mul(below, above)?;
     let log = cx.log(product)?;
     let half = cx.scale(log, 0.5)?;
-    let v = cx.shift(half, 2.0 / (3.14159 * A))?;
+    let v = cx.shift(half, 2.0 / (std::f64::consts::PI * A))?;
     let w = cx.scale(log, 1.0 / A)?;
     let square = cx.mul(v, v)?;
     let root = cx.sub(square, w)?;
@@ -140,6 +141,24 @@ pub(super) fn class_labels(cx: &NodeCx, integers: &str) -> Result<Tensor> {
         Some(list) => Ok(Tensor::vector(list)),
         None => invalid("there are no class labels"),
     }
+}
+
+/// The most elements of a matrix of weights that is written out.
+const MAX_WEIGHTS: usize = 1 << 27;
+
+/// The number of elements of a matrix of weights, one row for each of the `items`.
+pub(super) fn matrix_size(
+    (rows, items): (usize, &'static str),
+    (columns, of): (usize, &'static str),
+) -> Result<usize> {
+    let count = rows.checked_mul(columns).filter(|n| *n <= MAX_WEIGHTS);
+    let refusal = Refusal::Weights {
+        rows,
+        items,
+        columns,
+        of,
+    };
+    count.ok_or_else(|| refusal.into())
 }
 
 /// A vector of text.

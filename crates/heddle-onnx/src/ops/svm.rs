@@ -6,7 +6,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
-use super::scores::{Second, Transform, class_labels, label_of_max, one_of_two, rows};
+use super::scores::{Second, Transform, class_labels, label_of_max, matrix_size, one_of_two, rows};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -136,6 +136,8 @@ impl Pairs {
             return invalid("there are fewer support_vectors than vectors_per_class counts");
         }
         let coefficients = at_least(cx, "coefficients", (classes - 1).saturating_mul(vectors))?;
+        let pairs = classes.saturating_mul(classes - 1) / 2;
+        matrix_size((vectors, "support vectors"), (pairs, "pairs of classes"))?;
         let firsts = 0..classes;
         let list: Vec<_> = firsts
             .flat_map(|i| (i + 1..classes).map(move |j| (i, j)))

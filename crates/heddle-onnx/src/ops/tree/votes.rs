@@ -4,6 +4,7 @@ use heddle_ir::op::ReduceOp;
 use heddle_ir::{DType, Tensor, Value};
 
 use super::super::cx::{NodeCx, Result, invalid};
+use super::super::scores::matrix_size;
 use super::super::sizes::Int;
 use super::descent::{Trees, flags, reals};
 
@@ -66,6 +67,7 @@ impl Votes {
         if self.of_leaves.iter().flatten().any(|v| v.0 >= self.targets) {
             return invalid(format!("a weight beyond the {} targets", self.targets));
         }
+        matrix_size((1, "leaf"), (self.targets, "targets"))?;
         let summary = self.summary(&trees);
         let grouped = summary.as_ref().and_then(|s| self.grouped(&trees, &s.own));
         let mut scores = match grouped {
@@ -178,9 +180,7 @@ impl Votes {
         always: &[bool],
     ) -> Result<Scores> {
         let (leaves, targets) = (self.of_leaves.len(), self.targets);
-        let Some(count) = leaves.checked_mul(targets).filter(|n| *n <= 1 << 28) else {
-            return invalid(format!("{leaves} leaves with {targets} targets"));
-        };
+        let count = matrix_size((leaves, "leaves"), (targets, "targets"))?;
         let mut weights = vec![neutral(kind); count];
         let mut mask = vec![false; count];
         for (leaf, votes) in self.of_leaves.iter().enumerate() {
