@@ -1,4 +1,4 @@
-"""Cases for integer operators of com.microsoft, and for experiments of which no runtime has a kernel."""
+"""Cases for integer operators, and for experiments of which no runtime has a kernel."""
 import numpy as np
 
 from contrib_data import I8, U8, F32, microsoft
@@ -23,7 +23,8 @@ def pools():
     """Pools and convolutions, with the channels first and last."""
     for dtype in (U8, I8):
         name, low = np.dtype(dtype).name, 0 if dtype is U8 else -128
-        x, zero, y_zero = ints(low, low + 256, (2, 3, 6, 5), dtype), scalar(3, dtype), scalar(7, dtype)
+        x = ints(low, low + 256, (2, 3, 6, 5), dtype)
+        zero, y_zero = scalar(3, dtype), scalar(7, dtype)
         window = {"kernel_shape": [3, 2], "strides": [2, 1]}
         scales = [scale(0.03), zero, scale(0.05), y_zero]
         for form, at in (("plain", {}), ("pads", {"pads": [1, 1, 1, 0]}),

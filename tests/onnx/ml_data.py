@@ -13,8 +13,8 @@ RNG = np.random.default_rng(16)
 
 def cases():
     """All cases."""
-    for family in (regressors, tree_inputs, classifiers, two_classes, linear, svm_regressors,
-                   svm_classifiers, zip_maps, features, labels):
+    for family in (regressors, tree_inputs, ensembles, classifiers, two_classes, linear,
+                   svm_regressors, svm_classifiers, zip_maps, features, labels):
         yield from family()
 
 
@@ -131,6 +131,59 @@ def tree_inputs():
         double[f"{key}_as_tensor"] = array(np.array(double.pop(key)) + 1e-12)
     double["base_values_as_tensor"] = array(np.array([1.0 / 3]))
     yield ml("tree_double_weights", "TreeEnsembleRegressor", [x.astype(F64)], double, opset=3)
+
+
+def ensembles():
+    """TreeEnsemble, which has leaves apart from nodes."""
+    x = np.round(floats(9, 4), 1)
+    for name, targets in (("one", 1), ("own", 3)):
+        for function in range(4):
+            at = ensemble(forest(6, 4, lambda t, _, n=targets: [(t % n, weight())]))
+            yield ml(f"ensemble_{name}_{function}", "TreeEnsemble", [x],
+                     at | {"n_targets": targets, "aggregate_function": function}, opset=5)
+        # ONNX Runtime takes the numbers of SOFTMAX and LOGISTIC for each other.
+        for number, transform in enumerate(("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
+                                            "PROBIT")):
+            at = forest(6, 4, lambda t, _, n=targets: [(t % n, weight())])
+            more = {"n_targets": targets}
+            case = ml(f"ensemble_{name}_{transform.lower()}", "TreeEnsemble", [x],
+                      ensemble(at) | more | {"post_transform": number}, opset=5,
+                      tolerance=(1e-2, 1e-2) if transform == "PROBIT" else None)
+            case.twin = ml("twin", "TreeEnsembleRegressor", [x],
+                           at | more | {"post_transform": transform})
+            yield case
+    x[RNG.random(x.shape) < 0.3] = NAN
+    at = forest(6, 4, lambda t, _: [(0, weight())], modes=MODES, missing=True)
+    yield ml("ensemble_mixed_modes", "TreeEnsemble", [x], ensemble(at) | {"n_targets": 1}, opset=5)
+    double = {"n_targets": 1} | ensemble(forest(5, 4, lambda *_: [(0, weight())]), F64)
+    yield ml("ensemble_float64", "TreeEnsemble", [x.astype(F64)], double, opset=5)
+
+
+def ensemble(at, dtype=F32):
+    """The trees of a TreeEnsembleRegressor as those of a TreeEnsemble."""
+    ids = list(zip(at["nodes_treeids"], at["nodes_nodeids"]))
+    leaf = [mode == "LEAF" for mode in at["nodes_modes"]]
+    place = {node: sum(m == is_leaf for m in leaf[:i])
+             for i, (node, is_leaf) in enumerate(zip(ids, leaf))}
+    is_leaf = dict(zip(ids, leaf))
+
+    def inner(name):
+        return [v for v, end in zip(at[f"nodes_{name}"], leaf) if not end]
+
+    trees = inner("treeids")
+    new = {"nodes_featureids": inner("featureids"),
+           "nodes_splits": array(np.array(inner("values"), dtype)),
+           "nodes_modes": array(np.array([MODES.index(m) for m in inner("modes")], np.uint8)),
+           "leaf_targetids": at["target_ids"],
+           "leaf_weights": array(np.array(at["target_weights"], dtype)),
+           "tree_roots": [place[tree, 0] for tree in sorted(set(trees))]}
+    for way in ("true", "false"):
+        ends = list(zip(trees, inner(f"{way}nodeids")))
+        new[f"nodes_{way}nodeids"] = [place[end] for end in ends]
+        new[f"nodes_{way}leafs"] = [int(is_leaf[end]) for end in ends]
+    if "nodes_missing_value_tracks_true" in at:
+        new["nodes_missing_value_tracks_true"] = inner("missing_value_tracks_true")
+    return new
 
 
 def array(values):
