@@ -1,5 +1,7 @@
 //! The weights of leaves, and their sums over all trees.
 
+use std::collections::BTreeMap;
+
 use heddle_ir::op::ReduceOp;
 use heddle_ir::{DType, Tensor, Value};
 
@@ -42,6 +44,15 @@ pub(in super::super) struct Scores {
     pub voted: Option<Value>,
 }
 
+/// Trees in groups of one width: each votes for the target of its group.
+struct Groups {
+    /// The targets that get votes.
+    targets: Vec<usize>,
+    /// The roots, group by group; `None` is padding.
+    roots: Vec<Option<usize>>,
+    width: usize,
+}
+
 /// A summary of the trees.
 struct Summary {
     /// The only target of each tree, if each of its leaves votes for it alone and once.
@@ -71,7 +82,7 @@ impl Votes {
         let summary = self.summary(&trees);
         let grouped = summary.as_ref().and_then(|s| self.grouped(&trees, &s.own));
         let mut scores = match grouped {
-            Some((roots, width)) => self.by_groups(cx, x, trees, members, kind, roots, width)?,
+            Some(groups) => self.by_groups(cx, x, trees, members, kind, groups)?,
             None => {
                 let always = summary.map_or(vec![false; self.targets], |s| s.always);
                 self.by_leaves(cx, x, trees, members, kind, &always)?
@@ -114,27 +125,24 @@ impl Votes {
         Some(summary)
     }
 
-    /// The roots in groups of one width, one for each target, if that pads them by no more than their
-    /// number; `None` in place of a tree is padding.
-    fn grouped(&self, trees: &Trees, own: &[Option<usize>]) -> Option<(Vec<Option<usize>>, usize)> {
-        if self.targets > trees.roots.len() {
-            return None;
-        }
-        let mut groups = vec![vec![]; self.targets];
+    /// The trees by target, if that pads them by no more than their number.
+    fn grouped(&self, trees: &Trees, own: &[Option<usize>]) -> Option<Groups> {
+        let mut groups: BTreeMap<usize, Vec<Option<usize>>> = BTreeMap::new();
         for (root, own) in trees.roots.iter().zip(own) {
-            groups[(*own)?].push(Some(*root));
+            groups.entry((*own)?).or_default().push(Some(*root));
         }
-        let width = groups.iter().map(Vec::len).max()?;
-        let empty = groups.iter().any(Vec::is_empty);
-        if empty || width * self.targets > 2 * trees.roots.len() {
+        let width = groups.values().map(Vec::len).max()?;
+        if width * groups.len() > 2 * trees.roots.len() {
             return None;
         }
-        groups.iter_mut().for_each(|g| g.resize(width, None));
-        Some((groups.concat(), width))
+        groups.values_mut().for_each(|g| g.resize(width, None));
+        Some(Groups {
+            targets: groups.keys().copied().collect(),
+            roots: groups.into_values().flatten().collect(),
+            width,
+        })
     }
 
-    /// Each tree votes for the target of its group.
-    #[expect(clippy::too_many_arguments)]
     fn by_groups(
         &self,
         cx: &mut NodeCx,
@@ -142,30 +150,46 @@ impl Votes {
         mut trees: Trees,
         members: Option<(&[i64], &[f64])>,
         kind: Aggregate,
-        roots: Vec<Option<usize>>,
-        width: usize,
+        groups: Groups,
     ) -> Result<Scores> {
         let mut weights: Vec<f64> = self.of_leaves.iter().map(|v| weight(v)).collect();
         let padding = trees.nodes() + trees.leaves;
-        if roots.contains(&None) {
+        if groups.roots.contains(&None) {
             trees.leaves += 1;
             weights.push(neutral(kind));
         }
-        trees.roots = roots.into_iter().map(|r| r.unwrap_or(padding)).collect();
+        let roots = groups.roots.iter();
+        trees.roots = roots.map(|r| r.unwrap_or(padding)).collect();
         let leaf = trees.descend(cx, x, members)?;
         let dtype = cx.dtype(x)?;
         let weights = reals(cx, &weights, dtype)?;
         let votes = cx.gather(weights, leaf, 0)?;
-        let votes = match self.targets {
+        let rows = cx.size(x, 0)?;
+        let votes = match groups.targets.len() {
             1 => cx.unsqueeze(votes, &[1])?,
             n => {
-                let (rows, n, width) = (cx.size(x, 0)?, n as i64, width as i64);
+                let (n, width) = (n as i64, groups.width as i64);
                 cx.reshape_ints(votes, &[rows, Int::Const(n), Int::Const(width)])?
             }
         };
+        let values = cx.reduce(reduction(kind), votes, &[2], false)?;
+        if groups.targets.len() == self.targets {
+            let voted = None;
+            return Ok(Scores { values, voted });
+        }
+        // A last column of zeros stands for the targets without a vote.
+        let zeros = cx.ints_value(&[rows, Int::Const(1)])?;
+        let zeros = cx.full(dtype, zeros, 0.0)?;
+        let values = cx.concat(&[values, zeros], 1)?;
+        let place = |t: usize| groups.targets.binary_search(&t);
+        let places: Vec<i64> = (0..self.targets)
+            .map(|t| place(t).unwrap_or(groups.targets.len()) as i64)
+            .collect();
+        let places = cx.b.i64s(&places);
+        let voted: Vec<bool> = (0..self.targets).map(|t| place(t).is_ok()).collect();
         Ok(Scores {
-            values: cx.reduce(reduction(kind), votes, &[2], false)?,
-            voted: None,
+            values: cx.gather(values, places, 1)?,
+            voted: Some(flags(cx, &voted)?),
         })
     }
 
