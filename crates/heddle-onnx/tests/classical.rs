@@ -115,7 +115,7 @@ fn wrong_classes_are_errors() {
     let support = ("support_vectors", Floats(vec![1.0; 6]));
     let counts = ("vectors_per_class", Ints(vec![1, 1, 1]));
     let many = ("classlabels_ints", Ints(vec![0; 100_000]));
-    let cases: [(&str, Vec<(&str, List)>, &str); 8] = [
+    let cases = [
         ("LinearClassifier", vec![], "no class labels"),
         ("LinearClassifier", vec![labels.clone()], "0 coefficients"),
         (
