@@ -20,6 +20,8 @@ sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
 
 import contrib_data  # noqa: E402
 import early_data  # noqa: E402
+import integer_data  # noqa: E402
+import ml_data  # noqa: E402
 import opset_data  # noqa: E402
 from onnx_case import write_case  # noqa: E402
 
@@ -117,13 +119,17 @@ def main(out: str, verify: bool):
     """Writes all cases in all forms."""
     warnings.simplefilter("ignore")
     count, names = 0, set()
-    for case in chain(opset_data.cases(), early_data.cases(), contrib_data.cases()):
+    for case in chain(opset_data.cases(), early_data.cases(), contrib_data.cases(),
+                      integer_data.cases(), ml_data.cases()):
         assert case.name not in names, case.name
         names.add(case.name)
         with np.errstate(all="ignore"):
             outputs = expected(case, verify)
         types = [(element_type(y), y.shape) for y in outputs]
         forms = {(bool(case.parameters), False), (bool(case.parameters), True)}
+        if case.domain == "ai.onnx.ml":
+            # Attributes hold all that models of this domain know of sizes.
+            forms = {(False, True)}
         if case.parameters:
             forms |= {(False, False), (False, True)}
         for constant, symbolic in sorted(forms):

@@ -64,9 +64,6 @@ pub enum Refusal {
     /// A signal whose last axis holds neither real nor complex numbers.
     #[error("a last axis of size {0}, not 1 or 2")]
     SignalParts(Dim),
-    /// A value of the attribute `post_transform`.
-    #[error("post_transform {0}")]
-    PostTransform(String),
     /// A function fused into another operator.
     #[error("activation {0}")]
     FusedActivation(String),
@@ -82,9 +79,6 @@ pub enum Refusal {
         /// The largest supported number.
         limit: usize,
     },
-    /// An encoder that errs on unknown categories.
-    #[error("an encoder that fails for unknown categories (zeros = 0)")]
-    StrictEncoder,
     /// Too many comparisons of n-grams.
     #[error("{count} comparisons of items, more than {limit}")]
     Comparisons {
@@ -92,6 +86,18 @@ pub enum Refusal {
         count: usize,
         /// The largest supported number.
         limit: usize,
+    },
+    /// A matrix of weights that would hold mostly zeros.
+    #[error("weights of {rows} {items} for {columns} {of} each")]
+    Weights {
+        /// The number of rows.
+        rows: usize,
+        /// Things that have a row.
+        items: &'static str,
+        /// The number of columns.
+        columns: usize,
+        /// Things that have a column.
+        of: &'static str,
     },
     /// Interpolation over too many axes.
     #[error("interpolation over {axes} axes")]

@@ -5,7 +5,10 @@ mod common;
 use common::*;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{Datum, Op, Tensor};
-use heddle_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use heddle_onnx::proto::{
+    AttributeProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto,
+    ValueInfoProto, type_proto,
+};
 
 fn text(node: NodeProto, name: &str, value: &str) -> NodeProto {
     node.attr(AttributeProto {
@@ -159,4 +162,44 @@ fn boxes_without_a_limit() {
     assert_eq!(selected(i64::MAX), [0, 0, 0, 0, 0, 2]);
     assert_eq!(selected(1), [0, 0, 0]);
     assert_eq!(selected(0), [0; 0]);
+}
+
+/// skl2onnx ends a classifier with maps from labels to probabilities.
+#[test]
+fn maps_are_arrays_with_a_note() {
+    let mut zip = node("ZipMap", &["x"], &["y"]);
+    zip.domain = Some("ai.onnx.ml".into());
+    let labels = AttributeProto {
+        name: Some("classlabels_strings".into()),
+        strings: vec![b"cat".to_vec(), b"dog".to_vec()],
+        ..Default::default()
+    };
+    let mut m = of(
+        vec![info("x", FLOAT, &[-1, 2])],
+        vec![],
+        vec![zip.attr(labels)],
+        17,
+    );
+    m.opset_import.push(OperatorSetIdProto {
+        domain: Some("ai.onnx.ml".into()),
+        version: Some(1),
+    });
+    let map = TypeProto {
+        value: Some(type_proto::Value::MapType(Box::default())),
+        ..Default::default()
+    };
+    let maps = type_proto::Sequence {
+        elem_type: Some(Box::new(map)),
+    };
+    let output = &mut m.graph.as_mut().unwrap().output[0];
+    output.r#type = Some(TypeProto {
+        value: Some(type_proto::Value::SequenceType(Box::new(maps))),
+        ..Default::default()
+    });
+    let imported = import_with(&m, &[]).unwrap();
+    let expected =
+        "`y` is an array in place of maps, with a column for each label: \"cat\", \"dog\"";
+    assert_eq!(imported.notes, [expected]);
+    let x = numbers(&[3, 2]);
+    assert_eq!(tensor(run(&m, std::slice::from_ref(&x))).bytes(), x.bytes());
 }

@@ -73,6 +73,7 @@ pub struct Model {
     /// All entries of the file.
     entries: IndexMap<String, FuncId>,
     optional: Vec<Port>,
+    notes: Vec<String>,
     path: PathBuf,
     format: Format,
     load_time: Duration,
@@ -84,12 +85,10 @@ impl Model {
     pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, Error> {
         let start = Instant::now();
         let format = format_of(path)?;
-        let (module, optional) = on_large_stack(|| match format {
+        let model = on_large_stack(|| match format {
             Format::Onnx => import(path, options),
-            Format::Text => Ok((parse(path)?, vec![])),
+            Format::Text => Ok(Self::new(parse(path)?, path, format)),
         })??;
-        let mut model = Self::new(module, path, format);
-        model.optional = optional;
         let mut model = match &options.entry {
             Some(name) => model.with_entry(name)?,
             None => model,
@@ -117,6 +116,7 @@ impl Model {
             module,
             entries,
             optional: vec![],
+            notes: vec![],
             path: path.into(),
             format,
             load_time: Duration::ZERO,
@@ -184,6 +184,12 @@ impl Model {
         &self.optional
     }
 
+    /// Sentences for the user about outputs that are not what the file declares: an array in place of
+    /// maps.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -209,16 +215,24 @@ fn format_of(path: &Path) -> Result<Format, Error> {
     }
 }
 
-/// The program and its optional inputs.
-fn import(path: &Path, options: &LoadOptions) -> Result<(Module, Vec<Port>), Error> {
+/// Reads an ONNX file.
+fn import(path: &Path, options: &LoadOptions) -> Result<Model, Error> {
     let options = ImportOptions {
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
     };
-    let Imported { module, optional } = heddle_onnx::load(path, &options)?;
+    let Imported {
+        module,
+        optional,
+        notes,
+    } = heddle_onnx::load(path, &options)?;
     // The importer promises a valid module: a refusal is an error of its own.
     heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
-    Ok((module, ports(&optional)))
+    Ok(Model {
+        optional: ports(&optional),
+        notes,
+        ..Model::new(module, path, Format::Onnx)
+    })
 }
 
 fn parse(path: &Path) -> Result<Module, Error> {

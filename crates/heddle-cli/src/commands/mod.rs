@@ -37,6 +37,9 @@ pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Pre
         None => HashSet::new(),
     };
     let (model, options) = load(&args.path, args.entry.as_deref(), exec, given)?;
+    for note in model.notes() {
+        eprintln!("note: {note}");
+    }
     let program = heddle::compile(&model, &options)?;
     let inputs = inputs(&program, source, exec)?;
     let mut prepared = Prepared {

@@ -9,6 +9,7 @@
 //!   through others, become functions of the IR ([`recursion`]), and so do those that several nodes
 //!   call, unless that costs precision ([`shared`]). All others are imported in place
 //!   ([`functions`]).
+//! - Maps, which the IR lacks, are arrays of their values, with a note for the user ([`notes`]).
 //! - Types are inferred: a declared type is used only where the rank is unknown, and then the
 //!   program checks it when it runs.
 //! - Refusals are collected: the outputs of an unsupported node are *poison*, nodes that use poison
@@ -23,6 +24,7 @@ mod graph;
 mod loops;
 mod messages;
 mod node;
+mod notes;
 mod order;
 mod prune;
 mod recursion;
@@ -119,6 +121,7 @@ impl<'m> Importer<'m> {
         Ok(Imported {
             module: self.module,
             optional: self.optional,
+            notes: notes::of_maps(graph),
         })
     }
 

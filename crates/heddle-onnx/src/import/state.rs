@@ -40,6 +40,8 @@ pub struct Imported {
     pub module: Module,
     /// Inputs with a default value that is a constant in the program, with their types.
     pub optional: Vec<(String, Type)>,
+    /// Sentences about outputs that are not what the file declares.
+    pub notes: Vec<String>,
 }
 
 /// Imports one model.

@@ -5,7 +5,7 @@ use heddle_ir::{Op, Value};
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use super::quant;
 use super::sizes::Int;
-use super::spatial::{AutoPad, Windows, explicit_pads};
+use super::spatial::{AutoPad, Windows, channels_first, channels_last, explicit_pads};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -66,9 +66,11 @@ fn conv_integer(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![convolve(cx, x, w)?])
 }
 
-/// QLinearConv 10.
-fn qlinear_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
+/// QLinearConv 10, also with the channels last, as com.microsoft has it.
+pub(super) fn qlinear_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let last = cx.flag("channels_last", false);
     let [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero] = inputs(cx)?;
+    let x = channels_first(cx, x, last)?;
     let x = quant::centered(cx, x, Some(x_zero))?;
     let rank = cx.rank(w)?;
     let w_zero = along_outputs(cx, w_zero, rank)?;
@@ -83,7 +85,8 @@ fn qlinear_conv(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let scale = cx.mul(x_scale, w_scale)?;
     let scale = cx.div(scale, y_scale)?;
     let y_zero = quant::scalar(cx, y_zero)?;
-    Ok(vec![quant::requantize(cx, y, scale, y_zero)?])
+    let y = quant::requantize(cx, y, scale, y_zero)?;
+    Ok(vec![channels_last(cx, y, last)?])
 }
 
 /// The first inputs, all required.

@@ -1,5 +1,5 @@
-//! Operators of the domain com.microsoft that ONNX Runtime's optimiser fuses, and integer forms that
-//! its quantiser writes.
+//! Operators of the domain com.microsoft that ONNX Runtime's optimiser fuses, and products with packed
+//! integers.
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
 use heddle_ir::{DType, Value};
@@ -7,9 +7,8 @@ use heddle_ir::{DType, Value};
 use super::activation;
 use super::contract::gemm;
 use super::conv::conv;
-use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use super::cx::{NodeCx, Result, Table, invalid};
 use super::norm::{affine, deviation, moments};
-use super::quant::{centered, saturated, scalar};
 use crate::refusal::Refusal;
 
 /// The operators of this file.
@@ -18,16 +17,6 @@ pub(super) const OPS: Table = &[
     ("FusedConv", fused_conv),
     ("EmbedLayerNormalization", embed_layer_normalization),
     ("MatMulNBits", matmul_nbits),
-    ("QLinearAdd", |cx| qlinear_binary(cx, BinaryOp::Add)),
-    ("QLinearMul", |cx| qlinear_binary(cx, BinaryOp::Mul)),
-    ("QLinearSigmoid", |cx| {
-        qlinear_unary(cx, |cx, x| cx.unary(UnaryOp::Sigmoid, x))
-    }),
-    ("QLinearLeakyRelu", |cx| {
-        let alpha = f64::from(cx.float_or("alpha", 0.01));
-        qlinear_unary(cx, |cx, x| activation::leaky_relu(cx, x, alpha))
-    }),
-    ("QLinearConcat", qlinear_concat),
 ];
 
 fn fused_gemm(cx: &mut NodeCx) -> Result<Vec<Value>> {
@@ -171,55 +160,4 @@ fn unpacked(cx: &mut NodeCx, bytes: Value, bits: i64) -> Result<Value> {
         parts.push(cx.unsqueeze(part, &[rank])?);
     }
     cx.concat(&parts, rank)
-}
-
-/// Inputs `first` to `first + 2`: an array, its scale and its zero point, as real numbers.
-fn real(cx: &mut NodeCx, first: usize) -> Result<Value> {
-    let (x, scale) = (cx.input(first)?, cx.input(first + 1)?);
-    let zero = cx.opt(first + 2).map(|z| scalar(cx, z)).transpose()?;
-    let x = centered(cx, x, zero)?;
-    let x = cx.cast(x, DType::F32)?;
-    let scale = scalar(cx, scale)?;
-    cx.mul(x, scale)
-}
-
-/// Real numbers with the scale `i` and the zero point `i + 1`, in the type of an array.
-fn rounded(cx: &mut NodeCx, y: Value, i: usize, like: Value) -> Result<Vec<Value>> {
-    let scale = cx.input(i)?;
-    let scale = scalar(cx, scale)?;
-    let zero = cx.opt(i + 1).map(|z| scalar(cx, z)).transpose()?;
-    let to = cx.dtype(like)?;
-    let y = cx.div(y, scale)?;
-    Ok(vec![saturated(cx, y, zero, to)?])
-}
-
-fn qlinear_binary(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
-    let (a, b) = (real(cx, 0)?, real(cx, 3)?);
-    let y = cx.binary(kind, a, b)?;
-    let like = cx.input(0)?;
-    rounded(cx, y, 6, like)
-}
-
-fn qlinear_unary(
-    cx: &mut NodeCx,
-    f: impl FnOnce(&mut NodeCx, Value) -> Result<Value>,
-) -> Result<Vec<Value>> {
-    let x = real(cx, 0)?;
-    let y = f(cx, x)?;
-    let like = cx.input(0)?;
-    rounded(cx, y, 3, like)
-}
-
-/// The result's scale and zero point, then three inputs for each part.
-fn qlinear_concat(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let mut parts = vec![];
-    for first in (2..cx.inputs.len()).step_by(3) {
-        parts.push(real(cx, first)?);
-    }
-    let first = parts.first().copied();
-    let first = first.ok_or_else(|| OpError::Invalid("there is nothing to join".into()))?;
-    let axis = cx.axis(cx.int_req("axis")?, cx.rank(first)?)?;
-    let y = cx.concat(&parts, axis)?;
-    let like = cx.input(2)?;
-    rounded(cx, y, 0, like)
 }

@@ -1,28 +1,24 @@
 //! `ai.onnx.ml`: encoders and scalers of features.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Tensor, Value};
+use heddle_ir::{DType, Dim, Op, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
+use super::scores::{class_labels, text};
 use crate::refusal::Refusal;
 
 pub(super) const OPS: Table = &[
     ("ArrayFeatureExtractor", extract),
     ("Binarizer", binarize),
+    ("CategoryMapper", map_categories),
     ("FeatureVectorizer", vectorize),
     ("Imputer", impute),
     ("LabelEncoder", encode_labels),
-    ("LinearRegressor", linear_regressor),
     ("Normalizer", normalize),
     ("OneHotEncoder", one_hot),
     ("Scaler", scale),
+    ("ZipMap", zip_map),
 ];
-
-/// A list attribute as a constant vector.
-fn strings(list: &[&str]) -> Result<Tensor> {
-    let items = list.iter().map(|&s| Box::from(s)).collect();
-    Tensor::strings(vec![list.len()], items).map_err(|e| OpError::Invalid(e.to_string()))
-}
 
 /// The one of `{prefix}_floats`, `_int64s`, `_strings`, `_tensor` that the node has.
 fn list_attr(cx: &NodeCx, prefix: &str) -> Result<Option<Tensor>> {
@@ -34,21 +30,21 @@ fn list_attr(cx: &NodeCx, prefix: &str) -> Result<Option<Tensor>> {
         return Ok(Some(Tensor::vector(list)));
     }
     if let Some(list) = cx.strs(&name("strings"))?.filter(|l| !l.is_empty()) {
-        return strings(&list).map(Some);
+        return text(&list).map(Some);
     }
     let tensor = cx.tensor(&name("tensor"))?;
     let flat = |t: Tensor| t.reshaped(vec![t.len()]);
     Ok(tensor.and_then(flat))
 }
 
-/// Maps keys to values, anything else to the default. Version 1 maps between strings and their
-/// indices in a list.
+/// LabelEncoder: maps keys to values, anything else to the default. Version 1 maps between strings and
+/// their indices in a list, where the last of equal keys counts; later ones take the first.
 fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (keys, values) = match cx.strs("classes_strings")? {
         Some(classes) => {
             let places: Vec<i64> = (0..classes.len() as i64).collect();
-            let (names, places) = (strings(&classes)?, Tensor::vector(&places));
+            let (names, places) = (text(&classes)?, Tensor::vector(&places));
             match cx.dtype(x)? {
                 DType::Str => (names, places),
                 _ => (places, names),
@@ -64,17 +60,46 @@ fn encode_labels(cx: &mut NodeCx) -> Result<Vec<Value>> {
     if keys.len() != values.len() {
         return invalid(format!("{} keys for {} values", keys.len(), values.len()));
     }
+    // A key of NaN matches NaN since version 4.
+    let nan = cx.opset >= 4;
+    let last = cx.opset < 2;
+    Ok(vec![look_up(cx, x, keys, values, nan, last)?])
+}
+
+/// CategoryMapper 1: maps between the two lists, anything else to the default.
+fn map_categories(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.input(0)?;
+    let names = cx.strs("cats_strings")?.unwrap_or_default();
+    let numbers = cx.ints("cats_int64s").unwrap_or_default();
+    let (mut keys, mut values) = (text(&names)?, Tensor::vector(numbers));
+    if keys.len() != values.len() {
+        return invalid(format!("{} names for {} numbers", keys.len(), values.len()));
+    }
+    if cx.dtype(x)? != DType::Str {
+        std::mem::swap(&mut keys, &mut values);
+    }
+    Ok(vec![look_up(cx, x, keys, values, false, true)?])
+}
+
+/// The value of the first or last key that equals each element, or the default.
+fn look_up(
+    cx: &mut NodeCx,
+    x: Value,
+    keys: Tensor,
+    values: Tensor,
+    nan: bool,
+    last: bool,
+) -> Result<Value> {
     let default = default_label(cx, values.dtype())?;
     let (keys, values, default) = (
         cx.b.constant(keys),
         cx.b.constant(values),
         cx.b.constant(default),
     );
-    // A key of NaN matches NaN since version 4.
-    let hit = matches(cx, x, keys, cx.opset >= 4)?;
-    let (found, place) = last_match(cx, hit)?;
+    let hit = matches(cx, x, keys, nan)?;
+    let (found, place) = place_of_match(cx, hit, last)?;
     let label = cx.gather(values, place, 0)?;
-    Ok(vec![cx.select(found, label, default)?])
+    cx.select(found, label, default)
 }
 
 fn default_label(cx: &NodeCx, dtype: DType) -> Result<Tensor> {
@@ -84,8 +109,8 @@ fn default_label(cx: &NodeCx, dtype: DType) -> Result<Tensor> {
     }
     match dtype {
         DType::Str => {
-            let text = cx.str_or("default_string", "_Unused")?;
-            let one = Tensor::strings(vec![], vec![text.into()]);
+            let name = cx.str_or("default_string", "_Unused")?;
+            let one = Tensor::strings(vec![], vec![name.into()]);
             one.map_err(|e| OpError::Invalid(e.to_string()))
         }
         DType::F32 | DType::F64 => {
@@ -126,8 +151,8 @@ fn matches(cx: &mut NodeCx, x: Value, keys: Value, match_nan: bool) -> Result<Va
     cx.binary(BinaryOp::Or, equal, both)
 }
 
-/// Mask of the rows with a match along the last axis, and the index of the last match.
-fn last_match(cx: &mut NodeCx, hit: Value) -> Result<(Value, Value)> {
+/// Mask of the rows with a match along the last axis, and the index of the first or last match.
+fn place_of_match(cx: &mut NodeCx, hit: Value, last: bool) -> Result<(Value, Value)> {
     let axis = cx.rank(hit)? - 1;
     let found = cx.reduce(ReduceOp::Max, hit, &[axis], false)?;
     let number = cx.cast(hit, DType::I32)?;
@@ -135,7 +160,7 @@ fn last_match(cx: &mut NodeCx, hit: Value) -> Result<(Value, Value)> {
         kind: Extreme::Max,
         axis,
         keep: false,
-        last: true,
+        last,
     };
     Ok((found, cx.op(argmax, &[number])?))
 }
@@ -187,7 +212,7 @@ fn scale(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![y])
 }
 
-/// Divides each row by its norm; a row whose norm is zero stays.
+/// Divides each row by its norm, which may be negative for MAX; a row whose norm is zero stays.
 fn normalize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let x = cx.cast(x, DType::F32)?;
@@ -197,7 +222,7 @@ fn normalize(cx: &mut NodeCx) -> Result<Vec<Value>> {
         .ok_or_else(|| OpError::Invalid("a scalar has no rows".into()))?;
     let abs = cx.unary(UnaryOp::Abs, x)?;
     let norm = match cx.str_or("norm", "MAX")? {
-        "MAX" => cx.reduce(ReduceOp::Max, abs, &[last], true)?,
+        "MAX" => cx.reduce(ReduceOp::Max, x, &[last], true)?,
         "L1" => cx.reduce(ReduceOp::Sum, abs, &[last], true)?,
         "L2" => {
             let square = cx.mul(x, x)?;
@@ -262,36 +287,36 @@ fn vectorize(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.concat(&parts, 1)?])
 }
 
-/// One at the index of the element's category; all zeros for an unknown category.
+/// One at the index of the element's category. An unknown category gives zeros, or an error of the run
+/// that calls its index out of range.
 fn one_hot(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    if !cx.flag("zeros", true) {
-        return Err(Refusal::StrictEncoder.into());
-    }
     let categories = list_attr(cx, "cats")?;
     let categories =
         categories.ok_or_else(|| OpError::Invalid("the categories are missing".into()))?;
+    let count = categories.len() as i64;
     let categories = cx.b.constant(categories);
     let hit = matches(cx, x, categories, false)?;
-    Ok(vec![cx.cast(hit, DType::F32)?])
+    if cx.flag("zeros", true) {
+        return Ok(vec![cx.cast(hit, DType::F32)?]);
+    }
+    let (found, place) = place_of_match(cx, hit, true)?;
+    let beyond = cx.b.i64(count);
+    let place = cx.select(found, place, beyond)?;
+    let (columns, rows) = (cx.iota(count)?, cx.iota(count)?);
+    let rows = cx.unsqueeze(rows, &[1])?;
+    let identity = cx.compare(CompareOp::Eq, rows, columns)?;
+    let identity = cx.cast(identity, DType::F32)?;
+    Ok(vec![cx.gather(identity, place, 0)?])
 }
 
-fn linear_regressor(cx: &mut NodeCx) -> Result<Vec<Value>> {
+/// ZipMap: maps from labels to scores become the array of the scores, with a column for each label.
+fn zip_map(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let transform = cx.str_or("post_transform", "NONE")?;
-    if transform != "NONE" {
-        return Err(Refusal::PostTransform(transform.into()).into());
+    let labels = class_labels(cx, "classlabels_int64s")?;
+    let columns = cx.shape(x)?.last().and_then(Dim::as_const);
+    match columns.is_none_or(|n| n == labels.len() as i64) {
+        true => Ok(vec![x]),
+        false => invalid(format!("{} labels for {}", labels.len(), cx.b.ty(x))),
     }
-    let targets = cx.int_or("targets", 1);
-    let coefficients = cx.floats("coefficients").unwrap_or_default();
-    let weights = cx.b.constant(Tensor::vector(coefficients));
-    let weights = cx.reshape(weights, &[targets, -1])?;
-    let weights = cx.transpose(weights, &[1, 0])?;
-    let x = cx.cast(x, DType::F32)?;
-    let mut y = cx.matmul(x, weights)?;
-    if let Some(intercepts) = cx.floats("intercepts").filter(|l| !l.is_empty()) {
-        let intercepts = cx.b.constant(Tensor::vector(intercepts));
-        y = cx.add(y, intercepts)?;
-    }
-    Ok(vec![y])
 }

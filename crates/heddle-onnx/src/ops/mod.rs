@@ -22,6 +22,7 @@ mod fused;
 mod grid;
 mod indexing;
 mod kernels;
+mod linear;
 mod linear_attention;
 mod logic;
 mod loss;
@@ -31,6 +32,7 @@ mod num;
 mod order;
 mod pool;
 mod position;
+mod qlinear;
 mod quant;
 mod random;
 mod recurrent;
@@ -38,6 +40,7 @@ mod reduce;
 mod resize;
 mod roi;
 mod sample;
+mod scores;
 mod sequence;
 mod shape;
 mod short;
@@ -46,6 +49,7 @@ mod sizes;
 mod slicing;
 mod spatial;
 mod strings;
+mod svm;
 mod tfidf;
 mod training;
 mod tree;
@@ -82,7 +86,9 @@ const TABLES: &[(&str, Table)] = &[
     ("", strings::OPS),
     ("", loss::OPS),
     ("ai.onnx.preview.training", training::OPS),
+    ("ai.onnx.ml", linear::OPS),
     ("ai.onnx.ml", ml::OPS),
+    ("ai.onnx.ml", svm::OPS),
     ("ai.onnx.ml", tree::OPS),
     ("", tfidf::OPS),
     ("", attention::OPS),
@@ -101,7 +107,9 @@ const TABLES: &[(&str, Table)] = &[
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
     ("com.microsoft", fused::OPS),
+    ("com.microsoft", qlinear::OPS),
     ("com.microsoft", quant::MICROSOFT),
+    ("com.microsoft", recurrent::MICROSOFT),
 ];
 
 /// The expansion of an operator, if there is one.

@@ -22,18 +22,27 @@ pub(super) const OPS: Table = &[
 /// MaxPool 1, 8, 10, 11, 12, 22.
 fn max_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
-    let pool = Pool::of(cx, x)?;
-    let y = pool.reduce(cx, ReduceOp::Max, x)?;
+    let y = largest(cx, x)?;
     if !cx.wants(1) {
         return Ok(vec![y]);
     }
-    let indices = pool.max_indices(cx, x, y)?;
+    let indices = Pool::of(cx, x)?.max_indices(cx, x, y)?;
     Ok(vec![y, indices])
+}
+
+/// The largest element of each window of the node.
+pub(super) fn largest(cx: &mut NodeCx, x: Value) -> Result<Value> {
+    Pool::of(cx, x)?.reduce(cx, ReduceOp::Max, x)
 }
 
 /// AveragePool 1, 7, 10, 11, 19, 22.
 fn average_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
+    Ok(vec![average(cx, x)?])
+}
+
+/// The mean of each window of the node.
+pub(super) fn average(cx: &mut NodeCx, x: Value) -> Result<Value> {
     let dtype = cx.dtype(x)?;
     let pool = Pool::of(cx, x)?;
     let wide = cx.widen(x)?;
@@ -41,7 +50,7 @@ fn average_pool(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let include_pad = cx.flag("count_include_pad", false);
     let count = pool.counts(cx, wide, include_pad)?;
     let y = cx.div(sum, count)?;
-    Ok(vec![cx.cast(y, dtype)?])
+    cx.cast(y, dtype)
 }
 
 /// LpPool 1 (where `p` is a float), 2, 11, 18, 22.

@@ -103,6 +103,11 @@ fn dequantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// DynamicQuantizeLinear 11: to `u8`, over a range that has 0 in it.
 fn dynamic_quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
+    Ok(quantized(cx, x)?.to_vec())
+}
+
+/// The same of any array: the integers, their scale and their zero point.
+pub(super) fn quantized(cx: &mut NodeCx, x: Value) -> Result<[Value; 3]> {
     let axes: Vec<usize> = (0..cx.rank(x)?).collect();
     let zero = cx.real_like(x, 0.0)?;
     let highest = cx.reduce(ReduceOp::Max, x, &axes, false)?;
@@ -121,11 +126,11 @@ fn dynamic_quantize_linear(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let zero_point = saturated(cx, start, None, DType::U8)?;
     let quotient = cx.div(x, scale)?;
     let y = saturated(cx, quotient, Some(zero_point), DType::U8)?;
-    Ok(vec![y, scale, zero_point])
+    Ok([y, scale, zero_point])
 }
 
 /// MatMulInteger 10.
-fn matmul_integer(cx: &mut NodeCx) -> Result<Vec<Value>> {
+pub(super) fn matmul_integer(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (a, b) = (cx.input(0)?, cx.input(1)?);
     let (a_zero, b_zero) = (cx.opt(2), cx.opt(3));
     Ok(vec![centered_matmul(cx, a, a_zero, b, b_zero)?])
@@ -147,7 +152,7 @@ fn qlinear_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
 }
 
 /// The product of `a` and `b` less their zero points, in `i32`.
-fn centered_matmul(
+pub(super) fn centered_matmul(
     cx: &mut NodeCx,
     a: Value,
     a_zero: Option<Value>,

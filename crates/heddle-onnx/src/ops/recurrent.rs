@@ -12,10 +12,14 @@ use super::cx::{NodeCx, Result, Table, invalid};
 use cell::{Activation, Cell, activations};
 
 pub(super) const OPS: Table = &[
-    ("LSTM", |cx| run(cx, Cell::Lstm)),
-    ("GRU", |cx| run(cx, Cell::Gru)),
-    ("RNN", |cx| run(cx, Cell::Rnn)),
+    ("LSTM", |cx| run(cx, Cell::Lstm, false)),
+    ("GRU", |cx| run(cx, Cell::Gru, false)),
+    ("RNN", |cx| run(cx, Cell::Rnn, false)),
 ];
+
+/// Operators of com.microsoft: an LSTM with integer weights, whose inputs and states are rounded to 8
+/// bits before each product.
+pub(super) const MICROSOFT: Table = &[("DynamicQuantizeLSTM", |cx| run(cx, Cell::Lstm, true))];
 
 /// Inputs that all directions share.
 struct Inputs {
@@ -29,12 +33,14 @@ struct Inputs {
     state_shape: Value,
     /// Outputs and states have the batch first.
     batch_first: bool,
+    /// Operands of products are rounded.
+    rounds: bool,
 }
 
 /// The outputs of one direction: `[time, batch, hidden]`, then the last states `[batch, hidden]`.
 type Outputs = Vec<Value>;
 
-fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
+fn run(cx: &mut NodeCx, cell: Cell, rounds: bool) -> Result<Vec<Value>> {
     let (x, r) = (cx.input(0)?, cx.input(2)?);
     let batch_first = cx.flag("layout", false);
     let x = if batch_first {
@@ -46,13 +52,15 @@ fn run(cx: &mut NodeCx, cell: Cell) -> Result<Vec<Value>> {
     if ranks != [3, 3] {
         return invalid("X, W and R must have three axes");
     }
-    let (batch, hidden) = (cx.size_of(x, 1)?, cx.size_of(r, 2)?);
+    let hidden_axis = if rounds { 1 } else { 2 };
+    let (batch, hidden) = (cx.size_of(x, 1)?, cx.size_of(r, hidden_axis)?);
     let inputs = Inputs {
         x,
         lens: lengths(cx, batch)?,
-        state: [cx.shape(x)?[1].clone(), cx.shape(r)?[2].clone()],
+        state: [cx.shape(x)?[1].clone(), cx.shape(r)?[hidden_axis].clone()],
         state_shape: cx.stack_i64s(&[batch, hidden])?,
         batch_first,
+        rounds,
     };
     let reverse: &[bool] = cx.choice(
         "direction",
@@ -93,7 +101,7 @@ fn direction(
     reverse: bool,
     functions: &[Activation],
 ) -> Result<Outputs> {
-    let weights = cell.weights(cx, index)?;
+    let weights = cell.weights(cx, index, inputs.rounds)?;
     let projected = cell.project(cx, inputs.x, &weights)?;
     let steps = cx.size_of(inputs.x, 0)?;
     let mut initial = vec![initial_state(cx, inputs, 5, index)?];

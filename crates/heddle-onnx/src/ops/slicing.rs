@@ -164,9 +164,14 @@ fn split_evenly(cx: &mut NodeCx, x: Value, axis: usize, parts: usize) -> Result<
 
 /// Bounds are attributes before version 10 and inputs since.
 fn slice(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    slice_by(cx, cx.opset < 10)
+}
+
+/// Slice with bounds that are attributes, or inputs.
+pub(super) fn slice_by(cx: &mut NodeCx, attributes: bool) -> Result<Vec<Value>> {
     let x = cx.input(0)?;
     let (starts, ends, axes, steps);
-    if cx.opset < 10 {
+    if attributes {
         let list = |name: &str| required(cx.ints(name), name);
         let bounds = [list("starts")?, list("ends")?];
         let named = cx.ints("axes");

@@ -156,3 +156,21 @@ impl NodeCx<'_> {
         }
     }
 }
+
+/// An image whose channels may be `last`, with the channels behind the batch.
+pub(super) fn channels_first(cx: &mut NodeCx, x: Value, last: bool) -> Result<Value> {
+    let mut perm: Vec<usize> = (0..cx.rank(x)?).collect();
+    if last && perm.len() > 2 {
+        perm[1..].rotate_right(1);
+    }
+    cx.transpose(x, &perm)
+}
+
+/// The inverse of [`channels_first`].
+pub(super) fn channels_last(cx: &mut NodeCx, x: Value, last: bool) -> Result<Value> {
+    let mut perm: Vec<usize> = (0..cx.rank(x)?).collect();
+    if last && perm.len() > 2 {
+        perm[1..].rotate_left(1);
+    }
+    cx.transpose(x, &perm)
+}

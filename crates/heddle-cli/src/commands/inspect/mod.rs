@@ -47,6 +47,9 @@ fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {
             outline.optional = optional
                 .map(|port| (port.name.clone(), port.ty.to_string()))
                 .collect();
+            if !model.notes().is_empty() {
+                outline.facts.push(("note", model.notes().join("; ")));
+            }
             if model.entries().len() > 1 {
                 let names = model.entries().collect::<Vec<_>>().join(", ");
                 let facts = [("entry", model.entry().into()), ("entries", names)];

@@ -1,10 +1,11 @@
 //! One step of each kind of recurrent cell, and its activation functions.
 
-use heddle_ir::Value;
 use heddle_ir::op::UnaryOp;
+use heddle_ir::{DType, Value};
 
 use super::super::activation;
 use super::super::cx::{NodeCx, OpError, Result, invalid};
+use super::super::quant::{centered, quantized};
 
 /// A kind of cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,16 @@ pub(super) struct Weights {
     peepholes: Option<[Value; 3]>,
     /// Cuts projections into gates.
     gates: Gates,
+    /// Operands of products are rounded to 8 bits first.
+    rounds: bool,
+}
+
+impl Weights {
+    /// The product of inputs or a state with a matrix of weights.
+    fn product(&self, cx: &mut NodeCx, x: Value, matrix: Value) -> Result<Value> {
+        let x = if self.rounds { rounded(cx, x)? } else { x };
+        cx.matmul(x, matrix)
+    }
 }
 
 /// The layout of a projection: each gate is `hidden` long.
@@ -70,17 +81,26 @@ impl Cell {
         }
     }
 
-    /// Cuts one direction's weights out of the inputs W, R, B and P.
-    pub fn weights(self, cx: &mut NodeCx, direction: usize) -> Result<Weights> {
+    /// Cuts one direction's weights out of the inputs W, R, B and P. Those of `rounds` are integers
+    /// with scales and zero points, and lie transposed.
+    pub fn weights(self, cx: &mut NodeCx, direction: usize, rounds: bool) -> Result<Weights> {
         let part = |cx: &mut NodeCx, all: Value| {
             let i = cx.b.i64(direction as i64);
             cx.gather(all, i, 0)
         };
         let (w, r) = (cx.input(1)?, cx.input(2)?);
-        let hidden = cx.size_of(r, 2)?;
+        let hidden = cx.size_of(r, if rounds { 1 } else { 2 })?;
         let gates = Gates { hidden };
-        let (w, r) = (part(cx, w)?, part(cx, r)?);
-        let (w, r) = (cx.transpose(w, &[1, 0])?, cx.transpose(r, &[1, 0])?);
+        let (mut w, mut r) = (part(cx, w)?, part(cx, r)?);
+        for (matrix, scale) in [(&mut w, 8), (&mut r, 10)] {
+            *matrix = if rounds {
+                let (scale, zero) = (cx.input(scale)?, cx.input(scale + 1)?);
+                let (scale, zero) = (part(cx, scale)?, part(cx, zero)?);
+                dequantized(cx, *matrix, scale, zero)?
+            } else {
+                cx.transpose(*matrix, &[1, 0])?
+            };
+        }
         let (mut bias, mut hidden_bias) = (None, None);
         if let Some(all) = cx.opt(3) {
             let all = part(cx, all)?;
@@ -116,12 +136,13 @@ impl Cell {
             hidden_bias,
             peepholes,
             gates,
+            rounds,
         })
     }
 
     /// The inputs' part of all gates at all steps, `[time, batch, gates * hidden]`.
     pub fn project(self, cx: &mut NodeCx, x: Value, weights: &Weights) -> Result<Value> {
-        let projected = cx.matmul(x, weights.w)?;
+        let projected = weights.product(cx, x, weights.w)?;
         match weights.bias {
             Some(bias) => cx.add(projected, bias),
             None => Ok(projected),
@@ -141,7 +162,7 @@ impl Cell {
             Cell::Lstm => lstm_step(cx, now, state, weights, functions),
             Cell::Gru => gru_step(cx, now, state[0], weights, functions),
             Cell::Rnn => {
-                let recurrent = cx.matmul(state[0], weights.r[0])?;
+                let recurrent = weights.product(cx, state[0], weights.r[0])?;
                 let sum = cx.add(now, recurrent)?;
                 Ok(vec![functions[0].apply(cx, sum)?])
             }
@@ -164,7 +185,7 @@ fn lstm_step(
         clip: None,
         ..functions[2]
     };
-    let recurrent = cx.matmul(h, weights.r[0])?;
+    let recurrent = weights.product(cx, h, weights.r[0])?;
     let sums = cx.add(now, recurrent)?;
     let peep = |cx: &mut NodeCx, gate: Value, which: usize, cell: Value| match weights.peepholes {
         Some(p) => {
@@ -205,20 +226,20 @@ fn gru_step(
     functions: &[Activation],
 ) -> Result<Vec<Value>> {
     let gates = weights.gates;
-    let recurrent = cx.matmul(h, weights.r[0])?;
+    let recurrent = weights.product(cx, h, weights.r[0])?;
     let first = gates.take(cx, now, 0, 2)?;
     let sums = cx.add(first, recurrent)?;
     let sums = functions[0].apply(cx, sums)?;
     let (update, reset) = (gates.take(cx, sums, 0, 1)?, gates.take(cx, sums, 1, 1)?);
     let recurrent = if cx.flag("linear_before_reset", false) {
-        let mut product = cx.matmul(h, weights.r[1])?;
+        let mut product = weights.product(cx, h, weights.r[1])?;
         if let Some(bias) = weights.hidden_bias {
             product = cx.add(product, bias)?;
         }
         cx.mul(reset, product)?
     } else {
         let visible = cx.mul(reset, h)?;
-        cx.matmul(visible, weights.r[1])?
+        weights.product(cx, visible, weights.r[1])?
     };
     let hidden = gates.take(cx, now, 2, 1)?;
     let hidden = cx.add(hidden, recurrent)?;
@@ -227,6 +248,19 @@ fn gru_step(
     let open = cx.sub(one, update)?;
     let (new, kept) = (cx.mul(open, hidden)?, cx.mul(update, h)?);
     Ok(vec![cx.add(new, kept)?])
+}
+
+/// Real numbers that 8 bits with one scale and zero point can say.
+fn rounded(cx: &mut NodeCx, x: Value) -> Result<Value> {
+    let [integers, scale, zero] = quantized(cx, x)?;
+    dequantized(cx, integers, scale, zero)
+}
+
+/// `(x - zero) * scale`. Products of such numbers are those of the integers up to rounding.
+fn dequantized(cx: &mut NodeCx, x: Value, scale: Value, zero: Value) -> Result<Value> {
+    let x = centered(cx, x, Some(zero))?;
+    let x = cx.cast(x, DType::F32)?;
+    cx.mul(x, scale)
 }
 
 /// An activation function with its parameters.
