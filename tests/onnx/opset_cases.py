@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
 
 import contrib_data  # noqa: E402
 import early_data  # noqa: E402
+import generation_data  # noqa: E402
 import opset_data  # noqa: E402
 from onnx_case import write_case  # noqa: E402
 
@@ -117,7 +118,8 @@ def main(out: str, verify: bool):
     """Writes all cases in all forms."""
     warnings.simplefilter("ignore")
     count, names = 0, set()
-    for case in chain(opset_data.cases(), early_data.cases(), contrib_data.cases()):
+    for case in chain(opset_data.cases(), early_data.cases(), contrib_data.cases(),
+                      generation_data.cases()):
         assert case.name not in names, case.name
         names.add(case.name)
         with np.errstate(all="ignore"):

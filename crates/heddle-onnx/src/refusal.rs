@@ -76,6 +76,9 @@ pub enum Refusal {
     /// Sequences packed into one batch element.
     #[error("is_packed_batching")]
     PackedBatching,
+    /// A form of an operator that an attribute or an input asks for.
+    #[error("this form of `{0}`")]
+    Form(&'static str),
     /// Too many skips between the items of an n-gram.
     #[error("max_skip_count above {limit}")]
     SkipCount {
