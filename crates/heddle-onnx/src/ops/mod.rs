@@ -29,6 +29,7 @@ mod logic;
 mod logits;
 mod loss;
 mod ml;
+mod multihead;
 mod norm;
 mod num;
 mod order;
@@ -105,6 +106,7 @@ const TABLES: &[(&str, Table)] = &[
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
     ("com.microsoft", fused::OPS),
+    ("com.microsoft", multihead::OPS),
     ("com.microsoft", quant::MICROSOFT),
 ];
 
