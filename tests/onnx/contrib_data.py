@@ -9,7 +9,8 @@ F32, U8, I8 = np.float32, np.uint8, np.int8
 
 def cases():
     """All cases."""
-    for family in (fused, attention, projected, cached, embeddings, quantised, packed, experiments):
+    for family in (fused, attention, projected, cached, grouped, embeddings, quantised, packed,
+                   experiments):
         yield from family()
 
 
@@ -117,6 +118,38 @@ def cached():
     yield microsoft("past", "MultiHeadAttention",
                     [*(f32(2, 3, 8) for _ in range(3)), None, np.ones((2, 7), np.int32), None,
                      *(f32(2, 2, 4, 4) for _ in range(2))], at | {"unidirectional": 1}, (), 3)
+
+
+def grouped():
+    """GroupQueryAttention: prompts, then single tokens behind caches of different lengths."""
+    at = {"num_heads": 4, "kv_num_heads": 2}
+    turned = at | {"do_rotary": 1}
+    i32 = np.int32
+    new, one = [f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)], [f32(2, 1, 64), *(
+        f32(2, 1, 32) for _ in range(2))]
+    past = [f32(2, 2, 6, 16) for _ in range(2)]
+    angles = f32(20, 8)
+    tables = [np.cos(angles), np.sin(angles)]
+    prompt, none = [np.array([2, 2], i32), np.array([3], i32)], [None, None]
+    later = [np.array([6, 6], i32), np.array([7], i32)]
+    ragged = [np.array([3, 5], i32), np.array([6], i32)]
+    positions = ints(0, 20, (2, 1))
+    forms = {
+        "prompt": ([*new, *none, *prompt], at),
+        "packed": ([f32(2, 3, 128), *none, *none, *prompt, *tables], turned),
+        "rotary": ([*one, *past, *later, *tables], turned),
+        "interleaved": ([*one, *past, *later, *tables], turned | {"rotary_interleaved": 1}),
+        "ragged": ([*one, *past, *ragged, *tables], turned),
+        "window": ([*one, *past, *later], at | {"local_window_size": 3, "softcap": 2.0}),
+        "window_prompt": ([*new, *none, *prompt], at | {"local_window_size": 1}),
+        "smooth": ([*one, *past, *later], at | {"smooth_softmax": 1, "scale": 0.5}),
+        "positions": ([*one, *past, *later, *tables, positions], turned),
+        "bias": ([*one, *past, *later, *none, None, f32(2, 4, 1, 7)], at | {"softcap": 1.5}),
+        "sink": ([*one, *past, *later, *none, None, None, f32(4)], at),
+        "both_ways": ([*new, *none, *prompt], at | {"causal": 0}),
+    }
+    for name, (inputs, attributes) in forms.items():
+        yield microsoft(f"grouped_{name}", "GroupQueryAttention", inputs, attributes, (6, 7, 8), 3)
 
 
 def embeddings():

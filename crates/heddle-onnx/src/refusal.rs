@@ -37,9 +37,6 @@ pub enum Refusal {
     /// A list input of dynamic or excessive length.
     #[error("a list whose length is not known at import, or very large ({0})")]
     ListLength(Type),
-    /// A dynamic head size.
-    #[error("a head size that is not known at import")]
-    HeadSize,
     /// A dynamic number of heads.
     #[error("an unknown number of heads")]
     HeadCount,

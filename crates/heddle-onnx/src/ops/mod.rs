@@ -21,6 +21,7 @@ mod elementwise;
 mod experimental;
 mod fused;
 mod generation;
+mod gqa;
 mod grid;
 mod indexing;
 mod kernels;
@@ -106,6 +107,7 @@ const TABLES: &[(&str, Table)] = &[
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
     ("com.microsoft", fused::OPS),
+    ("com.microsoft", gqa::OPS),
     ("com.microsoft", multihead::OPS),
     ("com.microsoft", quant::MICROSOFT),
 ];
