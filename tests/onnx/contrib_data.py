@@ -9,7 +9,8 @@ F32, U8, I8 = np.float32, np.uint8, np.int8
 
 def cases():
     """All cases."""
-    for family in (fused, attention, embeddings, quantised, packed, experiments):
+    for family in (fused, attention, projected, cached, grouped, embeddings, quantised, packed,
+                   experiments):
         yield from family()
 
 
@@ -64,6 +65,91 @@ def attention():
                              at)
             case.twin = microsoft("apart", "MultiHeadAttention", apart + bias, at)
             yield case
+
+
+def projected():
+    """Attention with its projections."""
+    at = {"num_heads": 2}
+    x, w, b = f32(2, 3, 8), f32(8, 24), f32(24)
+    past = f32(2, 2, 2, 4, 4)
+    i32 = np.int32
+    masks = {"ends": np.array([2, 3], i32), "bounds": np.array([2, 3, 1, 0], i32),
+             "tokens": np.array([[0, 1, 1], [1, 1, 0]], i32),
+             "pairs": np.array([[[0, 1, 1], [1, 1, 0], [1, 0, 1]]] * 2, i32)}
+    zero = np.zeros(24, np.float32)
+    case = microsoft("projected_plain", "Attention", [x, w], at, (1,))
+    case.twin = microsoft("bias", "Attention", [x, w, zero], at)
+    yield case
+    for name, mask in masks.items():
+        yield microsoft(f"projected_{name}", "Attention", [x, w, b, mask], at, (1, 2))
+    square = np.ones((2, 1, 9, 9), i32)
+    square[:, 0, :3, :3] = masks["pairs"]
+    case = microsoft("projected_square", "Attention", [x, w, b, square], at, (1, 2))
+    case.twin = microsoft("pairs", "Attention", [x, w, b, masks["pairs"]], at)
+    yield case
+    causal = at | {"unidirectional": 1, "scale": 0.3, "mask_filter_value": -50.0}
+    yield microsoft("projected_causal", "Attention", [x, w, b, masks["tokens"]], causal, (1, 2))
+    tokens = np.array([[0, 0, 1, 1, 1, 1, 1], [1] * 7], i32)
+    yield microsoft("projected_past", "Attention", [x, w, b, tokens, past],
+                    at | {"unidirectional": 1}, (1, 2), 2)
+    yield microsoft("projected_bias", "Attention", [x, w, b, None, None, f32(1, 2, 3, 3)], at,
+                    (1, 2))
+    yield microsoft("projected_widths", "Attention", [x, f32(8, 20), f32(20)],
+                    at | {"qkv_hidden_sizes": [4, 4, 12]}, (1, 2))
+
+
+def cached():
+    """Caches with room, of which the new keys take the next place, and beams."""
+    at = {"num_heads": 2}
+    new, cache = [f32(2, 1, 8) for _ in range(3)], [f32(2, 2, 9, 4) for _ in range(2)]
+    length, width = np.array([4], np.int32), np.array([2], np.int32)
+    beams = ints(0, 2, (1, 2, 9), np.int32)
+    shared = at | {"past_present_share_buffer": 1}
+    mask = np.array([[0, 1, 1, 1, 1], [1] * 5], np.int32)
+    bias = f32(1, 2, 1, 5)
+    yield microsoft("cache", "MultiHeadAttention", [*new, None, None, None, *cache, length], at,
+                    (8,), 3)
+    yield microsoft("cache_beams", "MultiHeadAttention",
+                    [*new, f32(24), None, bias, *cache, length, beams], at, (8,), 3)
+    yield microsoft("masked", "DecoderMaskedMultiHeadAttention",
+                    [*new, mask, bias, *cache, length, width, beams, f32(24)], shared, (7, 8), 3)
+    yield microsoft("masked_cross", "DecoderMaskedMultiHeadAttention",
+                    [new[0], *(f32(2, 2, 5, 4) for _ in range(2)), mask], at)
+    yield microsoft("past", "MultiHeadAttention",
+                    [*(f32(2, 3, 8) for _ in range(3)), None, np.ones((2, 7), np.int32), None,
+                     *(f32(2, 2, 4, 4) for _ in range(2))], at | {"unidirectional": 1}, (), 3)
+
+
+def grouped():
+    """GroupQueryAttention: prompts, then single tokens behind caches of different lengths."""
+    at = {"num_heads": 4, "kv_num_heads": 2}
+    turned = at | {"do_rotary": 1}
+    i32 = np.int32
+    new, one = [f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)], [f32(2, 1, 64), *(
+        f32(2, 1, 32) for _ in range(2))]
+    past = [f32(2, 2, 6, 16) for _ in range(2)]
+    angles = f32(20, 8)
+    tables = [np.cos(angles), np.sin(angles)]
+    prompt, none = [np.array([2, 2], i32), np.array([3], i32)], [None, None]
+    later = [np.array([6, 6], i32), np.array([7], i32)]
+    ragged = [np.array([3, 5], i32), np.array([6], i32)]
+    positions = ints(0, 20, (2, 1))
+    forms = {
+        "prompt": ([*new, *none, *prompt], at),
+        "packed": ([f32(2, 3, 128), *none, *none, *prompt, *tables], turned),
+        "rotary": ([*one, *past, *later, *tables], turned),
+        "interleaved": ([*one, *past, *later, *tables], turned | {"rotary_interleaved": 1}),
+        "ragged": ([*one, *past, *ragged, *tables], turned),
+        "window": ([*one, *past, *later], at | {"local_window_size": 3, "softcap": 2.0}),
+        "window_prompt": ([*new, *none, *prompt], at | {"local_window_size": 1}),
+        "smooth": ([*one, *past, *later], at | {"smooth_softmax": 1, "scale": 0.5}),
+        "positions": ([*one, *past, *later, *tables, positions], turned),
+        "bias": ([*one, *past, *later, *none, None, f32(2, 4, 1, 7)], at | {"softcap": 1.5}),
+        "sink": ([*one, *past, *later, *none, None, None, f32(4)], at),
+        "both_ways": ([*new, *none, *prompt], at | {"causal": 0}),
+    }
+    for name, (inputs, attributes) in forms.items():
+        yield microsoft(f"grouped_{name}", "GroupQueryAttention", inputs, attributes, (6, 7, 8), 3)
 
 
 def embeddings():

@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).resolve().parent)]
 
 import contrib_data  # noqa: E402
 import early_data  # noqa: E402
+import generation_data  # noqa: E402
 import integer_data  # noqa: E402
 import ml_data  # noqa: E402
 import opset_data  # noqa: E402
@@ -120,7 +121,7 @@ def main(out: str, verify: bool):
     warnings.simplefilter("ignore")
     count, names = 0, set()
     for case in chain(opset_data.cases(), early_data.cases(), contrib_data.cases(),
-                      integer_data.cases(), ml_data.cases()):
+                      generation_data.cases(), integer_data.cases(), ml_data.cases()):
         assert case.name not in names, case.name
         names.add(case.name)
         with np.errstate(all="ignore"):

@@ -37,9 +37,6 @@ pub enum Refusal {
     /// A list input of dynamic or excessive length.
     #[error("a list whose length is not known at import, or very large ({0})")]
     ListLength(Type),
-    /// A dynamic head size.
-    #[error("a head size that is not known at import")]
-    HeadSize,
     /// A dynamic number of heads.
     #[error("an unknown number of heads")]
     HeadCount,
@@ -73,6 +70,9 @@ pub enum Refusal {
     /// Sequences packed into one batch element.
     #[error("is_packed_batching")]
     PackedBatching,
+    /// A form of an operator that an attribute or an input asks for.
+    #[error("this form of `{0}`")]
+    Form(&'static str),
     /// Too many skips between the items of an n-gram.
     #[error("max_skip_count above {limit}")]
     SkipCount {

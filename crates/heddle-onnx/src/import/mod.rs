@@ -20,6 +20,7 @@ mod call_graph;
 mod captures;
 mod flex_attention;
 mod functions;
+mod generation;
 mod graph;
 mod loops;
 mod messages;
@@ -68,6 +69,15 @@ const CONSTRUCTS: Constructs = Constructs {
         }),
         ("ai.onnx.preview", "FlexAttention", |importer, f, at| {
             importer.flex_attention(f, at)
+        }),
+        ("com.microsoft", "GreedySearch", |importer, f, at| {
+            importer.greedy_search(f, at)
+        }),
+        ("com.microsoft", "Sampling", |importer, f, at| {
+            importer.sampling(f, at)
+        }),
+        ("com.microsoft", "BeamSearch", |importer, f, at| {
+            importer.beam_search(f, at)
         }),
     ],
     call: |importer, f, at, call| match call {

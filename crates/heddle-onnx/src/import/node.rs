@@ -166,13 +166,13 @@ impl<'m> Importer<'m> {
     }
 
     /// Runs an expansion on these inputs.
-    pub(super) fn expand_on(
+    pub(super) fn expand_on<T>(
         &self,
         f: &mut Frame<'m>,
         at: &At<'m>,
-        expand: Expand,
+        expand: impl FnOnce(&mut NodeCx) -> Result<T, OpError>,
         inputs: Vec<Option<Value>>,
-    ) -> Result<Vec<Value>, OpError> {
+    ) -> Result<T, OpError> {
         let store = self.store;
         let mut cx = NodeCx {
             b: &mut f.b,

@@ -193,7 +193,7 @@ fn is_random(model: &ModelProto) -> bool {
     let mut found = false;
     for nodes in model.graph.iter().map(|g| &g.node).chain(functions) {
         each_node(nodes, &mut |n| {
-            found |= domain(n.domain()).is_empty() && ops::is_random(n.op_type());
+            found |= ops::is_random(domain(n.domain()), n.op_type());
         });
     }
     found

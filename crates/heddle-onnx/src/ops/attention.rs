@@ -5,7 +5,6 @@ use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::sizes::Int;
-use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -316,32 +315,28 @@ pub(super) fn rotate(
     x: Value,
     cos: Value,
     sin: Value,
-    rotary: i64,
+    rotary: impl Into<Int>,
     interleaved: bool,
 ) -> Result<Value> {
-    let width = match (rotary, cx.size(x, 3)?) {
-        (0, Int::Const(d)) => d,
-        (0, Int::Value(_)) => {
-            return Err(Refusal::HeadSize.into());
-        }
-        (r, _) => r,
+    let width = match rotary.into() {
+        Int::Const(0) => cx.size(x, 3)?,
+        rotary => rotary,
     };
-    if width < 0 || width % 2 != 0 {
+    if let Int::Const(width) = width
+        && (width < 0 || width % 2 != 0)
+    {
         return invalid(format!("a rotary dimension of {width}"));
     }
-    let turned = cx.slice(x, 3, 0, width)?;
-    let rest = cx.slice(x, 3, width, i64::MAX)?;
+    let turned = cx.cut(x, 3, 0, width)?;
+    let rest = cx.cut(x, 3, width, i64::MAX)?;
     let (cos, sin) = (cx.unsqueeze(cos, &[1])?, cx.unsqueeze(sin, &[1])?);
-    let half = width / 2;
+    let half = cx.int_div(width, 2)?;
     let (a, b) = match interleaved {
         true => (
-            cx.slice_step(turned, 3, 0, width, 2)?,
-            cx.slice_step(turned, 3, 1, width, 2)?,
+            cx.slice_step(turned, 3, 0, i64::MAX, 2)?,
+            cx.slice_step(turned, 3, 1, i64::MAX, 2)?,
         ),
-        false => (
-            cx.slice(turned, 3, 0, half)?,
-            cx.slice(turned, 3, half, width)?,
-        ),
+        false => (cx.cut(turned, 3, 0, half)?, cx.cut(turned, 3, half, width)?),
     };
     let (ca, sb) = (cx.mul(cos, a)?, cx.mul(sin, b)?);
     let real = cx.sub(ca, sb)?;
@@ -352,7 +347,7 @@ pub(super) fn rotate(
             let (real, imaginary) = (cx.unsqueeze(real, &[4])?, cx.unsqueeze(imaginary, &[4])?);
             let pairs = cx.concat(&[real, imaginary], 4)?;
             let mut sizes = cx.sizes(x)?;
-            sizes[3] = width.into();
+            sizes[3] = width;
             cx.reshape_ints(pairs, &sizes)?
         }
         false => cx.concat(&[real, imaginary], 3)?,

@@ -1,15 +1,12 @@
 //! Operators of the domain com.microsoft that exporters of transformers emit, as ONNX Runtime
 //! defines them.
 
-use heddle_ir::op::{CompareOp, UnaryOp};
+use heddle_ir::op::UnaryOp;
 use heddle_ir::{DType, Value};
 
-use super::attention::{
-    four_axes, join_heads, rotate, scaled_scores, split_heads, weighted_values,
-};
-use super::cx::{NodeCx, Result, Table, invalid};
+use super::attention::{join_heads, rotate, split_heads};
+use super::cx::{NodeCx, Result, Table};
 use super::norm::{affine, deviation, moments};
-use super::sizes::Int;
 use crate::refusal::Refusal;
 
 /// The operators of this file.
@@ -28,7 +25,6 @@ pub(super) const OPS: Table = &[
         "SimplifiedLayerNormalization",
         simplified_layer_normalization,
     ),
-    ("MultiHeadAttention", multi_head_attention),
     ("RotaryEmbedding", rotary_embedding),
 ];
 
@@ -197,138 +193,6 @@ fn root_mean_square(
     let root = deviation(cx, mean, epsilon)?;
     let one = cx.real_like(root, 1.0)?;
     Ok((cx.div(x, root)?, cx.div(one, root)?))
-}
-
-/// Inputs: query, key, value, bias, key padding mask, attention bias, past key, past value.
-fn multi_head_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let heads = cx.int_req("num_heads")?;
-    if cx.opt(8).is_some() || cx.opt(9).is_some() {
-        return Err(Refusal::SharedCache.into());
-    }
-    let query = cx.input(0)?;
-    let mut parts = match (cx.opt(1), cx.opt(2)) {
-        (None, None) => {
-            let parts = unpacked(cx, query, 3)?;
-            [parts[0], parts[1], parts[2]]
-        }
-        (Some(packed), None) => {
-            let parts = unpacked(cx, packed, 2)?;
-            [query, parts[0], parts[1]]
-        }
-        (Some(key), Some(value)) => [query, key, value],
-        (None, Some(_)) => return invalid("it has values, but no keys"),
-    };
-    if let Some(bias) = cx.opt(3) {
-        add_projection_bias(cx, &mut parts, bias)?;
-    }
-    for part in &mut parts {
-        match cx.rank(*part)? {
-            3 => *part = split_heads(cx, *part, Some(heads))?,
-            _ => four_axes(cx, *part)?,
-        }
-    }
-    let [q, mut k, mut v] = parts;
-    if let (Some(past_key), Some(past_value)) = (cx.opt(6), cx.opt(7)) {
-        k = cx.concat(&[past_key, k], 2)?;
-        v = cx.concat(&[past_value, v], 2)?;
-    }
-    let dtype = cx.dtype(q)?;
-    let mut scores = scaled_scores(cx, q, k)?;
-    let (queries, keys) = (cx.size(q, 2)?, cx.size(k, 2)?);
-    if let Some(mask) = cx.opt(4) {
-        let kept = padding_mask(cx, mask, keys)?;
-        let filter = f64::from(cx.float_or("mask_filter_value", -10000.0));
-        scores = filtered(cx, scores, kept, filter)?;
-    }
-    if cx.flag("unidirectional", false) {
-        let kept = causal_mask(cx, queries, keys)?;
-        scores = filtered(cx, scores, kept, f64::NEG_INFINITY)?;
-    }
-    if let Some(bias) = cx.opt(5) {
-        scores = cx.add(scores, bias)?;
-    }
-    let logits = cx.widen(scores)?;
-    let weights = cx.softmax(logits, &[3])?;
-    let weights = cx.cast(weights, dtype)?;
-    let y = weighted_values(cx, weights, v)?;
-    let y = join_heads(cx, y)?;
-    Ok(vec![y, k, v, scores])
-}
-
-/// The parts of `x[b, s, heads, parts, d]`, each as `[b, s, heads * d]`.
-fn unpacked(cx: &mut NodeCx, x: Value, parts: usize) -> Result<Vec<Value>> {
-    let sizes = cx.sizes(x)?;
-    let [batch, length, heads, count, width] = sizes[..] else {
-        return invalid(format!(
-            "packed projections have {} axes, not 5",
-            sizes.len()
-        ));
-    };
-    if count.as_const().is_some_and(|n| n != parts as i64) {
-        return invalid(format!(
-            "packed projections are not {parts} in {}",
-            cx.b.ty(x)
-        ));
-    }
-    let hidden = cx.int_mul(heads, width)?;
-    let part = |i: usize| {
-        let part = cx.pick(x, i, 3)?;
-        cx.reshape_ints(part, &[batch, length, hidden])
-    };
-    (0..parts).map(part).collect()
-}
-
-/// Adds one bias to the projections of all three, each of its own width.
-fn add_projection_bias(cx: &mut NodeCx, parts: &mut [Value], bias: Value) -> Result<()> {
-    let mut start = Int::Const(0);
-    for part in parts {
-        if cx.rank(*part)? != 3 {
-            return Err(Refusal::BiasOfSplitHeads.into());
-        }
-        let width = cx.size(*part, 2)?;
-        let end = cx.int_add(start, width)?;
-        let share = cx.cut(bias, 0, start, end)?;
-        *part = cx.add(*part, share)?;
-        start = end;
-    }
-    Ok(())
-}
-
-/// The keys that a padding mask keeps, broadcast to the scores.
-fn padding_mask(cx: &mut NodeCx, mask: Value, keys: Int) -> Result<Value> {
-    let axes: &[usize] = match cx.rank(mask)? {
-        // The number of keys that count.
-        1 => {
-            let index = cx.iota(keys)?;
-            let lengths = cx.cast(mask, DType::I64)?;
-            let lengths = cx.unsqueeze(lengths, &[1, 2, 3])?;
-            return cx.compare(CompareOp::Lt, index, lengths);
-        }
-        2 => &[1, 2],
-        3 => &[1],
-        rank => return invalid(format!("a mask of {rank} axes")),
-    };
-    let mask = cx.cast(mask, DType::Bool)?;
-    cx.unsqueeze(mask, axes)
-}
-
-/// The keys up to each query, where queries are the last positions.
-fn causal_mask(cx: &mut NodeCx, queries: Int, keys: Int) -> Result<Value> {
-    let rows = cx.iota(queries)?;
-    let before = cx.int_sub(keys, queries)?;
-    let before = cx.int_value(before);
-    let rows = cx.add(rows, before)?;
-    let rows = cx.unsqueeze(rows, &[1])?;
-    let columns = cx.iota(keys)?;
-    cx.compare(CompareOp::Le, columns, rows)
-}
-
-/// Scores with `filter` added where a key does not count.
-fn filtered(cx: &mut NodeCx, scores: Value, kept: Value, filter: f64) -> Result<Value> {
-    let zero = cx.real_like(scores, 0.0)?;
-    let filter = cx.real_like(scores, filter)?;
-    let bias = cx.select(kept, zero, filter)?;
-    cx.add(scores, bias)
 }
 
 /// Inputs: x, positions (of all tokens, or of the first one), cosines and sines `[positions,

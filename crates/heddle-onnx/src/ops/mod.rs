@@ -6,6 +6,7 @@
 mod activation;
 mod arity;
 mod attention;
+mod beam;
 mod cast;
 mod constant;
 mod contract;
@@ -19,14 +20,18 @@ mod elem;
 mod elementwise;
 mod experimental;
 mod fused;
+mod generation;
+mod gqa;
 mod grid;
 mod indexing;
 mod kernels;
 mod linear;
 mod linear_attention;
 mod logic;
+mod logits;
 mod loss;
 mod ml;
+mod multihead;
 mod norm;
 mod num;
 mod order;
@@ -58,6 +63,7 @@ pub use arity::max_inputs;
 pub(crate) use attention::{flex_probabilities, flex_scores, flex_values};
 pub use cx::{Expand, NodeCx};
 pub use elem::dtype_of;
+pub(crate) use generation::{Generation, Search, Step};
 pub use position::{Position, next};
 pub use random::is_random;
 
@@ -107,6 +113,8 @@ const TABLES: &[(&str, Table)] = &[
     ("", contrib::DEFAULT_DOMAIN),
     ("com.microsoft", contrib::OPS),
     ("com.microsoft", fused::OPS),
+    ("com.microsoft", gqa::OPS),
+    ("com.microsoft", multihead::OPS),
     ("com.microsoft", qlinear::OPS),
     ("com.microsoft", quant::MICROSOFT),
     ("com.microsoft", recurrent::MICROSOFT),

@@ -8,6 +8,7 @@ use heddle_ir::{DType, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid, required};
 use super::position::next;
+use super::sizes::Int;
 
 pub(super) const OPS: Table = &[
     ("RandomNormal", |cx| draw(cx, normal)),
@@ -19,9 +20,12 @@ pub(super) const OPS: Table = &[
     ("Dropout", dropout),
 ];
 
-/// Does an operator of ONNX's own domain draw random numbers?
-pub fn is_random(op: &str) -> bool {
-    OPS.iter().any(|(name, _)| *name == op)
+/// Does an operator draw random numbers?
+pub fn is_random(domain: &str, op: &str) -> bool {
+    match domain {
+        "" => OPS.iter().any(|(name, _)| *name == op),
+        _ => (domain, op) == ("com.microsoft", "Sampling"),
+    }
 }
 
 /// The node's key for this evaluation: of its seed, or else of the run's and the node's number.
@@ -131,12 +135,41 @@ fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let samples = cx.b.i64(cx.int_or("sample_size", 1));
     let shape = cx.stack_i64s(&[batch, samples, classes])?;
     let key = key(cx)?;
+    let logits = cx.unsqueeze(logits, &[1])?;
+    let chosen = sampled(cx, key, logits, shape)?;
+    Ok(vec![cx.cast(chosen, dtype)?])
+}
+
+/// The classes along the last axis that logits of `f64`, broadcast to a shape, choose.
+fn sampled(cx: &mut NodeCx, key: Value, logits: Value, shape: Value) -> Result<Value> {
     let noise = cx.b.gumbel(key, shape)?;
     let noise = cx.b.as_floats(DType::F64, noise)?;
-    let logits = cx.unsqueeze(logits, &[1])?;
     let noisy = cx.add(logits, noise)?;
-    let chosen = cx.arg_max(noisy, 2, false)?;
-    Ok(vec![cx.cast(chosen, dtype)?])
+    let last = cx.rank(noisy)? - 1;
+    cx.arg_max(noisy, last, false)
+}
+
+/// The token of each row of `logits[rows, vocabulary]` in one step of a search. The key is the seed,
+/// or else that of the run and the node, and then the number of the step.
+pub(super) fn draw_token(
+    cx: &mut NodeCx,
+    seed: Option<Value>,
+    step: Int,
+    logits: Value,
+) -> Result<Value> {
+    let key = match seed {
+        Some(seed) => {
+            let seed = cx.to_scalar(seed)?;
+            let seed = cx.cast(seed, DType::U64)?;
+            cx.position.key(cx.b, seed)?
+        }
+        None => key(cx)?,
+    };
+    let step = cx.int_value(step);
+    let key = cx.b.fold_in(key, step)?;
+    let logits = cx.cast(logits, DType::F64)?;
+    let shape = cx.shape_of(logits)?;
+    sampled(cx, key, logits, shape)
 }
 
 /// Outside of training the input itself. The mask is of the input's type before version 10.
