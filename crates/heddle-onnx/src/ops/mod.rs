@@ -33,6 +33,7 @@ mod pool;
 mod position;
 mod quant;
 mod random;
+mod ranks;
 mod recurrent;
 mod reduce;
 mod resize;
@@ -56,6 +57,7 @@ pub use cx::{Expand, NodeCx};
 pub use elem::dtype_of;
 pub use position::{Position, next};
 pub use random::is_random;
+pub use ranks::{Known, fixed_rank};
 
 use cx::Table;
 
