@@ -94,7 +94,7 @@ const RANKS: &[(&str, &str, &[(usize, Rule)])] = &[
     ("com.microsoft", "FusedGemm", MATRICES),
     (
         "com.microsoft",
-        "Attention QAttention",
+        "Attention",
         &[(0, Is(3)), (1, Is(2)), (2, Is(1))],
     ),
     (

@@ -5,7 +5,7 @@ use heddle_ir::{DType, Inst, InstData, LoopView, Op, Region, Tensor, Type, Value
 
 use super::branches;
 use super::counted::{Counted, counted};
-use super::rewriter::Rewriter;
+use super::rewriter::{Rewriter, truth_of};
 use crate::Edit;
 
 /// Applies the rules to all control flow below a region, inner ones first.
@@ -27,11 +27,6 @@ fn data(cx: &Rewriter, inst: Inst) -> InstData {
         args: cx.patch.args(inst),
         ..cx.patch.func().insts[inst].clone()
     }
-}
-
-/// The value of a constant condition.
-pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
-    cx.constant(value).and_then(Tensor::truth)
 }
 
 fn parts(cx: &Rewriter, inst: Inst) -> Option<LoopView> {

@@ -17,8 +17,7 @@ use std::collections::HashSet;
 use heddle_ir::op::{BinaryOp, UnaryOp};
 use heddle_ir::{DType, LoopView, Op, Value, ValueDef};
 
-use super::control::truth_of;
-use super::rewriter::Rewriter;
+use super::rewriter::{Rewriter, truth_of};
 use number::Number;
 use position::{MAX_DEPTH, Scope, arms_of, keeps_one};
 use trips::Begins;
