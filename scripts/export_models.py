@@ -5,7 +5,11 @@ usage: python export_models.py OUT [NAME ...]
 Needs torch, torchvision, transformers and onnxscript, unlike `make test` and `make demo`.
 Each case is OUT/NAME__EXPORTER (torchscript or dynamo) with ONNX Runtime's outputs as expected
 values; `heddle test OUT` runs them. With --small, the small programs of `exported/` (one for each
-habit of exporters; tests/models/exported holds them), with the frameworks' own results."""
+habit of exporters; tests/models/exported holds them), with the frameworks' own results. Those of
+other frameworks than torch need `pip install tensorflow-cpu tf2onnx jax jax2onnx scikit-learn
+skl2onnx` as well; the files were written with torch 2.15, tensorflow-cpu 2.21 with Keras 3.15 and
+tf2onnx 1.17, jax 0.10 and jax2onnx 0.17, scikit-learn 1.9 and skl2onnx 1.20. A program whose
+framework is missing is named and left out."""
 import argparse
 import contextlib
 import io

@@ -11,7 +11,10 @@ import torch
 
 from onnx_case import write_case
 
-from . import decoders, flow, recurrent, sizes  # noqa: F401 they fill the table
+# They fill the table.
+from . import (decoders, flow, from_jax, from_sklearn, from_tf, recurrent, sizes,  # noqa: F401
+               speech)
+from .foreign import foreign
 from .table import DYNAMO, TABLE, TORCHSCRIPT, Small
 
 OPSET = {TORCHSCRIPT: 17, DYNAMO: 18}
@@ -42,6 +45,9 @@ def write_small(out: Path, names=()) -> list[str]:
 
 def exported(program: Small, exporter: str):
     """The model, and (inputs, outputs) of each run in the graph's order."""
+    if exporter not in (TORCHSCRIPT, DYNAMO):
+        model, data = foreign(program, exporter)
+        return without_comments(model), data
     module = program.make().eval()
     if program.scripted:
         module = torch.jit.script(module)
@@ -89,7 +95,19 @@ def export(module, program: Small, exporter: str) -> onnx.ModelProto:
                               input_names=names, external_data=False, verbose=False,
                               dynamic_shapes=shapes)
             model = onnx.load(path)
+    if not program.ranks:
+        drop_shapes(model.graph)
     return without_comments(model)
+
+
+def drop_shapes(graph):
+    """Declares element types only, but for inputs."""
+    for value in [*graph.output, *graph.value_info]:
+        value.type.tensor_type.ClearField("shape")
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                drop_shapes(attribute.g)
 
 
 def without_comments(model):

@@ -92,14 +92,34 @@ impl DimNames {
         if let Some(name) = self.by_param.get(param) {
             return name.clone();
         }
-        let base = identifier(param);
+        let name = self.unused(param);
+        self.by_param.insert(param.to_owned(), name.clone());
+        name
+    }
+
+    /// A type with names for the sizes of a tensor's axes that have none. `place` begins the names.
+    pub fn complete(&mut self, ty: &Type, place: &str) -> Type {
+        let Type::Tensor(t) = ty else {
+            return ty.clone();
+        };
+        let mut ty = t.clone();
+        for (axis, dim) in ty.shape.iter_mut().flatten().enumerate() {
+            if *dim == Dim::UNKNOWN {
+                *dim = Dim::sym(&self.unused(&format!("{place}_{axis}")));
+            }
+        }
+        Type::Tensor(ty)
+    }
+
+    /// A name like this text that no size has.
+    fn unused(&mut self, text: &str) -> String {
+        let base = identifier(text);
         let mut name = base.clone();
         let mut count = 1;
         while !self.taken.insert(name.clone()) {
             count += 1;
             name = format!("{base}_{count}");
         }
-        self.by_param.insert(param.to_owned(), name.clone());
         name
     }
 }

@@ -141,3 +141,74 @@ fn splits_and_axes_work_without_a_rank() {
     let want = Tensor::from_slice(vec![2, 1, 1, 1], &[2f32, 5.0]);
     assert_eq!(run(&model, &[x, yes]), [Datum::from(want)]);
 }
+
+/// A model whose value `u` has two or three axes, then these nodes; `declared` are types of values.
+fn of_two_ranks(nodes: Vec<NodeProto>, declared: Vec<ValueInfoProto>) -> ModelProto {
+    let then = vec![node("Identity", &["x"], &["r"])];
+    let otherwise = vec![node("Flatten", &["x"], &["r"])];
+    let inputs = vec![info("x", FLOAT, &[2, 1, 3]), info("c", BOOL, &[])];
+    let all = [vec![fork("u", "c", then, otherwise)], nodes].concat();
+    let mut g = graph("main", inputs, vec![untyped("y")], all);
+    g.value_info = declared;
+    g.initializer.push(floats("w", &[1, 1, 1], &[2.0]));
+    g.initializer.push(floats("m", &[3, 1], &[1.0; 3]));
+    let mut model = model(g, vec![]);
+    model.opset_import[0].version = Some(18);
+    model
+}
+
+fn outcome(model: &ModelProto, condition: bool) -> Result<Datum, String> {
+    let module = import(model).unwrap_or_else(|e| panic!("{e}"));
+    let x = Tensor::from_slice(vec![2, 1, 3], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let condition = Tensor::splat(DType::Bool, vec![], f64::from(condition));
+    let inputs = [x.into(), condition.into()];
+    let mut results = heddle_interp::run(&module, &inputs, &heddle_interp::Options::default())
+        .map_err(|e| e.to_string())?;
+    Ok(results.remove(0))
+}
+
+#[test]
+fn operators_fix_ranks() {
+    let result = |model: &ModelProto| {
+        let module = import(model).unwrap_or_else(|e| panic!("{e}"));
+        module.entry().sig.results[0].1.to_string()
+    };
+    // The rank of X is that of the weight, and is checked.
+    let conv = of_two_ranks(vec![node("Conv", &["u", "w"], &["y"])], vec![]);
+    assert_eq!(result(&conv), "f32[?,1,?]");
+    let expected = Tensor::from_slice(vec![2, 1, 3], &[0f32, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    assert_eq!(outcome(&conv, true), Ok(expected.into()));
+    assert!(outcome(&conv, false).is_err());
+    let gemm = of_two_ranks(vec![node("Gemm", &["u", "m"], &["y"])], vec![]);
+    assert_eq!(result(&gemm), "f32[?,1]");
+    let expected = Tensor::from_slice(vec![2, 1], &[3f32, 12.0]);
+    assert_eq!(outcome(&gemm, false), Ok(expected.into()));
+    assert!(outcome(&gemm, true).is_err());
+}
+
+#[test]
+fn declared_ranks_of_results_hold() {
+    let nodes = || vec![node("Neg", &["u"], &["y"])];
+    let declared = of_two_ranks(nodes(), vec![info("u", FLOAT, &[-1, -1])]);
+    let module = import(&declared).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(module.entry().sig.results[0].1.to_string(), "f32[?,?]");
+    assert!(outcome(&declared, false).is_ok());
+    assert!(outcome(&declared, true).is_err());
+    let free = of_two_ranks(nodes(), vec![]);
+    assert!(outcome(&free, true).is_ok() && outcome(&free, false).is_ok());
+}
+
+#[test]
+fn axes_without_a_name_get_one() {
+    let mut g = graph("main", vec![untyped("x")], vec![untyped("y")], vec![]);
+    g.input[0] = info("x", FLOAT, &[3, 4]);
+    if let Some(type_proto::Value::TensorType(t)) =
+        g.input[0].r#type.as_mut().and_then(|t| t.value.as_mut())
+    {
+        let shape = t.shape.as_mut().expect("a shape");
+        shape.dim[0].value = None;
+    }
+    g.node.push(node("Add", &["x", "x"], &["y"]));
+    let module = import(&model(g, vec![])).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(module.entry().sig.results[0].1.to_string(), "f32[x_0,4]");
+}

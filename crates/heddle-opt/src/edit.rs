@@ -45,6 +45,7 @@ edits! {
     ConstantMoved = "constant inside a region",
     CommonSize = "common size",
     Misfit = "operands that do not fit",
+    RanksSeparated = "branch of several ranks",
     DeadInstruction = "dead instruction",
     UnusedIfResult = "unused result of an if",
     UnusedCarried = "unused carried value",

@@ -23,6 +23,7 @@ mod merge_common;
 mod outline;
 mod pipeline;
 mod remove_dead;
+mod separate_ranks;
 mod stop_misfits;
 mod transform;
 mod uses;
@@ -40,6 +41,7 @@ pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
+pub use separate_ranks::separate_ranks;
 pub use transform::{
     CostModel, FlatPorts, LevelOptions, SequenceForm, SequenceLayout, TransformOptions,
     Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant, level_loops,

@@ -11,6 +11,7 @@ use crate::infer_shapes::infer_shapes;
 use crate::inline_calls::inline_calls;
 use crate::merge_common::merge_common;
 use crate::remove_dead::remove_dead;
+use crate::separate_ranks::separate_ranks;
 
 /// A pass, as `heddle opt --pass NAME` knows it.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,11 @@ pub const PASSES: &[Pass] = &[
         name: "canonicalize",
         run: canonicalize,
         about: "rewrite by the table of algebraic and structural rules",
+    },
+    Pass {
+        name: "separate_ranks",
+        run: separate_ranks,
+        about: "move what depends on branches whose results have several ranks into their arms",
     },
     Pass {
         name: "merge_common",
@@ -118,6 +124,7 @@ pub fn optimize(module: &mut Module) -> Report {
         let mut edits = report.time("infer_shapes", module);
         edits += report.time("fold_constants", module);
         edits += report.time("canonicalize", module);
+        edits += report.time("separate_ranks", module);
         edits += report.time("merge_common", module);
         edits += report.time("remove_dead", module);
         if edits == 0 {

@@ -486,9 +486,9 @@ fn @main(%x: f32[n,n], %k: i64[]) -> (%y: f32[n,n], %l: seq<f32[]>) {
 #[test]
 fn what_is_no_work_is_left_with_the_rest() {
     let text = "\
-fn @main(%x: f32[4]) -> (%y: seq<f32[4]>, %n: i64[]) {
+fn @main(%x: f32[4], %k: i64[]) -> (%y: seq<f32[4]>, %n: i64[]) {
   %l = loop %i while const true carry (%s: seq<f32[4]> = seq_new(elem=f32[4])) {
-    continue while lt(%i, 3) carry seq_insert(%s, mul(%x, 2.0), 0)
+    continue while lt(%i, %k) carry seq_insert(%s, mul(%x, 2.0), 0)
   }
   return %l, add(seq_len(%l), 1)
 }

@@ -161,6 +161,10 @@ impl<'m> Importer<'m> {
                 self.optional.push((input.name().to_owned(), ty));
             }
         }
+        // An axis without a name has one size in a run all the same.
+        for (name, ty) in &mut params {
+            *ty = names.complete(ty, name);
+        }
         let id = self.module.declare(Signature {
             name: "main".into(),
             params,

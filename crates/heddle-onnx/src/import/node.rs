@@ -143,26 +143,18 @@ impl<'m> Importer<'m> {
         recursion.then_some(Call::Recursion)
     }
 
-    /// Runs the expansion of a data-flow operator. If it fails for an input whose rank is declared
-    /// but not inferred, runs it again on an input whose rank the program checks.
+    /// Runs the expansion of a data-flow operator. Inputs have the ranks that the operator fixes.
     fn expand(&mut self, f: &mut Frame<'m>, at: &At<'m>, expand: Expand) -> Outputs {
-        let inputs: Vec<_> = at.inputs.iter().map(|b| b.value()).collect();
-        let unranked = |v: &Value| f.b.ty(*v).as_tensor().is_some_and(|t| t.shape.is_none());
-        let any_unranked = inputs.iter().flatten().any(unranked);
-        let before = any_unranked.then(|| f.b.checkpoint());
-        let mut result = self.expand_on(f, at, expand, inputs.clone());
-        if let (Err(OpError::Unsupported(_)), Some(before)) = (&result, before) {
-            f.b.rollback(&before);
-            let mut checked = vec![];
-            for (name, input) in at.node.input.iter().zip(&inputs) {
-                let check = input.map(|v| check_rank(f, at.scope, name, v));
-                checked.push(check.transpose()?);
-            }
-            if checked != inputs {
-                result = self.expand_on(f, at, expand, checked);
+        let mut inputs: Vec<_> = at.inputs.iter().map(|b| b.value()).collect();
+        for i in 0..inputs.len() {
+            if let Some(v) = inputs[i].filter(|v| is_unranked(f, *v))
+                && let Some(rank) = fixed_rank(f, at, &inputs, i)
+            {
+                inputs[i] = Some(with_rank(f, v, rank)?);
             }
         }
-        Ok(result?.into_iter().map(Binding::Value).collect())
+        let results = self.expand_on(f, at, expand, inputs)?;
+        Ok(results.into_iter().map(Binding::Value).collect())
     }
 
     /// Runs an expansion on these inputs.
@@ -256,7 +248,8 @@ fn attributes<'m>(f: &Frame<'m>, scope: usize, node: &'m NodeProto) -> Vec<Attr<
     node.attribute.iter().filter_map(resolve).collect()
 }
 
-/// Gives the outputs their names. An error is a message.
+/// Gives the outputs their names. An output whose rank is not inferred but declared has that one,
+/// which the program checks when it runs. An error is a message.
 fn bind<'m>(f: &mut Frame<'m>, at: &At<'m>, outputs: &[Binding]) -> Result<(), String> {
     for (i, output) in at
         .node
@@ -269,6 +262,17 @@ fn bind<'m>(f: &mut Frame<'m>, at: &At<'m>, outputs: &[Binding]) -> Result<(), S
             let (count, named) = (outputs.len(), i + 1);
             return Err(format!("it has {count} outputs, but {named} are named"));
         };
+        let binding = match binding {
+            Binding::Value(v) if is_unranked(f, v) => {
+                let declared = f.declared(at.scope, output);
+                let declared = declared.and_then(|t| convert(t, &mut DimNames::default()).ok());
+                match declared.and_then(|t| t.as_tensor()?.rank()) {
+                    Some(rank) => Binding::Value(with_rank(f, v, rank).map_err(|e| e.to_string())?),
+                    None => binding,
+                }
+            }
+            _ => binding,
+        };
         if !f.define(at.scope, output, binding) {
             return Err(format!(
                 "its output `{output}` is defined already, as an input or initializer"
@@ -278,14 +282,35 @@ fn bind<'m>(f: &mut Frame<'m>, at: &At<'m>, outputs: &[Binding]) -> Result<(), S
     Ok(())
 }
 
-/// A value whose rank is not known but declared: the program checks the rank when it runs.
-fn check_rank(f: &mut Frame, scope: usize, name: &str, v: Value) -> Result<Value, TypeError> {
-    let unranked = f.b.ty(v).as_tensor().is_some_and(|t| t.shape.is_none());
-    let declared = f.declared(scope, name).filter(|_| unranked);
-    let declared = declared.and_then(|t| convert(t, &mut DimNames::default()).ok());
-    let Some(rank) = declared.and_then(|t| t.as_tensor()?.rank()) else {
-        return Ok(v);
+fn is_unranked(f: &Frame, v: Value) -> bool {
+    let tensor = f.b.ty(v).as_tensor();
+    tensor.is_some_and(|t| t.shape.is_none())
+}
+
+/// The rank that a node's operator fixes for one of its inputs.
+fn fixed_rank(f: &Frame, at: &At, inputs: &[Option<Value>], input: usize) -> Option<usize> {
+    let shape = |i: usize| {
+        f.b.ty(inputs.get(i).copied()??)
+            .as_tensor()?
+            .shape
+            .as_deref()
     };
+    let known = ops::Known {
+        rank: &|i| Some(shape(i)?.len()),
+        count: &|i| match shape(i)? {
+            [count] => usize::try_from(count.as_const()?).ok(),
+            _ => None,
+        },
+        listed: &|name| {
+            let proto = at.attr(name)?.proto;
+            Some(proto.ints.len().max(proto.floats.len()))
+        },
+    };
+    ops::fixed_rank(domain(at.node.domain()), at.node.op_type(), input, &known)
+}
+
+/// A value with this rank: the program checks it when it runs.
+fn with_rank(f: &mut Frame, v: Value, rank: usize) -> Result<Value, TypeError> {
     let b = &mut f.b;
     let shape = b.op1(Op::Shape, &[v])?;
     let count = b.i64s(&[rank as i64]);

@@ -178,13 +178,9 @@ impl<'m> Frame<'m> {
         None
     }
 
-    /// The declared type of a name, if it is declared where it is defined.
+    /// The type that a graph declares for a name.
     pub fn declared(&self, scope: usize, name: &str) -> Option<&'m TypeProto> {
-        let mut at = scope;
-        while !self.scopes[at].names.contains_key(name) {
-            at = self.scopes[at].parent?;
-        }
-        self.scopes[at].declared.get(name).copied()
+        self.scopes[scope].declared.get(name).copied()
     }
 
     /// The type of a value.

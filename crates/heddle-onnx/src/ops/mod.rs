@@ -40,6 +40,7 @@ mod position;
 mod qlinear;
 mod quant;
 mod random;
+mod ranks;
 mod recurrent;
 mod reduce;
 mod resize;
@@ -66,6 +67,7 @@ pub use elem::dtype_of;
 pub(crate) use generation::{Generation, Search, Step};
 pub use position::{Position, next};
 pub use random::is_random;
+pub use ranks::{Known, fixed_rank};
 
 use cx::Table;
 

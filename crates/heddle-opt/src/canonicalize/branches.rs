@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{DType, Inst, InstData, Op, Region, Tensor, Type, Value};
 
-use super::control::truth_of;
-use super::rewriter::Rewriter;
+use super::rewriter::{Rewriter, truth_of};
 use crate::Edit;
 
 /// Maximum depth of the search through a condition's operands.

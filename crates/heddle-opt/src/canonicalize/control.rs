@@ -4,8 +4,8 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Inst, InstData, LoopView, Op, Region, Tensor, Type, Value};
 
 use super::branches;
-use super::counted::{Counted, counted, one_less};
-use super::rewriter::Rewriter;
+use super::counted::{Counted, counted};
+use super::rewriter::{Rewriter, truth_of};
 use crate::Edit;
 
 /// Applies the rules to all control flow below a region, inner ones first.
@@ -27,11 +27,6 @@ fn data(cx: &Rewriter, inst: Inst) -> InstData {
         args: cx.patch.args(inst),
         ..cx.patch.func().insts[inst].clone()
     }
-}
-
-/// The value of a constant condition.
-pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
-    cx.constant(value).and_then(Tensor::truth)
 }
 
 fn parts(cx: &Rewriter, inst: Inst) -> Option<LoopView> {
@@ -112,13 +107,26 @@ fn counter(cx: &mut Rewriter, p: &LoopView, i: usize) {
     }
 }
 
+/// `x`, if a value is `x + 1`.
+fn one_less(cx: &Rewriter, value: Value) -> Option<Value> {
+    let (Op::Binary(BinaryOp::Add), args) = cx.definition(value)? else {
+        return None;
+    };
+    let mut sides = [(args[0], args[1]), (args[1], args[0])].into_iter();
+    sides.find_map(|(a, b)| (cx.integer_of(b) == Some(1)).then_some(a))
+}
+
 /// Rules for the trip count and the condition.
 fn control(cx: &mut Rewriter, inst: Inst, mut p: LoopView) {
     let (Some(cond), Some(next)) = (p.cond, p.next_cond) else {
         return;
     };
     let unlimited = p.trip.is_none_or(|t| cx.integer_of(t) == Some(i64::MAX));
+    cx.made();
     let counted = unlimited.then(|| counted(cx, &p, cond, next)).flatten();
+    if counted.is_none() {
+        cx.abandon();
+    }
     if let Some(Counted::Exactly(count)) = counted {
         p.trip = Some(count);
         p.drop_cond();

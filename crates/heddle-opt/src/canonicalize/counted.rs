@@ -2,14 +2,25 @@
 //!
 //! A back-edge condition `iteration + 1 < n` with the initial condition `0 < n` states a trip
 //! count. In conjunction with another condition, or if the comparison is of floats, which are
-//! rounded, it states a bound. Exporters write it in many ways: with a carried counter of 32 bits,
-//! with both numbers cast, with an `n` that each iteration recomputes from loop-invariant values.
+//! rounded, it states a bound. Exporters write it in many ways: with a carried counter of 32 bits
+//! that begins anywhere and steps by any constant, with both numbers cast, with an `n` that each
+//! iteration recomputes from loop-invariant values, with the length of an array that grows.
 
-use heddle_ir::op::{BinaryOp, CompareOp, Effect};
-use heddle_ir::{DType, LoopView, Op, Region, Tensor, Type, Value, ValueDef};
+mod number;
+mod position;
+mod range;
+mod test;
+mod trips;
 
-use super::control::truth_of;
-use super::rewriter::Rewriter;
+use std::collections::HashSet;
+
+use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_ir::{DType, LoopView, Op, Value, ValueDef};
+
+use super::rewriter::{Rewriter, truth_of};
+use number::Number;
+use position::{MAX_DEPTH, Scope, arms_of, keeps_one};
+use trips::Begins;
 
 /// Trip count, or bound on it, that follows from a condition.
 pub(super) enum Counted {
@@ -19,21 +30,8 @@ pub(super) enum Counted {
     AtMost(Value),
 }
 
-/// Floats represent all integers up to this.
-const MAX_WHOLE: i64 = 1 << 24;
-
-/// Maximum depth to which expressions are compared.
-const MAX_DEPTH: usize = 8;
-
-/// The limit that the iteration number is compared with.
-#[derive(Clone, Copy)]
-enum Limit {
-    Known(i64),
-    /// A scalar of 32 or 64 bits.
-    Integer(Value),
-    /// A scalar that is rounded to a float first.
-    Rounded(Value),
-}
+/// Maximum number of tests that bound the trip count together.
+const MAX_TESTS: usize = 4;
 
 /// The trip count that the initial condition and the back-edge condition state, if they count
 /// iterations.
@@ -43,228 +41,114 @@ pub(super) fn counted(
     cond: Value,
     next: Value,
 ) -> Option<Counted> {
-    let tests = conjuncts(cx, next);
-    let (count, limit) = tests.iter().find_map(|&test| {
-        let (number, count) = compared(cx, test)?;
-        let limit = limit_of(cx, count)?;
-        let limit = outside(cx, p, cond, count, limit)?;
-        is_number(cx, p, number, limit).then_some((count, limit))
-    })?;
-    let n = match limit {
-        Limit::Known(n) => cx.constant_value(Tensor::scalar(n))?,
-        Limit::Integer(n) | Limit::Rounded(n) => n,
+    let scope = Scope::new(cx, p);
+    let (conditions, first) = (conjuncts(cx, next), conjuncts(cx, cond));
+    let always = truth_of(cx, cond) == Some(true);
+    let (mut all, mut decides) = (None::<Number>, true);
+    let (mut begins, mut begun) = (true, HashSet::new());
+    let mut found = 0;
+    for &condition in &conditions {
+        let test = test::test(cx, &scope, condition, &first);
+        let trips = test.and_then(|test| Some((test, test.trips(cx)?)));
+        let Some((test, trips)) = trips.filter(|_| found < MAX_TESTS) else {
+            decides = false;
+            continue;
+        };
+        found += 1;
+        decides &= trips.exact;
+        match test.begins {
+            Begins::Untested => begins = false,
+            Begins::Holds => {}
+            Begins::Is(k) => {
+                begun.insert(k);
+            }
+        }
+        all = Some(match all {
+            Some(all) => all.binary(cx, BinaryOp::Min, trips.number)?,
+            None => trips.number,
+        });
+    }
+    let all = match all {
+        Some(all) => all,
+        None => {
+            decides = false;
+            begins = false;
+            test::together(cx, &scope, &conditions, &first)?
+        }
     };
-    let n = match *cx.ty(n) == Type::scalar(DType::I64) {
-        true => n,
-        false => cx.op(Op::cast(DType::I64), &[n])?,
-    };
-    let decides = tests.len() == 1 && !matches!(limit, Limit::Rounded(_));
-    if decides && begins(cx, cond, count, limit) {
-        return Some(Counted::Exactly(n));
+    if decides && begins && begun.len() == first.len() {
+        return Some(Counted::Exactly(all.scalar(cx)?));
     }
     // The back-edge condition does not guarantee a first iteration.
-    let one = cx.constant_value(Tensor::scalar(1i64))?;
-    let most = cx.op(Op::Binary(BinaryOp::Max), &[n, one])?;
-    Some(match decides && truth_of(cx, cond) == Some(true) {
+    let most = all
+        .binary(cx, BinaryOp::Max, Number::Known(1))?
+        .scalar(cx)?;
+    Some(match decides && always {
         true => Counted::Exactly(most),
         false => Counted::AtMost(most),
     })
 }
 
-/// The terms of a conjunction.
-fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Value> {
-    let (mut found, mut open) = (vec![], vec![(cond, 0)]);
-    while let Some((value, depth)) = open.pop() {
-        match cx.definition(value) {
-            Some((Op::Binary(BinaryOp::And), args)) if depth < MAX_DEPTH => {
-                open.extend(args.into_iter().map(|arg| (arg, depth + 1)));
-            }
-            _ => {
-                found.push(value);
-                let first = chosen_if(cx, value).filter(|_| depth < MAX_DEPTH);
-                open.extend(first.map(|first| (first, depth + 1)));
-            }
+/// A term of a conjunction, and the truth value that it must have.
+type Condition = (Value, bool);
+
+/// The terms of a conjunction: `a and b`, also if `b` is computed only where `a` holds.
+fn conjuncts(cx: &Rewriter, cond: Value) -> Vec<Condition> {
+    let (mut found, mut open) = (vec![], vec![(cond, true, 0)]);
+    while let Some((value, truth, depth)) = open.pop() {
+        let parts = match depth < MAX_DEPTH {
+            true => parts_of(cx, value, truth),
+            false => vec![],
+        };
+        match parts.is_empty() {
+            // It may hold always.
+            true if truth_of(cx, value) == Some(truth) => {}
+            true => found.push((value, truth)),
+            false => open.extend(parts.into_iter().map(|(v, t)| (v, t, depth + 1))),
         }
     }
     found
 }
 
-/// The condition of a branch whose other arm is false: `a` in `a and b`, where `b` is computed only
-/// if `a` holds.
-fn chosen_if(cx: &Rewriter, value: Value) -> Option<Value> {
-    let func = cx.patch.func();
-    let ValueDef::Result(inst, place) = func.values[value].def else {
-        return None;
-    };
-    let data = &func.insts[inst];
-    let (Op::If, &[_, otherwise]) = (&data.op, data.regions.as_slice()) else {
-        return None;
-    };
-    let otherwise = *cx.patch.yields(otherwise).get(place as usize)?;
-    (truth_of(cx, otherwise) == Some(false)).then(|| cx.patch.resolve(data.args[0]))
-}
-
-/// The operands of a `less than`, smaller first.
-fn compared(cx: &Rewriter, test: Value) -> Option<(Value, Value)> {
-    match cx.definition(test)? {
-        (Op::Compare(CompareOp::Lt), args) => Some((args[0], args[1])),
-        (Op::Compare(CompareOp::Gt), args) => Some((args[1], args[0])),
-        _ => None,
-    }
-}
-
-/// The element type of a scalar.
-fn scalar(cx: &Rewriter, value: Value) -> Option<DType> {
-    let t = cx.ty(value).as_tensor()?;
-    (t.rank() == Some(0)).then_some(t.dtype)
-}
-
-fn is_integer(dtype: DType) -> bool {
-    matches!(dtype, DType::I32 | DType::I64)
-}
-
-fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F64)
-}
-
-/// The limit that a value represents.
-fn limit_of(cx: &Rewriter, count: Value) -> Option<Limit> {
-    let dtype = scalar(cx, count)?;
-    if is_integer(dtype) {
-        let known = cx.integer_of(count).map(Limit::Known);
-        return Some(known.unwrap_or(Limit::Integer(count)));
-    }
-    if !is_float(dtype) {
-        return None;
-    }
-    if let Some(constant) = cx.constant(count) {
-        let number = *constant.to_f64s()?.first()?;
-        let is_whole = number.abs() <= MAX_WHOLE as f64;
-        return is_whole.then_some(Limit::Known(number.ceil() as i64));
-    }
-    match cx.definition(count)? {
-        (Op::Cast { .. }, args) if is_integer(scalar(cx, args[0])?) => {
-            let known = cx.integer_of(args[0]);
-            let known = known.filter(|n| (-MAX_WHOLE..=MAX_WHOLE).contains(n));
-            Some(known.map_or(Limit::Rounded(args[0]), Limit::Known))
-        }
-        _ => None,
-    }
-}
-
-/// The limit in terms of values defined before the loop. The initial condition may recompute an
-/// expression of the body.
-fn outside(cx: &Rewriter, p: &LoopView, cond: Value, count: Value, limit: Limit) -> Option<Limit> {
-    let value = match limit {
-        Limit::Known(_) => return Some(limit),
-        Limit::Integer(value) | Limit::Rounded(value) => value,
-    };
-    if !is_inside(cx, value, p.body) {
-        return Some(limit);
-    }
-    let mut first = conjuncts(cx, cond).into_iter();
-    first.find_map(|test| {
-        let (_, same) = compared(cx, test)?;
-        alike(cx, count, same, 0).then(|| limit_of(cx, same))?
-    })
-}
-
-fn is_inside(cx: &Rewriter, value: Value, body: Region) -> bool {
-    match cx.patch.func().values[value].def {
-        ValueDef::Result(inst, _) => cx.patch.home(inst) == Some(body),
-        ValueDef::Param(region, _) => region == body,
-    }
-}
-
-/// Are two values the same expression over the same values?
-fn alike(cx: &Rewriter, a: Value, b: Value, depth: usize) -> bool {
-    if a == b {
-        return true;
-    }
-    let (Some((op, args)), Some((other, others))) = (cx.definition(a), cx.definition(b)) else {
-        return false;
-    };
-    let is_pure = op.props().effect == Effect::Pure;
-    depth < MAX_DEPTH
-        && is_pure
-        && op == other
-        && args.len() == others.len()
-        && args
-            .iter()
-            .zip(&others)
-            .all(|(&a, &b)| alike(cx, a, b, depth + 1))
-}
-
-/// Is a value the number of completed iterations, at least up to this limit?
-fn is_number(cx: &Rewriter, p: &LoopView, number: Value, limit: Limit) -> bool {
-    let wide = match limit {
-        Limit::Known(n) => i32::try_from(n).is_err(),
-        Limit::Integer(n) | Limit::Rounded(n) => scalar(cx, n) == Some(DType::I64),
-    };
-    // A 32-bit counter wraps before it reaches a large 64-bit limit.
-    let holds = |v: Value| match scalar(cx, v) {
-        Some(DType::I32) => !wide,
-        Some(dtype) => dtype == DType::I64 || is_float(dtype),
-        None => false,
-    };
-    let Some(sum) = uncast(cx, number, &holds) else {
-        return false;
-    };
-    let before = one_less(cx, sum).and_then(|before| uncast(cx, before, &holds));
-    before.is_some_and(|before| is_counter(cx, p, before))
-}
-
-/// `x`, if a value is `x + 1`.
-pub(super) fn one_less(cx: &Rewriter, value: Value) -> Option<Value> {
-    let (Op::Binary(BinaryOp::Add), args) = cx.definition(value)? else {
-        return None;
-    };
-    let mut sides = [(args[0], args[1]), (args[1], args[0])].into_iter();
-    sides.find_map(|(a, b)| (cx.integer_of(b) == Some(1)).then_some(a))
-}
-
-/// The source of a chain of casts between types that hold the number. Only the last one, which is
-/// compared, may round.
-fn uncast(cx: &Rewriter, mut value: Value, holds: &dyn Fn(Value) -> bool) -> Option<Value> {
-    let mut is_whole = false;
-    for _ in 0..MAX_DEPTH {
-        let rounds = scalar(cx, value).is_some_and(is_float);
-        if !holds(value) || is_whole && rounds {
-            return None;
-        }
-        is_whole |= !rounds;
-        value = match cx.definition(value) {
-            Some((Op::Cast { .. }, args)) => args[0],
-            _ => return scalar(cx, value).is_some_and(is_integer).then_some(value),
+/// The terms that a condition is the conjunction of, unless it is one itself.
+fn parts_of(cx: &Rewriter, value: Value, truth: bool) -> Vec<Condition> {
+    if let Some([then, otherwise]) = arms_of(cx, value) {
+        let chosen_by = chooser(cx, value);
+        let (then_is, otherwise_is) = (truth_of(cx, then), truth_of(cx, otherwise));
+        return match () {
+            _ if otherwise_is == Some(!truth) => {
+                chosen_by.map_or(vec![], |c| vec![(c, true), (then, truth)])
+            }
+            _ if then_is == Some(!truth) => {
+                chosen_by.map_or(vec![], |c| vec![(c, false), (otherwise, truth)])
+            }
+            _ => vec![],
         };
     }
-    None
-}
-
-/// Is a value of the body the iteration number: the loop's own, or a carried counter that starts at
-/// 0 with step 1?
-fn is_counter(cx: &Rewriter, p: &LoopView, value: Value) -> bool {
-    let Some(k) = p.params.iter().position(|&param| param == value) else {
-        return value == p.iteration;
-    };
-    cx.integer_of(p.inits[k]) == Some(0) && one_less(cx, p.next[k]) == Some(value)
-}
-
-/// Is the initial condition `0 < limit`?
-fn begins(cx: &Rewriter, cond: Value, count: Value, limit: Limit) -> bool {
-    if let Some(begins) = truth_of(cx, cond) {
-        return begins && matches!(limit, Limit::Known(1..));
+    match cx.definition(value) {
+        Some((Op::Binary(BinaryOp::And | BinaryOp::Min), args)) if truth => {
+            args.into_iter().map(|arg| (arg, true)).collect()
+        }
+        Some((Op::Binary(BinaryOp::Or | BinaryOp::Max), args)) if !truth => {
+            args.into_iter().map(|arg| (arg, false)).collect()
+        }
+        Some((Op::Unary(UnaryOp::Not), args)) => vec![(args[0], !truth)],
+        Some((op, args)) if keeps_one(op) && is_one_bool(cx, args[0]) => vec![(args[0], truth)],
+        _ => vec![],
     }
-    let Some((first, same)) = compared(cx, cond) else {
-        return false;
+}
+
+/// The condition of the branch that a value is a result of.
+fn chooser(cx: &Rewriter, value: Value) -> Option<Value> {
+    let ValueDef::Result(inst, _) = cx.patch.func().values[value].def else {
+        return None;
     };
-    let is_zero = match cx.constant(first).and_then(Tensor::to_f64s) {
-        Some(elements) => elements == [0.0],
-        None => cx.integer_of(first) == Some(0),
-    };
-    let is_same = match (limit, limit_of(cx, same)) {
-        (Limit::Known(n), Some(Limit::Known(other))) => n == other,
-        _ => alike(cx, count, same, 0),
-    };
-    is_zero && is_same
+    cx.patch.args(inst).first().copied()
+}
+
+fn is_one_bool(cx: &Rewriter, value: Value) -> bool {
+    let t = cx.ty(value).as_tensor();
+    t.is_some_and(|t| {
+        t.dtype == DType::Bool && t.static_shape().is_some_and(|s| s.iter().all(|&n| n == 1))
+    })
 }

@@ -147,3 +147,8 @@ impl<'a, 'f> Rewriter<'a, 'f> {
         self.constant_value(Tensor::vector(values))
     }
 }
+
+/// The value of a constant condition.
+pub fn truth_of(cx: &Rewriter, value: Value) -> Option<bool> {
+    cx.constant(value).and_then(Tensor::truth)
+}

@@ -15,7 +15,7 @@ mod level_recursion;
 mod merge_branches;
 mod open_sequences;
 mod order;
-mod rebuild;
+pub(crate) mod rebuild;
 mod sequence_lengths;
 mod sink_appends;
 mod slice_updates;
