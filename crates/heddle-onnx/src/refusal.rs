@@ -37,9 +37,6 @@ pub enum Refusal {
     /// A list input of dynamic or excessive length.
     #[error("a list whose length is not known at import, or very large ({0})")]
     ListLength(Type),
-    /// A dynamic number of heads.
-    #[error("an unknown number of heads")]
-    HeadCount,
     /// A dynamic number of channels.
     #[error("a number of channels that is not known at import")]
     ChannelCount,
