@@ -98,6 +98,16 @@ def projected():
                     at | {"qkv_hidden_sizes": [4, 4, 12]}, (1, 2))
 
 
+    numbers, weights = ints(0, 256, (2, 3, 8), U8), ints(-127, 128, (8, 24), I8)
+    scales = scalar(0.02, F32), np.abs(f32(24)) / 100 + F32(0.01)
+    yield microsoft("projected_integers", "QAttention",
+                    [numbers, weights, b, *scales, masks["ends"], scalar(120, U8), scalar(3, I8)],
+                    at, (1, 2, 3, 4, 6, 7))
+    yield microsoft("projected_integers_past", "QAttention",
+                    [numbers, weights, b, scales[0], scales[0], None, scalar(120, U8), None, past],
+                    at | {"unidirectional": 1}, (1, 2, 3, 4, 6), 2)
+
+
 def cached():
     """Caches with room, of which the new keys take the next place, and beams."""
     at = {"num_heads": 2}
@@ -113,6 +123,9 @@ def cached():
                     [*new, f32(24), None, bias, *cache, length, beams], at, (8,), 3)
     yield microsoft("masked", "DecoderMaskedMultiHeadAttention",
                     [*new, mask, bias, *cache, length, width, beams, f32(24)], shared, (7, 8), 3)
+    yield microsoft("masked_bias", "MultiHeadAttention",
+                    [f32(2, 3, 8), *(f32(2, 2, 5, 4) for _ in range(2)), f32(24),
+                     np.array([5, 3, 0, 3, 6, 0, 5, 10], np.int32)], at)
     yield microsoft("masked_cross", "DecoderMaskedMultiHeadAttention",
                     [new[0], *(f32(2, 2, 5, 4) for _ in range(2)), mask], at)
     yield microsoft("past", "MultiHeadAttention",

@@ -99,9 +99,6 @@ pub enum Refusal {
     /// Keys in a cache that other nodes share.
     #[error("a shared cache of keys")]
     SharedCache,
-    /// A projection bias for inputs with an axis of heads.
-    #[error("a bias for heads that are apart")]
-    BiasOfSplitHeads,
     /// An image in a file format.
     #[error("compressed images have to be decoded before they reach the model")]
     CompressedImage,

@@ -6,12 +6,14 @@ use heddle_ir::{DType, Op, Value};
 
 use super::attention::{four_axes, join_heads, scaled_scores, split_heads, weighted_values};
 use super::cx::{NodeCx, Result, Table, invalid};
+use super::quant::centered_matmul;
 use super::sizes::Int;
 use crate::refusal::Refusal;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
     ("Attention", attention),
+    ("QAttention", quantised_attention),
     ("MultiHeadAttention", multi_head_attention),
     (
         "DecoderMaskedMultiHeadAttention",
@@ -22,14 +24,39 @@ pub(super) const OPS: Table = &[
 /// Inputs: x, weights and bias of the projections to queries, keys and values, mask, past keys and
 /// values in one array, attention bias.
 fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, weights) = (cx.input(0)?, cx.input(1)?);
+    let projected = cx.matmul(x, weights)?;
+    projected_attention(cx, projected, [3, 4, 5])
+}
+
+/// The same of integers. Inputs: x, weights, bias, the scales of both, mask, the zero points of
+/// both, past keys and values. The weights' scale and zero point may be lists, for each column.
+fn quantised_attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, weights) = (cx.input(0)?, cx.input(1)?);
+    let (x_zero, weights_zero) = (cx.opt(6), cx.opt(7));
+    let product = centered_matmul(cx, x, x_zero, weights, weights_zero)?;
+    let (x_scale, weights_scale) = (cx.input(3)?, cx.input(4)?);
+    let scale = cx.mul(x_scale, weights_scale)?;
+    let dtype = cx.dtype(scale)?;
+    let product = cx.cast(product, dtype)?;
+    let projected = cx.mul(product, scale)?;
+    projected_attention(cx, projected, [5, 8, usize::MAX])
+}
+
+/// Attention of queries, keys and values side by side, to which input 2 is added. `places` are the
+/// inputs with mask, past and bias of the scores.
+fn projected_attention(
+    cx: &mut NodeCx,
+    mut projected: Value,
+    places: [usize; 3],
+) -> Result<Vec<Value>> {
     let heads = cx.int_req("num_heads")?;
     for form in ["past_present_share_buffer", "do_rotary"] {
         if cx.flag(form, false) {
             return Err(Refusal::Form(form).into());
         }
     }
-    let (x, weights) = (cx.input(0)?, cx.input(1)?);
-    let mut projected = cx.matmul(x, weights)?;
+    let [mask, past, score_bias] = places.map(|place| cx.opt(place));
     if let Some(bias) = cx.opt(2) {
         projected = cx.add(projected, bias)?;
     }
@@ -49,12 +76,12 @@ fn attention(cx: &mut NodeCx) -> Result<Vec<Value>> {
         parts.push(split_heads(cx, part, Some(heads))?);
         start = end;
     }
-    let past = match cx.opt(4) {
+    let past = match past {
         Some(past) => Some((cx.pick(past, 0, 0)?, cx.pick(past, 1, 0)?)),
         None => None,
     };
     let (k, v) = extended(cx, (parts[1], parts[2]), past)?;
-    let attended = attend(cx, [parts[0], k, v], cx.opt(3), cx.opt(5))?;
+    let attended = attend(cx, [parts[0], k, v], mask, score_bias)?;
     let mut outputs = vec![attended[0]];
     if cx.wants(1) {
         let [k, v] = [k, v].map(|x| cx.unsqueeze(x, &[0]));
@@ -307,7 +334,8 @@ fn add_projection_bias(cx: &mut NodeCx, parts: &mut [Value], bias: Value) -> Res
     let mut start = Int::Const(0);
     for part in parts {
         if cx.rank(*part)? != 3 {
-            return Err(Refusal::BiasOfSplitHeads.into());
+            // Keys and values that have their heads apart have their bias, too.
+            return Ok(());
         }
         let width = cx.size(*part, 2)?;
         let end = cx.int_add(start, width)?;

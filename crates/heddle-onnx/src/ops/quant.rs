@@ -147,7 +147,7 @@ fn qlinear_matmul(cx: &mut NodeCx) -> Result<Vec<Value>> {
 }
 
 /// The product of `a` and `b` less their zero points, in `i32`.
-fn centered_matmul(
+pub(super) fn centered_matmul(
     cx: &mut NodeCx,
     a: Value,
     a_zero: Option<Value>,
