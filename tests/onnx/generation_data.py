@@ -213,6 +213,7 @@ def greedy():
     yield search("greedy_words", "GreedySearch", [None, ALLOWED, FIRST, MASK])
     yield search("greedy_least", "GreedySearch", least=12, end=16)
     yield search("greedy_fused", "GreedySearch", decoder=fused_gpt(3), end=11)
+    yield search("greedy_first", "GreedySearch", init_decoder=gpt(1))
     yield search("greedy_one", "GreedySearch", most=4)
     yield search("greedy_last", "GreedySearch", most=11, end=21)
     ends = search("greedy_ends", "GreedySearch", most=16, end=21)
