@@ -98,6 +98,21 @@ def projected():
                     at | {"qkv_hidden_sizes": [4, 4, 12]}, (1, 2))
 
 
+    # ONNX Runtime writes in place on other devices only. The present cache has room behind it.
+    room = np.concatenate([past, np.zeros((2, 2, 2, 5, 4), np.float32)], 3)
+    length = np.array([4], i32)
+    case = microsoft("projected_shared", "Attention", [x, w, b, tokens, room, None, length],
+                     at | {"past_present_share_buffer": 1}, (1, 2, 6))
+    parts = np.split(x @ w, 3, 2)
+    case.twin = microsoft("after", "MultiHeadAttention", [*parts, b, tokens, None, *past], at,
+                          (), 3)
+    yield case
+    case = microsoft("projected_masked", "DecoderMaskedSelfAttention",
+                     [x[:, :1], w, b, tokens[:, :5], room, None, length],
+                     at | {"past_present_share_buffer": 1}, (1, 2, 6))
+    case.twin = microsoft("first", "MultiHeadAttention",
+                          [*(p[:, :1] for p in parts), b, tokens[:, :5], None, *past], at, (), 3)
+    yield case
     numbers, weights = ints(0, 256, (2, 3, 8), U8), ints(-127, 128, (8, 24), I8)
     scales = scalar(0.02, F32), np.abs(f32(24)) / 100 + F32(0.01)
     yield microsoft("projected_integers", "QAttention",
