@@ -9,8 +9,8 @@ F32, U8, I8 = np.float32, np.uint8, np.int8
 
 def cases():
     """All cases."""
-    for family in (fused, attention, projected, cached, grouped, embeddings, quantised, packed,
-                   experiments):
+    for family in (fused, attention, projected, cached, grouped, activations, skips, rotary,
+                   embeddings, quantised, packed, experiments):
         yield from family()
 
 
@@ -98,6 +98,31 @@ def projected():
                     at | {"qkv_hidden_sizes": [4, 4, 12]}, (1, 2))
 
 
+    # ONNX Runtime writes in place on other devices only. The present cache has room behind it.
+    room = np.concatenate([past, np.zeros((2, 2, 2, 5, 4), np.float32)], 3)
+    length = np.array([4], i32)
+    case = microsoft("projected_shared", "Attention", [x, w, b, tokens, room, None, length],
+                     at | {"past_present_share_buffer": 1}, (1, 2, 6))
+    parts = np.split(x @ w, 3, 2)
+    case.twin = microsoft("after", "MultiHeadAttention", [*parts, b, tokens, None, *past], at,
+                          (), 3)
+    yield case
+    case = microsoft("projected_masked", "DecoderMaskedSelfAttention",
+                     [x[:, :1], w, b, tokens[:, :5], room, None, length],
+                     at | {"past_present_share_buffer": 1}, (1, 2, 6))
+    case.twin = microsoft("first", "MultiHeadAttention",
+                          [*(p[:, :1] for p in parts), b, tokens[:, :5], None, *past], at, (), 3)
+    yield case
+    numbers, weights = ints(0, 256, (2, 3, 8), U8), ints(-127, 128, (8, 24), I8)
+    scales = scalar(0.02, F32), np.abs(f32(24)) / 100 + F32(0.01)
+    yield microsoft("projected_integers", "QAttention",
+                    [numbers, weights, b, *scales, masks["ends"], scalar(120, U8), scalar(3, I8)],
+                    at, (1, 2, 3, 4, 6, 7))
+    yield microsoft("projected_integers_past", "QAttention",
+                    [numbers, weights, b, scales[0], scales[0], None, scalar(120, U8), None, past],
+                    at | {"unidirectional": 1}, (1, 2, 3, 4, 6), 2)
+
+
 def cached():
     """Caches with room, of which the new keys take the next place, and beams."""
     at = {"num_heads": 2}
@@ -113,6 +138,9 @@ def cached():
                     [*new, f32(24), None, bias, *cache, length, beams], at, (8,), 3)
     yield microsoft("masked", "DecoderMaskedMultiHeadAttention",
                     [*new, mask, bias, *cache, length, width, beams, f32(24)], shared, (7, 8), 3)
+    yield microsoft("masked_bias", "MultiHeadAttention",
+                    [f32(2, 3, 8), *(f32(2, 2, 5, 4) for _ in range(2)), f32(24),
+                     np.array([5, 3, 0, 3, 6, 0, 5, 10], np.int32)], at)
     yield microsoft("masked_cross", "DecoderMaskedMultiHeadAttention",
                     [new[0], *(f32(2, 2, 5, 4) for _ in range(2)), mask], at)
     yield microsoft("past", "MultiHeadAttention",
@@ -152,6 +180,45 @@ def grouped():
         yield microsoft(f"grouped_{name}", "GroupQueryAttention", inputs, attributes, (6, 7, 8), 3)
 
 
+def activations():
+    """Gelu in its forms."""
+    x, bias = f32(2, 3, 8), f32(8)
+    yield microsoft("gelu", "Gelu", [x])
+    yield microsoft("gelu_bias", "BiasGelu", [x, bias], {}, (1,))
+    yield microsoft("gelu_fast", "FastGelu", [x])
+    yield microsoft("gelu_fast_bias", "FastGelu", [x, bias], {}, (1,))
+    yield microsoft("gelu_quick", "QuickGelu", [x])
+    yield microsoft("gelu_quick_alpha", "QuickGelu", [x], {"alpha": -0.5})
+
+
+def skips():
+    """Normalised sums; the second one may be the same for all elements of the batch."""
+    x, gamma, beta, bias = f32(2, 3, 8), f32(8), f32(8), f32(8)
+    for name, skip in (("all", f32(2, 3, 8)), ("one", f32(1, 3, 8)), ("row", f32(3, 8))):
+        yield microsoft(f"skip_{name}", "SkipLayerNormalization", [x, skip, gamma, beta, bias],
+                        {"epsilon": 1e-5}, (2, 3, 4), 1 if name == "row" else 4)
+        case = microsoft(f"skip_simple_{name}", "SkipSimplifiedLayerNormalization",
+                         [x, skip, gamma, bias], {}, (2, 3))
+        yield case
+    yield microsoft("skip_plain", "SkipLayerNormalization", [x, f32(2, 3, 8), gamma])
+
+
+def rotary():
+    """Rotary embeddings, of heads that are together or apart."""
+    angles = f32(10, 4)
+    tables = [np.cos(angles), np.sin(angles)]
+    packed, apart = f32(2, 3, 16), f32(2, 2, 3, 8)
+    positions, first = ints(0, 10, (2, 3)), np.array([4])
+    for name, x in (("packed", packed), ("apart", apart)):
+        for form, places in (("each", positions), ("first", first)):
+            yield microsoft(f"rotary_{name}_{form}", "RotaryEmbedding", [x, places, *tables], {},
+                            (2, 3))
+    yield microsoft("rotary_interleaved", "RotaryEmbedding", [apart, positions, *tables],
+                    {"interleaved": 1}, (2, 3))
+    yield microsoft("rotary_part", "RotaryEmbedding", [f32(2, 3, 24), positions, *tables],
+                    {"rotary_embedding_dim": 8, "num_heads": 2}, (2, 3))
+
+
 def embeddings():
     """Sums of embeddings."""
     ids, segments = ints(0, 7, (2, 3), np.int32), ints(0, 2, (2, 3), np.int32)
@@ -159,6 +226,8 @@ def embeddings():
     mask = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
     yield microsoft("embed", "EmbedLayerNormalization",
                     [ids, segments, *tables, gamma, beta, mask], {}, (2, 3, 4, 5, 6), 2)
+    yield microsoft("embed_sum", "EmbedLayerNormalization",
+                    [ids, segments, *tables, gamma, beta, mask], {}, (2, 3, 4, 5, 6), 3)
     yield microsoft("embed_words", "EmbedLayerNormalization",
                     [ids, None, *tables[:2], None, gamma, beta], {"epsilon": 1e-5}, (2, 3, 5, 6), 2)
     places = ints(0, 5, (2, 3), np.int32)

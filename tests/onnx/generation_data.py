@@ -93,6 +93,33 @@ def gpt(seed):
         g.node("Concat", *(g.node("Unsqueeze", x, first) for x in (k, v)), axis=0,
                name=f"present_{i}")
         x = g.node("Add", x, g.attention(q, k, v, bias))
+    return finished_gpt(g, x)
+
+
+def fused_gpt(seed):
+    """The same out of operators that ONNX Runtime's optimiser fuses."""
+    g = Graph(seed)
+    own = {"domain": "com.microsoft"}
+    tables = [g.weight(WORDS, WIDTH), g.weight(PLACES, WIDTH)]
+    y, _, x = g.node("EmbedLayerNormalization", "input_ids", "", *tables, "", g.weight(WIDTH),
+                     g.weight(WIDTH), "", "position_ids", outputs=3, **own)
+    for i in range(LAYERS):
+        y, present = g.node("Attention", y, g.weight(WIDTH, 3 * WIDTH), g.weight(3 * WIDTH),
+                            "attention_mask", f"past_{i}", outputs=2, num_heads=HEADS,
+                            unidirectional=1, **own)
+        g.node("Identity", present, name=f"present_{i}")
+        y, _, _, x = g.node("SkipLayerNormalization", x, y, g.weight(WIDTH), g.weight(WIDTH),
+                            g.weight(WIDTH), outputs=4, **own)
+        y = g.node("MatMul", y, g.weight(WIDTH, 2 * WIDTH))
+        y = g.node("MatMul", g.node("FastGelu", y, g.weight(2 * WIDTH), **own),
+                   g.weight(2 * WIDTH, WIDTH))
+        y, _, _, x = g.node("SkipLayerNormalization", x, y, g.weight(WIDTH), g.weight(WIDTH),
+                            g.weight(WIDTH), outputs=4, **own)
+    return finished_gpt(g, y)
+
+
+def finished_gpt(g, x):
+    """The graph, with logits of the last layer's results."""
     g.node("MatMul", x, g.weight(WIDTH, WORDS), name="logits")
     i32, real = TensorProto.INT32, TensorProto.FLOAT
     inputs = [("input_ids", i32, ["b", "s"]), ("position_ids", i32, ["b", "s"]),
@@ -185,6 +212,8 @@ def greedy():
     yield search("greedy_ngrams_3", "GreedySearch", [number(1.7)], no_repeat_ngram_size=3)
     yield search("greedy_words", "GreedySearch", [None, ALLOWED, FIRST, MASK])
     yield search("greedy_least", "GreedySearch", least=12, end=16)
+    yield search("greedy_fused", "GreedySearch", decoder=fused_gpt(3), end=11)
+    yield search("greedy_first", "GreedySearch", init_decoder=gpt(1))
     yield search("greedy_one", "GreedySearch", most=4)
     yield search("greedy_last", "GreedySearch", most=11, end=21)
     ends = search("greedy_ends", "GreedySearch", most=16, end=21)

@@ -91,7 +91,7 @@ def run_reference(model, arrays):
 def expected(case, verify: bool):
     """The case's outputs: stated ones, else those of the first oracle that has them."""
     if case.twin is not None:
-        return expected(case.twin, verify)
+        return expected(case.twin, verify)[:case.outputs]
     if case.expected is not None:
         return [np.asarray(y) for y in case.expected]
     found = {}

@@ -37,9 +37,6 @@ pub enum Refusal {
     /// A list input of dynamic or excessive length.
     #[error("a list whose length is not known at import, or very large ({0})")]
     ListLength(Type),
-    /// A dynamic number of heads.
-    #[error("an unknown number of heads")]
-    HeadCount,
     /// A dynamic number of channels.
     #[error("a number of channels that is not known at import")]
     ChannelCount,
@@ -108,9 +105,6 @@ pub enum Refusal {
     /// Keys in a cache that other nodes share.
     #[error("a shared cache of keys")]
     SharedCache,
-    /// A projection bias for inputs with an axis of heads.
-    #[error("a bias for heads that are apart")]
-    BiasOfSplitHeads,
     /// An image in a file format.
     #[error("compressed images have to be decoded before they reach the model")]
     CompressedImage,

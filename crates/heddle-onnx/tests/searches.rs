@@ -9,7 +9,7 @@ use heddle_onnx::proto::*;
 const INT32: i32 = 6;
 const WORDS: usize = 8;
 
-/// A decoder that finds all words equally likely.
+/// A decoder that finds all words equally likely; their scores are weights of the main graph.
 fn decoder() -> GraphProto {
     let nodes = vec![
         node("Cast", &["input_ids"], &["ids"]).int("to", FLOAT.into()),
@@ -26,10 +26,7 @@ fn decoder() -> GraphProto {
     ];
     let outputs = names(&["logits", "present_0"]);
     let mut decoder = graph("decoder", inputs, outputs, nodes);
-    decoder.initializer = vec![
-        ints("last", &[1], &[2]),
-        floats("flat", &[WORDS as i64], &[0.0; WORDS]),
-    ];
+    decoder.initializer = vec![ints("last", &[1], &[2])];
     decoder
 }
 
@@ -56,7 +53,9 @@ fn model_of(search: NodeProto) -> ModelProto {
         });
     let (inputs, outputs) = (inputs.collect(), search.output.clone());
     let outputs = outputs.iter().map(|name| untyped(name)).collect();
-    let mut model = model(graph("main", inputs, outputs, vec![search]), vec![]);
+    let mut main = graph("main", inputs, outputs, vec![search]);
+    main.initializer = vec![floats("flat", &[WORDS as i64], &[0.0; WORDS])];
+    let mut model = model(main, vec![]);
     model.opset_import.push(OperatorSetIdProto {
         domain: Some("com.microsoft".into()),
         version: Some(1),

@@ -205,19 +205,17 @@ fn rotary_embedding(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }
     let packed = cx.rank(x)? == 3;
     let rotary = cx.int_or("rotary_embedding_dim", 0);
-    let value = if packed {
-        let heads = match (cx.int_or("num_heads", 0), cx.shape(x)?[2].as_const()) {
-            (heads @ 1.., _) => heads,
+    let value = match (packed, cx.int_or("num_heads", 0)) {
+        (true, heads @ 1..) => split_heads(cx, x, Some(heads))?,
+        (true, _) => {
             // The caches tell how wide a head is.
-            (_, Some(hidden)) => match cx.shape(cos)?.get(1).and_then(|d| d.as_const()) {
-                Some(half @ 1..) => hidden / 2 / half,
-                _ => return Err(Refusal::HeadCount.into()),
-            },
-            _ => return Err(Refusal::HeadCount.into()),
-        };
-        split_heads(cx, x, Some(heads))?
-    } else {
-        split_heads(cx, x, None)?
+            let (sizes, half) = (cx.sizes(x)?, cx.size(cos, 1)?);
+            let width = cx.int_mul(half, 2)?;
+            let heads = cx.int_div(sizes[2], width)?;
+            let apart = cx.reshape_ints(x, &[sizes[0], sizes[1], heads, width])?;
+            cx.transpose(apart, &[0, 2, 1, 3])?
+        }
+        (false, _) => split_heads(cx, x, None)?,
     };
     let positions = match cx.rank(positions)? {
         2 => positions,
