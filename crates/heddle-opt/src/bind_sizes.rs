@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use heddle_ir::patch::{Patch, Stats};
-use heddle_ir::{Dim, Module, Op, Signature, Type, Value};
+use heddle_ir::{Dim, FuncId, Module, Op, Signature, Type, Value};
 
 use crate::Edit;
 
@@ -16,11 +16,19 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
     let Some(entry) = module.entry_id() else {
         return Stats::default();
     };
+    let number = |name: &str| sizes.get(name).map(|&n| Dim::constant(n));
+    substitute_sizes(module, entry, &number, Edit::BoundSize)
+}
+
+/// Replaces names of sizes of a function by what `lookup` gives for them.
+pub fn substitute_sizes(
+    module: &mut Module,
+    entry: FuncId,
+    lookup: &dyn Fn(&str) -> Option<Dim>,
+    edit: Edit,
+) -> Stats {
     let func = &mut module.functions[entry];
-    let bound = |name: &str| match sizes.get(name) {
-        Some(&n) => Some(Dim::constant(n)),
-        None => Some(Dim::sym(name)),
-    };
+    let bound = |name: &str| Some(lookup(name).unwrap_or_else(|| Dim::sym(name)));
     let bind = |ty: &Type| ty.map_dims(&mut |d| d.substitute(&bound));
 
     let old = func.sig.clone();
@@ -35,7 +43,7 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
         bounds: old
             .bounds
             .iter()
-            .filter(|(name, _)| !sizes.contains_key(name.as_ref()))
+            .filter(|(name, _)| lookup(name).is_none())
             .map(|(name, bound)| (name.clone(), *bound))
             .collect(),
         origin: old.origin.clone(),
@@ -46,7 +54,7 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
         let ty = bind(patch.ty(value));
         if ty != *patch.ty(value) {
             patch.set_type(value, ty);
-            patch.because(Edit::BoundSize);
+            patch.because(edit);
         }
     }
     let mut stated = vec![];
@@ -63,7 +71,7 @@ pub fn bind_sizes(module: &mut Module, sizes: &BTreeMap<String, i64>) -> Stats {
     }
     if signature != *old {
         patch.set_signature(signature);
-        patch.because(Edit::BoundSize);
+        patch.because(edit);
     }
     patch.apply()
 }

@@ -34,6 +34,7 @@ impl From<Edit> for &'static str {
 edits! {
     BoundSize = "bound size",
     KnownSize = "known size",
+    EquatedSize = "size that is another one",
     ConstantOperands = "constant operands",
     ConstantCondition = "constant condition",
     LoopWithoutIterations = "loop without iterations",

@@ -6,6 +6,7 @@ use heddle_ir::Module;
 use heddle_ir::patch::Stats;
 
 use crate::canonicalize::canonicalize;
+use crate::equate_sizes::equate_sizes;
 use crate::fold_constants::fold_constants;
 use crate::infer_shapes::infer_shapes;
 use crate::inline_calls::inline_calls;
@@ -35,6 +36,11 @@ pub const PASSES: &[Pass] = &[
         name: "infer_shapes",
         run: infer_shapes,
         about: "state types and bounds of sizes as precisely as can be derived",
+    },
+    Pass {
+        name: "equate_sizes",
+        run: equate_sizes,
+        about: "make named sizes one that an instruction asks to be equal",
     },
     Pass {
         name: "fold_constants",
@@ -122,6 +128,7 @@ pub fn optimize(module: &mut Module) -> Report {
     report.time("remove_dead", module);
     for _ in 0..MAX_ROUNDS {
         let mut edits = report.time("infer_shapes", module);
+        edits += report.time("equate_sizes", module);
         edits += report.time("fold_constants", module);
         edits += report.time("canonicalize", module);
         edits += report.time("separate_ranks", module);

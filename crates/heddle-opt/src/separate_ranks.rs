@@ -8,7 +8,8 @@ use heddle_ir::{FuncId, Function, Inst, Module, Op, Region, Type, Value};
 use crate::Edit;
 use crate::transform::rebuild::{Rebuild, Result, rebuild_functions};
 
-/// Maximum number of instructions that are copied into the arms of a branch.
+/// Maximum number of instructions that are copied into the arms of a branch, half as many in each
+/// round: arms with further branches double.
 const MAX_COPIED: usize = 1000;
 
 /// Maximum number of branches of a region that are treated.
@@ -21,8 +22,8 @@ const MAX_ROUNDS: usize = 8;
 /// TorchScript writes such branches, as for a squeeze of an axis that may have another size than 1.
 pub fn separate_ranks(module: &mut Module) -> Stats {
     let mut stats = Stats::default();
-    for _ in 0..MAX_ROUNDS {
-        let round = separate_first(module);
+    for number in 0..MAX_ROUNDS {
+        let round = separate_first(module, MAX_COPIED >> number);
         let done = round.total() == 0;
         stats.merge(round);
         if done {
@@ -33,8 +34,8 @@ pub fn separate_ranks(module: &mut Module) -> Stats {
 }
 
 /// Treats the first branch of each region.
-fn separate_first(module: &mut Module) -> Stats {
-    let plans = module.functions.iter().map(|(id, f)| (id, plan(f)));
+fn separate_first(module: &mut Module, most: usize) -> Stats {
+    let plans = module.functions.iter().map(|(id, f)| (id, plan(f, most)));
     let plans: HashMap<FuncId, Plan> = plans.filter(|(_, p)| !p.last.is_empty()).collect();
     let ids: Vec<FuncId> = module.functions.keys().collect();
     let ids: Vec<FuncId> = ids
@@ -68,11 +69,11 @@ struct Tail {
     yields: Vec<Value>,
 }
 
-fn plan(func: &Function) -> Plan {
+fn plan(func: &Function, most: usize) -> Plan {
     let mut plan = Plan::default();
     let mut open = vec![func.body];
     while let Some(region) = open.pop() {
-        match tail(func, region) {
+        match tail(func, region, most) {
             Some(tail) => {
                 plan.moved.insert(tail.branch);
                 plan.moved.extend(&tail.insts);
@@ -88,10 +89,10 @@ fn plan(func: &Function) -> Plan {
 }
 
 /// The tail of the first branch in a region whose arms give different ranks.
-fn tail(func: &Function, region: Region) -> Option<Tail> {
+fn tail(func: &Function, region: Region, most: usize) -> Option<Tail> {
     let insts = &func.regions[region].insts;
     insts.iter().enumerate().find_map(|(place, &branch)| {
-        is_of_several_ranks(func, branch).then(|| tail_of(func, region, place))?
+        is_of_several_ranks(func, branch).then(|| tail_of(func, region, place, most))?
     })
 }
 
@@ -106,7 +107,7 @@ fn is_of_several_ranks(func: &Function, inst: Inst) -> bool {
         })
 }
 
-fn tail_of(func: &Function, region: Region, place: usize) -> Option<Tail> {
+fn tail_of(func: &Function, region: Region, place: usize, most: usize) -> Option<Tail> {
     let all = &func.regions[region];
     let branch = all.insts[place];
     let mut made: HashSet<Value> = func.insts[branch].results.iter().copied().collect();
@@ -126,7 +127,7 @@ fn tail_of(func: &Function, region: Region, place: usize) -> Option<Tail> {
         }
     }
     let copied: usize = insts.iter().map(|&inst| size(func, inst)).sum();
-    (!insts.is_empty() && copied <= MAX_COPIED).then_some(Tail {
+    (!insts.is_empty() && copied <= most).then_some(Tail {
         branch,
         insts,
         yields,

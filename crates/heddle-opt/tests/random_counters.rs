@@ -37,12 +37,16 @@ fn random_counter(random: &mut Random) -> String {
         _ => format!("add({}, %c)", 1 + random.below(4)),
     };
     let (one, other) = (step(random), step(random));
-    let moved = match random.below(6) {
+    let moved = match random.below(7) {
         0 => format!(
             "%next: {dtype}[] = if %odd {{\n      yield {one}\n    }} else {{\n      yield {other}\n    }}"
         ),
         1 => format!("%next = select(%odd, {one}, {other})"),
         2 => format!("%next = add(cast(%odd, to={dtype}), {one})"),
+        // The other arm ends the loop.
+        6 => format!(
+            "%next: {dtype}[] = if %odd {{\n      yield {one}\n    }} else {{\n      yield %c\n    }}"
+        ),
         3 => format!("%next = max({one}, {other})"),
         4 if dtype == "i64" => "%next = gather(shape(%grown), 0, axis=0)".into(),
         _ => format!("%next = {one}"),
@@ -68,6 +72,7 @@ fn random_counter(random: &mut Random) -> String {
         _ => begins,
     };
     let goes_on = match random.below(4) {
+        _ if moved.contains("yield %c") => format!("and(%odd, {goes_on})"),
         0 => format!("and(%small, {goes_on})"),
         1 => format!("and({goes_on}, lt(%i, 6))"),
         _ => goes_on,

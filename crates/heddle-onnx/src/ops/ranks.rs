@@ -19,7 +19,10 @@ enum Rule {
 
 use Rule::{Elements, Is, Listed, Of};
 
-const RECURRENT: &[(usize, Rule)] = &[
+/// Rules for inputs; the first that applies to an input counts.
+type Rules = &'static [(usize, Rule)];
+
+const RECURRENT: Rules = &[
     (0, Is(3)),
     (1, Is(3)),
     (2, Is(3)),
@@ -30,7 +33,7 @@ const RECURRENT: &[(usize, Rule)] = &[
     (7, Is(2)),
 ];
 
-const CONV: &[(usize, Rule)] = &[
+const CONV: Rules = &[
     (0, Of(1)),
     (1, Of(0)),
     (0, Listed("kernel_shape", 2)),
@@ -38,13 +41,13 @@ const CONV: &[(usize, Rule)] = &[
     (2, Is(1)),
 ];
 
-const POOL: &[(usize, Rule)] = &[(0, Listed("kernel_shape", 2))];
+const POOL: Rules = &[(0, Listed("kernel_shape", 2))];
 
-const MATRICES: &[(usize, Rule)] = &[(0, Is(2)), (1, Is(2))];
+const MATRICES: Rules = &[(0, Is(2)), (1, Is(2))];
 
-const IMAGE: &[(usize, Rule)] = &[(0, Is(4))];
+const IMAGE: Rules = &[(0, Is(4))];
 
-const ALIGNED: &[(usize, Rule)] = &[
+const ALIGNED: Rules = &[
     (0, Of(1)),
     (1, Of(0)),
     (0, Of(2)),
@@ -53,10 +56,10 @@ const ALIGNED: &[(usize, Rule)] = &[
     (2, Of(1)),
 ];
 
-const CHANNELS: &[(usize, Rule)] = &[(1, Is(1)), (2, Is(1)), (3, Is(1)), (4, Is(1))];
+const CHANNELS: Rules = &[(1, Is(1)), (2, Is(1)), (3, Is(1)), (4, Is(1))];
 
-/// Domain, operators separated by spaces, and the rules for inputs; the first that applies counts.
-const RANKS: &[(&str, &str, &[(usize, Rule)])] = &[
+/// Domain, operators separated by spaces, and the rules.
+const RANKS: &[(&str, &str, Rules)] = &[
     ("", "LSTM GRU RNN", RECURRENT),
     ("", "Conv ConvTranspose ConvInteger", CONV),
     ("", "QLinearConv", &[(0, Of(3)), (3, Of(0)), (8, Is(1))]),
@@ -94,16 +97,6 @@ const RANKS: &[(&str, &str, &[(usize, Rule)])] = &[
     ("com.microsoft", "FusedGemm", MATRICES),
     (
         "com.microsoft",
-        "Attention",
-        &[(0, Is(3)), (1, Is(2)), (2, Is(1))],
-    ),
-    (
-        "com.microsoft",
-        "GroupQueryAttention",
-        &[(0, Is(3)), (3, Is(4)), (4, Is(4))],
-    ),
-    (
-        "com.microsoft",
         "EmbedLayerNormalization",
         &[(0, Is(2)), (1, Is(2)), (2, Is(2)), (3, Is(2))],
     ),
@@ -121,7 +114,7 @@ pub struct Known<'a> {
 
 /// The rank of an input, if the operator fixes it.
 pub fn fixed_rank(domain: &str, op: &str, input: usize, known: &Known) -> Option<usize> {
-    static ALL: LazyLock<HashMap<(&str, &str), &[(usize, Rule)]>> = LazyLock::new(|| {
+    static ALL: LazyLock<HashMap<(&str, &str), Rules>> = LazyLock::new(|| {
         let rows = RANKS.iter();
         rows.flat_map(|(domain, ops, rules)| ops.split(' ').map(|op| ((*domain, op), *rules)))
             .collect()

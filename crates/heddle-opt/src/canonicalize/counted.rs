@@ -41,8 +41,8 @@ pub(super) fn counted(
     cond: Value,
     next: Value,
 ) -> Option<Counted> {
-    let scope = Scope::new(cx, p);
     let (conditions, first) = (conjuncts(cx, next), conjuncts(cx, cond));
+    let scope = Scope::new(cx, p, &conditions);
     let always = truth_of(cx, cond) == Some(true);
     let (mut all, mut decides) = (None::<Number>, true);
     let (mut begins, mut begun) = (true, HashSet::new());

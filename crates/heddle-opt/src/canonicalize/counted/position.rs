@@ -10,7 +10,8 @@ use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Inst, LoopView, Op, Region, Value, ValueDef};
 
 use super::range::{BIT, Interval, LENGTH, range_of};
-use crate::canonicalize::rewriter::Rewriter;
+use super::{Condition, conjuncts};
+use crate::canonicalize::rewriter::{Rewriter, truth_of};
 
 /// Maximum depth of expressions that are followed.
 pub(super) const MAX_DEPTH: usize = 8;
@@ -74,18 +75,46 @@ impl Position {
 pub(super) struct Scope<'a> {
     pub view: &'a LoopView,
     inside: HashSet<Region>,
+    /// Arms of branches after which the loop ends: a condition does not hold there.
+    ending: HashSet<Region>,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(cx: &Rewriter, view: &'a LoopView) -> Self {
+    pub(super) fn new(cx: &Rewriter, view: &'a LoopView, conditions: &[Condition]) -> Self {
         let func = cx.patch.func();
-        let (mut inside, mut open) = (HashSet::new(), vec![view.body]);
+        let (mut inside, mut ending) = (HashSet::new(), HashSet::new());
+        let mut open = vec![view.body];
         while let Some(region) = open.pop() {
             inside.insert(region);
-            let insts = func.regions[region].insts.iter();
-            open.extend(insts.flat_map(|&i| func.insts[i].regions.iter().copied()));
+            for &inst in &func.regions[region].insts {
+                let data = &func.insts[inst];
+                open.extend(&data.regions);
+                if let (Op::If, &[then, otherwise]) = (&data.op, data.regions.as_slice()) {
+                    // A condition may be the branch's own, or one of its results.
+                    let own = conjuncts(cx, cx.patch.args(inst)[0]);
+                    let holds = |truth: bool| match own.as_slice() {
+                        &[(own, is)] => conditions.contains(&(own, is == truth)),
+                        _ => false,
+                    };
+                    ending.extend(holds(false).then_some(then));
+                    ending.extend(holds(true).then_some(otherwise));
+                }
+            }
         }
-        Self { view, inside }
+        for &(value, truth) in conditions {
+            let Some((inst, _)) = result_of(cx, value) else {
+                continue;
+            };
+            let regions = &func.insts[inst].regions;
+            for (arm, &region) in arms_of(cx, value).into_iter().flatten().zip(regions) {
+                ending.extend((truth_of(cx, arm) == Some(!truth)).then_some(region));
+            }
+        }
+        Self {
+            view,
+            inside,
+            ending,
+        }
     }
 
     /// Is a value computed anew in each iteration?
@@ -101,7 +130,7 @@ impl<'a> Scope<'a> {
 
     /// The position of a part of a value.
     pub(super) fn position(&self, cx: &Rewriter, value: Value, part: Part) -> Option<Position> {
-        position(cx, self.view, value, part, 0)
+        position(cx, (self.view, &self.ending), value, part, 0)
     }
 
     /// Movement of an anchor in an iteration.
@@ -123,9 +152,12 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// A loop, and the arms after which it ends.
+type Around<'a> = (&'a LoopView, &'a HashSet<Region>);
+
 fn position(
     cx: &Rewriter,
-    view: &LoopView,
+    around: Around,
     value: Value,
     part: Part,
     depth: usize,
@@ -133,6 +165,7 @@ fn position(
     if depth > MAX_DEPTH {
         return None;
     }
+    let view = around.0;
     if value == view.iteration {
         return Position::at(Anchor::Iteration, DType::I64);
     }
@@ -144,14 +177,14 @@ fn position(
         return Position::at(Anchor::Carried(k, part), dtype);
     }
     if let Some((op, args)) = cx.definition(value) {
-        let at = |v: Value, part: Part| position(cx, view, v, part, depth + 1);
+        let at = |v: Value, part: Part| position(cx, around, v, part, depth + 1);
         return match part {
             Part::Number => of_number(cx, op, &args, at)?.within(cx, value),
             Part::Axis(axis) => of_axis(cx, op, &args, axis, at),
             Part::Length => of_length(op, &args, at),
         };
     }
-    of_control(cx, view, value, part, depth)
+    of_control(cx, around, value, part, depth)
 }
 
 impl Position {
@@ -204,16 +237,23 @@ fn of_number(
             sides.next().map(|p| p.moved(-Interval::AT_LEAST_0))
         }
         Op::Select => at_one(args[1])?.either(at_one(args[2])?),
-        Op::Gather { .. } => {
-            let (Op::Shape, array) = cx.definition(args[0])? else {
-                return None;
-            };
-            let rank = i64::try_from(cx.shape(array[0])?.len()).ok()?;
+        Op::Gather { .. } | Op::Slice { .. } => {
+            let array = measured(cx, args[0], 0)?;
+            let rank = i64::try_from(cx.shape(array)?.len()).ok()?;
             let axis = cx.integer_of(args[1])?;
             let axis = if axis < 0 { axis + rank } else { axis };
-            at(array[0], Part::Axis(usize::try_from(axis).ok()?))
+            at(array, Part::Axis(usize::try_from(axis).ok()?))
         }
         Op::SeqLen => at(args[0], Part::Length),
+        _ => None,
+    }
+}
+
+/// The array whose shape a value is.
+fn measured(cx: &Rewriter, shape: Value, depth: usize) -> Option<Value> {
+    match cx.definition(shape)? {
+        (Op::Shape, array) => Some(array[0]),
+        (Op::Cast { .. }, args) if depth < MAX_DEPTH => measured(cx, args[0], depth + 1),
         _ => None,
     }
 }
@@ -269,21 +309,27 @@ fn of_length(
 /// The results of branches and inner loops.
 fn of_control(
     cx: &Rewriter,
-    view: &LoopView,
+    around: Around,
     value: Value,
     part: Part,
     depth: usize,
 ) -> Option<Position> {
-    if let Some(arms) = arms_of(cx, value) {
-        let [a, b] = arms.map(|v| position(cx, view, v, part, depth + 1));
-        return a?.either(b?);
-    }
     let (inst, k) = result_of(cx, value)?;
     let func = cx.patch.func();
+    if let Some(arms) = arms_of(cx, value) {
+        let [a, b] = arms.map(|v| position(cx, around, v, part, depth + 1));
+        // The iterations that another one follows count.
+        let ends = |arm: usize| around.1.contains(&func.insts[inst].regions[arm]);
+        return match (ends(0), ends(1)) {
+            (true, false) => b,
+            (false, true) => a,
+            _ => a?.either(b?),
+        };
+    }
     let body = *func.insts[inst].regions.first()?;
     let inner = LoopView::with(func, inst, &cx.patch.args(inst), &cx.patch.yields(body))?;
-    let first = position(cx, view, *inner.inits.get(k)?, part, depth + 1)?;
-    let next = position(cx, &inner, inner.next[k], part, depth + 1)?;
+    let first = position(cx, around, *inner.inits.get(k)?, part, depth + 1)?;
+    let next = position(cx, (&inner, around.1), inner.next[k], part, depth + 1)?;
     let stays = next.anchor == Anchor::Carried(k, part);
     let moves = next.offset.repeated().filter(|_| stays)?;
     Some(Position {
