@@ -25,8 +25,10 @@ fn arrays_grow_without_a_bound() {
 #[test]
 fn a_loop_that_fills_memory_is_stopped() {
     let text = "fn @main(%row: f32[1,n], %k: i64[]) -> (%y: f32[?,n]) {
-  %y = loop %i while const true carry (%a: f32[?,n] = %row) {
-    continue while lt(%i, mul(%k, 1000)) carry concat(%a, exp(%row), axis=0)
+  %one = exp(mul(reduce(%row, kind=max, axes=[0,1], keep=false), 0.0))
+  %limit = cast(mul(%k, 1000), to=f32)
+  %y, %count = loop %i while const true carry (%a: f32[?,n] = %row, %c: f32[] = 0.0) {
+    continue while lt(%c, %limit) carry concat(%a, exp(%row), axis=0), add(%c, %one)
   }
   return %y
 }";
@@ -37,7 +39,7 @@ fn a_loop_that_fills_memory_is_stopped() {
     let program = Arc::new(program);
     for threads in [1, 3] {
         let pool = Pool::shared_with(&PoolOptions::new(threads)).expect("threads");
-        // The array takes 4 MB: whatever stops it may run again.
+        // Data ends the loop, so that it has no bound; the array takes 4 MB. Whatever stops it may run again.
         let run = |max_memory| {
             let options = SessionOptions {
                 max_memory,

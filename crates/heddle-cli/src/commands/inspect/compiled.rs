@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Further nodes that grow are summed up.
 const MAX_GROWING: usize = 8;
 
-/// What compiling a model left to the interpreter.
+/// The compiled form of a model, and the nodes that are left to the interpreter.
 #[derive(Debug, Default)]
 pub struct Compiled {
     /// Compiled parts, if it is not compiled as a whole.

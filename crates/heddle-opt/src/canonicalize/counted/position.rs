@@ -345,7 +345,7 @@ fn result_of(cx: &Rewriter, value: Value) -> Option<(Inst, usize)> {
     }
 }
 
-/// What the two arms of a branch yield for one of its results.
+/// Two values, one of each arm, that a branch yields as one of its results.
 pub(super) fn arms_of(cx: &Rewriter, value: Value) -> Option<[Value; 2]> {
     let (inst, k) = result_of(cx, value)?;
     let data = &cx.patch.func().insts[inst];

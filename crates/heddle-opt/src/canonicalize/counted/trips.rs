@@ -26,7 +26,7 @@ pub(super) struct Test {
     pub begins: Begins,
 }
 
-/// What is known of the test before the first iteration.
+/// Facts about the test before the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     /// Nothing: the first iteration may take place where the test fails.
