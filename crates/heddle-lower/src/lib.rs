@@ -70,6 +70,9 @@ const REPEATED_WORK: usize = 0;
 /// Larger than any machine's memory, in elements.
 const MAX_LEN: i64 = 1 << 44;
 
+/// A constant limit of iterations above this is none that memory is planned for: what it bounds grows.
+const MAX_TRIPS: i64 = 1 << 24;
+
 /// Expressions of this depth are stored, which bounds text and recursion.
 const MAX_DEPTH: usize = 48;
 

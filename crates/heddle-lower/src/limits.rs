@@ -10,7 +10,7 @@ use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp};
 
 use super::grow::Grown;
-use super::{Lowerer, MAX_LEN, Result};
+use super::{Lowerer, MAX_LEN, MAX_TRIPS, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::Local;
@@ -121,7 +121,7 @@ impl Lowerer<'_> {
         let trip = trip.map(|trip| max(&mut self.program.pool, trip, zero));
         let trip = trip.and_then(|trip| self.upper_bound(trip));
         let pool = &mut self.program.pool;
-        let trip = trip.filter(|&t| pool.as_int(t).is_none_or(|n| n <= MAX_LEN))?;
+        let trip = trip.filter(|&t| pool.as_int(t).is_none_or(|n| n <= MAX_TRIPS))?;
         // Saturates above any memory size, without overflow.
         let (most, at_least) = (pool.int(MAX_LEN), max(pool, growth, one));
         let most = pool.binary(BinaryOp::Div, DType::I64, most, at_least);

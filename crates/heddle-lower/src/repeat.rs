@@ -11,7 +11,7 @@ use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Va
 
 use super::branch::Carried;
 use super::grow::Grown;
-use super::{Cause, Lowerer, MAX_LEN, Result};
+use super::{Cause, Lowerer, MAX_TRIPS, Result};
 use crate::value::{Val, linear};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, Stmt, Store};
@@ -296,7 +296,12 @@ impl Lowerer<'_> {
     /// unless that means "no limit".
     fn iterations(&mut self, trip: Option<ExprId>) -> Local {
         let zero = self.program.pool.int(0);
-        let is_limit = |trip: &ExprId| self.program.pool.as_int(*trip).is_none_or(|n| n <= MAX_LEN);
+        let is_limit = |trip: &ExprId| {
+            self.program
+                .pool
+                .as_int(*trip)
+                .is_none_or(|n| n <= MAX_TRIPS)
+        };
         let bound = trip.filter(is_limit).and_then(|trip| {
             let pool = &mut self.program.pool;
             let most = pool.binary(BinaryOp::Max, DType::I64, trip, zero);

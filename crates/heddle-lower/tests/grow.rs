@@ -137,3 +137,14 @@ fn caches_without_a_limit_are_never_copied() {
     // The one is the state of fixed size.
     assert_eq!(exchanges(&lowered(text)), 1);
 }
+
+#[test]
+fn a_limit_of_many_iterations_is_none() {
+    let trips = |n: i64| {
+        let text = growing("f32[m,4]", "%b = concat(%a, exp(%row), axis=0)");
+        let counted = text.replace("trip %n", &format!("trip {n}"));
+        segments(&lowered(&counted))
+    };
+    assert_eq!(trips(1 << 12), 0);
+    assert!(trips(i64::from(i32::MAX)) > 0);
+}
