@@ -29,7 +29,11 @@ impl<'m> Importer<'m> {
         let fail = |message: String| graph_error(&format!("graph `{}`", graph.name()), message);
         let twice = |name: &str| fail(format!("`{name}` is defined twice"));
         f.declare(scope, &graph.value_info);
-        f.declare(scope, &graph.output);
+        // The outputs of a loop's body are carried: their rank may be another one in each iteration.
+        let is_body = parent.is_some() && !graph.input.is_empty();
+        if !is_body {
+            f.declare(scope, &graph.output);
+        }
         let mut given = HashSet::new();
         let mut absent = vec![];
         for (i, input) in graph.input.iter().enumerate() {
