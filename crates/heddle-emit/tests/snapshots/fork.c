@@ -7,18 +7,18 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
   const int64_t t1 = (heddle_at(env, 0, b3[0], v0) * 16);
-  for (int64_t v1 = from; v1 < to; v1++) {
-    b4[v1] = b2[t1 + v1];
+  for (int64_t v2 = from; v2 < to; v2++) {
+    b4[v2] = b2[t1 + v2];
   }
 }
 
 /* line 8_ column 8 */
-HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b4, float *restrict b5, const int64_t v0, const int64_t v4) {
+HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b4, float *restrict b5, const int64_t v0, const int64_t v3) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  const int64_t t1 = (heddle_at(env, 1, v4, v0) * 16);
-  for (int64_t v1 = 0; v1 < 16; v1++) {
-    b5[v1] = heddle_tanh_f32(b2[t1 + v1] + b4[v1]);
+  const int64_t t1 = (heddle_at(env, 1, v3, v0) * 16);
+  for (int64_t v2 = 0; v2 < 16; v2++) {
+    b5[v2] = heddle_tanh_f32(b2[t1 + v2] + b4[v2]);
   }
 }
 
@@ -26,8 +26,8 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
 HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, float *restrict b5, const float *restrict b6, const float *restrict b7) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  for (int64_t v1 = 0; v1 < 16; v1++) {
-    b5[v1] = heddle_tanh_f32(b6[v1] - b7[v1]);
+  for (int64_t v2 = 0; v2 < 16; v2++) {
+    b5[v2] = heddle_tanh_f32(b6[v2] - b7[v2]);
   }
 }
 
@@ -37,7 +37,7 @@ union heddle_kept {
     int32_t back;
     int32_t first, worker, workers;
     uint8_t *frame;
-    int64_t v7;
+    int64_t v6;
     float *b5;
     float *b6;
     float *b7;
@@ -68,11 +68,11 @@ HEDDLE_MAIN {
   float *b7 = (float *)0; /* line 12_ column 10 */
   float *b8 = (float *)(env->scratch + env->table[1]); /* line 2_ column 8 */
   float *b9 = (float *)env->outputs[0].data; /* y */
-  int64_t v3 = 0; /* x */
-  int64_t v4 = 0; /* n */
-  uint8_t v5 = 0; /* x */
+  int64_t v1 = 0; /* x */
+  int64_t v3 = 0; /* n */
+  uint8_t v4 = 0; /* x */
+  int64_t v5 = 0; /* x */
   int64_t v6 = 0; /* x */
-  int64_t v7 = 0; /* x */
   int32_t back = 0;
   int64_t depth = 1;
   uint8_t *frame = env->scratch + env->table[5];
@@ -85,7 +85,7 @@ HEDDLE_MAIN {
     if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 3, v0, 1);
   }
   {
-    v3 = b3[0];
+    v1 = b3[0];
   }
   op0(env, worker, workers, b2, b3, b4, v0);
   /* line 2_ column 8 */
@@ -93,11 +93,11 @@ HEDDLE_MAIN {
   {
     int64_t a0;
     {
-      a0 = v3;
+      a0 = v1;
     }
     float *p0 = (float *)b9;
     top->c2.back = back;
-    v4 = a0;
+    v3 = a0;
     b5 = p0;
     top++, depth++, back = 2;
     goto proc0;
@@ -122,20 +122,20 @@ HEDDLE_MAIN {
     if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 7, v0, 1);
   }
   {
-    v5 = b0[heddle_at(env, 8, v4, v0)] < 0;
+    v4 = b0[heddle_at(env, 8, v3, v0)] < 0;
   }
-  if (v5) {
+  if (v4) {
     {
       if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 9, v0, 1);
     }
     HEDDLE_TRY(heddle_meet(env, first, workers));
-    op1(env, worker, workers, b2, b4, b5, v0, v4);
+    op1(env, worker, workers, b2, b4, b5, v0, v3);
   } else {
     {
-      v6 = b0[heddle_at(env, 10, v4, v0)];
+      v5 = b0[heddle_at(env, 10, v3, v0)];
     }
     {
-      v7 = b1[heddle_at(env, 10, v4, v0)];
+      v6 = b1[heddle_at(env, 10, v3, v0)];
     }
     HEDDLE_TRY(heddle_meet(env, first, workers));
     /* line 11_ column 10 */
@@ -144,11 +144,11 @@ HEDDLE_MAIN {
       {
         int64_t a0;
         {
-          a0 = v6;
+          a0 = v5;
         }
         float *p0 = (float *)b6;
         top->c0.back = back;
-        top->c0.v7 = v7;
+        top->c0.v6 = v6;
         top->c0.b5 = b5;
         top->c0.b6 = b6;
         top->c0.b7 = b7;
@@ -156,7 +156,7 @@ HEDDLE_MAIN {
         top->c0.worker = worker;
         top->c0.workers = workers;
         top->c0.frame = frame;
-        v4 = a0;
+        v3 = a0;
         b5 = p0;
         frame += env->table[4];
         heddle_part(&first, &worker, &workers, 0, 2);
@@ -171,7 +171,7 @@ HEDDLE_MAIN {
       workers = top->c0.workers;
       frame = top->c0.frame;
       back = top->c0.back;
-      v7 = top->c0.v7;
+      v6 = top->c0.v6;
       b5 = top->c0.b5;
       b6 = top->c0.b6;
       b7 = top->c0.b7;
@@ -182,7 +182,7 @@ HEDDLE_MAIN {
       {
         int64_t a0;
         {
-          a0 = v7;
+          a0 = v6;
         }
         float *p0 = (float *)b7;
         top->c1.back = back;
@@ -193,7 +193,7 @@ HEDDLE_MAIN {
         top->c1.worker = worker;
         top->c1.workers = workers;
         top->c1.frame = frame;
-        v4 = a0;
+        v3 = a0;
         b5 = p0;
         frame += env->table[4];
         heddle_part(&first, &worker, &workers, 1, 2);

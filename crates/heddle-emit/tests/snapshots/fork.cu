@@ -7,18 +7,18 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
   const int64_t t1 = (heddle_at(env, 0, b3[0], v0) * 16);
-  for (int64_t v1 = from + heddle_lane; v1 < to; v1 += heddle_lanes) {
-    b4[v1] = b2[t1 + v1];
+  for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
+    b4[v2] = b2[t1 + v2];
   }
 }
 
 /* line 8_ column 8 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v4) {
+static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v3) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  const int64_t t1 = (heddle_at(env, 1, v4, v0) * 16);
-  for (int64_t v1 = 0 + heddle_lane; v1 < 16; v1 += heddle_lanes) {
-    b5[v1] = heddle_tanh_f32(b2[t1 + v1] + b4[v1]);
+  const int64_t t1 = (heddle_at(env, 1, v3, v0) * 16);
+  for (int64_t v2 = 0 + heddle_lane; v2 < 16; v2 += heddle_lanes) {
+    b5[v2] = heddle_tanh_f32(b2[t1 + v2] + b4[v2]);
   }
 }
 
@@ -26,8 +26,8 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b5, const float *__restrict__ b6, const float *__restrict__ b7) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  for (int64_t v1 = 0 + heddle_lane; v1 < 16; v1 += heddle_lanes) {
-    b5[v1] = heddle_tanh_f32(b6[v1] - b7[v1]);
+  for (int64_t v2 = 0 + heddle_lane; v2 < 16; v2 += heddle_lanes) {
+    b5[v2] = heddle_tanh_f32(b6[v2] - b7[v2]);
   }
 }
 
@@ -35,7 +35,7 @@ static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, i
 union heddle_kept {
   struct {
     int32_t back;
-    int64_t v4;
+    int64_t v3;
     float *b5;
     float *b6;
     float *b7;
@@ -64,11 +64,11 @@ HEDDLE_MAIN {
   float *b7 = (float *)0; /* line 12_ column 10 */
   float *b8 = (float *)(env->scratch + env->table[1]); /* line 2_ column 8 */
   float *b9 = (float *)env->outputs[0].data; /* y */
-  int64_t v3 = 0; /* x */
-  int64_t v4 = 0; /* n */
-  uint8_t v5 = 0; /* x */
+  int64_t v1 = 0; /* x */
+  int64_t v3 = 0; /* n */
+  uint8_t v4 = 0; /* x */
+  int64_t v5 = 0; /* x */
   int64_t v6 = 0; /* x */
-  int64_t v7 = 0; /* x */
   int32_t back = 0;
   int64_t depth = 1;
   uint8_t *frame = env->scratch + env->table[5];
@@ -79,7 +79,7 @@ HEDDLE_MAIN {
     if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 3, v0, 1);
   }
   {
-    v3 = b3[0];
+    v1 = b3[0];
   }
   op0(env, worker, workers, b2, b3, b4, v0);
   /* line 2_ column 8 */
@@ -87,11 +87,11 @@ HEDDLE_MAIN {
   {
     int64_t a0;
     {
-      a0 = v3;
+      a0 = v1;
     }
     float *p0 = (float *)b9;
     top->c2.back = back;
-    v4 = a0;
+    v3 = a0;
     b5 = p0;
     top++, depth++, back = 2;
     goto proc0;
@@ -116,34 +116,34 @@ HEDDLE_MAIN {
     if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 7, v0, 1);
   }
   {
-    v5 = b0[heddle_at(env, 8, v4, v0)] < 0;
+    v4 = b0[heddle_at(env, 8, v3, v0)] < 0;
   }
-  if (v5) {
+  if (v4) {
     {
       if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 9, v0, 1);
     }
     epoch++;
     heddle_signal(env, worker, epoch);
     if (worker == 0 % workers) for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));
-    op1(env, worker, workers, b2, b4, b5, v0, v4);
+    op1(env, worker, workers, b2, b4, b5, v0, v3);
   } else {
     {
-      v6 = b0[heddle_at(env, 10, v4, v0)];
+      v5 = b0[heddle_at(env, 10, v3, v0)];
     }
     /* line 11_ column 10 */
     HEDDLE_TRY(heddle_depth(env, 11, depth + 1));
     {
       int64_t a0;
       {
-        a0 = v6;
+        a0 = v5;
       }
       float *p0 = (float *)b6;
       top->c0.back = back;
-      top->c0.v4 = v4;
+      top->c0.v3 = v3;
       top->c0.b5 = b5;
       top->c0.b6 = b6;
       top->c0.b7 = b7;
-      v4 = a0;
+      v3 = a0;
       b5 = p0;
       frame += env->table[4];
       top++, depth++, back = 0;
@@ -153,26 +153,26 @@ HEDDLE_MAIN {
     top--, depth--;
     frame -= env->table[4];
     back = top->c0.back;
-    v4 = top->c0.v4;
+    v3 = top->c0.v3;
     b5 = top->c0.b5;
     b6 = top->c0.b6;
     b7 = top->c0.b7;
     {
-      v7 = b1[heddle_at(env, 12, v4, v0)];
+      v6 = b1[heddle_at(env, 12, v3, v0)];
     }
     /* line 12_ column 10 */
     HEDDLE_TRY(heddle_depth(env, 13, depth + 1));
     {
       int64_t a0;
       {
-        a0 = v7;
+        a0 = v6;
       }
       float *p0 = (float *)b7;
       top->c1.back = back;
       top->c1.b5 = b5;
       top->c1.b6 = b6;
       top->c1.b7 = b7;
-      v4 = a0;
+      v3 = a0;
       b5 = p0;
       frame += env->table[4];
       top++, depth++, back = 1;

@@ -54,6 +54,9 @@ impl Lowerer<'_> {
 
     /// Does the element that is read depend on the index along each of these axes?
     fn reads_along(&mut self, mut axes: Range<usize>, x: &Val) -> bool {
+        if let Val::Stored { .. } = x {
+            return true;
+        }
         let any_size = self.program.pool.int(2);
         let (_, index) = self.space(&vec![any_size; x.shape().len()], 0);
         let pool = &mut self.program.pool;
