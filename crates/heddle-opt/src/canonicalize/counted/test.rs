@@ -37,7 +37,7 @@ fn comparison(cx: &Rewriter, (value, truth): Condition) -> Option<Comparison> {
         (true, relation) => relation,
         (false, CompareOp::Eq) => CompareOp::Ne,
         (false, CompareOp::Ne) => CompareOp::Eq,
-        // A comparison of floats is no such: NaN fails both.
+        // Floats have no opposite comparison: NaN fails both.
         (false, _) if one_integer(cx, args[0]).is_none() => return None,
         (false, CompareOp::Lt) => CompareOp::Ge,
         (false, CompareOp::Le) => CompareOp::Gt,
