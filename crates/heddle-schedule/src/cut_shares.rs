@@ -8,13 +8,14 @@
 //! Any unit may have touched any element then: neighbouring operators with equal partitions need a
 //! synchronisation that they did not need before. The pieces are kept if these take little time.
 //!
-//! Procedures, grids, and operators that read what they write keep whole shares.
+//! Procedures, grids, operators that read what they write, and those whose sizes only the run
+//! computes keep whole shares. The last may take any time: a level of a tree has one row or many.
 
 use std::collections::BTreeSet;
 
 use heddle_machine::Pieces;
 use heddle_uprogram::program::{
-    Body, OperatorId, ProcedureId, Share, Split, Stmt, UProgram, for_each_stmt,
+    Body, LocalKind, Operator, OperatorId, ProcedureId, Share, Split, Stmt, UProgram, for_each_stmt,
 };
 
 use crate::cost::{estimate, time, time_of_part};
@@ -95,7 +96,8 @@ fn cut(program: &UProgram, latency: &dyn Latency, id: OperatorId, pieces: Pieces
     let took = latency.operator(program, id, op.share);
     let reads = program.loads_of(&op.body.exprs());
     let store = op.body.store().buffer;
-    if took < pieces.share_ns || reads.iter().any(|(buffer, _)| *buffer == store) {
+    let is_short = took < pieces.share_ns;
+    if is_short || is_computed(program, op) || reads.iter().any(|(buffer, _)| *buffer == store) {
         return None;
     }
     let step = match &op.body {
@@ -117,4 +119,11 @@ fn cut(program: &UProgram, latency: &dyn Latency, id: OperatorId, pieces: Pieces
         piece: Some(size as i64),
         ..split
     }))
+}
+
+/// An operator with an axis whose size is a function of variables.
+fn is_computed(program: &UProgram, op: &Operator) -> bool {
+    let axes = op.axes.iter().chain(op.body.axes());
+    let mut locals = axes.flat_map(|(_, size)| program.locals_of(*size));
+    locals.any(|local| program.locals[local].kind == LocalKind::Variable)
 }
