@@ -196,7 +196,7 @@ pub struct Source {
     /// The inputs: an .npz file with an array for each input.
     #[arg(short, long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Draw the inputs that are not in --input at random; also the seed of random operators.
+    /// Draw the inputs that are not in --input at random; also the default of --seed.
     #[arg(long, value_name = "SEED")]
     pub random: Option<u64>,
     /// The value of a named size for --random (may be repeated); default 2.
@@ -228,6 +228,10 @@ pub struct Exec {
     /// Stop when calls nest deeper; default: 10000, on any device.
     #[arg(long, value_name = "N")]
     pub max_depth: Option<usize>,
+    /// Seed of random operators that have none of their own; default: 0. Runs with equal seeds draw equal numbers, on any
+    /// device and number of threads.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Stop after so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,

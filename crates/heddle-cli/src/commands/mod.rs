@@ -124,7 +124,7 @@ pub fn compile_options(args: &Compiling) -> CompileOptions {
     }
 }
 
-/// The command line's options of running.
+/// The command line's options of running; `seed` is the default of `--seed`.
 pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
     RunOptions {
         f64: exec.f64,
@@ -132,7 +132,7 @@ pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
         max_iterations: exec.max_iterations,
         max_depth: exec.max_depth,
         timeout: exec.timeout,
-        seed,
+        seed: exec.seed.unwrap_or(seed),
     }
 }
 

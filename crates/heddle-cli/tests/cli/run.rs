@@ -58,6 +58,26 @@ fn json_has_values_and_times() {
 }
 
 #[test]
+fn a_seed_is_that_of_random_operators() {
+    let s = doubler();
+    s.write(
+        "key.heddle",
+        "fn @main() -> (%y: u64[]) {\n  return run_key()\n}\n",
+    );
+    let seed = |options: &str| {
+        let json = s.heddle(&format!("run key.heddle --json {options}")).json();
+        json["outputs"][0]["values"].clone()
+    };
+    for device in ["cpu", "interp"] {
+        let seed = |options: &str| seed(&format!("--device {device} {options}"));
+        assert_eq!(seed(""), serde_json::json!([0]));
+        assert_eq!(seed("--random 3"), serde_json::json!([3]));
+        assert_eq!(seed("--seed 7"), serde_json::json!([7]));
+        assert_eq!(seed("--random 3 --seed 7"), serde_json::json!([7]));
+    }
+}
+
+#[test]
 fn doubles_come_out_of_doubles() {
     let s = doubler();
     let inputs = [
