@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::uses::Seen;
 use heddle_ir::{
     Copier, DType, Dim, FuncId, Function, Inst, Op, Region, Signature, Type, Value, ValueDef,
 };
@@ -32,9 +33,8 @@ pub struct Outlined {
 pub fn outline(func: &Function, insts: &[Inst], name: &str) -> Option<Outlined> {
     let mut seen = Seen::default();
     insts.iter().for_each(|&inst| seen.visit(func, inst));
-    let is_free = |value: &&Value| !seen.defined.contains(value);
     let (mut constants, mut free) = (vec![], vec![]);
-    for &value in seen.used.iter().filter(is_free) {
+    for value in seen.free() {
         match constant_view(func, value) {
             Some(insts) => constants.extend(insts),
             None => free.push(value),
@@ -114,30 +114,8 @@ fn is_constant_view(func: &Function, value: Value, views: usize, insts: &mut Vec
 pub fn is_stated(func: &Function, inst: Inst) -> bool {
     let mut seen = Seen::default();
     seen.visit(func, inst);
-    let free = seen.used.iter().filter(|v| !seen.defined.contains(v));
-    let free: Vec<_> = free.copied().collect();
+    let free: Vec<_> = seen.free().collect();
     stating(func, &seen, &free).is_some()
-}
-
-/// Values that instructions define and use, in all their regions.
-#[derive(Default)]
-struct Seen {
-    defined: HashSet<Value>,
-    used: BTreeSet<Value>,
-}
-
-impl Seen {
-    fn visit(&mut self, func: &Function, inst: Inst) {
-        let data = &func.insts[inst];
-        self.used.extend(&data.args);
-        self.defined.extend(&data.results);
-        for &region in &data.regions {
-            let data = &func.regions[region];
-            self.defined.extend(&data.params);
-            self.used.extend(&data.yields);
-            data.insts.iter().for_each(|&inst| self.visit(func, inst));
-        }
-    }
 }
 
 /// Parameters of the function for the symbolic sizes that the instructions use but no free value

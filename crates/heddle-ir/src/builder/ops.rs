@@ -1,8 +1,9 @@
 //! Short forms of instructions that are appended often.
 
 use crate::builder::FuncBuilder;
+use crate::dim::Atom;
 use crate::op::{BinaryOp, CompareOp, ReduceOp};
-use crate::{DType, Op, Type, TypeError, Value};
+use crate::{DType, Dim, DimExpr, Op, Type, TypeError, Value};
 
 type Result<T> = std::result::Result<T, TypeError>;
 
@@ -59,6 +60,63 @@ impl FuncBuilder {
         let places: Vec<i64> = axes.map(|a| a as i64).collect();
         let places = self.i64s(&places);
         self.gather(shape, places)
+    }
+
+    /// Appends the size that a type states, `i64[]`, computed from axes of parameters; `None` if
+    /// nothing states it.
+    pub fn size_of(&mut self, dim: &Dim) -> Result<Option<Value>> {
+        if let Some(n) = dim.as_const() {
+            return Ok(Some(self.i64(n)));
+        }
+        for param in self.params().to_vec() {
+            let shape = self.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
+            let axis = shape.and_then(|s| s.iter().position(|d| d.equals(dim)));
+            if let Some(axis) = axis {
+                return self.size(param, axis).map(Some);
+            }
+        }
+        match dim {
+            Dim::Expr(expr) if expr.as_sym().is_none() => self.size_of_sum(expr),
+            _ => Ok(None),
+        }
+    }
+
+    fn size_of_sum(&mut self, expr: &DimExpr) -> Result<Option<Value>> {
+        let mut sum = self.i64(0);
+        for (atoms, factor) in expr.terms() {
+            let mut product = self.i64(factor);
+            for atom in atoms {
+                let Some(size) = self.size_of_atom(atom)? else {
+                    return Ok(None);
+                };
+                product = self.binary(BinaryOp::Mul, product, size)?;
+            }
+            sum = self.binary(BinaryOp::Add, sum, product)?;
+        }
+        Ok(Some(sum))
+    }
+
+    fn size_of_atom(&mut self, atom: &Atom) -> Result<Option<Value>> {
+        let (Atom::FloorDiv(pair) | Atom::Max(pair) | Atom::Min(pair)) = atom else {
+            let Atom::Sym(name) = atom else {
+                return Ok(None);
+            };
+            return self.size_of(&Dim::sym(name));
+        };
+        let a = self.size_of(&Dim::Expr(pair.0.clone()))?;
+        let b = self.size_of(&Dim::Expr(pair.1.clone()))?;
+        let (Some(a), Some(b)) = (a, b) else {
+            return Ok(None);
+        };
+        let (a, op) = match atom {
+            Atom::Max(_) => (a, BinaryOp::Max),
+            Atom::Min(_) => (a, BinaryOp::Min),
+            _ => {
+                let rest = self.binary(BinaryOp::Mod, a, b)?;
+                (self.binary(BinaryOp::Sub, a, rest)?, BinaryOp::Div)
+            }
+        };
+        self.binary(op, a, b).map(Some)
     }
 
     /// Appends a concatenation of vectors; one vector is itself.

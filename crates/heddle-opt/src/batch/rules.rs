@@ -1,5 +1,6 @@
 //! The form of each op when some of its operands differ by row.
 
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{FuncBuilder, Op, Value};
 
 use super::{Batch, Batched, Refusal, Result, rank};
@@ -37,6 +38,7 @@ impl Batch<'_> {
             }
             Op::Reshape => {
                 let shape = same(op, args[1])?;
+                let shape = self.without_open_size(b, x, shape)?;
                 let count = b.vector_of(self.rows)?;
                 let shape = b.join(&[count, shape])?;
                 rows(b.op1(Op::Reshape, &[x, shape])?)
@@ -75,6 +77,23 @@ impl Batch<'_> {
         }
     }
 
+    /// A shape whose -1, which without rows could be any size, is replaced by what is left in a row.
+    fn without_open_size(&self, b: &mut FuncBuilder, x: Value, shape: Value) -> Result<Value> {
+        let known = b.known(shape);
+        if known.is_some_and(|dims| dims.iter().all(|d| d.as_expr().is_some() && !d.is(-1))) {
+            return Ok(shape);
+        }
+        let (open, one) = (b.i64(-1), b.i64(1));
+        let is_open = b.compare(CompareOp::Eq, shape, open)?;
+        let stated = b.select(is_open, one, shape)?;
+        let stated = product(b, stated)?;
+        let end = rank(b, x)?;
+        let own = b.sizes(x, 1..end)?;
+        let own = product(b, own)?;
+        let left = b.binary(BinaryOp::Div, own, stated)?;
+        Ok(b.select(is_open, left, shape)?)
+    }
+
     fn pad(&mut self, b: &mut FuncBuilder, op: &Op, args: &[Batched]) -> Result<Value> {
         let (pads, value) = (same(op, args[1])?, same(op, args[2])?);
         let n = self.row_rank(b, args[0])? as i64;
@@ -94,7 +113,8 @@ impl Batch<'_> {
         let (w, pads) = (same(op, args[1])?, same(op, args[2])?);
         let x = args[0].value();
         let end = rank(b, x)?;
-        let whole = b.i64s(&[-1]);
+        let whole = b.sizes(x, 0..2)?;
+        let whole = product(b, whole)?;
         let rest = b.sizes(x, 2..end)?;
         let shape = b.join(&[whole, rest])?;
         let flat = b.op1(Op::Reshape, &[x, shape])?;
@@ -212,7 +232,8 @@ impl Batch<'_> {
                     return Ok(b.op1(Op::Unsqueeze { axes: vec![1] }, &[y])?);
                 }
                 let depth = b.sizes(x, m..m + 1)?;
-                let count = b.i64s(&[-1]);
+                let count = b.sizes(x, 0..m)?;
+                let count = product(b, count)?;
                 let shape = b.join(&[count, depth])?;
                 let flat = b.op1(Op::Reshape, &[x, shape])?;
                 let y = b.op1(Op::Dot, &[flat, w])?;
@@ -235,6 +256,16 @@ fn same(op: &Op, batched: Batched) -> Result<Value> {
         Batched::Same(v) => Ok(v),
         Batched::Rows(_) => Err(Refusal::SizesByRow(op.name())),
     }
+}
+
+/// The product of sizes, `i64[1]`.
+fn product(b: &mut FuncBuilder, sizes: Value) -> Result<Value> {
+    let op = Op::Reduce {
+        kind: ReduceOp::Prod,
+        axes: vec![0],
+        keep: true,
+    };
+    Ok(b.op1(op, &[sizes])?)
 }
 
 /// The op with its axes behind a leading one.

@@ -261,7 +261,7 @@ fn zeros(rebuild: &mut Rebuild, ty: &Type) -> Result<Option<Value>> {
     };
     let mut sizes = vec![];
     for dim in shape {
-        let Some(size) = rebuild.size(dim)? else {
+        let Some(size) = rebuild.b.size_of(dim)? else {
             return Ok(None);
         };
         sizes.push(rebuild.b.vector_of(size)?);

@@ -151,22 +151,6 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// A size as `i64[]`, if it is static or the size of an axis of a parameter.
-    pub fn size(&mut self, dim: &Dim) -> Result<Option<Value>> {
-        if let Some(n) = dim.as_const() {
-            return Ok(Some(self.b.i64(n)));
-        }
-        let params = self.b.params().to_vec();
-        for param in params {
-            let shape = self.b.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
-            let axis = shape.and_then(|s| s.iter().position(|d| d.equals(dim)));
-            if let Some(axis) = axis {
-                return self.b.size(param, axis).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
     fn region(&mut self, region: Region, instead: Instead<'_, 'a>) -> Result<Region> {
         let data = &self.source.regions[region];
         let types: Vec<Type> = data

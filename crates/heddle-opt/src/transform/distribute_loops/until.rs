@@ -142,7 +142,7 @@ fn stack<'a>(
     let rows = rebuild.b.binary(BinaryOp::Mul, chunks, step)?;
     let mut sizes = vec![rebuild.b.vector_of(rows)?];
     for dim in dims {
-        let size = rebuild.size(dim)?.ok_or(Stop::Impossible)?;
+        let size = rebuild.b.size_of(dim)?.ok_or(Stop::Impossible)?;
         sizes.push(rebuild.b.vector_of(size)?);
     }
     let shape = rebuild.b.join(&sizes)?;

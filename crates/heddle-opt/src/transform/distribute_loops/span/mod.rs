@@ -204,7 +204,7 @@ impl<'a> Span<'_, 'a> {
         let dims = t.shape.as_ref().filter(|_| zero_is_known);
         let mut parts = vec![rebuild.b.vector_of(self.count)?];
         for dim in dims.ok_or(Stop::Impossible)? {
-            let size = rebuild.size(dim)?.ok_or(Stop::Impossible)?;
+            let size = rebuild.b.size_of(dim)?.ok_or(Stop::Impossible)?;
             parts.push(rebuild.b.vector_of(size)?);
         }
         let shape = rebuild.b.join(&parts)?;

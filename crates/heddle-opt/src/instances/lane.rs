@@ -1,0 +1,87 @@
+//! The forms that a value of one instance takes for many.
+
+use std::collections::HashMap;
+
+use heddle_ir::{FuncBuilder, Op, Value};
+
+use crate::batch::{Batched, Result};
+
+/// A value of the source for all instances of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The same for all.
+    Same(Value),
+    /// One of equal shape for each, along a leading axis.
+    Rows(Value),
+    /// One for each, whose leading axes differ in size.
+    Ragged(Ragged),
+}
+
+/// Arrays that differ in the size of their leading axis, as ranges of one array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ragged {
+    /// The elements: `T[total, …]`.
+    pub data: Value,
+    /// The first element of each instance along the leading axis: `i64[instances]`.
+    pub starts: Value,
+    /// The size of each instance's leading axis: `i64[instances]`.
+    pub lens: Value,
+    /// The ranges follow each other and cover the array.
+    pub is_packed: bool,
+}
+
+impl Lane {
+    /// The value for uniform rules; `None` if sizes differ.
+    pub fn batched(self) -> Option<Batched> {
+        match self {
+            Lane::Same(v) => Some(Batched::Same(v)),
+            Lane::Rows(v) => Some(Batched::Rows(v)),
+            Lane::Ragged(_) => None,
+        }
+    }
+
+    /// Is it the same for all?
+    pub fn is_same(self) -> bool {
+        matches!(self, Lane::Same(_))
+    }
+
+    /// The lane of the instances with these numbers, `i64[k]`.
+    pub fn of(self, b: &mut FuncBuilder, ids: Value) -> Result<Lane> {
+        Ok(match self {
+            Lane::Same(v) => Lane::Same(v),
+            Lane::Rows(v) => Lane::Rows(b.gather(v, ids)?),
+            Lane::Ragged(r) => Lane::Ragged(Ragged {
+                data: r.data,
+                starts: b.gather(r.starts, ids)?,
+                lens: b.gather(r.lens, ids)?,
+                is_packed: false,
+            }),
+        })
+    }
+
+    /// The value of one instance, whose number is an `i64[]`.
+    pub fn one(self, b: &mut FuncBuilder, instance: Value) -> Result<Value> {
+        Ok(match self {
+            Lane::Same(v) => v,
+            Lane::Rows(v) => b.gather(v, instance)?,
+            Lane::Ragged(r) => {
+                let (start, len) = (b.gather(r.starts, instance)?, b.gather(r.lens, instance)?);
+                let end = b.binary(heddle_ir::op::BinaryOp::Add, start, len)?;
+                let (start, end, one) = (b.vector_of(start)?, b.vector_of(end)?, b.i64s(&[1]));
+                b.op1(Op::Slice { axes: vec![0] }, &[r.data, start, end, one])?
+            }
+        })
+    }
+}
+
+impl From<Batched> for Lane {
+    fn from(batched: Batched) -> Self {
+        match batched {
+            Batched::Same(v) => Lane::Same(v),
+            Batched::Rows(v) => Lane::Rows(v),
+        }
+    }
+}
+
+/// The lanes of values.
+pub type Lanes = HashMap<Value, Lane>;

@@ -1,0 +1,281 @@
+//! A program for one instance becomes one for many, each with control flow of its own (Cavs;
+//! ACROBAT; Radul et al., "Automatically Batching Control-Intensive Programs for Modern
+//! Accelerators").
+//!
+//! A [`Set`](set::Set) evaluates instructions for some of the instances at once. A value is the same
+//! for all of them, an array with a row for each, or a range of an array for each where leading axes
+//! differ in size ([`Lane`](lane::Lane)). Where control flow differs, sets are parted:
+//!
+//! - a branch evaluates each arm for the instances that take it ([`part`]);
+//! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
+//!   done leaves the list, and its values are written to its row of the results ([`repeat`]).
+//!
+//! An instruction without a rule is evaluated for one instance after the other ([`each`]), so that
+//! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
+
+mod each;
+mod lane;
+mod part;
+mod ragged;
+mod ragged_ops;
+mod repeat;
+mod set;
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{Dim, FuncBuilder, FuncId, Inst, Loc, Module, Op, Type, Value};
+
+use crate::batch::{Refusal, Result};
+use lane::{Lane, Ragged};
+use set::Set;
+
+/// The form of a parameter or result of a program for many instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// The same for all instances.
+    Shared,
+    /// Another axis in front, with a row for each instance.
+    Stacked,
+    /// The instances behind each other along the first axis, and in a second array, `NAME.offsets`,
+    /// `i64[instances + 1]`, the first element of each and the end.
+    Ragged,
+}
+
+/// An instruction that is evaluated for one instance after the other.
+#[derive(Clone, Debug)]
+pub struct OneByOne {
+    /// The name of the op.
+    pub op: &'static str,
+    /// The place in the model.
+    pub loc: Option<Arc<Loc>>,
+    /// The reason why it is not evaluated for many at once.
+    pub refusal: Refusal,
+}
+
+/// A program for many instances.
+#[derive(Debug)]
+pub struct Instances {
+    /// The program; its entry takes and gives all instances.
+    pub module: Module,
+    /// The form of each result.
+    pub results: Vec<Form>,
+    /// Instructions that are evaluated for one instance after the other.
+    pub one_by_one: Vec<OneByOne>,
+}
+
+/// The name of the array that parts a ragged one.
+pub fn offsets_name(name: &str) -> String {
+    format!("{name}.offsets")
+}
+
+/// What all sets of a function have in common.
+struct Context<'a> {
+    module: &'a Module,
+    /// Named sizes that differ by instance.
+    ragged: HashSet<Arc<str>>,
+    one_by_one: RefCell<Vec<OneByOne>>,
+}
+
+impl Context<'_> {
+    /// A type of the source without sizes that differ by instance.
+    fn ty(&self, ty: &Type) -> Type {
+        ty.map_dims(&mut |dim| {
+            let mut differs = false;
+            if let Some(expr) = dim.as_expr() {
+                expr.for_each_sym(&mut |name| differs |= self.ragged.contains(name));
+            }
+            if differs { Dim::UNKNOWN } else { dim.clone() }
+        })
+    }
+
+    fn note(&self, inst: Inst, source: &heddle_ir::Function, refusal: Refusal) {
+        let data = &source.insts[inst];
+        self.one_by_one.borrow_mut().push(OneByOne {
+            op: data.op.name(),
+            loc: data.loc.clone(),
+            refusal,
+        });
+    }
+}
+
+/// The entry for many instances, whose parameters have these forms, at least one of them not
+/// [`Form::Shared`]. Calls that are not recursive should be inlined first.
+pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
+    let entry = module.entry_id().ok_or(Refusal::NoRows)?;
+    let source = &module.functions[entry];
+    // A size is known by the name of an axis.
+    let (count_dim, ends_dim) = match forms.contains(&Form::Stacked) {
+        true => {
+            let count = Dim::sym(&fresh(module, entry, "instances"));
+            (count.clone(), count.add(&Dim::constant(1)))
+        }
+        false => {
+            let ends = Dim::sym(&fresh(module, entry, "offsets"));
+            (ends.sub(&Dim::constant(1)), ends)
+        }
+    };
+    let mut context = Context {
+        module,
+        ragged: HashSet::new(),
+        one_by_one: RefCell::default(),
+    };
+    let mut sig = (*source.sig).clone();
+    let own = std::mem::take(&mut sig.params);
+    for ((name, ty), form) in own.iter().zip(forms) {
+        let Type::Tensor(t) = ty else {
+            match form {
+                Form::Shared => sig.params.push((name.clone(), ty.clone())),
+                _ => return Err(Refusal::NoTensor),
+            }
+            continue;
+        };
+        let mut t = t.clone();
+        match (form, &mut t.shape) {
+            (Form::Shared, _) => {}
+            (_, None) => return Err(Refusal::UnknownRank),
+            (Form::Stacked, Some(shape)) => shape.insert(0, count_dim.clone()),
+            (Form::Ragged, Some(shape)) => {
+                let leading = shape.first_mut().ok_or(Refusal::UnknownRank)?;
+                if let Dim::Expr(expr) = &leading {
+                    expr.for_each_sym(&mut |name| {
+                        context.ragged.insert(name.clone());
+                    });
+                }
+                *leading = Dim::sym(&fresh(module, entry, &format!("{name}.total")));
+            }
+        }
+        sig.params.push((name.clone(), Type::Tensor(t)));
+        if *form == Form::Ragged {
+            let ends = Type::tensor(heddle_ir::DType::I64, [ends_dim.clone()]);
+            sig.params.push((offsets_name(name), ends));
+        }
+    }
+    for (_, ty) in &mut sig.params {
+        let stays = ty.clone();
+        *ty = context.ty(&stays);
+    }
+    let mut b = FuncBuilder::new(sig);
+    let (values, count) = parameters(&mut b, source, forms)?;
+    let mut set = Set::new(source, &context, count, count_dim.clone());
+    set.values = values;
+    let mark = b.checkpoint();
+    let yields = match set.region(&mut b, source.body) {
+        Ok(lanes) => lanes,
+        Err(refusal) => {
+            b.rollback(&mark);
+            context.one_by_one.replace(vec![OneByOne {
+                op: "program",
+                loc: None,
+                refusal,
+            }]);
+            set.each_run(&mut b)?
+        }
+    };
+    let (mut outputs, mut results) = (vec![], vec![]);
+    for ((name, _), lane) in source.sig.results.iter().zip(yields) {
+        match lane {
+            Lane::Ragged(ragged) => {
+                let packed = set.packed(&mut b, ragged)?;
+                let end = set.total(&mut b, packed.lens)?;
+                let end = b.vector_of(end)?;
+                let offsets = b.join(&[packed.starts, end])?;
+                outputs.push((name.clone(), packed.data));
+                outputs.push((offsets_name(name), offsets));
+                results.push(Form::Ragged);
+            }
+            lane => {
+                outputs.push((name.clone(), set.spread(&mut b, lane)?));
+                results.push(Form::Stacked);
+            }
+        }
+    }
+    let mut module = module.clone();
+    module.functions[entry] = b.finish(&outputs);
+    let one_by_one = context.one_by_one.into_inner();
+    Ok(Instances {
+        module,
+        results,
+        one_by_one,
+    })
+}
+
+/// The lanes of the parameters, and the number of instances.
+fn parameters(
+    b: &mut FuncBuilder,
+    source: &heddle_ir::Function,
+    forms: &[Form],
+) -> Result<(lane::Lanes, Value)> {
+    let (mut lanes, mut count) = (HashMap::new(), None);
+    let mut given = b.params().to_vec().into_iter();
+    // Parameters with one name for their first axis have equal sizes in each instance.
+    let mut ranges: HashMap<Dim, (Value, Value)> = HashMap::new();
+    let own = &source.regions[source.body].params;
+    for (&param, form) in own.iter().zip(forms) {
+        let value = given.next().ok_or(Refusal::NotEvaluated)?;
+        let lane = match form {
+            Form::Shared => Lane::Same(value),
+            Form::Stacked => {
+                if count.is_none() {
+                    count = Some(b.size(value, 0)?);
+                }
+                Lane::Rows(value)
+            }
+            Form::Ragged => {
+                let offsets = given.next().ok_or(Refusal::NotEvaluated)?;
+                let (starts, lens) = ranges_of(b, offsets)?;
+                if count.is_none() {
+                    count = Some(b.size(starts, 0)?);
+                }
+                let shape = source.ty(param).as_tensor().and_then(|t| t.shape.clone());
+                let leading = shape.ok_or(Refusal::UnknownRank)?.swap_remove(0);
+                let (starts, lens) = match leading {
+                    Dim::Expr(_) => *ranges.entry(leading).or_insert((starts, lens)),
+                    Dim::Unknown(_) => (starts, lens),
+                };
+                Lane::Ragged(Ragged {
+                    data: value,
+                    starts,
+                    lens,
+                    is_packed: true,
+                })
+            }
+        };
+        lanes.insert(param, lane);
+    }
+    Ok((lanes, count.ok_or(Refusal::NoRows)?))
+}
+
+/// Starts and sizes of ranges.
+fn ranges_of(b: &mut FuncBuilder, offsets: Value) -> Result<(Value, Value)> {
+    let cut = |b: &mut FuncBuilder, from: i64, to: i64| {
+        let (from, to, one) = (b.i64s(&[from]), b.i64s(&[to]), b.i64s(&[1]));
+        b.op1(Op::Slice { axes: vec![0] }, &[offsets, from, to, one])
+    };
+    let (starts, ends) = (cut(b, 0, -1)?, cut(b, 1, i64::MAX)?);
+    let lens = b.binary(BinaryOp::Sub, ends, starts)?;
+    Ok((starts, lens))
+}
+
+/// A name for a size that the entry does not use.
+fn fresh(module: &Module, entry: FuncId, name: &str) -> String {
+    let mut used = HashSet::new();
+    let function = &module.functions[entry];
+    for (_, value) in function.values.iter() {
+        value.ty.map_dims(&mut |dim| {
+            if let Some(expr) = dim.as_expr() {
+                expr.for_each_sym(&mut |name| {
+                    used.insert(name.clone());
+                });
+            }
+            dim.clone()
+        });
+    }
+    let numbers = (1..).map(|n| format!("{name}_{n}"));
+    let mut names = std::iter::once(name.to_string()).chain(numbers);
+    names
+        .find(|name| !used.contains(name.as_str()))
+        .expect("there are endless names")
+}

@@ -1,0 +1,203 @@
+//! Branches.
+
+use heddle_ir::op::{ScatterReduce, UnaryOp};
+use heddle_ir::{Dim, FuncBuilder, Inst, Op, Region, Value, region_cannot_fail};
+
+use super::lane::{Lane, Ragged};
+use super::set::{Set, plus};
+use crate::batch::{Refusal, Result};
+
+/// The form that a result takes in both arms.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Same,
+    Rows,
+    Ragged,
+}
+
+impl Set<'_> {
+    pub(super) fn branch(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
+        let data = &self.source.insts[inst];
+        let arms = [data.regions[0], data.regions[1]];
+        match self.value(data.args[0])? {
+            Lane::Same(cond) => self.choose(b, cond, arms),
+            Lane::Rows(cond) => {
+                if arms.iter().all(|&arm| self.is_cheap(arm)) {
+                    let mark = b.checkpoint();
+                    match self.both(b, cond, arms) {
+                        Ok(lanes) => return Ok(lanes),
+                        Err(_) => b.rollback(&mark),
+                    }
+                }
+                self.part(b, cond, arms)
+            }
+            Lane::Ragged(_) => Err(Refusal::UnknownRank),
+        }
+    }
+
+    /// A branch that all instances take alike.
+    fn choose(&mut self, b: &mut FuncBuilder, cond: Value, arms: [Region; 2]) -> Result<Vec<Lane>> {
+        let mark = b.checkpoint();
+        let mut found = vec![];
+        for arm in arms {
+            b.begin_region(&[]);
+            found.push(self.region(b, arm)?);
+            b.end_region(&[]);
+        }
+        b.rollback(&mark);
+        let kinds = kinds(&found[0], &found[1])?;
+        let mut regions = vec![];
+        for arm in arms {
+            b.begin_region(&[]);
+            let lanes = self.region(b, arm)?;
+            let mut yields = vec![];
+            for (lane, kind) in lanes.into_iter().zip(&kinds) {
+                match (lane, kind) {
+                    (Lane::Ragged(r), _) => {
+                        let r = self.packed(b, r)?;
+                        yields.extend([r.data, r.starts, r.lens]);
+                    }
+                    (Lane::Same(v), Kind::Same) => yields.push(v),
+                    (lane, _) => yields.push(self.spread(b, lane)?),
+                }
+            }
+            regions.push(b.end_region(&yields));
+        }
+        let mut results = b.if_(cond, regions[0], regions[1])?.into_iter();
+        let mut next = || results.next().ok_or(Refusal::NotEvaluated);
+        let lane = |kind| {
+            Ok(match kind {
+                Kind::Same => Lane::Same(next()?),
+                Kind::Rows => Lane::Rows(next()?),
+                Kind::Ragged => Lane::Ragged(Ragged {
+                    data: next()?,
+                    starts: next()?,
+                    lens: next()?,
+                    is_packed: true,
+                }),
+            })
+        };
+        kinds.into_iter().map(lane).collect()
+    }
+
+    /// Nothing in it can fail or takes much time.
+    fn is_cheap(&self, arm: Region) -> bool {
+        let mut is_cheap = region_cannot_fail(self.source, arm);
+        self.source.for_each_inst_in(arm, &mut |_, inst| {
+            is_cheap &= inst.regions.is_empty()
+                && !matches!(inst.op, Op::Dot | Op::Conv { .. } | Op::Call(_));
+        });
+        is_cheap
+    }
+
+    /// Both arms for all instances, and a selection.
+    fn both(&mut self, b: &mut FuncBuilder, cond: Value, arms: [Region; 2]) -> Result<Vec<Lane>> {
+        let (x, y) = (self.region(b, arms[0])?, self.region(b, arms[1])?);
+        let mut lanes = vec![];
+        for (x, y) in x.into_iter().zip(y) {
+            if row_shape(b, x)? != row_shape(b, y)? {
+                return Err(Refusal::Arms);
+            }
+            lanes.extend(self.op(b, &Op::Select, &[Lane::Rows(cond), x, y])?);
+        }
+        Ok(lanes)
+    }
+
+    /// Each arm for the instances that take it.
+    fn part(&mut self, b: &mut FuncBuilder, cond: Value, arms: [Region; 2]) -> Result<Vec<Lane>> {
+        let not = b.op1(Op::Unary(UnaryOp::Not), &[cond])?;
+        let (mut sets, mut yields) = (vec![], vec![]);
+        let mut numbers = vec![];
+        for (arm, holds) in arms.into_iter().zip([cond, not]) {
+            let (ids, _) = self.those(b, holds)?;
+            let mut set = self.subset(b, &[arm], ids)?;
+            if self.may_not_end(arm) {
+                return Err(Refusal::LoopEnd);
+            }
+            yields.push(set.region(b, arm)?);
+            sets.push(set);
+            numbers.push(ids);
+        }
+        let order = b.join(&numbers)?;
+        let places = b.iota(self.count)?;
+        let scatter = Op::ScatterElements {
+            axis: 0,
+            reduce: ScatterReduce::Set,
+        };
+        let place = b.op1(scatter, &[order, order, places])?;
+        let kinds = kinds(&yields[0], &yields[1])?;
+        let mut lanes = vec![];
+        for (k, kind) in kinds.into_iter().enumerate() {
+            let (x, y) = (yields[0][k], yields[1][k]);
+            lanes.push(match kind {
+                Kind::Same | Kind::Rows => {
+                    if row_shape(b, x)? != row_shape(b, y)? {
+                        return Err(Refusal::Arms);
+                    }
+                    let all = [sets[0].spread(b, x)?, sets[1].spread(b, y)?];
+                    let all = b.join(&all)?;
+                    Lane::Rows(b.gather(all, place)?)
+                }
+                Kind::Ragged => joined(b, x, y, place)?,
+            });
+        }
+        Ok(lanes)
+    }
+
+    /// A loop whose end depends on nothing that differs by instance would run for no instance.
+    fn may_not_end(&self, region: Region) -> bool {
+        let mut found = false;
+        self.source.for_each_inst_in(region, &mut |_, inst| {
+            found |= matches!(inst.op, Op::Loop { trip: false, .. } | Op::Call(_));
+        });
+        found && !self.has_rows(region)
+    }
+
+    fn has_rows(&self, region: Region) -> bool {
+        let captured = self.captured(&[region]);
+        captured.iter().any(|v| !self.values[v].is_same())
+    }
+}
+
+/// Ranges of two arrays; `place` is the place of each instance among the first's and the second's.
+fn joined(b: &mut FuncBuilder, x: Lane, y: Lane, place: Value) -> Result<Lane> {
+    let (Lane::Ragged(x), Lane::Ragged(y)) = (x, y) else {
+        return Err(Refusal::Arms);
+    };
+    let data = b.join(&[x.data, y.data])?;
+    let first = b.size(x.data, 0)?;
+    let behind = plus(b, y.starts, first)?;
+    let (starts, lens) = (b.join(&[x.starts, behind])?, b.join(&[x.lens, y.lens])?);
+    Ok(Lane::Ragged(Ragged {
+        data,
+        starts: b.gather(starts, place)?,
+        lens: b.gather(lens, place)?,
+        is_packed: false,
+    }))
+}
+
+fn kinds(x: &[Lane], y: &[Lane]) -> Result<Vec<Kind>> {
+    let kind = |(x, y): (&Lane, &Lane)| match (x, y) {
+        (Lane::Same(_), Lane::Same(_)) => Ok(Kind::Same),
+        (Lane::Ragged(_), Lane::Ragged(_)) => Ok(Kind::Ragged),
+        (Lane::Ragged(_), _) | (_, Lane::Ragged(_)) => Err(Refusal::Arms),
+        _ => Ok(Kind::Rows),
+    };
+    x.iter().zip(y).map(kind).collect()
+}
+
+/// The shape that all instances have.
+fn row_shape(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
+    let (value, skip) = match lane {
+        Lane::Same(v) => (v, 0),
+        Lane::Rows(v) => (v, 1),
+        Lane::Ragged(_) => return Err(Refusal::UnknownSize),
+    };
+    let tensor = b.ty(value).as_tensor().ok_or(Refusal::NoTensor)?;
+    let shape = tensor.shape.as_ref().ok_or(Refusal::UnknownRank)?;
+    let shape = shape[skip..].to_vec();
+    match shape.iter().any(|d| matches!(d, Dim::Unknown(_))) {
+        true => Err(Refusal::UnknownSize),
+        false => Ok(shape),
+    }
+}

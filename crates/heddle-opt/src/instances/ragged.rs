@@ -1,0 +1,123 @@
+//! Ranges of arrays.
+
+use heddle_ir::op::{BinaryOp, ReduceOp, ScatterReduce};
+use heddle_ir::{DType, FuncBuilder, Op, Tensor, Value};
+
+use super::lane::Ragged;
+use super::set::{Set, plus};
+use crate::batch::Result;
+
+/// The elements of packed ranges.
+pub(super) struct Places {
+    /// The instance of each element: `i64[total]`.
+    pub instance: Value,
+    /// Its place within the instance's range: `i64[total]`.
+    pub within: Value,
+    /// The first element of each instance: `i64[instances]`.
+    pub starts: Value,
+}
+
+impl Set<'_> {
+    /// The elements of packed ranges of these sizes.
+    pub(super) fn places(&self, b: &mut FuncBuilder, lens: Value) -> Result<Places> {
+        let (starts, total) = (self.sums_before(b, lens)?, self.total(b, lens)?);
+        // An element belongs to the last instance that begins at it or before.
+        let (one, zero) = (b.i64(1), b.constant(Tensor::scalar(0i64)));
+        let size = plus(b, total, one)?;
+        let size = b.vector_of(size)?;
+        let none = b.op1(Op::Broadcast, &[zero, size])?;
+        let count = b.vector_of(self.count)?;
+        let ones = b.op1(Op::Broadcast, &[one, count])?;
+        let scatter = Op::ScatterElements {
+            axis: 0,
+            reduce: ScatterReduce::Add,
+        };
+        let begin = b.op1(scatter, &[none, starts, ones])?;
+        let sums = Op::Cumulative {
+            kind: ReduceOp::Sum,
+            axis: 0,
+            exclusive: false,
+            reverse: false,
+        };
+        let begun = b.op1(sums, &[begin])?;
+        let (from, to, step) = (b.i64s(&[0]), b.vector_of(total)?, b.i64s(&[1]));
+        let begun = b.op1(Op::Slice { axes: vec![0] }, &[begun, from, to, step])?;
+        let instance = b.binary(BinaryOp::Sub, begun, one)?;
+        let all = b.iota(total)?;
+        let first = b.gather(starts, instance)?;
+        let within = b.binary(BinaryOp::Sub, all, first)?;
+        Ok(Places {
+            instance,
+            within,
+            starts,
+        })
+    }
+
+    /// The same ranges behind each other.
+    pub(super) fn packed(&self, b: &mut FuncBuilder, ragged: Ragged) -> Result<Ragged> {
+        match ragged.is_packed {
+            true => Ok(ragged),
+            false => self.picked(b, ragged, ragged.starts, ragged.lens, 1),
+        }
+    }
+
+    /// Ranges of an array's elements, from `starts` on and `step` apart, behind each other.
+    pub(super) fn picked(
+        &self,
+        b: &mut FuncBuilder,
+        of: Ragged,
+        starts: Value,
+        lens: Value,
+        step: i64,
+    ) -> Result<Ragged> {
+        let places = self.places(b, lens)?;
+        let step = b.i64(step);
+        let far = b.binary(BinaryOp::Mul, places.within, step)?;
+        let first = b.gather(starts, places.instance)?;
+        let from = plus(b, first, far)?;
+        Ok(Ragged {
+            data: b.gather(of.data, from)?,
+            starts: places.starts,
+            lens,
+            is_packed: true,
+        })
+    }
+
+    /// Rows, one for each element of ranges of these sizes.
+    pub(super) fn repeated(&self, b: &mut FuncBuilder, rows: Value, lens: Value) -> Result<Value> {
+        let places = self.places(b, lens)?;
+        Ok(b.gather(rows, places.instance)?)
+    }
+
+    /// Places within an instance's range as places in the array; those outside are outside of it.
+    /// `indices` are integers, negative ones counted from the end, and may have more axes.
+    pub(super) fn places_in(
+        &self,
+        b: &mut FuncBuilder,
+        of: Ragged,
+        indices: Value,
+        axes: usize,
+    ) -> Result<Value> {
+        let indices = b.cast(DType::I64, indices)?;
+        let more = |b: &mut FuncBuilder, v: Value| match axes {
+            0 => Ok(v),
+            _ => b.op1(
+                Op::Unsqueeze {
+                    axes: (1..=axes).collect(),
+                },
+                &[v],
+            ),
+        };
+        let (starts, lens) = (more(b, of.starts)?, more(b, of.lens)?);
+        let zero = b.i64(0);
+        let is_negative = b.compare(heddle_ir::op::CompareOp::Lt, indices, zero)?;
+        let from_end = plus(b, indices, lens)?;
+        let place = b.select(is_negative, from_end, indices)?;
+        let before = b.compare(heddle_ir::op::CompareOp::Lt, place, zero)?;
+        let behind = b.compare(heddle_ir::op::CompareOp::Ge, place, lens)?;
+        let outside = b.binary(BinaryOp::Or, before, behind)?;
+        let place = plus(b, starts, place)?;
+        let size = b.size(of.data, 0)?;
+        Ok(b.select(outside, size, place)?)
+    }
+}

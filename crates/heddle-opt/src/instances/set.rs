@@ -1,0 +1,238 @@
+//! Evaluation of instructions for a set of instances.
+
+use heddle_ir::op::{BinaryOp, ReduceOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Function, Inst, Op, Region, Tensor, Type, Value};
+
+use super::Context;
+use super::lane::{Lane, Lanes};
+use crate::batch::{Batch, Batched, Refusal, Result};
+use crate::uses::Seen;
+
+/// Some of the instances, which evaluate instructions together.
+pub(super) struct Set<'a> {
+    pub source: &'a Function,
+    pub context: &'a Context<'a>,
+    /// The values that the source's instructions may use.
+    pub values: Lanes,
+    /// The number of instances, `i64[]`.
+    pub count: Value,
+    /// The same as a size.
+    pub dim: Dim,
+}
+
+impl<'a> Set<'a> {
+    pub fn new(source: &'a Function, context: &'a Context<'a>, count: Value, dim: Dim) -> Self {
+        Set {
+            source,
+            context,
+            values: Lanes::new(),
+            count,
+            dim,
+        }
+    }
+
+    /// The lane of a source value.
+    pub fn value(&self, value: Value) -> Result<Lane> {
+        let lane = self.values.get(&value).copied();
+        lane.ok_or(Refusal::NotEvaluated)
+    }
+
+    /// The instances with these numbers, `i64[k]`, and what regions need of their values.
+    pub fn subset(&self, b: &mut FuncBuilder, regions: &[Region], ids: Value) -> Result<Set<'a>> {
+        let count = b.size(ids, 0)?;
+        let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
+        for value in self.captured(regions) {
+            let lane = self.value(value)?.of(b, ids)?;
+            set.values.insert(value, lane);
+        }
+        Ok(set)
+    }
+
+    /// The values of this set that regions use.
+    pub fn captured(&self, regions: &[Region]) -> Vec<Value> {
+        let mut seen = Seen::default();
+        for &region in regions {
+            let data = &self.source.regions[region];
+            seen.defined.extend(&data.params);
+            seen.used.extend(&data.yields);
+            data.insts
+                .iter()
+                .for_each(|&inst| seen.visit(self.source, inst));
+        }
+        seen.free().collect()
+    }
+
+    /// Evaluates a region's instructions; gives what it yields.
+    pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
+        let data = &self.source.regions[region];
+        for &inst in &data.insts {
+            self.inst(b, inst)?;
+        }
+        data.yields.iter().map(|v| self.value(*v)).collect()
+    }
+
+    /// Evaluates an instruction: together if there is a rule, else for one instance after the other.
+    fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
+        let (mark, notes) = (b.checkpoint(), self.context.one_by_one.borrow().len());
+        let lanes = match self.together(b, inst) {
+            Ok(lanes) => lanes,
+            Err(refusal) => {
+                b.rollback(&mark);
+                self.context.one_by_one.borrow_mut().truncate(notes);
+                self.context.note(inst, self.source, refusal);
+                self.each(b, inst)?
+            }
+        };
+        for (&value, lane) in self.source.insts[inst].results.iter().zip(lanes) {
+            self.state(b, value, lane);
+            self.values.insert(value, lane);
+        }
+        Ok(())
+    }
+
+    /// Evaluates an instruction for all instances at once.
+    pub fn together(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
+        let data = &self.source.insts[inst];
+        b.set_loc(data.loc.clone());
+        match &data.op {
+            Op::If => self.branch(b, inst),
+            Op::Loop { .. } => self.repeat(b, inst),
+            op => {
+                let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(*v)).collect();
+                let args = args?;
+                match op {
+                    Op::Call(callee) if args.iter().all(|a| a.is_same()) => {
+                        let sig = &self.context.module.functions[*callee].sig;
+                        let args: Vec<_> = args.iter().filter_map(|a| a.batched()).collect();
+                        let args: Vec<_> = args.iter().map(|a| a.value()).collect();
+                        let results = b.call(*callee, sig, &args)?;
+                        Ok(results.into_iter().map(Lane::Same).collect())
+                    }
+                    Op::Call(_) => Err(Refusal::Call),
+                    op => self.op(b, op, &args),
+                }
+            }
+        }
+    }
+
+    /// Evaluates an op that is no control flow.
+    pub fn op(&self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Vec<Lane>> {
+        let batched: Option<Vec<Batched>> = args.iter().map(|a| a.batched()).collect();
+        let Some(batched) = batched else {
+            return self.ragged_op(b, op, args);
+        };
+        let results = self.rules().op(b, op, &batched)?;
+        Ok(results.into_iter().map(Lane::from).collect())
+    }
+
+    /// The rules for rows.
+    fn rules(&self) -> Batch<'a> {
+        Batch::new(self.source, self.count, self.dim.clone(), &Type::clone)
+    }
+
+    /// A row for each instance; copies where it is the same for all.
+    pub fn spread(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Value> {
+        let batched = lane.batched().ok_or(Refusal::UnknownSize)?;
+        self.rules().spread(b, batched)
+    }
+
+    /// The type that a lane of a source value has, its first axis aside if that is ragged.
+    pub fn ty(&self, value: Value, lane: Lane) -> Type {
+        self.in_lane(&self.context.ty(self.source.ty(value)), lane)
+    }
+
+    /// The type in a lane of what has this one in an instance.
+    pub fn in_lane(&self, ty: &Type, lane: Lane) -> Type {
+        let mut ty = ty.clone();
+        if let Type::Tensor(t) = &mut ty
+            && let Some(shape) = &mut t.shape
+        {
+            match lane {
+                Lane::Same(_) => {}
+                Lane::Rows(_) => shape.insert(0, self.dim.clone()),
+                Lane::Ragged(_) => {
+                    if let Some(first) = shape.first_mut() {
+                        *first = Dim::UNKNOWN;
+                    }
+                }
+            }
+        }
+        ty
+    }
+
+    /// Gives a result the type that the source states.
+    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) {
+        let of = match lane {
+            Lane::Same(v) | Lane::Rows(v) => v,
+            Lane::Ragged(r) => r.data,
+        };
+        if let Some(met) = b.ty(of).meet(&self.ty(value, lane))
+            && met != *b.ty(of)
+        {
+            b.refine_type(of, met).expect("both are true of it");
+        }
+    }
+
+    /// The sum of an `i64[k]`.
+    pub fn total(&self, b: &mut FuncBuilder, counts: Value) -> Result<Value> {
+        let sum = Op::Reduce {
+            kind: ReduceOp::Sum,
+            axes: vec![0],
+            keep: false,
+        };
+        Ok(b.op1(sum, &[counts])?)
+    }
+
+    /// The sums of all counts in front of each.
+    pub fn sums_before(&self, b: &mut FuncBuilder, counts: Value) -> Result<Value> {
+        let op = Op::Cumulative {
+            kind: ReduceOp::Sum,
+            axis: 0,
+            exclusive: true,
+            reverse: false,
+        };
+        Ok(b.op1(op, &[counts])?)
+    }
+
+    /// The numbers of the instances for which a `bool` holds, and how many these are.
+    pub fn those(&self, b: &mut FuncBuilder, holds: Value) -> Result<(Value, Value)> {
+        let ids = b.op1(Op::NonZero, &[holds])?;
+        let ids = b.op1(Op::Squeeze { axes: vec![0] }, &[ids])?;
+        let count = b.size(ids, 0)?;
+        Ok((ids, count))
+    }
+}
+
+/// An array of this type without elements along its first axis.
+pub(super) fn empty(b: &mut FuncBuilder, ty: &Type) -> Result<Value> {
+    let tensor = ty.as_tensor().ok_or(Refusal::NoTensor)?;
+    let shape = tensor.shape.as_ref().ok_or(Refusal::UnknownRank)?;
+    let rest = shape.get(1..).ok_or(Refusal::UnknownRank)?;
+    if !tensor.dtype.is_arith() && tensor.dtype != DType::Bool {
+        return Err(Refusal::NoTensor);
+    }
+    let mut sizes = vec![b.i64s(&[0])];
+    for dim in rest {
+        let size = b.size_of(dim)?.ok_or(Refusal::UnknownSize)?;
+        sizes.push(b.vector_of(size)?);
+    }
+    let sizes = b.join(&sizes)?;
+    let zero = b.constant(Tensor::splat(tensor.dtype, vec![], 0.0));
+    Ok(b.op1(Op::Broadcast, &[zero, sizes])?)
+}
+
+/// A sum of two `i64`.
+pub(super) fn plus(b: &mut FuncBuilder, x: Value, y: Value) -> Result<Value> {
+    Ok(b.binary(BinaryOp::Add, x, y)?)
+}
+
+/// The type with a first axis of any size.
+pub(super) fn open(ty: &Type) -> Type {
+    let mut ty = ty.clone();
+    if let Type::Tensor(t) = &mut ty
+        && let Some(first) = t.shape.as_mut().and_then(|s| s.first_mut())
+    {
+        *first = Dim::UNKNOWN;
+    }
+    ty
+}

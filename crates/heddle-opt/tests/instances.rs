@@ -1,0 +1,388 @@
+//! Programs for many instances give for each what the program gives for it alone.
+//!
+//! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which random programs and how many.
+
+mod common;
+
+use common::{Random, assert_same, draw_tensor, variable};
+use heddle_gen::{Config, generate};
+use heddle_interp::{Options, run};
+use heddle_ir::{Datum, Module, Tensor, Type, text, verify::verify};
+use heddle_opt::{Form, Instances, batch_instances, inline_calls, optimize};
+
+fn options() -> Options {
+    Options {
+        max_iterations: 10_000,
+        max_depth: 200,
+        check_types: true,
+        ..Options::default()
+    }
+}
+
+fn tensor(datum: &Datum) -> &Tensor {
+    match datum {
+        Datum::Tensor(t) => t,
+        other => panic!("{other:?} is no tensor"),
+    }
+}
+
+/// Arrays of one shape with another axis in front. `like` gives the shape where there are none.
+fn stacked(all: &[&Tensor], like: &Tensor) -> Datum {
+    let shape = [&[all.len()], like.shape()].concat();
+    let bytes: Vec<u8> = all.iter().flat_map(|t| t.bytes().to_vec()).collect();
+    Datum::Tensor(Tensor::new(like.dtype(), shape, bytes.into()).expect("arrays of one shape"))
+}
+
+/// Arrays behind each other, and their offsets.
+fn joined(all: &[&Tensor], like: &Tensor) -> [Datum; 2] {
+    let mut offsets = vec![0];
+    for t in all {
+        offsets.push(offsets[offsets.len() - 1] + t.shape()[0] as i64);
+    }
+    let total = offsets[all.len()] as usize;
+    let shape = [&[total], &like.shape()[1..]].concat();
+    let bytes: Vec<u8> = all.iter().flat_map(|t| t.bytes().to_vec()).collect();
+    let data = Tensor::new(like.dtype(), shape, bytes.into()).expect("arrays of one shape");
+    [Datum::Tensor(data), Datum::Tensor(Tensor::vector(&offsets))]
+}
+
+/// The values of all instances in the forms of parameters or results.
+fn gathered(forms: &[Form], instances: &[Vec<Datum>], like: &[Datum]) -> Vec<Datum> {
+    let mut found = vec![];
+    for (k, form) in forms.iter().enumerate() {
+        if *form == Form::Shared {
+            found.push(like[k].clone());
+            continue;
+        }
+        let all: Vec<&Tensor> = instances.iter().map(|i| tensor(&i[k])).collect();
+        match form {
+            Form::Ragged => found.extend(joined(&all, tensor(&like[k]))),
+            _ => found.push(stacked(&all, tensor(&like[k]))),
+        }
+    }
+    found
+}
+
+/// Runs the program for each instance and for all, and compares; gives the batched one. `None` if
+/// an instance fails.
+fn compare(module: &Module, forms: &[Form], instances: &[Vec<Datum>]) -> Option<Instances> {
+    let expected: Result<Vec<_>, _> = instances
+        .iter()
+        .map(|i| run(module, i, &options()))
+        .collect();
+    let expected = expected.ok()?;
+    let batch = batch_instances(module, forms)
+        .unwrap_or_else(|e| panic!("{e}: {forms:?}\n{}", text::print(module)));
+    let show = || {
+        format!(
+            "{forms:?}\n{}\n{}",
+            text::print(module),
+            text::print(&batch.module)
+        )
+    };
+    verify(&batch.module).unwrap_or_else(|e| panic!("{}\n{}", e[0], show()));
+    let inputs = gathered(forms, instances, &instances[0]);
+    let found =
+        run(&batch.module, &inputs, &options()).unwrap_or_else(|e| panic!("{e}\n{}", show()));
+    let expected = gathered(&batch.results, &expected, &expected[0]);
+    assert_same(&expected, &found, &show());
+    let mut optimized = batch.module.clone();
+    optimize(&mut optimized);
+    let found = run(&optimized, &inputs, &options()).unwrap_or_else(|e| panic!("{e}\n{}", show()));
+    assert_same(&expected, &found, &show());
+    Some(batch)
+}
+
+fn f32s(values: &[f32]) -> Datum {
+    Datum::Tensor(Tensor::vector(values))
+}
+
+fn i64s(values: &[i64]) -> Datum {
+    Datum::Tensor(Tensor::vector(values))
+}
+
+fn i64(value: i64) -> Datum {
+    Datum::Tensor(Tensor::scalar(value))
+}
+
+/// Programs by hand: all instructions are evaluated for all instances at once.
+fn together(program: &str, forms: &[Form], instances: &[Vec<Datum>]) {
+    let mut module = text::parse(program).unwrap_or_else(|e| panic!("{e}"));
+    inline_calls(&mut module);
+    for some in [instances, &instances[..1], &instances[..2]] {
+        let batch = compare(&module, forms, some).expect("each instance runs");
+        let left: Vec<_> = batch
+            .one_by_one
+            .iter()
+            .map(|o| (o.op, &o.refusal))
+            .collect();
+        assert!(left.is_empty(), "{left:?}\n{program}");
+    }
+}
+
+use Form::{Ragged, Shared, Stacked};
+
+/// A recurrent network over sentences.
+const RNN: &str = "
+fn @main(%words: i64[n], %table: f32[v,2], %w: f32[4,2], %h0: f32[2]) -> (%h: f32[2]) {
+  %n = squeeze(shape(%words), axes=[0])
+  %h: f32[2] = loop %t trip %n carry (%h1: f32[2] = %h0) {
+    %x = gather(%table, gather(%words, %t, axis=0), axis=0)
+    continue carry squeeze(tanh(dot(unsqueeze(concat(%x, %h1, axis=0), axes=[0]), %w)), axes=[0])
+  }
+  return %h
+}";
+
+fn weights() -> Vec<Datum> {
+    let table = Tensor::from_slice(vec![3, 2], &[0.5f32, -1.0, 2.0, 0.25, -0.75, 1.5]);
+    let w = Tensor::from_slice(vec![4, 2], &[0.1f32, 0.7, -0.4, 0.3, 0.9, -0.2, 0.6, -0.8]);
+    vec![Datum::Tensor(table), Datum::Tensor(w), f32s(&[0.1, -0.1])]
+}
+
+#[test]
+fn loops_end_by_instance() {
+    let with = |words: &[i64]| [vec![i64s(words)], weights()].concat();
+    let all = [
+        with(&[0, 2, 1]),
+        with(&[]),
+        with(&[1]),
+        with(&[2, 2, 0, 1, 1]),
+        with(&[1, 0]),
+    ];
+    together(RNN, &[Ragged, Shared, Shared, Shared], &all);
+}
+
+#[test]
+fn a_tensor_ends_a_loop() {
+    let program = "
+fn @main(%x: f32[2], %limit: f32[]) -> (%y: f32[2], %steps: i64[]) {
+  %y: f32[2], %steps: i64[] = loop %i while const true carry (%a: f32[2] = %x, %n: i64[] = 0) {
+    %b = mul(%a, 1.5)
+    continue while lt(reduce(%b, kind=sum, axes=[0], keep=false), %limit) carry %b, add(%n, 1)
+  }
+  return %y, %steps
+}";
+    let with = |x: [f32; 2]| vec![f32s(&x), Datum::Tensor(Tensor::scalar(50.0f32))];
+    let all = [
+        with([1.0, 2.0]),
+        with([40.0, 20.0]),
+        with([0.1, 0.0]),
+        with([5.0, 5.0]),
+    ];
+    together(program, &[Stacked, Shared], &all);
+}
+
+#[test]
+fn scan_outputs_are_ragged() {
+    let program = "
+fn @main(%n: i64[], %x: f32[2]) -> (%last: f32[2], %all: f32[?,2], %at: i64[?]) {
+  %last: f32[2], %all: f32[?,2], %at: i64[?] = loop %i trip %n carry (%a: f32[2] = %x) {
+    %b = mul(%a, 1.5)
+    continue carry %b stack %b, mul(%i, 3)
+  }
+  return %last, %all, %at
+}";
+    let with = |n: i64, x: f32| vec![i64(n), f32s(&[x, -x])];
+    let all = [
+        with(3, 1.0),
+        with(0, 2.0),
+        with(1, 3.0),
+        with(4, 4.0),
+        with(-1, 5.0),
+    ];
+    together(program, &[Stacked, Stacked], &all);
+}
+
+#[test]
+fn loops_within_loops_end_by_instance() {
+    let program = "
+fn @main(%counts: i64[n], %x: f32[2], %w: f32[2,2]) -> (%y: f32[2]) {
+  %n = squeeze(shape(%counts), axes=[0])
+  %y: f32[2] = loop %i trip %n carry (%h: f32[2] = %x) {
+    %s: f32[2] = loop %j trip gather(%counts, %i, axis=0) carry (%g: f32[2] = %h) {
+      continue carry squeeze(sigmoid(dot(unsqueeze(add(%g, %x), axes=[0]), %w)), axes=[0])
+    }
+    continue carry sub(%s, %h)
+  }
+  return %y
+}";
+    let w = Tensor::from_slice(vec![2, 2], &[0.5f32, -1.0, 2.0, 0.25]);
+    let with = |c: &[i64], x: f32| vec![i64s(c), f32s(&[x, 1.0]), Datum::Tensor(w.clone())];
+    let all = [
+        with(&[2, 0, 3], 1.0),
+        with(&[], 2.0),
+        with(&[1], 3.0),
+        with(&[4, 4], 4.0),
+    ];
+    together(program, &[Ragged, Stacked, Shared], &all);
+}
+
+#[test]
+fn branches_are_taken_by_instance() {
+    let program = "
+fn @main(%x: f32[2], %k: i64[], %w: f32[2,2], %table: f32[3,2]) -> (%y: f32[2], %z: i64[]) {
+  %sum = reduce(%x, kind=sum, axes=[0], keep=false)
+  %y: f32[2], %z: i64[] = if lt(%sum, 1.0) {
+    yield squeeze(dot(unsqueeze(%x, axes=[0]), %w), axes=[0]), 1
+  } else {
+    %row = gather(%table, %k, axis=0)
+    %r: f32[2] = loop %i trip %k carry (%a: f32[2] = %row) {
+      continue carry add(%a, %x)
+    }
+    yield %r, add(%k, 5)
+  }
+  return %y, %z
+}";
+    let w = Tensor::from_slice(vec![2, 2], &[0.5f32, -1.0, 2.0, 0.25]);
+    let table = Tensor::from_slice(vec![3, 2], &[0.5f32, -1.0, 2.0, 0.25, -0.75, 1.5]);
+    // The third instance's index is out of range, but it does not take that arm.
+    let with = |x: f32, k: i64| {
+        let (w, table) = (Datum::Tensor(w.clone()), Datum::Tensor(table.clone()));
+        vec![f32s(&[x, 0.25]), i64(k), w, table]
+    };
+    let all = [
+        with(0.0, 1),
+        with(4.0, 2),
+        with(-3.0, 77),
+        with(1.0, 0),
+        with(2.0, 1),
+    ];
+    together(program, &[Stacked, Stacked, Shared, Shared], &all);
+}
+
+#[test]
+fn ragged_arrays_are_cut_turned_and_computed_with() {
+    let program = "
+fn @main(%words: i64[n], %table: f32[v,2], %w: f32[2,3], %bias: f32[3], %own: f32[3]) -> (%y: f32[?,3], %best: i64[?], %last: i64[1]) {
+  %turned = slice(%words, [-1], [-9223372036854775808], [-1], axes=[0])
+  %x = gather(%table, %turned, axis=0)
+  %y = add(mul(add(dot(%x, %w), %bias), %own), 2.0)
+  %tail = slice(%words, [-1], [9223372036854775807], [1], axes=[0])
+  return %y, arg_reduce(%y, kind=max, axis=1, keep=false, last=false), add(gather(%tail, [0], axis=0), 1)
+}";
+    let table = Tensor::from_slice(vec![3, 2], &[0.5f32, -1.0, 2.0, 0.25, -0.75, 1.5]);
+    let w = Tensor::from_slice(vec![2, 3], &[0.5f32, -1.0, 2.0, 0.25, 0.5, 0.75]);
+    let with = |words: &[i64], x: f32| {
+        let (table, w) = (Datum::Tensor(table.clone()), Datum::Tensor(w.clone()));
+        vec![
+            i64s(words),
+            table,
+            w,
+            f32s(&[1.0, 2.0, 3.0]),
+            f32s(&[x, 2.0 * x, -x]),
+        ]
+    };
+    let all = [
+        with(&[0, 2, 1], 1.0),
+        with(&[1], 2.0),
+        with(&[2, 2, 0, 1], -3.0),
+        with(&[1, 0], 4.0),
+    ];
+    together(program, &[Ragged, Shared, Shared, Shared, Stacked], &all);
+}
+
+#[test]
+fn no_instances_give_no_rows() {
+    let module = text::parse(RNN).expect("parses");
+    let batch = batch_instances(&module, &[Ragged, Shared, Shared, Shared]).expect("batches");
+    let inputs = [vec![i64s(&[]), i64s(&[0])], weights()].concat();
+    let found = run(&batch.module, &inputs, &options()).expect("runs");
+    assert_eq!(tensor(&found[0]).shape(), [0, 2]);
+}
+
+#[test]
+fn an_index_outside_of_an_instance_is_an_error() {
+    let program = "
+fn @main(%words: i64[n], %k: i64[]) -> (%y: i64[]) {
+  return gather(%words, %k, axis=0)
+}";
+    let module = text::parse(program).expect("parses");
+    let batch = batch_instances(&module, &[Ragged, Stacked]).expect("batches");
+    let words = [i64s(&[5, 6, 7, 8, 9]), i64s(&[0, 2, 5])];
+    let run = |k: &[i64]| {
+        run(
+            &batch.module,
+            &[&words[..], &[i64s(k)]].concat(),
+            &options(),
+        )
+    };
+    let found = run(&[-1, -3]).expect("in range");
+    assert_eq!(tensor(&found[0]).to_vec::<i64>(), Some(vec![6, 7]));
+    for k in [[2, 0], [0, 3], [-3, 0], [0, -4]] {
+        assert!(run(&k).is_err(), "{k:?}");
+    }
+}
+
+#[test]
+fn random_programs() {
+    let first = variable("HEDDLE_SEED", 0);
+    let count = variable("HEDDLE_PROGRAMS", 2000);
+    let (mut done, mut alone) = (0, std::collections::BTreeMap::<String, u32>::new());
+    for seed in first..first + count {
+        let config = Config {
+            functions: 1 + (seed % 2) as usize,
+            steps: 1 + (seed % 8) as usize,
+            depth: 2,
+            ..Config::default()
+        };
+        let (mut module, inputs) = generate(seed, &config);
+        inline_calls(&mut module);
+        if seed % 4 < 2 {
+            optimize(&mut module);
+        }
+        let results = &module.entry().sig.results;
+        let is_plain = |ty: &Type| {
+            ty.as_tensor().is_some_and(|t| {
+                let rest = t.shape.as_ref().and_then(|s| s.get(1..)).unwrap_or(&[]);
+                t.dtype != heddle_ir::DType::Str
+                    && t.shape.is_some()
+                    && rest
+                        .iter()
+                        .all(|d| !matches!(d, heddle_ir::Dim::Unknown(_)))
+            })
+        };
+        let inputs_are_plain = inputs
+            .iter()
+            .all(|d| matches!(d, Datum::Tensor(t) if t.dtype() != heddle_ir::DType::Str));
+        if !inputs_are_plain || inputs.is_empty() || !results.iter().all(|r| is_plain(&r.1)) {
+            continue;
+        }
+        let mut random = Random(seed);
+        let mut forms: Vec<Form> = inputs
+            .iter()
+            .map(|_| {
+                if random.below(2) == 0 {
+                    Stacked
+                } else {
+                    Shared
+                }
+            })
+            .collect();
+        forms[random.below(inputs.len() as u64) as usize] = Stacked;
+        let number = 1 + random.below(7);
+        let instances: Vec<Vec<Datum>> = (0..number)
+            .map(|k| {
+                let own = inputs.iter().zip(&forms);
+                own.map(|(input, form)| match (k, form) {
+                    (0, _) | (_, Shared) => input.clone(),
+                    _ => {
+                        let t = tensor(input);
+                        let shape = t.shape().to_vec();
+                        Datum::Tensor(draw_tensor(t.dtype(), shape, &mut random))
+                    }
+                })
+                .collect()
+            })
+            .collect();
+        if let Some(batch) = compare(&module, &forms, &instances) {
+            done += 1;
+            for left in batch.one_by_one {
+                *alone
+                    .entry(format!("{}: {}", left.op, left.refusal))
+                    .or_default() += 1;
+            }
+        }
+    }
+    println!("{done} programs; one by one: {alone:#?}");
+    assert!(done * 3 > count, "too few were compared: {done} of {count}");
+}
