@@ -6,7 +6,7 @@ model beside an .npz of its inputs. Figures are in MB, and as multiples of the f
 memory, outputs and 30 MB for the rest of a process:
 
     peak    the most that one process ever had resident, of a program that is in the cache
-    second  what a second process adds, both with `--weights cache`: PSS of both, less that of the
+    second  what a second process adds, both with `--packed cache`: PSS of both, less that of the
             first alone
 
 Bars: a peak of 1.3 files for a program compiled as a whole, 1.5 in parts; a second process 0.3.
@@ -46,7 +46,7 @@ def measure(heddle, model):
     with Turns.heddle(heddle, model, inputs) as one:
         one.run(3)
         peak = resident(one, "status", "VmHWM")
-    cached = ["--weights", "cache"]
+    cached = ["--packed", "cache"]
     with Turns.heddle(heddle, model, inputs, options=cached) as one:
         one.run(3)
         alone = resident(one, "smaps_rollup", "Pss")

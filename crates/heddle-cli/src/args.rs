@@ -194,8 +194,16 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 pub struct Source {
     /// The inputs: an .npz file with an array for each input.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "batch")]
     pub input: Option<PathBuf>,
+    /// The inputs of many instances, which run together: an .npz file with an array for each input
+    /// that differs by instance, with another axis in front or, where sizes differ, one behind the
+    /// other with NAME.offsets beside it. Outputs are written likewise.
+    #[arg(long, value_name = "FILE")]
+    pub batch: Option<PathBuf>,
+    /// The inputs that all instances share: an .npz file with those that --batch lacks.
+    #[arg(long, value_name = "FILE", requires = "batch")]
+    pub weights: Option<PathBuf>,
     /// Draw the inputs that are not in --input at random; also the default of --seed.
     #[arg(long, value_name = "SEED")]
     pub random: Option<u64>,
@@ -251,8 +259,8 @@ pub struct Compiling {
     #[arg(long, value_enum, default_value_t = PinArg::Auto)]
     pub pin: PinArg,
     /// Place of packed weights.
-    #[arg(long, value_enum, default_value_t = WeightsArg::Memory)]
-    pub weights: WeightsArg,
+    #[arg(long, value_enum, default_value_t = PackedArg::Memory)]
+    pub packed: PackedArg,
     /// Skip the graph passes.
     #[arg(long)]
     pub no_opt: bool,
@@ -385,18 +393,18 @@ impl From<PinArg> for Pin {
 
 /// Places of packed weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WeightsArg {
+pub enum PackedArg {
     /// The process's memory, in large pages where the system has them.
     Memory,
     /// Files in the cache folder, mapped read-only: a second start packs nothing, and processes share their pages.
     Cache,
 }
 
-impl From<WeightsArg> for Weights {
-    fn from(arg: WeightsArg) -> Weights {
+impl From<PackedArg> for Weights {
+    fn from(arg: PackedArg) -> Weights {
         match arg {
-            WeightsArg::Memory => Weights::Memory,
-            WeightsArg::Cache => Weights::Cache,
+            PackedArg::Memory => Weights::Memory,
+            PackedArg::Cache => Weights::Cache,
         }
     }
 }

@@ -119,15 +119,16 @@ pub fn names(path: &Path) -> Result<HashSet<String>, NpzError> {
     Ok(archive.names.into_iter().collect())
 }
 
+/// Reads values for names of these types, out of an archive that may have others. Values that are
+/// not there are left out of the result.
+pub fn read_some(path: &Path, wanted: &[Port], floats: Floats) -> Result<Inputs, NpzError> {
+    Archive::open(path, floats)?.values(wanted)
+}
+
 /// Reads values for names of these types. Values that are not there are left out of the result.
 pub fn read(path: &Path, wanted: &[Port], floats: Floats) -> Result<Inputs, NpzError> {
     let mut archive = Archive::open(path, floats)?;
-    let mut values = Inputs::new();
-    for Port { name, ty } in wanted {
-        if let Some(value) = archive.value(name, ty)? {
-            values.insert(name.clone(), value);
-        }
-    }
+    let values = archive.values(wanted)?;
     let names: Vec<_> = archive.names.difference(&archive.used).cloned().collect();
     if !names.is_empty() {
         return Err(NpzError::Unknown {
@@ -197,6 +198,16 @@ impl<'a> Archive<'a> {
             names,
             used: BTreeSet::new(),
         })
+    }
+
+    fn values(&mut self, wanted: &[Port]) -> Result<Inputs, NpzError> {
+        let mut values = Inputs::new();
+        for Port { name, ty } in wanted {
+            if let Some(value) = self.value(name, ty)? {
+                values.insert(name.clone(), value);
+            }
+        }
+        Ok(values)
     }
 
     /// The value of this name; `None` when the archive has none.

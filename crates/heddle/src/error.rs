@@ -14,6 +14,7 @@ use heddle_uprogram::ScheduleError;
 use heddle_uprogram::text::ReadError;
 
 use crate::Interpreted;
+use crate::batch::BatchError;
 use crate::draw::DrawError;
 use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};
@@ -86,6 +87,9 @@ pub enum Error {
     /// The inputs do not fit the model.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// The model or its inputs are not for many instances.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// Inputs could not be drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
@@ -211,7 +215,8 @@ impl Error {
             Error::Thread(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
-            Error::Entry(_) | Error::Input(_) | Error::Memory(_) => ErrorKind::Invalid,
+            Error::Batch(BatchError::Refused(_)) => ErrorKind::Unsupported,
+            Error::Entry(_) | Error::Input(_) | Error::Batch(_) | Error::Memory(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {

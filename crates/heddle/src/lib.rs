@@ -29,6 +29,7 @@
 
 mod backend;
 mod baseline;
+pub mod batch;
 pub mod compare;
 mod draw;
 mod dump;

@@ -1,5 +1,6 @@
 //! The commands, one file each, and functions that several share.
 
+mod batch;
 pub mod bench;
 pub mod check;
 pub mod compile;
@@ -32,16 +33,20 @@ pub struct Prepared {
 /// Reads and compiles a model, and reads or draws its inputs.
 pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
     // Inputs with default values are constants, unless the file has values for them.
-    let given = match &source.input {
-        Some(path) => npz::names(path)?,
-        None => HashSet::new(),
-    };
+    let mut given = HashSet::new();
+    for path in [&source.input, &source.batch, &source.weights] {
+        given.extend(path.as_deref().map(npz::names).transpose()?.into_iter().flatten());
+    }
     let (model, options) = load(&args.path, args.entry.as_deref(), exec, given)?;
     for note in model.notes() {
         eprintln!("note: {note}");
     }
+    let (model, batch) = batch::prepare(model, source)?;
     let program = heddle::compile(&model, &options)?;
     let inputs = inputs(&program, source, exec)?;
+    if let Some(batch) = &batch {
+        batch.check(&inputs)?;
+    }
     let mut prepared = Prepared {
         program,
         inputs,
@@ -117,7 +122,7 @@ pub fn compile_options(args: &Compiling) -> CompileOptions {
         threads: args.threads.map(NonZero::get),
         tune: args.tune.into(),
         pin: args.pin.into(),
-        weights: args.weights.into(),
+        weights: args.packed.into(),
         verify: args.verify,
         without: args.without.clone(),
         ..Default::default()
@@ -143,10 +148,15 @@ fn inputs(program: &Program, source: &Source, exec: &Exec) -> Result<Inputs, Fai
     } else {
         Floats::Same
     };
-    let given = match &source.input {
-        Some(path) => npz::read(path, &program.signature().inputs, floats)?,
-        None => Inputs::new(),
-    };
+    let mut given = Inputs::new();
+    let wanted = program.signature().inputs;
+    for path in [&source.input, &source.batch].into_iter().flatten() {
+        given.extend(npz::read(path, &wanted, floats)?);
+    }
+    // Several models may share a file of weights.
+    if let Some(path) = &source.weights {
+        given.extend(npz::read_some(path, &wanted, floats)?);
+    }
     let Some(seed) = source.random else {
         if !source.size.is_empty() {
             let text = "--size says how large random inputs are, and needs --random";

@@ -1,4 +1,4 @@
-//! `--weights`.
+//! `--packed`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -56,28 +56,28 @@ fn weights_are_packed_by_the_first_process() {
     let s = model();
     let want = run(&s, "", "cache");
     assert_eq!(stored(&s, "cache"), []);
-    assert_eq!(run(&s, "--weights cache", "cache"), want);
+    assert_eq!(run(&s, "--packed cache", "cache"), want);
     let first = stored(&s, "cache");
     assert_eq!(first.len(), 1);
-    assert_eq!(run(&s, "--weights cache", "cache"), want);
+    assert_eq!(run(&s, "--packed cache", "cache"), want);
     assert_eq!(stored(&s, "cache"), first);
     let (path, ..) = &first[0];
     let good = fs::read(path).unwrap();
     fs::remove_file(path).unwrap();
     fs::write(path, &good[..good.len() / 2]).unwrap();
-    assert_eq!(run(&s, "--weights cache", "cache"), want);
+    assert_eq!(run(&s, "--packed cache", "cache"), want);
     assert_eq!(fs::read(path).unwrap(), good);
     // Other weights of the same name and size.
     let mut weights = fs::read(s.path("w")).unwrap();
     weights[..4].copy_from_slice(&1f32.to_le_bytes());
     s.write("w", weights);
-    assert_ne!(run(&s, "--weights cache", "cache"), want);
+    assert_ne!(run(&s, "--packed cache", "cache"), want);
 }
 
 #[test]
 fn weights_stay_in_memory_without_a_cache() {
     let s = model();
-    let want = run(&s, "--weights memory", "cache");
+    let want = run(&s, "--packed memory", "cache");
     s.write("file", "");
-    assert_eq!(run(&s, "--weights cache", "file"), want);
+    assert_eq!(run(&s, "--packed cache", "file"), want);
 }

@@ -1,7 +1,7 @@
 //! Ranges of arrays.
 
 use heddle_ir::op::{BinaryOp, ReduceOp, ScatterReduce};
-use heddle_ir::{DType, FuncBuilder, Op, Tensor, Value};
+use heddle_ir::{DType, FuncBuilder, Function, InstData, Op, Tensor, Value, ValueDef};
 
 use super::lane::Ragged;
 use super::set::{Set, plus};
@@ -119,5 +119,64 @@ impl Set<'_> {
         let place = plus(b, starts, place)?;
         let size = b.size(of.data, 0)?;
         Ok(b.select(outside, size, place)?)
+    }
+}
+
+/// Are sizes of ranges certainly the same? Both are known not to be negative.
+pub(super) fn are_equal(f: &Function, x: Value, y: Value) -> bool {
+    is_same(f, x, y, MAX_DEPTH)
+        || not_below_zero(f, x).is_some_and(|x| is_same(f, x, y, MAX_DEPTH))
+        || not_below_zero(f, y).is_some_and(|y| is_same(f, x, y, MAX_DEPTH))
+}
+
+/// Limit on the instructions behind each other that are compared.
+const MAX_DEPTH: usize = 8;
+
+fn is_same(f: &Function, x: Value, y: Value, depth: usize) -> bool {
+    let (x, y) = (as_it_was(f, x), as_it_was(f, y));
+    if x == y {
+        return true;
+    }
+    let (ValueDef::Result(i, m), ValueDef::Result(j, n)) = (f.values[x].def, f.values[y].def)
+    else {
+        return false;
+    };
+    let (i, j) = (&f.insts[i], &f.insts[j]);
+    let mut args = i.args.iter().zip(&j.args);
+    depth > 0
+        && m == n
+        && i.op == j.op
+        && i.regions.is_empty()
+        && i.args.len() == j.args.len()
+        && args.all(|(&x, &y)| is_same(f, x, y, depth - 1))
+}
+
+/// The operand, where axes were added and removed again.
+fn as_it_was(f: &Function, x: Value) -> Value {
+    let made = |v: Value| f.def_inst(v).map(|inst| &f.insts[inst]);
+    if let Some(InstData {
+        op: Op::Squeeze { axes: removed },
+        args,
+        ..
+    }) = made(x)
+        && let Some(InstData {
+            op: Op::Unsqueeze { axes: added },
+            args,
+            ..
+        }) = made(args[0])
+        && removed == added
+    {
+        return as_it_was(f, args[0]);
+    }
+    x
+}
+
+/// The operand of a maximum with 0.
+fn not_below_zero(f: &Function, x: Value) -> Option<Value> {
+    let made = &f.insts[f.def_inst(x)?];
+    let is_zero = |v: &Value| f.constant(*v).and_then(|t| t.to_i64s()).as_deref() == Some(&[0]);
+    match (&made.op, &made.args[..]) {
+        (Op::Binary(BinaryOp::Max), [x, zero]) if is_zero(zero) => Some(*x),
+        _ => None,
     }
 }

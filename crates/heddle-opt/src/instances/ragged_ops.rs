@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{Dim, FuncBuilder, Op, Value};
 
 use super::lane::{Lane, Ragged};
+use super::ragged::are_equal;
 use super::set::Set;
 use crate::batch::{Refusal, Result};
 
@@ -96,7 +97,7 @@ impl Set<'_> {
             parts.push(x);
         }
         let first = parts[0];
-        if parts.iter().any(|x| x.lens != first.lens) {
+        if parts.iter().any(|x| !are_equal(b.func(), x.lens, first.lens)) {
             return Err(Refusal::SizesByRow("sizes that may differ"));
         }
         parts.into_iter().map(|x| self.packed(b, x)).collect()

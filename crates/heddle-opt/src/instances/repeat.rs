@@ -223,15 +223,24 @@ impl Set<'_> {
             .map(|&v| Lane::Rows(v))
             .collect();
         if scans > 0 {
-            lanes.extend(self.sorted(b, &ended[2 * all - 1..])?);
+            let (counts, made) = (ended[2 * all - 1], &ended[2 * all..]);
+            let lens = match (view.cond, view.trip) {
+                (None, Some(trip)) => {
+                    let trip = self.value(trip)?;
+                    let trip = self.spread(b, trip)?;
+                    b.binary(BinaryOp::Max, trip, zero)?
+                }
+                _ => counts,
+            };
+            lanes.extend(self.sorted(b, lens, made)?);
         }
         Ok(lanes)
     }
 
-    /// Scan outputs by instance. `stores` are the number of iterations of each instance; of each
-    /// element the instance and the iteration; and the elements as they were made.
-    fn sorted(&self, b: &mut FuncBuilder, stores: &[Value]) -> Result<Vec<Lane>> {
-        let [lens, who, when, ref made @ ..] = *stores else {
+    /// Scan outputs by instance, which have made as many iterations as `lens` says. `stores` are the
+    /// instance and the iteration of each element, and the elements as they were made.
+    fn sorted(&self, b: &mut FuncBuilder, lens: Value, stores: &[Value]) -> Result<Vec<Lane>> {
+        let [who, when, ref made @ ..] = *stores else {
             return Err(Refusal::NotEvaluated);
         };
         let starts = self.sums_before(b, lens)?;

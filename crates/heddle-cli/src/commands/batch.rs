@@ -1,0 +1,61 @@
+//! `--batch` and `--weights`.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use heddle::Model;
+use heddle::batch::{Batch, Form, Forms};
+
+use crate::args::Source;
+use crate::fail::{Exit, Failure};
+use crate::npz;
+use crate::out::printable;
+
+/// The model for the instances that the command line gives, if it gives any.
+pub fn prepare(model: Model, source: &Source) -> Result<(Model, Option<Batch>), Failure> {
+    let Some(forms) = forms(&model, source)? else {
+        return Ok((model, None));
+    };
+    let batch = model.batched(&forms)?;
+    note(&batch);
+    Ok((batch.model.clone(), Some(batch)))
+}
+
+/// The forms of the inputs, by the names of the arrays in the files.
+fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
+    let Some(path) = &source.batch else {
+        return Ok(None);
+    };
+    let batch = npz::names(path)?;
+    let shared = source.weights.as_deref().map(npz::names).transpose()?;
+    if let Some(twice) = shared.iter().flatten().find(|name| batch.contains(*name)) {
+        return Err(both(path, source.weights.as_deref(), twice));
+    }
+    let inputs = model.signature().inputs;
+    let form = |name: &String| match batch.contains(&heddle::batch::offsets_name(name)) {
+        true => Form::Ragged,
+        false => Form::Stacked,
+    };
+    let known: HashSet<&String> = inputs.iter().map(|port| &port.name).collect();
+    let differ = batch.iter().filter(|name| known.contains(name));
+    Ok(Some(differ.map(|name| (name.clone(), form(name))).collect()))
+}
+
+/// Says what is not evaluated for all instances at once.
+fn note(batch: &Batch) {
+    let mut left = batch.one_by_one.iter();
+    if let Some(first) = left.next() {
+        let more = match left.len() {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        let first = printable(&first.to_string());
+        eprintln!("note: one instance after the other: {first}{more}");
+    }
+}
+
+fn both(batch: &Path, weights: Option<&Path>, name: &str) -> Failure {
+    let weights = weights.unwrap_or(Path::new("")).display();
+    let text = format!("array `{name}` is in {} and in {weights}", batch.display());
+    Failure::new(Exit::Invalid, text).hint("leave it out of one of them")
+}
