@@ -148,8 +148,13 @@ impl Set<'_> {
             Some(&[step @ (1 | -1)]) => step,
             _ => return Err(Refusal::SizesByRow("slice")),
         };
-        // Forwards from the first to before the last; backwards the range moves down by one.
         let (zero, one) = (b.i64(0), b.i64(1));
+        if is_turn(b, bounds) {
+            let last = b.binary(BinaryOp::Sub, x.lens, one)?;
+            let starts = b.binary(BinaryOp::Add, x.starts, last)?;
+            return Ok(Lane::Ragged(self.picked(b, x, starts, x.lens, -1)?));
+        }
+        // Forwards from the first to before the last; backwards the range moves down by one.
         let mut bound = |lane: Lane| -> Result<Value> {
             let axis = match lane {
                 Lane::Same(_) => 0,
@@ -183,6 +188,16 @@ impl Set<'_> {
             _ => self.picked(b, x, starts, lens, step)?,
         }))
     }
+}
+
+/// A slice of all elements, from the last to the first.
+fn is_turn(b: &FuncBuilder, bounds: &[Lane]) -> bool {
+    let constant = |lane: &Lane| match lane {
+        Lane::Same(v) => b.func().constant(*v)?.to_vec::<i64>()?.first().copied(),
+        _ => None,
+    };
+    let bounds: Option<Vec<i64>> = bounds.iter().map(constant).collect();
+    matches!(bounds.as_deref(), Some(&[-1 | i64::MAX, end, -1]) if end < -i64::from(u32::MAX))
 }
 
 fn is_ragged(lane: Lane) -> bool {
