@@ -291,6 +291,20 @@ fn no_instances_give_no_rows() {
 }
 
 #[test]
+fn offsets_that_do_not_part_their_array_stop_the_run() {
+    let module = text::parse(RNN).expect("parses");
+    let batch = batch_instances(&module, &[Ragged, Shared, Shared, Shared]).expect("batches");
+    for offsets in [&[0, 2, 1, 3][..], &[1, 3], &[0, 2], &[0, 4], &[]] {
+        let inputs = [vec![i64s(&[0, 1, 2]), i64s(offsets)], weights()].concat();
+        let error = run(&batch.module, &inputs, &options())
+            .expect_err("stops")
+            .to_string();
+        let is_named = error.contains("`words.offsets` does not part `words`");
+        assert!(is_named || offsets.is_empty(), "{error}");
+    }
+}
+
+#[test]
 fn an_index_outside_of_an_instance_is_an_error() {
     let program = "
 fn @main(%words: i64[n], %k: i64[]) -> (%y: i64[]) {

@@ -108,7 +108,9 @@ pub enum BatchError {
         fault: String,
     },
     /// Arrays that the model gives one size differ in an instance.
-    #[error("instance {instance} has {found} elements of `{name}`, but {wanted} of `{first}`: the model gives both the size `{size}`")]
+    #[error(
+        "instance {instance} has {found} elements of `{name}`, but {wanted} of `{first}`: the model gives both the size `{size}`"
+    )]
     Size {
         /// The instance.
         instance: usize,
@@ -156,10 +158,14 @@ impl Model {
             let batch = batch_instances(module, &of_params)
                 .map_err(|refusal| BatchError::Refused(refusal.to_string()))?;
             let names = module.entry().sig.results.iter().map(|(name, _)| name);
-            outputs.extend(names.cloned().zip(batch.results.iter().map(|form| match form {
-                heddle_opt::Form::Ragged => Form::Ragged,
-                _ => Form::Stacked,
-            })));
+            outputs.extend(
+                names
+                    .cloned()
+                    .zip(batch.results.iter().map(|form| match form {
+                        heddle_opt::Form::Ragged => Form::Ragged,
+                        _ => Form::Stacked,
+                    })),
+            );
             one_by_one = batch.one_by_one.iter().map(described).collect();
             *module = batch.module;
             Ok(())
@@ -217,7 +223,9 @@ impl Batch {
                     let count = offsets.len() - 1;
                     if let Some(size) = self.sizes.get(name) {
                         match parts.get(size) {
-                            Some((first, wanted)) => alike(size, (first.as_str(), wanted), (name, &offsets))?,
+                            Some((first, wanted)) => {
+                                alike(size, (first.as_str(), wanted), (name, &offsets))?
+                            }
                             None => {
                                 parts.insert(size, (name, offsets));
                             }

@@ -216,7 +216,9 @@ impl Error {
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Batch(BatchError::Refused(_)) => ErrorKind::Unsupported,
-            Error::Entry(_) | Error::Input(_) | Error::Batch(_) | Error::Memory(_) => ErrorKind::Invalid,
+            Error::Entry(_) | Error::Input(_) | Error::Batch(_) | Error::Memory(_) => {
+                ErrorKind::Invalid
+            }
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {

@@ -1,6 +1,5 @@
 //! `--batch` and `--weights`.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use heddle::Model;
@@ -36,9 +35,13 @@ fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
         true => Form::Ragged,
         false => Form::Stacked,
     };
-    let known: HashSet<&String> = inputs.iter().map(|port| &port.name).collect();
-    let differ = batch.iter().filter(|name| known.contains(name));
-    Ok(Some(differ.map(|name| (name.clone(), form(name))).collect()))
+    let names = inputs.into_iter().map(|port| port.name);
+    let differ = names.filter(|name| batch.contains(name));
+    let differ = differ.map(|name| {
+        let form = form(&name);
+        (name, form)
+    });
+    Ok(Some(differ.collect()))
 }
 
 /// Says what is not evaluated for all instances at once.

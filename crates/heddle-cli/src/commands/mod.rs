@@ -35,7 +35,13 @@ pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Pre
     // Inputs with default values are constants, unless the file has values for them.
     let mut given = HashSet::new();
     for path in [&source.input, &source.batch, &source.weights] {
-        given.extend(path.as_deref().map(npz::names).transpose()?.into_iter().flatten());
+        given.extend(
+            path.as_deref()
+                .map(npz::names)
+                .transpose()?
+                .into_iter()
+                .flatten(),
+        );
     }
     let (model, options) = load(&args.path, args.entry.as_deref(), exec, given)?;
     for note in model.notes() {

@@ -1,5 +1,6 @@
 //! Drives the `heddle` command as people do: arguments in; files, text and exit status out.
 
+mod batch;
 mod bench;
 mod check;
 mod defaults;

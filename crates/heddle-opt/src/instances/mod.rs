@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use heddle_ir::op::BinaryOp;
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{Dim, FuncBuilder, FuncId, Inst, Loc, Module, Op, Type, Value};
 
 use crate::batch::{Refusal, Result};
@@ -225,6 +225,8 @@ fn parameters(
             }
             Form::Ragged => {
                 let offsets = given.next().ok_or(Refusal::NotEvaluated)?;
+                let name = &source.sig.params[lanes.len()].0;
+                let offsets = checked(b, name, value, offsets)?;
                 let (starts, lens) = ranges_of(b, offsets)?;
                 if count.is_none() {
                     count = Some(b.size(starts, 0)?);
@@ -246,6 +248,29 @@ fn parameters(
         lanes.insert(param, lane);
     }
     Ok((lanes, count.ok_or(Refusal::NoRows)?))
+}
+
+/// Offsets that part an array: anything else stops the run.
+fn checked(b: &mut FuncBuilder, name: &str, data: Value, offsets: Value) -> Result<Value> {
+    let (_, lens) = ranges_of(b, offsets)?;
+    let (zero, last) = (b.i64(0), b.i64(-1));
+    let total = b.size(data, 0)?;
+    let (begin, end) = (b.gather(offsets, zero)?, b.gather(offsets, last)?);
+    let far = b.binary(BinaryOp::Sub, end, total)?;
+    let wrong = b.binary(BinaryOp::Or, begin, far)?;
+    let wrong = b.compare(CompareOp::Ne, wrong, zero)?;
+    let falls = b.compare(CompareOp::Lt, lens, zero)?;
+    let falls = b.any(falls)?;
+    let wrong = b.binary(BinaryOp::Or, wrong, falls)?;
+    b.begin_region(&[]);
+    let rule = "it has to begin with 0, never to fall, and to end with the size";
+    let message = format!("`{}` does not part `{name}`: {rule}", offsets_name(name));
+    let ty = b.ty(offsets).clone();
+    let failure = b.failure(&message, &ty)?;
+    let then = b.end_region(&[failure]);
+    b.begin_region(&[]);
+    let otherwise = b.end_region(&[offsets]);
+    Ok(b.if_(wrong, then, otherwise)?[0])
 }
 
 /// Starts and sizes of ranges.

@@ -97,7 +97,10 @@ impl Set<'_> {
             parts.push(x);
         }
         let first = parts[0];
-        if parts.iter().any(|x| !are_equal(b.func(), x.lens, first.lens)) {
+        if parts
+            .iter()
+            .any(|x| !are_equal(b.func(), x.lens, first.lens))
+        {
             return Err(Refusal::SizesByRow("sizes that may differ"));
         }
         parts.into_iter().map(|x| self.packed(b, x)).collect()
