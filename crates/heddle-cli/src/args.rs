@@ -34,7 +34,8 @@ Examples:
   heddle run model.onnx --input in.npz --output out.npz
   heddle run model.onnx --random 0 --size batch=4
   heddle run loop.heddle --random 1 --max-iterations 1000 --timeout 10
-  heddle run network.heddle --entry backward --input in.npz";
+  heddle run network.heddle --entry backward --input in.npz
+  heddle run one_sentence.onnx --batch sentences.npz --weights weights.npz";
 
 const CHECK_EXAMPLES: &str = "\
 Elements agree when |got - want| <= atol + rtol * |want|; NaN agrees with NaN. Integers, bools \

@@ -8,13 +8,14 @@
 //!
 //! - a branch evaluates each arm for the instances that take it ([`part`]);
 //! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
-//!   done leaves the list, and its values are written to its row of the results ([`repeat`]).
+//!   done leaves the list, and its values are written to its row of the results ([`leave`]).
 //!
 //! An instruction without a rule is evaluated for one instance after the other ([`each`]), so that
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
 
 mod each;
 mod lane;
+mod leave;
 mod part;
 mod ragged;
 mod ragged_ops;

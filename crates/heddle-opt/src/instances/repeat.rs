@@ -1,16 +1,15 @@
-//! Loops.
+//! Loops, and those that end for all instances at once.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
-use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Type, Value};
 
-use super::lane::{Lane, Ragged};
-use super::set::{Set, empty, open, plus};
+use super::lane::Lane;
+use super::set::Set;
 use crate::batch::{Refusal, Result};
 
 /// What is found of a loop by evaluating its body.
-struct Found {
+pub(super) struct Found {
     /// The carried values that differ by instance.
-    rows: Vec<bool>,
+    pub rows: Vec<bool>,
     /// Its end differs by instance.
     parts: bool,
 }
@@ -34,8 +33,8 @@ impl Set<'_> {
             let mark = b.checkpoint();
             let now = (found.rows.clone(), found.parts);
             let lanes = match found.parts {
-                true => self.parted(b, &view, &inits, &mut found)?,
-                false => self.together_to_the_end(b, &view, &inits, &mut found)?,
+                true => self.until_all_left(b, &view, &inits, &mut found)?,
+                false => self.to_the_end(b, &view, &inits, &mut found)?,
             };
             if (&found.rows, found.parts) == (&now.0, now.1) {
                 return Ok(lanes);
@@ -45,7 +44,7 @@ impl Set<'_> {
     }
 
     /// A loop that ends for all instances at once.
-    fn together_to_the_end(
+    fn to_the_end(
         &mut self,
         b: &mut FuncBuilder,
         view: &LoopView,
@@ -108,213 +107,6 @@ impl Set<'_> {
         Ok(b.op1(Op::Transpose { perm }, &[scan])?)
     }
 
-    /// A loop that each instance leaves when it is done.
-    ///
-    /// It carries the numbers of those that go on, their values, and the results of all. The last
-    /// are written when somebody leaves.
-    fn parted(
-        &mut self,
-        b: &mut FuncBuilder,
-        view: &LoopView,
-        inits: &[Lane],
-        found: &mut Found,
-    ) -> Result<Vec<Lane>> {
-        // An instance that leaves early would have results of another size.
-        if view.params.iter().any(|&p| !self.has_one_shape(p)) {
-            return Err(Refusal::UnknownSize);
-        }
-        let zero = b.i64(0);
-        let begins = self.goes_on(b, view.cond, view.trip, zero)?;
-        let begins = self.spread(b, begins)?;
-        let (ids, count) = self.those(b, begins)?;
-        let going = b.compare(CompareOp::Lt, zero, count)?;
-        let mut initial = vec![ids];
-        for (&init, &by_row) in inits.iter().zip(&found.rows) {
-            initial.push(match (init, by_row) {
-                (Lane::Same(v), false) => v,
-                (init, _) => {
-                    let all = self.spread(b, init)?;
-                    b.gather(all, ids)?
-                }
-            });
-        }
-        for &init in inits {
-            initial.push(self.spread(b, init)?);
-        }
-        let counts = b.constant(Tensor::scalar(0i64));
-        let counts = self.spread(b, Lane::Same(counts))?;
-        let scans = view.scans.len();
-        let none = b.constant(Tensor::splat(DType::I64, vec![0], 0.0));
-        if scans > 0 {
-            initial.extend([counts, none, none]);
-        }
-        for &scan in &view.scans {
-            initial.push(empty(b, &self.context.ty(self.source.ty(scan)))?);
-        }
-        let unknown = Type::tensor(DType::I64, [Dim::UNKNOWN]);
-        let mut types = vec![Type::scalar(DType::I64), unknown.clone()];
-        types.extend(self.part_types(view, &found.rows));
-        let all = inits.len() + 1;
-        types.extend(initial[all..2 * all - 1].iter().map(|&v| b.ty(v).clone()));
-        if scans > 0 {
-            types.extend([b.ty(counts).clone(), unknown.clone(), unknown]);
-        }
-        for &scan in &view.scans {
-            types.push(open(&self.context.ty(self.source.ty(scan))));
-        }
-        let (_, params) = b.begin_region(&types);
-        let (iteration, ids) = (params[0], params[1]);
-        let carried = &params[2..1 + all];
-        let results = &params[1 + all..2 * all];
-        let stores = &params[2 * all..];
-
-        let mut set = self.subset(b, &[view.body], ids)?;
-        let inner: Vec<Value> = [&[iteration], carried].concat();
-        set.enter(view, &inner, &found.rows);
-        let yields = set.region(b, view.body)?;
-        let (ends, rest) = yields.split_at(view.next_cond.is_some() as usize);
-        let (next, stacked) = rest.split_at(view.params.len());
-        if !found.see(ends, next) {
-            return Ok(vec![]);
-        }
-        let one = b.i64(1);
-        let after = plus(b, iteration, one)?;
-        let goes_on = set.going(b, ends.first().copied(), view, self, ids, after)?;
-        let goes_on = set.spread(b, goes_on)?;
-        let (stay, left) = set.those(b, goes_on)?;
-        let next = set.settled(b, next, &found.rows)?;
-        let leaves = b.compare(CompareOp::Lt, left, set.count)?;
-
-        b.begin_region(&[]);
-        let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[ids])?;
-        let mut yields = vec![b.gather(ids, stay)?];
-        for (&v, &by_row) in next.iter().zip(&found.rows) {
-            yields.push(if by_row { b.gather(v, stay)? } else { v });
-        }
-        for ((&v, &by_row), &result) in next.iter().zip(&found.rows).zip(results) {
-            let lane = if by_row { Lane::Rows(v) } else { Lane::Same(v) };
-            let rows = set.spread(b, lane)?;
-            yields.push(written(b, result, at, rows)?);
-        }
-        if scans > 0 {
-            let times = set.spread(b, Lane::Same(after))?;
-            yields.push(written(b, stores[0], at, times)?);
-        }
-        let then = b.end_region(&yields);
-        b.begin_region(&[]);
-        let mut yields = [vec![ids], next.clone(), results.to_vec()].concat();
-        yields.extend(stores.first());
-        let otherwise = b.end_region(&yields);
-        let mut yields = b.if_(leaves, then, otherwise)?;
-        if scans > 0 {
-            let times = set.spread(b, Lane::Same(iteration))?;
-            yields.push(b.join(&[stores[1], ids])?);
-            yields.push(b.join(&[stores[2], times])?);
-        }
-        for (&lane, &store) in stacked.iter().zip(stores.get(3..).unwrap_or(&[])) {
-            let rows = set.spread(b, lane)?;
-            yields.push(b.join(&[store, rows])?);
-        }
-        let some = b.compare(CompareOp::Lt, zero, left)?;
-        let body = b.end_region(&[vec![some], yields].concat());
-        let ended = b.loop_(None, Some(going), &initial, body)?;
-        let mut lanes: Vec<Lane> = ended[all..2 * all - 1]
-            .iter()
-            .map(|&v| Lane::Rows(v))
-            .collect();
-        if scans > 0 {
-            let (counts, made) = (ended[2 * all - 1], &ended[2 * all..]);
-            let lens = match (view.cond, view.trip) {
-                (None, Some(trip)) => {
-                    let trip = self.value(trip)?;
-                    let trip = self.spread(b, trip)?;
-                    b.binary(BinaryOp::Max, trip, zero)?
-                }
-                _ => counts,
-            };
-            lanes.extend(self.sorted(b, lens, made)?);
-        }
-        Ok(lanes)
-    }
-
-    /// Scan outputs by instance, which have made as many iterations as `lens` says. `stores` are the
-    /// instance and the iteration of each element, and the elements as they were made.
-    fn sorted(&self, b: &mut FuncBuilder, lens: Value, stores: &[Value]) -> Result<Vec<Lane>> {
-        let [who, when, ref made @ ..] = *stores else {
-            return Err(Refusal::NotEvaluated);
-        };
-        let starts = self.sums_before(b, lens)?;
-        let first = b.gather(starts, who)?;
-        let place = plus(b, first, when)?;
-        let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[place])?;
-        let lane = |&data: &Value| {
-            Ok(Lane::Ragged(Ragged {
-                data: written(b, data, at, data)?,
-                starts,
-                lens,
-                is_packed: true,
-            }))
-        };
-        made.iter().map(lane).collect()
-    }
-
-    /// Does the loop go on, by the condition and the trip count in front of it?
-    fn goes_on(
-        &self,
-        b: &mut FuncBuilder,
-        cond: Option<Value>,
-        trip: Option<Value>,
-        iteration: Value,
-    ) -> Result<Lane> {
-        let cond = cond.map(|v| self.value(v)).transpose()?;
-        let trip = trip.map(|v| self.value(v)).transpose()?;
-        self.both_hold(b, cond, trip, iteration)
-    }
-
-    /// Does it go on after an iteration? `outer` knows the trip counts, of which `ids` are this set's.
-    fn going(
-        &self,
-        b: &mut FuncBuilder,
-        cond: Option<Lane>,
-        view: &LoopView,
-        outer: &Set,
-        ids: Value,
-        iteration: Value,
-    ) -> Result<Lane> {
-        let trip = match view.trip {
-            Some(trip) => Some(outer.value(trip)?.of(b, ids)?),
-            None => None,
-        };
-        self.both_hold(b, cond, trip, iteration)
-    }
-
-    fn both_hold(
-        &self,
-        b: &mut FuncBuilder,
-        cond: Option<Lane>,
-        trip: Option<Lane>,
-        iteration: Value,
-    ) -> Result<Lane> {
-        let below = match trip {
-            None => None,
-            Some(trip) => {
-                let args = [Lane::Same(iteration), trip];
-                Some(self.op(b, &Op::Compare(CompareOp::Lt), &args)?[0])
-            }
-        };
-        match (cond, below) {
-            (Some(x), Some(y)) => Ok(self.op(b, &Op::Binary(BinaryOp::And), &[x, y])?[0]),
-            (Some(x), None) | (None, Some(x)) => Ok(x),
-            (None, None) => Err(Refusal::LoopEnd),
-        }
-    }
-
-    fn has_one_shape(&self, value: Value) -> bool {
-        let ty = self.context.ty(self.source.ty(value));
-        let shape = ty.as_tensor().and_then(|t| t.shape.as_ref());
-        shape.is_some_and(|dims| dims.iter().all(|d| d.as_expr().is_some()))
-    }
-
     fn same(&self, value: Option<Value>) -> Result<Option<Value>> {
         match value.map(|v| self.value(v)).transpose()? {
             None => Ok(None),
@@ -324,13 +116,13 @@ impl Set<'_> {
     }
 
     /// Puts the parameters of a loop in place.
-    fn enter(&mut self, view: &LoopView, params: &[Value], rows: &[bool]) {
+    pub(super) fn enter(&mut self, view: &LoopView, params: &[Value], rows: &[bool]) {
         self.values.insert(view.iteration, Lane::Same(params[0]));
         let lanes = lanes_of(params[1..].to_vec(), rows);
         self.values.extend(view.params.iter().copied().zip(lanes));
     }
 
-    fn param_types(&self, view: &LoopView, rows: &[bool]) -> Vec<Type> {
+    pub(super) fn param_types(&self, view: &LoopView, rows: &[bool]) -> Vec<Type> {
         let lane = |(&p, &by_row): (&Value, &bool)| match by_row {
             true => self.ty(p, Lane::Rows(p)),
             false => self.ty(p, Lane::Same(p)),
@@ -338,14 +130,13 @@ impl Set<'_> {
         view.params.iter().zip(rows).map(lane).collect()
     }
 
-    /// The types for a part of the instances.
-    fn part_types(&self, view: &LoopView, rows: &[bool]) -> Vec<Type> {
-        let part = Set::new(self.source, self.context, self.count, Dim::UNKNOWN);
-        part.param_types(view, rows)
-    }
-
     /// Values with a row for each instance where they have to.
-    fn settled(&self, b: &mut FuncBuilder, lanes: &[Lane], rows: &[bool]) -> Result<Vec<Value>> {
+    pub(super) fn settled(
+        &self,
+        b: &mut FuncBuilder,
+        lanes: &[Lane],
+        rows: &[bool],
+    ) -> Result<Vec<Value>> {
         let one = |(&lane, &by_row): (&Lane, &bool)| match (lane, by_row) {
             (Lane::Same(v), false) => Ok(v),
             (lane, _) => self.spread(b, lane),
@@ -356,7 +147,7 @@ impl Set<'_> {
 
 impl Found {
     /// Notes what differs by instance after an iteration; is all of it known already?
-    fn see(&mut self, ends: &[Lane], next: &[Lane]) -> bool {
+    pub(super) fn see(&mut self, ends: &[Lane], next: &[Lane]) -> bool {
         let parts = self.parts || ends.iter().any(|lane| !lane.is_same());
         let rows = self.rows.iter().zip(next);
         let rows: Vec<bool> = rows.map(|(r, lane)| *r || !lane.is_same()).collect();
@@ -364,12 +155,6 @@ impl Found {
         (self.parts, self.rows) = (parts, rows);
         is_known
     }
-}
-
-/// `x` with rows written at places, `i64[k,1]`.
-fn written(b: &mut FuncBuilder, x: Value, at: Value, rows: Value) -> Result<Value> {
-    let reduce = ScatterReduce::Set;
-    Ok(b.op1(Op::ScatterNd { reduce }, &[x, at, rows])?)
 }
 
 fn lanes_of(values: Vec<Value>, rows: &[bool]) -> Vec<Lane> {

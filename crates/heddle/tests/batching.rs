@@ -1,0 +1,191 @@
+//! The programs of `tests/models/batching`, each written for one instance, give the same for many.
+
+use std::path::Path;
+
+use heddle::batch::{Form, Forms, offsets_name};
+use heddle::{CompileOptions, Device, Inputs, LoadOptions, Model, RunOptions, Tensor, Tolerance};
+use heddle::{Value, compile};
+
+fn model(name: &str) -> Model {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/models/batching");
+    let path = folder.join(format!("{name}.heddle"));
+    Model::load(&path, &LoadOptions::default()).expect("loads")
+}
+
+/// Small weights for the inputs that are not in `own`.
+fn weights(model: &Model, own: &[&str]) -> Inputs {
+    let options = CompileOptions {
+        device: Device::Interp,
+        ..Default::default()
+    };
+    let program = compile(model, &options).expect("compiles");
+    let mut sizes = std::collections::BTreeMap::from([("n".to_string(), 1)]);
+    if model
+        .signature()
+        .inputs
+        .iter()
+        .any(|port| port.ty.to_string().contains("[v,"))
+    {
+        sizes.insert("v".to_string(), 20);
+    }
+    let mut weights = program.draw(7, &sizes).expect("draws");
+    for name in own {
+        weights.swap_remove(*name);
+    }
+    for value in weights.values_mut() {
+        let tensor = value.as_tensor().expect("an array");
+        let small: Vec<f32> = tensor
+            .to_vec::<f32>()
+            .expect("floats")
+            .iter()
+            .map(|x| x / 16.0)
+            .collect();
+        *value = Tensor::from_slice(tensor.shape().to_vec(), &small).into();
+    }
+    weights
+}
+
+/// Arrays of instances, joined or stacked.
+fn together(all: &[&Tensor], form: Form) -> (Tensor, Tensor) {
+    let bytes: Vec<u8> = all.iter().flat_map(|t| t.bytes().to_vec()).collect();
+    let sizes = all
+        .iter()
+        .map(|t| t.shape().first().copied().unwrap_or(0) as i64);
+    let ends = sizes.scan(0, |at, n| {
+        *at += n;
+        Some(*at)
+    });
+    let offsets: Vec<i64> = std::iter::once(0).chain(ends).collect();
+    let shape = match form {
+        Form::Stacked => [&[all.len()], all[0].shape()].concat(),
+        Form::Ragged => [&[offsets[all.len()] as usize], &all[0].shape()[1..]].concat(),
+    };
+    let data = Tensor::new(all[0].dtype(), shape, bytes).expect("of one shape");
+    (data, Tensor::vector(&offsets))
+}
+
+/// Values by name, in the forms of a batch.
+fn joined(forms: &Forms, instances: &[Inputs]) -> Inputs {
+    let mut inputs = Inputs::new();
+    for (name, &form) in forms {
+        let all: Vec<&Tensor> = instances
+            .iter()
+            .map(|i| i[name].as_tensor().expect("an array"))
+            .collect();
+        let (data, offsets) = together(&all, form);
+        inputs.insert(name.clone(), data.into());
+        if form == Form::Ragged {
+            inputs.insert(offsets_name(name), offsets.into());
+        }
+    }
+    inputs
+}
+
+fn compare(name: &str, forms: &[(&str, Form)], instances: &[Inputs]) {
+    let model = model(name);
+    let own: Vec<&str> = forms.iter().map(|(name, _)| *name).collect();
+    let weights = weights(&model, &own);
+    let forms: Forms = forms
+        .iter()
+        .map(|(name, form)| (name.to_string(), *form))
+        .collect();
+    let options = RunOptions::default();
+    let alone = compile(&model, &CompileOptions::default()).expect("compiles");
+    let alone: Vec<Inputs> = instances
+        .iter()
+        .map(|own| {
+            let inputs = own.clone().into_iter().chain(weights.clone()).collect();
+            let run = alone.run(inputs, &options).expect("runs alone");
+            run.outputs.into_iter().collect()
+        })
+        .collect();
+    let batch = model.batched(&forms).expect("batches");
+    let left: Vec<_> = batch.one_by_one.iter().map(ToString::to_string).collect();
+    assert!(left.is_empty() || name == "treelstm", "{name}: {left:?}");
+    for threads in [1, 2, 5] {
+        let compiling = CompileOptions {
+            threads: Some(threads),
+            verify: true,
+            ..Default::default()
+        };
+        let program = compile(&batch.model, &compiling).expect("compiles");
+        for count in [instances.len(), 1] {
+            let mut inputs = joined(&forms, &instances[..count]);
+            batch.check(&inputs).expect("parts its arrays");
+            inputs.extend(weights.clone());
+            let run = program.run(inputs, &options).expect("runs");
+            let interpreted = &run.report.interpreted;
+            assert!(
+                interpreted.is_none() || name == "treelstm",
+                "{name}: {interpreted:?}"
+            );
+            let want = joined(&batch.outputs, &alone[..count]);
+            let tolerance = Tolerance {
+                rtol: 1e-4,
+                atol: 1e-4,
+                exact_integers: true,
+                any_float: false,
+            };
+            for (output, want) in want {
+                let got: &Value = &run.outputs[&output];
+                heddle::compare(got, &want, &tolerance)
+                    .unwrap_or_else(|e| panic!("{name}, {threads} threads: `{output}`: {e}"));
+            }
+        }
+    }
+}
+
+fn words(words: &[i64]) -> Inputs {
+    [("word".to_string(), Tensor::vector(words).into())].into()
+}
+
+fn sentences() -> Vec<Inputs> {
+    let all: [&[i64]; 5] = [&[3, 1, 19, 4, 4, 0, 7], &[5], &[], &[2, 2, 8], &[11, 6, 13]];
+    all.iter().map(|s| words(s)).collect()
+}
+
+#[test]
+fn language_models() {
+    compare("varlstm", &[("word", Form::Ragged)], &sentences());
+}
+
+#[test]
+fn two_directions() {
+    compare("birnn", &[("word", Form::Ragged)], &sentences());
+}
+
+#[test]
+fn loops_in_loops() {
+    let counts: [&[i64]; 4] = [&[2, 0, 5], &[], &[1], &[3, 4]];
+    let with = |(k, counts): (usize, &&[i64])| -> Inputs {
+        let x: Vec<f32> = (0..256)
+            .map(|i| ((i * 7 + k * 31) % 17) as f32 / 17.0 - 0.5)
+            .collect();
+        [
+            ("x".to_string(), Tensor::vector(&x).into()),
+            ("inner".to_string(), Tensor::vector(counts).into()),
+        ]
+        .into()
+    };
+    let instances: Vec<Inputs> = counts.iter().enumerate().map(with).collect();
+    let forms = [("x", Form::Stacked), ("inner", Form::Ragged)];
+    compare("nestedrnn", &forms, &instances);
+}
+
+/// One instance after the other, so far.
+#[test]
+fn trees() {
+    let tree = |left: &[i64], right: &[i64], word: &[i64]| -> Inputs {
+        let arrays = [("left", left), ("right", right), ("word", word)];
+        arrays
+            .map(|(name, a)| (name.to_string(), Tensor::vector(a).into()))
+            .into()
+    };
+    let instances = [
+        tree(&[-1, -1, 0, -1, 2], &[-1, -1, 1, -1, 3], &[3, 1, 0, 5, 2]),
+        tree(&[-1], &[-1], &[7]),
+        tree(&[-1, -1, 0], &[-1, -1, 1], &[4, 4, 6]),
+    ];
+    let forms = ["left", "right", "word"].map(|name| (name, Form::Ragged));
+    compare("treelstm", &forms, &instances);
+}
