@@ -34,7 +34,7 @@ impl Set<'_> {
             let now = (found.rows.clone(), found.parts);
             let lanes = match found.parts {
                 true => self.until_all_left(b, &view, &inits, &mut found)?,
-                false => self.to_the_end(b, &view, &inits, &mut found)?,
+                false => self.all_alike(b, &view, &inits, &mut found)?,
             };
             if (&found.rows, found.parts) == (&now.0, now.1) {
                 return Ok(lanes);
@@ -44,7 +44,7 @@ impl Set<'_> {
     }
 
     /// A loop that ends for all instances at once.
-    fn to_the_end(
+    fn all_alike(
         &mut self,
         b: &mut FuncBuilder,
         view: &LoopView,
