@@ -11,7 +11,7 @@ use heddle_runtime::{
 
 #[test]
 fn arrays_grow_without_a_bound() {
-    for name in ["growth", "growth_shapes"] {
+    for name in ["growth", "growth_shapes", "appends"] {
         let (_, text) = PROGRAMS
             .iter()
             .find(|(n, _)| *n == name)
@@ -19,6 +19,16 @@ fn arrays_grow_without_a_bound() {
         for threads in 1..=5 {
             run_text(name, text, threads, threads as u64);
         }
+    }
+}
+
+#[test]
+fn appends_to_what_is_empty() {
+    let (name, text) = PROGRAMS.iter().find(|(n, _)| *n == "appends").expect("one");
+    for (seed, size) in [(1, 0), (2, 0), (3, 7), (4, 0)] {
+        let (module, inputs) = drawn(name, text, size, seed);
+        let case = Case::new(name, module, &inputs).expect("it is compiled");
+        case.check(name, &BuildOptions::default(), &[1, 2, 5]);
     }
 }
 

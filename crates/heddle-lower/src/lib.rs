@@ -7,6 +7,7 @@
 //!
 //! All nodes without a lowering are listed, and the program is left to the interpreter.
 
+mod append;
 mod bound;
 mod branch;
 mod call;
@@ -23,6 +24,7 @@ mod parts;
 mod repeat;
 mod scalars;
 mod size;
+mod trips;
 pub mod value;
 mod wanted;
 
@@ -73,6 +75,9 @@ const MAX_LEN: i64 = 1 << 44;
 /// A constant limit of iterations above this is none that memory is planned for: what it bounds grows.
 const MAX_TRIPS: i64 = 1 << 24;
 
+/// Memory of this many bytes is planned for a constant limit that a loop may end before; more grows.
+const MAX_PLANNED: i64 = 1 << 26;
+
 /// Expressions of this depth are stored, which bounds text and recursion.
 const MAX_DEPTH: usize = 48;
 
@@ -84,19 +89,23 @@ pub fn lower(module: &Module) -> Result<UProgram> {
 /// [`lower`], `grows`: memory may grow while the program runs. Otherwise all of it is planned at
 /// launch, and a program with an array that has no bound then is refused.
 pub fn lower_for(module: &Module, grows: bool) -> Result<UProgram> {
-    let mut changing = grow::Changing::default();
+    let (mut changing, mut is_lavish) = (grow::Changing::default(), !grows);
     loop {
         let known = changing.len();
         let mut lowerer = Lowerer::new(module, changing);
-        lowerer.grows = grows;
+        (lowerer.grows, lowerer.is_lavish) = (grows, is_lavish);
         match lowerer.entry() {
             Ok(()) => {
                 lowerer.order_derived();
                 return Ok(lowerer.program);
             }
-            Err(error) if lowerer.changing.len() == known => return Err(error),
             // Retries with the axes found so far.
-            Err(_) => changing = lowerer.changing,
+            Err(_) if lowerer.changing.len() > known => changing = lowerer.changing,
+            // An array that cannot grow here may have a limit that was passed over.
+            Err(_) if lowerer.passed_over => {
+                (changing, is_lavish) = (grow::Changing::default(), true);
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -145,7 +154,11 @@ struct Lowerer<'m> {
     changing: grow::Changing,
     /// Memory may grow while the program runs.
     grows: bool,
-    /// Next values of carried arrays that append to them.
+    /// Memory is planned for every limit, also for those that a loop may end long before.
+    is_lavish: bool,
+    /// Memory was not planned for a limit.
+    passed_over: bool,
+    /// Values that append to carried arrays.
     appends: HashMap<Value, grow::Grown>,
 }
 
@@ -175,6 +188,8 @@ impl<'m> Lowerer<'m> {
             bounds: HashMap::new(),
             changing,
             grows: true,
+            is_lavish: false,
+            passed_over: false,
             appends: HashMap::new(),
         }
     }

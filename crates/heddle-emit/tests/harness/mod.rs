@@ -62,6 +62,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "growth_shapes",
         include_str!("../programs/growth_shapes.heddle"),
     ),
+    ("appends", include_str!("../programs/appends.heddle")),
     ("draws", include_str!("../programs/draws.heddle")),
 ];
 

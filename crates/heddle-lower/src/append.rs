@@ -1,0 +1,144 @@
+//! Appends to carried arrays: what is new is written behind what is there, which stays in its place.
+//!
+//! An iteration may append along several axes, and go back to the first elements of an axis before
+//! it appends (`concat(x[:n], new)`). Further axes without a limit have room for some elements more
+//! than they have: appending doubles the room where it ends, and moves the array into it.
+
+use heddle_ir::op::CompareOp;
+use heddle_ir::{DType, Inst, Op, Region, Value};
+
+use super::grow::Grown;
+use super::{Cause, Lowerer, Result};
+use crate::value::Val;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::Stmt;
+
+impl Lowerer<'_> {
+    /// The concatenations that make a carried array's next value of the array in its place.
+    pub(super) fn appends_to(&self, body: Region, param: Value, next: Value) -> Vec<Value> {
+        let (mut appends, mut at, mut is_shortened) = (vec![], next, false);
+        let mut cut = vec![];
+        while at != param {
+            let Some(inst) = self.f.def_inst(at) else {
+                return vec![];
+            };
+            let data = &self.f.insts[inst];
+            let is_link = match &data.op {
+                // Before it is cut, it may have more elements than its limit.
+                Op::Concat { axis } => {
+                    let is_within = !cut.contains(axis) || self.is_unlimited(param, *axis);
+                    self.changes(param, *axis) && is_within
+                }
+                Op::Slice { axes } => {
+                    cut.extend(axes);
+                    axes.iter().all(|&axis| self.changes(param, axis)) && self.is_prefix(inst)
+                }
+                _ => false,
+            };
+            if !is_link || !self.f.regions[body].insts.contains(&inst) {
+                return vec![];
+            }
+            match data.op {
+                Op::Concat { .. } => appends.push(at),
+                // What follows it is written over only if there is an append.
+                _ => is_shortened |= !appends.is_empty(),
+            }
+            at = data.args[0];
+            if is_shortened && !self.has_one_reader(at, inst) {
+                return vec![];
+            }
+        }
+        appends
+    }
+
+    /// True for a slice from the first element on, without gaps.
+    fn is_prefix(&self, slice: Inst) -> bool {
+        let args = &self.f.insts[slice].args;
+        let all = |arg: Value, n: i64| {
+            let ints = self.f.constant(arg).and_then(|t| t.to_i64s());
+            ints.is_some_and(|ints| ints.iter().all(|&i| i == n))
+        };
+        all(args[1], 0) && all(args[3], 1)
+    }
+
+    /// True if no other instruction reads a value's elements.
+    fn has_one_reader(&self, value: Value, reader: Inst) -> bool {
+        let reads = |inst: Inst| inst == reader || matches!(self.f.insts[inst].op, Op::Shape);
+        let mut is_read = self.f.regions[self.f.body].yields.contains(&value);
+        self.f.for_each_inst(&mut |inst, data| {
+            let regions = data.regions.iter().map(|&r| &self.f.regions[r].yields);
+            is_read |= regions.flatten().any(|v| *v == value);
+            is_read |= data.args.contains(&value) && !reads(inst);
+        });
+        let args = &self.f.insts[reader].args;
+        !is_read && args.iter().filter(|v| **v == value).count() == 1
+    }
+
+    /// Appends values along an axis to what is left of a carried array, which lies in its place.
+    /// The result has this shape.
+    pub(super) fn append(
+        &mut self,
+        grown: &Grown,
+        axis: usize,
+        args: &[Val],
+        shape: Vec<ExprId>,
+    ) -> Result<Val> {
+        let [whole, parts @ ..] = args else {
+            return self.fail(Cause::Form("a concatenation of nothing"));
+        };
+        let along = grown.axes.iter().find(|a| a.axis == axis);
+        if let Some((limit, _)) = along.and_then(|a| a.limit.zip(a.stated)) {
+            let limit = self.program.pool.local(limit.most);
+            let pool = &mut self.program.pool;
+            let fits = pool.compare(CompareOp::Le, DType::I64, shape[axis], limit);
+            self.check(fits, shape[axis], limit);
+        }
+        self.make_room(grown, axis, whole, shape[axis])?;
+        let mut start = whole.shape()[axis];
+        for part in parts {
+            let mut part = part.clone();
+            let (_, index) = self.space(part.shape(), 0);
+            let value = part.read(&mut self.program.pool, &index);
+            let reads_it = |e| matches!(e, Expr::Load(buffer, _) if buffer == grown.buffer);
+            if self.program.pool.any(value, &reads_it) {
+                part = self.stored(&part)?;
+            }
+            self.store_from(&part, grown, Some((axis, start)));
+            start = self.program.pool.sum(start, part.shape()[axis]);
+        }
+        Ok(self.grown_value(grown, shape))
+    }
+
+    /// Moves a carried array so that an axis has room for this size. The room doubles, so that an
+    /// element moves a constant number of times on average.
+    fn make_room(&mut self, grown: &Grown, axis: usize, whole: &Val, size: ExprId) -> Result<()> {
+        let along = grown.axes.iter().find(|a| a.axis == axis);
+        let Some(room) = along.and_then(|a| a.room) else {
+            return Ok(());
+        };
+        let size = self.let_expr(DType::I64, size);
+        let pool = &mut self.program.pool;
+        let (now, two) = (pool.local(room), pool.int(2));
+        let cond = pool.compare(CompareOp::Lt, DType::I64, now, size);
+        let double = pool.product(size, two);
+        let outside = std::mem::take(&mut self.block);
+        // By way of a copy: the old and the new places overlap.
+        let shape = whole.shape().to_vec();
+        let copy = self.scratch(grown.dtype, &shape)?;
+        self.store_into(whole, copy);
+        self.block.push(Stmt::Let(room, double));
+        let copy = Val::Stored {
+            buffer: copy,
+            dtype: grown.dtype,
+            shape,
+        };
+        self.store_from(&copy, grown, None);
+        let then = std::mem::replace(&mut self.block, outside);
+        self.block.push(Stmt::If {
+            cond,
+            then,
+            otherwise: vec![],
+        });
+        Ok(())
+    }
+}
