@@ -11,7 +11,7 @@ use heddle_runtime::{
 
 #[test]
 fn arrays_grow_without_a_bound() {
-    for name in ["growth", "growth_shapes", "appends"] {
+    for name in ["growth", "growth_shapes", "appends", "deep"] {
         let (_, text) = PROGRAMS
             .iter()
             .find(|(n, _)| *n == name)

@@ -9,13 +9,15 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
+use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
 
 use super::wanted::size_sources;
 use super::{Cause, Lowerer, Result, count_uses};
 use crate::value::Val;
-use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt, Store,
+};
 
 /// Limit on the specialisations of one function; further outer calls share one that takes all
 /// arguments.
@@ -125,6 +127,7 @@ impl<'m> Lowerer<'m> {
             results.push(match slot.clone() {
                 Slot::Memory(param, shape) => {
                     let buffer = self.place(value, dtype, &shape)?;
+                    self.reserve(buffer, dtype, &shape);
                     buffers.push((param, buffer));
                     Val::Stored {
                         buffer,
@@ -161,6 +164,20 @@ impl<'m> Lowerer<'m> {
             self.block.push(Stmt::Let(copy, value));
         }
         Ok(results)
+    }
+
+    /// Commits memory for a result, of which the callee does not know that it grows.
+    fn reserve(&mut self, buffer: Buffer, dtype: DType, shape: &[ExprId]) {
+        if let Some(all) = self.grown_to(buffer, shape) {
+            let none = self.program.pool.int(0);
+            let (axes, index) = self.space(&[none], 0);
+            let value = self.program.pool.add(Expr::Num(dtype, 0));
+            let store = Store {
+                buffer,
+                offset: index[0],
+            };
+            self.run_growing(axes, Body::Map { store, value }, Some(all));
+        }
     }
 
     /// An outer argument: computed once, unless it is a free view.

@@ -89,23 +89,19 @@ pub fn lower(module: &Module) -> Result<UProgram> {
 /// [`lower`], `grows`: memory may grow while the program runs. Otherwise all of it is planned at
 /// launch, and a program with an array that has no bound then is refused.
 pub fn lower_for(module: &Module, grows: bool) -> Result<UProgram> {
-    let (mut changing, mut is_lavish) = (grow::Changing::default(), !grows);
+    let mut changing = grow::Changing::default();
     loop {
         let known = changing.len();
         let mut lowerer = Lowerer::new(module, changing);
-        (lowerer.grows, lowerer.is_lavish) = (grows, is_lavish);
+        lowerer.grows = grows;
         match lowerer.entry() {
             Ok(()) => {
                 lowerer.order_derived();
                 return Ok(lowerer.program);
             }
+            Err(error) if lowerer.changing.len() == known => return Err(error),
             // Retries with the axes found so far.
-            Err(_) if lowerer.changing.len() > known => changing = lowerer.changing,
-            // An array that cannot grow here may have a limit that was passed over.
-            Err(_) if lowerer.passed_over => {
-                (changing, is_lavish) = (grow::Changing::default(), true);
-            }
-            Err(error) => return Err(error),
+            Err(_) => changing = lowerer.changing,
         }
     }
 }
@@ -154,10 +150,6 @@ struct Lowerer<'m> {
     changing: grow::Changing,
     /// Memory may grow while the program runs.
     grows: bool,
-    /// Memory is planned for every limit, also for those that a loop may end long before.
-    is_lavish: bool,
-    /// Memory was not planned for a limit.
-    passed_over: bool,
     /// Values that append to carried arrays.
     appends: HashMap<Value, grow::Grown>,
 }
@@ -188,8 +180,6 @@ impl<'m> Lowerer<'m> {
             bounds: HashMap::new(),
             changing,
             grows: true,
-            is_lavish: false,
-            passed_over: false,
             appends: HashMap::new(),
         }
     }
@@ -469,10 +459,12 @@ impl Lowerer<'_> {
                 self.check_growth()?;
                 (BufferKind::Segment, self.length(shape))
             }
-            (None, _) => return self.fail(Cause::GrowthInRecursion),
+            // The caller's memory, which is committed before the call.
+            (None, kind @ BufferKind::Param) => (kind, self.program.pool.int(0)),
+            (None, _) => return self.fail(Cause::Growth),
         };
         let procedure = match kind {
-            BufferKind::Scratch | BufferKind::Param => self.procedure,
+            BufferKind::Scratch | BufferKind::Segment | BufferKind::Param => self.procedure,
             _ => None,
         };
         let data = BufferData {
@@ -498,10 +490,9 @@ impl Lowerer<'_> {
     }
 
     fn check_growth(&self) -> Result<()> {
-        match self.procedure {
-            _ if !self.grows => self.fail(Cause::Growth),
-            Some(_) => self.fail(Cause::GrowthInRecursion),
-            None => Ok(()),
+        match self.grows {
+            true => Ok(()),
+            false => self.fail(Cause::Growth),
         }
     }
 

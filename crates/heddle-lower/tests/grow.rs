@@ -179,30 +179,18 @@ fn a_limit_that_a_loop_may_end_before_is_not_planned() {
 }
 
 #[test]
-fn a_limit_is_planned_where_arrays_cannot_grow() {
-    // The result is an operand of a function that recurses.
-    let text = "fn @main(%row: f32[1,4], %n: i64[], %k: i64[]) -> (%y: f32[4]) {
-           %x = loop %i trip %n while const true carry (%a: f32[?,4] = %row) {
-             %b = concat(%a, exp(%row), axis=0)
-             %go = gt(reduce(%b, kind=sum, axes=[0,1], keep=false), 0.0)
-             continue while %go carry %b
-           }
-           %r = call @f(reshape(slice(%row, [0], [1], [1], axes=[0]), [4]), %x, %k)
-           return %r
-         }
-         fn @f(%v: f32[4], %x: f32[?,4], %k: i64[]) -> (%y: f32[4]) {
-           %last = le(%k, 0)
-           %y = if %last {
-             yield %v
-           } else {
-             %w = tanh(%x)
-             %s = reduce(dot(%w, reshape(%v, [4,1])), kind=sum, axes=[0,1], keep=false)
-             %r = call @f(add(tanh(%v), mul(%s, 0.01)), %x, sub(%k, 1))
-             yield %r
-           }
-           return %y
-         }";
-    assert_eq!(segments(&lowered(text)), 0);
+fn arrays_grow_in_functions_that_recurse() {
+    let text = include_str!("../../heddle-emit/tests/programs/deep.heddle");
+    let program = lowered(text);
+    let count = |name: &str| {
+        let of = program.procedures.iter().filter(|(_, p)| p.name == name);
+        let segments = of.map(|(id, _)| program.segments(id).count());
+        segments.sum::<usize>()
+    };
+    assert!(["f", "g", "p", "q"].iter().all(|name| count(name) > 0));
+    let module = heddle_ir::text::parse(text).unwrap();
+    let error = heddle_lower::lower_for(&module, false).unwrap_err();
+    assert_eq!(error.cause, heddle_lower::Cause::Growth);
 }
 
 #[test]

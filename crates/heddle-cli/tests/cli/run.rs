@@ -199,7 +199,7 @@ fn a_loop_that_ends_long_before_its_limit_takes_what_it_uses() {
     assert_eq!(json["outputs"][0]["shape"], serde_json::json!([22, 1000]));
     // It does not end before memory is full.
     inputs("late.npz", 1e9);
-    let words = ["line 3", "--max-memory"];
+    let words = ["line 4", "--max-memory"];
     s.heddle(&format!("{run} -i late.npz")).fails(5, &words);
     let json = s.heddle("inspect m.heddle --compiled --json").json();
     assert!(!json["compiled"]["growing"].as_array().unwrap().is_empty());
