@@ -4,7 +4,7 @@
 //! it appends (`concat(x[:n], new)`). Further axes without a limit have room for some elements more
 //! than they have: appending doubles the room where it ends, and moves the array into it.
 
-use heddle_ir::op::CompareOp;
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Inst, Op, Region, Value};
 
 use super::grow::Grown;
@@ -13,42 +13,72 @@ use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::Stmt;
 
+/// The concatenations that make a carried array's next value of the array in its place.
+#[derive(Default)]
+pub(super) struct Appends {
+    /// Their results.
+    pub results: Vec<Value>,
+    /// Axes along which one may have more elements than the next value has.
+    pub cut: Vec<usize>,
+}
+
 impl Lowerer<'_> {
-    /// The concatenations that make a carried array's next value of the array in its place.
-    pub(super) fn appends_to(&self, body: Region, param: Value, next: Value) -> Vec<Value> {
-        let (mut appends, mut at, mut is_shortened) = (vec![], next, false);
-        let mut cut = vec![];
+    /// The concatenations of a body that make a carried array's next value; none if it is not made
+    /// so.
+    pub(super) fn appends_to(&self, body: Region, param: Value, next: Value) -> Appends {
+        let (mut appends, mut at, mut is_shortened) = (Appends::default(), next, false);
+        let mut sliced = vec![];
         while at != param {
-            let Some(inst) = self.f.def_inst(at) else {
-                return vec![];
+            let inst = self.f.def_inst(at);
+            let inst = inst.filter(|inst| self.f.regions[body].insts.contains(inst));
+            let Some(inst) = inst else {
+                return Appends::default();
             };
             let data = &self.f.insts[inst];
-            let is_link = match &data.op {
-                // Before it is cut, it may have more elements than its limit.
-                Op::Concat { axis } => {
-                    let is_within = !cut.contains(axis) || self.is_unlimited(param, *axis);
-                    self.changes(param, *axis) && is_within
+            match &data.op {
+                Op::Concat { axis } if self.changes(param, *axis) => {
+                    appends.results.push(at);
+                    appends.cut.extend(sliced.contains(axis).then_some(*axis));
                 }
-                Op::Slice { axes } => {
-                    cut.extend(axes);
-                    axes.iter().all(|&axis| self.changes(param, axis)) && self.is_prefix(inst)
+                Op::Slice { axes }
+                    if axes.iter().all(|&axis| self.changes(param, axis))
+                        && self.is_prefix(inst) =>
+                {
+                    sliced.extend(axes.clone());
+                    // What follows it is written over only if there is an append.
+                    is_shortened |= !appends.results.is_empty();
                 }
-                _ => false,
-            };
-            if !is_link || !self.f.regions[body].insts.contains(&inst) {
-                return vec![];
-            }
-            match data.op {
-                Op::Concat { .. } => appends.push(at),
-                // What follows it is written over only if there is an append.
-                _ => is_shortened |= !appends.is_empty(),
+                _ => return Appends::default(),
             }
             at = data.args[0];
             if is_shortened && !self.has_one_reader(at, inst) {
-                return vec![];
+                return Appends::default();
             }
         }
         appends
+    }
+
+    /// Defines the room of axes with a limit that appends may exceed before they are cut.
+    pub(super) fn set_rooms(&mut self, grown: &Grown) -> Result<()> {
+        let of_it = self.appends.iter().filter(|(_, g)| g.param == grown.param);
+        let mut appends: Vec<_> = of_it.map(|(value, _)| *value).collect();
+        appends.sort();
+        for a in &grown.axes {
+            let (Some(room), Some(limit)) = (a.room, a.limit) else {
+                continue;
+            };
+            let mut most = self.program.pool.local(limit.most);
+            for append in &appends {
+                let size = self.values[append].shape()[a.axis];
+                let Some(size) = self.upper_bound(size) else {
+                    return self.has_no_limit(grown.param, a.axis);
+                };
+                let pool = &mut self.program.pool;
+                most = pool.binary(BinaryOp::Max, DType::I64, most, size);
+            }
+            self.program.derived.push((room, most));
+        }
+        Ok(())
     }
 
     /// True for a slice from the first element on, without gaps.
@@ -87,6 +117,7 @@ impl Lowerer<'_> {
             return self.fail(Cause::Form("a concatenation of nothing"));
         };
         let along = grown.axes.iter().find(|a| a.axis == axis);
+        let along = along.filter(|a| a.room.is_none());
         if let Some((limit, _)) = along.and_then(|a| a.limit.zip(a.stated)) {
             let limit = self.program.pool.local(limit.most);
             let pool = &mut self.program.pool;
@@ -113,6 +144,7 @@ impl Lowerer<'_> {
     /// element moves a constant number of times on average.
     fn make_room(&mut self, grown: &Grown, axis: usize, whole: &Val, size: ExprId) -> Result<()> {
         let along = grown.axes.iter().find(|a| a.axis == axis);
+        let along = along.filter(|a| a.limit.is_none());
         let Some(room) = along.and_then(|a| a.room) else {
             return Ok(());
         };

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
 
+use super::grow::Grown;
 use super::wanted::size_sources;
 use super::{Cause, Lowerer, Result, count_uses};
 use crate::value::Val;
@@ -66,6 +67,7 @@ struct Caller<'m> {
     block: Vec<Stmt>,
     in_place: Vec<Buffer>,
     places: HashMap<Value, Buffer>,
+    appends: HashMap<Value, Grown>,
     procedure: Option<ProcedureId>,
     name: String,
     wanted: HashSet<Value>,
@@ -375,6 +377,7 @@ impl<'m> Lowerer<'m> {
             block: std::mem::take(&mut self.block),
             in_place: std::mem::take(&mut self.in_place),
             places: std::mem::take(&mut self.places),
+            appends: std::mem::take(&mut self.appends),
             procedure: self.procedure.replace(id),
             name: std::mem::replace(&mut self.name, f.sig.name.clone()),
             wanted: std::mem::replace(&mut self.wanted, size_sources(f)),
@@ -389,6 +392,7 @@ impl<'m> Lowerer<'m> {
         self.sizes = caller.sizes;
         self.in_place = caller.in_place;
         self.places = caller.places;
+        self.appends = caller.appends;
         self.procedure = caller.procedure;
         self.name = caller.name;
         self.wanted = caller.wanted;

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 
 use heddle_ir::{DType, Dim, TensorType, Value};
 
+use super::append::Appends;
 use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::ExprId;
@@ -65,7 +66,7 @@ pub(super) struct Axis {
     pub size: Local,
     /// Its limit, if it has one.
     pub limit: Option<Limit>,
-    /// The per-unit variable for the size that its stride allows, if that grows.
+    /// The size that its stride allows, if that is not the limit: a per-unit variable if it has none.
     pub room: Option<Local>,
     /// The bound that the type states.
     pub stated: Option<u64>,
@@ -136,7 +137,7 @@ impl Lowerer<'_> {
         param: Value,
         t: &TensorType,
         first: &Val,
-        is_appended: bool,
+        appends: &Appends,
     ) -> Result<(Grown, Val)> {
         let mut capacity = self.carried_shape(t, first)?;
         let mut axes: Vec<Axis> = vec![];
@@ -152,15 +153,22 @@ impl Lowerer<'_> {
                 false => Some(self.limit(param, axis, start)?),
             };
             let is_inner = axes.iter().any(|a| a.limit.is_none());
-            let room = (limit.is_none() && is_inner && is_appended).then(|| {
-                let room = self.variable(DType::I64, "room");
-                self.block.push(Stmt::Let(room, start));
-                self.bounds.insert(room, None);
-                room
-            });
-            let stride = limit.map(|limit| limit.most).or(room).unwrap_or(size);
+            let room = match limit {
+                Some(_) => appends
+                    .cut
+                    .contains(&axis)
+                    .then(|| self.launch_size("room")),
+                None => (is_inner && !appends.results.is_empty()).then(|| {
+                    let room = self.variable(DType::I64, "room");
+                    self.block.push(Stmt::Let(room, start));
+                    self.bounds.insert(room, None);
+                    room
+                }),
+            };
+            let bound = limit.map(|limit| self.program.pool.local(limit.most));
+            self.bounds.insert(size, bound);
+            let stride = room.or(limit.map(|limit| limit.most)).unwrap_or(size);
             *most = self.program.pool.local(stride);
-            self.bounds.insert(size, limit.map(|_| *most));
             let stated = match t.shape.as_ref().map(|dims| &dims[axis]) {
                 Some(Dim::Unknown(stated)) => *stated,
                 _ => None,
@@ -203,12 +211,17 @@ impl Lowerer<'_> {
         let Some(first) = self.upper_bound(start) else {
             return self.has_no_limit(param, axis);
         };
-        let most = self.program.locals.push(LocalData {
+        let most = self.launch_size("limit");
+        Ok(Limit { most, first })
+    }
+
+    /// A size that the launch computes.
+    fn launch_size(&mut self, name: &str) -> Local {
+        self.program.locals.push(LocalData {
             dtype: DType::I64,
             kind: LocalKind::Size,
-            name: "limit".into(),
-        });
-        Ok(Limit { most, first })
+            name: name.into(),
+        })
     }
 
     /// The array with these sizes.
@@ -343,7 +356,11 @@ impl Lowerer<'_> {
         if self.lies_in(next, grown) {
             return Ok(None);
         }
-        if grown.axes.iter().any(|a| a.room.is_some()) {
+        if grown
+            .axes
+            .iter()
+            .any(|a| a.room.is_some() && a.limit.is_none())
+        {
             return self.fail(Cause::Carried);
         }
         let mut capacity = grown.capacity.clone();

@@ -9,6 +9,7 @@
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Value};
 
+use super::append::Appends;
 use super::branch::Carried;
 use super::grow::Grown;
 use super::{Cause, Lowerer, MAX_TRIPS, Result};
@@ -91,7 +92,9 @@ impl Lowerer<'_> {
             self.block.push(Stmt::Let(count, done));
         }
         self.note_changes(&body.params[1..], &yields)?;
-        self.set_limits(&grown(&carried, &yields), head.most)?;
+        let grown = grown(&carried, &yields);
+        self.set_limits(&grown, head.most)?;
+        grown.iter().try_for_each(|(g, _)| self.set_rooms(g))?;
         self.advance(&carried, &yields[..carried.len()], first_inner)?;
 
         let inner = std::mem::replace(&mut self.block, outside);
@@ -154,9 +157,9 @@ impl Lowerer<'_> {
         let mut carried = vec![];
         for ((&param, first), &next) in params.iter().zip(first).zip(next) {
             let appends = self.appends_to(body, param, next);
-            let (slot, val) = self.enter(param, first, !appends.is_empty())?;
+            let (slot, val) = self.enter(param, first, &appends)?;
             if let Slot::Grown(grown) = &slot {
-                let appends = appends.into_iter().map(|v| (v, grown.clone()));
+                let appends = appends.results.into_iter().map(|v| (v, grown.clone()));
                 self.appends.extend(appends);
             }
             carried.push(slot);
@@ -175,14 +178,14 @@ impl Lowerer<'_> {
     }
 
     /// Places a carried value and stores its initial value; returns its value in the body.
-    fn enter(&mut self, param: Value, first: &Val, is_appended: bool) -> Result<(Slot, Val)> {
+    fn enter(&mut self, param: Value, first: &Val, appends: &Appends) -> Result<(Slot, Val)> {
         let ty = self.f.ty(param).clone();
         let Type::Tensor(t) = &ty else {
             return self.fail(Cause::Container("carries"));
         };
         let rank = t.rank().unwrap_or(0);
         if (0..rank).any(|axis| self.changes(param, axis)) {
-            let (grown, val) = self.enter_grown(param, t, first, is_appended)?;
+            let (grown, val) = self.enter_grown(param, t, first, appends)?;
             return Ok((Slot::Grown(grown), val));
         }
         let (carried, val) = self.enter_fixed(t, first)?;
