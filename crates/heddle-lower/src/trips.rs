@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Inst};
 
-use super::{Lowerer, MAX_PLANNED};
+use super::{Lowerer, MAX_PLANNED, MAX_TRIPS};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{Local, Size};
@@ -52,16 +52,24 @@ impl Lowerer<'_> {
             Expr::Binary(BinaryOp::Max, DType::I64, a, b) => {
                 Some(self.constant_bound(a)?.max(self.constant_bound(b)?))
             }
+            Expr::Binary(BinaryOp::Add, DType::I64, a, b) => {
+                self.constant_bound(a)?.checked_add(self.constant_bound(b)?)
+            }
+            Expr::Binary(BinaryOp::Sub, DType::I64, a, b) => {
+                let by = self.program.pool.as_int(b)?;
+                self.constant_bound(a)?.checked_sub(by)
+            }
             _ => self.program.pool.as_int(bound),
         }
     }
 
-    /// True if a bound depends on elements of inputs.
+    /// True if a bound depends on elements of inputs, or on a number that is none.
     fn is_data(&self, bound: ExprId, known: &mut HashMap<ExprId, bool>) -> bool {
         if let Some(&is_data) = known.get(&bound) {
             return is_data;
         }
         let is_data = match self.program.pool[bound] {
+            Expr::Num(DType::I64, bits) => bits as i64 > MAX_TRIPS,
             Expr::Local(local) => match self.definition(local) {
                 Some(definition) => self.is_data(definition, known),
                 None => {

@@ -168,9 +168,12 @@ fn a_limit_that_a_loop_may_end_before_is_not_planned() {
     };
     assert!(planned("4096"));
     assert!(planned("min(%n, 4096)"));
+    assert!(planned("add(max(min(%n, 4096), 5), 1)"));
     assert!(planned("gather(shape(%x), 0, axis=0)"));
     assert!(!planned("16000000"));
     assert!(!planned("min(%n, 16000000)"));
+    assert!(!planned("sub(max(min(%n, 16000000), 5), -1)"));
+    assert!(!planned("sub(max(min(%n, 2305843009213693952), -9), -1)"));
     assert!(!planned("add(gather(shape(%x), 0, axis=0), %n)"));
     // What a device whose memory does not grow has.
     let module = heddle_ir::text::parse(&early(append)).unwrap();
