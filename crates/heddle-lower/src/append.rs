@@ -154,17 +154,13 @@ impl Lowerer<'_> {
         let cond = pool.compare(CompareOp::Lt, DType::I64, now, size);
         let double = pool.product(size, two);
         let outside = std::mem::take(&mut self.block);
-        // By way of a copy: the old and the new places overlap.
-        let shape = whole.shape().to_vec();
-        let copy = self.scratch(grown.dtype, &shape)?;
-        self.store_into(whole, copy);
-        self.block.push(Stmt::Let(room, double));
-        let copy = Val::Stored {
-            buffer: copy,
-            dtype: grown.dtype,
-            shape,
-        };
-        self.store_from(&copy, grown, None);
+        let more = self.variable(DType::I64, "room");
+        self.block.push(Stmt::Let(more, double));
+        let more = self.program.pool.local(more);
+        let other = self.scratch(grown.dtype, &grown.capacity)?;
+        self.store_from(whole, &grown.with_room(other, axis, more), None);
+        self.block.push(Stmt::Swap(grown.buffer, other));
+        self.block.push(Stmt::Let(room, more));
         let then = std::mem::replace(&mut self.block, outside);
         self.block.push(Stmt::If {
             cond,

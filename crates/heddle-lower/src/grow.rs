@@ -50,7 +50,7 @@ pub(super) struct Grown {
     pub dtype: DType,
     /// The size of each axis in memory; for a changing axis its limit or room, or its size if it has
     /// none.
-    capacity: Vec<ExprId>,
+    pub capacity: Vec<ExprId>,
     /// The array's axes in the order in which they lie in memory.
     order: Vec<usize>,
     /// The axes that change.
@@ -79,6 +79,18 @@ pub(super) struct Limit {
     pub most: Local,
     /// The largest initial size.
     pub first: ExprId,
+}
+
+impl Grown {
+    /// The array in other memory, with so much room along an axis.
+    pub(super) fn with_room(&self, buffer: Buffer, axis: usize, room: ExprId) -> Grown {
+        let mut other = Grown {
+            buffer,
+            ..self.clone()
+        };
+        other.capacity[axis] = room;
+        other
+    }
 }
 
 impl Axis {
