@@ -1,8 +1,8 @@
 //! Appends to carried arrays: what is new is written behind what is there, which stays in its place.
 //!
 //! An iteration may append along several axes, and go back to the first elements of an axis before
-//! it appends (`concat(x[:n], new)`). Further axes without a limit have room for some elements more
-//! than they have: appending doubles the room where it ends, and moves the array into it.
+//! it appends (`concat(x[:n], new)`). An axis without a limit that is not the outermost one has room
+//! for more elements than it has: an append that exceeds the room doubles it and copies the array.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Inst, Op, Region, Value};

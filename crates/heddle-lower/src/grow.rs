@@ -4,10 +4,12 @@
 //! first size plus, for each iteration, the most that it adds. Strides follow the limit, so that an
 //! append writes behind the existing elements and moves nothing.
 //!
-//! An axis without a limit lies outermost in memory, whatever its place in the array, so that no
-//! stride depends on it and an append moves nothing either; the array is a segment. Further axes
-//! without a limit have room that doubles where iterations append (`append`). Otherwise they have
-//! strides of their sizes, and each iteration writes the whole array anew.
+//! An array with an axis without a limit is a segment. If it is the outermost axis, no stride
+//! depends on it and an append moves nothing either. Where iterations append along another one, it
+//! has room that doubles (`append`): readers of one place of an outer axis, such as an attention
+//! head, read one stream. Otherwise the first such axis lies outermost in memory, whatever its place
+//! in the array; the others have strides of their sizes, and each iteration writes the whole array
+//! anew.
 //!
 //! The changing axes, and those without a limit, show when the body is lowered. Lowering then starts
 //! again with that knowledge, so that constant axes cost nothing.
@@ -153,7 +155,7 @@ impl Lowerer<'_> {
     ) -> Result<(Grown, Val)> {
         let mut capacity = self.carried_shape(t, first)?;
         let mut axes: Vec<Axis> = vec![];
-        for (axis, most) in capacity.iter_mut().enumerate() {
+        for axis in 0..capacity.len() {
             if !self.changes(param, axis) {
                 continue;
             }
@@ -164,7 +166,7 @@ impl Lowerer<'_> {
                 true => None,
                 false => Some(self.limit(param, axis, start)?),
             };
-            let is_inner = axes.iter().any(|a| a.limit.is_none());
+            let is_inner = self.outermost(&capacity) < axis;
             let room = match limit {
                 Some(_) => appends
                     .cut
@@ -180,7 +182,7 @@ impl Lowerer<'_> {
             let bound = limit.map(|limit| self.program.pool.local(limit.most));
             self.bounds.insert(size, bound);
             let stride = room.or(limit.map(|limit| limit.most)).unwrap_or(size);
-            *most = self.program.pool.local(stride);
+            capacity[axis] = self.program.pool.local(stride);
             let stated = match t.shape.as_ref().map(|dims| &dims[axis]) {
                 Some(Dim::Unknown(stated)) => *stated,
                 _ => None,
@@ -195,9 +197,9 @@ impl Lowerer<'_> {
         }
         let buffer = self.scratch(t.dtype, &capacity)?;
         let mut order: Vec<_> = (0..capacity.len()).collect();
-        if let Some(unlimited) = axes.iter().find(|a| a.limit.is_none()) {
-            let first = self.outermost(&capacity).min(unlimited.axis);
-            order[first..=unlimited.axis].rotate_right(1);
+        if let Some(dense) = axes.iter().find(|a| a.is_dense()) {
+            let first = self.outermost(&capacity).min(dense.axis);
+            order[first..=dense.axis].rotate_right(1);
         }
         let grown = Grown {
             param,
@@ -277,8 +279,8 @@ impl Lowerer<'_> {
 
     /// The axis that lies outermost in memory, apart from axes of size 1.
     fn outermost_axis(&self, grown: &Grown) -> usize {
-        let unlimited = grown.axes.iter().find(|a| a.limit.is_none());
-        unlimited.map_or_else(|| self.outermost(&grown.capacity), |a| a.axis)
+        let dense = grown.axes.iter().find(|a| a.is_dense());
+        dense.map_or_else(|| self.outermost(&grown.capacity), |a| a.axis)
     }
 
     /// The outermost axis that has a stride.
