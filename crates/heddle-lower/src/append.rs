@@ -1,8 +1,10 @@
-//! Appends to carried arrays: what is new is written behind what is there, which stays in its place.
+//! Appends to carried arrays: new elements are written behind the present ones, which stay in their
+//! places.
 //!
 //! An iteration may append along several axes, and go back to the first elements of an axis before
-//! it appends (`concat(x[:n], new)`). An axis without a limit that is not the outermost one has room
-//! for more elements than it has: an append that exceeds the room doubles it and copies the array.
+//! it appends (`concat(x[:n], new)`). An axis without a limit that is not the outermost one has
+//! room for more elements than it has: an append that exceeds the room doubles it and copies the
+//! array.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Inst, Op, Region, Value};
@@ -12,6 +14,9 @@ use super::{Cause, Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::Stmt;
+
+/// Room that an axis gets at least when it has none for an append.
+const LEAST_ROOM: i64 = 8;
 
 /// The concatenations that make a carried array's next value of the array in its place.
 #[derive(Default)]
@@ -153,6 +158,8 @@ impl Lowerer<'_> {
         let (now, two) = (pool.local(room), pool.int(2));
         let cond = pool.compare(CompareOp::Lt, DType::I64, now, size);
         let double = pool.product(size, two);
+        let least = pool.int(LEAST_ROOM);
+        let double = pool.binary(BinaryOp::Max, DType::I64, double, least);
         let outside = std::mem::take(&mut self.block);
         let more = self.variable(DType::I64, "room");
         self.block.push(Stmt::Let(more, double));

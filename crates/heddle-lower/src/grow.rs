@@ -68,7 +68,8 @@ pub(super) struct Axis {
     pub size: Local,
     /// Its limit, if it has one.
     pub limit: Option<Limit>,
-    /// The size that its stride allows, if that is not the limit: a per-unit variable if it has none.
+    /// The size that its stride allows, if that is not the limit: a per-unit variable if it has no
+    /// limit.
     pub room: Option<Local>,
     /// The bound that the type states.
     pub stated: Option<u64>,

@@ -1,5 +1,5 @@
-//! Times of loops whose arrays grow, against the same loops with a stated bound, for which memory is planned:
-//! `cargo run --release -p heddle --example growth [THREADS]`. The two run in turns.
+//! Times of loops whose arrays grow, against the same loops with a stated bound, for which memory is
+//! planned: `cargo run --release -p heddle --example growth [THREADS]`. The two run in turns.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,8 @@ const CASES: [(&str, &str); 5] = [
     ),
     (
         "stacked results of 4 KiB",
-        "%last, %count, %rows = loop %i LIMIT const true carry (%v: f32[1,1024] = %x, %c: f32[] = 0.0) {
+        "%last, %count, %rows = loop %i LIMIT const true carry (
+             %v: f32[1,1024] = %x, %c: f32[] = 0.0) {
            %next = tanh(%v)
            continue while lt(%c, %k) carry %next, add(%c, %one) stack reshape(%next, [1024])
          }
@@ -34,7 +35,9 @@ const CASES: [(&str, &str); 5] = [
         "caches of 8 heads",
         "%head = reshape(%x, [1,8,1,128])
          %none = slice(%head, [0], [0], [1], axes=[2])
-         %last, %keys, %values, %count = loop %i LIMIT const true carry (%q: f32[1,8,1,128] = %head, %ks: f32[1,8,?,128] = %none, %vs: f32[1,8,?,128] = %none, %c: f32[] = 0.0) {
+         %last, %keys, %values, %count = loop %i LIMIT const true carry (
+             %q: f32[1,8,1,128] = %head, %ks: f32[1,8,?,128] = %none,
+             %vs: f32[1,8,?,128] = %none, %c: f32[] = 0.0) {
            %ks2 = concat(%ks, tanh(%q), axis=2)
            %vs2 = concat(%vs, mul(%q, 0.5), axis=2)
            %scores = dot(%q, transpose(%ks2, perm=[0,1,3,2]))
