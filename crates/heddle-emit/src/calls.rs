@@ -9,11 +9,16 @@
 
 use heddle_ir::Entity;
 use heddle_uprogram::layout::Stack;
-use heddle_uprogram::program::{Call, CallId, ProcedureId};
+use heddle_uprogram::program::{Buffer, Call, CallId, ProcedureId};
 
 use crate::program::Writer;
 use crate::scalar::{bare, name};
 use crate::text::plain;
+
+/// The variable for the bytes that an activation uses of a segment of its procedure.
+pub(crate) fn used(segment: Buffer) -> String {
+    format!("used{}", segment.index())
+}
 
 /// One of the calls of a fork.
 #[derive(Clone, Copy)]
@@ -49,6 +54,10 @@ impl Writer<'_> {
             for buffer in kept.buffers {
                 let ty = self.dialect.stored(self.program.buffers[buffer].dtype);
                 self.text.line(format!("{ty} *b{};", buffer.index()));
+            }
+            let callee = self.program.calls[id].procedure;
+            for segment in self.program.segments(callee) {
+                self.text.line(format!("int64_t {};", used(segment)));
             }
             self.text
                 .line(format!("}} c{};", self.layout.calls.places[&id]));
@@ -100,6 +109,7 @@ impl Writer<'_> {
             .iter()
             .map(|&l| name(l))
             .chain(kept.buffers.iter().map(|b| format!("b{}", b.index())))
+            .chain(self.program.segments(call.procedure).map(used))
             .collect();
         let stack = self.layout.stack.as_ref();
         let frame = from.and_then(|p| Some(format!("env->table[{}]", stack?.frames[&p])));
@@ -180,6 +190,24 @@ impl Writer<'_> {
         }
     }
 
+    /// Begins an activation's parts of segments, behind the earlier ones'. Elements that are masked
+    /// out are loaded from the beginning.
+    fn enter_segments(&mut self, id: ProcedureId) {
+        let segments: Vec<_> = self.program.segments(id).collect();
+        for segment in segments {
+            let data = &self.program.buffers[segment];
+            let (b, used) = (segment.index(), used(segment));
+            let ty = self.dialect.stored(data.dtype);
+            let site = self.site(&data.name);
+            self.text.line(format!(
+                "b{b} = ({ty} *)((uint8_t *)b{b} + ({used} + 63) / 64 * 64);"
+            ));
+            self.text.line(format!("{used} = 0;"));
+            self.text
+                .line(format!("HEDDLE_TRY(heddle_grow(env, {site}, b{b}, 64));"));
+        }
+    }
+
     /// All procedures.
     pub(crate) fn procedures(&mut self) {
         for (id, procedure) in self.program.procedures.iter() {
@@ -195,6 +223,7 @@ impl Writer<'_> {
                     buffer.index()
                 ));
             }
+            self.enter_segments(id);
             self.block(&procedure.body, Some(id));
             let calls = self.layout.calls.to.get(&id).cloned().unwrap_or_default();
             let Some((last, rest)) = calls.split_last() else {

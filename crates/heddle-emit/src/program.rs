@@ -8,7 +8,7 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::{Expr, ExprId, Layout, UProgram};
 
-use crate::calls::Part;
+use crate::calls::{Part, used};
 use crate::constants::is_constant;
 use crate::contract;
 use crate::dialect::Dialect;
@@ -203,6 +203,9 @@ impl Writer<'_> {
                 }
                 BufferKind::Segment => {
                     let k = self.layout.segments[&id];
+                    if data.procedure.is_some() {
+                        self.text.line(format!("int64_t {} = 0;", used(id)));
+                    }
                     (
                         "",
                         format!("(env->segments + (env->slots[{k}] << env->slot_bits))"),
@@ -276,10 +279,15 @@ impl Writer<'_> {
                 }
                 Stmt::Swap(a, b) => {
                     let ty = self.dialect.stored(self.program.buffers[*a].dtype);
+                    let both = [*a, *b];
                     let (a, b) = (a.index(), b.index());
                     self.text.line(format!(
                         "{{ {ty} *swap = b{a}; b{a} = b{b}; b{b} = swap; }}"
                     ));
+                    if let [Some(a), Some(b)] = both.map(|b| self.part(b)) {
+                        self.text
+                            .line(format!("{{ int64_t swap = {a}; {a} = {b}; {b} = swap; }}"));
+                    }
                 }
                 Stmt::Loop { .. } => self.repeat(stmt, of),
                 Stmt::If {
@@ -317,6 +325,13 @@ impl Writer<'_> {
         }
     }
 
+    /// The variable for the bytes that an activation uses of a procedure's segment.
+    fn part(&self, buffer: Buffer) -> Option<String> {
+        let data = &self.program.buffers[buffer];
+        let is_part = matches!(data.kind, BufferKind::Segment) && data.procedure.is_some();
+        is_part.then(|| used(buffer))
+    }
+
     /// Commits memory that an operator writes to.
     fn grow(&mut self, id: OperatorId) {
         let op = &self.program.operators[id];
@@ -332,6 +347,11 @@ impl Writer<'_> {
             bytes = format!("heddle_times({bytes}, {})", bare(&factor));
         }
         let b = buffer.index();
+        if let Some(used) = self.part(buffer) {
+            self.text
+                .line(format!("{used} = heddle_most({used}, {bytes});"));
+            bytes = used;
+        }
         self.text.line(format!(
             "HEDDLE_TRY(heddle_grow(env, {site}, b{b}, {bytes}));"
         ));

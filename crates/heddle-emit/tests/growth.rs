@@ -11,7 +11,7 @@ use heddle_runtime::{
 
 #[test]
 fn arrays_grow_without_a_bound() {
-    for name in ["growth", "growth_shapes"] {
+    for name in ["growth", "growth_shapes", "appends", "deep"] {
         let (_, text) = PROGRAMS
             .iter()
             .find(|(n, _)| *n == name)
@@ -20,6 +20,53 @@ fn arrays_grow_without_a_bound() {
             run_text(name, text, threads, threads as u64);
         }
     }
+}
+
+#[test]
+fn appends_to_what_is_empty() {
+    let (name, text) = PROGRAMS.iter().find(|(n, _)| *n == "appends").expect("one");
+    for (seed, size) in [(1, 0), (2, 0), (3, 7), (4, 0)] {
+        let (module, inputs) = drawn(name, text, size, seed);
+        let case = Case::new(name, module, &inputs).expect("it is compiled");
+        case.check(name, &BuildOptions::default(), &[1, 2, 5]);
+    }
+}
+
+#[test]
+fn appends_in_one_function_are_not_those_in_another() {
+    // Among so many concatenations one has the number of an append.
+    let more = |k| {
+        format!(
+            "    %t{k} = tanh(%c{k})\n    %c{} = concat(%t{k}, %v, axis=0)\n",
+            k + 1
+        )
+    };
+    let more: String = (1..40).map(more).collect();
+    let text = format!(
+        "fn @main(%x: f32[4], %k: i64[]) -> (%y: f32[4], %z: f32[?,4], %u: f32[?,4]) {{
+  %row = reshape(%x, [1,4])
+  %all = add(%k, 3)
+  %part = tanh(%row)
+  %z, %u = loop %i trip %all carry (%a: f32[?,4] = %row, %b: f32[?,4] = %part) {{
+    %a2 = concat(%a, %part, axis=0)
+    %b2 = concat(%b, %part, axis=0)
+    continue carry %a2, %b2
+  }}
+  return call @f(%x, %k), %z, %u
+}}
+fn @f(%v: f32[4], %d: i64[]) -> (%y: f32[4]) {{
+  %last = le(%d, 0)
+  %y = if %last {{
+    yield %v
+  }} else {{
+    %c1 = concat(%v, %v, axis=0)
+{more}    %sum = reduce(reshape(%c40, [41,4]), kind=sum, axes=[0], keep=false)
+    yield add(call @f(tanh(%sum), sub(%d, 1)), %v)
+  }}
+  return %y
+}}"
+    );
+    run_text("appends", &text, 2, 3);
 }
 
 #[test]

@@ -9,13 +9,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use heddle_ir::{FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
+use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
 
+use super::grow::Grown;
 use super::wanted::size_sources;
 use super::{Cause, Lowerer, Result, count_uses};
 use crate::value::Val;
-use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt, Store,
+};
 
 /// Limit on the specialisations of one function; further outer calls share one that takes all
 /// arguments.
@@ -64,6 +67,7 @@ struct Caller<'m> {
     block: Vec<Stmt>,
     in_place: Vec<Buffer>,
     places: HashMap<Value, Buffer>,
+    appends: HashMap<Value, Grown>,
     procedure: Option<ProcedureId>,
     name: String,
     wanted: HashSet<Value>,
@@ -125,6 +129,7 @@ impl<'m> Lowerer<'m> {
             results.push(match slot.clone() {
                 Slot::Memory(param, shape) => {
                     let buffer = self.place(value, dtype, &shape)?;
+                    self.reserve(buffer, dtype, &shape);
                     buffers.push((param, buffer));
                     Val::Stored {
                         buffer,
@@ -161,6 +166,20 @@ impl<'m> Lowerer<'m> {
             self.block.push(Stmt::Let(copy, value));
         }
         Ok(results)
+    }
+
+    /// Commits memory for a result, of which the callee does not know that it grows.
+    fn reserve(&mut self, buffer: Buffer, dtype: DType, shape: &[ExprId]) {
+        if let Some(all) = self.grown_to(buffer, shape) {
+            let none = self.program.pool.int(0);
+            let (axes, index) = self.space(&[none], 0);
+            let value = self.program.pool.add(Expr::Num(dtype, 0));
+            let store = Store {
+                buffer,
+                offset: index[0],
+            };
+            self.run_growing(axes, Body::Map { store, value }, Some(all));
+        }
     }
 
     /// An outer argument: computed once, unless it is a free view.
@@ -358,6 +377,7 @@ impl<'m> Lowerer<'m> {
             block: std::mem::take(&mut self.block),
             in_place: std::mem::take(&mut self.in_place),
             places: std::mem::take(&mut self.places),
+            appends: std::mem::take(&mut self.appends),
             procedure: self.procedure.replace(id),
             name: std::mem::replace(&mut self.name, f.sig.name.clone()),
             wanted: std::mem::replace(&mut self.wanted, size_sources(f)),
@@ -372,6 +392,7 @@ impl<'m> Lowerer<'m> {
         self.sizes = caller.sizes;
         self.in_place = caller.in_place;
         self.places = caller.places;
+        self.appends = caller.appends;
         self.procedure = caller.procedure;
         self.name = caller.name;
         self.wanted = caller.wanted;

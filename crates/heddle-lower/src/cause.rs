@@ -34,8 +34,6 @@ pub enum Cause {
     Pads,
     /// An array without a bound, on a device whose memory does not grow.
     Growth,
-    /// An array without a bound in a function that recurses.
-    GrowthInRecursion,
     /// A carried array that changes in size, where growth does not help.
     Carried,
     /// An array of more elements than any memory holds.
@@ -68,7 +66,7 @@ impl Cause {
             Cause::SizeCount => "give the array of sizes a constant length",
             Cause::TupleLength => "declare the last size of the indices",
             Cause::Pads => "compute the widths from shapes",
-            Cause::Growth | Cause::GrowthInRecursion | Cause::Carried => {
+            Cause::Growth | Cause::Carried => {
                 "state a bound: a trip count, or an array of full size that is written in place"
             }
             Cause::Recursion(_) => "pad the arrays that it is called with to one size",
@@ -95,9 +93,6 @@ impl fmt::Display for Cause {
             Cause::Pads => f.write_str("pads that are computed from data"),
             Cause::Growth => f.write_str(
                 "a size is known only while it runs, and has no bound, and this device's memory does not grow",
-            ),
-            Cause::GrowthInRecursion => f.write_str(
-                "a size is known only while it runs, and has no bound, in a function that recurses",
             ),
             Cause::Carried => f.write_str("carries an array whose size changes"),
             Cause::TooLarge => f.write_str("an array of more elements than any memory holds"),

@@ -4,21 +4,24 @@
 //! first size plus, for each iteration, the most that it adds. Strides follow the limit, so that an
 //! append writes behind the existing elements and moves nothing.
 //!
-//! An axis without a limit lies outermost in memory, whatever its place in the array, so that no
-//! stride depends on it and an append moves nothing either; the array is a segment. Further axes
-//! without a limit have strides of their sizes, and each iteration writes the whole array anew.
+//! An array with an axis without a limit is a segment. If it is the outermost axis, no stride
+//! depends on it and an append moves nothing either. Where iterations append along another one, it
+//! has room that doubles (`append`): readers of one place of an outer axis, such as an attention
+//! head, read one stream. Otherwise the first such axis lies outermost in memory, whatever its place
+//! in the array; the others have strides of their sizes, and each iteration writes the whole array
+//! anew.
 //!
 //! The changing axes, and those without a limit, show when the body is lowered. Lowering then starts
 //! again with that knowledge, so that constant axes cost nothing.
 
 use std::collections::HashSet;
 
-use heddle_ir::op::CompareOp;
-use heddle_ir::{DType, Dim, Op, Region, TensorType, Value};
+use heddle_ir::{DType, Dim, TensorType, Value};
 
+use super::append::Appends;
 use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, linear};
-use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Body, Buffer, Local, LocalData, LocalKind, Stmt, Store};
 
 /// An axis of a carried value: function, body parameter, axis.
@@ -46,9 +49,10 @@ pub(super) struct Grown {
     pub param: Value,
     /// Its memory.
     pub buffer: Buffer,
-    dtype: DType,
-    /// The size of each axis in memory; for a changing axis its limit, or its size if it has none.
-    capacity: Vec<ExprId>,
+    pub dtype: DType,
+    /// The size of each axis in memory; for a changing axis its limit or room, or its size if it has
+    /// none.
+    pub capacity: Vec<ExprId>,
     /// The array's axes in the order in which they lie in memory.
     order: Vec<usize>,
     /// The axes that change.
@@ -64,6 +68,9 @@ pub(super) struct Axis {
     pub size: Local,
     /// Its limit, if it has one.
     pub limit: Option<Limit>,
+    /// The size that its stride allows, if that is not the limit: a per-unit variable if it has no
+    /// limit.
+    pub room: Option<Local>,
     /// The bound that the type states.
     pub stated: Option<u64>,
 }
@@ -77,10 +84,34 @@ pub(super) struct Limit {
     pub first: ExprId,
 }
 
+impl Grown {
+    /// The array in other memory, with so much room along an axis.
+    pub(super) fn with_room(&self, buffer: Buffer, axis: usize, room: ExprId) -> Grown {
+        let mut other = Grown {
+            buffer,
+            ..self.clone()
+        };
+        other.capacity[axis] = room;
+        other
+    }
+}
+
+impl Axis {
+    /// True if its size is its stride's.
+    fn is_dense(&self) -> bool {
+        self.limit.is_none() && self.room.is_none()
+    }
+}
+
 impl Lowerer<'_> {
     /// True if an axis of a carried value is known to change.
     pub(super) fn changes(&self, param: Value, axis: usize) -> bool {
         !self.changing.all.is_empty() && self.changing.all.contains(&self.axis_of(param, axis))
+    }
+
+    /// True if it is known to have no limit.
+    pub(super) fn is_unlimited(&self, param: Value, axis: usize) -> bool {
+        self.changing.unlimited.contains(&self.axis_of(param, axis))
     }
 
     fn axis_of(&self, param: Value, axis: usize) -> Place {
@@ -121,25 +152,38 @@ impl Lowerer<'_> {
         param: Value,
         t: &TensorType,
         first: &Val,
+        appends: &Appends,
     ) -> Result<(Grown, Val)> {
         let mut capacity = self.carried_shape(t, first)?;
-        let mut axes = vec![];
-        for (axis, most) in capacity.iter_mut().enumerate() {
+        let mut axes: Vec<Axis> = vec![];
+        for axis in 0..capacity.len() {
             if !self.changes(param, axis) {
                 continue;
             }
             let start = first.shape()[axis];
             let size = self.variable(DType::I64, "size");
             self.block.push(Stmt::Let(size, start));
-            let limit = match self.changing.unlimited.contains(&self.axis_of(param, axis)) {
+            let limit = match self.is_unlimited(param, axis) {
                 true => None,
                 false => Some(self.limit(param, axis, start)?),
             };
-            *most = self
-                .program
-                .pool
-                .local(limit.map_or(size, |limit| limit.most));
-            self.bounds.insert(size, limit.map(|_| *most));
+            let is_inner = self.outermost(&capacity) < axis;
+            let room = match limit {
+                Some(_) => appends
+                    .cut
+                    .contains(&axis)
+                    .then(|| self.launch_size("room")),
+                None => (is_inner && !appends.results.is_empty()).then(|| {
+                    let room = self.variable(DType::I64, "room");
+                    self.block.push(Stmt::Let(room, start));
+                    self.bounds.insert(room, None);
+                    room
+                }),
+            };
+            let bound = limit.map(|limit| self.program.pool.local(limit.most));
+            self.bounds.insert(size, bound);
+            let stride = room.or(limit.map(|limit| limit.most)).unwrap_or(size);
+            capacity[axis] = self.program.pool.local(stride);
             let stated = match t.shape.as_ref().map(|dims| &dims[axis]) {
                 Some(Dim::Unknown(stated)) => *stated,
                 _ => None,
@@ -148,14 +192,15 @@ impl Lowerer<'_> {
                 axis,
                 size,
                 limit,
+                room,
                 stated,
             });
         }
         let buffer = self.scratch(t.dtype, &capacity)?;
         let mut order: Vec<_> = (0..capacity.len()).collect();
-        if let Some(unlimited) = axes.iter().find(|a| a.limit.is_none()) {
-            let first = self.outermost(&capacity).min(unlimited.axis);
-            order[first..=unlimited.axis].rotate_right(1);
+        if let Some(dense) = axes.iter().find(|a| a.is_dense()) {
+            let first = self.outermost(&capacity).min(dense.axis);
+            order[first..=dense.axis].rotate_right(1);
         }
         let grown = Grown {
             param,
@@ -181,16 +226,21 @@ impl Lowerer<'_> {
         let Some(first) = self.upper_bound(start) else {
             return self.has_no_limit(param, axis);
         };
-        let most = self.program.locals.push(LocalData {
-            dtype: DType::I64,
-            kind: LocalKind::Size,
-            name: "limit".into(),
-        });
+        let most = self.launch_size("limit");
         Ok(Limit { most, first })
     }
 
+    /// A size that the launch computes.
+    fn launch_size(&mut self, name: &str) -> Local {
+        self.program.locals.push(LocalData {
+            dtype: DType::I64,
+            kind: LocalKind::Size,
+            name: name.into(),
+        })
+    }
+
     /// The array with these sizes.
-    fn grown_value(&mut self, grown: &Grown, shape: Vec<ExprId>) -> Val {
+    pub(super) fn grown_value(&mut self, grown: &Grown, shape: Vec<ExprId>) -> Val {
         let (buffer, dtype) = (grown.buffer, grown.dtype);
         if self.is_dense(grown) {
             return Val::Stored {
@@ -200,7 +250,7 @@ impl Lowerer<'_> {
             };
         }
         let mut capacity = grown.capacity.clone();
-        for a in grown.axes.iter().filter(|a| a.limit.is_none()) {
+        for a in grown.axes.iter().filter(|a| a.is_dense()) {
             capacity[a.axis] = shape[a.axis];
         }
         let mut stored = Val::Stored {
@@ -228,6 +278,12 @@ impl Lowerer<'_> {
         grown.axes.iter().all(|a| a.axis == outermost)
     }
 
+    /// The axis that lies outermost in memory, apart from axes of size 1.
+    fn outermost_axis(&self, grown: &Grown) -> usize {
+        let dense = grown.axes.iter().find(|a| a.is_dense());
+        dense.map_or_else(|| self.outermost(&grown.capacity), |a| a.axis)
+    }
+
     /// The outermost axis that has a stride.
     fn outermost(&self, sizes: &[ExprId]) -> usize {
         let ones = sizes.iter();
@@ -243,7 +299,8 @@ impl Lowerer<'_> {
         match val {
             Val::Lazy(lazy) => match &lazy.view {
                 View::Slice(bounds, x) => {
-                    let is_stride = |a: &&Axis| a.limit.is_none() && a.axis != grown.order[0];
+                    let outermost = self.outermost_axis(grown);
+                    let is_stride = |a: &&Axis| a.is_dense() && a.axis != outermost;
                     let mut strides = grown.axes.iter().filter(is_stride);
                     bounds.iter().all(first)
                         && strides.all(|a| val.shape()[a.axis] == x.shape()[a.axis])
@@ -275,18 +332,21 @@ impl Lowerer<'_> {
     }
 
     /// Writes a value to the array's place, after this many elements of an axis.
-    fn store_from(&mut self, val: &Val, grown: &Grown, behind: Option<(usize, ExprId)>) {
+    pub(super) fn store_from(&mut self, val: &Val, grown: &Grown, behind: Option<(usize, ExprId)>) {
         let (axes, mut index) = self.space(val.shape(), 0);
         let pool = &mut self.program.pool;
         let value = val.read(pool, &index);
         if let Some((axis, start)) = behind {
             index[axis] = pool.sum(start, index[axis]);
         }
+        let outermost = self.outermost_axis(grown);
+        let pool = &mut self.program.pool;
+        // Inner axes are as far apart as there is room for, whatever is filled.
         let mut filled = grown.capacity.clone();
-        for axis in grown.axes.iter().map(|a| a.axis) {
-            filled[axis] = val.shape()[axis];
+        for a in grown.axes.iter().filter(|a| a.axis == outermost) {
+            filled[a.axis] = val.shape()[a.axis];
         }
-        if let Some((axis, start)) = behind {
+        if let Some((axis, start)) = behind.filter(|(axis, _)| *axis == outermost) {
             filled[axis] = pool.sum(start, filled[axis]);
         }
         let in_memory = |all: &[ExprId]| {
@@ -305,68 +365,21 @@ impl Lowerer<'_> {
         self.run_growing(axes, Body::Map { store, value }, grow);
     }
 
-    /// Finds the concatenations in a body that append to a carried array and yield its next value.
-    pub(super) fn note_appends(&mut self, body: Region, param: Value, next: Value, grown: &Grown) {
-        let [axis] = grown.axes.as_slice() else {
-            return;
-        };
-        let Some(inst) = self.f.def_inst(next) else {
-            return;
-        };
-        let data = &self.f.insts[inst];
-        if data.op == (Op::Concat { axis: axis.axis })
-            && data.args[0] == param
-            && self.f.regions[body].insts.contains(&inst)
-        {
-            self.appends.insert(next, grown.clone());
-        }
-    }
-
-    /// Appends values to a carried array. The result has this shape and keeps the current elements.
-    pub(super) fn append(
-        &mut self,
-        grown: &Grown,
-        parts: &[Val],
-        shape: Vec<ExprId>,
-    ) -> Result<Val> {
-        let Axis {
-            axis,
-            size,
-            limit,
-            stated,
-            ..
-        } = grown.axes[0];
-        let mut start = self.program.pool.local(size);
-        if let (Some(limit), Some(_)) = (limit, stated) {
-            let limit = self.program.pool.local(limit.most);
-            let fits = self
-                .program
-                .pool
-                .compare(CompareOp::Le, DType::I64, shape[axis], limit);
-            self.check(fits, shape[axis], limit);
-        }
-        for part in parts {
-            let mut part = part.clone();
-            let (_, index) = self.space(part.shape(), 0);
-            let value = part.read(&mut self.program.pool, &index);
-            let reads_it = |e| matches!(e, Expr::Load(buffer, _) if buffer == grown.buffer);
-            if self.program.pool.any(value, &reads_it) {
-                part = self.stored(&part)?;
-            }
-            self.store_from(&part, grown, Some((axis, start)));
-            start = self.program.pool.sum(start, part.shape()[axis]);
-        }
-        Ok(self.grown_value(grown, shape))
-    }
-
     /// Puts the next value in its place, unless it is there; returns the buffer to swap with the
     /// array's.
     pub(super) fn advance_grown(&mut self, grown: &Grown, next: &Val) -> Result<Option<Buffer>> {
         if self.lies_in(next, grown) {
             return Ok(None);
         }
+        if grown
+            .axes
+            .iter()
+            .any(|a| a.room.is_some() && a.limit.is_none())
+        {
+            return self.fail(Cause::Carried);
+        }
         let mut capacity = grown.capacity.clone();
-        for a in grown.axes.iter().filter(|a| a.limit.is_none()) {
+        for a in grown.axes.iter().filter(|a| a.is_dense()) {
             capacity[a.axis] = next.shape()[a.axis];
         }
         let buffer = self.scratch(grown.dtype, &grown.capacity)?;

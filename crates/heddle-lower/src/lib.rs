@@ -7,6 +7,7 @@
 //!
 //! All nodes without a lowering are listed, and the program is left to the interpreter.
 
+mod append;
 mod bound;
 mod branch;
 mod call;
@@ -23,6 +24,7 @@ mod parts;
 mod repeat;
 mod scalars;
 mod size;
+mod trips;
 pub mod value;
 mod wanted;
 
@@ -72,6 +74,9 @@ const MAX_LEN: i64 = 1 << 44;
 
 /// A constant limit of iterations above this is none that memory is planned for: what it bounds grows.
 const MAX_TRIPS: i64 = 1 << 24;
+
+/// Memory of this many bytes is planned for a constant limit that a loop may end before; more grows.
+const MAX_PLANNED: i64 = 1 << 26;
 
 /// Expressions of this depth are stored, which bounds text and recursion.
 const MAX_DEPTH: usize = 48;
@@ -145,7 +150,7 @@ struct Lowerer<'m> {
     changing: grow::Changing,
     /// Memory may grow while the program runs.
     grows: bool,
-    /// Next values of carried arrays that append to them.
+    /// Values that append to carried arrays.
     appends: HashMap<Value, grow::Grown>,
 }
 
@@ -454,10 +459,12 @@ impl Lowerer<'_> {
                 self.check_growth()?;
                 (BufferKind::Segment, self.length(shape))
             }
-            (None, _) => return self.fail(Cause::GrowthInRecursion),
+            // The caller's memory, which is committed before the call.
+            (None, kind @ BufferKind::Param) => (kind, self.program.pool.int(0)),
+            (None, _) => return self.fail(Cause::Growth),
         };
         let procedure = match kind {
-            BufferKind::Scratch | BufferKind::Param => self.procedure,
+            BufferKind::Scratch | BufferKind::Segment | BufferKind::Param => self.procedure,
             _ => None,
         };
         let data = BufferData {
@@ -483,10 +490,9 @@ impl Lowerer<'_> {
     }
 
     fn check_growth(&self) -> Result<()> {
-        match self.procedure {
-            _ if !self.grows => self.fail(Cause::Growth),
-            Some(_) => self.fail(Cause::GrowthInRecursion),
-            None => Ok(()),
+        match self.grows {
+            true => Ok(()),
+            false => self.fail(Cause::Growth),
         }
     }
 

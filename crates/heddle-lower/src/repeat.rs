@@ -9,6 +9,7 @@
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Value};
 
+use super::append::Appends;
 use super::branch::Carried;
 use super::grow::Grown;
 use super::{Cause, Lowerer, MAX_TRIPS, Result};
@@ -26,7 +27,7 @@ enum Slot {
 
 /// The variables of a loop.
 struct Head {
-    /// Bound on the trip count: a variable, and its definition.
+    /// Bound on the trip count: a variable, and the bound that memory is planned for.
     trip: Option<ExprId>,
     most: Option<ExprId>,
     /// The condition for another iteration.
@@ -48,17 +49,17 @@ impl Lowerer<'_> {
         let operands = form.operands(&args);
         let first = operands.inits;
         let stacked = &data.results[first.len()..];
-        let head = self.head(operands.trip, operands.cond, stacked)?;
+        let head = self.head(inst, operands.trip, operands.cond, stacked)?;
         let stacks = stacked.iter().map(|&v| self.stack(v, head.count));
         let stacks = stacks.collect::<Result<Vec<_>>>()?;
-        if let Some(most) = head.most {
-            // Values computed from the iteration number are bounded, too.
+        // Values computed from the iteration number are bounded, too.
+        let bound = head.most.and_then(|most| {
             let zero = self.program.pool.int(0);
             let pool = &mut self.program.pool;
             let most = pool.binary(BinaryOp::Max, DType::I64, most, zero);
-            let bound = self.upper_bound(most);
-            self.bounds.insert(head.iteration, bound);
-        }
+            self.upper_bound(most)
+        });
+        self.bounds.insert(head.iteration, bound);
         let index = self.program.pool.local(head.iteration);
         let counter = Val::Scalars {
             dtype: DType::I64,
@@ -91,7 +92,9 @@ impl Lowerer<'_> {
             self.block.push(Stmt::Let(count, done));
         }
         self.note_changes(&body.params[1..], &yields)?;
-        self.set_limits(&grown(&carried, &yields), head.most)?;
+        let grown = grown(&carried, &yields);
+        self.set_limits(&grown, head.most)?;
+        grown.iter().try_for_each(|(g, _)| self.set_rooms(g))?;
         self.advance(&carried, &yields[..carried.len()], first_inner)?;
 
         let inner = std::mem::replace(&mut self.block, outside);
@@ -110,6 +113,7 @@ impl Lowerer<'_> {
     /// The variables of a loop, set before its first iteration.
     fn head(
         &mut self,
+        inst: Inst,
         trip_count: Option<&Val>,
         first_cond: Option<&Val>,
         stacked: &[Value],
@@ -126,6 +130,7 @@ impl Lowerer<'_> {
             let local = self.variable(DType::Bool, "go");
             self.block.push(Stmt::Let(local, first));
             cond = Some(local);
+            most = most.and_then(|most| self.planned_trips(inst, most));
         }
         // Counts the iterations if scan outputs have a dynamic length.
         let is_open = |v: &Value| {
@@ -151,9 +156,11 @@ impl Lowerer<'_> {
         let params = &self.f.regions[body].params[1..];
         let mut carried = vec![];
         for ((&param, first), &next) in params.iter().zip(first).zip(next) {
-            let (slot, val) = self.enter(param, first)?;
+            let appends = self.appends_to(body, param, next);
+            let (slot, val) = self.enter(param, first, &appends)?;
             if let Slot::Grown(grown) = &slot {
-                self.note_appends(body, param, next, grown);
+                let appends = appends.results.into_iter().map(|v| (v, grown.clone()));
+                self.appends.extend(appends);
             }
             carried.push(slot);
             self.values.insert(param, val);
@@ -171,14 +178,14 @@ impl Lowerer<'_> {
     }
 
     /// Places a carried value and stores its initial value; returns its value in the body.
-    fn enter(&mut self, param: Value, first: &Val) -> Result<(Slot, Val)> {
+    fn enter(&mut self, param: Value, first: &Val, appends: &Appends) -> Result<(Slot, Val)> {
         let ty = self.f.ty(param).clone();
         let Type::Tensor(t) = &ty else {
             return self.fail(Cause::Container("carries"));
         };
         let rank = t.rank().unwrap_or(0);
         if (0..rank).any(|axis| self.changes(param, axis)) {
-            let (grown, val) = self.enter_grown(param, t, first)?;
+            let (grown, val) = self.enter_grown(param, t, first, appends)?;
             return Ok((Slot::Grown(grown), val));
         }
         let (carried, val) = self.enter_fixed(t, first)?;

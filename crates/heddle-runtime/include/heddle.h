@@ -275,6 +275,9 @@ HEDDLE_INLINE int64_t heddle_times(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
+/* The larger of two numbers of bytes. */
+HEDDLE_INLINE int64_t heddle_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 HEDDLE_COLD int32_t heddle_grow_slot(const heddle_env *env, uint32_t site, int64_t slot,
                                      int64_t bytes) {
   int64_t values[2] = {0, 0};
@@ -282,12 +285,15 @@ HEDDLE_COLD int32_t heddle_grow_slot(const heddle_env *env, uint32_t site, int64
   return code ? heddle_fail(env, (uint32_t)code, site, values[0], values[1]) : 0;
 }
 
-/* Commits the first bytes of a segment. All workers that write there call it, in any order. */
-HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const void *segment,
+/* Commits bytes of a segment from a place in it on, and those before. All workers that write there
+ * call it, in any order. */
+HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const void *place,
                                   int64_t bytes) {
-  int64_t slot = ((const uint8_t *)segment - env->segments) >> env->slot_bits;
-  if (HEDDLE_LIKELY(bytes <= __atomic_load_n(&env->committed[slot], __ATOMIC_ACQUIRE))) return 0;
-  return heddle_grow_slot(env, site, slot, bytes);
+  int64_t at = (const uint8_t *)place - env->segments, slot = at >> env->slot_bits;
+  int64_t before = at - (slot << env->slot_bits);
+  int64_t committed = __atomic_load_n(&env->committed[slot], __ATOMIC_ACQUIRE);
+  if (HEDDLE_LIKELY(bytes <= committed - before)) return 0;
+  return heddle_grow_slot(env, site, slot, bytes > INT64_MAX - before ? INT64_MAX : bytes + before);
 }
 
 /* Nanoseconds on a clock that never goes back. */

@@ -28,7 +28,7 @@ impl Effects {
             });
             effects.procedures.insert(id, touched);
             let closure = program.callees(id).into_iter().chain([id]);
-            let has_frame = |p: ProcedureId| program.frame(p).next().is_some();
+            let has_frame = |p: ProcedureId| program.memory(p).next().is_some();
             if closure.into_iter().any(has_frame) {
                 effects.framed.insert(id);
             }

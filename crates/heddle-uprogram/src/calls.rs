@@ -11,7 +11,8 @@ use crate::program::{CallId, ProcedureId, Stmt, UProgram, for_each_stmt};
 pub struct Calls {
     /// The place of each call in the order of the program's text, so that what is written does not depend on ids.
     pub places: BTreeMap<CallId, usize>,
-    /// The values that a unit keeps over each call; a call without an entry keeps none.
+    /// The values that a unit keeps over each call, besides the bytes that it uses of the callee's
+    /// segments; a call without an entry keeps none.
     pub kept: BTreeMap<CallId, Names>,
     /// Calls by their callee.
     pub to: BTreeMap<ProcedureId, Vec<CallId>>,
@@ -40,9 +41,17 @@ impl Calls {
                 }
             });
         }
+        let mut kept = kept_over_calls(program);
+        for (&callee, calls) in &to {
+            // The caller's part of a segment ends where the callee's begins.
+            let segments: Vec<_> = program.segments(callee).collect();
+            for call in calls.iter().filter(|_| !segments.is_empty()) {
+                kept.entry(*call).or_default().buffers.extend(&segments);
+            }
+        }
         Calls {
             places,
-            kept: kept_over_calls(program),
+            kept,
             to,
             in_teams: in_teams(program, &parts),
             parts,

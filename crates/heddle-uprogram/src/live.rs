@@ -223,12 +223,20 @@ fn assigned(program: &UProgram, block: &[Stmt], set: &mut BTreeSet<Local>) {
 impl UProgram {
     /// The buffers in a procedure's frame.
     pub fn frame(&self, of: ProcedureId) -> impl Iterator<Item = Buffer> {
-        let own = move |b: &crate::program::BufferData| {
-            b.procedure == Some(of) && matches!(b.kind, BufferKind::Scratch)
-        };
-        self.buffers
-            .iter()
-            .filter(move |(_, data)| own(data))
-            .map(|(id, _)| id)
+        let own = self.memory(of);
+        own.filter(|b| matches!(self.buffers[*b].kind, BufferKind::Scratch))
+    }
+
+    /// The segments of a procedure: each activation has a part of them behind the earlier ones'.
+    pub fn segments(&self, of: ProcedureId) -> impl Iterator<Item = Buffer> {
+        let own = self.memory(of);
+        own.filter(|b| matches!(self.buffers[*b].kind, BufferKind::Segment))
+    }
+
+    /// The memory of an activation of a procedure, which later ones reuse.
+    pub fn memory(&self, of: ProcedureId) -> impl Iterator<Item = Buffer> {
+        let buffers = self.buffers.iter();
+        let own = buffers.filter(move |(_, b)| b.procedure == Some(of) && b.kind.is_reused());
+        own.map(|(id, _)| id)
     }
 }

@@ -194,6 +194,38 @@ fn limits_are_kept() {
 }
 
 #[test]
+fn a_loop_that_ends_long_before_its_limit_takes_what_it_uses() {
+    let s = Scratch::new();
+    s.write(
+        "m.heddle",
+        "fn @main(%row: f32[1,n], %m: i64[], %k: f32[]) -> (%y: f32[?,n]) {\n  \
+         %one = exp(mul(reduce(%row, kind=max, axes=[0,1], keep=false), 0.0))\n  \
+         %y, %c = loop %i trip %m while const true carry (%a: f32[?,n] = %row, %c: f32[] = 0.0) {\n    \
+         continue while lt(%c, %k) carry concat(%a, exp(%row), axis=0), add(%c, %one)\n  }\n  \
+         return %y\n}\n",
+    );
+    let inputs = |name: &str, steps: f32| {
+        let arrays = [
+            ("row", Array::F32(vec![1, 1000], vec![0.5; 1000])),
+            ("m", Array::I64(vec![], vec![100_000_000])),
+            ("k", Array::F32(vec![], vec![steps])),
+        ];
+        s.npz(name, &arrays);
+    };
+    inputs("early.npz", 20.0);
+    let run = "run m.heddle --max-memory 10M --device cpu";
+    let json = s.heddle(&format!("{run} -i early.npz --json")).json();
+    assert!(json["interpreted_share"].is_null(), "{json}");
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([22, 1000]));
+    // It does not end before memory is full.
+    inputs("late.npz", 1e9);
+    let words = ["line 4", "--max-memory"];
+    s.heddle(&format!("{run} -i late.npz")).fails(5, &words);
+    let json = s.heddle("inspect m.heddle --compiled --json").json();
+    assert!(!json["compiled"]["growing"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn an_old_output_survives_a_failure() {
     let s = doubler();
     s.write("out.npz", "old");

@@ -62,6 +62,8 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "growth_shapes",
         include_str!("../programs/growth_shapes.heddle"),
     ),
+    ("appends", include_str!("../programs/appends.heddle")),
+    ("deep", include_str!("../programs/deep.heddle")),
     ("draws", include_str!("../programs/draws.heddle")),
 ];
 

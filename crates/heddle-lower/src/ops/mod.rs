@@ -57,7 +57,7 @@ impl Lowerer<'_> {
             Op::Concat { axis } => match self.appends.get(&result).cloned() {
                 Some(grown) => {
                     let shape = self.shape_of(&ty)?;
-                    self.append(&grown, &args[1..], shape)?
+                    self.append(&grown, *axis, args, shape)?
                 }
                 None => self.concat(*axis, args, &ty)?,
             },

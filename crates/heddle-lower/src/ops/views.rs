@@ -83,6 +83,9 @@ impl Lowerer<'_> {
         ) {
             return pool.int(slice_bounds(size, start, end, by).0);
         }
+        if pool.as_int(start) == Some(0) && pool.as_int(step).is_some_and(|by| by > 0) {
+            return start;
+        }
         let [low, high] = self.slice_limits(size, step);
         self.slice_clamped(size, start, [low, high])
     }

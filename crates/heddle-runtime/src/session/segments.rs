@@ -219,16 +219,19 @@ impl Segments {
         Ok(())
     }
 
-    /// Commits the first bytes of a segment.
+    /// Commits the first bytes of a segment: up to these of one of its slots.
     ///
     /// # Errors
     /// The code of an error, with its values.
     fn commit(&self, slot: i64, bytes: i64) -> Result<(), (u32, [i64; 2])> {
         let slot_bytes = 1u64 << self.slot_bits;
-        let segment = self.slots.iter().position(|s| *s == slot);
+        // The segment of the slot, and the bytes from its beginning.
+        let segment = self.slots.iter().rposition(|first| *first <= slot);
         let (Some(map), Some(segment)) = (&self.map, segment) else {
             return Err((code::SEGMENT, [slot, bytes]));
         };
+        let bytes = bytes.saturating_add((slot - self.slots[segment]) << self.slot_bits);
+        let slot = self.slots[segment];
         let mut pages = lock(&self.pages);
         let at = slot as usize;
         let before = self.committed[at].load(Ordering::Relaxed) as usize;
@@ -427,6 +430,10 @@ mod tests {
         segments.widen(slot, before as i64 + 1, 100_000).unwrap();
         assert!(segments.width(0) > before);
         segments.begin(1 << 30, Some(0xff)).unwrap();
+        // A place in its second slot; what lies before it is committed, too.
+        segments.commit(segments.slots[0] + 1, 5).unwrap();
+        let held = segments.committed[0].load(Ordering::Relaxed);
+        assert!(held >= (1 << segments.slot_bits) + 5, "{held}");
         segments
             .commit(segments.slots[0], before as i64 + 1)
             .unwrap();

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::State;
 use crate::effects::Effects;
-use heddle_uprogram::program::{Buffer, BufferKind, Call, ProcedureId, UProgram};
+use heddle_uprogram::program::{Buffer, Call, ProcedureId, UProgram};
 
 /// States at the ends of procedures; grows until it covers all calls.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ impl Known {
         for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| !theirs(**b)) {
             start.note(buffer, pending);
         }
-        for buffer in program.frame(call.procedure) {
+        for buffer in program.memory(call.procedure) {
             start.note(buffer, &before.popped);
         }
         for (param, arg) in &call.buffers {
@@ -88,7 +88,7 @@ impl Known {
         for (&buffer, pending) in &end.buffers {
             let data = &program.buffers[buffer];
             let own = data.procedure == Some(call.procedure);
-            match own && matches!(data.kind, BufferKind::Scratch) {
+            match own && data.kind.is_reused() {
                 true => after.pop_frame(pending),
                 false if theirs(buffer) => {}
                 false => after.note(buffer, pending),
@@ -104,6 +104,15 @@ impl Known {
             if let Some(pending) = end.buffers.get(param) {
                 after.note(*arg, pending);
             }
+        }
+        // A caller's part of a segment grows where a callee's was.
+        let popped = after.popped.clone();
+        for segment in program
+            .procedures
+            .keys()
+            .flat_map(|id| program.segments(id))
+        {
+            after.note(segment, &popped);
         }
         after
     }

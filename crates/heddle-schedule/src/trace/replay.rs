@@ -133,7 +133,7 @@ impl Replay<'_, '_> {
         self.set(&args);
 
         let mut names = self.names.clone();
-        let frame: Vec<_> = self.program.frame(call.procedure).collect();
+        let frame: Vec<_> = self.program.memory(call.procedure).collect();
         for buffer in frame {
             let own = self.own(buffer);
             names.insert(buffer, own);

@@ -141,10 +141,8 @@ impl Builder<'_> {
 
     fn scratch(&mut self) -> Result<(), LayoutError> {
         for (id, data) in self.program.buffers.iter() {
-            if data.procedure.is_some() {
-                continue;
-            }
             match data.kind {
+                BufferKind::Scratch if data.procedure.is_some() => {}
                 BufferKind::Scratch => {
                     let bytes = self.bytes(id)?;
                     let offset = self.plan.reserve_scratch(bytes, &data.name);
@@ -266,6 +264,7 @@ fn held_bytes(dtype: DType) -> i64 {
 /// asserts.
 fn kept_bytes(program: &UProgram, calls: &Calls) -> i64 {
     const POINTER: i64 = 8;
+    const BYTES: i64 = 8;
     let (mut largest, mut strictest) = (0i64, 1);
     for id in calls.to.values().flatten() {
         let mut end = 0i64;
@@ -283,6 +282,8 @@ fn kept_bytes(program: &UProgram, calls: &Calls) -> i64 {
             locals.for_each(|&l| field(held_bytes(program.locals[l].dtype)));
             kept.buffers.iter().for_each(|_| field(POINTER));
         }
+        let segments = program.segments(program.calls[*id].procedure);
+        segments.for_each(|_| field(BYTES));
         largest = largest.max(end);
     }
     (largest + strictest - 1) / strictest * strictest

@@ -144,7 +144,7 @@ pub struct BufferData {
     /// The element type.
     pub dtype: DType,
     /// The number of elements, an expression over sizes; a segment's over variables, too, or 0 if
-    /// it has no length of its own.
+    /// it has no length of its own. A parameter whose size has no bound has 0.
     pub len: ExprId,
     /// Its kind of memory.
     pub kind: BufferKind,
@@ -175,13 +175,19 @@ pub enum BufferKind {
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
     /// Workspace of a launch whose size the run determines: a range of addresses that is committed
-    /// as it is used. Operators state what they need ([`Operator::grow`]).
+    /// as it is used. Operators state what they need ([`Operator::grow`]). That of a procedure is a
+    /// stack: an activation's elements lie behind those that its callers have.
     Segment,
     /// A parameter of a procedure.
     Param,
 }
 
 impl BufferKind {
+    /// True for memory that ends with the activation of its procedure.
+    pub fn is_reused(&self) -> bool {
+        matches!(self, Self::Scratch | Self::Segment)
+    }
+
     /// True if units may see each other's writes there.
     pub fn is_written(&self) -> bool {
         matches!(

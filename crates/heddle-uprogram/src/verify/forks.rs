@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ScheduleError, buffer_name};
 use crate::expr::ExprId;
-use crate::program::{Buffer, Call, CallId, ProcedureId, Stmt, UProgram, for_each_stmt};
+use crate::program::{
+    Buffer, BufferKind, Call, CallId, ProcedureId, Stmt, UProgram, for_each_stmt,
+};
 
 /// Procedures that a team may run while other units run something else.
 pub fn teams(program: &UProgram) -> BTreeSet<ProcedureId> {
@@ -106,7 +108,9 @@ fn by_caller(program: &UProgram, call: &Call, touched: &Touched) -> Touched {
     let read = program.loads_of(&args).into_iter().map(|(b, _)| (b, false));
     let inner = touched.iter().flat_map(|(&buffer, &write)| {
         let data = &program.buffers[buffer];
-        let own = data.procedure == Some(call.procedure);
+        // Teams share a segment.
+        let is_segment = matches!(data.kind, BufferKind::Segment);
+        let own = data.procedure == Some(call.procedure) && !is_segment;
         let args = call.buffers.iter().filter(move |(p, _)| *p == buffer);
         let args = args.map(move |(_, arg)| (*arg, write));
         let same = (!own).then_some((buffer, write));

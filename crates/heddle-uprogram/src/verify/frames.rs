@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::program::{Buffer, BufferKind, CallId, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Buffer, CallId, ProcedureId, Stmt, Sync, UProgram};
 
 /// The name of touched memory at the current point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ impl Frames {
     pub fn entered(&self, program: &UProgram, call: CallId, place: Place) -> Vec<Place> {
         let call = &program.calls[call];
         let Some(buffer) = place.buffer() else {
-            let frame = program.frame(call.procedure).map(Place::Reused);
+            let frame = program.memory(call.procedure).map(Place::Reused);
             return frame.chain([Place::Freed]).collect();
         };
         let passed = call.buffers.iter().filter(|(_, arg)| *arg == buffer);
@@ -119,9 +119,7 @@ impl Frames {
     /// The name of a place when its procedure returns.
     pub fn out_of(&self, program: &UProgram, id: ProcedureId, place: Place) -> Place {
         match place.buffer().map(|b| &program.buffers[b]) {
-            Some(b) if b.procedure == Some(id) && matches!(b.kind, BufferKind::Scratch) => {
-                Place::Freed
-            }
+            Some(b) if b.procedure == Some(id) && b.kind.is_reused() => Place::Freed,
             _ => place,
         }
     }
@@ -130,7 +128,10 @@ impl Frames {
     pub fn back(&self, program: &UProgram, call: CallId, place: Place) -> Vec<Place> {
         let call = &program.calls[call];
         let Some(buffer) = place.buffer() else {
-            return vec![place];
+            // A caller's part of a segment grows where a callee's was.
+            let procedures = program.procedures.keys();
+            let segments = procedures.flat_map(|id| program.segments(id));
+            return segments.map(Place::Reused).chain([place]).collect();
         };
         if !self.is_of(program, buffer, call.procedure) {
             return vec![place];

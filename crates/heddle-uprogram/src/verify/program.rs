@@ -256,9 +256,6 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
         true => size(program, data.len)?,
         false => only(program, data.len, &[LocalKind::Size])?,
     }
-    if is_segment && data.procedure.is_some() {
-        return Err(Fault::Rule("a segment belongs to no procedure"));
-    }
     if let Some(procedure) = data.procedure {
         exists(program.procedures.len(), procedure, "proc")?;
     }

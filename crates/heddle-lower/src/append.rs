@@ -1,0 +1,179 @@
+//! Appends to carried arrays: new elements are written behind the present ones, which stay in their
+//! places.
+//!
+//! An iteration may append along several axes, and go back to the first elements of an axis before
+//! it appends (`concat(x[:n], new)`). An axis without a limit that is not the outermost one has
+//! room for more elements than it has: an append that exceeds the room doubles it and copies the
+//! array.
+
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, Inst, Op, Region, Value};
+
+use super::grow::Grown;
+use super::{Cause, Lowerer, Result};
+use crate::value::Val;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::Stmt;
+
+/// Room that an axis gets at least when it has none for an append.
+const LEAST_ROOM: i64 = 8;
+
+/// The concatenations that make a carried array's next value of the array in its place.
+#[derive(Default)]
+pub(super) struct Appends {
+    /// Their results.
+    pub results: Vec<Value>,
+    /// Axes along which one may have more elements than the next value has.
+    pub cut: Vec<usize>,
+}
+
+impl Lowerer<'_> {
+    /// The concatenations of a body that make a carried array's next value; none if it is not made
+    /// so.
+    pub(super) fn appends_to(&self, body: Region, param: Value, next: Value) -> Appends {
+        let (mut appends, mut at, mut is_shortened) = (Appends::default(), next, false);
+        let mut sliced = vec![];
+        while at != param {
+            let inst = self.f.def_inst(at);
+            let inst = inst.filter(|inst| self.f.regions[body].insts.contains(inst));
+            let Some(inst) = inst else {
+                return Appends::default();
+            };
+            let data = &self.f.insts[inst];
+            match &data.op {
+                Op::Concat { axis } if self.changes(param, *axis) => {
+                    appends.results.push(at);
+                    appends.cut.extend(sliced.contains(axis).then_some(*axis));
+                }
+                Op::Slice { axes }
+                    if axes.iter().all(|&axis| self.changes(param, axis))
+                        && self.is_prefix(inst) =>
+                {
+                    sliced.extend(axes.clone());
+                    // What follows it is written over only if there is an append.
+                    is_shortened |= !appends.results.is_empty();
+                }
+                _ => return Appends::default(),
+            }
+            at = data.args[0];
+            if is_shortened && !self.has_one_reader(at, inst) {
+                return Appends::default();
+            }
+        }
+        appends
+    }
+
+    /// Defines the room of axes with a limit that appends may exceed before they are cut.
+    pub(super) fn set_rooms(&mut self, grown: &Grown) -> Result<()> {
+        let of_it = self.appends.iter().filter(|(_, g)| g.param == grown.param);
+        let mut appends: Vec<_> = of_it.map(|(value, _)| *value).collect();
+        appends.sort();
+        for a in &grown.axes {
+            let (Some(room), Some(limit)) = (a.room, a.limit) else {
+                continue;
+            };
+            let mut most = self.program.pool.local(limit.most);
+            for append in &appends {
+                let size = self.values[append].shape()[a.axis];
+                let Some(size) = self.upper_bound(size) else {
+                    return self.has_no_limit(grown.param, a.axis);
+                };
+                let pool = &mut self.program.pool;
+                most = pool.binary(BinaryOp::Max, DType::I64, most, size);
+            }
+            self.program.derived.push((room, most));
+        }
+        Ok(())
+    }
+
+    /// True for a slice from the first element on, without gaps.
+    fn is_prefix(&self, slice: Inst) -> bool {
+        let args = &self.f.insts[slice].args;
+        let all = |arg: Value, n: i64| {
+            let ints = self.f.constant(arg).and_then(|t| t.to_i64s());
+            ints.is_some_and(|ints| ints.iter().all(|&i| i == n))
+        };
+        all(args[1], 0) && all(args[3], 1)
+    }
+
+    /// True if no other instruction reads a value's elements.
+    fn has_one_reader(&self, value: Value, reader: Inst) -> bool {
+        let reads = |inst: Inst| inst == reader || matches!(self.f.insts[inst].op, Op::Shape);
+        let mut is_read = self.f.regions[self.f.body].yields.contains(&value);
+        self.f.for_each_inst(&mut |inst, data| {
+            let regions = data.regions.iter().map(|&r| &self.f.regions[r].yields);
+            is_read |= regions.flatten().any(|v| *v == value);
+            is_read |= data.args.contains(&value) && !reads(inst);
+        });
+        let args = &self.f.insts[reader].args;
+        !is_read && args.iter().filter(|v| **v == value).count() == 1
+    }
+
+    /// Appends values along an axis to what is left of a carried array, which lies in its place.
+    /// The result has this shape.
+    pub(super) fn append(
+        &mut self,
+        grown: &Grown,
+        axis: usize,
+        args: &[Val],
+        shape: Vec<ExprId>,
+    ) -> Result<Val> {
+        let [whole, parts @ ..] = args else {
+            return self.fail(Cause::Form("a concatenation of nothing"));
+        };
+        let along = grown.axes.iter().find(|a| a.axis == axis);
+        let along = along.filter(|a| a.room.is_none());
+        if let Some((limit, _)) = along.and_then(|a| a.limit.zip(a.stated)) {
+            let limit = self.program.pool.local(limit.most);
+            let pool = &mut self.program.pool;
+            let fits = pool.compare(CompareOp::Le, DType::I64, shape[axis], limit);
+            self.check(fits, shape[axis], limit);
+        }
+        self.make_room(grown, axis, whole, shape[axis])?;
+        let mut start = whole.shape()[axis];
+        for part in parts {
+            let mut part = part.clone();
+            let (_, index) = self.space(part.shape(), 0);
+            let value = part.read(&mut self.program.pool, &index);
+            let reads_it = |e| matches!(e, Expr::Load(buffer, _) if buffer == grown.buffer);
+            if self.program.pool.any(value, &reads_it) {
+                part = self.stored(&part)?;
+            }
+            self.store_from(&part, grown, Some((axis, start)));
+            start = self.program.pool.sum(start, part.shape()[axis]);
+        }
+        Ok(self.grown_value(grown, shape))
+    }
+
+    /// Moves a carried array so that an axis has room for this size. The room doubles, so that an
+    /// element moves a constant number of times on average.
+    fn make_room(&mut self, grown: &Grown, axis: usize, whole: &Val, size: ExprId) -> Result<()> {
+        let along = grown.axes.iter().find(|a| a.axis == axis);
+        let along = along.filter(|a| a.limit.is_none());
+        let Some(room) = along.and_then(|a| a.room) else {
+            return Ok(());
+        };
+        let size = self.let_expr(DType::I64, size);
+        let pool = &mut self.program.pool;
+        let (now, two) = (pool.local(room), pool.int(2));
+        let cond = pool.compare(CompareOp::Lt, DType::I64, now, size);
+        let double = pool.product(size, two);
+        let least = pool.int(LEAST_ROOM);
+        let double = pool.binary(BinaryOp::Max, DType::I64, double, least);
+        let outside = std::mem::take(&mut self.block);
+        let more = self.variable(DType::I64, "room");
+        self.block.push(Stmt::Let(more, double));
+        let more = self.program.pool.local(more);
+        let other = self.scratch(grown.dtype, &grown.capacity)?;
+        self.store_from(whole, &grown.with_room(other, axis, more), None);
+        self.block.push(Stmt::Swap(grown.buffer, other));
+        self.block.push(Stmt::Let(room, more));
+        let then = std::mem::replace(&mut self.block, outside);
+        self.block.push(Stmt::If {
+            cond,
+            then,
+            otherwise: vec![],
+        });
+        Ok(())
+    }
+}
