@@ -8,6 +8,7 @@ use heddle_ir::patch::Stats;
 use crate::canonicalize::canonicalize;
 use crate::equate_sizes::equate_sizes;
 use crate::fold_constants::fold_constants;
+use crate::infer_contents::infer_contents;
 use crate::infer_shapes::infer_shapes;
 use crate::inline_calls::inline_calls;
 use crate::merge_common::merge_common;
@@ -36,6 +37,11 @@ pub const PASSES: &[Pass] = &[
         name: "infer_shapes",
         run: infer_shapes,
         about: "state types and bounds of sizes as precisely as can be derived",
+    },
+    Pass {
+        name: "infer_contents",
+        run: infer_contents,
+        about: "state the types of sequences and optionals by what is put into them",
     },
     Pass {
         name: "equate_sizes",
@@ -128,6 +134,7 @@ pub fn optimize(module: &mut Module) -> Report {
     report.time("remove_dead", module);
     for _ in 0..MAX_ROUNDS {
         let mut edits = report.time("infer_shapes", module);
+        edits += report.time("infer_contents", module);
         edits += report.time("equate_sizes", module);
         edits += report.time("fold_constants", module);
         edits += report.time("canonicalize", module);

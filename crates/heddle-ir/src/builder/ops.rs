@@ -2,7 +2,7 @@
 
 use crate::builder::FuncBuilder;
 use crate::op::{BinaryOp, CompareOp, ReduceOp};
-use crate::{DType, Op, Type, TypeError, Value};
+use crate::{DType, Op, Tensor, Type, TypeError, Value};
 
 type Result<T> = std::result::Result<T, TypeError>;
 
@@ -99,15 +99,30 @@ impl FuncBuilder {
 
     /// Appends a value of this type that stops the run with an error when it is evaluated.
     pub fn failure(&mut self, message: &str, ty: &Type) -> Result<Value> {
-        let Some(tensor) = ty.as_tensor() else {
-            let none = self.op1(Op::OptNone { elem: ty.clone() }, &[])?;
-            return self.op1(Op::OptGet, &[none]);
-        };
         let message = message.into();
         let number = self.op1(Op::Fail { message }, &[])?;
-        let scalar = self.cast(tensor.dtype, number)?;
-        let sizes = self.i64s(&tensor.some_sizes());
-        let value = self.op1(Op::Broadcast, &[scalar, sizes])?;
+        let value = match ty {
+            Type::Tensor(tensor) => {
+                let scalar = self.cast(tensor.dtype, number)?;
+                let sizes = self.i64s(&tensor.some_sizes());
+                self.op1(Op::Broadcast, &[scalar, sizes])?
+            }
+            Type::Seq(elem) if elem.as_tensor().is_some_and(|t| t.dtype != DType::Str) => {
+                // As many elements as the failure says.
+                let elem = elem.as_tensor().expect("elements are arrays");
+                let sizes = [vec![1], elem.some_sizes()].concat();
+                let sizes = self.i64s(&sizes);
+                let zero = self.constant(Tensor::splat(elem.dtype, vec![], 0.0));
+                let rows = self.op1(Op::Broadcast, &[zero, sizes])?;
+                let (axis, squeeze) = (0, true);
+                let lengths = self.iota(number)?;
+                self.op1(Op::SeqSplit { axis, squeeze }, &[rows, lengths])?
+            }
+            _ => {
+                let none = self.op1(Op::OptNone { elem: ty.clone() }, &[])?;
+                self.op1(Op::OptGet, &[none])?
+            }
+        };
         self.refine_type(value, ty.clone())?;
         Ok(value)
     }
