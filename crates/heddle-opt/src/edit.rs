@@ -47,6 +47,7 @@ edits! {
     ConstantMoved = "constant inside a region",
     CommonSize = "common size",
     Misfit = "operands that do not fit",
+    FailureTyped = "failure of the other branch's type",
     RanksSeparated = "branch of several ranks",
     DeadInstruction = "dead instruction",
     UnusedIfResult = "unused result of an if",

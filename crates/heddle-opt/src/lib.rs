@@ -29,6 +29,7 @@ mod remove_dead;
 mod separate_ranks;
 mod stop_misfits;
 mod transform;
+mod type_failures;
 mod uses;
 
 pub use heddle_ir::patch::{Patch, Stats};
@@ -52,3 +53,4 @@ pub use transform::{
     TransformOptions, Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant,
     level_loops, level_recursion, open_optional_ports, tabulate_products, transform,
 };
+pub use type_failures::type_failures;

@@ -14,6 +14,7 @@ use crate::inline_calls::inline_calls;
 use crate::merge_common::merge_common;
 use crate::remove_dead::remove_dead;
 use crate::separate_ranks::separate_ranks;
+use crate::type_failures::type_failures;
 
 /// A pass, as `heddle opt --pass NAME` knows it.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,11 @@ pub const PASSES: &[Pass] = &[
         name: "fold_constants",
         run: fold_constants,
         about: "compute what depends on constants only; choose constant branches",
+    },
+    Pass {
+        name: "type_failures",
+        run: type_failures,
+        about: "give what fails in one arm of a branch the type of the other arm's result",
     },
     Pass {
         name: "canonicalize",
@@ -137,6 +143,7 @@ pub fn optimize(module: &mut Module) -> Report {
         edits += report.time("infer_contents", module);
         edits += report.time("equate_sizes", module);
         edits += report.time("fold_constants", module);
+        edits += report.time("type_failures", module);
         edits += report.time("canonicalize", module);
         edits += report.time("separate_ranks", module);
         edits += report.time("merge_common", module);

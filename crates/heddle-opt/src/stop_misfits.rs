@@ -63,18 +63,23 @@ fn stop(patch: &mut Patch, inst: Inst, message: &str) {
     patch.because(Edit::Misfit);
 }
 
-fn stopped(patch: &mut Patch, anchor: Inst, message: &str, ty: Type) -> Value {
+/// Before an instruction, a value of this type that depends on a failure.
+pub fn stopped(patch: &mut Patch, anchor: Inst, message: &str, ty: Type) -> Value {
     let mut insert = |op: Op, args: &[Value], ty: Type| {
         let values = patch.insert(anchor, op, args, vec![], vec![ty]);
         values[0]
     };
-    let Some(tensor) = ty.as_tensor() else {
-        let none = insert(
-            Op::OptNone { elem: ty.clone() },
-            &[],
-            Type::Opt(Box::new(ty.clone())),
-        );
-        return insert(Op::OptGet, &[none], ty);
+    let tensor = match &ty {
+        Type::Tensor(tensor) => tensor,
+        Type::Opt(inner) => {
+            let value = stopped(patch, anchor, message, (**inner).clone());
+            return patch.insert(anchor, Op::OptSome, &[value], vec![], vec![ty])[0];
+        }
+        Type::Seq(_) => {
+            let optional = Type::Opt(Box::new(ty.clone()));
+            let none = insert(Op::OptNone { elem: ty.clone() }, &[], optional);
+            return insert(Op::OptGet, &[none], ty);
+        }
     };
     let sizes = tensor.some_sizes();
     let sizes = Tensor::vector(&sizes);

@@ -99,10 +99,13 @@ impl FuncBuilder {
 
     /// Appends a value of this type that stops the run with an error when it is evaluated.
     pub fn failure(&mut self, message: &str, ty: &Type) -> Result<Value> {
-        let message = message.into();
-        let number = self.op1(Op::Fail { message }, &[])?;
+        let number = |b: &mut Self| {
+            let message = message.into();
+            b.op1(Op::Fail { message }, &[])
+        };
         let value = match ty {
             Type::Tensor(tensor) => {
+                let number = number(self)?;
                 let scalar = self.cast(tensor.dtype, number)?;
                 let sizes = self.i64s(&tensor.some_sizes());
                 self.op1(Op::Broadcast, &[scalar, sizes])?
@@ -115,10 +118,15 @@ impl FuncBuilder {
                 let zero = self.constant(Tensor::splat(elem.dtype, vec![], 0.0));
                 let rows = self.op1(Op::Broadcast, &[zero, sizes])?;
                 let (axis, squeeze) = (0, true);
+                let number = number(self)?;
                 let lengths = self.iota(number)?;
                 self.op1(Op::SeqSplit { axis, squeeze }, &[rows, lengths])?
             }
-            _ => {
+            Type::Opt(inner) => {
+                let value = self.failure(message, inner)?;
+                self.op1(Op::OptSome, &[value])?
+            }
+            Type::Seq(_) => {
                 let none = self.op1(Op::OptNone { elem: ty.clone() }, &[])?;
                 self.op1(Op::OptGet, &[none])?
             }
