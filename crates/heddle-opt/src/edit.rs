@@ -41,6 +41,7 @@ edits! {
     NarrowerType = "narrower type",
     NarrowerRecursion = "narrower result of a recursion",
     NarrowerFunction = "narrower result of a function",
+    InputRanked = "rank of an input",
     NarrowerContents = "narrower type of what a sequence or optional holds",
     CallInlined = "call of a function that does not recurse",
     CommonSubexpression = "common subexpression",

@@ -9,6 +9,7 @@ use crate::canonicalize::canonicalize;
 use crate::equate_sizes::equate_sizes;
 use crate::fold_constants::fold_constants;
 use crate::infer_contents::infer_contents;
+use crate::infer_ranks::infer_ranks;
 use crate::infer_shapes::infer_shapes;
 use crate::inline_calls::inline_calls;
 use crate::merge_common::merge_common;
@@ -33,6 +34,11 @@ pub const PASSES: &[Pass] = &[
         name: "inline_calls",
         run: inline_calls,
         about: "replace calls by the bodies of functions that do not recurse",
+    },
+    Pass {
+        name: "infer_ranks",
+        run: infer_ranks,
+        about: "give inputs the ranks that their uses ask for",
     },
     Pass {
         name: "infer_shapes",
@@ -139,7 +145,8 @@ pub fn optimize(module: &mut Module) -> Report {
     report.time("inline_calls", module);
     report.time("remove_dead", module);
     for _ in 0..MAX_ROUNDS {
-        let mut edits = report.time("infer_shapes", module);
+        let mut edits = report.time("infer_ranks", module);
+        edits += report.time("infer_shapes", module);
         edits += report.time("infer_contents", module);
         edits += report.time("equate_sizes", module);
         edits += report.time("fold_constants", module);

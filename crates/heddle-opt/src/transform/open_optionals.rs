@@ -8,6 +8,7 @@ use heddle_ir::{DType, Dim, FuncId, Function, Inst, Module, Op, Tensor, Type, Va
 use super::expand::{Expander, Expansion, expand};
 use super::rebuild::{Rebuild, Result};
 use crate::Edit;
+use crate::callgraph::is_called;
 use crate::contents::{Contents, innermost};
 
 /// Replaces optionals by a flag and a value, which is zeros or an empty sequence where there is
@@ -170,14 +171,4 @@ fn sized(func: &Function, dim: &Dim) -> Dim {
 fn has_ports(func: &Function) -> bool {
     let mut ports = func.sig.params.iter().chain(&func.sig.results);
     ports.any(|(_, ty)| matches!(ty, Type::Opt(_)))
-}
-
-fn is_called(module: &Module, id: FuncId) -> bool {
-    let mut called = false;
-    for (_, func) in module.functions.iter() {
-        func.for_each_inst(&mut |_, data| {
-            called |= matches!(data.op, Op::Call(callee) if callee == id)
-        });
-    }
-    called
 }
