@@ -99,6 +99,22 @@ pub fn info(name: &str, dtype: i32, dims: &[i64]) -> ValueInfoProto {
     }
 }
 
+/// A declared tensor of any rank.
+pub fn unranked(name: &str, dtype: i32) -> ValueInfoProto {
+    let tensor = type_proto::Tensor {
+        elem_type: Some(dtype),
+        shape: None,
+    };
+    ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(TypeProto {
+            value: Some(TypeValue::TensorType(tensor)),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
 /// A name without a type.
 pub fn untyped(name: &str) -> ValueInfoProto {
     ValueInfoProto {
