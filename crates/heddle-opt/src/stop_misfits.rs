@@ -81,12 +81,26 @@ pub fn stopped(patch: &mut Patch, anchor: Inst, message: &str, ty: Type) -> Valu
             return insert(Op::OptGet, &[none], ty);
         }
     };
-    let sizes = tensor.some_sizes();
-    let sizes = Tensor::vector(&sizes);
-    let shape = sizes.ty();
-    let shape = insert(Op::Const(sizes), &[], shape);
     let message = message.into();
     let number = insert(Op::Fail { message }, &[], Type::scalar(DType::I64));
+    // Sizes that have a name depend on the failure, so that nobody takes them for numbers.
+    let one = Type::fixed(DType::I64, &[1]);
+    let mut sizes = vec![];
+    for dim in tensor.shape.iter().flatten() {
+        sizes.push(match (dim.as_const(), dim.as_expr()) {
+            (None, Some(_)) => insert(Op::Unsqueeze { axes: vec![0] }, &[number], one.clone()),
+            (size, _) => {
+                let size = Tensor::vector(&[size.unwrap_or(1)]);
+                insert(Op::Const(size), &[], one.clone())
+            }
+        });
+    }
+    let shape = Type::fixed(DType::I64, &[sizes.len()]);
+    let shape = match &sizes[..] {
+        [] => insert(Op::Const(Tensor::vector::<i64>(&[])), &[], shape),
+        [size] => *size,
+        all => insert(Op::Concat { axis: 0 }, all, shape),
+    };
     let scalar = insert(
         Op::cast(tensor.dtype),
         &[number],
