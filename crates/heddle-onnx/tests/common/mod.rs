@@ -203,6 +203,7 @@ pub fn import_with(model: &ModelProto, overrides: &[&str]) -> Result<Imported, I
     let options = ImportOptions {
         folder: Some(heddle_interp::fold),
         overrides: overrides.iter().map(|name| name.to_string()).collect(),
+        ..Default::default()
     };
     let imported = load_bytes(Bytes::from(model.encode_to_vec()), &options)?;
     if let Err(errors) = heddle_ir::verify::verify(&imported.module) {
