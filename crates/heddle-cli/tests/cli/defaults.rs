@@ -230,7 +230,7 @@ fn ranks_come_from_the_input_file() {
                     "run m.onnx -i in.npz -o out.npz --device {device} --json"
                 ))
                 .json();
-            assert_eq!(text["interpreted"].is_null(), true, "{text}");
+            assert!(text["interpreted"].is_null(), "{text}");
             let (_, y) = s.elements::<f32>("out.npz", "y");
             assert_eq!(y.len(), count);
             assert!(y.iter().all(|y| (y - 1.0 / 3.0).abs() < 1e-6), "{y:?}");
