@@ -237,5 +237,5 @@ fn ranks_come_from_the_input_file() {
         }
     }
     s.heddle("run m.onnx --random 1")
-        .fails(4, &["rank is not known"]);
+        .fails(4, &["rank is not known", "--input"]);
 }
