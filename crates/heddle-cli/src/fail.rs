@@ -100,6 +100,10 @@ fn hint(remedy: Remedy) -> String {
         Remedy::OtherOperators => {
             "`heddle inspect` shows the whole model, with what is not supported".into()
         }
+        Remedy::GiveRanks => {
+            "inputs that the model declares without a rank have that of their values in --input"
+                .into()
+        }
         Remedy::SmallerSizes => "choose smaller sizes with --size NAME=N".into(),
         Remedy::Raise(limit) => match flag(limit) {
             Some(flag) => format!("raise the limit with {flag}"),

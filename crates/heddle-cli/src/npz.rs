@@ -7,7 +7,7 @@
 //! The archive is read by `zip` itself: npyz's reader of archives needs a version of `zip` from years ago with codecs in C, and
 //! hands out arrays by Rust type, without sequences, checks of names or errors that name the file and the array.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -113,10 +113,17 @@ pub enum Floats {
     Any,
 }
 
-/// The names of an archive's arrays.
-pub fn names(path: &Path) -> Result<HashSet<String>, NpzError> {
-    let archive = Archive::open(path, Floats::Same)?;
-    Ok(archive.names.into_iter().collect())
+/// The names of an archive's arrays, with the number of their axes where the header can be read.
+pub fn ranks(path: &Path) -> Result<HashMap<String, Option<usize>>, NpzError> {
+    let mut archive = Archive::open(path, Floats::Same)?;
+    let zip = &mut archive.zip;
+    let mut rank = |name: &str| {
+        let mut entry = zip.by_name(&format!("{name}.npy")).ok()?;
+        let header = Header::read(&mut entry).ok()?;
+        Some(header.shape.len())
+    };
+    let names = archive.names.iter();
+    Ok(names.map(|name| (name.clone(), rank(name))).collect())
 }
 
 /// Reads values for names of these types, out of an archive that may have others. Values that are

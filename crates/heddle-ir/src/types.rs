@@ -53,12 +53,6 @@ impl TensorType {
             .map(|d| d.as_const().and_then(|c| usize::try_from(c).ok()))
             .collect()
     }
-
-    /// Sizes that an array of this type may have: 1 where none is stated.
-    pub fn some_sizes(&self) -> Vec<i64> {
-        let dims = self.shape.iter().flatten();
-        dims.map(|d| d.as_const().unwrap_or(1)).collect()
-    }
 }
 
 impl Type {

@@ -118,3 +118,13 @@ pub enum Refusal {
     #[error("a recursive function with a graph as an attribute")]
     RecursionOverGraph,
 }
+
+impl Refusal {
+    /// May the rank of an input be what is missing?
+    pub fn is_of_rank(&self) -> bool {
+        matches!(
+            self,
+            Refusal::UnknownRank | Refusal::AxisOfUnknownRank | Refusal::ReductionOfUnknownRank
+        )
+    }
+}

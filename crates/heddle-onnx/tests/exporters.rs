@@ -45,6 +45,53 @@ fn tensor(results: Vec<Datum>) -> Tensor {
     }
 }
 
+/// Weights whose sizes the file does not relate have the rows of all gates: others are an error.
+#[test]
+fn weights_of_recurrent_nodes_have_the_sizes_of_their_gates() {
+    for (op, gates) in [("RNN", 1), ("GRU", 3), ("LSTM", 4)] {
+        let weights = [[1, gates * 2, 2], [1, gates * 2, 2], [1, gates * 4, 1]];
+        let names = ["w", "r", "b"];
+        let cell = || node(op, &["x", "w", "r", "b"], &["y"]);
+        let x = || info("x", FLOAT, &[4, 3, 2]);
+        let stored = names.iter().zip(weights).map(|(name, shape)| {
+            let dims: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
+            let dims = if *name == "b" { &dims[..2] } else { &dims[..] };
+            floats(name, dims, &numbers(&shape).to_vec::<f32>().unwrap())
+        });
+        let constant = of(vec![x()], stored.collect(), vec![cell()], 14);
+        let infos = names.map(|name| unranked(name, FLOAT));
+        let given = of(
+            [x()].into_iter().chain(infos).collect(),
+            vec![],
+            vec![cell()],
+            14,
+        );
+        let inputs = |rows: [usize; 3]| {
+            let [w, r, b] = rows;
+            [
+                numbers(&[4, 3, 2]),
+                numbers(&[1, w, 2]),
+                numbers(&[1, r, 2]),
+                numbers(&[1, b]),
+            ]
+        };
+        let rows = [gates * 2, gates * 2, gates * 4];
+        assert_eq!(
+            run(&constant, &inputs(rows)[..1]),
+            run(&given, &inputs(rows)),
+            "{op}"
+        );
+        let module = import(&given).unwrap();
+        for wrong in 0..3 {
+            let mut rows = rows;
+            rows[wrong] += 1;
+            let inputs = inputs(rows).map(Into::into);
+            let done = heddle_interp::run(&module, &inputs, &Default::default());
+            assert!(done.is_err(), "{op} {wrong}");
+        }
+    }
+}
+
 /// A first state that is a constant is so for one size of the batch, which is open otherwise.
 #[test]
 fn a_constant_first_state_beside_an_open_batch() {

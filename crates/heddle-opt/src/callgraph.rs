@@ -33,3 +33,13 @@ pub fn components(module: &Module) -> Vec<Vec<FuncId>> {
 pub fn is_recursive(module: &Module, component: &[FuncId]) -> bool {
     component.len() > 1 || callees(module, component[0]).contains(&component[0])
 }
+
+/// Does a function of the module call this one?
+pub fn is_called(module: &Module, id: FuncId) -> bool {
+    let mut called = false;
+    for (_, func) in module.functions.iter() {
+        let calls = |op: &Op| matches!(op, Op::Call(callee) if *callee == id);
+        func.for_each_inst(&mut |_, data| called |= calls(&data.op));
+    }
+    called
+}

@@ -10,8 +10,8 @@ use crate::Edit;
 use crate::bind_sizes::substitute_sizes;
 use crate::facts::Facts;
 
-/// Makes named sizes of the default entry one size, or a number, if an instruction that each run
-/// evaluates fails unless they are: the two sizes that a contraction sums over, those that a
+/// Makes named sizes of the default entry one size, a number or an expression of others, if an instruction
+/// that each run evaluates fails unless they are: the two sizes that a contraction sums over, those that a
 /// concatenation does not join, the number of elements before and after a reshape. Inputs are
 /// checked for it when the program starts.
 ///
@@ -72,10 +72,8 @@ fn equal_sizes(func: &Function, facts: &Facts, data: &InstData) -> Option<Vec<(D
         Op::Reshape => {
             let to = facts.known(args[1])?;
             // A size that is computed may be -1.
-            let is_name = |d: &Dim| d.as_expr().is_some_and(|e| e.as_sym().is_some());
-            let is_size = |d: &Dim| is_name(d) || d.as_const().is_some_and(|n| n >= 0);
             let from = shape(args[0])?;
-            let is_stated = to.iter().all(is_size);
+            let is_stated = to.iter().all(Dim::is_never_negative);
             is_stated.then(|| vec![(Dim::product(from), Dim::product(to))])
         }
         _ => None,
@@ -87,7 +85,8 @@ fn equal_sizes(func: &Function, facts: &Facts, data: &InstData) -> Option<Vec<(D
 struct Equal(HashMap<Arc<str>, Dim>);
 
 impl Equal {
-    /// Makes two sizes one, if one of them is a name and the other a name or a number.
+    /// Makes two sizes one, if one of them is a name and the other a name, a number or an expression of names that
+    /// inputs tell.
     fn join(&mut self, func: &Function, a: &Dim, b: &Dim) {
         let now = |d: &Dim| {
             d.substitute(&|name| Some(self.0.get(name).cloned().unwrap_or(Dim::sym(name))))
@@ -101,6 +100,8 @@ impl Equal {
             },
             (Some(x), None) if b.as_const().is_some_and(|n| n >= 0) => (x, b),
             (None, Some(y)) if a.as_const().is_some_and(|n| n >= 0) => (y, a),
+            (Some(x), None) if tells(func, &b, &x) => (x, b),
+            (None, Some(y)) if tells(func, &a, &y) => (y, a),
             _ => return,
         };
         let bound = |name: &str| func.sig.bounds.get(name);
@@ -117,6 +118,16 @@ impl Equal {
         }
         self.0.insert(old, new);
     }
+}
+
+/// Do inputs tell the names of an expression without this one?
+fn tells(func: &Function, dim: &Dim, without: &str) -> bool {
+    let Some(e) = dim.as_expr().filter(|_| dim.as_const().is_none()) else {
+        return false;
+    };
+    let mut told = true;
+    e.for_each_sym(&mut |s| told &= **s != *without && place(func, s) < usize::MAX);
+    told
 }
 
 /// The first input that has an axis of this size: its name is the one that stays.

@@ -13,11 +13,14 @@ mod bounds;
 mod callgraph;
 mod canonicalize;
 mod components;
+mod contents;
 mod edit;
 mod effects;
 mod equate_sizes;
 mod facts;
 mod fold_constants;
+mod infer_contents;
+mod infer_ranks;
 mod infer_shapes;
 mod inline_calls;
 mod instances;
@@ -28,6 +31,7 @@ mod remove_dead;
 mod separate_ranks;
 mod stop_misfits;
 mod transform;
+mod type_failures;
 mod uses;
 
 pub use heddle_ir::patch::{Patch, Stats};
@@ -38,6 +42,8 @@ pub use canonicalize::{canonicalize, rule_names};
 pub use edit::Edit;
 pub use equate_sizes::equate_sizes;
 pub use fold_constants::fold_constants;
+pub use infer_contents::infer_contents;
+pub use infer_ranks::infer_ranks;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
 pub use instances::{Form, Instances, OneByOne, batch_instances, offsets_name};
@@ -47,7 +53,8 @@ pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
 pub use separate_ranks::separate_ranks;
 pub use transform::{
-    CostModel, FlatPorts, LevelOptions, SequenceForm, SequenceLayout, TransformOptions,
-    Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant, level_loops,
-    level_recursion, tabulate_products, transform,
+    CostModel, FlatPorts, LevelOptions, OptionalPorts, SequenceForm, SequenceLayout,
+    TransformOptions, Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant,
+    level_loops, level_recursion, open_optional_ports, tabulate_products, transform,
 };
+pub use type_failures::type_failures;

@@ -8,11 +8,14 @@ use heddle_ir::patch::Stats;
 use crate::canonicalize::canonicalize;
 use crate::equate_sizes::equate_sizes;
 use crate::fold_constants::fold_constants;
+use crate::infer_contents::infer_contents;
+use crate::infer_ranks::infer_ranks;
 use crate::infer_shapes::infer_shapes;
 use crate::inline_calls::inline_calls;
 use crate::merge_common::merge_common;
 use crate::remove_dead::remove_dead;
 use crate::separate_ranks::separate_ranks;
+use crate::type_failures::type_failures;
 
 /// A pass, as `heddle opt --pass NAME` knows it.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +36,19 @@ pub const PASSES: &[Pass] = &[
         about: "replace calls by the bodies of functions that do not recurse",
     },
     Pass {
+        name: "infer_ranks",
+        run: infer_ranks,
+        about: "give inputs the ranks that their uses ask for",
+    },
+    Pass {
         name: "infer_shapes",
         run: infer_shapes,
         about: "state types and bounds of sizes as precisely as can be derived",
+    },
+    Pass {
+        name: "infer_contents",
+        run: infer_contents,
+        about: "state the types of sequences and optionals by what is put into them",
     },
     Pass {
         name: "equate_sizes",
@@ -46,6 +59,11 @@ pub const PASSES: &[Pass] = &[
         name: "fold_constants",
         run: fold_constants,
         about: "compute what depends on constants only; choose constant branches",
+    },
+    Pass {
+        name: "type_failures",
+        run: type_failures,
+        about: "give what fails in one arm of a branch the type of the other arm's result",
     },
     Pass {
         name: "canonicalize",
@@ -127,9 +145,12 @@ pub fn optimize(module: &mut Module) -> Report {
     report.time("inline_calls", module);
     report.time("remove_dead", module);
     for _ in 0..MAX_ROUNDS {
-        let mut edits = report.time("infer_shapes", module);
+        let mut edits = report.time("infer_ranks", module);
+        edits += report.time("infer_shapes", module);
+        edits += report.time("infer_contents", module);
         edits += report.time("equate_sizes", module);
         edits += report.time("fold_constants", module);
+        edits += report.time("type_failures", module);
         edits += report.time("canonicalize", module);
         edits += report.time("separate_ranks", module);
         edits += report.time("merge_common", module);

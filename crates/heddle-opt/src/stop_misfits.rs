@@ -63,25 +63,44 @@ fn stop(patch: &mut Patch, inst: Inst, message: &str) {
     patch.because(Edit::Misfit);
 }
 
-fn stopped(patch: &mut Patch, anchor: Inst, message: &str, ty: Type) -> Value {
+/// Before an instruction, a value of this type that depends on a failure.
+pub fn stopped(patch: &mut Patch, anchor: Inst, message: &str, ty: Type) -> Value {
     let mut insert = |op: Op, args: &[Value], ty: Type| {
         let values = patch.insert(anchor, op, args, vec![], vec![ty]);
         values[0]
     };
-    let Some(tensor) = ty.as_tensor() else {
-        let none = insert(
-            Op::OptNone { elem: ty.clone() },
-            &[],
-            Type::Opt(Box::new(ty.clone())),
-        );
-        return insert(Op::OptGet, &[none], ty);
+    let tensor = match &ty {
+        Type::Tensor(tensor) => tensor,
+        Type::Opt(inner) => {
+            let value = stopped(patch, anchor, message, (**inner).clone());
+            return patch.insert(anchor, Op::OptSome, &[value], vec![], vec![ty])[0];
+        }
+        Type::Seq(_) => {
+            let optional = Type::Opt(Box::new(ty.clone()));
+            let none = insert(Op::OptNone { elem: ty.clone() }, &[], optional);
+            return insert(Op::OptGet, &[none], ty);
+        }
     };
-    let sizes = tensor.some_sizes();
-    let sizes = Tensor::vector(&sizes);
-    let shape = sizes.ty();
-    let shape = insert(Op::Const(sizes), &[], shape);
     let message = message.into();
     let number = insert(Op::Fail { message }, &[], Type::scalar(DType::I64));
+    // Sizes that have a name depend on the failure, so that nobody takes them for numbers.
+    let one = Type::fixed(DType::I64, &[1]);
+    let mut sizes = vec![];
+    for dim in tensor.shape.iter().flatten() {
+        sizes.push(match (dim.as_const(), dim.as_expr()) {
+            (None, Some(_)) => insert(Op::Unsqueeze { axes: vec![0] }, &[number], one.clone()),
+            (size, _) => {
+                let size = Tensor::vector(&[size.unwrap_or(1)]);
+                insert(Op::Const(size), &[], one.clone())
+            }
+        });
+    }
+    let shape = Type::fixed(DType::I64, &[sizes.len()]);
+    let shape = match &sizes[..] {
+        [] => insert(Op::Const(Tensor::vector::<i64>(&[])), &[], shape),
+        [size] => *size,
+        all => insert(Op::Concat { axis: 0 }, all, shape),
+    };
     let scalar = insert(
         Op::cast(tensor.dtype),
         &[number],

@@ -238,7 +238,12 @@ impl Error {
             Error::Input(InputError::Missing(_)) => Remedy::GiveInputs,
             Error::Input(InputError::Unknown { inputs, .. }) => Remedy::KnownInputs(inputs.clone()),
             Error::Draw(DrawError::TooLarge { .. }) => Remedy::SmallerSizes,
-            Error::Import(ImportError::Unsupported(_)) => Remedy::OtherOperators,
+            Error::Import(ImportError::Unsupported(ops)) => {
+                match ops.iter().any(|op| op.reason.is_of_rank()) {
+                    true => Remedy::GiveRanks,
+                    false => Remedy::OtherOperators,
+                }
+            }
             Error::Import(error) => Remedy::Advice(error.hint()?),
             Error::Run(
                 RunError::At { fault, .. }

@@ -1,6 +1,6 @@
 //! Reads a model from a file: ONNX, or Heddle's text form.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,9 @@ pub struct LoadOptions {
     /// Names of [optional inputs](Model::optional_inputs) that values are given for. They become inputs like any other, and
     /// their defaults are not used; other names are ignored.
     pub overrides: HashSet<String>,
+    /// Ranks of inputs for which the file declares none. With them, operators that depend on the rank are read, and the program is
+    /// compiled; other names are ignored.
+    pub ranks: HashMap<String, usize>,
     /// The [entry](Model::entries) that is compiled and run; `None`: the first.
     pub entry: Option<String>,
 }
@@ -220,6 +223,7 @@ fn import(path: &Path, options: &LoadOptions) -> Result<Model, Error> {
     let options = ImportOptions {
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
+        ranks: options.ranks.clone(),
     };
     let Imported {
         module,

@@ -226,12 +226,12 @@ impl Pipeline<'_> {
         log.time("build", || backend.build(program)).map(Ok)
     }
 
-    /// Makes arrays of sequences that enter or leave the program. The transformations see them then.
+    /// Makes arrays of sequences and optionals that enter or leave the program. The transformations see them then.
     fn ports(&self, graph: &mut Module) -> Result<Ports, Error> {
         let ports = self
             .log
             .time("open_ports", || Ports::open(graph, &self.options.without));
-        if ports.are_flat() && self.options.optimize {
+        if ports.are_changed() && self.options.optimize {
             heddle_opt::optimize(graph);
             if let Some(transformed) = self.transformed(graph)? {
                 *graph = transformed;

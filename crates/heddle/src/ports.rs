@@ -1,10 +1,12 @@
-//! Sequences that enter or leave a program: a compiled program takes and gives arrays in their place.
+//! Sequences and optionals that enter or leave a program: a compiled program takes and gives arrays in their place.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use heddle_ir::{Datum, Module, Op, Tensor, Type, Value};
-use heddle_opt::{SequenceForm, Transformation, flatten_ports};
+use heddle_ir::tensor::element_count;
+use heddle_ir::{DType, Datum, Module, Op, Tensor, Type, Value};
+use heddle_opt::{SequenceForm, Transformation, flatten_ports, open_optional_ports};
 
 use crate::Step;
 use crate::sequence::{flattened, gathered};
@@ -18,6 +20,8 @@ enum Port {
     Elements(usize),
     /// Arrays that hold a sequence.
     Sequence(SequenceForm),
+    /// A flag and what stands for the value of an optional, which is of this type.
+    Optional(Box<Port>, Type),
 }
 
 impl Port {
@@ -28,6 +32,68 @@ impl Port {
     fn is_array(&self) -> bool {
         matches!(self, Port::Array)
     }
+
+    /// Appends the program's arguments for one of the model; `None` if it does not fit.
+    fn expand(&self, arg: &Datum, sizes: &Sizes, all: &mut Vec<Datum>) -> Option<()> {
+        match (self, arg) {
+            (Port::Sequence(form), Datum::Seq(items)) => {
+                all.extend(flattened(form, items)?.into_iter().map(Datum::from));
+            }
+            (Port::Optional(port, ty), Datum::Opt(value)) => {
+                let flag = Tensor::splat(DType::Bool, vec![], f64::from(value.is_some()));
+                all.push(flag.into());
+                match value {
+                    Some(value) => port.expand(value, sizes, all)?,
+                    None => port.expand(&nothing(ty, sizes)?, sizes, all)?,
+                }
+            }
+            _ => all.push(arg.clone()),
+        }
+        Some(())
+    }
+
+    /// The model's result for the arrays that come next; `None` if they contradict each other.
+    fn gather(&self, arrays: &mut dyn Iterator<Item = Tensor>) -> Option<Datum> {
+        match self {
+            Port::Array => arrays.next().map(Datum::from),
+            Port::Elements(count) => {
+                let items = arrays.take(*count).map(Datum::from);
+                Some(Datum::Seq(items.collect()))
+            }
+            Port::Sequence(form) => {
+                let parts: Vec<_> = arrays.take(form.types().len()).collect();
+                gathered(form, &parts)
+            }
+            Port::Optional(port, _) => {
+                let flag = arrays.next()?;
+                let value = port.gather(arrays)?;
+                let present = flag.bytes().first() == Some(&1);
+                Some(Datum::Opt(present.then(|| Box::new(value))))
+            }
+        }
+    }
+}
+
+/// Values of named sizes.
+type Sizes = HashMap<Arc<str>, i64>;
+
+/// No array of more zeros is made in place of a value that is not there.
+const MAX_ZEROS: usize = 1 << 28;
+
+/// Zeros, or an empty sequence, in place of a value that an optional lacks. Sizes that are not known are zero.
+fn nothing(ty: &Type, sizes: &Sizes) -> Option<Datum> {
+    let Type::Tensor(tensor) = ty else {
+        return Some(Datum::Seq(vec![]));
+    };
+    let size = |name: &str| Some(sizes.get(name).copied().unwrap_or(0));
+    let dims = tensor.shape.iter().flatten();
+    let dims = dims.map(|dim| match dim.as_expr() {
+        Some(e) => usize::try_from(e.eval(&size)?).ok(),
+        None => Some(0),
+    });
+    let dims = dims.collect::<Option<Vec<usize>>>()?;
+    element_count(&dims).filter(|count| *count <= MAX_ZEROS)?;
+    Some(Tensor::splat(tensor.dtype, dims, 0.0).into())
 }
 
 /// Mapping between a compiled program's arrays and the model's parameters and results.
@@ -39,12 +105,16 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// Makes the elements of sequences that are made of values results of the entry function, in place of the sequences,
-    /// and, unless that step is left out, arrays ports in place of all other sequences.
+    /// and, unless those steps are left out, flags and values ports in place of optionals and arrays ports in place of
+    /// all other sequences.
     pub(crate) fn open(module: &mut Module, without: &[Step]) -> Self {
+        let runs = |pass: Transformation| !without.iter().any(|step| step.name == pass.name());
+        let sig = module.entry().sig.clone();
+        let opens = runs(Transformation::OpenOptionals);
+        let optional = opens.then(|| open_optional_ports(module)).flatten();
         let mut results = elements_out(module);
         let mut params = vec![Port::Array; module.entry().sig.params.len()];
-        let flatten = Transformation::FlattenSequences.name();
-        let flattens = !without.iter().any(|step| step.name == flatten);
+        let flattens = runs(Transformation::FlattenSequences);
         if let Some(flat) = flattens.then(|| flatten_ports(module)).flatten() {
             params = flat.params.into_iter().map(Port::of).collect();
             let mut rest = flat.results.into_iter();
@@ -55,13 +125,17 @@ impl Ports {
                 }
             }
         }
+        if let Some(optional) = optional {
+            params = with_flags(params, &optional.params, &sig.params);
+            results = with_flags(results, &optional.results, &sig.results);
+        }
         Self { params, results }
     }
 
-    /// Does an array that grows stand for a port?
-    pub(crate) fn are_flat(&self) -> bool {
+    /// Do other arrays than the model's stand for a port?
+    pub(crate) fn are_changed(&self) -> bool {
         let mut ports = self.params.iter().chain(&self.results);
-        ports.any(|port| matches!(port, Port::Sequence(_)))
+        ports.any(|port| matches!(port, Port::Sequence(_) | Port::Optional(..)))
     }
 
     /// Is each result one array?
@@ -69,39 +143,47 @@ impl Ports {
         self.results.iter().all(Port::is_array)
     }
 
-    /// The program's arguments for those of the model. `None` if they do not fit.
-    pub(crate) fn arguments<'a>(&self, args: &'a [Datum]) -> Option<Cow<'a, [Datum]>> {
+    /// The program's arguments for those of the model, which fix these sizes.
+    ///
+    /// # Errors
+    /// The number of an argument that does not fit.
+    pub(crate) fn arguments<'a>(
+        &self,
+        args: &'a [Datum],
+        sizes: &Sizes,
+    ) -> Result<Cow<'a, [Datum]>, usize> {
         if self.params.iter().all(Port::is_array) {
-            return Some(args.into());
+            return Ok(args.into());
         }
         let mut all = vec![];
-        for (port, arg) in self.params.iter().zip(args) {
-            match (port, arg) {
-                (Port::Sequence(form), Datum::Seq(items)) => {
-                    all.extend(flattened(form, items)?.into_iter().map(Datum::from));
-                }
-                _ => all.push(arg.clone()),
-            }
+        for (place, (port, arg)) in self.params.iter().zip(args).enumerate() {
+            port.expand(arg, sizes, &mut all).ok_or(place)?;
         }
-        Some(all.into())
+        Ok(all.into())
     }
 
     /// The model's results. `None` if the arrays contradict each other.
     pub(crate) fn group(&self, arrays: Vec<Tensor>) -> Option<Vec<Datum>> {
         let mut arrays = arrays.into_iter();
-        let groups = self.results.iter().map(|port| match port {
-            Port::Array => arrays.next().map(Datum::from),
-            Port::Elements(count) => {
-                let items = arrays.by_ref().take(*count).map(Datum::from);
-                Some(Datum::Seq(items.collect()))
-            }
-            Port::Sequence(form) => {
-                let parts: Vec<_> = arrays.by_ref().take(form.types().len()).collect();
-                gathered(form, &parts)
-            }
-        });
-        groups.collect()
+        let results = self.results.iter().map(|port| port.gather(&mut arrays));
+        results.collect()
     }
+}
+
+/// Ports where a flag stands before the value of each optional.
+fn with_flags(ports: Vec<Port>, optional: &[bool], sig: &[(String, Type)]) -> Vec<Port> {
+    let mut ports = ports.into_iter();
+    let all = optional
+        .iter()
+        .zip(sig)
+        .filter_map(|(is_optional, (_, ty))| match ty {
+            Type::Opt(inner) if *is_optional => {
+                let value = ports.by_ref().nth(1)?;
+                Some(Port::Optional(Box::new(value), (**inner).clone()))
+            }
+            _ => ports.next(),
+        });
+    all.collect()
 }
 
 /// Makes the elements of sequences that are made of values results, in place of the sequences.
@@ -226,6 +308,21 @@ fn @main(%s: seq<f32[?,?]>, %p: seq<i64[?]>, %k: i64[]) -> (%t: seq<f32[?,?]>, %
 }
 ";
 
+    /// Elements of any rank: from outside, of two ranks, and taken with a rank that is stated.
+    const RAGGED: &str = "\
+fn @main(%s: seq<f32[..]>, %p: seq<i64[?]>, %k: i64[]) -> (%t: seq<f32[..]>, %x: f32[?,?], %m: seq<f32[..]>, %n: i64[]) {
+  %x: f32[?,?] = seq_at(%s, %k)
+  %y = add(%x, 1.0)
+  %t = seq_erase(seq_insert(seq_insert(%s, 7.0, 1), %y, seq_len(%s)), %k)
+  %m = loop %i trip seq_len(%p) carry (%l: seq<f32[..]> = seq_new(elem=f32[..])) {
+    %piece = cast(seq_at(%p, %i), to=f32)
+    continue carry seq_insert(seq_insert(%l, %piece, 0), unsqueeze(%piece, axes=[1]), seq_len(%l))
+  }
+  %n = seq_len(%m)
+  return %t, %x, %m, %n
+}
+";
+
     fn sequence(items: &[Tensor]) -> Value {
         Value::Seq(items.iter().cloned().map(Value::from).collect())
     }
@@ -254,7 +351,7 @@ fn @main(%s: seq<f32[?,?]>, %p: seq<i64[?]>, %k: i64[]) -> (%t: seq<f32[?,?]>, %
         let first = [&rows[..], &rows[..1], &[]].map(sequence);
         let second = [&pieces[..], &pieces[..2], &[]].map(sequence);
         let flat = [&wide[..], &wide[..1], &[]].map(sequence);
-        for (text, s) in [(DYNAMIC, first), (FLAT, flat)] {
+        for (text, s) in [(DYNAMIC, first), (FLAT, flat.clone()), (RAGGED, flat)] {
             for (s, p) in s.iter().zip(&second) {
                 for k in [0i64, 1, -1, 3] {
                     let inputs: Inputs = [
@@ -268,6 +365,88 @@ fn @main(%s: seq<f32[?,?]>, %p: seq<i64[?]>, %k: i64[]) -> (%t: seq<f32[?,?]>, %
                     assert_eq!(a, b, "{k}");
                 }
             }
+        }
+    }
+
+    /// Optionals on both sides, of an array and of a list, and looked into at once.
+    const OPTIONAL: &str = "\
+fn @main(%o: opt<f32[n]>, %s: opt<seq<f32[?]>>, %k: i64[]) -> (%p: opt<f32[?]>, %t: opt<seq<f32[?]>>, %b: bool[], %l: i64[]) {
+  %b = opt_has(%o)
+  %p: opt<f32[?]> = if %b {
+    %x = opt_get(%o)
+    yield opt_some(concat(%x, %x, axis=0))
+  } else {
+    yield opt_none(elem=f32[?])
+  }
+  %t = loop %i trip %k carry (%u: opt<seq<f32[?]>> = %s) {
+    %v = opt_get(%o)
+    %q: seq<f32[?]> = if opt_has(%u) {
+      yield opt_get(%u)
+    } else {
+      yield seq_new(elem=f32[?])
+    }
+    continue carry opt_some(seq_insert(%q, %v, seq_len(%q)))
+  }
+  %none: opt<seq<f32[?]>> = if ge(%k, 0) {
+    yield %t
+  } else {
+    yield %s
+  }
+  %l = seq_len(opt_get(%none))
+  return %p, %t, %b, %l
+}
+";
+
+    #[test]
+    fn optionals_enter_and_leave() {
+        let some = |value: Value| Value::Opt(Some(Box::new(value)));
+        let vectors: [&[f32]; 3] = [&[], &[1.0], &[2.0, -3.0]];
+        let vectors = vectors.map(Tensor::vector);
+        let mut arrays = vec![Value::Opt(None)];
+        arrays.extend(vectors.iter().map(|v| some(v.clone().into())));
+        let mut lists = vec![Value::Opt(None)];
+        lists.extend([0, 1, 3].map(|len| some(sequence(&vectors[..len]))));
+        let mut ran = 0;
+        for o in &arrays {
+            for s in &lists {
+                for k in [0i64, 1, 3] {
+                    let inputs: Inputs = [
+                        ("o".to_string(), o.clone()),
+                        ("s".to_string(), s.clone()),
+                        ("k".to_string(), Tensor::scalar(k).into()),
+                    ]
+                    .into();
+                    let [a, b] = [Device::Interp, Device::Cpu]
+                        .map(|device| outputs(OPTIONAL, inputs.clone(), device));
+                    ran += usize::from(a.is_some());
+                    assert_eq!(a, b, "{o:?} {s:?} {k}");
+                }
+            }
+        }
+        // Iterations need the array; the length needs a list, which the first iteration makes.
+        let (without_array, with_array) = (3, 2 + 3 * 3);
+        assert_eq!(ran, without_array + 3 * with_array);
+    }
+
+    #[test]
+    fn inputs_that_do_not_fit_are_named() {
+        let model = Model::parse("m", OPTIONAL).unwrap();
+        let program = compile(&model, &CompileOptions::default()).unwrap();
+        let rows = Tensor::from_slice(vec![1, 1], &[1f32]);
+        let bad = [
+            ("o", Value::from(Tensor::scalar(1f32))),
+            (
+                "o",
+                Value::Opt(Some(Box::new(Tensor::vector(&[1i64]).into()))),
+            ),
+            ("s", Value::Opt(Some(Box::new(sequence(&[rows]))))),
+        ];
+        for (name, value) in bad {
+            let mut inputs: Inputs = [("k".to_string(), Tensor::scalar(0i64).into())].into();
+            inputs.insert(name.to_string(), value);
+            let error = program.run(inputs, &RunOptions::default()).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Invalid);
+            assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
         }
     }
 }

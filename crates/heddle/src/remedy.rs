@@ -13,6 +13,8 @@ pub enum Remedy {
     KnownInputs(Vec<String>),
     /// Export the model with operators that are supported.
     OtherOperators,
+    /// State the ranks of inputs that the model declares without.
+    GiveRanks,
     /// Draw inputs of smaller sizes.
     SmallerSizes,
     /// Raise this limit of the run.
@@ -58,6 +60,9 @@ impl fmt::Display for Remedy {
             Remedy::OtherOperators => {
                 f.write_str("export the model with other operators or another opset")
             }
+            Remedy::GiveRanks => f.write_str(
+                "`LoadOptions::ranks` states the ranks of inputs that the model declares without",
+            ),
             Remedy::SmallerSizes => f.write_str("give smaller sizes"),
             Remedy::Raise(limit) => write!(f, "raise `RunOptions::{limit}`"),
             Remedy::LimitMemory => {

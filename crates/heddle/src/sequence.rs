@@ -7,8 +7,9 @@ use heddle_opt::{SequenceForm, SequenceLayout as Layout};
 /// The arrays that stand for a sequence. `None` if it does not fit the form.
 pub(crate) fn flattened(form: &SequenceForm, items: &[Datum]) -> Option<Vec<Tensor>> {
     let items = items.iter().map(|item| match item {
-        Datum::Tensor(t) if t.dtype() == form.dtype && t.shape().len() == form.dims.len() => {
-            Some(t)
+        Datum::Tensor(t) => {
+            let fits = form.layout == Layout::Ragged || t.shape().len() == form.dims.len();
+            (t.dtype() == form.dtype && fits).then_some(t)
         }
         _ => None,
     });
@@ -35,32 +36,44 @@ pub(crate) fn flattened(form: &SequenceForm, items: &[Datum]) -> Option<Vec<Tens
     let counts: Vec<usize> = match form.layout {
         Layout::Rows => vec![1; items.len()],
         Layout::Pieces(axis) => items.iter().map(|t| t.shape()[axis]).collect(),
-        Layout::Flat => items.iter().map(|t| t.len()).collect(),
+        Layout::Flat | Layout::Ragged => items.iter().map(|t| t.len()).collect(),
     };
     match form.layout {
         Layout::Rows if items.iter().any(|t| t.shape() != shape) => return None,
         Layout::Rows => {}
         Layout::Pieces(axis) => drop(shape.remove(axis)),
-        Layout::Flat => shape.clear(),
+        Layout::Flat | Layout::Ragged => shape.clear(),
     }
     shape.insert(0, counts.iter().sum());
     let mut arrays = vec![Tensor::new(form.dtype, shape, data.freeze()).ok()?];
     if form.layout != Layout::Rows {
-        let mut end = 0;
-        let ends = counts.iter().map(|&count| {
-            end += count as i64;
-            end
-        });
-        let offsets: Vec<i64> = [0].into_iter().chain(ends).collect();
-        arrays.push(Tensor::vector(&offsets));
+        arrays.push(offsets(counts));
     }
-    if form.layout == Layout::Flat {
-        let dims = items.iter().flat_map(|t| t.shape());
-        let dims: Vec<i64> = dims.map(|&d| d as i64).collect();
-        let shape = vec![items.len(), form.dims.len()];
-        arrays.push(Tensor::from_slice(shape, &dims));
+    let dims = items.iter().flat_map(|t| t.shape());
+    let dims: Vec<i64> = dims.map(|&d| d as i64).collect();
+    match form.layout {
+        Layout::Flat => {
+            let shape = vec![items.len(), form.dims.len()];
+            arrays.push(Tensor::from_slice(shape, &dims));
+        }
+        Layout::Ragged => {
+            arrays.push(Tensor::vector(&dims));
+            arrays.push(offsets(items.iter().map(|t| t.shape().len()).collect()));
+        }
+        Layout::Rows | Layout::Pieces(_) => {}
     }
     Some(arrays)
+}
+
+/// Zero, and the sums of these numbers up to each.
+fn offsets(counts: Vec<usize>) -> Tensor {
+    let mut end = 0;
+    let ends = counts.iter().map(|&count| {
+        end += count as i64;
+        end
+    });
+    let offsets: Vec<i64> = [0].into_iter().chain(ends).collect();
+    Tensor::vector(&offsets)
 }
 
 /// The sequence for which arrays stand. `None` if they contradict each other.
@@ -72,12 +85,13 @@ pub(crate) fn gathered(form: &SequenceForm, arrays: &[Tensor]) -> Option<Datum> 
         Layout::Rows => (0..=rows as i64).collect(),
         _ => numbers(1)?,
     };
-    let dims = match form.layout {
-        Layout::Flat => numbers(2)?,
-        _ => vec![],
+    let rank = form.dims.len();
+    let (dims, corners) = match form.layout {
+        Layout::Flat => (numbers(2)?, vec![]),
+        Layout::Ragged => (numbers(2)?, numbers(3)?),
+        _ => (vec![], vec![]),
     };
     let stride = data.bytes().len().checked_div(rows).unwrap_or(0);
-    let rank = form.dims.len();
     let mut items = vec![];
     for (place, ends) in offsets.windows(2).enumerate() {
         let [start, end] = [ends[0], ends[1]].map(|at| usize::try_from(at).ok());
@@ -97,6 +111,11 @@ pub(crate) fn gathered(form: &SequenceForm, arrays: &[Tensor]) -> Option<Datum> 
             Layout::Flat => {
                 let sizes = dims.get(place * rank..(place + 1) * rank)?;
                 shape = sizes.iter().map(|&d| d as usize).collect();
+            }
+            Layout::Ragged => {
+                let [first, last] = corners.get(place..place + 2)?.try_into().ok()?;
+                let axes = usize::try_from(first).ok()?..usize::try_from(last).ok()?;
+                shape = dims.get(axes)?.iter().map(|&d| d as usize).collect();
             }
         }
         items.push(Datum::Tensor(Tensor::new(form.dtype, shape, bytes).ok()?));
@@ -167,6 +186,7 @@ mod tests {
                 vec![Dim::UNKNOWN, Dim::UNKNOWN],
                 [[3, 0], [2, 3]],
             ),
+            (Layout::Ragged, vec![], [[3, 0], [2, 3]]),
         ];
         for (layout, dims, shapes) in cases {
             let dtype = DType::I32;

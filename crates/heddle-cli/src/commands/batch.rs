@@ -6,9 +6,28 @@ use heddle::Model;
 use heddle::batch::{Batch, Form, Forms};
 
 use crate::args::Source;
+use crate::commands::Given;
 use crate::fail::{Exit, Failure};
 use crate::npz;
 use crate::out::printable;
+
+/// What the files say of the inputs of one instance.
+pub fn given(source: &Source) -> Result<Given, Failure> {
+    let mut given = Given::new();
+    for path in [&source.input, &source.weights].into_iter().flatten() {
+        given.extend(npz::ranks(path)?);
+    }
+    if let Some(path) = &source.batch {
+        let batch = npz::ranks(path)?;
+        let own = |(name, rank): (&String, &Option<usize>)| {
+            let is_ragged = batch.contains_key(&heddle::batch::offsets_name(name));
+            let axes = rank.and_then(|rank| rank.checked_sub(!is_ragged as usize));
+            (name.clone(), axes)
+        };
+        given.extend(batch.iter().map(own));
+    }
+    Ok(given)
+}
 
 /// The model for the instances that the command line gives, if it gives any.
 pub fn prepare(model: Model, source: &Source) -> Result<(Model, Option<Batch>), Failure> {
@@ -25,18 +44,19 @@ fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
     let Some(path) = &source.batch else {
         return Ok(None);
     };
-    let batch = npz::names(path)?;
-    let shared = source.weights.as_deref().map(npz::names).transpose()?;
-    if let Some(twice) = shared.iter().flatten().find(|name| batch.contains(*name)) {
+    let batch = npz::ranks(path)?;
+    let shared = source.weights.as_deref().map(npz::ranks).transpose()?;
+    let mut shared = shared.iter().flat_map(|arrays| arrays.keys());
+    if let Some(twice) = shared.find(|name| batch.contains_key(*name)) {
         return Err(both(path, source.weights.as_deref(), twice));
     }
     let inputs = model.signature().inputs;
-    let form = |name: &String| match batch.contains(&heddle::batch::offsets_name(name)) {
+    let form = |name: &String| match batch.contains_key(&heddle::batch::offsets_name(name)) {
         true => Form::Ragged,
         false => Form::Stacked,
     };
     let names = inputs.into_iter().map(|port| port.name);
-    let differ = names.filter(|name| batch.contains(name));
+    let differ = names.filter(|name| batch.contains_key(name));
     let differ = differ.map(|name| {
         let form = form(&name);
         (name, form)

@@ -9,7 +9,7 @@ pub mod opt;
 pub mod run;
 pub mod test;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::Path;
 
@@ -23,6 +23,10 @@ use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::out::printable;
 
+/// Inputs that values are given for, with their ranks if they are known: those with default values are inputs then,
+/// and those that are declared without a rank have these.
+pub type Given = HashMap<String, Option<usize>>;
+
 /// A program with its inputs and options.
 pub struct Prepared {
     pub program: Program,
@@ -32,17 +36,8 @@ pub struct Prepared {
 
 /// Reads and compiles a model, and reads or draws its inputs.
 pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
-    // Inputs with default values are constants, unless the file has values for them.
-    let mut given = HashSet::new();
-    for path in [&source.input, &source.batch, &source.weights] {
-        given.extend(
-            path.as_deref()
-                .map(npz::names)
-                .transpose()?
-                .into_iter()
-                .flatten(),
-        );
-    }
+    // Inputs with default values are constants, unless a file has values for them. It tells ranks, too.
+    let given = batch::given(source)?;
     let (model, options) = load(&args.path, args.entry.as_deref(), exec, given)?;
     for note in model.notes() {
         eprintln!("note: {note}");
@@ -83,14 +78,14 @@ pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Pre
     Ok(prepared)
 }
 
-/// Reads and compiles a model. `overrides` names inputs with default values that values are given for.
+/// Reads and compiles a model.
 pub fn prepare(
     path: &Path,
     entry: Option<&str>,
     exec: &Exec,
-    overrides: HashSet<String>,
+    given: Given,
 ) -> Result<Program, heddle::Error> {
-    let (model, options) = load(path, entry, exec, overrides)?;
+    let (model, options) = load(path, entry, exec, given)?;
     heddle::compile(&model, &options)
 }
 
@@ -99,14 +94,18 @@ pub fn load(
     path: &Path,
     entry: Option<&str>,
     exec: &Exec,
-    overrides: HashSet<String>,
+    given: Given,
 ) -> Result<(Model, CompileOptions), heddle::Error> {
     // In double precision nothing is computed ahead of the run, where it would be rounded to the
     // stated types.
     let fold = if exec.f64 { Fold::Exact } else { Fold::All };
     let options = LoadOptions {
         fold,
-        overrides,
+        overrides: given.keys().cloned().collect(),
+        ranks: given
+            .into_iter()
+            .filter_map(|(name, rank)| Some((name, rank?)))
+            .collect(),
         entry: entry.map(str::to_string),
     };
     let model = Model::load(path, &options)?;

@@ -175,3 +175,67 @@ fn cases_may_give_values_for_defaults() {
         );
     }
 }
+
+/// Softmax along an axis, then Flatten: what they do depends on the rank of `x`, which the file does not declare.
+fn unranked() -> Vec<u8> {
+    let port = |name: &str| {
+        let tensor = type_proto::Tensor {
+            elem_type: Some(1),
+            shape: None,
+        };
+        ValueInfoProto {
+            name: Some(name.into()),
+            r#type: Some(TypeProto {
+                value: Some(type_proto::Value::TensorType(tensor)),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }
+    };
+    let node = |op: &str, input: &str, output: &str| NodeProto {
+        op_type: Some(op.into()),
+        input: vec![input.into()],
+        output: vec![output.into()],
+        ..Default::default()
+    };
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![OperatorSetIdProto {
+            domain: None,
+            version: Some(17),
+        }],
+        graph: Some(GraphProto {
+            name: Some("g".into()),
+            node: vec![node("Softmax", "x", "s"), node("Flatten", "s", "y")],
+            input: vec![port("x")],
+            output: vec![port("y")],
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    model.encode_to_vec()
+}
+
+#[test]
+fn ranks_come_from_the_input_file() {
+    let s = Scratch::new();
+    s.write("m.onnx", unranked());
+    for shape in [vec![3], vec![2, 3], vec![2, 1, 3], vec![0, 3]] {
+        let count = shape.iter().product::<u64>() as usize;
+        let x = Array::F32(shape.clone(), vec![0.5; count]);
+        s.npz("in.npz", &[("x", x)]);
+        for device in ["interp", "cpu"] {
+            let text = s
+                .heddle(&format!(
+                    "run m.onnx -i in.npz -o out.npz --device {device} --json"
+                ))
+                .json();
+            assert!(text["interpreted"].is_null(), "{text}");
+            let (_, y) = s.elements::<f32>("out.npz", "y");
+            assert_eq!(y.len(), count);
+            assert!(y.iter().all(|y| (y - 1.0 / 3.0).abs() < 1e-6), "{y:?}");
+        }
+    }
+    s.heddle("run m.onnx --random 1")
+        .fails(4, &["rank is not known", "--input"]);
+}

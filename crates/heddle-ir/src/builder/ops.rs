@@ -3,7 +3,7 @@
 use crate::builder::FuncBuilder;
 use crate::dim::Atom;
 use crate::op::{BinaryOp, CompareOp, ReduceOp};
-use crate::{DType, Dim, DimExpr, Op, Type, TypeError, Value};
+use crate::{DType, Dim, DimExpr, Op, Tensor, TensorType, Type, TypeError, Value};
 
 type Result<T> = std::result::Result<T, TypeError>;
 
@@ -157,17 +157,56 @@ impl FuncBuilder {
 
     /// Appends a value of this type that stops the run with an error when it is evaluated.
     pub fn failure(&mut self, message: &str, ty: &Type) -> Result<Value> {
-        let Some(tensor) = ty.as_tensor() else {
-            let none = self.op1(Op::OptNone { elem: ty.clone() }, &[])?;
-            return self.op1(Op::OptGet, &[none]);
+        let number = |b: &mut Self| {
+            let message = message.into();
+            b.op1(Op::Fail { message }, &[])
         };
-        let message = message.into();
-        let number = self.op1(Op::Fail { message }, &[])?;
-        let scalar = self.cast(tensor.dtype, number)?;
-        let sizes = self.i64s(&tensor.some_sizes());
-        let value = self.op1(Op::Broadcast, &[scalar, sizes])?;
+        let value = match ty {
+            Type::Tensor(tensor) => {
+                let number = number(self)?;
+                let scalar = self.cast(tensor.dtype, number)?;
+                let sizes = self.sizes_or(tensor, number)?;
+                self.op1(Op::Broadcast, &[scalar, sizes])?
+            }
+            Type::Seq(elem) if elem.as_tensor().is_some_and(|t| t.dtype != DType::Str) => {
+                // As many elements as the failure says.
+                let mut rows = elem.as_tensor().expect("elements are arrays").clone();
+                rows.shape.get_or_insert_default().insert(0, Dim::from(1));
+                let number = number(self)?;
+                let zero = self.constant(Tensor::splat(rows.dtype, vec![], 0.0));
+                let sizes = self.sizes_or(&rows, number)?;
+                let values = self.op1(Op::Broadcast, &[zero, sizes])?;
+                self.refine_type(values, rows.into())?;
+                let (axis, squeeze) = (0, true);
+                let lengths = self.iota(number)?;
+                self.op1(Op::SeqSplit { axis, squeeze }, &[values, lengths])?
+            }
+            Type::Opt(inner) => {
+                let value = self.failure(message, inner)?;
+                self.op1(Op::OptSome, &[value])?
+            }
+            Type::Seq(_) => {
+                let none = self.op1(Op::OptNone { elem: ty.clone() }, &[])?;
+                self.op1(Op::OptGet, &[none])?
+            }
+        };
         self.refine_type(value, ty.clone())?;
         Ok(value)
+    }
+
+    /// Appends the sizes of a type's axes: 1 for those that are not stated, a number for computed ones.
+    fn sizes_or(&mut self, tensor: &TensorType, number: Value) -> Result<Value> {
+        let mut sizes = vec![];
+        for dim in tensor.shape.iter().flatten() {
+            sizes.push(match (dim.as_const(), dim.as_expr()) {
+                (None, Some(_)) => self.vector_of(number)?,
+                (size, _) => self.i64s(&[size.unwrap_or(1)]),
+            });
+        }
+        match sizes.is_empty() {
+            true => Ok(self.i64s(&[])),
+            false => self.join(&sizes),
+        }
     }
 
     /// Appends `0, 1, …` below an `i64[]`.

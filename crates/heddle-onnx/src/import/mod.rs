@@ -45,7 +45,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use heddle_ir::Signature;
+use heddle_ir::types::MAX_RANK;
+use heddle_ir::{Dim, Signature, Type};
 
 use crate::error::{ImportError, graph_error};
 use crate::file::{decode, open, with_stack};
@@ -154,6 +155,7 @@ impl<'m> Importer<'m> {
         for input in given {
             let place = || format!("input `{}`", input.name());
             let ty = type_of(input).map_err(|m| graph_error(&place(), m))?;
+            let ty = ranked(ty, self.options.ranks.get(input.name()));
             params.push((input.name().to_owned(), ty));
         }
         for input in optional {
@@ -191,6 +193,16 @@ impl<'m> Importer<'m> {
             self.module.set_entry(id);
         }
         Ok(())
+    }
+}
+
+/// A tensor type of unknown rank with this one.
+fn ranked(ty: Type, rank: Option<&usize>) -> Type {
+    match (&ty, rank) {
+        (Type::Tensor(t), Some(&rank)) if t.shape.is_none() && rank <= MAX_RANK => {
+            Type::tensor(t.dtype, vec![Dim::UNKNOWN; rank])
+        }
+        _ => ty,
     }
 }
 

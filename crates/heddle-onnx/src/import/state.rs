@@ -31,6 +31,8 @@ pub struct ImportOptions {
     /// Names of inputs with a default value that the caller gives values for: these become
     /// parameters. Other names are ignored.
     pub overrides: HashSet<String>,
+    /// Ranks of inputs for which the file declares none. Other names are ignored.
+    pub ranks: HashMap<String, usize>,
 }
 
 /// An imported model.

@@ -130,6 +130,11 @@ fn direction(
         Ok((next, vec![output]))
     })?;
     let mut stacked = results.remove(states);
+    // Without steps, the stated type gives it its shape.
+    let mut dims = cx.shape(stacked)?;
+    dims.splice(1.., inputs.state.iter().cloned());
+    let ty = Type::tensor(cx.dtype(stacked)?, dims);
+    cx.b.refine_type(stacked, ty)?;
     if reverse {
         stacked = cx.reverse(stacked, 0)?;
     }

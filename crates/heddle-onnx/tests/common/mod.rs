@@ -99,6 +99,22 @@ pub fn info(name: &str, dtype: i32, dims: &[i64]) -> ValueInfoProto {
     }
 }
 
+/// A declared tensor of any rank.
+pub fn unranked(name: &str, dtype: i32) -> ValueInfoProto {
+    let tensor = type_proto::Tensor {
+        elem_type: Some(dtype),
+        shape: None,
+    };
+    ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(TypeProto {
+            value: Some(TypeValue::TensorType(tensor)),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
 /// A name without a type.
 pub fn untyped(name: &str) -> ValueInfoProto {
     ValueInfoProto {
@@ -187,6 +203,7 @@ pub fn import_with(model: &ModelProto, overrides: &[&str]) -> Result<Imported, I
     let options = ImportOptions {
         folder: Some(heddle_interp::fold),
         overrides: overrides.iter().map(|name| name.to_string()).collect(),
+        ..Default::default()
     };
     let imported = load_bytes(Bytes::from(model.encode_to_vec()), &options)?;
     if let Err(errors) = heddle_ir::verify::verify(&imported.module) {

@@ -25,6 +25,7 @@ pub const RULES: &[Rule] = &[
     Rule::new("concat of one", concat_one),
     Rule::new("concat with nothing", concat_empty),
     Rule::new("concat of a concat", concat_nested),
+    Rule::new("operand of a concat", concat_part),
     Rule::new("pad by nothing", pad_nothing),
     Rule::new("reduce over nothing", reduce_nothing),
     Rule::new("reduce single elements", reduce_single),
@@ -350,6 +351,38 @@ fn concat_nested(cx: &mut Rewriter, inst: Inst) -> Found {
         return None;
     }
     one(cx.op(Op::Concat { axis }, &flat)?)
+}
+
+/// A slice that is one operand of a concatenation.
+fn concat_part(cx: &mut Rewriter, inst: Inst) -> Found {
+    let (Op::Slice { axes }, args, _) = parts(cx, inst) else {
+        return None;
+    };
+    let (Op::Concat { axis }, all) = cx.definition(args[0])? else {
+        return None;
+    };
+    let axis = *axis;
+    let [starts, ends, steps] = [1, 2, 3].map(|k| cx.known(args[k]));
+    let ([start], [end], [step]) = (starts?, ends?, steps?) else {
+        return None;
+    };
+    let first = cx.shape(all[0])?;
+    let fits = |v: &Value| {
+        let others = |s: &[Dim]| (0..s.len()).all(|k| k == axis || s[k].equals(&first[k]));
+        cx.shape(*v).is_some_and(others)
+    };
+    if axes != [axis] || !step.is(1) || !start.is_never_negative() || !all.iter().all(fits) {
+        return None;
+    }
+    let mut before = Dim::constant(0);
+    for &x in &all {
+        let after = before.add(&cx.shape(x)?[axis]);
+        if before.equals(start) && after.equals(end) {
+            return one(x);
+        }
+        before = after;
+    }
+    None
 }
 
 fn pad_nothing(cx: &mut Rewriter, inst: Inst) -> Found {

@@ -7,12 +7,15 @@
 mod cost;
 mod distribute_loops;
 mod drop_zeros;
+mod expand;
 mod flatten_sequences;
 mod hoist_invariant;
 mod index_precompute;
 mod level_loops;
 mod level_recursion;
+mod list_scans;
 mod merge_branches;
+mod open_optionals;
 mod open_sequences;
 mod order;
 pub(crate) mod rebuild;
@@ -41,7 +44,9 @@ pub use flatten_sequences::{
 pub use hoist_invariant::hoist_invariant;
 pub use level_loops::level_loops;
 pub use level_recursion::{LevelOptions, level_recursion};
+pub use list_scans::list_scans;
 pub use merge_branches::merge_branches;
+pub use open_optionals::{OptionalPorts, open_optional_ports, open_optionals};
 pub use open_sequences::open_sequences;
 pub use sink_appends::sink_appends;
 pub use slice_updates::slice_updates;
@@ -82,6 +87,10 @@ macro_rules! transformations {
 
 transformations! {
     module, costs;
+    ListScans, list_scans, "collect stacked results of computed sizes in sequences",
+        list_scans(module);
+    OpenOptionals, open_optionals, "replace optionals by a flag and a value",
+        open_optionals(module);
     OpenSequences, open_sequences, "replace sequences of known length by their elements",
         open_sequences(module);
     FlattenSequences, flatten_sequences, "replace sequences of unknown length by arrays that grow",

@@ -54,7 +54,14 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
         let mut exec = args.exec.clone();
         exec.compiling.without.extend(without);
         let (path, entry) = (&args.model.path, args.model.entry.as_deref());
-        commands::prepare(path, entry, &exec, inputs.keys().cloned().collect())
+        let rank = |value: &heddle::Value| match value {
+            heddle::Value::Tensor(tensor) => Some(tensor.shape().len()),
+            _ => None,
+        };
+        let given = inputs
+            .iter()
+            .map(|(name, value)| (name.clone(), rank(value)));
+        commands::prepare(path, entry, &exec, given.collect())
     };
     let bare = compile(&STEPS)?;
     let host = bare.baseline(Baseline::Host, inputs.clone(), options)?;

@@ -148,9 +148,10 @@ impl Case {
         texts: &mut usize,
     ) -> Result<(), Verdict> {
         let tolerance = self.tolerance(settings).map_err(Verdict::Failed)?;
-        let mut compiled = |overrides| {
+        let mut compiled = |overrides: HashSet<String>| {
+            let given = overrides.into_iter().map(|name| (name, None)).collect();
             let (model, options) =
-                commands::load(&self.model, None, &settings.exec, overrides).map_err(verdict)?;
+                commands::load(&self.model, None, &settings.exec, given).map_err(verdict)?;
             let options = CompileOptions {
                 check_text: settings.check_text,
                 ..options

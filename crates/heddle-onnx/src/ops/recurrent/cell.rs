@@ -57,6 +57,41 @@ impl Gates {
         let end = cx.mul(self.hidden, last)?;
         cx.cut(x, axis, start, end)
     }
+
+    /// A vector of so many gates: one of another size is an error of the node.
+    fn vector(self, cx: &mut NodeCx, x: Value, count: i64) -> Result<Value> {
+        let count = cx.b.i64(count);
+        let size = cx.mul(self.hidden, count)?;
+        if self.has_size(cx, x, size)? {
+            return Ok(x);
+        }
+        let shape = cx.stack_i64s(&[size])?;
+        cx.reshape_to(x, shape)
+    }
+
+    /// A matrix with the rows of so many gates: one of another number of rows is an error of the node.
+    fn rows(self, cx: &mut NodeCx, x: Value, count: i64) -> Result<Value> {
+        let count = cx.b.i64(count);
+        let size = cx.mul(self.hidden, count)?;
+        if self.has_size(cx, x, size)? {
+            return Ok(x);
+        }
+        // A concatenation along the other axis asks for it.
+        let (start, one) = (cx.b.i64(0), cx.b.i64(1));
+        let shape = cx.stack_i64s(&[size, one])?;
+        let column = cx.scalar_like(x, 0.0)?;
+        let column = cx.broadcast_to(column, shape)?;
+        let columns = cx.size_of(x, 1)?;
+        let wider = cx.concat(&[x, column], 1)?;
+        cx.cut(wider, 1, start, columns)
+    }
+
+    /// Is this known to be the size of the first axis?
+    fn has_size(self, cx: &NodeCx, x: Value, size: Value) -> Result<bool> {
+        let known = cx.b.known(size).and_then(<[_]>::first);
+        let shape = cx.shape(x)?;
+        Ok(known.zip(shape.first()).is_some_and(|(a, b)| a.equals(b)))
+    }
 }
 
 impl Cell {
@@ -92,6 +127,10 @@ impl Cell {
         let hidden = cx.size_of(r, if rounds { 1 } else { 2 })?;
         let gates = Gates { hidden };
         let (mut w, mut r) = (part(cx, w)?, part(cx, r)?);
+        let n = self.gates();
+        if !rounds {
+            (w, r) = (gates.rows(cx, w, n)?, gates.rows(cx, r, n)?);
+        }
         for (matrix, scale) in [(&mut w, 8), (&mut r, 10)] {
             *matrix = if rounds {
                 let (scale, zero) = (cx.input(scale)?, cx.input(scale + 1)?);
@@ -104,7 +143,7 @@ impl Cell {
         let (mut bias, mut hidden_bias) = (None, None);
         if let Some(all) = cx.opt(3) {
             let all = part(cx, all)?;
-            let n = self.gates();
+            let all = gates.vector(cx, all, 2 * n)?;
             let of_inputs = gates.take(cx, all, 0, n)?;
             let mut of_state = gates.take(cx, all, n, n)?;
             if self == Cell::Gru && cx.flag("linear_before_reset", false) {
@@ -124,6 +163,7 @@ impl Cell {
         let peepholes = match (self, cx.opt(7)) {
             (Cell::Lstm, Some(all)) => {
                 let all = part(cx, all)?;
+                let all = gates.vector(cx, all, 3)?;
                 let mut of = |gate| gates.take(cx, all, gate, 1);
                 Some([of(0)?, of(1)?, of(2)?])
             }

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::{DType, Dim, FuncId, Function, Inst, LoopView, Module, Op, Type, Value};
+use heddle_ir::{DType, Dim, FuncId, Function, Module, Type, Value};
+
+use crate::contents::Contents;
 
 /// The arrangement of a sequence's elements in the array `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum SequenceLayout {
     /// They differ in several axes: behind each other in `data[total]`, shapes in
     /// `dims[length, rank]`.
     Flat,
+    /// They differ in rank: behind each other in `data[total]`, their shapes in `dims[ranks]`.
+    Ragged,
 }
 
 /// The arrays that stand for a sequence.
@@ -27,14 +31,20 @@ pub struct SequenceForm {
     pub layout: SequenceLayout,
     /// The elements' element type.
     pub dtype: DType,
-    /// The elements' axes; unknown where they differ.
+    /// The elements' axes; unknown where they differ. None if their ranks differ.
     pub dims: Vec<Dim>,
 }
 
 impl SequenceForm {
     fn of(elem: &Type, is_known: impl Fn(&Dim) -> bool) -> Option<SequenceForm> {
         let elem = elem.as_tensor().filter(|t| t.dtype.bits() >= 8)?;
-        let dims = elem.shape.clone()?;
+        let Some(dims) = elem.shape.clone() else {
+            return Some(SequenceForm {
+                layout: SequenceLayout::Ragged,
+                dtype: elem.dtype,
+                dims: vec![],
+            });
+        };
         let mut open = (0..dims.len()).filter(|&axis| !is_known(&dims[axis]));
         let layout = match (open.next(), open.next()) {
             (None, _) => SequenceLayout::Rows,
@@ -49,7 +59,8 @@ impl SequenceForm {
     }
 
     /// Types of the arrays that hold a sequence: `data`, and for all but rows the offset in `data`
-    /// at which each element begins and the last one ends, and `dims` for flat ones.
+    /// at which each element begins and the last one ends, `dims` where they differ, and where ranks
+    /// do the offsets in `dims`.
     pub fn types(&self) -> Vec<Type> {
         let open = Dim::UNKNOWN;
         let data = |dims: Vec<Dim>| Type::tensor(self.dtype, [vec![open.clone()], dims].concat());
@@ -65,6 +76,9 @@ impl SequenceForm {
                 let dims = Type::tensor(DType::I64, vec![open.clone(), self.dims.len().into()]);
                 vec![data(vec![]), offsets, dims]
             }
+            SequenceLayout::Ragged => {
+                vec![data(vec![]), offsets.clone(), offsets.clone(), offsets]
+            }
         }
     }
 }
@@ -76,21 +90,41 @@ pub struct Forms {
 }
 
 impl Forms {
-    /// `None` if a sequence holds something other than tensors of one rank and of whole bytes, is in
-    /// an optional, or, unless `ports`, enters or leaves the program.
+    /// `None` if a sequence holds something other than tensors of whole bytes, is in an optional, or,
+    /// unless `ports`, enters or leaves the program.
     pub fn of(module: &Module, ports: bool) -> Option<Forms> {
-        let mut links = Links::default();
         for (id, func) in module.functions.iter() {
             if !ports && module.is_entry(id) && has_ports(func) {
                 return None;
             }
-            let mut known = true;
-            func.for_each_inst(&mut |inst, _| known &= links.inst(module, id, inst).is_some());
-            if !known {
-                return None;
-            }
         }
-        links.forms(module)
+        let contents = Contents::of(module);
+        let mut elems: HashMap<usize, Type> = HashMap::new();
+        for (id, value, class) in contents.members() {
+            let Type::Seq(elem) = module.functions[id].ty(value) else {
+                return None;
+            };
+            let met = contents
+                .tensor(class)
+                .and_then(|t| elem.meet(&Type::Tensor(t)));
+            let elem = met.as_ref().unwrap_or(elem);
+            let joined = match elems.get(&class) {
+                Some(before) => before.join(elem)?,
+                None => elem.clone(),
+            };
+            elems.insert(class, joined);
+        }
+        let mut forms = Forms::default();
+        for (id, value, class) in contents.members() {
+            let local = contents.is_local(class);
+            let is_known = |dim: &Dim| {
+                let is_name = dim.as_expr().is_some_and(|e| e.as_sym().is_some());
+                dim.as_const().is_some() || local && is_name
+            };
+            let form = SequenceForm::of(&elems[&class], is_known)?;
+            forms.forms.insert((id, value), form);
+        }
+        Some(forms)
     }
 
     /// The form of a sequence; `None` for other values.
@@ -105,135 +139,6 @@ impl Forms {
         all.dedup();
         all
     }
-}
-
-/// Sequences of which one becomes the other.
-#[derive(Default)]
-struct Links {
-    pairs: Vec<[(FuncId, Value); 2]>,
-}
-
-impl Links {
-    /// Links operands and results; `None` for what has no flat form.
-    fn inst(&mut self, module: &Module, id: FuncId, inst: Inst) -> Option<()> {
-        let func = &module.functions[id];
-        let data = &func.insts[inst];
-        let is_container = |v: &Value| func.ty(*v).as_tensor().is_none();
-        let is_used = data.args.iter().chain(&data.results).any(is_container);
-        match &data.op {
-            Op::SeqNew { .. } | Op::SeqSplit { .. } | Op::SeqAt | Op::SeqLen => {}
-            Op::SeqConcat { .. } => {}
-            Op::SeqInsert | Op::SeqErase => {
-                self.pairs.push([(id, data.args[0]), (id, data.results[0])]);
-            }
-            Op::If => {
-                for arm in &data.regions {
-                    self.link(id, &data.results, id, &func.regions[*arm].yields);
-                }
-            }
-            Op::Loop { .. } => {
-                let l = LoopView::of(func, inst)?;
-                self.link(id, &l.params, id, &l.inits);
-                self.link(id, &l.params, id, &l.next);
-                self.link(id, &l.params, id, &l.last);
-            }
-            Op::Call(callee) => {
-                let body = &module.functions[*callee];
-                let region = &body.regions[body.body];
-                self.link(id, &data.args, *callee, &region.params);
-                self.link(id, &data.results, *callee, &region.yields);
-            }
-            _ if is_used => return None,
-            _ => {}
-        }
-        Some(())
-    }
-
-    fn link(&mut self, a: FuncId, left: &[Value], b: FuncId, right: &[Value]) {
-        let pairs = left.iter().zip(right).map(|(&l, &r)| [(a, l), (b, r)]);
-        self.pairs.extend(pairs);
-    }
-
-    fn forms(self, module: &Module) -> Option<Forms> {
-        let mut classes = Classes::default();
-        for (id, func) in module.functions.iter() {
-            for value in values(func) {
-                match func.ty(value) {
-                    Type::Tensor(_) => {}
-                    Type::Seq(elem) => classes.add((id, value), elem),
-                    Type::Opt(_) => return None,
-                }
-            }
-        }
-        for [a, b] in self.pairs {
-            classes.join(a, b)?;
-        }
-        let mut forms = Forms::default();
-        for &key in classes.places.keys() {
-            let class = classes.root(classes.places[&key]);
-            let (elem, local) = (&classes.elems[class], classes.local[class]);
-            let is_known = |dim: &Dim| {
-                let is_name = dim.as_expr().is_some_and(|e| e.as_sym().is_some());
-                dim.as_const().is_some() || local && is_name
-            };
-            forms.forms.insert(key, SequenceForm::of(elem, is_known)?);
-        }
-        Some(forms)
-    }
-}
-
-/// Sets of linked sequences.
-#[derive(Default)]
-struct Classes {
-    places: HashMap<(FuncId, Value), usize>,
-    parents: Vec<usize>,
-    /// The type of all elements, at a set's root.
-    elems: Vec<Type>,
-    /// All are in one function.
-    local: Vec<bool>,
-}
-
-impl Classes {
-    fn add(&mut self, key: (FuncId, Value), elem: &Type) {
-        self.places.insert(key, self.parents.len());
-        self.parents.push(self.parents.len());
-        self.elems.push(elem.clone());
-        self.local.push(true);
-    }
-
-    fn root(&self, mut class: usize) -> usize {
-        while self.parents[class] != class {
-            class = self.parents[class];
-        }
-        class
-    }
-
-    /// `None` if the elements have no common type. Values that are no sequences have no class.
-    fn join(&mut self, a: (FuncId, Value), b: (FuncId, Value)) -> Option<()> {
-        let (Some(&left), Some(&right)) = (self.places.get(&a), self.places.get(&b)) else {
-            return Some(());
-        };
-        let (left, right) = (self.root(left), self.root(right));
-        if left == right {
-            return Some(());
-        }
-        self.elems[left] = self.elems[left].join(&self.elems[right])?;
-        self.local[left] &= self.local[right] && a.0 == b.0;
-        self.parents[right] = left;
-        Some(())
-    }
-}
-
-/// Parameters and results in a function.
-fn values(func: &Function) -> Vec<Value> {
-    let mut all = func.regions[func.body].params.clone();
-    func.for_each_inst(&mut |_, data| {
-        all.extend(&data.results);
-        data.regions
-            .iter()
-            .for_each(|&r| all.extend(&func.regions[r].params));
-    });
-    all
 }
 
 /// Are there parameters or results that are no arrays?

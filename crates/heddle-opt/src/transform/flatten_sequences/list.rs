@@ -19,7 +19,7 @@ struct Chunk {
     data: Value,
     /// The size of its first axis, `i64[]`.
     count: Value,
-    /// The element's shape as a row.
+    /// The element's shape: a row of flat sequences, a piece of ragged ones.
     dims: Option<Value>,
 }
 
@@ -47,8 +47,8 @@ impl List {
         };
         let mut arrays = vec![];
         for (place, ty) in form.types().iter().enumerate() {
-            // Offsets begin with that of the first element.
-            let made = if place == 1 { zero } else { array(b, ty)? };
+            // Offsets, which stand behind what they divide, begin with that of the first element.
+            let made = if place % 2 == 1 { zero } else { array(b, ty)? };
             arrays.push(made);
         }
         Ok(List {
@@ -61,7 +61,7 @@ impl List {
     pub fn length(&self, b: &mut FuncBuilder) -> Result<Value> {
         match self.form.layout {
             Layout::Rows => b.size(self.arrays[0], 0),
-            Layout::Pieces(_) => {
+            Layout::Pieces(_) | Layout::Ragged => {
                 let (ends, one) = (b.size(self.arrays[1], 0)?, b.i64(1));
                 b.binary(BinaryOp::Sub, ends, one)
             }
@@ -69,22 +69,25 @@ impl List {
         }
     }
 
-    /// The element at a position, which may count from the end.
-    pub fn at(&self, b: &mut FuncBuilder, position: Value) -> Result<Value> {
+    /// The element at a position, which may count from the end; of this rank, if it is stated.
+    pub fn at(&self, b: &mut FuncBuilder, position: Value, rank: Option<usize>) -> Result<Value> {
         if self.form.layout == Layout::Rows {
             return b.gather(self.arrays[0], position);
         }
-        // Gathers from arrays with an entry for each element find positions out of range.
-        let (first, last, end) = (b.i64s(&[0]), b.i64s(&[-1]), b.i64s(&[i64::MAX]));
-        let one = b.i64s(&[1]);
-        let starts = slice(b, self.arrays[1], first, last)?;
-        let ends = slice(b, self.arrays[1], one, end)?;
-        let place = b.vector_of(position)?;
-        let (start, end) = (b.gather(starts, place)?, b.gather(ends, place)?);
+        let (start, end) = span(b, self.arrays[1], position)?;
         let data = slice(b, self.arrays[0], start, end)?;
         match self.form.layout {
             Layout::Flat => {
                 let shape = b.gather(self.arrays[2], position)?;
+                b.op1(Op::Reshape, &[data, shape])
+            }
+            Layout::Ragged => {
+                let (start, end) = span(b, self.arrays[3], position)?;
+                let mut shape = slice(b, self.arrays[2], start, end)?;
+                if let Some(rank) = rank {
+                    let count = b.i64s(&[rank as i64]);
+                    shape = b.op1(Op::Reshape, &[shape, count])?;
+                }
                 b.op1(Op::Reshape, &[data, shape])
             }
             Layout::Pieces(axis) => move_axis(b, data, 0, axis),
@@ -95,16 +98,17 @@ impl List {
     /// The sequence with an element more at its end.
     pub fn append(&self, b: &mut FuncBuilder, x: Value) -> Result<List> {
         let chunk = self.chunk(b, x)?;
-        let mut arrays = vec![b.op1(Op::Concat { axis: 0 }, &[self.arrays[0], chunk.data])?];
-        if let Some(&offsets) = self.arrays.get(1) {
-            let last = b.i64s(&[-1]);
-            let before = b.gather(offsets, last)?;
-            let count = b.vector_of(chunk.count)?;
-            let end = b.binary(BinaryOp::Add, before, count)?;
-            arrays.push(b.join(&[offsets, end])?);
-        }
-        if let (Some(&dims), Some(row)) = (self.arrays.get(2), chunk.dims) {
-            arrays.push(b.join(&[dims, row])?);
+        let Some(pieces) = self.pieces(0) else {
+            return Ok(self.with(vec![b.join(&[self.arrays[0], chunk.data])?]));
+        };
+        let mut arrays = pieces.append(b, chunk.data, chunk.count)?.to_vec();
+        match (self.pieces(2), self.arrays.get(2), chunk.dims) {
+            (Some(shapes), _, Some(dims)) => {
+                let rank = b.size(dims, 0)?;
+                arrays.extend(shapes.append(b, dims, rank)?);
+            }
+            (None, Some(&shapes), Some(row)) => arrays.push(b.join(&[shapes, row])?),
+            _ => {}
         }
         Ok(self.with(arrays))
     }
@@ -113,26 +117,17 @@ impl List {
     pub fn insert(&self, b: &mut FuncBuilder, x: Value, position: Value) -> Result<List> {
         let place = self.place(b, position, true)?;
         let chunk = self.chunk(b, x)?;
-        let (zero, all) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
-        let between = |b: &mut FuncBuilder, array: Value, at: Value, new: Value| {
-            let (head, tail) = (slice(b, array, zero, at)?, slice(b, array, at, all)?);
-            b.join(&[head, new, tail])
+        let Some(pieces) = self.pieces(0) else {
+            return Ok(self.with(vec![with(b, self.arrays[0], place, chunk.data)?]));
         };
-        let Some(&offsets) = self.arrays.get(1) else {
-            return Ok(self.with(vec![between(b, self.arrays[0], place, chunk.data)?]));
-        };
-        let start = b.gather(offsets, place)?;
-        let mut arrays = vec![between(b, self.arrays[0], start, chunk.data)?];
-        let one = b.i64s(&[1]);
-        let next = b.binary(BinaryOp::Add, place, one)?;
-        let (head, tail) = (
-            slice(b, offsets, zero, next)?,
-            slice(b, offsets, place, all)?,
-        );
-        let moved = b.binary(BinaryOp::Add, tail, chunk.count)?;
-        arrays.push(b.join(&[head, moved])?);
-        if let (Some(&dims), Some(row)) = (self.arrays.get(2), chunk.dims) {
-            arrays.push(between(b, dims, place, row)?);
+        let mut arrays = pieces.insert(b, chunk.data, chunk.count, place)?.to_vec();
+        match (self.pieces(2), self.arrays.get(2), chunk.dims) {
+            (Some(shapes), _, Some(dims)) => {
+                let rank = b.size(dims, 0)?;
+                arrays.extend(shapes.insert(b, dims, rank, place)?);
+            }
+            (None, Some(&shapes), Some(row)) => arrays.push(with(b, shapes, place, row)?),
+            _ => {}
         }
         Ok(self.with(arrays))
     }
@@ -140,26 +135,16 @@ impl List {
     /// The sequence without the element at a position.
     pub fn erase(&self, b: &mut FuncBuilder, position: Value) -> Result<List> {
         let place = self.place(b, position, false)?;
-        let (zero, one, all) = (b.i64s(&[0]), b.i64s(&[1]), b.i64s(&[i64::MAX]));
+        let one = b.i64s(&[1]);
         let next = b.binary(BinaryOp::Add, place, one)?;
-        let without = |b: &mut FuncBuilder, array: Value, start: Value, end: Value| {
-            let (head, tail) = (slice(b, array, zero, start)?, slice(b, array, end, all)?);
-            b.join(&[head, tail])
-        };
-        let Some(&offsets) = self.arrays.get(1) else {
+        let Some(pieces) = self.pieces(0) else {
             return Ok(self.with(vec![without(b, self.arrays[0], place, next)?]));
         };
-        let (start, end) = (b.gather(offsets, place)?, b.gather(offsets, next)?);
-        let mut arrays = vec![without(b, self.arrays[0], start, end)?];
-        let (head, tail) = (
-            slice(b, offsets, zero, place)?,
-            slice(b, offsets, next, all)?,
-        );
-        let count = b.binary(BinaryOp::Sub, end, start)?;
-        let moved = b.binary(BinaryOp::Sub, tail, count)?;
-        arrays.push(b.join(&[head, moved])?);
-        if let Some(&dims) = self.arrays.get(2) {
-            arrays.push(without(b, dims, place, next)?);
+        let mut arrays = pieces.erase(b, place, next)?.to_vec();
+        match (self.pieces(2), self.arrays.get(2)) {
+            (Some(shapes), _) => arrays.extend(shapes.erase(b, place, next)?),
+            (None, Some(&shapes)) => arrays.push(without(b, shapes, place, next)?),
+            _ => {}
         }
         Ok(self.with(arrays))
     }
@@ -196,8 +181,55 @@ impl List {
                 let data = self.not_empty(b)?;
                 move_axis(b, data, 0, axis)
             }
+            Layout::Pieces(_) | Layout::Flat if stack => {
+                let stacked = self.stacked(b)?;
+                move_axis(b, stacked, 0, axis)
+            }
             _ => self.one_by_one(b, axis, stack),
         }
+    }
+
+    /// All elements stacked along a first axis; an error if their shapes differ.
+    fn stacked(&self, b: &mut FuncBuilder) -> Result<Value> {
+        let length = self.length(b)?;
+        let count = b.vector_of(length)?;
+        let (sizes, axis) = match self.form.layout {
+            Layout::Pieces(axis) => {
+                let (one, last) = (b.i64s(&[1]), b.i64s(&[-1]));
+                let (first, end) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
+                let starts = slice(b, self.arrays[1], first, last)?;
+                let ends = slice(b, self.arrays[1], one, end)?;
+                (b.binary(BinaryOp::Sub, ends, starts)?, axis)
+            }
+            _ => (self.arrays[2], 0),
+        };
+        // The gather is an error where there is no element.
+        let first = b.i64s(&[0]);
+        let size = b.gather(sizes, first)?;
+        let differ = b.compare(CompareOp::Ne, sizes, size)?;
+        let differ = b.any(differ)?;
+        let ty = b.ty(size).clone();
+        b.begin_region(&[]);
+        let error = b.failure("elements that are stacked differ in shape", &ty)?;
+        let stop = b.end_region(&[error]);
+        b.begin_region(&[]);
+        let fits = b.end_region(&[size]);
+        let size = b.if_(differ, stop, fits)?[0];
+        let rank = self.form.dims.len() as i64;
+        let size = match self.form.layout {
+            Layout::Flat => {
+                let shape = b.i64s(&[rank]);
+                b.op1(Op::Reshape, &[size, shape])?
+            }
+            _ => size,
+        };
+        let rest = match self.form.layout {
+            Layout::Flat => b.i64s(&[]),
+            _ => b.sizes(self.arrays[0], 1..rank as usize)?,
+        };
+        let shape = b.join(&[count, size, rest])?;
+        let rows = b.op1(Op::Reshape, &[self.arrays[0], shape])?;
+        move_axis(b, rows, 1, axis + 1)
     }
 
     /// `data`, and an error if there is no element.
@@ -212,7 +244,7 @@ impl List {
     /// Joins elements in a loop, which finds those that do not fit.
     fn one_by_one(&self, b: &mut FuncBuilder, axis: usize, stack: bool) -> Result<Value> {
         let element = |b: &mut FuncBuilder, position: Value| {
-            let x = self.at(b, position)?;
+            let x = self.at(b, position, None)?;
             match stack {
                 true => b.op1(Op::Unsqueeze { axes: vec![axis] }, &[x]),
                 false => Ok(x),
@@ -292,7 +324,7 @@ impl List {
                     dims: None,
                 }
             }
-            Layout::Flat => {
+            Layout::Flat | Layout::Ragged => {
                 let dims = b.op1(Op::Shape, &[x])?;
                 let all = b.i64s(&[-1]);
                 Chunk {
@@ -305,7 +337,10 @@ impl List {
                         },
                         &[dims],
                     )?,
-                    dims: Some(b.op1(Op::Unsqueeze { axes: vec![0] }, &[dims])?),
+                    dims: Some(match self.form.layout {
+                        Layout::Flat => b.op1(Op::Unsqueeze { axes: vec![0] }, &[dims])?,
+                        _ => dims,
+                    }),
                 }
             }
         };
@@ -331,6 +366,14 @@ impl List {
         b.gather(places, place)
     }
 
+    /// This array and the offsets behind it, if there are any.
+    fn pieces(&self, place: usize) -> Option<Pieces> {
+        Some(Pieces {
+            data: *self.arrays.get(place)?,
+            offsets: *self.arrays.get(place + 1)?,
+        })
+    }
+
     fn with(&self, arrays: Vec<Value>) -> List {
         List {
             form: self.form.clone(),
@@ -339,22 +382,86 @@ impl List {
     }
 }
 
-/// The size that a dim stands for, `i64[1]`: constant, or that of an axis of a parameter.
+/// Pieces of an array behind each other, with the offsets at which they begin and the last one ends.
+#[derive(Clone, Copy)]
+struct Pieces {
+    data: Value,
+    offsets: Value,
+}
+
+impl Pieces {
+    fn append(self, b: &mut FuncBuilder, piece: Value, count: Value) -> Result<[Value; 2]> {
+        let data = b.join(&[self.data, piece])?;
+        let last = b.i64s(&[-1]);
+        let before = b.gather(self.offsets, last)?;
+        let count = b.vector_of(count)?;
+        let end = b.binary(BinaryOp::Add, before, count)?;
+        Ok([data, b.join(&[self.offsets, end])?])
+    }
+
+    fn insert(
+        self,
+        b: &mut FuncBuilder,
+        piece: Value,
+        count: Value,
+        place: Value,
+    ) -> Result<[Value; 2]> {
+        let (zero, one, all) = (b.i64s(&[0]), b.i64s(&[1]), b.i64s(&[i64::MAX]));
+        let start = b.gather(self.offsets, place)?;
+        let data = with(b, self.data, start, piece)?;
+        let next = b.binary(BinaryOp::Add, place, one)?;
+        let head = slice(b, self.offsets, zero, next)?;
+        let tail = slice(b, self.offsets, place, all)?;
+        let moved = b.binary(BinaryOp::Add, tail, count)?;
+        Ok([data, b.join(&[head, moved])?])
+    }
+
+    fn erase(self, b: &mut FuncBuilder, place: Value, next: Value) -> Result<[Value; 2]> {
+        let (zero, all) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
+        let (start, end) = (
+            b.gather(self.offsets, place)?,
+            b.gather(self.offsets, next)?,
+        );
+        let data = without(b, self.data, start, end)?;
+        let head = slice(b, self.offsets, zero, place)?;
+        let tail = slice(b, self.offsets, next, all)?;
+        let count = b.binary(BinaryOp::Sub, end, start)?;
+        let moved = b.binary(BinaryOp::Sub, tail, count)?;
+        Ok([data, b.join(&[head, moved])?])
+    }
+}
+
+/// Begin and end of the piece at a position, by the offsets of all.
+fn span(b: &mut FuncBuilder, offsets: Value, position: Value) -> Result<(Value, Value)> {
+    // Gathers from arrays with an entry for each element find positions out of range.
+    let (first, last, end) = (b.i64s(&[0]), b.i64s(&[-1]), b.i64s(&[i64::MAX]));
+    let one = b.i64s(&[1]);
+    let starts = slice(b, offsets, first, last)?;
+    let ends = slice(b, offsets, one, end)?;
+    let place = b.vector_of(position)?;
+    Ok((b.gather(starts, place)?, b.gather(ends, place)?))
+}
+
+/// An array with rows inserted before one.
+fn with(b: &mut FuncBuilder, array: Value, at: Value, rows: Value) -> Result<Value> {
+    let (zero, all) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
+    let (head, tail) = (slice(b, array, zero, at)?, slice(b, array, at, all)?);
+    b.join(&[head, rows, tail])
+}
+
+/// An array without the rows `start..end`.
+fn without(b: &mut FuncBuilder, array: Value, start: Value, end: Value) -> Result<Value> {
+    let (zero, all) = (b.i64s(&[0]), b.i64s(&[i64::MAX]));
+    let (head, tail) = (slice(b, array, zero, start)?, slice(b, array, end, all)?);
+    b.join(&[head, tail])
+}
+
+/// The size that a dim stands for, `i64[1]`.
 fn size_of(b: &mut FuncBuilder, dim: &Dim) -> Result<Value> {
-    if let Some(n) = dim.as_const() {
-        return Ok(b.i64s(&[n]));
-    }
-    for param in b.params().to_vec() {
-        let shape = b.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
-        let axis = shape.and_then(|s| s.iter().position(|d| d.equals(dim)));
-        if let Some(axis) = axis {
-            return b.sizes(param, axis..axis + 1);
-        }
-    }
-    Err(TypeError::new(
-        "sequence",
-        format!("no parameter has an axis of size {dim}"),
-    ))
+    let stated = b.size_of(dim)?;
+    let missing = || format!("no parameter has an axis of size {dim}");
+    let size = stated.ok_or_else(|| TypeError::new("sequence", missing()))?;
+    b.vector_of(size)
 }
 
 /// Rows `start..end` of an array.

@@ -132,7 +132,7 @@ impl CpuSession {
     fn check_outputs(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Memory(text));
         if !self.compiled.ports.results_are_arrays() {
-            return refuse("an output is a sequence: its memory can't be given".into());
+            return refuse("an output is a sequence or optional: its memory can't be given".into());
         }
         for port in &self.compiled.program.outputs {
             let dtype = self.compiled.program.buffers[port.buffer].dtype;
@@ -156,9 +156,13 @@ impl Session for CpuSession {
         self.checked = None;
         let names = check(&self.compiled, args)?;
         let ports = &self.compiled.ports;
-        let unfit =
-            || Error::Internal("a sequence does not fit the arrays that stand for it".into());
-        let args = &*ports.arguments(args).ok_or_else(unfit)?;
+        let params = &self.compiled.sig.params;
+        let args = &*ports.arguments(args, &names).map_err(|place| {
+            let name = &params[place].0;
+            Error::Memory(format!(
+                "input `{name}` does not fit the arrays that stand for it"
+            ))
+        })?;
         self.sizes = sizes(&self.compiled, &names, args, self.seed);
         let tensors = args.iter().filter_map(as_tensor).map(|t| {
             let dims = t.shape().iter().map(|&d| d as i64).collect();
@@ -244,10 +248,16 @@ fn as_tensor(value: &Datum) -> Option<&Tensor> {
     }
 }
 
-/// Checks inputs, which are in order, and reads named sizes off them.
+/// Checks inputs, which are in order, and reads named sizes off them. A size that only optionals without a value have is as
+/// small as it may be.
 fn check(compiled: &Compiled, args: &[Datum]) -> Result<HashMap<Arc<str>, i64>, Error> {
-    heddle_interp::check_inputs(&compiled.sig, args, false)
-        .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))
+    let mut names = heddle_interp::check_inputs(&compiled.sig, args, false)
+        .map_err(|e| Error::Run(heddle_interp::RunError::Input(e)))?;
+    for (name, bound) in &compiled.sig.bounds {
+        let least = i64::try_from(bound.min).unwrap_or(i64::MAX);
+        names.entry(name.clone()).or_insert(least);
+    }
+    Ok(names)
 }
 
 /// The launch's sizes. The run's key is one of these.
