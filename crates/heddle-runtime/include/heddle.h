@@ -454,8 +454,9 @@ HEDDLE_COLD int32_t heddle_gather(const heddle_env *env, int32_t slot, int32_t *
     __atomic_store_n(&sync->point, point, __ATOMIC_RELAXED);
     __atomic_compare_exchange_n(&sync->state, &none, state, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
   }
-  if (__atomic_add_fetch(&sync->come, 1, __ATOMIC_SEQ_CST) ==
-      __atomic_load_n(&sync->awaited, __ATOMIC_RELAXED)) {
+  /* Read before this worker counts itself: afterwards the change may be over, and the next one awaits another number. */
+  int32_t awaited = __atomic_load_n(&sync->awaited, __ATOMIC_RELAXED);
+  if (__atomic_add_fetch(&sync->come, 1, __ATOMIC_SEQ_CST) == awaited) {
     int32_t next = __atomic_load_n(&sync->next, __ATOMIC_RELAXED);
     for (int32_t u = 0; u < next; u++) {
       env->units[u].round = 0;
