@@ -225,6 +225,18 @@ HEDDLE_INLINE void heddle_yield(void) {
 #endif
 }
 
+/* Between two steps that others may come between. Under ThreadSanitizer a worker lingers there now
+ * and then, as one does whose core is taken. */
+#if defined(__SANITIZE_THREAD__)
+HEDDLE_COLD void heddle_linger(void) {
+  static __thread uint32_t dice;
+  dice = dice * 1664525 + 1013904223;
+  for (uint32_t turns = dice >> 29 ? 0 : 20; turns; turns--) heddle_yield();
+}
+#else
+HEDDLE_INLINE void heddle_linger(void) {}
+#endif
+
 /* Sleeps at most so many nanoseconds while the low half of `word` is `seen`. */
 HEDDLE_COLD void heddle_sleep(uint64_t *word, uint32_t seen, long most) {
 #if defined(__linux__)
@@ -312,6 +324,7 @@ HEDDLE_COLD void heddle_change(const heddle_env *env) {
   uint64_t none = 0;
   if (!__atomic_compare_exchange_n(&sync->wanted, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
     return;
+  heddle_linger();
   uint64_t point = 0;
   int32_t awaited = env->decide(env->crew, HEDDLE_CHANGE);
   if (awaited) {
@@ -371,7 +384,9 @@ HEDDLE_OUTLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int
   if (workers == 1) return heddle_poll(env);
   heddle_sync *sync = env->sync;
   uint64_t target = ++env->units[worker].round * (uint64_t)workers;
-  if (__atomic_add_fetch(&sync->arrived, 1, __ATOMIC_SEQ_CST) >= target) {
+  int32_t is_last = __atomic_add_fetch(&sync->arrived, 1, __ATOMIC_SEQ_CST) >= target;
+  heddle_linger();
+  if (is_last) {
     if (HEDDLE_UNLIKELY(__atomic_load_n(&sync->sleepers, __ATOMIC_SEQ_CST)))
       heddle_wake(&sync->arrived);
     return heddle_poll(env);
@@ -404,7 +419,9 @@ HEDDLE_OUTLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t
   if (workers == 1) return heddle_poll(env);
   heddle_unit *unit = &env->units[first + workers / 2];
   uint64_t met = __atomic_load_n(&unit->met, __ATOMIC_ACQUIRE);
-  if (__atomic_add_fetch(&unit->come, 1, __ATOMIC_SEQ_CST) == (uint64_t)workers) {
+  int32_t is_last = __atomic_add_fetch(&unit->come, 1, __ATOMIC_SEQ_CST) == (uint64_t)workers;
+  heddle_linger();
+  if (is_last) {
     __atomic_store_n(&unit->come, 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&unit->met, 1, __ATOMIC_SEQ_CST);
     if (HEDDLE_UNLIKELY(__atomic_load_n(&unit->asleep, __ATOMIC_SEQ_CST))) heddle_wake(&unit->met);
@@ -436,6 +453,7 @@ HEDDLE_COLD int32_t heddle_changes_here(const heddle_env *env, int32_t worker, u
 HEDDLE_INLINE int32_t heddle_changes(const heddle_env *env, int32_t worker, uint64_t *passed) {
   uint64_t point = ++*passed;
   __atomic_exchange_n(&env->units[worker].passed, point, __ATOMIC_SEQ_CST);
+  heddle_linger();
   if (HEDDLE_LIKELY(!(__atomic_load_n(&env->sync->wanted, __ATOMIC_SEQ_CST) |
                       __atomic_load_n(&env->sync->tick, __ATOMIC_RELAXED))))
     return 0;
@@ -456,7 +474,9 @@ HEDDLE_COLD int32_t heddle_gather(const heddle_env *env, int32_t slot, int32_t *
   }
   /* Read before this worker counts itself: afterwards the change may be over, and the next one awaits another number. */
   int32_t awaited = __atomic_load_n(&sync->awaited, __ATOMIC_RELAXED);
-  if (__atomic_add_fetch(&sync->come, 1, __ATOMIC_SEQ_CST) == awaited) {
+  int32_t is_last = __atomic_add_fetch(&sync->come, 1, __ATOMIC_SEQ_CST) == awaited;
+  heddle_linger();
+  if (is_last) {
     int32_t next = __atomic_load_n(&sync->next, __ATOMIC_RELAXED);
     for (int32_t u = 0; u < next; u++) {
       env->units[u].round = 0;
@@ -473,6 +493,7 @@ HEDDLE_COLD int32_t heddle_gather(const heddle_env *env, int32_t slot, int32_t *
   } else {
     HEDDLE_TRY(heddle_await(env, &sync->moved, &sync->asleep, seen + 1));
   }
+  heddle_linger();
   /* The change after the next one writes this half again. It needs all of this team to have come to the next. */
   *worker = __atomic_load_n(&env->units[slot].share[(seen + 1) & 1], __ATOMIC_RELAXED);
   if (*worker < 0) return HEDDLE_LEFT;
