@@ -305,6 +305,23 @@ fn offsets_that_do_not_part_their_array_stop_the_run() {
 }
 
 #[test]
+fn bounds_hold_for_each_instance() {
+    let bounded = RNN.replacen("-> (%h: f32[2]) {", "-> (%h: f32[2]) where n in 1..=2 {", 1);
+    let module = text::parse(&bounded).expect("parses");
+    let batch = batch_instances(&module, &[Ragged, Shared, Shared, Shared]).expect("batches");
+    verify(&batch.module).expect("is valid");
+    let run = |offsets: &[i64]| {
+        let inputs = [vec![i64s(&[0, 1, 2]), i64s(offsets)], weights()].concat();
+        run(&batch.module, &inputs, &options())
+    };
+    run(&[0, 1, 3]).expect("sizes of 1 and 2");
+    for offsets in [&[0, 3][..], &[0, 0, 1, 3]] {
+        let error = run(offsets).expect_err("stops").to_string();
+        assert!(error.contains("to rise by 1 to 2"), "{error}");
+    }
+}
+
+#[test]
 fn an_index_outside_of_an_instance_is_an_error() {
     let program = "
 fn @main(%words: i64[n], %k: i64[]) -> (%y: i64[]) {

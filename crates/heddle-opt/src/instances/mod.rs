@@ -27,7 +27,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{Dim, FuncBuilder, FuncId, Inst, Loc, Module, Op, Type, Value};
+use heddle_ir::{
+    DType, Dim, DimBound, FuncBuilder, FuncId, Function, Inst, Loc, Module, Op, Signature,
+    TensorType, Type, Value,
+};
 
 use crate::batch::{Refusal, Result};
 use lane::{Lane, Ragged};
@@ -92,7 +95,7 @@ impl Context<'_> {
         })
     }
 
-    fn note(&self, inst: Inst, source: &heddle_ir::Function, refusal: Refusal) {
+    fn note(&self, inst: Inst, source: &Function, refusal: Refusal) {
         let data = &source.insts[inst];
         self.one_by_one.borrow_mut().push(OneByOne {
             op: data.op.name(),
@@ -107,60 +110,15 @@ impl Context<'_> {
 pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
-    // A size is known by the name of an axis.
-    let (count_dim, ends_dim) = match forms.contains(&Form::Stacked) {
-        true => {
-            let count = Dim::sym(&fresh(module, entry, "instances"));
-            (count.clone(), count.add(&Dim::constant(1)))
-        }
-        false => {
-            let ends = Dim::sym(&fresh(module, entry, "offsets"));
-            (ends.sub(&Dim::constant(1)), ends)
-        }
-    };
     let mut context = Context {
         module,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
     };
-    let mut sig = (*source.sig).clone();
-    let own = std::mem::take(&mut sig.params);
-    for ((name, ty), form) in own.iter().zip(forms) {
-        let Type::Tensor(t) = ty else {
-            match form {
-                Form::Shared => sig.params.push((name.clone(), ty.clone())),
-                _ => return Err(Refusal::NoTensor),
-            }
-            continue;
-        };
-        let mut t = t.clone();
-        match (form, &mut t.shape) {
-            (Form::Shared, _) => {}
-            (_, None) => return Err(Refusal::UnknownRank),
-            (Form::Stacked, Some(shape)) => shape.insert(0, count_dim.clone()),
-            (Form::Ragged, Some(shape)) => {
-                let leading = shape.first_mut().ok_or(Refusal::UnknownRank)?;
-                if let Dim::Expr(expr) = &leading {
-                    expr.for_each_sym(&mut |name| {
-                        context.ragged.insert(name.clone());
-                    });
-                }
-                *leading = Dim::sym(&fresh(module, entry, &format!("{name}.total")));
-            }
-        }
-        sig.params.push((name.clone(), Type::Tensor(t)));
-        if *form == Form::Ragged {
-            let ends = Type::tensor(heddle_ir::DType::I64, [ends_dim.clone()]);
-            sig.params.push((offsets_name(name), ends));
-        }
-    }
-    for (_, ty) in &mut sig.params {
-        let stays = ty.clone();
-        *ty = context.ty(&stays);
-    }
+    let (sig, count_dim) = signature(&mut context, entry, forms)?;
     let mut b = FuncBuilder::new(sig);
     let (values, count) = parameters(&mut b, source, forms)?;
-    let mut set = Set::new(source, &context, count, count_dim.clone());
+    let mut set = Set::new(source, &context, count, count_dim);
     set.values = values;
     let mark = b.checkpoint();
     let yields = match set.region(&mut b, source.body) {
@@ -175,24 +133,7 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
             set.each_run(&mut b)?
         }
     };
-    let (mut outputs, mut results) = (vec![], vec![]);
-    for ((name, _), lane) in source.sig.results.iter().zip(yields) {
-        match lane {
-            Lane::Ragged(ragged) => {
-                let packed = set.packed(&mut b, ragged)?;
-                let end = set.total(&mut b, packed.lens)?;
-                let end = b.vector_of(end)?;
-                let offsets = b.join(&[packed.starts, end])?;
-                outputs.push((name.clone(), packed.data));
-                outputs.push((offsets_name(name), offsets));
-                results.push(Form::Ragged);
-            }
-            lane => {
-                outputs.push((name.clone(), set.spread(&mut b, lane)?));
-                results.push(Form::Stacked);
-            }
-        }
-    }
+    let (outputs, results) = outputs(&mut b, &set, yields)?;
     let mut module = module.clone();
     module.functions[entry] = b.finish(&outputs);
     let one_by_one = context.one_by_one.into_inner();
@@ -203,10 +144,86 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     })
 }
 
+/// The parameters in their forms, and the number of instances.
+fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Signature, Dim)> {
+    let function = &context.module.functions[entry];
+    // A size is known by the name of an axis.
+    let (count, ends) = match forms.contains(&Form::Stacked) {
+        true => {
+            let count = Dim::sym(&fresh(function, "instances"));
+            (count.clone(), count.add(&Dim::constant(1)))
+        }
+        false => {
+            let ends = Dim::sym(&fresh(function, "offsets"));
+            (ends.sub(&Dim::constant(1)), ends)
+        }
+    };
+    let mut sig = (*function.sig).clone();
+    let own = std::mem::take(&mut sig.params);
+    for ((name, ty), form) in own.into_iter().zip(forms) {
+        let mut ty = ty;
+        match (form, &mut ty) {
+            (Form::Shared, _) => {}
+            (_, Type::Seq(_) | Type::Opt(_)) => return Err(Refusal::NoTensor),
+            (_, Type::Tensor(TensorType { shape: None, .. })) => return Err(Refusal::UnknownRank),
+            (Form::Stacked, Type::Tensor(TensorType { shape: Some(s), .. })) => {
+                s.insert(0, count.clone());
+            }
+            (Form::Ragged, Type::Tensor(TensorType { shape: Some(s), .. })) => {
+                let leading = s.first_mut().ok_or(Refusal::UnknownRank)?;
+                if let Dim::Expr(expr) = &leading {
+                    expr.for_each_sym(&mut |name| {
+                        context.ragged.insert(name.clone());
+                    });
+                }
+                *leading = Dim::sym(&fresh(function, &format!("{name}.total")));
+            }
+        }
+        let offsets = offsets_name(&name);
+        sig.params.push((name, ty));
+        if *form == Form::Ragged {
+            let ends = Type::tensor(DType::I64, [ends.clone()]);
+            sig.params.push((offsets, ends));
+        }
+    }
+    for (_, ty) in &mut sig.params {
+        *ty = context.ty(ty);
+    }
+    sig.bounds.retain(|name, _| !context.ragged.contains(name));
+    Ok((sig, count))
+}
+
+/// The results in their forms.
+fn outputs(
+    b: &mut FuncBuilder,
+    set: &Set,
+    yields: Vec<Lane>,
+) -> Result<(Vec<(String, Value)>, Vec<Form>)> {
+    let (mut outputs, mut forms) = (vec![], vec![]);
+    for ((name, _), lane) in set.source.sig.results.iter().zip(yields) {
+        match lane {
+            Lane::Ragged(ragged) => {
+                let packed = set.packed(b, ragged)?;
+                let end = set.total(b, packed.lens)?;
+                let end = b.vector_of(end)?;
+                let offsets = b.join(&[packed.starts, end])?;
+                outputs.push((name.clone(), packed.data));
+                outputs.push((offsets_name(name), offsets));
+                forms.push(Form::Ragged);
+            }
+            lane => {
+                outputs.push((name.clone(), set.spread(b, lane)?));
+                forms.push(Form::Stacked);
+            }
+        }
+    }
+    Ok((outputs, forms))
+}
+
 /// The lanes of the parameters, and the number of instances.
 fn parameters(
     b: &mut FuncBuilder,
-    source: &heddle_ir::Function,
+    source: &Function,
     forms: &[Form],
 ) -> Result<(lane::Lanes, Value)> {
     let (mut lanes, mut count) = (HashMap::new(), None);
@@ -227,7 +244,8 @@ fn parameters(
             Form::Ragged => {
                 let offsets = given.next().ok_or(Refusal::NotEvaluated)?;
                 let name = &source.sig.params[lanes.len()].0;
-                let offsets = checked(b, name, value, offsets)?;
+                let bound = bound(source, param);
+                let offsets = checked(b, name, value, offsets, bound)?;
                 let (starts, lens) = ranges_of(b, offsets)?;
                 if count.is_none() {
                     count = Some(b.size(starts, 0)?);
@@ -251,8 +269,22 @@ fn parameters(
     Ok((lanes, count.ok_or(Refusal::NoRows)?))
 }
 
+/// The bound of the first size of a parameter.
+fn bound(source: &Function, param: Value) -> DimBound {
+    let tensor = source.ty(param).as_tensor();
+    let first = tensor.and_then(|t| t.shape.as_ref()?.first()?.as_expr()?.as_sym());
+    let bound = first.and_then(|name| source.sig.bounds.get(name));
+    bound.copied().unwrap_or(DimBound { min: 0, max: None })
+}
+
 /// Offsets that part an array: anything else stops the run.
-fn checked(b: &mut FuncBuilder, name: &str, data: Value, offsets: Value) -> Result<Value> {
+fn checked(
+    b: &mut FuncBuilder,
+    name: &str,
+    data: Value,
+    offsets: Value,
+    bound: DimBound,
+) -> Result<Value> {
     let (_, lens) = ranges_of(b, offsets)?;
     let (zero, last) = (b.i64(0), b.i64(-1));
     let total = b.size(data, 0)?;
@@ -260,12 +292,28 @@ fn checked(b: &mut FuncBuilder, name: &str, data: Value, offsets: Value) -> Resu
     let far = b.binary(BinaryOp::Sub, end, total)?;
     let wrong = b.binary(BinaryOp::Or, begin, far)?;
     let wrong = b.compare(CompareOp::Ne, wrong, zero)?;
-    let falls = b.compare(CompareOp::Lt, lens, zero)?;
-    let falls = b.any(falls)?;
-    let wrong = b.binary(BinaryOp::Or, wrong, falls)?;
+    let (least, most) = (
+        b.i64(bound.min as i64),
+        b.i64(bound.max.unwrap_or(i64::MAX as u64) as i64),
+    );
+    let below = b.compare(CompareOp::Lt, lens, least)?;
+    let above = b.compare(CompareOp::Gt, lens, most)?;
+    let outside = b.binary(BinaryOp::Or, below, above)?;
+    let outside = b.any(outside)?;
+    let wrong = b.binary(BinaryOp::Or, wrong, outside)?;
     b.begin_region(&[]);
-    let rule = "it has to begin with 0, never to fall, and to end with the size";
-    let message = format!("`{}` does not part `{name}`: {rule}", offsets_name(name));
+    let sizes = match bound {
+        DimBound { min: 0, max: None } => "never to fall".to_string(),
+        DimBound { min, max: None } => format!("to rise by at least {min}"),
+        DimBound {
+            min,
+            max: Some(max),
+        } => format!("to rise by {min} to {max}"),
+    };
+    let offsets_of = offsets_name(name);
+    let message = format!(
+        "`{offsets_of}` does not part `{name}`: it has to begin with 0, {sizes}, and to end with the size"
+    );
     let ty = b.ty(offsets).clone();
     let failure = b.failure(&message, &ty)?;
     let then = b.end_region(&[failure]);
@@ -286,9 +334,8 @@ fn ranges_of(b: &mut FuncBuilder, offsets: Value) -> Result<(Value, Value)> {
 }
 
 /// A name for a size that the entry does not use.
-fn fresh(module: &Module, entry: FuncId, name: &str) -> String {
+fn fresh(function: &Function, name: &str) -> String {
     let mut used = HashSet::new();
-    let function = &module.functions[entry];
     for (_, value) in function.values.iter() {
         value.ty.map_dims(&mut |dim| {
             if let Some(expr) = dim.as_expr() {
