@@ -193,12 +193,11 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
     Ok((sig, count))
 }
 
+/// Values by name.
+type Named = Vec<(String, Value)>;
+
 /// The results in their forms.
-fn outputs(
-    b: &mut FuncBuilder,
-    set: &Set,
-    yields: Vec<Lane>,
-) -> Result<(Vec<(String, Value)>, Vec<Form>)> {
+fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, Vec<Form>)> {
     let (mut outputs, mut forms) = (vec![], vec![]);
     for ((name, _), lane) in set.source.sig.results.iter().zip(yields) {
         match lane {
