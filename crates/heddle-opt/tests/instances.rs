@@ -282,6 +282,32 @@ fn @main(%words: i64[n], %table: f32[v,2], %w: f32[2,3], %bias: f32[3], %own: f3
 }
 
 #[test]
+fn arrays_are_joined_and_looked_up_by_instance() {
+    let program = "
+fn @main(%words: i64[n], %more: i64[m], %table: f32[3,2], %own: f32[4,2], %x: i64[2], %end: i64[1]) -> (%all: i64[?], %rows: f32[?,2], %picked: i64[?], %mine: f32[?,2]) {
+  %all = concat(%x, %words, %more, %end, axis=0)
+  %rows = concat(%table, gather(%table, %words, axis=0), axis=0)
+  return %all, %rows, gather(%all, %words, axis=0), gather(%own, %more, axis=0)
+}";
+    let table = |k: f32, n: usize| {
+        let values: Vec<f32> = (0..2 * n).map(|i| i as f32 + k).collect();
+        Datum::Tensor(Tensor::from_slice(vec![n, 2], &values))
+    };
+    let with = |words: &[i64], more: &[i64], k: i64| {
+        let own = [i64s(words), i64s(more), table(0.5, 3), table(k as f32, 4)];
+        [own.to_vec(), vec![i64s(&[k, -k]), i64s(&[99])]].concat()
+    };
+    let all = [
+        with(&[0, 2, 1], &[3], 1),
+        with(&[1], &[], 2),
+        with(&[], &[-1, 0, 2], 3),
+        with(&[2, 0], &[1, 1], 4),
+    ];
+    let forms = [Ragged, Ragged, Shared, Stacked, Stacked, Shared];
+    together(program, &forms, &all);
+}
+
+#[test]
 fn no_instances_give_no_rows() {
     let module = text::parse(RNN).expect("parses");
     let batch = batch_instances(&module, &[Ragged, Shared, Shared, Shared]).expect("batches");

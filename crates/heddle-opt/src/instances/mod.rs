@@ -159,6 +159,7 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
         }
     };
     let mut sig = (*function.sig).clone();
+    let mut totals = HashMap::new();
     let own = std::mem::take(&mut sig.params);
     for ((name, ty), form) in own.into_iter().zip(forms) {
         let mut ty = ty;
@@ -176,7 +177,12 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
                         context.ragged.insert(name.clone());
                     });
                 }
-                *leading = Dim::sym(&fresh(function, &format!("{name}.total")));
+                let total = || Dim::sym(&fresh(function, &format!("{name}.total")));
+                // Arrays of one size have as many elements in all.
+                *leading = match leading {
+                    Dim::Expr(_) => totals.entry(leading.clone()).or_insert_with(total).clone(),
+                    Dim::Unknown(_) => total(),
+                };
             }
         }
         let offsets = offsets_name(&name);

@@ -30,11 +30,23 @@ impl Set<'_> {
                 let place = self.places_in(b, x, value(indices)?, axes)?;
                 Ok(vec![Lane::Rows(b.gather(x.data, place)?)])
             }
-            (Op::Gather { axis: 0 }, &[Lane::Same(x), Lane::Ragged(indices)]) => {
+            (Op::Gather { axis: 0 }, &[x, Lane::Ragged(indices)]) => {
                 let indices = self.packed(b, indices)?;
-                let data = b.gather(x, indices.data)?;
+                let data = match x {
+                    Lane::Same(x) => b.gather(x, indices.data)?,
+                    x => {
+                        let x = self.as_ragged(b, x)?;
+                        let own = |b: &mut FuncBuilder, v| self.repeated(b, v, indices.lens);
+                        let (starts, lens) = (own(b, x.starts)?, own(b, x.lens)?);
+                        let axes = b.rank(indices.data).ok_or(Refusal::UnknownRank)? - 1;
+                        let of = Ragged { starts, lens, ..x };
+                        let place = self.places_in(b, of, indices.data, axes)?;
+                        b.gather(x.data, place)?
+                    }
+                };
                 Ok(vec![Lane::Ragged(Ragged { data, ..indices })])
             }
+            (Op::Concat { axis: 0 }, _) => Ok(vec![self.behind(b, args)?]),
             (Op::Shape, &[Lane::Ragged(x)]) => {
                 let lens = b.op1(Op::Unsqueeze { axes: vec![1] }, &[x.lens])?;
                 let rank = b.rank(x.data).ok_or(Refusal::UnknownRank)?;
@@ -85,6 +97,59 @@ impl Set<'_> {
         let results = b.op(op.clone(), &[vec![x.data], rest?].concat())?;
         let lane = |data| Lane::Ragged(Ragged { data, ..x });
         Ok(results.into_iter().map(lane).collect())
+    }
+
+    /// Arrays of each instance behind each other.
+    fn behind(&self, b: &mut FuncBuilder, args: &[Lane]) -> Result<Lane> {
+        let parts: Result<Vec<Ragged>> = args.iter().map(|&x| self.as_ragged(b, x)).collect();
+        let mut parts = parts?.into_iter();
+        let mut all = parts.next().ok_or(Refusal::NoRows)?;
+        for next in parts {
+            let lens = b.binary(BinaryOp::Add, all.lens, next.lens)?;
+            let places = self.places(b, lens)?;
+            let own = |b: &mut FuncBuilder, v| b.gather(v, places.instance);
+            let (first, behind) = (own(b, all.lens)?, b.size(all.data, 0)?);
+            let in_first = b.compare(CompareOp::Lt, places.within, first)?;
+            let from = own(b, all.starts)?;
+            let from = b.binary(BinaryOp::Add, from, places.within)?;
+            let start = own(b, next.starts)?;
+            let other = b.binary(BinaryOp::Sub, places.within, first)?;
+            let other = b.binary(BinaryOp::Add, other, start)?;
+            let other = b.binary(BinaryOp::Add, other, behind)?;
+            let place = b.select(in_first, from, other)?;
+            let joined = b.join(&[all.data, next.data])?;
+            all = Ragged {
+                data: b.gather(joined, place)?,
+                starts: places.starts,
+                lens,
+                is_packed: true,
+            };
+        }
+        Ok(Lane::Ragged(all))
+    }
+
+    /// Arrays with a first axis as ranges.
+    fn as_ragged(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Ragged> {
+        let (data, size, step) = match lane {
+            Lane::Ragged(x) => return Ok(x),
+            Lane::Same(x) => (x, b.size(x, 0)?, b.i64(0)),
+            Lane::Rows(x) => {
+                let rank = b.rank(x).ok_or(Refusal::UnknownRank)?;
+                let (each, rest) = (b.size(x, 1)?, b.sizes(x, 2..rank)?);
+                let total = b.binary(BinaryOp::Mul, self.count, each)?;
+                let total = b.vector_of(total)?;
+                let shape = b.join(&[total, rest])?;
+                (b.op1(Op::Reshape, &[x, shape])?, each, each)
+            }
+        };
+        let instances = b.iota(self.count)?;
+        let starts = b.binary(BinaryOp::Mul, instances, step)?;
+        Ok(Ragged {
+            data,
+            starts,
+            lens: self.spread(b, Lane::Same(size))?,
+            is_packed: matches!(lane, Lane::Rows(_)),
+        })
     }
 
     /// All operands as packed arrays of the same ranges.
