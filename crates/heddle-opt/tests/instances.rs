@@ -8,7 +8,9 @@ use common::{Random, assert_same, draw_tensor, variable};
 use heddle_gen::{Config, generate};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Tensor, Type, text, verify::verify};
-use heddle_opt::{Form, Instances, batch_instances, inline_calls, optimize};
+use heddle_opt::{
+    Form, Instances, LevelOptions, batch_instances, inline_calls, level_recursion, optimize,
+};
 
 fn options() -> Options {
     Options {
@@ -305,6 +307,109 @@ fn @main(%words: i64[n], %more: i64[m], %table: f32[3,2], %own: f32[4,2], %x: i6
     ];
     let forms = [Ragged, Ragged, Shared, Stacked, Stacked, Shared];
     together(program, &forms, &all);
+}
+
+/// A recursive network over trees; leaves have negative children.
+const TREES: &str = "
+fn @main(%left: i64[n], %right: i64[n], %word: i64[n], %table: f32[v,2], %w: f32[4,2]) -> (%y: f32[2]) {
+  %root = sub(squeeze(shape(%left), axes=[0]), 1)
+  %y: f32[2] = call @node(%left, %right, %word, %table, %w, %root)
+  return %y
+}
+fn @node(%left: i64[n], %right: i64[n], %word: i64[n], %table: f32[v,2], %w: f32[4,2], %k: i64[]) -> (%y: f32[2]) {
+  %x = gather(%table, gather(%word, %k, axis=0), axis=0)
+  %l = gather(%left, %k, axis=0)
+  %y: f32[2] = if lt(%l, 0) {
+    yield %x
+  } else {
+    %a: f32[2] = call @node(%left, %right, %word, %table, %w, %l)
+    %b: f32[2] = call @node(%left, %right, %word, %table, %w, gather(%right, %k, axis=0))
+    yield add(%x, squeeze(tanh(dot(unsqueeze(concat(%a, %b, axis=0), axes=[0]), %w)), axes=[0]))
+  }
+  return %y
+}";
+
+#[test]
+fn recursions_over_data_go_on_in_the_arrays_of_all() {
+    let with = |left: &[i64], right: &[i64], word: &[i64]| {
+        [
+            vec![i64s(left), i64s(right), i64s(word)],
+            weights()[..2].to_vec(),
+        ]
+        .concat()
+    };
+    let all = [
+        with(&[-1, -1, 0, -1, 2], &[-1, -1, 1, -1, 3], &[2, 1, 0, 1, 2]),
+        with(&[-1], &[-1], &[1]),
+        with(&[-1, -1, 0], &[-1, -1, 1], &[0, 0, 2]),
+    ];
+    together(TREES, &[Ragged, Ragged, Ragged, Shared, Shared], &all);
+}
+
+/// All trees together level by level: the entry has one call in the place of a loop of calls.
+#[test]
+fn trees_of_all_instances_are_one_forest() {
+    let mut module = text::parse(TREES).expect("parses");
+    inline_calls(&mut module);
+    let forms = [Ragged, Ragged, Ragged, Shared, Shared];
+    let mut batch = batch_instances(&module, &forms).expect("batches").module;
+    optimize(&mut batch);
+    let mut leveled = batch.clone();
+    let policy = LevelOptions {
+        always: true,
+        ..LevelOptions::USUAL
+    };
+    level_recursion(&mut leveled, &policy, &common::costs());
+    verify(&leveled).expect("is valid");
+    let entry = leveled.entry();
+    let insts = entry.regions[entry.body].insts.iter();
+    let ops: Vec<_> = insts.map(|&inst| entry.insts[inst].op.name()).collect();
+    assert!(
+        ops.contains(&"call") && !ops.contains(&"loop"),
+        "{}",
+        text::print(&leveled)
+    );
+    // Balanced and lopsided trees, single nodes, shared subtrees; a root that is no node, a cycle.
+    let chain = |n: i64| -> [Vec<i64>; 2] {
+        let child = |k: i64| if k % 2 == 0 { (k - 2).max(-1) } else { -1 };
+        let left: Vec<i64> = (0..n).map(|k| if k > 1 { child(k) } else { -1 }).collect();
+        let right = (0..n)
+            .map(|k| if left[k as usize] < 0 { -1 } else { k - 1 })
+            .collect();
+        [left, right]
+    };
+    let trees: [[Vec<i64>; 2]; 6] = [
+        [vec![-1, -1, 0, -1, 2], vec![-1, -1, 1, -1, 3]],
+        [vec![-1], vec![-1]],
+        [vec![-1, 0, 1], vec![-1, 0, 1]],
+        chain(41),
+        [vec![-1, 7], vec![-1, 0]],
+        [vec![1, 0], vec![1, 0]],
+    ];
+    let limits = options();
+    let run = |module: &Module, some: &[[Vec<i64>; 2]]| {
+        let instances: Vec<Vec<Datum>> = some
+            .iter()
+            .map(|[left, right]| {
+                let words: Vec<i64> = (0..left.len() as i64).map(|k| k % 3).collect();
+                let arrays = [i64s(left), i64s(right), i64s(&words)];
+                [arrays.to_vec(), weights()[..2].to_vec()].concat()
+            })
+            .collect();
+        run(
+            module,
+            &gathered(&forms, &instances, &instances[0]),
+            &limits,
+        )
+    };
+    for count in 1..=4 {
+        let want = run(&batch, &trees[..count]).expect("runs");
+        let got = run(&leveled, &trees[..count]).expect("runs");
+        assert_same(&want, &got, &format!("{count} trees"));
+    }
+    for bad in [&trees[3..5], &trees[4..]] {
+        assert!(run(&batch, bad).is_err() && run(&leveled, bad).is_err());
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use heddle_ir::op::BinaryOp;
 use heddle_ir::{FuncBuilder, Op, Value};
 
 use crate::batch::{Batched, Result};
@@ -65,12 +66,23 @@ impl Lane {
             Lane::Same(v) => v,
             Lane::Rows(v) => b.gather(v, instance)?,
             Lane::Ragged(r) => {
-                let (start, len) = (b.gather(r.starts, instance)?, b.gather(r.lens, instance)?);
-                let end = b.binary(heddle_ir::op::BinaryOp::Add, start, len)?;
-                let (start, end, one) = (b.vector_of(start)?, b.vector_of(end)?, b.i64s(&[1]));
-                b.op1(Op::Slice { axes: vec![0] }, &[r.data, start, end, one])?
+                let range = Ragged {
+                    starts: b.gather(r.starts, instance)?,
+                    lens: b.gather(r.lens, instance)?,
+                    ..r
+                };
+                range.cut(b)?
             }
         })
+    }
+}
+
+impl Ragged {
+    /// The array of one instance, whose start and length are `i64[]`.
+    pub fn cut(self, b: &mut FuncBuilder) -> Result<Value> {
+        let end = b.binary(BinaryOp::Add, self.starts, self.lens)?;
+        let (start, end, one) = (b.vector_of(self.starts)?, b.vector_of(end)?, b.i64s(&[1]));
+        Ok(b.op1(Op::Slice { axes: vec![0] }, &[self.data, start, end, one])?)
     }
 }
 

@@ -14,6 +14,7 @@
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
 
 mod each;
+mod joined;
 mod lane;
 mod leave;
 mod part;
@@ -33,6 +34,7 @@ use heddle_ir::{
 };
 
 use crate::batch::{Refusal, Result};
+use joined::Joined;
 use lane::{Lane, Ragged};
 use set::Set;
 
@@ -78,6 +80,10 @@ pub fn offsets_name(name: &str) -> String {
 /// What all sets of a function have in common.
 struct Context<'a> {
     module: &'a Module,
+    /// The module for many instances, to which functions are added.
+    made: &'a RefCell<Module>,
+    /// The functions on the arrays of all instances, by those on the arrays of one.
+    joined: &'a RefCell<HashMap<FuncId, Joined>>,
     /// Named sizes that differ by instance.
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
@@ -95,6 +101,15 @@ impl Context<'_> {
         })
     }
 
+    /// The context of a function in which other sizes differ by instance.
+    fn within(&self, ragged: HashSet<Arc<str>>) -> Context<'_> {
+        Context {
+            ragged,
+            one_by_one: RefCell::default(),
+            ..*self
+        }
+    }
+
     fn note(&self, inst: Inst, source: &Function, refusal: Refusal) {
         let data = &source.insts[inst];
         self.one_by_one.borrow_mut().push(OneByOne {
@@ -110,8 +125,11 @@ impl Context<'_> {
 pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
+    let (made, joined) = (RefCell::new(module.clone()), RefCell::default());
     let mut context = Context {
         module,
+        made: &made,
+        joined: &joined,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
     };
@@ -134,9 +152,9 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
         }
     };
     let (outputs, results) = outputs(&mut b, &set, yields)?;
-    let mut module = module.clone();
-    module.functions[entry] = b.finish(&outputs);
     let one_by_one = context.one_by_one.into_inner();
+    let mut module = made.into_inner();
+    module.functions[entry] = b.finish(&outputs);
     Ok(Instances {
         module,
         results,

@@ -1,10 +1,13 @@
 //! Evaluation of instructions for a set of instances.
 
+use std::collections::HashMap;
+
 use heddle_ir::op::{BinaryOp, ReduceOp};
-use heddle_ir::{DType, Dim, FuncBuilder, Function, Inst, Op, Region, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value};
 
 use super::Context;
-use super::lane::{Lane, Lanes};
+use super::joined::Activation;
+use super::lane::{Lane, Lanes, Ragged};
 use crate::batch::{Batch, Batched, Refusal, Result};
 use crate::uses::Seen;
 
@@ -18,6 +21,12 @@ pub(super) struct Set<'a> {
     pub count: Value,
     /// The same as a size.
     pub dim: Dim,
+    /// In an activation of a function on the arrays of all instances: what it knows.
+    pub now: Option<Activation>,
+    /// Its arrays, by the parameters that are those of the instance in the source.
+    pub arrays: HashMap<Value, Value>,
+    /// The parameter that is a place.
+    pub node: Option<Value>,
 }
 
 impl<'a> Set<'a> {
@@ -28,6 +37,9 @@ impl<'a> Set<'a> {
             values: Lanes::new(),
             count,
             dim,
+            now: None,
+            arrays: HashMap::new(),
+            node: None,
         }
     }
 
@@ -76,6 +88,7 @@ impl<'a> Set<'a> {
         let (mark, notes) = (b.checkpoint(), self.context.one_by_one.borrow().len());
         let lanes = match self.together(b, inst) {
             Ok(lanes) => lanes,
+            Err(refusal) if self.now.is_some() => return Err(refusal),
             Err(refusal) => {
                 b.rollback(&mark);
                 self.context.one_by_one.borrow_mut().truncate(notes);
@@ -97,21 +110,52 @@ impl<'a> Set<'a> {
         match &data.op {
             Op::If => self.branch(b, inst),
             Op::Loop { .. } => self.repeat(b, inst),
-            op => {
-                let args: Result<Vec<_>> = data.args.iter().map(|v| self.value(*v)).collect();
-                let args = args?;
-                match op {
-                    Op::Call(callee) if args.iter().all(|a| a.is_same()) => {
-                        let sig = &self.context.module.functions[*callee].sig;
-                        let args: Vec<_> = args.iter().filter_map(|a| a.batched()).collect();
-                        let args: Vec<_> = args.iter().map(|a| a.value()).collect();
-                        let results = b.call(*callee, sig, &args)?;
-                        Ok(results.into_iter().map(Lane::Same).collect())
-                    }
-                    Op::Call(_) => Err(Refusal::Call),
-                    op => self.op(b, op, &args),
-                }
+            Op::Call(callee) => self.call(b, *callee, &data.args),
+            Op::Gather { axis: 0 } if self.arrays.contains_key(&data.args[0]) => {
+                let range = self.range(data.args[0]).ok_or(Refusal::NotEvaluated)?;
+                let Lane::Same(indices) = self.value(data.args[1])? else {
+                    return Err(Refusal::NotEvaluated);
+                };
+                let place = self.places_in(b, range, indices, 0)?;
+                Ok(vec![Lane::Same(b.gather(range.data, place)?)])
             }
+            op => {
+                let mut args = vec![];
+                for &arg in &data.args {
+                    args.push(match self.range(arg) {
+                        Some(range) => Lane::Same(range.cut(b)?),
+                        None => self.value(arg)?,
+                    });
+                }
+                self.op(b, op, &args)
+            }
+        }
+    }
+
+    /// The array of the instance of an activation.
+    fn range(&self, value: Value) -> Option<Ragged> {
+        Some(self.now?.range(*self.arrays.get(&value)?))
+    }
+
+    fn call(&self, b: &mut FuncBuilder, callee: FuncId, args: &[Value]) -> Result<Vec<Lane>> {
+        if let Some(now) = self.now
+            && args.iter().any(|v| self.arrays.contains_key(v))
+        {
+            return self.call_on(b, callee, args, now);
+        }
+        let args: Result<Vec<Lane>> = args.iter().map(|v| self.value(*v)).collect();
+        let args = args?;
+        let same = args.iter().map(|lane| match lane {
+            Lane::Same(v) => Some(*v),
+            _ => None,
+        });
+        match same.collect::<Option<Vec<Value>>>() {
+            Some(args) => {
+                let sig = &self.context.module.functions[callee].sig;
+                let results = b.call(callee, sig, &args)?;
+                Ok(results.into_iter().map(Lane::Same).collect())
+            }
+            None => self.call_joined(b, callee, &args),
         }
     }
 

@@ -32,7 +32,7 @@ pub struct OptionalPorts {
     pub results: Vec<bool>,
 }
 
-/// As [`open_optionals`], also where optionals enter or leave the program: a flag and a value do in
+/// As `open_optionals`, also where optionals enter or leave the program: a flag and a value do in
 /// their place. `None` if nothing changed.
 pub fn open_optional_ports(module: &mut Module) -> Option<OptionalPorts> {
     let is_optional = |port: &(String, Type)| matches!(port.1, Type::Opt(_));

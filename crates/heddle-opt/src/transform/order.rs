@@ -15,7 +15,7 @@ pub struct Needs<'a> {
     pub before: &'a [Value],
     /// `bool[states + 1]`: mask of the states to evaluate.
     pub wanted: Value,
-    /// `i64[]`: the state that depends on all others, if there is one.
+    /// `i64[]` or `i64[k]`: the state or states that depend on all others, if there are such.
     pub root: Option<Value>,
 }
 
@@ -92,7 +92,10 @@ pub fn order(b: &mut FuncBuilder, needs: &Needs, limit: Value, go: Value) -> Res
     let mut more = b.compare(CompareOp::Gt, count, count_in)?;
     if let Some(root) = needs.root {
         let at = b.gather(place_now, root)?;
-        let open = b.compare(CompareOp::Lt, at, zero)?;
+        let mut open = b.compare(CompareOp::Lt, at, zero)?;
+        if b.rank(open) != Some(0) {
+            open = b.any(open)?;
+        }
         more = b.binary(BinaryOp::And, open, more)?;
     }
     let body = b.end_region(&[more, place_now, end_now, count]);

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod evaluate;
+mod forest;
 mod tree;
 mod walk;
 mod worth;
@@ -69,10 +70,20 @@ pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &Cost
         if !options.always && !recursion.kinds.iter().any(gains) {
             continue;
         }
-        if let Ok(f) = build(module, &recursion, options, costs) {
-            let members: Vec<FuncId> = recursion.members.iter().map(|m| m.id).collect();
+        let members: Vec<FuncId> = recursion.members.iter().map(|m| m.id).collect();
+        let forest = match forest::loops(module, first, &recursion).is_empty() {
+            true => None,
+            false => build(module, &recursion, &forest::options(options), costs, true).ok(),
+        };
+        let leveled = build(module, &recursion, options, costs, false).ok();
+        let mut own = members;
+        if let Some(f) = forest {
+            stats.merge(forest::redirect(module, first, f));
+            own.extend(module.functions.keys().last());
+        }
+        if let Some(f) = leveled {
             let leveled = module.functions.push(f);
-            stats.merge(redirect(module, &members, first, leveled));
+            stats.merge(redirect(module, &own, first, leveled));
         }
     }
     stats
@@ -104,21 +115,29 @@ fn redirect(module: &mut Module, members: &[FuncId], from: FuncId, to: FuncId) -
     stats
 }
 
+/// The function that evaluates calls of the first member level by level: one call, or the calls of
+/// many roots, an array in the place of the node.
 fn build(
     module: &Module,
     recursion: &Recursion,
     options: &LevelOptions,
     costs: &CostModel,
+    is_forest: bool,
 ) -> Result<Function> {
     let first = &recursion.members[0];
     let sig = &first.func.sig;
-    let sig = sig.specialised(fresh_name(module, &sig.name));
+    let what = if is_forest { "forest" } else { "levels" };
+    let mut sig = sig.specialised(fresh_name(module, &format!("{}.{what}", sig.name)));
+    if is_forest {
+        forest::with_roots(&mut sig, first.node);
+    }
     let results = sig.results.clone();
     let mut b = FuncBuilder::new(sig);
     let params = b.params().to_vec();
     let mut named = Named {
         params: params.clone(),
         known: HashMap::new(),
+        roots: is_forest.then_some(first.node),
     };
     let extent = named.size(&mut b, &recursion.extent)?;
     let width = match options.always {
@@ -126,8 +145,10 @@ fn build(
         false => worth::least_width(recursion, options, costs),
     };
     let values = match width {
-        Some(_) => walked(&mut b, recursion, extent, options, width, &mut named)?,
-        None => {
+        width if is_forest || width.is_some() => {
+            walked(&mut b, recursion, extent, options, width, &mut named)?
+        }
+        _ => {
             let tree = tree::is_small_tree(&mut b, recursion, extent)?;
             b.begin_region(&[]);
             let calls = b.call(first.id, &first.func.sig, &params)?;
@@ -158,7 +179,10 @@ fn walked(
     let levels = evaluate::evaluate(b, recursion, &walk, options, &mut sizes)?;
     let then = b.end_region(&levels);
     b.begin_region(&[]);
-    let calls = b.call(first.id, &first.func.sig, &named.params)?;
+    let calls = match named.roots {
+        None => b.call(first.id, &first.func.sig, &named.params)?,
+        Some(node) => forest::calls(b, first, &named.params, node)?,
+    };
     let otherwise = b.end_region(&calls);
     choice(b, walk.ok, [then, otherwise], recursion)
 }
@@ -171,14 +195,16 @@ fn choice(
     recursion: &Recursion,
 ) -> Result<Vec<Value>> {
     let values = b.if_(cond, then, otherwise)?;
-    for (&value, (_, ty)) in values.iter().zip(&recursion.members[0].func.sig.results) {
-        b.refine_type(value, ty.clone())?;
+    let results = b.func().sig.results.clone();
+    debug_assert_eq!(results.len(), recursion.members[0].func.sig.results.len());
+    for (&value, (_, ty)) in values.iter().zip(results) {
+        b.refine_type(value, ty)?;
     }
     Ok(values)
 }
 
 fn fresh_name(module: &Module, name: &str) -> String {
-    let mut fresh = format!("{name}.levels");
+    let mut fresh = name.to_string();
     while module.find(&fresh).is_some() {
         fresh.push('_');
     }
@@ -189,6 +215,8 @@ fn fresh_name(module: &Module, name: &str) -> String {
 struct Named {
     params: Vec<Value>,
     known: HashMap<String, Value>,
+    /// The parameter with the roots, if there are many.
+    roots: Option<usize>,
 }
 
 impl Named {

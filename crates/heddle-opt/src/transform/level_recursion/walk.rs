@@ -26,7 +26,7 @@ const MAX_CALLS: i64 = 256;
 pub struct Walk {
     /// `bool[]`: the recursion ends and all checks pass. If not, the other fields are undefined.
     pub ok: Value,
-    /// `i64[]`: the root's position.
+    /// `i64[]`, or `i64[k]` of many: the root's position.
     pub root: Value,
     /// `i64[]`: number of states to evaluate.
     pub count: Value,
@@ -81,6 +81,7 @@ pub fn walk(
     let wrong = b.binary(BinaryOp::And, is_reached, states.bad)?;
     let wrong = b.any(wrong)?;
     let fine = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
+    let inside = all_of(b, inside)?;
     let fine = b.binary(BinaryOp::And, fine, inside)?;
     let wide = wide(b, recursion, &states, reached, depth, width)?;
     let zero = b.i64(0);
@@ -96,6 +97,7 @@ pub fn walk(
     let order = order(b, &needs, limit, wide)?;
     let at = b.gather(order.place, root)?;
     let done = b.compare(CompareOp::Ge, at, zero)?;
+    let done = all_of(b, done)?;
     let ok = b.binary(BinaryOp::And, fine, done)?;
     let calls = states.calls.iter().map(|&call| {
         let called = b.gather(call, order.states)?;
@@ -115,6 +117,16 @@ pub fn walk(
         shift: states.shift,
         len: all,
     })
+}
+
+/// Do all elements hold?
+fn all_of(b: &mut FuncBuilder, holds: Value) -> Result<Value> {
+    if b.rank(holds) == Some(0) {
+        return Ok(holds);
+    }
+    let not = b.op1(Op::Unary(UnaryOp::Not), &[holds])?;
+    let some = b.any(not)?;
+    Ok(b.op1(Op::Unary(UnaryOp::Not), &[some])?)
 }
 
 /// The number of a node among its member's states.
@@ -291,8 +303,19 @@ fn reach(b: &mut FuncBuilder, states: &States, root: Value) -> Result<(Value, Va
     let (zero, one) = (b.i64(0), b.i64(1));
     let all = b.binary(BinaryOp::Add, states.count, one)?;
     let own = b.iota(all)?;
-    let is_root = b.compare(CompareOp::Eq, own, root)?;
-    let first = b.cast(DType::I64, is_root)?;
+    let first = match b.rank(root) {
+        Some(0) => {
+            let is_root = b.compare(CompareOp::Eq, own, root)?;
+            b.cast(DType::I64, is_root)?
+        }
+        _ => {
+            let (count, roots) = (b.vector_of(all)?, b.sizes(root, 0..1)?);
+            let none = b.op1(Op::Broadcast, &[zero, count])?;
+            let ones = b.op1(Op::Broadcast, &[one, roots])?;
+            let (axis, reduce) = (0, ScatterReduce::Max);
+            b.op1(Op::ScatterElements { axis, reduce }, &[none, root, ones])?
+        }
+    };
     let limit = limit(b, all)?;
     let go = b.constant(heddle_ir::Tensor::splat(DType::Bool, vec![], 1.0));
     let number = Type::scalar(DType::I64);
