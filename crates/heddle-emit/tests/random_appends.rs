@@ -70,7 +70,7 @@ impl Body {
                 let sum = self.value(sum);
                 let least = format!("slice({now}, [0], [1], [1], axes=[{axis}])");
                 let least = self.value(least);
-                // Of any size: an element at most.
+                // An array of unknown size may have only one element.
                 let flat = self.value(format!("reshape({sum}, [-1])"));
                 let first = self.value(format!("slice({flat}, [0], [1], [1], axes=[0])"));
                 let first = self.value(format!("reduce({first}, kind=sum, axes=[0], keep=false)"));

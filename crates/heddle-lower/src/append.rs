@@ -50,7 +50,7 @@ impl Lowerer<'_> {
                         && self.is_prefix(inst) =>
                 {
                     sliced.extend(axes.clone());
-                    // What follows it is written over only if there is an append.
+                    // Elements behind it are overwritten only if there is an append.
                     is_shortened |= !appends.results.is_empty();
                 }
                 _ => return Appends::default(),

@@ -175,7 +175,7 @@ fn a_limit_that_a_loop_may_end_before_is_not_planned() {
     assert!(!planned("sub(max(min(%n, 16000000), 5), -1)"));
     assert!(!planned("sub(max(min(%n, 2305843009213693952), -9), -1)"));
     assert!(!planned("add(gather(shape(%x), 0, axis=0), %n)"));
-    // What a device whose memory does not grow has.
+    // The limits of a device whose memory does not grow.
     let module = heddle_ir::text::parse(&early(append)).unwrap();
     let program = heddle_lower::lower_for(&module, false).unwrap();
     assert_eq!(segments(&program), 0);
@@ -213,7 +213,7 @@ fn arrays_that_grow_along_two_axes_double_their_room() {
     };
     // The room and its double; the swap is in the branch that moves the array.
     assert_eq!(rooms("%c"), (2, 1));
-    // What is not an append is written anew.
+    // An array that is no append is written anew.
     assert_eq!(rooms("mul(%c, 0.5)"), (0, 1));
 }
 

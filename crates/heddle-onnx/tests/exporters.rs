@@ -1,4 +1,4 @@
-//! What exporters write where the specification leaves room, or says something else.
+//! Forms that exporters write where the specification leaves room, or says something else.
 
 mod common;
 

@@ -11,7 +11,7 @@ use crate::fail::{Exit, Failure};
 use crate::npz;
 use crate::out::printable;
 
-/// What the files say of the inputs of one instance.
+/// The inputs that the files give, with their ranks in one instance.
 pub fn given(source: &Source) -> Result<Given, Failure> {
     let mut given = Given::new();
     for path in [&source.input, &source.weights].into_iter().flatten() {

@@ -25,7 +25,7 @@ pub(super) struct Joined {
     node: usize,
 }
 
-/// What such a function knows in an activation.
+/// The ranges that an activation of such a function reads.
 #[derive(Clone, Copy)]
 pub(super) struct Activation {
     /// Start and size of the range that each element belongs to: parameters.

@@ -12,7 +12,7 @@ use super::repeat::Found;
 use super::set::{Set, empty, open, plus};
 use crate::batch::{Refusal, Result};
 
-/// What the loop carries.
+/// The values that the loop carries.
 struct State {
     /// The numbers of the instances that go on.
     ids: Value,

@@ -77,7 +77,7 @@ pub fn offsets_name(name: &str) -> String {
     format!("{name}.offsets")
 }
 
-/// What all sets of a function have in common.
+/// Facts that all sets of a function share.
 struct Context<'a> {
     module: &'a Module,
     /// The module for many instances, to which functions are added.

@@ -6,7 +6,7 @@ use super::lane::Lane;
 use super::set::Set;
 use crate::batch::{Refusal, Result};
 
-/// What is found of a loop by evaluating its body.
+/// Facts about a loop that evaluating its body finds.
 pub(super) struct Found {
     /// The carried values that differ by instance.
     pub rows: Vec<bool>,
