@@ -38,7 +38,7 @@ pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
     }
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     /// A contraction.
     pub fn contract(&mut self, c: &Contract) {
         match self.dialect.contract {
@@ -70,14 +70,18 @@ impl Writer<'_> {
         let next = combine(self.dialect, BinaryOp::Add, c.dtype, &sum, &product);
         self.text.line(format!("{sum} = {};", bare(&next)));
         self.text.line("}");
-        self.store_finished(c);
+        let s = self.epilogue(c);
+        self.store_finished(c, s);
         self.close(&levels);
     }
 
-    /// Stores the epilogue of a sum.
-    fn store_finished(&mut self, c: &Contract) {
+    fn epilogue(&self, c: &Contract) -> Scalars<'a> {
         let roots = [c.finish, c.store.offset];
-        let mut s = Scalars::new(self.program, self.dialect, self.site, &roots);
+        Scalars::new(self.program, self.dialect, self.site, &roots)
+    }
+
+    /// Stores the epilogue of a sum.
+    fn store_finished(&mut self, c: &Contract, mut s: Scalars) {
         let value = s.write(self.text, c.finish);
         let offset = s.write(self.text, c.store.offset);
         self.store(c.store.buffer, &offset, &value);
@@ -168,9 +172,7 @@ impl Writer<'_> {
             self.text
                 .line(format!("const int64_t {} = row;", name(rows)));
         }
-        self.text.line("for (int64_t c = 0; c < count; c++) {");
-        self.finished(c, ty, "c");
-        self.text.line("}");
+        self.finish_row(c, ty, ["0", "count"], "c");
         self.text.line("}");
         self.text.line("}");
     }
@@ -444,18 +446,24 @@ impl Writer<'_> {
             self.text
                 .line(format!("const int64_t {} = row + r;", name(rows)));
         }
-        self.text.line("for (int64_t c = low; c < high; c++) {");
-        self.finished(c, ty, &format!("r * HEDDLE_PANELS * {width} + c"));
-        self.text.line("}");
+        let place = format!("r * HEDDLE_PANELS * {width} + c");
+        self.finish_row(c, ty, ["low", "high"], &place);
         self.text.line("}");
     }
 
-    /// The epilogue of the sum at a place of the tile.
-    fn finished(&mut self, c: &Contract, ty: &str, place: &str) {
+    /// The epilogue of a row's sums, which are at these places of the tile. Parts that are the same
+    /// for all columns, such as the index of a row that is gathered, are computed before.
+    fn finish_row(&mut self, c: &Contract, ty: &str, [from, to]: [&str; 2], place: &str) {
+        let mut s = self.epilogue(c);
+        let roots = [c.finish, c.store.offset];
+        s.hoist(self.text, &roots, &[c.columns, c.sum], &self.op.body);
+        self.text
+            .line(format!("for (int64_t c = {from}; c < {to}; c++) {{"));
         self.text
             .line(format!("const int64_t {} = start + c;", name(c.columns)));
         self.text
             .line(format!("const {ty} {} = tile[{place}];", name(c.sum)));
-        self.store_finished(c);
+        self.store_finished(c, s);
+        self.text.line("}");
     }
 }

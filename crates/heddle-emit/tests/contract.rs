@@ -106,6 +106,34 @@ fn weights() {
 }
 
 #[test]
+fn matrices_that_are_packed_before_a_loop() {
+    for ty in TYPES {
+        for (k, n) in [(1, 1), (3, 17), (16, 32), (67, 131), (1031, 33)] {
+            // Also transposed, in an arm, by a product whose epilogue gathers rows.
+            let text = format!(
+                "fn @main(%x: {ty}[m,{k}], %w: {ty}[{k},{n}], %i: i64[m]) -> (%y: {ty}[m,{n}], %z: {ty}[m,{k}]) {{
+                   %rows = squeeze(slice(shape(%x), [0], [1], [1], axes=[0]), axes=[0])
+                   %j = mod(abs(%i), %rows)
+                   %y: {ty}[m,{n}], %z: {ty}[m,{k}] = loop %t trip 3 carry (%a: {ty}[m,{n}] = sub(dot(%x, %w), dot(%x, %w)), %b: {ty}[m,{k}] = %x) {{
+                     %c = dot(%b, %w)
+                     %d: {ty}[m,{k}] = if eq(%t, 1) {{
+                       yield add(dot(%c, transpose(%w, perm=[1,0])), gather(%b, %j, axis=0))
+                     }} else {{
+                       yield gather(%b, %j, axis=0)
+                     }}
+                     continue carry add(%a, %c), %d
+                   }}
+                   return %y, %z
+                 }}"
+            );
+            for m in [0, 1, 5, 97] {
+                check(ty, &text, [m, n, k]);
+            }
+        }
+    }
+}
+
+#[test]
 fn sums_that_stay_as_they_are_go_straight_to_their_place() {
     let straight = |result: &str| {
         let text = format!(

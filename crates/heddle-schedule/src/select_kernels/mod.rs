@@ -6,6 +6,8 @@
 //!
 //! - panels of a constant, packed when the program is built, once for all contractions that read
 //!   the same matrix;
+//! - panels of a matrix that a loop reads in each iteration, such as weights that are inputs, packed
+//!   once before the outermost loop ([`pack_once`]);
 //! - in place, if rows are too few to pay for packing and its vectors are contiguous;
 //! - panels that each unit packs for itself, from memory or from the expression.
 //!
@@ -21,6 +23,7 @@
 
 mod merge_rows;
 mod pack;
+mod pack_once;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,18 +40,23 @@ use heddle_uprogram::program::{
 
 use merge_rows::merge_rows;
 use pack::PanelKey;
+use pack_once::PackOnce;
 
 /// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
+    let once = PackOnce::new(program, machine);
     let mut selection = Selection {
         program,
         machine,
+        once,
         packed: HashMap::new(),
         own: BTreeMap::new(),
     };
     for id in selection.program.running() {
         selection.operator(id);
     }
+    let Selection { program, once, .. } = selection;
+    once.insert(program);
     program.drop_unread();
     program.find_tables();
 }
@@ -97,6 +105,8 @@ struct Selection<'p> {
     machine: &'p Machine,
     /// Packed constants, by content.
     packed: HashMap<PanelKey, Buffer>,
+    /// Matrices packed before loops.
+    once: PackOnce,
     /// Per-unit memory for panels, by element type.
     own: BTreeMap<DType, Buffer>,
 }
@@ -116,7 +126,7 @@ impl Selection<'_> {
             merge_rows(self.program, &mut op, kernels.full_rows);
         }
         if let Body::Contract(mut c) = op.body.clone() {
-            let panels = self.contraction(&mut c, &op, kernels);
+            let panels = self.contraction(&mut c, id, &op, kernels);
             op.body = Body::Contract(c);
             // Keeps each unit's part of the weights in its cache.
             if panels {
@@ -126,8 +136,14 @@ impl Selection<'_> {
         self.program.operators[id] = op;
     }
 
-    /// Selects a contraction's kernel; returns true if it reads a constant in panels.
-    fn contraction(&mut self, c: &mut Contract, op: &Operator, kernels: Option<Kernels>) -> bool {
+    /// Selects a contraction's kernel; returns true if it reads panels that are packed before.
+    fn contraction(
+        &mut self,
+        c: &mut Contract,
+        id: OperatorId,
+        op: &Operator,
+        kernels: Option<Kernels>,
+    ) -> bool {
         if let Some(kernels) = kernels {
             self.exchange(c, op, kernels.panel / 2);
         }
@@ -148,6 +164,10 @@ impl Selection<'_> {
             let pool = &self.program.pool;
             if c.reads_vectors(pool) && c.has_at_most_rows(pool, &op.axes, kernels.few_rows) {
                 return false;
+            }
+            if let Some(packed) = self.once.operand(self.program, (id, op), c, access) {
+                c.b = packed;
+                return true;
             }
         }
         c.own = Some(self.own_panels(c, kernels.packed_rows));

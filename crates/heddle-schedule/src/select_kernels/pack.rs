@@ -100,7 +100,7 @@ impl Selection<'_> {
 }
 
 /// The element of the second operand in panels.
-fn in_panels(pool: &mut Pool, c: &Contract, buffer: Buffer, base: ExprId) -> ExprId {
+pub(super) fn in_panels(pool: &mut Pool, c: &Contract, buffer: Buffer, base: ExprId) -> ExprId {
     let (column, k) = (pool.local(c.columns), pool.local(c.depth.0));
     let width = pool.int(panel_width(c.dtype));
     let panel = pool.binary(BinaryOp::Div, DType::I64, column, width);
