@@ -16,8 +16,8 @@ const MAX_NODES: i64 = 512;
 /// enough nodes that no call is too deep. Endless calls still end with an error. False for more
 /// nodes.
 pub fn is_small_tree(b: &mut FuncBuilder, recursion: &Recursion, extent: Value) -> Result<Value> {
-    let each = b.i64(recursion.members.len() as i64 * (2 - recursion.wraps as i64));
-    let (count, most) = (b.binary(BinaryOp::Mul, extent, each)?, b.i64(MAX_NODES));
+    let members = b.i64(recursion.members.len() as i64);
+    let (count, most) = (b.binary(BinaryOp::Mul, extent, members)?, b.i64(MAX_NODES));
     let few = b.compare(CompareOp::Le, count, most)?;
     // In a region of its own, so that the walk reuses none of it: it fuses into a few operators of
     // one unit.

@@ -72,7 +72,7 @@ pub fn walk(
     let params = b.params().to_vec();
     let states = states(b, recursion, extent, &params)?;
     let root = b.cast(DType::I64, params[recursion.members[0].node])?;
-    let inside = inside(b, extent, root)?;
+    let inside = is_state(b, recursion, extent, root)?;
     let root = number(b, recursion, extent, states.shift, root)?;
     let root = b.select(inside, root, states.count)?;
     let (reached, depth) = reach(b, &states, root)?;
@@ -129,6 +129,24 @@ fn all_of(b: &mut FuncBuilder, holds: Value) -> Result<Value> {
     Ok(b.op1(Op::Unary(UnaryOp::Not), &[some])?)
 }
 
+/// Has the node a state? If an index counts from the end, all from `-extent` on are places of the
+/// array. Otherwise those from -1 on, which stands for no child in many models; recursions that
+/// call nodes below it run call by call.
+fn is_state(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    extent: Value,
+    node: Value,
+) -> Result<Value> {
+    if recursion.wraps {
+        return inside(b, extent, node);
+    }
+    let least = b.i64(-1);
+    let low = b.compare(CompareOp::Ge, node, least)?;
+    let high = b.compare(CompareOp::Lt, node, extent)?;
+    Ok(b.binary(BinaryOp::And, low, high)?)
+}
+
 /// The number of a node among its member's states.
 fn number(
     b: &mut FuncBuilder,
@@ -156,9 +174,9 @@ pub fn states(
     let (each, dim, shift) = match recursion.wraps {
         true => (extent, recursion.extent.clone(), b.i64(0)),
         false => {
-            let two = b.i64(2);
-            let each = b.binary(BinaryOp::Mul, extent, two)?;
-            (each, recursion.extent.mul(&Dim::from(2)), extent)
+            let one = b.i64(1);
+            let each = b.binary(BinaryOp::Add, extent, one)?;
+            (each, recursion.extent.add(&Dim::from(1)), one)
         }
     };
     let mut first = vec![b.i64(0)];
@@ -275,7 +293,7 @@ impl Outlook<'_, '_> {
                 let node = self.ahead.batch.op(b, &Op::cast(DType::I64), &[node])?[0];
                 // A callee that is the same for all nodes is broadcast.
                 let node = self.ahead.batch.spread(b, node)?;
-                let valid = inside(b, extent, node)?;
+                let valid = is_state(b, recursion, extent, node)?;
                 let place = number(b, recursion, extent, states.shift, node)?;
                 let place = b.binary(BinaryOp::Add, place, states.first[callee])?;
                 let good = self
