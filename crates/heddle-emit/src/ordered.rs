@@ -4,6 +4,7 @@
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::program::{Local, Routine, Store};
+use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::fold::{fold_op, neutral};
@@ -12,7 +13,8 @@ use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, computed, loaded, name};
 
 impl<'p> Writer<'p> {
-    /// Elements that are written, or combined with old ones, in order.
+    /// Elements that are written, or combined with old ones, in order. Where the innermost parallel
+    /// axis is contiguous, as in rows that are scattered, it becomes the inner loop.
     pub fn update(
         &mut self,
         axes: &[(Local, ExprId)],
@@ -22,8 +24,18 @@ impl<'p> Writer<'p> {
         store: Store,
     ) {
         let roots = [value, store.offset];
-        let (levels, mut scalars) = self.each_point(&roots);
+        let (levels, mut scalars) = self.points(&roots);
+        let outer = match levels.split_last() {
+            Some((inner, outer)) if self.is_contiguous(inner.last, store) => outer.len(),
+            _ => levels.len(),
+        };
+        self.open(&levels[..outer], &mut scalars, &[], &[]);
         self.in_order(axes);
+        if let [inner] = levels[outer..] {
+            let varying = [self.op.axes[inner.last].0];
+            scalars.hoist(self.text, &roots, &varying, &self.op.body);
+        }
+        self.open(&levels[outer..], &mut scalars, &[], &[]);
         let value = scalars.write(self.text, value);
         let offset = scalars.write(self.text, store.offset);
         let value = match how {
@@ -98,13 +110,27 @@ impl<'p> Writer<'p> {
         self.close(&levels);
     }
 
+    /// Does a parallel axis step through neighbouring elements? Where lanes share the innermost
+    /// loop, it stays outside.
+    fn is_contiguous(&self, axis: usize, store: Store) -> bool {
+        let local = self.op.axes[axis].0;
+        let step = Step::of(self.program, store.offset, local);
+        self.dialect.lanes.is_none() && !self.in_chain && step == Some(Step::by(1))
+    }
+
     /// Opens the loops over the parallel axes, unmerged.
     fn each_point(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
-        let axes = 0..self.op.axes.len();
-        let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
-        self.has_points();
-        let mut scalars = Scalars::new(self.program, self.dialect, self.site, roots);
+        let (levels, mut scalars) = self.points(roots);
         self.open(&levels, &mut scalars, &[], &[]);
+        (levels, scalars)
+    }
+
+    /// The loops over the parallel axes, unmerged.
+    fn points(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
+        let axes = 0..self.op.axes.len();
+        let levels = axes.map(|k| Level { first: k, last: k }).collect();
+        self.has_points();
+        let scalars = Scalars::new(self.program, self.dialect, self.site, roots);
         (levels, scalars)
     }
 

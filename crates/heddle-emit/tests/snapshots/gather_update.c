@@ -20,9 +20,10 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
-  for (int64_t v0 = from; v0 < to; v0++) {
-    for (int64_t v1 = 0; v1 < 4; v1++) {
-      b5[(heddle_at(env, 1, b1[v1], 64) * 16) + v0] = b2[(v1 * 16) + v0];
+  for (int64_t v1 = 0; v1 < 4; v1++) {
+    const int64_t t1 = (heddle_at(env, 1, b1[v1], 64) * 16);
+    for (int64_t v0 = from; v0 < to; v0++) {
+      b5[t1 + v0] = b2[(v1 * 16) + v0];
     }
   }
 }
