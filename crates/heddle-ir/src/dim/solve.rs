@@ -8,7 +8,8 @@ use super::{Atom, Dim, DimExpr};
 impl Dim {
     /// Is the size never 1? Besides sizes of 2 and more, multiples are not, since no names make `2*n` 1.
     pub fn is_never_one(&self) -> bool {
-        let of_terms = |e: &DimExpr| e.is_whole() && e.minus_one().is_some_and(|e| !e.may_be_zero());
+        let of_terms =
+            |e: &DimExpr| e.is_whole() && e.minus_one().is_some_and(|e| !e.may_be_zero());
         self.is_at_least(&Dim::from(2)) || self.as_expr().is_some_and(of_terms)
     }
 
@@ -55,7 +56,13 @@ impl DimExpr {
     /// The greatest common divisor of all coefficients but the constant; 0 without names.
     fn common_factor(&self) -> i64 {
         let named = self.terms().filter(|(p, _)| !p.is_empty());
-        named.fold(0, |g, (_, c)| if g == 0 { c.saturating_abs() } else { gcd(g, c) })
+        named.fold(0, |g, (_, c)| {
+            if g == 0 {
+                c.saturating_abs()
+            } else {
+                gcd(g, c)
+            }
+        })
     }
 
     /// Could integers make the sum 0? Not if all coefficients have a divisor that the constant has not.
@@ -73,9 +80,11 @@ mod tests {
     use super::*;
 
     fn sum(terms: &[(i64, &str)], constant: i64) -> Dim {
-        terms.iter().fold(Dim::constant(constant), |sum, (c, name)| {
-            sum.add(&Dim::sym(name).mul(&Dim::constant(*c)))
-        })
+        terms
+            .iter()
+            .fold(Dim::constant(constant), |sum, (c, name)| {
+                sum.add(&Dim::sym(name).mul(&Dim::constant(*c)))
+            })
     }
 
     #[test]
