@@ -14,6 +14,7 @@
 mod divide;
 mod fraction;
 mod order;
+mod solve;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

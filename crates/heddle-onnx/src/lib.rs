@@ -24,5 +24,5 @@ pub use folder::DataFolder;
 pub use import::{ImportOptions, Imported, load, load_bytes};
 pub use mapped::{Mapped, open_file};
 pub use refusal::Refusal;
-pub use testdata::{read_datum, read_name};
+pub use testdata::{read_datum, read_label};
 pub use types::TypeFault;

@@ -26,10 +26,11 @@ pub fn read_datum(path: &Path, expected: &Type) -> Result<Datum, ImportError> {
     })
 }
 
-/// Name of the tensor in a file, if it holds a tensor that has one.
-pub fn read_name(path: &Path) -> Option<String> {
+/// Name, if it has one, and rank of the tensor in a file, if that is what the file holds.
+pub fn read_label(path: &Path) -> Option<(Option<String>, usize)> {
     let proto: TensorProto = with_stack(|| decode(path, open(path)?, Kind::Tensor)).ok()?;
-    proto.name.filter(|name| !name.is_empty())
+    let name = proto.name.filter(|name| !name.is_empty());
+    Some((name, proto.dims.len()))
 }
 
 fn tensor(proto: &TensorProto) -> Result<Datum, ImportError> {

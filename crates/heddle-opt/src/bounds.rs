@@ -60,7 +60,7 @@ impl<'a> Bounds<'a> {
         let shape = |i: usize| args.get(i)?.as_tensor()?.shape.as_ref();
         let Type::Tensor(t) = result else { return };
         let Some(dims) = &mut t.shape else { return };
-        let rank = dims.len();
+        let (rank, one) = (dims.len(), Dim::from(1));
         for (axis, dim) in dims.iter_mut().enumerate() {
             if *dim != Dim::UNKNOWN {
                 continue;
@@ -72,13 +72,18 @@ impl<'a> Bounds<'a> {
                 (Extent::Broadcast, _) => {
                     let aligned = |i: usize| {
                         let s = shape(i)?;
-                        match (axis + s.len()).checked_sub(rank) {
-                            Some(k) => self.upper(&s[k]),
-                            None => Some(1),
-                        }
+                        Some((axis + s.len()).checked_sub(rank).map_or(&one, |k| &s[k]))
                     };
-                    let all: Option<Vec<u64>> = (0..args.len()).map(aligned).collect();
-                    all.and_then(|all| all.into_iter().max())
+                    let all: Option<Vec<&Dim>> = (0..args.len()).map(aligned).collect();
+                    let all = all.unwrap_or_default();
+                    // A size that is never 1 is the result's.
+                    let several = |d: &&&Dim| self.lower(d).is_some_and(|least| least > 1);
+                    if let Some(&size) = all.iter().find(several) {
+                        *dim = size.clone();
+                        continue;
+                    }
+                    let most: Option<Vec<u64>> = all.into_iter().map(|d| self.upper(d)).collect();
+                    most.and_then(|all| all.into_iter().max())
                 }
                 (_, Op::Concat { axis: k }) if *k == axis => (0..args.len())
                     .try_fold(0u64, |sum, i| {

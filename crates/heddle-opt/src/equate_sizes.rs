@@ -1,19 +1,23 @@
 //! Sizes that an instruction equates.
 
+mod equations;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use heddle_ir::patch::Stats;
-use heddle_ir::{Dim, DimBound, Function, InstData, Module, Op, Type, Value};
+use heddle_ir::{Dim, DimBound, Function, Module, Type};
 
 use crate::Edit;
 use crate::bind_sizes::substitute_sizes;
+use crate::bounds::Bounds;
 use crate::facts::Facts;
+use equations::Equations;
 
 /// Makes named sizes of the default entry one size, a number or an expression of others, if an instruction
 /// that each run evaluates fails unless they are: the two sizes that a contraction sums over, those that a
-/// concatenation does not join, the number of elements before and after a reshape. Inputs are
-/// checked for it when the program starts.
+/// concatenation does not join, the number of elements before and after a reshape, and operands that
+/// broadcast, where neither size may be 1. Inputs are checked for it when the program starts.
 ///
 /// It does *not* look into branches and loops, which a run may not take.
 pub fn equate_sizes(module: &mut Module) -> Stats {
@@ -22,10 +26,10 @@ pub fn equate_sizes(module: &mut Module) -> Stats {
     };
     let facts = Facts::of(module, entry);
     let func = &module.functions[entry];
+    let equations = Equations::of(func, &facts);
     let mut one = Equal::default();
     for &inst in &func.regions[func.body].insts {
-        let data = &func.insts[inst];
-        for (a, b) in equal_sizes(func, &facts, data).unwrap_or_default() {
+        for (a, b) in equations.equal_sizes(&func.insts[inst]).unwrap_or_default() {
             one.join(func, &a, &b);
         }
     }
@@ -40,84 +44,53 @@ pub fn equate_sizes(module: &mut Module) -> Stats {
     }
 }
 
-/// Sizes that have to be equal for an instruction to succeed.
-fn equal_sizes(func: &Function, facts: &Facts, data: &InstData) -> Option<Vec<(Dim, Dim)>> {
-    let shape = |v: Value| {
-        let ty = facts.narrower(v).unwrap_or_else(|| func.ty(v));
-        ty.as_tensor()?.shape.as_deref()
-    };
-    let pair = |a: &Dim, b: &Dim| (a.clone(), b.clone());
-    let args = &data.args;
-    match data.op {
-        Op::Dot => {
-            let (a, b) = (shape(args[0])?, shape(args[1])?);
-            let summed = b.get(b.len().checked_sub(2)?)?;
-            Some(vec![pair(a.last()?, summed)])
-        }
-        Op::Concat { axis } => {
-            let first = shape(args[0])?;
-            let others = args[1..].iter().filter_map(|&v| shape(v));
-            let pairs = others.flat_map(|s| first.iter().zip(s).enumerate());
-            Some(
-                pairs
-                    .filter(|(k, _)| *k != axis)
-                    .map(|(_, (a, b))| pair(a, b))
-                    .collect(),
-            )
-        }
-        Op::Conv { groups, .. } => {
-            let (x, w) = (shape(args[0])?, shape(args[1])?);
-            Some(vec![(x.get(1)?.clone(), w.get(1)?.mul(&Dim::from(groups)))])
-        }
-        Op::Reshape => {
-            let to = facts.known(args[1])?;
-            // A size that is computed may be -1.
-            let from = shape(args[0])?;
-            let is_stated = to.iter().all(Dim::is_never_negative);
-            is_stated.then(|| vec![(Dim::product(from), Dim::product(to))])
-        }
-        _ => None,
-    }
-}
-
 /// Names that stand for another size.
 #[derive(Default)]
 struct Equal(HashMap<Arc<str>, Dim>);
 
 impl Equal {
     /// Makes two sizes one, if one of them is a name and the other a name, a number or an expression of names that
-    /// inputs tell.
+    /// inputs tell, or if their equation can be solved for a name.
     fn join(&mut self, func: &Function, a: &Dim, b: &Dim) {
         let now = |d: &Dim| {
             d.substitute(&|name| Some(self.0.get(name).cloned().unwrap_or(Dim::sym(name))))
         };
         let (a, b) = (now(a), now(b));
         let name = |d: &Dim| d.as_expr().and_then(|e| e.as_sym()).cloned();
-        let (old, new) = match (name(&a), name(&b)) {
-            (Some(x), Some(y)) if x != y => match place(func, &x) <= place(func, &y) {
-                true => (y, a),
-                false => (x, b),
-            },
-            (Some(x), None) if b.as_const().is_some_and(|n| n >= 0) => (x, b),
-            (None, Some(y)) if a.as_const().is_some_and(|n| n >= 0) => (y, a),
-            (Some(x), None) if tells(func, &b, &x) => (x, b),
-            (None, Some(y)) if tells(func, &a, &y) => (y, a),
-            _ => return,
+        let mut ways = match (name(&a), name(&b)) {
+            (Some(x), Some(y)) => vec![(x, b), (y, a)],
+            (Some(x), None) => vec![(x, b)],
+            (None, Some(y)) => vec![(y, a)],
+            (None, None) => a.solutions(&b),
         };
-        let bound = |name: &str| func.sig.bounds.get(name);
-        let fits = match name(&new) {
-            Some(name) => bound(&name) == bound(&old),
-            None => bound(&old).is_none_or(|b| *b == DimBound { min: 0, max: None }),
-        };
-        if !fits {
+        // The name of the first input stays.
+        ways.sort_by_key(|(old, _)| std::cmp::Reverse(place(func, old)));
+        let may = |(old, new): &(Arc<str>, Dim)| stands(func, old, new);
+        let Some((old, new)) = ways.into_iter().find(may) else {
             return;
-        }
+        };
         for known in self.0.values_mut() {
             let to = |n: &str| Some(if *n == *old { new.clone() } else { Dim::sym(n) });
             *known = known.substitute(&to);
         }
         self.0.insert(old, new);
     }
+}
+
+/// May a size stand for a name: do inputs tell it, and is all that is stated of the name true of it?
+fn stands(func: &Function, old: &str, new: &Dim) -> bool {
+    let told = match new.as_const() {
+        Some(n) => n >= 0,
+        None => tells(func, new, old),
+    };
+    let DimBound { min, max } = match func.sig.bounds.get(old) {
+        Some(bound) => *bound,
+        None => return told,
+    };
+    let bounds = Bounds::of(&func.sig);
+    let least = min == 0 || bounds.lower(new).is_some_and(|v| v >= min.into());
+    let most = max.is_none_or(|max| bounds.upper(new).is_some_and(|v| v <= max));
+    told && least && most
 }
 
 /// Do inputs tell the names of an expression without this one?

@@ -177,7 +177,7 @@ fn cases_may_give_values_for_defaults() {
 }
 
 /// Softmax along an axis, then Flatten: what they do depends on the rank of `x`, which the file does not declare.
-fn unranked() -> Vec<u8> {
+pub fn unranked() -> Vec<u8> {
     let port = |name: &str| {
         let tensor = type_proto::Tensor {
             elem_type: Some(1),

@@ -175,6 +175,42 @@ fn tolerances_and_several_sets() {
     );
 }
 
+/// Sets of several ranks, for a model that is refused without and for one that is not; names in the files or none.
+#[test]
+fn ranks_come_from_the_files_of_each_set() {
+    let s = Scratch::new();
+    s.write("cases/refused/model.onnx", crate::defaults::unranked());
+    let text = "fn @main(%x: f32[..]) -> (%y: f32[..]) {\n  return neg(%x)\n}\n";
+    s.write("cases/open/model.heddle", text);
+    for (set, dims) in [vec![2], vec![1, 2], vec![1, 1, 2]].iter().enumerate() {
+        let write = |case: &str, file: &str, name: Option<&str>, tensor: (&[i64], [f32; 2])| {
+            let tensor = TensorProto {
+                dims: tensor.0.to_vec(),
+                data_type: Some(1),
+                float_data: tensor.1.to_vec(),
+                name: name.map(String::from),
+                ..Default::default()
+            };
+            let path = format!("cases/{case}/test_data_set_{set}/{file}_0.pb");
+            s.write(&path, tensor.encode_to_vec());
+        };
+        write("refused", "input", Some("x"), (dims, [3.0, 3.0]));
+        let flat = if dims.len() == 1 { [2, 1] } else { [1, 2] };
+        write("refused", "output", None, (&flat, [0.5, 0.5]));
+        write("open", "input", None, (dims, [1.0, 2.0]));
+        write("open", "output", None, (dims, [-1.0, -2.0]));
+    }
+    for device in ["interp", "cpu"] {
+        let done = s.heddle(&format!("test cases --device {device}"));
+        assert_eq!(
+            last_line(&done.out),
+            "2 passed, 0 failed, 0 unsupported",
+            "{}",
+            done.out
+        );
+    }
+}
+
 #[test]
 fn shapes_types_and_counts_must_match() {
     let s = suite();

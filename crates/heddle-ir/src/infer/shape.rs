@@ -71,7 +71,7 @@ pub(super) fn broadcast(types: &[&TensorType]) -> Result<Option<Vec<Dim>>> {
                 (None, Some(_)) => d.clone(),
                 (None, None) if covers(r, d) => continue,
                 (None, None) if covers(d, r) => d.clone(),
-                (None, None) => Dim::UNKNOWN,
+                (None, None) => wider(r, d),
             };
         }
     }
@@ -82,7 +82,16 @@ pub(super) fn broadcast(types: &[&TensorType]) -> Result<Option<Vec<Dim>>> {
 /// other is never larger, and is 1 where it is.
 fn covers(size: &Dim, other: &Dim) -> bool {
     let one = Dim::from(1);
-    size.is_at_least(&Dim::from(2)) || size.is_at_least(other) && other.is_at_least(&size.min(&one))
+    size.is_never_one() || size.is_at_least(other) && other.is_at_least(&size.min(&one))
+}
+
+/// The size of the result where neither covers the other: the larger one, if neither is 0.
+fn wider(a: &Dim, b: &Dim) -> Dim {
+    let one = Dim::from(1);
+    match a.is_at_least(&one) && b.is_at_least(&one) {
+        true => a.max(b),
+        false => Dim::UNKNOWN,
+    }
 }
 
 pub(super) fn reshape(args: &[Arg]) -> Result<TensorType> {

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use heddle::{CompileOptions, ErrorKind, Inputs, Interpreted, Program, Tolerance, Value, compare};
+use heddle::{
+    CompileOptions, ErrorKind, Inputs, Interpreted, Model, Program, Tolerance, Value, compare,
+};
 use heddle_ir::Type;
 use serde_json::Value as Json;
 
 use crate::args::Exec;
-use crate::commands;
+use crate::commands::{self, Given};
 use crate::fail::{Exit, Failure};
 
 /// Settings of all cases.
@@ -148,20 +150,6 @@ impl Case {
         texts: &mut usize,
     ) -> Result<(), Verdict> {
         let tolerance = self.tolerance(settings).map_err(Verdict::Failed)?;
-        let mut compiled = |overrides: HashSet<String>| {
-            let given = overrides.into_iter().map(|name| (name, None)).collect();
-            let (model, options) =
-                commands::load(&self.model, None, &settings.exec, given).map_err(verdict)?;
-            let options = CompileOptions {
-                check_text: settings.check_text,
-                ..options
-            };
-            let program = heddle::compile(&model, &options).map_err(verdict)?;
-            *texts += program.report().texts_checked;
-            Ok((model, program))
-        };
-        let (model, program) = compiled(HashSet::new())?;
-        let optional: HashSet<_> = model.optional_inputs().iter().map(|p| &p.name).collect();
         let sets: Vec<_> = entries(&self.folder)
             .map_err(Verdict::Failed)?
             .into_iter()
@@ -170,20 +158,34 @@ impl Case {
         if sets.is_empty() {
             return Err(Verdict::Failed("the case has no test_data_set_0".into()));
         }
+        let plain = self.load(settings, Given::new());
+        let optional: HashSet<String> = match &plain {
+            Ok((model, _)) => model.optional_inputs().iter(),
+            Err(_) => [].iter(),
+        }
+        .map(|port| port.name.clone())
+        .collect();
+        let mut programs: Vec<(Given, Program)> = vec![];
         for set in &sets {
             let place = |text: String| match sets.len() {
                 1 => text,
                 _ => format!("{}: {text}", file_name(set)),
             };
-            let overrides = match optional.is_empty() {
-                true => HashSet::new(),
-                false => named(set, &optional).map_err(Verdict::Failed)?,
-            };
-            let other = match overrides.is_empty() {
-                true => None,
-                false => Some(compiled(overrides)?.1),
-            };
-            let program = other.as_ref().unwrap_or(&program);
+            let given = given(set, plain.as_ref().ok().map(|(model, _)| model), &optional);
+            let given = given.map_err(Verdict::Failed)?;
+            if !programs.iter().any(|(of, _)| *of == given) {
+                let loaded = match (&plain, given.is_empty()) {
+                    (Ok((model, options)), true) => Ok((model.clone(), options.clone())),
+                    (Err(verdict), true) => Err(verdict.clone()),
+                    (_, false) => self.load(settings, given.clone()),
+                };
+                let (model, options) = loaded?;
+                let program = heddle::compile(&model, &options).map_err(verdict)?;
+                *texts += program.report().texts_checked;
+                programs.push((given.clone(), program));
+            }
+            let program = programs.iter().find(|(of, _)| *of == given);
+            let (_, program) = program.expect("compiled above");
             let by_name = !optional.is_empty();
             run_set(program, set, by_name, settings, &tolerance, means).map_err(|v| match v {
                 Verdict::Failed(why) => Verdict::Failed(place(why)),
@@ -191,6 +193,16 @@ impl Case {
             })?;
         }
         Ok(())
+    }
+
+    fn load(&self, settings: &Settings, given: Given) -> Result<(Model, CompileOptions), Verdict> {
+        let loaded = commands::load(&self.model, None, &settings.exec, given);
+        let (model, options) = loaded.map_err(verdict)?;
+        let options = CompileOptions {
+            check_text: settings.check_text,
+            ..options
+        };
+        Ok((model, options))
     }
 
     /// The tolerance, where `tolerance.json` says something else than the command line.
@@ -254,13 +266,53 @@ fn run_set(
     Ok(())
 }
 
-/// Those of the model's optional inputs that a set's files are named after.
-fn named(set: &Path, optional: &HashSet<&String>) -> Result<HashSet<String>, String> {
-    let files = entries(set)?
-        .into_iter()
-        .filter(|p| file_name(p).starts_with("input_"));
-    let names = files.filter_map(|path| heddle_onnx::read_name(&path));
-    Ok(names.filter(|name| optional.contains(name)).collect())
+/// Inputs to load a model with, by a set's files: optional ones that have a value, and the ranks of those that are declared
+/// without one. For a model that is refused without ranks, these are the ranks of all names in the files.
+fn given(set: &Path, model: Option<&Model>, optional: &HashSet<String>) -> Result<Given, String> {
+    let params = model.map(|m| m.module().entry().sig.params.as_slice());
+    let is_unranked = |(_, ty): &(String, Type)| ty.as_tensor().is_some_and(|t| t.shape.is_none());
+    if optional.is_empty() && params.is_some_and(|p| !p.iter().any(is_unranked)) {
+        return Ok(Given::new());
+    }
+    let mut given = Given::new();
+    for path in entries(set)? {
+        let Some(number) = number(&path, "input") else {
+            continue;
+        };
+        let Some((name, rank)) = heddle_onnx::read_label(&path) else {
+            continue;
+        };
+        let Some(params) = params else {
+            given.extend(name.map(|name| (name, Some(rank))));
+            continue;
+        };
+        if let Some(name) = name.as_ref().filter(|name| optional.contains(*name)) {
+            given.insert(name.clone(), Some(rank));
+        }
+        let port = port(params, name.filter(|_| !optional.is_empty()), number);
+        if let Some((_, port)) = port.filter(|(_, port)| is_unranked(port)) {
+            given.insert(port.0.clone(), Some(rank));
+        }
+    }
+    Ok(given)
+}
+
+/// The number in the name `KIND_I.pb` of a file.
+fn number(path: &Path, kind: &str) -> Option<Option<usize>> {
+    let name = file_name(path);
+    let number = name.strip_prefix(kind)?.strip_prefix('_')?;
+    Some(number.strip_suffix(".pb")?.parse().ok())
+}
+
+/// The port that a file is for: that of the name in it, else that of its number.
+fn port(
+    ports: &[(String, Type)],
+    name: Option<String>,
+    number: Option<usize>,
+) -> Option<(usize, &(String, Type))> {
+    let named = name.and_then(|name| ports.iter().position(|p| p.0 == name));
+    let i = named.or(number)?;
+    Some((i, ports.get(i)?))
 }
 
 /// The values in `KIND_I.pb`, by their numbers; those that are not there are left out. With `by_name` the name in the file counts
@@ -273,17 +325,12 @@ fn read_values(
 ) -> Result<Vec<(usize, Value)>, Verdict> {
     let mut values = vec![];
     for path in entries(set).map_err(Verdict::Failed)? {
-        let name = file_name(&path);
-        let number = name.strip_prefix(kind).and_then(|n| n.strip_prefix('_'));
-        let Some(number) = number.and_then(|n| n.strip_suffix(".pb")) else {
+        let Some(number) = number(&path, kind) else {
             continue;
         };
-        let stored = by_name.then(|| heddle_onnx::read_name(&path)).flatten();
-        let place = stored.and_then(|name| ports.iter().position(|p| p.0 == name));
-        let port = place
-            .or_else(|| number.parse().ok())
-            .and_then(|i: usize| Some((i, ports.get(i)?)));
-        let Some((i, (_, ty))) = port else {
+        let label = by_name.then(|| heddle_onnx::read_label(&path)).flatten();
+        let name = file_name(&path);
+        let Some((i, (_, ty))) = port(ports, label.and_then(|l| l.0), number) else {
             let text = format!("{name}: the model has only {} {kind}s", ports.len());
             return Err(Verdict::Failed(text));
         };
