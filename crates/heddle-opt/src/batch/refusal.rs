@@ -15,6 +15,12 @@ pub enum Refusal {
     SizesByRow(&'static str),
     /// A call.
     Call,
+    /// An op that a call depends on, at this place, needs the result of another.
+    NeedsCall(&'static str, Option<String>),
+    /// A call in a loop within a loop.
+    CallsInLoops,
+    /// Functions that call each other.
+    MutualCalls,
     /// A branch that differs by row and may fail.
     MayFail,
     /// A branch whose arms differ in shape.
@@ -55,6 +61,12 @@ impl fmt::Display for Refusal {
             Self::NoRule(op) => return write!(f, "`{op}` of rows"),
             Self::SizesByRow(op) => return write!(f, "sizes of `{op}` that differ by row"),
             Self::NotAhead(op) => return write!(f, "`{op}` ahead"),
+            Self::NeedsCall(op, None) => return write!(f, "`{op}` that needs a call's result"),
+            Self::NeedsCall(op, Some(loc)) => {
+                return write!(f, "`{op}` at {loc} that needs a call's result");
+            }
+            Self::CallsInLoops => "calls in loops within loops",
+            Self::MutualCalls => "functions that call each other",
             Self::Call => "a call",
             Self::MayFail => "a branch that differs by row and may fail",
             Self::Arms => "a branch whose arms differ in shape",

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Signature, Type, Value};
+use heddle_ir::{DType, Dim, Entity, FuncBuilder, FuncId, Function, Signature, Type, Value};
 
 use super::lane::{Lane, Ragged};
 use super::ragged::are_equal;
@@ -186,9 +186,25 @@ impl Context<'_> {
         let id = self.made.borrow_mut().declare(sig.clone());
         let joined = Joined { id, forms, node };
         self.joined.borrow_mut().insert(callee, joined.clone());
-        let function = self.body(source, sig, ragged, &joined)?;
-        self.made.borrow_mut().functions[id] = function;
-        Ok(joined)
+        match self.body(source, sig, ragged, &joined) {
+            Ok(function) => {
+                self.made.borrow_mut().functions[id] = function;
+                Ok(joined)
+            }
+            Err(refusal) => {
+                self.forget(id);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Removes the functions that were made from this one on.
+    fn forget(&self, first: FuncId) {
+        let first = first.index();
+        self.made.borrow_mut().functions.truncate(first);
+        let mut joined = self.joined.borrow_mut();
+        joined.retain(|_, made| made.id.index() < first);
+        self.levels.borrow_mut().retain(|_, id| id.index() < first);
     }
 
     fn body(

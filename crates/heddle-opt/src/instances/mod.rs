@@ -10,6 +10,8 @@
 //! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
 //!   done leaves the list, and its values are written to its row of the results ([`leave`]).
 //!
+//! A recursion that follows from tensors is evaluated level by level ([`levels`]).
+//!
 //! An instruction without a rule is evaluated for one instance after the other ([`each`]), so that
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
 
@@ -17,6 +19,7 @@ mod each;
 mod joined;
 mod lane;
 mod leave;
+mod levels;
 mod part;
 mod ragged;
 mod ragged_ops;
@@ -84,6 +87,9 @@ struct Context<'a> {
     made: &'a RefCell<Module>,
     /// The functions on the arrays of all instances, by those on the arrays of one.
     joined: &'a RefCell<HashMap<FuncId, Joined>>,
+    /// The functions that evaluate calls level by level, by those that are called and the forms of
+    /// their arguments.
+    levels: &'a RefCell<HashMap<(FuncId, Vec<Form>), FuncId>>,
     /// Named sizes that differ by instance.
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
@@ -126,10 +132,12 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
     let (made, joined) = (RefCell::new(module.clone()), RefCell::default());
+    let levels = RefCell::default();
     let mut context = Context {
         module,
         made: &made,
         joined: &joined,
+        levels: &levels,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
     };

@@ -45,7 +45,7 @@ impl Set<'_> {
             b.end_region(&[]);
         }
         b.rollback(&mark);
-        let kinds = kinds(&found[0], &found[1])?;
+        let kinds = kinds(&found[0], &found[1]);
         let mut regions = vec![];
         for arm in arms {
             b.begin_region(&[]);
@@ -53,7 +53,8 @@ impl Set<'_> {
             let mut yields = vec![];
             for (lane, kind) in lanes.into_iter().zip(&kinds) {
                 match (lane, kind) {
-                    (Lane::Ragged(r), _) => {
+                    (lane, Kind::Ragged) => {
+                        let r = self.as_ragged(b, lane)?;
                         let r = self.packed(b, r)?;
                         yields.extend([r.data, r.starts, r.lens]);
                     }
@@ -125,20 +126,20 @@ impl Set<'_> {
             reduce: ScatterReduce::Set,
         };
         let place = b.op1(scatter, &[order, order, places])?;
-        let kinds = kinds(&yields[0], &yields[1])?;
+        let kinds = kinds(&yields[0], &yields[1]);
         let mut lanes = vec![];
         for (k, kind) in kinds.into_iter().enumerate() {
             let (x, y) = (yields[0][k], yields[1][k]);
             lanes.push(match kind {
-                Kind::Same | Kind::Rows => {
-                    if row_shape(b, x)? != row_shape(b, y)? {
-                        return Err(Refusal::Arms);
-                    }
+                Kind::Same | Kind::Rows if are_alike(b, x, y)? => {
                     let all = [sets[0].spread(b, x)?, sets[1].spread(b, y)?];
                     let all = b.join(&all)?;
                     Lane::Rows(b.gather(all, place)?)
                 }
-                Kind::Ragged => joined(b, x, y, place)?,
+                _ => {
+                    let (x, y) = (sets[0].as_ragged(b, x)?, sets[1].as_ragged(b, y)?);
+                    joined(b, x, y, place)?
+                }
             });
         }
         Ok(lanes)
@@ -160,10 +161,7 @@ impl Set<'_> {
 }
 
 /// Ranges of two arrays; `place` is the place of each instance among the first's and the second's.
-fn joined(b: &mut FuncBuilder, x: Lane, y: Lane, place: Value) -> Result<Lane> {
-    let (Lane::Ragged(x), Lane::Ragged(y)) = (x, y) else {
-        return Err(Refusal::Arms);
-    };
+fn joined(b: &mut FuncBuilder, x: Ragged, y: Ragged, place: Value) -> Result<Lane> {
     let data = b.join(&[x.data, y.data])?;
     let first = b.size(x.data, 0)?;
     let behind = plus(b, y.starts, first)?;
@@ -176,18 +174,37 @@ fn joined(b: &mut FuncBuilder, x: Lane, y: Lane, place: Value) -> Result<Lane> {
     }))
 }
 
-fn kinds(x: &[Lane], y: &[Lane]) -> Result<Vec<Kind>> {
+/// Have all instances one shape? Sizes of the first axis may differ.
+fn are_alike(b: &FuncBuilder, x: Lane, y: Lane) -> Result<bool> {
+    let (x, y) = (shape(b, x)?, shape(b, y)?);
+    let unknown = |dims: &[Dim]| dims.iter().any(|d| matches!(d, Dim::Unknown(_)));
+    match (x.split_first(), y.split_first()) {
+        (Some((_, x)), Some((_, y))) if unknown(x) || unknown(y) => Err(Refusal::UnknownSize),
+        (Some((_, s)), Some((_, t))) if s != t => Err(Refusal::Arms),
+        _ => Ok(x == y && !unknown(&x)),
+    }
+}
+
+fn kinds(x: &[Lane], y: &[Lane]) -> Vec<Kind> {
     let kind = |(x, y): (&Lane, &Lane)| match (x, y) {
-        (Lane::Same(_), Lane::Same(_)) => Ok(Kind::Same),
-        (Lane::Ragged(_), Lane::Ragged(_)) => Ok(Kind::Ragged),
-        (Lane::Ragged(_), _) | (_, Lane::Ragged(_)) => Err(Refusal::Arms),
-        _ => Ok(Kind::Rows),
+        (Lane::Same(_), Lane::Same(_)) => Kind::Same,
+        (Lane::Ragged(_), _) | (_, Lane::Ragged(_)) => Kind::Ragged,
+        _ => Kind::Rows,
     };
     x.iter().zip(y).map(kind).collect()
 }
 
 /// The shape that all instances have.
 fn row_shape(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
+    let shape = shape(b, lane)?;
+    match shape.iter().any(|d| matches!(d, Dim::Unknown(_))) {
+        true => Err(Refusal::UnknownSize),
+        false => Ok(shape),
+    }
+}
+
+/// The same, as far as it is known.
+fn shape(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
     let (value, skip) = match lane {
         Lane::Same(v) => (v, 0),
         Lane::Rows(v) => (v, 1),
@@ -195,9 +212,5 @@ fn row_shape(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
     };
     let tensor = b.ty(value).as_tensor().ok_or(Refusal::NoTensor)?;
     let shape = tensor.shape.as_ref().ok_or(Refusal::UnknownRank)?;
-    let shape = shape[skip..].to_vec();
-    match shape.iter().any(|d| matches!(d, Dim::Unknown(_))) {
-        true => Err(Refusal::UnknownSize),
-        false => Ok(shape),
-    }
+    Ok(shape[skip..].to_vec())
 }

@@ -129,7 +129,7 @@ impl Set<'_> {
     }
 
     /// Arrays with a first axis as ranges.
-    fn as_ragged(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Ragged> {
+    pub(super) fn as_ragged(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Ragged> {
         let (data, size, step) = match lane {
             Lane::Ragged(x) => return Ok(x),
             Lane::Same(x) => (x, b.size(x, 0)?, b.i64(0)),

@@ -155,7 +155,13 @@ impl<'a> Set<'a> {
                 let results = b.call(callee, sig, &args)?;
                 Ok(results.into_iter().map(Lane::Same).collect())
             }
-            None => self.call_joined(b, callee, &args),
+            None => {
+                let mark = b.checkpoint();
+                self.call_joined(b, callee, &args).or_else(|_| {
+                    b.rollback(&mark);
+                    self.call_levels(b, callee, &args)
+                })
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! Drawing inputs and comparing runs, for tests that show that passes keep results.
 #![allow(dead_code)]
 
+pub mod many;
+
 use std::collections::HashMap;
 
 use heddle_interp::{Options, run};

@@ -1,0 +1,113 @@
+//! Recursion that follows from tensors, by levels.
+//!
+//! An activation of a recursive function is parted ([`parts`]): [`before`] its calls all that needs
+//! none of their results, which makes the calls' arguments; [`after`] them the rest. Level 0 are the
+//! instances. The part in front is evaluated for a whole level at once, and the calls that it makes
+//! are the next level, until one is empty; what the other part needs is kept. Then that is evaluated
+//! for one level after the other, the last first, so that all results of calls are there.
+//!
+//! So calls of one activation that need nothing of each other are evaluated together, and those of
+//! all instances.
+
+mod after;
+mod backward;
+mod before;
+mod calls;
+mod copy;
+mod drive;
+mod kept;
+mod late;
+mod parts;
+mod saved;
+
+use std::collections::HashSet;
+
+use heddle_ir::{FuncBuilder, FuncId, Value};
+
+use super::lane::Lane;
+use super::set::Set;
+use super::{Context, Form, parameters, signature};
+use crate::batch::{Refusal, Result};
+use crate::callgraph;
+use drive::Driver;
+use parts::Parts;
+
+impl Set<'_> {
+    /// A call of a recursive function for all instances, level by level.
+    pub(super) fn call_levels(
+        &self,
+        b: &mut FuncBuilder,
+        callee: FuncId,
+        args: &[Lane],
+    ) -> Result<Vec<Lane>> {
+        let form = |lane: &Lane| match lane {
+            Lane::Same(_) => Form::Shared,
+            Lane::Rows(_) => Form::Stacked,
+            Lane::Ragged(_) => Form::Ragged,
+        };
+        let forms: Vec<Form> = args.iter().map(form).collect();
+        let id = self.context.levels(callee, &forms)?;
+        let mut own: Vec<Value> = vec![];
+        for &lane in args {
+            match lane {
+                Lane::Same(v) | Lane::Rows(v) => own.push(v),
+                Lane::Ragged(x) => {
+                    let x = self.packed(b, x)?;
+                    let total = b.size(x.data, 0)?;
+                    let total = b.vector_of(total)?;
+                    own.extend([x.data, b.join(&[x.starts, total])?]);
+                }
+            }
+        }
+        let sig = self.context.made.borrow().functions[id].sig.clone();
+        let results = b.call(id, &sig, &own)?;
+        Ok(results.into_iter().map(Lane::Rows).collect())
+    }
+}
+
+impl Context<'_> {
+    /// The function that evaluates calls of a recursive one for many instances.
+    fn levels(&self, callee: FuncId, forms: &[Form]) -> Result<FuncId> {
+        let key = (callee, forms.to_vec());
+        if let Some(&known) = self.levels.borrow().get(&key) {
+            return Ok(known);
+        }
+        let mut components = callgraph::components(self.module).into_iter();
+        let own = components.find(|c| c.contains(&callee));
+        match own.as_deref() {
+            Some([_]) if callgraph::callees(self.module, callee).contains(&callee) => {}
+            Some([_]) => return Err(Refusal::Call),
+            _ => return Err(Refusal::MutualCalls),
+        }
+        let source = &self.module.functions[callee];
+        let parts = Parts::of(source, callee)?;
+        let mut context = self.within(HashSet::new());
+        let (mut sig, dim) = signature(&mut context, callee, forms)?;
+        sig.name += ".levels";
+        sig.origin = None;
+        while self.made.borrow().find(&sig.name).is_some() {
+            sig.name += "'";
+        }
+        let mut b = FuncBuilder::new(sig);
+        let (values, count) = parameters(&mut b, source, forms)?;
+        let mut top = Set::new(source, &context, count, dim);
+        top.values = values;
+        let early = before::before(self.module, &parts)?;
+        let late = after::after(self.module, &parts)?;
+        let driver = Driver {
+            parts: &parts,
+            before: &early,
+            after: &late,
+            top: &top,
+        };
+        let results = driver.run(&mut b)?;
+        let names = source.sig.results.iter().map(|(name, _)| name.clone());
+        let outputs: Vec<(String, Value)> = names.zip(results).collect();
+        let function = b.finish(&outputs);
+        let notes = context.one_by_one.take();
+        self.one_by_one.borrow_mut().extend(notes);
+        let id = self.made.borrow_mut().functions.push(function);
+        self.levels.borrow_mut().insert(key, id);
+        Ok(id)
+    }
+}
