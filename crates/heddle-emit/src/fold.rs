@@ -37,6 +37,8 @@ struct Fold<'a> {
     value: ExprId,
     store: Store,
     neutral: String,
+    /// The sizes of the reduced axes, as C.
+    sizes: Vec<String>,
 }
 
 impl Writer<'_> {
@@ -52,7 +54,7 @@ impl Writer<'_> {
         // Sums and products of 16-bit floats are rounded once, at the end.
         let dtype = computed(dtype);
         let inner = self.levels(axes, &[], &[value], &[]);
-        let fold = Fold {
+        let mut fold = Fold {
             op: fold_op(kind),
             dtype,
             axes,
@@ -60,6 +62,7 @@ impl Writer<'_> {
             value,
             store,
             neutral: neutral(kind, dtype),
+            sizes: vec![],
         };
         let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
         let roots = [&[value], sizes.as_slice()].concat();
@@ -78,6 +81,10 @@ impl Writer<'_> {
         let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
         let early = if some && points { vec![value] } else { vec![] };
         self.open(&levels, &mut scalars, &early, &varying);
+        fold.sizes = sizes
+            .iter()
+            .map(|&size| self.bound_size(&mut scalars, size))
+            .collect();
         match (shape, columns) {
             (Shape::Columns(width), Some(level)) => {
                 scalars.hoist(self.text, &early, &varying, &self.op.body);
@@ -121,7 +128,12 @@ impl Writer<'_> {
         {
             return Shape::Lanes(width(depth));
         }
+        let depends = |axis: Local| {
+            let mut sizes = fold.axes.iter();
+            sizes.any(|a| self.program.locals_of(a.1).contains(&axis))
+        };
         if let Some(level) = levels.last()
+            && !depends(self.op.axes[level.last].0)
             && self.extent(&self.op.axes, *level).is_none_or(|n| n >= FEW)
             && close(self.op.axes[level.last].0)
         {
@@ -132,6 +144,14 @@ impl Writer<'_> {
             return Shape::Columns(if short { most / 4 } else { most });
         }
         Shape::Points
+    }
+
+    /// A size as C: one that is read from memory at this point is a variable.
+    fn bound_size(&mut self, scalars: &mut Scalars, size: ExprId) -> String {
+        match self.program.pool.loads([size]).is_empty() {
+            true => self.size(size),
+            false => scalars.bind(self.text, size),
+        }
     }
 
     /// The trip count of a loop, if static.
@@ -161,7 +181,7 @@ impl Writer<'_> {
 
     /// Opens the loop over reduced axes.
     fn reduced(&mut self, fold: &Fold, level: Level) {
-        let extent = self.product(fold.axes, level);
+        let extent = fold.sizes[level.first..=level.last].join(" * ");
         for &(outer, _) in &fold.axes[level.first..level.last] {
             self.text
                 .line(format!("const int64_t {} = 0;", name(outer)));
@@ -169,13 +189,6 @@ impl Writer<'_> {
         let v = name(fold.axes[level.last].0);
         self.text
             .line(format!("for (int64_t {v} = 0; {v} < {extent}; {v}++) {{"));
-    }
-
-    fn product(&mut self, axes: &[(Local, ExprId)], level: Level) -> String {
-        let sizes = axes[level.first..=level.last]
-            .iter()
-            .map(|a| self.size(a.1));
-        sizes.collect::<Vec<_>>().join(" * ")
     }
 
     /// Partial results for neighbouring places of the innermost reduced axis, combined at the end.
@@ -188,7 +201,7 @@ impl Writer<'_> {
         for &(axis, _) in &fold.axes[last.first..last.last] {
             self.text.line(format!("const int64_t {} = 0;", name(axis)));
         }
-        let extent = self.product(fold.axes, last);
+        let extent = fold.sizes[last.first..=last.last].join(" * ");
         let known = self.extent(fold.axes, last);
         let v = fold.axes[last.last].0;
         self.text.line(format!(

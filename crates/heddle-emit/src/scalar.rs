@@ -111,6 +111,15 @@ impl<'p> Scalars<'p> {
         }
     }
 
+    /// A variable that holds the expression.
+    pub fn bind(&mut self, text: &mut Text, id: ExprId) -> String {
+        let value = self.write(text, id);
+        match self.known.get(&id) {
+            Some(known) => known.clone(),
+            None => self.variable(text, id, &value),
+        }
+    }
+
     fn variable(&mut self, text: &mut Text, id: ExprId, value: &str) -> String {
         let expr = self.program.pool[id];
         let variable = self.fresh();

@@ -23,3 +23,13 @@ fn draws_are_the_same_for_any_size_and_number_of_workers() {
         case.check("draws", &BuildOptions::default(), &[1, 2, 3, 5]);
     }
 }
+
+#[test]
+fn segments_of_all_sizes() {
+    let text = include_str!("programs/segments.heddle");
+    for size in [0, 1, 2, 5, 13, 97, 1009] {
+        let (module, inputs) = drawn("segments", text, size, 1);
+        let case = Case::new("segments", module, &inputs).unwrap_or_else(|e| panic!("{e}"));
+        case.check("segments", &BuildOptions::default(), &[1, 2, 3, 5]);
+    }
+}

@@ -9,7 +9,7 @@ use crate::body::Body;
 impl Body<'_> {
     pub(crate) fn order(&mut self) {
         let x = self.tensor();
-        match self.rng.random_range(0..12) {
+        match self.rng.random_range(0..13) {
             0..5 => {
                 let v = self.reduce(x);
                 self.keep(v);
@@ -20,6 +20,10 @@ impl Body<'_> {
             }
             6..8 => {
                 let v = self.cumulative(x);
+                self.keep(v);
+            }
+            12 => {
+                let v = self.segment_reduce(x);
                 self.keep(v);
             }
             8 => self.top_k(x),
@@ -91,6 +95,28 @@ impl Body<'_> {
             reverse: self.rng.random_bool(0.5),
         };
         self.op(op, &[x])
+    }
+
+    /// Ranges of a few random places, some of them empty.
+    fn segment_reduce(&mut self, x: Value) -> Value {
+        let x = match self.rank(x) {
+            0 => self.with_rank(x, 1),
+            _ => x,
+        };
+        let (dtype, size) = (self.dtype(x), self.size(x, 0));
+        let mut places: Vec<i64> = (0..self.rng.random_range(0..4))
+            .map(|_| self.rng.random_range(0..5))
+            .collect();
+        places.sort_unstable();
+        let places = self.b.i64s(&places);
+        let places = self.op(Op::Binary(BinaryOp::Min), &[places, size]);
+        let (begin, end) = (
+            self.b.i64s(&[0]),
+            self.op(Op::Unsqueeze { axes: vec![0] }, &[size]),
+        );
+        let offsets = self.op(Op::Concat { axis: 0 }, &[begin, places, end]);
+        let kind = self.kind(dtype);
+        self.op(Op::SegmentReduce { kind }, &[x, offsets])
     }
 
     fn top_k(&mut self, x: Value) {

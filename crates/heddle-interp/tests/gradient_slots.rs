@@ -97,6 +97,8 @@ fn cases() -> Vec<Case> {
             exclusive,
             reverse,
         }));
+        let offsets = ints(&[0, 2]);
+        all.push(case(Op::SegmentReduce { kind }, &[x.clone(), offsets]));
         let (strides, dilations) = (vec![1], vec![1]);
         let window = Op::Window {
             kind,

@@ -387,6 +387,45 @@ fn cumulative() {
 }
 
 #[test]
+fn segments() {
+    let x = "[[1, 2], [3, 4], [5, 6]]: i32";
+    let rows = |offsets: &str, kind: &str| format!("segment_reduce({x}, {offsets}, kind={kind})");
+    gives(
+        &rows("[0, 1, 1, 3]", "sum"),
+        "[[1,2],[0,0],[8,10]]: i32[3,2]",
+    );
+    gives(&rows("[0, 3]", "prod"), "[[15,48]]: i32[1,2]");
+    gives(
+        &rows("[0, 0, 3]", "max"),
+        "[[-2147483648,-2147483648],[5,6]]: i32[2,2]",
+    );
+    gives(
+        "segment_reduce([1.0, 2.0]: f32, [0, 2, 2], kind=min)",
+        "[1.0, inf]: f32[2]",
+    );
+    gives(
+        "segment_reduce([true, false]: bool, [0, 0, 2, 2], kind=min)",
+        "[true, false, true]: bool[3]",
+    );
+    gives("segment_reduce([]: f32, [0], kind=sum)", "[]: f32[0]");
+    gives("segment_reduce([]: f32, [0, 0], kind=sum)", "[0.0]: f32[1]");
+    for offsets in [
+        "[0, 2, 1, 3]",
+        "[0, 2]",
+        "[1, 3]",
+        "[0, 4]",
+        "[-1, 3]",
+        "[1]",
+    ] {
+        let text = format!(
+            "fn @main() -> (%y: i32[..]) {{ %y = {} return %y }}",
+            rows(offsets, "sum")
+        );
+        fails(&text, &[], "begin with 0, never to fall");
+    }
+}
+
+#[test]
 fn order() {
     gives("arg_reduce([1, 3, 3]: i32, kind=max, axis=0)", "1: i64[]");
     gives(

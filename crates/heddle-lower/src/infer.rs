@@ -93,6 +93,11 @@ impl Lowerer<'_> {
                 true => ones(&x, &[*axis], one),
                 false => without(&x, &[*axis]),
             },
+            Op::SegmentReduce { .. } => {
+                let mut shape = x;
+                shape[0] = self.program.pool.difference(args[1].shape()[0], one);
+                shape
+            }
             Op::Dot => {
                 let y = args[1].shape();
                 let (m, n) = (x.len() - 2, y.len() - 2);

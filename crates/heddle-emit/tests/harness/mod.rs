@@ -31,6 +31,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("reductions", include_str!("../programs/reductions.heddle")),
     ("folds", include_str!("../programs/folds.heddle")),
     ("parts", include_str!("../programs/parts.heddle")),
+    ("segments", include_str!("../programs/segments.heddle")),
     ("rows", include_str!("../programs/rows.heddle")),
     (
         "contractions",

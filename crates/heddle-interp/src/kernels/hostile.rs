@@ -70,7 +70,7 @@ impl Draw {
         let (p, q, r) = (self.list(), self.list(), self.list());
         let scalars = [(); 3].map(|()| self.numbers(vec![]));
         let [s, t, u] = scalars;
-        match self.below(22) {
+        match self.below(23) {
             0 => (Op::Binary(BinaryOp::ALL[self.below(14)]), vec![x, y]),
             1 => (Op::Compare(CompareOp::Lt), vec![x, y]),
             2 => (Op::Reshape, vec![x, p]),
@@ -132,6 +132,7 @@ impl Draw {
                 },
                 vec![x, y, p],
             ),
+            21 => (Op::SegmentReduce { kind }, vec![x, p]),
             _ => match flag {
                 true => (
                     Op::Window {

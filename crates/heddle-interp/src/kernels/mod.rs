@@ -92,6 +92,7 @@ fn compute(cx: &Context, op: &Op, args: &[&Array]) -> Result<Array, Fault> {
         Op::Range => arrange::range(cx, x, args[1], args[2]),
         Op::NonZero => order::nonzero(cx, x),
         Op::Reduce { kind, axes, keep } => reduce::reduce(cx, x, *kind, axes, *keep),
+        Op::SegmentReduce { kind } => reduce::segments(cx, x, args[1].data()?, *kind),
         Op::ArgReduce {
             kind,
             axis,

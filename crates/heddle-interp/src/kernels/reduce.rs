@@ -58,6 +58,41 @@ pub fn reduce(
     }, else Err(Fault::dtype(kind.name(), x.dtype)))
 }
 
+/// Reduces ranges of the first axis that offsets state. Sums of `f32` are as in [`reduce`].
+pub fn segments(cx: &Context, x: &Array, offsets: &[i64], kind: ReduceOp) -> Result<Array, Fault> {
+    let [_, n, inner] = lines(x, 0)?;
+    let parts = offsets.first() == Some(&0)
+        && offsets.is_sorted()
+        && offsets.last().is_some_and(|&end| end == n as i64);
+    if !parts {
+        let message = "have to begin with 0, never to fall, and to end with the size";
+        return Err(Fault::Shape(format!("offsets {message}, {n}")));
+    }
+    let mut shape = x.shape.clone();
+    shape[0] = offsets.len() - 1;
+    let places = count(&shape)?;
+    cx.tick(n.saturating_mul(inner).max(places))?;
+    // The place of an element's sum, and the element.
+    let visit = |add: &mut dyn FnMut(usize, usize)| {
+        for (row, ends) in offsets.windows(2).enumerate() {
+            for k in ends[0] as usize..ends[1] as usize {
+                (0..inner).for_each(|i| add(row * inner + i, k * inner + i));
+            }
+        }
+    };
+    if let (ReduceOp::Sum, Buf::F32(values)) = (kind, &x.data) {
+        let mut sums = cx.filled(places, 0f64)?;
+        visit(&mut |to, from| sums[to] += f64::from(values.data[from]));
+        return cx.array(x.dtype, shape, sums.iter().map(|&sum| sum as f32).collect());
+    }
+    with_scalar!(x.data, data => {
+        let (neutral, f) = combine(data, kind, x)?;
+        let mut out = cx.filled(places, neutral)?;
+        visit(&mut |to, from| out[to] = f(out[to], data[from]));
+        cx.array(x.dtype, shape, out)
+    }, else Err(Fault::dtype(kind.name(), x.dtype)))
+}
+
 /// Running sums, products, maxima or minima along an axis.
 pub fn cumulative(
     cx: &Context,

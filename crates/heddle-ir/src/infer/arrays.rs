@@ -114,6 +114,21 @@ pub(super) fn cumulative(args: &[Arg], kind: ReduceOp, axis: usize) -> Result<Te
     Ok(x.clone())
 }
 
+pub(super) fn segment_reduce(args: &[Arg], kind: ReduceOp) -> Result<TensorType> {
+    let (x, offsets) = (tensor(args, 0)?, sizes(args, 1)?);
+    check_reduce(kind, x.dtype)?;
+    let ends = offsets.shape.as_ref().map(|s| &s[0]);
+    need(!ends.is_some_and(|n| n.is(0)), || {
+        "offsets must have an element".into()
+    })?;
+    let mut found = x.clone();
+    if let Some(s) = &mut found.shape {
+        check_axis(0, s.len())?;
+        s[0] = ends.map_or(Dim::UNKNOWN, |n| n.sub(&Dim::constant(1)));
+    }
+    Ok(found)
+}
+
 pub(super) fn top_k(args: &[Arg], axis: usize) -> Result<Vec<Type>> {
     let x = tensor(args, 0)?;
     need(x.dtype.is_arith(), || format!("does not take {}", x.dtype))?;

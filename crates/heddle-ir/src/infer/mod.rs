@@ -205,6 +205,7 @@ fn infer(op: &Op, args: &[Arg], regions: &[RegionTypes]) -> Result<Vec<Type>> {
         Op::Reduce { kind, axes, keep } => arrays::reduce(args, *kind, axes, *keep)?,
         Op::ArgReduce { axis, keep, .. } => arrays::arg_reduce(args, *axis, *keep)?,
         Op::Cumulative { kind, axis, .. } => arrays::cumulative(args, *kind, *axis)?,
+        Op::SegmentReduce { kind } => arrays::segment_reduce(args, *kind)?,
         Op::TopK { axis, .. } => return arrays::top_k(args, *axis),
         Op::Unique { axis, .. } => return arrays::unique(args, *axis),
 

@@ -152,6 +152,13 @@ pub enum Op {
         /// Keep them with size 1.
         keep: bool,
     },
+    /// `(x[n, …], offsets: i64[rows + 1]) -> T[rows, …]`: row `r` combines the elements of `x` from `offsets[r]` to before
+    /// `offsets[r + 1]`. Offsets begin with 0, never fall, and end with `n`; anything else is an error. A row of no
+    /// elements is what [`Op::Reduce`] gives over nothing.
+    SegmentReduce {
+        /// The combination of elements.
+        kind: ReduceOp,
+    },
     /// `(x) -> i64`: the index of the extreme element along `axis`, which must not be empty; NaN counts as the extreme.
     ArgReduce {
         /// Largest or smallest.

@@ -284,6 +284,7 @@ impl Op {
             Op::Reduce { kind, .. } => reduction(*kind)[0],
             Op::Cumulative { kind, .. } => reduction(*kind)[1],
             Op::Window { kind, .. } => reduction(*kind)[2],
+            Op::SegmentReduce { kind } => reduction(*kind)[3],
             Op::ArgReduce { .. } => &ARG_REDUCE,
             Op::TopK { .. } => &TOP_K,
             Op::Unique { .. } => &UNIQUE,
@@ -467,8 +468,8 @@ fn binary(kind: BinaryOp) -> &'static Props {
     }
 }
 
-/// The rows of [`Op::Reduce`], [`Op::Cumulative`] and [`Op::Window`].
-fn reduction(kind: ReduceOp) -> [&'static Props; 3] {
+/// The rows of [`Op::Reduce`], [`Op::Cumulative`], [`Op::Window`] and [`Op::SegmentReduce`].
+fn reduction(kind: ReduceOp) -> [&'static Props; 4] {
     const fn reduce(slot: Gradient) -> Props {
         row("reduce", &[ANY], Cost::Reduction, slot).fails(Failure::Never)
     }
@@ -480,12 +481,21 @@ fn reduction(kind: ReduceOp) -> [&'static Props; 3] {
     const fn window(slot: Gradient) -> Props {
         row("window", &[ANY, SIZES], Cost::Reduction, slot).fails(Failure::Sizes)
     }
+    const fn segments(slot: Gradient) -> Props {
+        row(
+            "segment_reduce",
+            &[ANY, SCALAR_INDEX],
+            Cost::Reduction,
+            slot,
+        )
+    }
     macro_rules! rows {
         ($slot:ident) => {
             [
                 const { &reduce(Gradient::$slot) },
                 const { &cumulative(Gradient::$slot) },
                 const { &window(Gradient::$slot) },
+                const { &segments(Gradient::$slot) },
             ]
         };
     }

@@ -102,6 +102,7 @@ fn reductions() -> Vec<Op> {
             exclusive: false,
             reverse: false,
         },
+        Op::SegmentReduce { kind },
         Op::TopK {
             axis,
             kind: Extreme::Max,

@@ -6,6 +6,7 @@ mod gather;
 mod order;
 mod reduce;
 mod scatter;
+mod segments;
 mod views;
 mod window;
 
@@ -82,6 +83,7 @@ impl Lowerer<'_> {
                 exclusive,
                 reverse,
             } => self.cumulative(*kind, *axis, *exclusive, *reverse, &args[0])?,
+            Op::SegmentReduce { kind } => self.segment_reduce(*kind, &args[0], &args[1])?,
             Op::TopK { axis, kind } => return self.top_k(*axis, *kind, args),
             Op::NonZero => self.nonzero(&args[0])?,
             Op::Unique { axis, sorted } => return self.unique(*axis, *sorted, &args[0]),

@@ -103,6 +103,7 @@ fn reduction(op: &mut Op, v: &mut impl Visitor) -> Result<(), String> {
             v.field("exclusive", exclusive, Default(false))?;
             v.field("reverse", reverse, Default(false))
         }
+        Op::SegmentReduce { kind } => v.field("kind", kind, Needed),
         Op::TopK { axis, kind } => {
             v.field("kind", kind, Stated(Extreme::Max))?;
             v.field("axis", axis, Needed)

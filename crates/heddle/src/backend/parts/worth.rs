@@ -63,9 +63,11 @@ fn work(module: &Module, func: &Function, inst: Inst, depth: usize, host: &Host)
         Op::ScatterElements { .. } | Op::ScatterNd { .. } => {
             host.element_ns * count(data.args.get(2))
         }
-        Op::Reduce { .. } | Op::ArgReduce { .. } | Op::NonZero | Op::TopK { .. } => {
-            host.element_ns * count(data.args.first())
-        }
+        Op::Reduce { .. }
+        | Op::SegmentReduce { .. }
+        | Op::ArgReduce { .. }
+        | Op::NonZero
+        | Op::TopK { .. } => host.element_ns * count(data.args.first()),
         Op::If => data.regions.iter().map(inside).fold(0.0, f64::max),
         Op::Loop { trip, .. } => {
             let trip = data.args.first().filter(|_| *trip);
