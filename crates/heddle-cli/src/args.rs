@@ -18,7 +18,7 @@ Exit codes:
   2   the command line is wrong
   3   the model or its inputs are wrong
   4   the model uses what Heddle does not support
-  5   a limit was reached: memory, iterations, depth, time
+  5   a limit was reached: memory, iterations, depth, frames, time
   6   a file could not be read or written
   70  an error inside Heddle; please report it";
 
@@ -80,6 +80,7 @@ Examples:
   heddle compile model.onnx --emit schedule --threads 8
   heddle compile model.onnx --emit schedule --machine reference:64 --without fuse
   heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
+  heddle compile model.onnx --emit ir --batch-of words,tags   (one program for many sentences)
   heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
@@ -161,6 +162,11 @@ pub struct RunArgs {
     /// Write the outputs to this .npz file; else a summary of them is printed.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Leave out the instances of --batch that stop the run, and name them: the outputs are those of the others, whose numbers
+    /// are in the array batch.instances. Parts of the batch run again, each within the limits. The exit code is that of the first
+    /// one's error.
+    #[arg(long, requires = "batch", conflicts_with = "fix_sizes")]
+    pub keep_going: bool,
     #[command(flatten)]
     pub exec: Exec,
     /// Print one JSON document instead of text.
@@ -205,6 +211,11 @@ pub struct Source {
     /// The inputs that all instances share: an .npz file with those that --batch lacks.
     #[arg(long, value_name = "FILE", requires = "batch")]
     pub weights: Option<PathBuf>,
+    /// Print on standard error what the instances of --batch share, the steps in which each block of the program runs, with
+    /// their mean number of instances, and what runs for one instance after the other. The interpreter counts these; within
+    /// --timeout, or a minute.
+    #[arg(long, requires = "batch")]
+    pub report: bool,
     /// Draw the inputs that are not in --input at random; also the default of --seed.
     #[arg(long, value_name = "SEED")]
     pub random: Option<u64>,
@@ -237,6 +248,10 @@ pub struct Exec {
     /// Stop when calls nest deeper; default: 10000, on any device.
     #[arg(long, value_name = "N")]
     pub max_depth: Option<usize>,
+    /// Keep the frames of at most so many activations of a recursion at once. If it has more, it is not evaluated level by level
+    /// but depth first; stop when calls nest deeper.
+    #[arg(long, value_name = "N")]
+    pub max_frames: Option<usize>,
     /// Seed of random operators that have none of their own; default: 0. Runs with equal seeds draw equal numbers, on any
     /// device and number of threads.
     #[arg(long, value_name = "N")]
@@ -358,6 +373,10 @@ pub struct CompileArgs {
     /// Take this input, which has a default value, as an input and not as a constant (may be repeated).
     #[arg(long = "override", value_name = "INPUT")]
     pub overrides: Vec<String>,
+    /// Compile for many instances at once, which differ in these inputs and share all others. Arrays with a dynamic first size are
+    /// ragged, others stacked (see `run --batch`); NAME:ragged and NAME:stacked say otherwise.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub batch_of: Vec<String>,
     /// Write it to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -492,7 +511,7 @@ pub struct BenchArgs {
     )]
     pub compare: Vec<Compare>,
     /// Show the gain of each step of compiling: the operators dispatched one by one by the host, then the control flow in the
-    /// program, then one step after the other.
+    /// program, then one step after the other. With --batch, each instance alone comes first.
     #[arg(long, conflicts_with_all = ["turns", "compare", "fix_sizes"])]
     pub ablate: bool,
     /// Answer each line K on standard input with the times of K runs.

@@ -126,6 +126,7 @@ fn flag(limit: Limit) -> Option<&'static str> {
         Limit::Memory => "--max-memory",
         Limit::Iterations => "--max-iterations",
         Limit::Depth => "--max-depth",
+        Limit::Frames => "--max-frames",
         Limit::Timeout => "--timeout",
         _ => return None,
     })
@@ -164,6 +165,7 @@ mod tests {
             raise(Limit::Memory),
             raise(Limit::Iterations),
             raise(Limit::Depth),
+            raise(Limit::Frames),
             raise(Limit::Timeout),
             (Remedy::LimitMemory, "--max-memory"),
             (Remedy::Interpret, "--device interp"),

@@ -9,6 +9,7 @@ use heddle_ir::{
 
 use crate::check::{self, Bindings};
 use crate::context::{Context, INSTRUCTION, Lease, count};
+use crate::counts::Counter;
 use crate::error::{Fault, InputError, Place, RunError};
 use crate::natives::{Arguments, Budget, Natives};
 use crate::plan::Plan;
@@ -22,12 +23,13 @@ const STACK_SEGMENT: usize = 2 << 20;
 /// Memory of a nested call besides its values, roughly.
 const CALL_BYTES: u64 = 4 << 10;
 
-/// Runs the default entry; `natives` evaluates the calls that it takes.
+/// Runs the default entry; `natives` evaluates the calls that it takes, and `counter` counts.
 pub fn run(
     module: &Module,
     inputs: &[Datum],
     options: &Options,
     natives: Option<&dyn Natives>,
+    counter: Option<&mut Counter>,
 ) -> Result<Vec<Datum>, RunError> {
     let entry = module.entry();
     check::check_inputs(&entry.sig, inputs, options.f64)?;
@@ -50,6 +52,7 @@ pub fn run(
         plans: vec![None; module.functions.len()],
         constants: HashMap::new(),
         depth: 0,
+        counter,
     };
     let id = module.entry_id().expect("a module has an entry");
     let results = evaluator.call(id, args)?;
@@ -76,7 +79,7 @@ fn restate(ty: &Type, val: &mut Val) {
     }
 }
 
-struct Evaluator<'m> {
+struct Evaluator<'m, 'c> {
     module: &'m Module,
     options: &'m Options,
     natives: Option<&'m dyn Natives>,
@@ -86,6 +89,7 @@ struct Evaluator<'m> {
     /// Constants in working form: converted once in a run, not each time around a loop.
     constants: HashMap<(FuncId, Inst), Array>,
     depth: usize,
+    counter: Option<&'c mut Counter>,
 }
 
 /// One evaluation of a function.
@@ -98,7 +102,7 @@ struct Frame<'m> {
     _lease: Lease,
 }
 
-impl<'m> Evaluator<'m> {
+impl<'m> Evaluator<'m, '_> {
     fn call(&mut self, id: FuncId, args: Vec<Val>) -> Result<Vec<Val>, RunError> {
         let f = &self.module.functions[id];
         let mut names = Bindings::default();
@@ -120,7 +124,13 @@ impl<'m> Evaluator<'m> {
             _lease: lease,
         };
         self.depth += 1;
+        if let Some(counter) = &mut self.counter {
+            counter.enter();
+        }
         let results = self.region(&mut frame, f.body, args);
+        if let Some(counter) = &mut self.counter {
+            counter.leave(id);
+        }
         self.depth -= 1;
         let results = results?;
         if self.options.check_types {
@@ -201,6 +211,11 @@ impl<'m> Evaluator<'m> {
         for (i, (&value, val)) in data.results.iter().zip(results).enumerate() {
             if self.options.check_types {
                 frame.names.check(i, f.ty(value), &val)?;
+            }
+            if let Some(counter) = &mut self.counter
+                && self.depth == 1
+            {
+                counter.defined(value, &val);
             }
             frame.values[value.index()] = Some(val);
         }

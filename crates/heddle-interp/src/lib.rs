@@ -13,12 +13,13 @@
 //! Layers, each of which uses only those before it:
 //! - `error`, `context` (limits), `value` (arrays), `marshal` (arrays of callers and modules);
 //! - `kernels`: the value of each op;
-//! - `plan` (last uses), `check` (types), `natives` (compiled calls), `exec` (control flow), `fold`.
+//! - `plan` (last uses), `check` (types), `natives` (compiled calls), `counts`, `exec` (control flow), `fold`.
 
 #![forbid(unsafe_code)]
 
 mod check;
 mod context;
+mod counts;
 mod error;
 mod exec;
 mod fold;
@@ -30,9 +31,10 @@ mod value;
 
 use std::time::Duration;
 
-use heddle_ir::{Datum, Module};
+use heddle_ir::{Datum, Module, Value};
 
 pub use check::check_inputs;
+pub use counts::{Counts, Tally};
 pub use error::{Fault, InputError, Place, RunError};
 pub use fold::{evaluate, fold};
 pub use natives::{Budget, Natives};
@@ -78,7 +80,7 @@ impl Default for Options {
 /// named sizes bound consistently and within their bounds. With [`Options::f64`] a float input may
 /// also be given as `f64`.
 pub fn run(module: &Module, inputs: &[Datum], options: &Options) -> Result<Vec<Datum>, RunError> {
-    exec::run(module, inputs, options, None)
+    exec::run(module, inputs, options, None, None)
 }
 
 /// [`run`] with compiled functions.
@@ -88,5 +90,17 @@ pub fn run_with(
     options: &Options,
     natives: &dyn Natives,
 ) -> Result<Vec<Datum>, RunError> {
-    exec::run(module, inputs, options, Some(natives))
+    exec::run(module, inputs, options, Some(natives), None)
+}
+
+/// [`run`] that counts calls, and the definitions of these `i64[]` of the entry.
+pub fn run_counted(
+    module: &Module,
+    inputs: &[Datum],
+    options: &Options,
+    watched: &[Value],
+) -> Result<Counts, RunError> {
+    let mut counter = counts::Counter::new(watched);
+    exec::run(module, inputs, options, None, Some(&mut counter))?;
+    Ok(counter.counts)
 }

@@ -46,7 +46,7 @@ pub use infer_contents::infer_contents;
 pub use infer_ranks::infer_ranks;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
-pub use instances::{Form, Instances, OneByOne, batch_instances, offsets_name};
+pub use instances::{Block, Form, Instances, OneByOne, batch_instances, offsets_name};
 pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};

@@ -90,6 +90,7 @@ fn always(batch: usize, width: f64) -> LevelOptions {
         batch,
         width,
         always: true,
+        ..LevelOptions::USUAL
     }
 }
 

@@ -234,6 +234,7 @@ fn same_results_without_calls() {
                     batch,
                     always: true,
                     width: 0.0,
+                    ..LevelOptions::USUAL
                 },
             );
             assert!(stats.total() > 0, "{name} was not changed");

@@ -24,14 +24,26 @@
 //! # Ok::<(), heddle::Error>(())
 //! ```
 
+mod activity;
+mod check;
+mod error;
+mod forms;
+mod origin;
+mod parts;
+mod run;
+
 use std::fmt;
 
+use heddle_ir::Module;
 use heddle_opt::{batch_instances, inline_calls, remove_dead};
 use indexmap::IndexMap;
 
-use crate::{Dim, Error, Inputs, Model, Port, Tensor, Type, Value};
+use crate::{Dim, Error, Model, Port, Type};
 
+pub use activity::{Activity, BlockRuns};
+pub use error::BatchError;
 pub use heddle_opt::offsets_name;
+pub use run::{Failed, Finished};
 
 /// The form in which an input or output of many instances is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +70,10 @@ pub struct Batch {
     inputs: Forms,
     /// The names of ragged inputs' first sizes.
     sizes: IndexMap<String, String>,
+    /// The program for one instance.
+    alone: Module,
+    /// Blocks of the program, with the sizes of the sets that evaluate them.
+    blocks: Vec<(heddle_ir::Value, heddle_opt::Block)>,
 }
 
 /// A node that is evaluated for one instance after the other.
@@ -73,58 +89,6 @@ impl fmt::Display for OneByOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.reason)
     }
-}
-
-/// A fault of inputs for many instances, or of a model that cannot take any.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
-    /// No input has this name.
-    #[error("the model has no input named `{0}`")]
-    Unknown(String),
-    /// Nothing differs by instance.
-    #[error("no input differs by instance")]
-    NoInstances,
-    /// The model's inputs or outputs have no form for many instances.
-    #[error("the model cannot run for many instances: {0}")]
-    Refused(String),
-    /// Inputs of different numbers of instances.
-    #[error("input `{name}` has {found} instances, but `{first}` has {wanted}")]
-    Count {
-        /// The input.
-        name: String,
-        /// Its number of instances.
-        found: usize,
-        /// Another input.
-        first: String,
-        /// That one's number of instances.
-        wanted: usize,
-    },
-    /// Offsets that do not part their array.
-    #[error("`{offsets}` {fault}")]
-    Offsets {
-        /// The array.
-        offsets: String,
-        /// The fault.
-        fault: String,
-    },
-    /// Arrays that the model gives one size differ in an instance.
-    #[error(
-        "instance {instance} has {found} elements of `{name}`, but {wanted} of `{first}`: the model gives both the size `{size}`"
-    )]
-    Size {
-        /// The instance.
-        instance: usize,
-        /// The input.
-        name: String,
-        /// Its size.
-        found: i64,
-        /// Another input.
-        first: String,
-        /// That one's size.
-        wanted: i64,
-        /// The name of the size.
-        size: String,
-    },
 }
 
 impl Model {
@@ -144,7 +108,8 @@ impl Model {
         if forms.is_empty() {
             return Err(BatchError::NoInstances.into());
         }
-        let (mut outputs, mut one_by_one) = (Forms::new(), vec![]);
+        let alone = self.module.clone();
+        let (mut outputs, mut one_by_one, mut blocks) = (Forms::new(), vec![], vec![]);
         let model = self.edited(|module| {
             inline_calls(module);
             remove_dead(module);
@@ -167,6 +132,7 @@ impl Model {
                     })),
             );
             one_by_one = batch.one_by_one.iter().map(described).collect();
+            blocks = batch.blocks;
             *module = batch.module;
             Ok(())
         })?;
@@ -183,6 +149,8 @@ impl Model {
             one_by_one,
             inputs: forms.clone(),
             sizes: signature.inputs.iter().filter_map(first).collect(),
+            alone,
+            blocks,
         })
     }
 }
@@ -196,112 +164,4 @@ fn described(left: &heddle_opt::OneByOne) -> OneByOne {
         node,
         reason: left.refusal.to_string(),
     }
-}
-
-impl Batch {
-    /// Checks that inputs are of one number of instances, and that offsets part their arrays.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Batch`] names the input and the instance.
-    pub fn check(&self, inputs: &Inputs) -> Result<(), Error> {
-        let mut first: Option<(&String, usize)> = None;
-        let mut parts: IndexMap<&String, (&String, Vec<i64>)> = IndexMap::new();
-        for (name, form) in &self.inputs {
-            let Some(array) = inputs.get(name).and_then(Value::as_tensor) else {
-                continue;
-            };
-            let found = match form {
-                Form::Stacked => array.shape().first().copied().unwrap_or(0),
-                Form::Ragged => {
-                    let offsets = inputs.get(&offsets_name(name));
-                    let Some(offsets) = offsets.and_then(Value::as_tensor) else {
-                        continue;
-                    };
-                    let offsets = offsets.to_vec::<i64>().unwrap_or_default();
-                    parted(name, array, &offsets)?;
-                    let count = offsets.len() - 1;
-                    if let Some(size) = self.sizes.get(name) {
-                        match parts.get(size) {
-                            Some((first, wanted)) => {
-                                alike(size, (first.as_str(), wanted), (name, &offsets))?
-                            }
-                            None => {
-                                parts.insert(size, (name, offsets));
-                            }
-                        }
-                    }
-                    count
-                }
-            };
-            match first {
-                Some((first, wanted)) if wanted != found => {
-                    return Err(BatchError::Count {
-                        name: name.clone(),
-                        found,
-                        first: first.clone(),
-                        wanted,
-                    }
-                    .into());
-                }
-                Some(_) => {}
-                None => first = Some((name, found)),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Checks the offsets of an array.
-fn parted(name: &str, array: &Tensor, offsets: &[i64]) -> Result<(), BatchError> {
-    let fault = |fault: String| BatchError::Offsets {
-        offsets: offsets_name(name),
-        fault,
-    };
-    let Some(&begin) = offsets.first() else {
-        let text = "has no elements; it needs one more than there are instances";
-        return Err(fault(text.into()));
-    };
-    if begin != 0 {
-        return Err(fault(format!("begins with {begin}, not with 0")));
-    }
-    for (instance, pair) in offsets.windows(2).enumerate() {
-        if let &[at, next] = pair
-            && next < at
-        {
-            let text = format!("falls from {at} to {next} behind instance {instance}");
-            return Err(fault(text));
-        }
-    }
-    let total = array.shape().first().copied().unwrap_or(0);
-    match offsets.last() {
-        Some(&end) if usize::try_from(end) != Ok(total) => Err(fault(format!(
-            "ends with {end}, but the array has {total} elements"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Checks that arrays whose first axis has one name have as many elements in each instance.
-fn alike(
-    size: &str,
-    (first, wanted): (&str, &[i64]),
-    (name, found): (&str, &[i64]),
-) -> Result<(), BatchError> {
-    let lens = |offsets: &[i64]| -> Vec<i64> {
-        offsets.windows(2).map(|pair| pair[1] - pair[0]).collect()
-    };
-    for (instance, (wanted, found)) in lens(wanted).into_iter().zip(lens(found)).enumerate() {
-        if wanted != found {
-            return Err(BatchError::Size {
-                instance,
-                name: name.into(),
-                found,
-                first: first.into(),
-                wanted,
-                size: size.into(),
-            });
-        }
-    }
-    Ok(())
 }

@@ -135,6 +135,9 @@ pub enum Error {
         #[doc(hidden)]
         error: Box<heddle_runtime::RunError>,
     },
+    /// A recursion needs more frames than [`RunOptions::max_frames`](crate::RunOptions::max_frames).
+    #[error(transparent)]
+    Frames(Box<Error>),
     /// Memory of the caller does not fit.
     #[error("{0}")]
     Memory(String),
@@ -196,6 +199,17 @@ impl Error {
         }
     }
 
+    /// Was a run's time over?
+    pub(crate) fn is_of_time(&self) -> bool {
+        match self {
+            Error::Compiled { error, .. } => {
+                matches!(**error, heddle_runtime::RunError::Timeout(_))
+            }
+            Error::Run(error) => error.is_timeout(),
+            _ => false,
+        }
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -212,10 +226,11 @@ impl Error {
                 _ => ErrorKind::Invalid,
             },
             Error::NotCompiled(_) => ErrorKind::Unsupported,
-            Error::Thread(_) => ErrorKind::Limit,
+            Error::Thread(_) | Error::Frames(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Batch(BatchError::Refused(_)) => ErrorKind::Unsupported,
+            Error::Batch(BatchError::Instance { error, .. }) => error.kind(),
             Error::Entry(_) | Error::Input(_) | Error::Batch(_) | Error::Memory(_) => {
                 ErrorKind::Invalid
             }
@@ -251,7 +266,9 @@ impl Error {
             ) => fault_remedy(fault)?,
             Error::Compiled { error, .. } => compiled_remedy(error)?,
             Error::Text { error, .. } => Remedy::Advice(error.hint.clone()?),
+            Error::Frames(_) => Remedy::Raise(Limit::Frames),
             Error::Build(BuildError::NoCompiler { .. }) => Remedy::Interpret,
+            Error::Batch(BatchError::Instance { error, .. }) => error.remedy()?,
             Error::Schedule { .. } => Remedy::ReportSchedule,
             Error::Internal(_) => Remedy::Report,
             _ => return None,

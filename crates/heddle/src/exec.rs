@@ -74,10 +74,16 @@ impl Program {
     /// reached a limit.
     pub fn run(&self, inputs: Inputs, options: &RunOptions) -> Result<Run, Error> {
         let args = inputs::in_order(self.sig(), inputs)?;
+        self.run_args(&args, options)
+            .map_err(|error| self.named(error, &args, options))
+    }
+
+    /// [`Program::run`] on inputs in the order of the parameters. An error of compiled code names the fused operator.
+    pub(crate) fn run_args(&self, args: &[Datum], options: &RunOptions) -> Result<Run, Error> {
         let start = Instant::now();
         let mut interpreted = self.report.interpreted.clone();
         let interpret = || {
-            let results = interpret(&self.module, &args, options, None)?;
+            let results = interpret(&self.module, args, options, None)?;
             Ok((results, Some(start.elapsed())))
         };
         let results = match options.f64 && self.device() != Device::Interp {
@@ -86,18 +92,15 @@ impl Program {
                 interpreted = Some(Interpreted::whole(None, why.into()));
                 interpret()
             }
-            false => match backend::run(&self.artifact, &args, options) {
+            false => match backend::run(&self.artifact, args, options) {
                 Err(error) if self.artifact.leaves_to_interpreter(&error) => {
                     interpreted = Some(Interpreted::whole(None, error.to_string()));
                     interpret()
                 }
-                Err(error) if error.is_of_compiled_code() => {
-                    return Err(self.named(error, &args, options));
-                }
                 results => results,
             },
         };
-        let (results, interpreter) = results?;
+        let (results, interpreter) = results.map_err(|error| options.of_frames(error))?;
         Ok(Run {
             outputs: self.named_outputs(results),
             report: Report {
@@ -168,16 +171,28 @@ impl Program {
         self.artifact.threads()
     }
 
-    /// The interpreter's error in place of a compiled program's, which knows the fused operator and not the node in it;
+    /// The interpreter's error in place of compiled code's, which knows the fused operator and not the node in it;
     /// where the interpreter takes long to come to it, the error as it is.
-    fn named(&self, error: Error, args: &[Datum], options: &RunOptions) -> Error {
-        let options = RunOptions {
-            timeout: Some(options.timeout.unwrap_or(NAMING).min(NAMING)),
-            ..options.clone()
-        };
-        match interpret(&self.module, args, &options, None) {
-            Err(Error::Run(named)) if !named.is_timeout() => Error::Run(named),
-            _ => error,
+    pub(crate) fn named(&self, error: Error, args: &[Datum], options: &RunOptions) -> Error {
+        if !error.is_of_compiled_code() {
+            return error;
         }
+        interpreted_error(&self.module, args, options).unwrap_or(error)
+    }
+}
+
+/// The error with which the interpreter stops, if it comes to one within a short time.
+pub(crate) fn interpreted_error(
+    module: &Module,
+    args: &[Datum],
+    options: &RunOptions,
+) -> Option<Error> {
+    let limited = RunOptions {
+        timeout: Some(options.timeout.unwrap_or(NAMING).min(NAMING)),
+        ..options.clone()
+    };
+    match interpret(module, args, &limited, None) {
+        Err(Error::Run(named)) if !named.is_timeout() => Some(options.of_frames(Error::Run(named))),
+        _ => None,
     }
 }

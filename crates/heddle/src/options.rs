@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Machine, Step};
+use crate::{Error, Limit, Machine, Remedy, Step};
 
 /// Device that a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub struct CompileOptions {
     /// The most worker threads of the cpu device; `None`: one for each physical core that this process may use, or fewer by a
     /// quota. While other threads want the cores, fewer take part in a run.
     pub threads: Option<usize>,
+    /// The most activations of a recursion whose frames are kept at once; if it has more, they are evaluated depth first, as calls
+    /// of each other. [`RunOptions::max_frames`] limits these.
+    pub max_frames: Option<usize>,
     /// May worker threads be bound to cores?
     pub pin: Pin,
     /// The place of packed weights.
@@ -96,6 +99,7 @@ impl Default for CompileOptions {
             optimize: true,
             without: vec![],
             threads: None,
+            max_frames: None,
             pin: Pin::default(),
             weights: Weights::default(),
             machine: None,
@@ -133,6 +137,9 @@ pub struct RunOptions {
     pub max_iterations: Option<u64>,
     /// Depth of nested calls, the entry counted as 1; `None`: 10,000, on every device.
     pub max_depth: Option<usize>,
+    /// The most frames of a recursion at once, in calls that nest: with [`CompileOptions::max_frames`], also of one that is evaluated
+    /// level by level.
+    pub max_frames: Option<usize>,
     /// Wall time.
     pub timeout: Option<Duration>,
     /// The seed of random operators that have none of their own. Runs with equal seeds draw equal numbers, on every device and
@@ -154,8 +161,22 @@ pub enum Target {
 impl RunOptions {
     /// The limit of nested calls. Its default is the interpreter's, which all devices follow.
     pub(crate) fn depth_limit(&self) -> usize {
+        let frames = self.max_frames.map(|n| n.saturating_add(1));
+        self.calls_limit().min(frames.unwrap_or(usize::MAX))
+    }
+
+    fn calls_limit(&self) -> usize {
         let default = || heddle_interp::Options::default().max_depth;
         self.max_depth.unwrap_or_else(default)
+    }
+
+    /// An error that names the limit of frames, if that is what nested calls ran into.
+    pub(crate) fn of_frames(&self, error: Error) -> Error {
+        let is_of_depth = error.remedy() == Some(Remedy::Raise(Limit::Depth));
+        match is_of_depth && self.depth_limit() < self.calls_limit() {
+            true => Error::Frames(Box::new(error)),
+            false => error,
+        }
     }
 }
 

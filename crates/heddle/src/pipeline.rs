@@ -262,7 +262,7 @@ impl Pipeline<'_> {
         let without = &self.options.without;
         let machine = self.backend.machine();
         let transform = |units| {
-            let options = transform_options(without, units);
+            let options = transform_options(self.options, units);
             let mut module = module.clone();
             let report = heddle_opt::transform(&mut module, &options, &machine);
             self.log.extend(report.times());

@@ -41,6 +41,8 @@ pub enum Limit {
     Iterations,
     /// `max_depth`.
     Depth,
+    /// `max_frames`.
+    Frames,
     /// `timeout`.
     Timeout,
 }
@@ -88,6 +90,7 @@ impl fmt::Display for Limit {
             Limit::Memory => "max_memory",
             Limit::Iterations => "max_iterations",
             Limit::Depth => "max_depth",
+            Limit::Frames => "max_frames",
             Limit::Timeout => "timeout",
         })
     }

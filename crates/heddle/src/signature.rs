@@ -39,7 +39,7 @@ pub enum Type {
 }
 
 /// The size of an axis.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// This size.
     Fixed(u64),

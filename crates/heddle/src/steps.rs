@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use heddle_opt::{TransformOptions, Transformation};
 use heddle_schedule::{PASSES, Pass, find_pass};
 
+use crate::CompileOptions;
+
 /// A step that makes programs faster without changing their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,7 +48,8 @@ pub(crate) fn passes(steps: &[Step]) -> Vec<Pass> {
 }
 
 /// The choice of transformations without these steps, for layers that so many units may work on.
-pub(crate) fn transform_options(without: &[Step], units: usize) -> TransformOptions {
+pub(crate) fn transform_options(options: &CompileOptions, units: usize) -> TransformOptions {
+    let without = &options.without;
     let transformations = without.iter();
     let transformations = transformations.filter_map(|step| Transformation::named(step.name));
     TransformOptions {
@@ -55,5 +58,6 @@ pub(crate) fn transform_options(without: &[Step], units: usize) -> TransformOpti
             true => 1,
             false => units,
         },
+        frames: options.max_frames,
     }
 }

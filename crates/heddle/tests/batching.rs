@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use heddle::batch::{Form, Forms, offsets_name};
-use heddle::{CompileOptions, Device, Inputs, LoadOptions, Model, RunOptions, Tensor, Tolerance};
-use heddle::{Value, compile};
+use heddle::{CompileOptions, Device, ErrorKind, Inputs, LoadOptions, Model, RunOptions, Tensor};
+use heddle::{Tolerance, Value, compile};
 
 fn model(name: &str) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/models/batching");
@@ -186,4 +186,92 @@ fn trees() {
     for name in ["treelstm", "treefc", "mvrnn"] {
         compare(name, &forms, &instances);
     }
+}
+
+/// Trees whose second has a child out of range and whose fourth has a cycle.
+fn bad_trees() -> Vec<Inputs> {
+    let trees: [[&[i64]; 3]; 4] = [
+        [&[-1, -1, 0], &[-1, -1, 1], &[4, 4, 6]],
+        [&[-1, -1, 0], &[-1, -1, 9], &[3, 1, 2]],
+        [&[-1], &[-1], &[7]],
+        [&[-1, 2, 1], &[-1, 0, 0], &[5, 5, 5]],
+    ];
+    let tree = |arrays: &[&[i64]; 3]| {
+        let named = ["left", "right", "word"].into_iter().zip(arrays);
+        let named = named.map(|(name, a)| (name.to_string(), Tensor::vector(a).into()));
+        named.collect()
+    };
+    trees.iter().map(tree).collect()
+}
+
+#[test]
+fn instances_that_fail_are_named() {
+    let model = model("treelstm");
+    let names = ["left", "right", "word"];
+    let forms = model
+        .batch_forms(&names.map(str::to_string))
+        .expect("inputs");
+    assert!(forms.values().all(|form| *form == Form::Ragged));
+    let weights = weights(&model, &names);
+    let options = RunOptions {
+        max_depth: Some(100),
+        ..Default::default()
+    };
+    let batch = model.batched(&forms).expect("batches");
+    let instances = bad_trees();
+    let mut inputs = joined(&forms, &instances);
+    inputs.extend(weights.clone());
+    let alone = batch.instances(&inputs).expect("parts");
+    assert_eq!(alone[1]["right"], instances[1]["right"]);
+    for device in [Device::Cpu, Device::Interp] {
+        let compiling = CompileOptions {
+            device,
+            threads: Some(2),
+            ..Default::default()
+        };
+        let program = compile(&batch.model, &compiling).expect("compiles");
+        let error = batch.run(&program, inputs.clone(), &options).unwrap_err();
+        let text = error.to_string();
+        for part in ["instance 1: `gather`", "index 9", "size 3", "`right`"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let finished = batch
+            .run_finishing(&program, inputs.clone(), &options)
+            .expect("two run");
+        assert_eq!(finished.instances, [0, 2]);
+        let failed = finished.failed.iter();
+        let failed: Vec<_> = failed.map(|f| (f.instance, f.error.kind())).collect();
+        assert_eq!(failed, [(1, ErrorKind::Invalid), (3, ErrorKind::Limit)]);
+        let good = [instances[0].clone(), instances[2].clone()];
+        let mut inputs = joined(&forms, &good);
+        inputs.extend(weights.clone());
+        let want = program.run(inputs, &options).expect("runs");
+        assert_eq!(finished.run.outputs, want.outputs);
+    }
+}
+
+#[test]
+fn steps_are_counted() {
+    let model = model("treelstm");
+    let names = ["left", "right", "word"];
+    let forms = model
+        .batch_forms(&names.map(str::to_string))
+        .expect("inputs");
+    let weights = weights(&model, &names);
+    let batch = model.batched(&forms).expect("batches");
+    let good = bad_trees().into_iter().step_by(2).collect::<Vec<_>>();
+    let mut inputs = joined(&forms, &good);
+    inputs.extend(weights);
+    let activity = batch
+        .activity(&inputs, &RunOptions::default())
+        .expect("runs");
+    assert!(activity.shared.contains(&"Wiou".to_string()));
+    assert!(!activity.shared.iter().any(|name| name.starts_with("left")));
+    let program = &activity.blocks[0];
+    assert_eq!((program.steps, program.activations), (1, 2));
+    let calls = activity.blocks.iter();
+    let calls: Vec<_> = calls.filter(|b| b.block.starts_with("calls")).collect();
+    assert_eq!((calls[0].steps, calls[0].activations), (2, 4));
+    assert_eq!(calls[0].mean_rows(), 2.0);
 }

@@ -1,15 +1,17 @@
-//! `--batch` and `--weights`.
+//! `--batch`, `--weights` and `--batch-of`.
 
 use std::path::Path;
+use std::time::Duration;
 
-use heddle::Model;
-use heddle::batch::{Batch, Form, Forms};
+use heddle::batch::{Batch, BlockRuns, Form, Forms};
+use heddle::{Inputs, Model, RunOptions};
 
 use crate::args::Source;
 use crate::commands::Given;
 use crate::fail::{Exit, Failure};
 use crate::npz;
 use crate::out::printable;
+use crate::show;
 
 /// The inputs that the files give, with their ranks in one instance.
 pub fn given(source: &Source) -> Result<Given, Failure> {
@@ -35,8 +37,33 @@ pub fn prepare(model: Model, source: &Source) -> Result<(Model, Option<Batch>), 
         return Ok((model, None));
     };
     let batch = model.batched(&forms)?;
-    note(&batch);
     Ok((batch.model.clone(), Some(batch)))
+}
+
+/// The model for many instances that differ in these inputs, each with its form behind a colon or by its type.
+pub fn of(model: Model, names: &[String]) -> Result<Model, Failure> {
+    if names.is_empty() {
+        return Ok(model);
+    }
+    let parts = |text: &String| {
+        let stated = [(":ragged", Form::Ragged), (":stacked", Form::Stacked)];
+        let mut stated = stated.into_iter();
+        let stated = stated.find_map(|(end, form)| Some((text.strip_suffix(end)?, form)));
+        match stated {
+            Some((name, form)) => (name.to_string(), Some(form)),
+            None => (text.clone(), None),
+        }
+    };
+    let (names, stated): (Vec<_>, Vec<_>) = names.iter().map(parts).unzip();
+    let mut forms = model.batch_forms(&names)?;
+    for (name, form) in names.into_iter().zip(stated) {
+        if let Some(form) = form {
+            forms.insert(name, form);
+        }
+    }
+    let batch = model.batched(&forms)?;
+    note(&batch);
+    Ok(batch.model)
 }
 
 /// The forms of the inputs, by the names of the arrays in the files.
@@ -64,8 +91,51 @@ fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
     Ok(Some(differ.collect()))
 }
 
+/// Time for the interpreter to count steps in.
+const COUNTING: Duration = Duration::from_secs(60);
+
+/// Prints the steps of a run.
+pub fn report(batch: &Batch, inputs: &Inputs, options: RunOptions) {
+    let options = RunOptions {
+        timeout: Some(options.timeout.unwrap_or(COUNTING)),
+        ..options
+    };
+    let shared = batch.shared();
+    let shared = match shared.is_empty() {
+        true => "none".to_string(),
+        false => shared.join(", "),
+    };
+    let mut text = format!("shared inputs: {shared}\n");
+    match batch.activity(inputs, &options) {
+        Ok(activity) => {
+            let mut rows = vec![
+                ["block", "steps", "activations", "mean rows"]
+                    .map(str::to_string)
+                    .to_vec(),
+            ];
+            rows.extend(activity.blocks.iter().map(row));
+            text += &show::table(&rows);
+        }
+        Err(error) => text += &format!("the steps are not counted: {error}\n"),
+    }
+    for left in &batch.one_by_one {
+        text += &format!("one instance after the other: {left}\n");
+    }
+    eprint!("{}", printable(&text));
+}
+
+fn row(runs: &BlockRuns) -> Vec<String> {
+    let note = match runs.is_one_by_one {
+        true => ", one by one",
+        false => "",
+    };
+    let mean = format!("{:.1}", runs.mean_rows());
+    let [steps, activations] = [runs.steps, runs.activations].map(show::count);
+    vec![format!("{}{note}", runs.block), steps, activations, mean]
+}
+
 /// Says what is not evaluated for all instances at once.
-fn note(batch: &Batch) {
+pub fn note(batch: &Batch) {
     let mut left = batch.one_by_one.iter();
     if let Some(first) = left.next() {
         let more = match left.len() {

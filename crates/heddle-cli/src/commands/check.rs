@@ -4,7 +4,7 @@ use heddle::{Closeness, Mismatch, Tolerance, Type, Value, compare};
 use serde_json::{Value as Json, json};
 
 use crate::args::CheckArgs;
-use crate::commands::{self, Prepared};
+use crate::commands;
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::out::{self, GREEN, RED, styled};
@@ -12,12 +12,8 @@ use crate::show;
 
 /// Runs a model and compares its outputs with expected ones; fails unless all agree.
 pub fn check(args: CheckArgs) -> Result<(), Failure> {
-    let Prepared {
-        program,
-        inputs,
-        options,
-    } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
-    let results = program.signature().outputs;
+    let prepared = commands::prepare_run(&args.model, &args.exec, &args.source)?;
+    let results = prepared.program.signature().outputs;
     let expected = npz::read(&args.expect, &results, Floats::Any)?;
     let missing: Vec<_> = results
         .iter()
@@ -29,7 +25,7 @@ pub fn check(args: CheckArgs) -> Result<(), Failure> {
         let text = format!("{} lacks the outputs {list}", args.expect.display());
         return Err(Failure::new(Exit::Invalid, text));
     }
-    let run = program.run(inputs, &options)?;
+    let (_, run) = prepared.run()?;
     let tolerance = Tolerance {
         rtol: args.rtol,
         atol: args.atol,

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_stack};
 
-use super::compile_options;
+use super::{batch, compile_options};
 use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
 use crate::{files, out, show};
 
 /// Compiles a model and writes the output of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
-    let model = load(&args)?;
+    let model = batch::of(load(&args)?, &args.batch_of)?;
     let options = CompileOptions {
         machine: args.machine,
         ..compile_options(&args.compiling)

@@ -1,6 +1,6 @@
 //! The commands, one file each, and functions that several share.
 
-mod batch;
+pub mod batch;
 pub mod bench;
 pub mod check;
 pub mod compile;
@@ -13,8 +13,9 @@ use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::Path;
 
+use heddle::batch::Batch;
 use heddle::{
-    CompileOptions, Device, Fold, Inputs, LoadOptions, Model, Program, Report, RunOptions,
+    CompileOptions, Device, Fold, Inputs, LoadOptions, Model, Program, Report, Run, RunOptions,
     Specialisation,
 };
 
@@ -32,32 +33,52 @@ pub struct Prepared {
     pub program: Program,
     pub inputs: Inputs,
     pub options: RunOptions,
+    /// The instances, if there are many and the program runs any number of them.
+    pub batch: Option<Batch>,
+}
+
+impl Prepared {
+    /// Runs it. An error names the instance.
+    pub fn run(self) -> Result<(Program, Run), heddle::Error> {
+        let run = match &self.batch {
+            Some(batch) => batch.run(&self.program, self.inputs, &self.options),
+            None => self.program.run(self.inputs, &self.options),
+        }?;
+        Ok((self.program, run))
+    }
 }
 
 /// Reads and compiles a model, and reads or draws its inputs.
 pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
-    // Inputs with default values are constants, unless a file has values for them. It tells ranks, too.
-    let given = batch::given(source)?;
-    let (model, options) = load(&args.path, args.entry.as_deref(), exec, given)?;
+    let (model, options) = read(args, exec, source)?;
     for note in model.notes() {
         eprintln!("note: {note}");
     }
     let (model, batch) = batch::prepare(model, source)?;
+    if let Some(batch) = batch.as_ref().filter(|_| !source.report) {
+        batch::note(batch);
+    }
     let program = heddle::compile(&model, &options)?;
     let inputs = inputs(&program, source, exec)?;
     if let Some(batch) = &batch {
         batch.check(&inputs)?;
+        if source.report {
+            let options = run_options(exec, source.random.unwrap_or(0));
+            batch::report(batch, &inputs, options);
+        }
     }
     let mut prepared = Prepared {
         program,
         inputs,
         options: run_options(exec, source.random.unwrap_or(0)),
+        batch,
     };
     if source.fix_sizes {
         let Prepared {
             program,
             inputs,
             options: run,
+            ..
         } = &prepared;
         match heddle::specialise(&model, &options, program, inputs, run)? {
             Specialisation::Pays(fixed) => {
@@ -65,7 +86,7 @@ pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Pre
                 let sizes = sizes.collect::<Vec<_>>().join(", ");
                 let times = fixed.speedup;
                 eprintln!("note: compiled for {sizes}, which is {times:.2} times as fast");
-                prepared.program = fixed.program;
+                (prepared.program, prepared.batch) = (fixed.program, None);
             }
             Specialisation::DoesNotPay(times) => {
                 eprintln!("note: sizes stay open: fixed, it is {times:.2} times as fast");
@@ -78,15 +99,15 @@ pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Pre
     Ok(prepared)
 }
 
-/// Reads and compiles a model.
-pub fn prepare(
-    path: &Path,
-    entry: Option<&str>,
+/// Reads a model for the inputs that the command line gives.
+pub fn read(
+    args: &ModelArgs,
     exec: &Exec,
-    given: Given,
-) -> Result<Program, heddle::Error> {
-    let (model, options) = load(path, entry, exec, given)?;
-    heddle::compile(&model, &options)
+    source: &Source,
+) -> Result<(Model, CompileOptions), Failure> {
+    // Inputs with default values are constants, unless a file has values for them. It tells ranks, too.
+    let given = batch::given(source)?;
+    Ok(load(&args.path, args.entry.as_deref(), exec, given)?)
 }
 
 /// Reads a model.
@@ -115,6 +136,7 @@ pub fn load(
             DeviceArg::Cpu => Device::Cpu,
         },
         optimize: !exec.compiling.no_opt && !exec.f64,
+        max_frames: exec.max_frames,
         ..compile_options(&exec.compiling)
     };
     Ok((model, options))
@@ -141,6 +163,7 @@ pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
         max_memory: exec.max_memory,
         max_iterations: exec.max_iterations,
         max_depth: exec.max_depth,
+        max_frames: exec.max_frames,
         timeout: exec.timeout,
         seed: exec.seed.unwrap_or(seed),
     }

@@ -1,34 +1,71 @@
 //! `heddle run`.
 
-use heddle::{Outputs, Program, Report, Run, Value};
+use heddle::batch::Finished;
+use heddle::{Outputs, Program, Report, Run, Tensor, Value};
 use serde_json::{Value as Json, json};
 
 use crate::args::RunArgs;
 use crate::commands::{self, Prepared};
-use crate::fail::Failure;
+use crate::fail::{Exit, Failure};
 use crate::npz;
 use crate::out::{self, DIM, styled};
 use crate::show::{self, Summary};
 
 /// Runs a model; writes the outputs to a file or prints a summary of them.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    let Prepared {
-        program,
-        inputs,
-        options,
-    } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
-    let run = program.run(inputs, &options)?;
+    let prepared = commands::prepare_run(&args.model, &args.exec, &args.source)?;
+    let (program, run, failed) = match args.keep_going {
+        true => finish(prepared)?,
+        false => {
+            let (program, run) = prepared.run()?;
+            (program, run, vec![])
+        }
+    };
     commands::note_interpreted(&run.report, &args.model.path);
     if let Some(path) = &args.output {
         npz::write(path, &run.outputs)?;
     }
     if args.json {
-        return out::print_json(&document(&program, &run));
+        out::print_json(&document(&program, &run, &failed))?;
+    } else if args.output.is_none() {
+        out::print(&text(&run.outputs, &run.report))?;
     }
-    match args.output {
-        Some(_) => Ok(()),
-        None => out::print(&text(&run.outputs, &run.report)),
+    match failed.into_iter().next() {
+        Some((_, failure)) => Err(Failure::silent(failure.exit)),
+        None => Ok(()),
     }
+}
+
+/// The array with the numbers of the instances that the outputs are of.
+const INSTANCES: &str = "batch.instances";
+
+/// Runs what instances can run, and reports the others.
+fn finish(prepared: Prepared) -> Result<(Program, Run, Vec<(usize, Failure)>), Failure> {
+    let Prepared {
+        program,
+        inputs,
+        options,
+        batch,
+    } = prepared;
+    let Some(batch) = batch else {
+        let text = "--keep-going leaves instances out, which a program for fixed sizes cannot do";
+        return Err(Failure::new(Exit::Usage, text));
+    };
+    let Finished {
+        mut run,
+        instances,
+        failed,
+    } = batch.run_finishing(&program, inputs, &options)?;
+    let instances: Vec<i64> = instances.iter().map(|&k| k as i64).collect();
+    run.outputs
+        .entry(INSTANCES.into())
+        .or_insert_with(|| Tensor::vector(&instances).into());
+    let failed = failed.into_iter().map(|f| (f.instance, f.error.into()));
+    let failed: Vec<(usize, Failure)> = failed.collect();
+    for (_, failure) in &failed {
+        out::report(failure, false);
+    }
+    Ok((program, run, failed))
 }
 
 fn text(outputs: &Outputs, report: &Report) -> String {
@@ -62,7 +99,7 @@ fn rows(name: &str, value: &Value) -> Vec<Vec<String>> {
     }
 }
 
-fn document(program: &Program, run: &Run) -> Json {
+fn document(program: &Program, run: &Run, failed: &[(usize, Failure)]) -> Json {
     let (outputs, report) = (&run.outputs, &run.report);
     let seconds = |d: std::time::Duration| d.as_secs_f64();
     let passes: Vec<_> = heddle::graph_passes().map(|pass| pass.name).collect();
@@ -71,7 +108,16 @@ fn document(program: &Program, run: &Run) -> Json {
         let times = stages.map(|(name, d)| (name.to_string(), json!(seconds(*d))));
         Json::Object(times.collect())
     };
+    let failed = failed.iter().map(|(instance, failure)| {
+        json!({
+            "instance": instance,
+            "kind": failure.exit.name(),
+            "exit_code": failure.exit as i32,
+            "message": failure.message,
+        })
+    });
     json!({
+        "failed": failed.collect::<Vec<_>>(),
         "outputs": outputs.iter().map(|(name, v)| {
             let mut value = show::to_json(v);
             value["name"] = json!(name);

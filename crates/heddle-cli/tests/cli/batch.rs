@@ -120,6 +120,15 @@ fn offsets_must_part_their_array() {
 }
 
 #[test]
+fn memory_is_limited_before_the_run() {
+    let s = sentences(&[2, 0, 1, 1], &[0, 1, 1, 4], &[10.0, 20.0, 30.0]);
+    for device in ["cpu", "interp"] {
+        let run = format!("{RUN} --device {device} --max-memory 8");
+        s.heddle(&run).fails(5, &["limit", "--max-memory"]);
+    }
+}
+
+#[test]
 fn sizes_of_one_name_are_equal_in_each_instance() {
     let s = sentences(&[2, 0, 1, 1], &[0, 1, 1, 4], &[0.0; 3]);
     let arrays = [
@@ -172,6 +181,230 @@ fn an_index_out_of_an_instances_range_is_an_error() {
         ];
         s.npz("in.npz", &arrays);
         s.heddle(&format!("run m.heddle --batch in.npz --device {device}"))
-            .fails(3, &["line 2"]);
+            .fails(
+                3,
+                &["instance 0: `gather`", "line 2", "index 1", "by input `k`"],
+            );
+    }
+}
+
+/// A number that grows until it passes a bound, which it may never do, and a look-up of the iterations that takes.
+const GROWTH: &str = "\
+fn @main(%x: f32[], %names: i64[n]) -> (%steps: i64[], %name: i64[], %tail: i64[?]) {
+  %steps, %y = loop %i while lt(%x, 10.0) carry (%n: i64[] = 0, %h: f32[] = %x) {
+    %next = mul(%h, 2.0)
+    continue while lt(%next, 10.0) carry add(%n, 1), %next
+  }
+  %name = gather(%names, %steps, axis=0)
+  %tail = slice(%names, unsqueeze(%steps, axes=[0]), [9], [1], axes=[0])
+  return %steps, %name, %tail
+}
+";
+
+fn growth() -> Scratch {
+    let s = Scratch::new();
+    s.write("m.heddle", GROWTH);
+    // The second has too few names, the fourth never ends.
+    let arrays = [
+        ("x", f32s(&[6.0, 2.0, 20.0, 0.0, 3.0])),
+        ("names", i64s(&[10, 11, 20, 30, 31, 40, 50, 51, 52])),
+        ("names.offsets", i64s(&[0, 2, 3, 5, 6, 9])),
+    ];
+    s.npz("in.npz", &arrays);
+    s
+}
+
+#[test]
+fn other_instances_finish() {
+    for device in ["cpu", "interp"] {
+        let s = growth();
+        let run = format!(
+            "run m.heddle --batch in.npz --max-iterations 100 --device {device} -o out.npz"
+        );
+        s.heddle(&run)
+            .fails(3, &["instance 1: `gather`", "line 6", "by input `x`"]);
+        assert!(!s.list().contains(&"out.npz".to_string()));
+        let done = s.heddle(&format!("{run} --keep-going"));
+        let words = [
+            "error: instance 1: `gather`",
+            "instance 3: `loop`",
+            "line 2",
+            "within 100 iterations",
+            "--max-iterations",
+        ];
+        let done = done.fails(3, &words);
+        assert_eq!(done.out, "");
+        let i64s = |name| s.elements::<i64>("out.npz", name).1;
+        assert_eq!(i64s("batch.instances"), [0, 2, 4]);
+        assert_eq!(i64s("steps"), [1, 0, 2]);
+        assert_eq!(i64s("name"), [11, 30, 52]);
+        assert_eq!(i64s("tail"), [11, 30, 31, 52]);
+        assert_eq!(i64s("tail.offsets"), [0, 1, 3, 4]);
+    }
+}
+
+#[test]
+fn no_instance_may_finish() {
+    let s = growth();
+    let arrays = [
+        ("x", f32s(&[0.0, 0.0])),
+        ("names", i64s(&[1])),
+        ("names.offsets", i64s(&[0, 0, 1])),
+    ];
+    s.npz("in.npz", &arrays);
+    let run = "run m.heddle --batch in.npz --max-iterations 9 --keep-going --json";
+    let done = s.heddle(run).fails(5, &["instance 0", "instance 1"]);
+    let document: serde_json::Value = serde_json::from_str(&done.out).expect("a document");
+    assert_eq!(document["failed"][1]["instance"], 1);
+    assert_eq!(document["failed"][1]["kind"], "limit");
+    assert_eq!(document["outputs"][0]["shape"], serde_json::json!([0]));
+}
+
+#[test]
+fn programs_for_many_are_compiled_without_inputs() {
+    let s = sentences(&[2], &[0, 1], &[1.0]);
+    let compile = "compile m.heddle --batch-of words,tags,first";
+    let ir = s.heddle(&format!("{compile} --emit ir")).ok();
+    let head = [
+        "%words.offsets: i64[",
+        "%tags.offsets: i64[",
+        "%first: f32[",
+    ];
+    assert!(head.iter().all(|text| ir.contains(text)), "{ir}");
+    for stage in ["lowered", "schedule", "source"] {
+        let text = s.heddle(&format!("{compile} --emit {stage}")).ok();
+        assert!(!text.is_empty(), "{stage}");
+    }
+    let table = s
+        .heddle("compile m.heddle --batch-of words:ragged,tags,table:stacked --emit ir")
+        .ok();
+    assert!(table.contains("%table: f32[instances,v]"), "{table}");
+    s.heddle("compile m.heddle --batch-of word --emit ir")
+        .fails(3, &["no input named `word`"]);
+    s.heddle("compile m.heddle --batch-of first:ragged --emit ir")
+        .fails(4, &["cannot run for many instances"]);
+}
+
+#[test]
+fn ablation_begins_with_instances_alone() {
+    let s = sentences(&[2, 0, 1, 1], &[0, 1, 1, 4], &[10.0, 20.0, 30.0]);
+    let bench = "bench m.heddle --batch in.npz --weights w.npz --seconds 0.01 --ablate --json -";
+    let document = s.heddle(bench).json();
+    let names = |k: usize| document["ablation"][k]["name"].as_str();
+    assert_eq!(
+        [names(0), names(1), names(2)],
+        [Some("alone"), Some("host"), Some("control flow")]
+    );
+    assert!(document["ablation"][0]["median_ms"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_report_counts_steps() {
+    let s = growth();
+    let arrays = [
+        ("x", f32s(&[6.0, 2.0, 20.0])),
+        ("names", i64s(&[0, 1, 2, 3, 10, 11, 12, 13])),
+        ("names.offsets", i64s(&[0, 2, 6, 8])),
+    ];
+    s.npz("in.npz", &arrays);
+    let done = s.heddle("run m.heddle --batch in.npz --report -o out.npz");
+    assert_eq!((done.code, done.out.as_str()), (0, ""));
+    let rows: Vec<Vec<&str>> = done.err.lines().map(|l| l.split("  ").collect()).collect();
+    let rows: Vec<Vec<&str>> = rows
+        .iter()
+        .map(|row| {
+            row.iter()
+                .map(|c| c.trim())
+                .filter(|c| !c.is_empty())
+                .collect()
+        })
+        .collect();
+    assert_eq!(rows[0], ["shared inputs: none"]);
+    assert_eq!(rows[1], ["block", "steps", "activations", "mean rows"]);
+    let row = |name: &str| {
+        let found = rows.iter().find(|row| row[0].starts_with(name));
+        found.unwrap_or_else(|| panic!("{name}: {}", done.err))[1..].to_vec()
+    };
+    assert_eq!(row("program"), ["1", "3", "3.0"]);
+    assert_eq!(row("loop (line 2"), ["3", "4", "1.3"]);
+}
+
+#[test]
+fn a_report_names_what_runs_one_by_one() {
+    let s = Scratch::new();
+    s.write("m.heddle", "fn @main(%x: f32[n,n], %k: f32[]) -> (%y: f32[]) {\n  return reduce(mul(%x, %k), kind=sum, axes=[0,1], keep=false)\n}\n");
+    let x = Array::F32(vec![3, 1], vec![1.0, 2.0, 4.0]);
+    s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 2, 3]))]);
+    s.npz("w.npz", &[("k", Array::F32(vec![], vec![2.0]))]);
+    let done = s.heddle("run m.heddle --batch in.npz --weights w.npz --report -o out.npz");
+    assert_eq!(done.code, 0, "{}", done.err);
+    for text in [
+        "shared inputs: k",
+        ", one by one",
+        "one instance after the other: ",
+    ] {
+        assert!(done.err.contains(text), "{text}: {}", done.err);
+    }
+}
+
+/// The sum of a tree's leaves.
+const TREE: &str = "\
+fn @main(%left: i64[n], %right: i64[n]) -> (%sum: i64[]) {
+  %root = sub(squeeze(shape(%left), axes=[0]), 1)
+  %sum: i64[] = call @node(%left, %right, %root)
+  return %sum
+}
+fn @node(%left: i64[n], %right: i64[n], %k: i64[]) -> (%sum: i64[]) {
+  %l = gather(%left, %k, axis=0)
+  %sum: i64[] = if lt(%l, 0) {
+    yield %k
+  } else {
+    %a: i64[] = call @node(%left, %right, %l)
+    %b: i64[] = call @node(%left, %right, gather(%right, %k, axis=0))
+    yield add(%a, %b)
+  }
+  return %sum
+}
+";
+
+/// Three trees: a leaf, one of depth 3, and one in which node 2 is its own child.
+fn trees() -> Scratch {
+    let s = Scratch::new();
+    s.write("m.heddle", TREE);
+    let offsets = || i64s(&[0, 1, 6, 9]);
+    let arrays = [
+        ("left", i64s(&[-1, -1, -1, 0, -1, 2, -1, -1, 2])),
+        ("left.offsets", offsets()),
+        ("right", i64s(&[-1, -1, -1, 1, -1, 3, -1, -1, 1])),
+        ("right.offsets", offsets()),
+    ];
+    s.npz("in.npz", &arrays);
+    s
+}
+
+#[test]
+fn a_cycle_is_an_error() {
+    for device in ["cpu", "interp"] {
+        let s = trees();
+        let run = format!("run m.heddle --batch in.npz --device {device} -o out.npz");
+        let words = [
+            "instance 2: `call`",
+            "line 11",
+            "@node",
+            "`left`",
+            "--max-depth",
+        ];
+        s.heddle(&format!("{run} --max-depth 50")).fails(5, &words);
+        s.heddle(&format!("{run} --max-depth 50 --keep-going"))
+            .fails(5, &words);
+        assert_eq!(s.elements::<i64>("out.npz", "sum").1, [0, 4]);
+        // The second tree needs three frames.
+        let words = [
+            "instance 1: `call`",
+            "@node",
+            "over the limit",
+            "--max-frames",
+        ];
+        s.heddle(&format!("{run} --max-frames 2")).fails(5, &words);
     }
 }

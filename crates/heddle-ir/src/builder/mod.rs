@@ -24,6 +24,7 @@ pub struct FuncBuilder {
     known: HashMap<Value, Vec<Dim>>,
     loc: Option<Arc<Loc>>,
     folder: Option<Folder>,
+    marks: Vec<(Value, usize)>,
 }
 
 /// Evaluates an op on constants; `None` if it cannot.
@@ -50,6 +51,7 @@ impl FuncBuilder {
             known: HashMap::new(),
             loc: None,
             folder: None,
+            marks: vec![],
         }
     }
 
@@ -208,12 +210,23 @@ impl FuncBuilder {
         }
     }
 
+    /// Remembers a value with a number of the caller's, until it is rolled back.
+    pub fn mark(&mut self, value: Value, number: usize) {
+        self.marks.push((value, number));
+    }
+
+    /// The values that [`mark`](Self::mark) remembers.
+    pub fn marks(&self) -> &[(Value, usize)] {
+        &self.marks
+    }
+
     /// Removes everything added since the checkpoint.
     pub fn rollback(&mut self, to: &Checkpoint) {
         self.func.values.truncate(to.values);
         self.func.insts.truncate(to.insts);
         self.func.regions.truncate(to.regions);
         self.known.retain(|v, _| v.index() < to.values);
+        self.marks.retain(|(v, _)| v.index() < to.values);
         self.open = to.open.iter().map(|o| o.0).collect();
         for &(region, insts, params) in &to.open {
             self.func.regions[region].insts.truncate(insts);

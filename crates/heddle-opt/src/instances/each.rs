@@ -2,6 +2,7 @@
 
 use heddle_ir::{Dim, FuncBuilder, Inst, Type, Value};
 
+use super::blocks::Block;
 use super::lane::{Lane, Ragged};
 use super::set::{Set, empty, open};
 use crate::batch::{Refusal, Result};
@@ -24,7 +25,8 @@ impl Set<'_> {
         let needs: Vec<Value> = seen.free().collect();
         let results = self.source.insts[inst].results.iter();
         let types: Vec<Type> = results.map(|&v| self.source.ty(v).clone()).collect();
-        self.in_turn(b, &needs, &types, &|one, b| one.together(b, inst))
+        let block = Block::each(self.source, inst);
+        self.in_turn(b, &needs, &types, block, &|one, b| one.together(b, inst))
     }
 
     /// The whole function, of which nothing but the parameters is evaluated.
@@ -33,7 +35,8 @@ impl Set<'_> {
         let params = &self.source.regions[body].params;
         let results = self.source.sig.results.iter();
         let types: Vec<Type> = results.map(|(_, ty)| ty.clone()).collect();
-        self.in_turn(b, params, &types, &|one, b| one.region(b, body))
+        let block = Block::program(true);
+        self.in_turn(b, params, &types, block, &|one, b| one.region(b, body))
     }
 
     /// A loop over the instances that evaluates results of these types for each, from the values
@@ -43,6 +46,7 @@ impl Set<'_> {
         b: &mut FuncBuilder,
         needs: &[Value],
         types: &[Type],
+        block: Block,
         evaluate: &dyn Fn(&mut Set, &mut FuncBuilder) -> Result<Vec<Lane>>,
     ) -> Result<Vec<Lane>> {
         let results: Vec<Type> = types.iter().map(|ty| self.context.ty(ty)).collect();
@@ -58,6 +62,7 @@ impl Set<'_> {
         let types = [vec![Type::scalar(heddle_ir::DType::I64)], types].concat();
         let (_, params) = b.begin_region(&types);
         let one = b.i64(1);
+        self.context.mark(b, one, block);
         let mut alone = Set::new(self.source, self.context, one, Dim::constant(1));
         for &value in needs {
             let own = self.value(value)?.one(b, params[0])?;

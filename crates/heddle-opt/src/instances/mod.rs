@@ -15,6 +15,7 @@
 //! An instruction without a rule is evaluated for one instance after the other ([`each`]), so that
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
 
+mod blocks;
 mod each;
 mod joined;
 mod lane;
@@ -37,6 +38,7 @@ use heddle_ir::{
 };
 
 use crate::batch::{Refusal, Result};
+pub use blocks::Block;
 use joined::Joined;
 use lane::{Lane, Ragged};
 use set::Set;
@@ -73,6 +75,9 @@ pub struct Instances {
     pub results: Vec<Form>,
     /// Instructions that are evaluated for one instance after the other.
     pub one_by_one: Vec<OneByOne>,
+    /// Parts of the program that sets of instances evaluate, each with the size of the set: an
+    /// `i64[]` of the entry.
+    pub blocks: Vec<(Value, Block)>,
 }
 
 /// The name of the array that parts a ragged one.
@@ -93,6 +98,7 @@ struct Context<'a> {
     /// Named sizes that differ by instance.
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
+    blocks: RefCell<Vec<Block>>,
 }
 
 impl Context<'_> {
@@ -112,6 +118,7 @@ impl Context<'_> {
         Context {
             ragged,
             one_by_one: RefCell::default(),
+            blocks: RefCell::default(),
             ..*self
         }
     }
@@ -140,6 +147,7 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
         levels: &levels,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
+        blocks: RefCell::default(),
     };
     let (sig, count_dim) = signature(&mut context, entry, forms)?;
     let mut b = FuncBuilder::new(sig);
@@ -148,7 +156,10 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     set.values = values;
     let mark = b.checkpoint();
     let yields = match set.region(&mut b, source.body) {
-        Ok(lanes) => lanes,
+        Ok(lanes) => {
+            context.mark(&mut b, count, Block::program(false));
+            lanes
+        }
         Err(refusal) => {
             b.rollback(&mark);
             context.one_by_one.replace(vec![OneByOne {
@@ -161,12 +172,16 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     };
     let (outputs, results) = outputs(&mut b, &set, yields)?;
     let one_by_one = context.one_by_one.into_inner();
+    let all = context.blocks.into_inner();
+    let blocks = b.marks().iter().map(|&(v, k)| (v, all[k].clone()));
+    let blocks = blocks.collect();
     let mut module = made.into_inner();
     module.functions[entry] = b.finish(&outputs);
     Ok(Instances {
         module,
         results,
         one_by_one,
+        blocks,
     })
 }
 

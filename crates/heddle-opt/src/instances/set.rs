@@ -52,6 +52,7 @@ impl<'a> Set<'a> {
     /// The instances with these numbers, `i64[k]`, and what regions need of their values.
     pub fn subset(&self, b: &mut FuncBuilder, regions: &[Region], ids: Value) -> Result<Set<'a>> {
         let count = b.size(ids, 0)?;
+        self.context.mark_region(b, count, self.source, regions);
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
         for value in self.captured(regions) {
             let lane = self.value(value)?.of(b, ids)?;

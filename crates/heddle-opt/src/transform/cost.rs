@@ -55,6 +55,8 @@ pub struct CostModel {
     pub near_all: f64,
     /// Bytes in a nanosecond from there.
     pub near_rate: f64,
+    /// Maximum number of a recursion's calls whose results are kept at once.
+    pub frames: Option<usize>,
     /// Nanoseconds that a call in a batch takes more than one by itself, besides its contractions.
     pub call: f64,
     /// Nanoseconds that a level of batches takes besides its calls.
@@ -79,6 +81,7 @@ impl CostModel {
             near: MOST_NEAR.min(NEAR * machine.whole_bytes(near) / units as f64),
             near_all: machine.whole_bytes(near),
             near_rate: STREAMING * machine.whole_rate(near),
+            frames: None,
             call: CALL_STARTS * machine.start_ns,
             level: LEVEL_BARRIERS * barrier,
         }
@@ -154,6 +157,7 @@ mod tests {
             near: (256 << 10) as f64,
             near_all: (1 << 20) as f64,
             near_rate: 180.0,
+            frames: None,
             call: 450.0,
             level: 1200.0,
         };

@@ -98,7 +98,7 @@ transformations! {
     SinkAppends, sink_appends, "append behind a branch what its arms append to an array that a loop carries",
         sink_appends(module);
     LevelRecursion, level_recursion, "evaluate the calls of a recursion over a tree or graph in batches, level by level",
-        level_recursion(module, &LevelOptions::USUAL, costs);
+        level_recursion(module, &LevelOptions { frames: costs.frames, ..LevelOptions::USUAL }, costs);
     MergeBranches, merge_branches, "compute once, before a branch, what both of its arms compute",
         merge_branches(module);
     SliceUpdates, slice_updates, "write an update in one piece where its indices are those of a box",
@@ -134,6 +134,8 @@ pub struct TransformOptions {
     /// Units that [`distribute_loops`] may have work on different layers of a stacked recurrence at
     /// the same time; 1: none.
     pub units: usize,
+    /// Maximum number of a recursion's calls whose results are kept at once.
+    pub frames: Option<usize>,
 }
 
 impl Default for TransformOptions {
@@ -141,6 +143,7 @@ impl Default for TransformOptions {
         Self {
             without: vec![],
             units: 1,
+            frames: None,
         }
     }
 }
@@ -151,6 +154,7 @@ pub fn transform(module: &mut Module, options: &TransformOptions, machine: &Mach
     let mut report = Report::default();
     let costs = CostModel {
         units: options.units,
+        frames: options.frames,
         ..CostModel::of(machine)
     };
     let chosen = Transformation::ALL.iter();

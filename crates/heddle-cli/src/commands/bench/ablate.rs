@@ -2,8 +2,10 @@
 //!
 //! The first program has none of the steps, and its control flow is the host's. Then the control flow moves into the
 //! program, and each further program has one more step than the one before; the last is what `heddle bench` measures.
+//!
+//! With `--batch` the program for one instance comes first, with all steps: it runs once for each.
 
-use heddle::{Baseline, Error, Inputs, Program, RunOptions, STEPS, Step};
+use heddle::{Baseline, Inputs, Program, RunOptions, STEPS, Step};
 use serde_json::{Value, json};
 
 use super::measure::{Subject, measure};
@@ -19,6 +21,8 @@ struct Stage {
     program: Program,
     /// Is it the same program as the one before? Then the step found nothing to do.
     same: bool,
+    /// The inputs of its runs, which follow each other, if these are not those of the command line.
+    alone: Option<Vec<Inputs>>,
 }
 
 /// Measures the series.
@@ -31,7 +35,9 @@ pub fn ablate(
     let stages = stages(args, inputs, options)?;
     let mut subjects = vec![];
     for stage in stages.iter().filter(|s| !s.same) {
-        subjects.push(Subject::new(stage.name, &stage.program, inputs, options)?);
+        let own = stage.alone.as_deref();
+        let own = own.unwrap_or(std::slice::from_ref(inputs));
+        subjects.push(Subject::in_turn(stage.name, &stage.program, own, options)?);
     }
     measure(&mut subjects, args.seconds)?;
     let mut measured = subjects.iter();
@@ -49,36 +55,35 @@ pub fn ablate(
     }
 }
 
-fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Error> {
+fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Failure> {
+    let (one, compiling) = commands::read(&args.model, &args.exec, &args.source)?;
+    let (model, batch) = commands::batch::prepare(one.clone(), &args.source)?;
     let compile = |without: &[Step]| {
-        let mut exec = args.exec.clone();
-        exec.compiling.without.extend(without);
-        let (path, entry) = (&args.model.path, args.model.entry.as_deref());
-        let rank = |value: &heddle::Value| match value {
-            heddle::Value::Tensor(tensor) => Some(tensor.shape().len()),
-            _ => None,
-        };
-        let given = inputs
-            .iter()
-            .map(|(name, value)| (name.clone(), rank(value)));
-        commands::prepare(path, entry, &exec, given.collect())
+        let mut compiling = compiling.clone();
+        compiling.without.extend(without);
+        heddle::compile(&model, &compiling)
     };
+    let stage = |name, about, program| Stage {
+        name,
+        about,
+        program,
+        same: false,
+        alone: None,
+    };
+    let mut stages = vec![];
+    if let Some(batch) = batch {
+        let about = "each instance runs alone, one after the other";
+        stages.push(Stage {
+            alone: Some(batch.instances(inputs)?),
+            ..stage("alone", about, heddle::compile(&one, &compiling)?)
+        });
+    }
     let bare = compile(&STEPS)?;
     let host = bare.baseline(Baseline::Host, inputs.clone(), options)?;
-    let mut stages = vec![
-        Stage {
-            name: "host",
-            about: "the host runs the control flow and dispatches each operator",
-            program: host,
-            same: false,
-        },
-        Stage {
-            name: "control flow",
-            about: "the workers run the control flow themselves",
-            program: bare,
-            same: false,
-        },
-    ];
+    let about = "the host runs the control flow and dispatches each operator";
+    stages.push(stage("host", about, host));
+    let about = "the workers run the control flow themselves";
+    stages.push(stage("control flow", about, bare));
     let left_out = &args.exec.compiling.without;
     for (i, step) in STEPS.iter().enumerate().filter(|s| !left_out.contains(s.1)) {
         let program = compile(&STEPS[i + 1..])?;
@@ -89,6 +94,7 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
                 .last()
                 .is_some_and(|s| s.program.key() == program.key()),
             program,
+            alone: None,
         });
     }
     Ok(stages)
@@ -123,9 +129,10 @@ fn text(program: &Program, rows: &[(&Stage, &Subject)]) -> String {
     let head = ["", "median", "min", "max", "runs", "speedup", ""].map(str::to_string);
     let mut table = vec![head.to_vec()];
     let mut before = None;
+    let first = rows.iter().position(|(s, _)| s.name == "control flow");
     for (i, (stage, subject)) in rows.iter().enumerate() {
         let median = subject.times.median().as_secs_f64();
-        let name = if i < 2 {
+        let name = if Some(i) <= first {
             stage.name.into()
         } else {
             format!("+ {}", stage.name)

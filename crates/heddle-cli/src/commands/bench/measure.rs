@@ -19,7 +19,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// The times of its runs.
     pub times: Times,
-    repeat: Repeat<'a>,
+    /// One after the other in each run.
+    repeats: Vec<Repeat<'a>>,
     spent: Duration,
 }
 
@@ -31,22 +32,37 @@ impl<'a> Subject<'a> {
         inputs: &Inputs,
         options: &RunOptions,
     ) -> Result<Self, Error> {
+        Self::in_turn(name, program, std::slice::from_ref(inputs), options)
+    }
+
+    /// A program that runs on one of these inputs after the other.
+    pub fn in_turn(
+        name: &'a str,
+        program: &'a Program,
+        all: &[Inputs],
+        options: &RunOptions,
+    ) -> Result<Self, Error> {
+        let repeats = all.iter().map(|own| program.repeat(own.clone(), options));
         Ok(Self {
             name,
             times: Times::default(),
-            repeat: program.repeat(inputs.clone(), options)?,
+            repeats: repeats.collect::<Result<_, _>>()?,
             spent: Duration::ZERO,
         })
+    }
+
+    fn run(&mut self) -> Result<Duration, Error> {
+        self.repeats.iter_mut().map(Repeat::run).sum()
     }
 
     /// Runs for a while. The first run of a turn finds what the others left in the caches, and does not count.
     fn turn(&mut self, alone: bool) -> Result<(), Error> {
         if !alone {
-            self.repeat.run()?;
+            self.run()?;
         }
         let start = Instant::now();
         while {
-            let time = self.repeat.run()?;
+            let time = self.run()?;
             self.times.push(time);
             self.spent += time;
             start.elapsed() < TURN
@@ -60,7 +76,7 @@ pub fn measure(subjects: &mut [Subject], budget: Duration) -> Result<(), Error> 
     for subject in subjects.iter_mut() {
         let start = Instant::now();
         while {
-            subject.repeat.run()?;
+            subject.run()?;
             start.elapsed() < WARM_UP.min(budget)
         } {}
     }

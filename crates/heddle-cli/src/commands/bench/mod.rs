@@ -26,6 +26,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         program,
         inputs,
         options,
+        ..
     } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
     commands::note_interpreted(program.report(), &args.model.path);
     if args.turns {

@@ -31,6 +31,9 @@ pub struct LevelOptions {
     /// Minimum mean number of contractions per level; a run that finds fewer makes individual
     /// calls.
     pub width: f64,
+    /// Maximum number of calls whose results are kept at once; a run that finds more makes
+    /// individual calls.
+    pub frames: Option<usize>,
 }
 
 impl LevelOptions {
@@ -39,6 +42,7 @@ impl LevelOptions {
         batch: 24,
         always: false,
         width: 1.5,
+        frames: None,
     };
 }
 
@@ -173,7 +177,7 @@ fn walked(
     named: &mut Named,
 ) -> Result<Vec<Value>> {
     let first = &recursion.members[0];
-    let walk = walk::walk(b, recursion, extent, width)?;
+    let walk = walk::walk(b, recursion, extent, width, options.frames)?;
     b.begin_region(&[]);
     let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
     let levels = evaluate::evaluate(b, recursion, &walk, options, &mut sizes)?;

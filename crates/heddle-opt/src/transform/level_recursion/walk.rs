@@ -68,6 +68,7 @@ pub fn walk(
     recursion: &Recursion,
     extent: Value,
     width: Option<f64>,
+    frames: Option<usize>,
 ) -> Result<Walk> {
     let params = b.params().to_vec();
     let states = states(b, recursion, extent, &params)?;
@@ -98,7 +99,12 @@ pub fn walk(
     let at = b.gather(order.place, root)?;
     let done = b.compare(CompareOp::Ge, at, zero)?;
     let done = all_of(b, done)?;
-    let ok = b.binary(BinaryOp::And, fine, done)?;
+    let mut ok = b.binary(BinaryOp::And, fine, done)?;
+    if let Some(frames) = frames {
+        let most = b.i64(i64::try_from(frames).unwrap_or(i64::MAX));
+        let fits = b.compare(CompareOp::Le, order.count, most)?;
+        ok = b.binary(BinaryOp::And, ok, fits)?;
+    }
     let calls = states.calls.iter().map(|&call| {
         let called = b.gather(call, order.states)?;
         let place = b.gather(order.place, called)?;

@@ -1,0 +1,81 @@
+//! Parts of the program that sets of instances evaluate, for reports.
+
+use std::sync::Arc;
+
+use heddle_ir::{FuncBuilder, Function, Inst, Loc, Region, Value};
+
+use super::Context;
+
+/// A part of the program that a set of instances evaluates in a step.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The instruction that it belongs to; `program` for all of it.
+    pub op: &'static str,
+    /// Its place in the model.
+    pub loc: Option<Arc<Loc>>,
+    /// The region of that instruction, if it is one of several.
+    pub arm: Option<usize>,
+    /// A step has one instance.
+    pub is_one_by_one: bool,
+}
+
+impl Block {
+    /// The whole program.
+    pub(super) fn program(is_one_by_one: bool) -> Self {
+        Block {
+            op: "program",
+            loc: None,
+            arm: None,
+            is_one_by_one,
+        }
+    }
+
+    /// An instruction that is evaluated for one instance after the other.
+    pub(super) fn each(source: &Function, inst: Inst) -> Self {
+        let data = &source.insts[inst];
+        Block {
+            op: data.op.name(),
+            loc: data.loc.clone(),
+            arm: None,
+            is_one_by_one: true,
+        }
+    }
+
+    /// A region.
+    fn region(source: &Function, region: Region) -> Option<Self> {
+        let mut found = None;
+        source.for_each_inst(&mut |inst, data| {
+            if let Some(arm) = data.regions.iter().position(|r| *r == region) {
+                found = Some(Block {
+                    arm: Some(arm).filter(|_| data.regions.len() > 1),
+                    is_one_by_one: false,
+                    ..Block::each(source, inst)
+                });
+            }
+        });
+        found
+    }
+}
+
+impl Context<'_> {
+    /// Notes the size of a set that evaluates a block.
+    pub(super) fn mark(&self, b: &mut FuncBuilder, count: Value, block: Block) {
+        let mut blocks = self.blocks.borrow_mut();
+        b.mark(count, blocks.len());
+        blocks.push(block);
+    }
+
+    /// [`Context::mark`] of the block that is the first of these regions.
+    pub(super) fn mark_region(
+        &self,
+        b: &mut FuncBuilder,
+        count: Value,
+        source: &Function,
+        regions: &[Region],
+    ) {
+        let block = regions.first().and_then(|r| Block::region(source, *r));
+        if let Some(block) = block {
+            self.mark(b, count, block);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Counts of the steps in which a program for many instances runs.
+
+use heddle_opt::Block;
+
+use super::{Batch, offsets_name};
+use crate::options::interpreter_options;
+use crate::stack::on_large_stack;
+use crate::{Error, Inputs, RunOptions, inputs};
+
+/// Steps of a run of many instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// The parts of the program, in its order, and behind these its recursions.
+    pub blocks: Vec<BlockRuns>,
+    /// The inputs that all instances share.
+    pub shared: Vec<String>,
+}
+
+/// The steps of a block: a part of the program without control flow that differs by instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockRuns {
+    /// Its name and place in the model.
+    pub block: String,
+    /// The number of steps. Those of a recursion are its levels: calls of one height are evaluated together.
+    pub steps: u64,
+    /// The activations, each of which is the block for one instance.
+    pub activations: u64,
+    /// A step is one activation, since something in the block has no rule for many.
+    pub is_one_by_one: bool,
+}
+
+impl BlockRuns {
+    /// Activations in a step, in the mean.
+    pub fn mean_rows(&self) -> f64 {
+        self.activations as f64 / self.steps.max(1) as f64
+    }
+}
+
+impl Batch {
+    /// Counts the steps of a run on these inputs. The interpreter runs it, which takes long for a large model: it keeps the
+    /// limits of `options`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::check`], and [`Error::Run`] if the run stops.
+    pub fn activity(&self, inputs: &Inputs, options: &RunOptions) -> Result<Activity, Error> {
+        self.check(inputs)?;
+        let module = &self.model.module;
+        let args = inputs::in_order(&module.entry().sig, inputs.clone())?;
+        let watched: Vec<_> = self.blocks.iter().map(|(value, _)| *value).collect();
+        let options = interpreter_options(options);
+        let run = || heddle_interp::run_counted(module, &args, &options, &watched);
+        let counts = on_large_stack(run)??;
+        let runs = |(value, block): &(_, Block)| {
+            let tally = counts.values.get(value).copied().unwrap_or_default();
+            BlockRuns {
+                block: described(block),
+                steps: tally.steps,
+                activations: tally.rows,
+                is_one_by_one: block.is_one_by_one,
+            }
+        };
+        let mut blocks: Vec<BlockRuns> = self.blocks.iter().map(runs).collect();
+        let functions = module.functions.iter().filter_map(|(id, f)| {
+            let tally = counts.calls.get(&id)?;
+            (Some(id) != module.entry_id()).then(|| BlockRuns {
+                block: format!("calls of @{}", f.sig.name),
+                steps: tally.steps,
+                activations: tally.rows,
+                is_one_by_one: false,
+            })
+        });
+        blocks.extend(functions);
+        Ok(Activity {
+            blocks,
+            shared: self.shared(),
+        })
+    }
+
+    /// The inputs that all instances share.
+    pub fn shared(&self) -> Vec<String> {
+        let offsets: Vec<String> = self.inputs.keys().map(|name| offsets_name(name)).collect();
+        let names = self.model.signature().inputs.into_iter();
+        let names = names.map(|port| port.name);
+        let differs = |name: &String| self.inputs.contains_key(name) || offsets.contains(name);
+        names.filter(|name| !differs(name)).collect()
+    }
+}
+
+fn described(block: &Block) -> String {
+    let place = block.loc.as_ref().map(|loc| format!(" ({loc})"));
+    let arm = match block.arm {
+        None => "",
+        Some(0) => ", then",
+        Some(_) => ", else",
+    };
+    format!("{}{}{arm}", block.op, place.unwrap_or_default())
+}

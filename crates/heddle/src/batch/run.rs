@@ -1,0 +1,213 @@
+//! Runs of many instances, and the instances at which they stop.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::origin::origin;
+use super::parts::joined;
+use super::{Batch, BatchError};
+use crate::exec::interpreted_error;
+use crate::{Error, ErrorKind, Inputs, Outputs, Program, Run, RunOptions, inputs};
+
+/// Results of the instances that ran to their ends.
+#[derive(Debug)]
+pub struct Finished {
+    /// The outputs of these instances, in their order.
+    pub run: Run,
+    /// The numbers of these instances.
+    pub instances: Vec<usize>,
+    /// The other instances.
+    pub failed: Vec<Failed>,
+}
+
+/// An instance that did not run to its end.
+#[derive(Debug)]
+pub struct Failed {
+    /// Its number.
+    pub instance: usize,
+    /// Its error, which names it: [`BatchError::Instance`].
+    pub error: Error,
+}
+
+impl Batch {
+    /// Runs all instances with a program compiled from [`Batch::model`]. If one stops the run, the error names it, its node
+    /// and the inputs that led there: instances are run in parts until it is found.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::check`] and [`Program::run`]; [`BatchError::Instance`] has that of one instance.
+    pub fn run(
+        &self,
+        program: &Program,
+        inputs: Inputs,
+        options: &RunOptions,
+    ) -> Result<Run, Error> {
+        self.check(&inputs)?;
+        let runs = Runs {
+            batch: self,
+            program,
+            inputs: &inputs,
+            options,
+        };
+        match runs.all() {
+            Err(error) if !error.is_of_memory() && !error.is_of_time() => Err(runs.blamed(error)?),
+            Err(error) => Err(runs.named(error)?),
+            run => run,
+        }
+    }
+
+    /// Runs all instances. Those that stop the run are left out, and the others run again in parts, each within the limits of
+    /// `options`. A batch that needs too much memory runs in parts, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::run`] that are no instance's.
+    pub fn run_finishing(
+        &self,
+        program: &Program,
+        inputs: Inputs,
+        options: &RunOptions,
+    ) -> Result<Finished, Error> {
+        self.check(&inputs)?;
+        let start = Instant::now();
+        let runs = Runs {
+            batch: self,
+            program,
+            inputs: &inputs,
+            options,
+        };
+        let count = self.count(&inputs).unwrap_or(0);
+        let error = match runs.all() {
+            Ok(run) => {
+                return Ok(Finished {
+                    run,
+                    instances: (0..count).collect(),
+                    failed: vec![],
+                });
+            }
+            Err(error) => error,
+        };
+        // An error without instances is nobody's.
+        let Some(Ok(mut run)) = runs.part(0..0).filter(|_| concerns_instances(&error)) else {
+            return Err(runs.named(error)?);
+        };
+        let mut found = Found::default();
+        runs.halves(0..count, error, &mut found)?;
+        let parts = [vec![run.outputs], found.outputs].concat();
+        run.outputs = joined(&self.outputs, &parts)?;
+        run.report.run = start.elapsed();
+        Ok(Finished {
+            run,
+            instances: found.instances,
+            failed: found.failed,
+        })
+    }
+}
+
+/// Instances that ran, and others.
+#[derive(Default)]
+struct Found {
+    outputs: Vec<Outputs>,
+    instances: Vec<usize>,
+    failed: Vec<Failed>,
+}
+
+/// Runs of some of the instances.
+struct Runs<'a> {
+    batch: &'a Batch,
+    program: &'a Program,
+    inputs: &'a Inputs,
+    options: &'a RunOptions,
+}
+
+impl Runs<'_> {
+    fn all(&self) -> Result<Run, Error> {
+        self.run(self.inputs.clone())
+    }
+
+    fn run(&self, inputs: Inputs) -> Result<Run, Error> {
+        let args = inputs::in_order(self.program.sig(), inputs)?;
+        self.program.run_args(&args, self.options)
+    }
+
+    /// A run of some; `None` if the inputs cannot be parted.
+    fn part(&self, range: Range<usize>) -> Option<Result<Run, Error>> {
+        Some(self.run(self.batch.part(self.inputs, range)?))
+    }
+
+    /// Runs instances, whose run together stopped with this error, by halves.
+    fn halves(&self, range: Range<usize>, error: Error, found: &mut Found) -> Result<(), Error> {
+        if range.len() < 2 {
+            let instance = range.start;
+            found.failed.push(Failed {
+                instance,
+                error: self.of_instance(instance, error),
+            });
+            return Ok(());
+        }
+        let middle = range.start + range.len() / 2;
+        for half in [range.start..middle, middle..range.end] {
+            match self.part(half.clone()) {
+                None => return Err(error),
+                Some(Ok(run)) => {
+                    found.instances.extend(half);
+                    found.outputs.push(run.outputs);
+                }
+                Some(Err(other)) if concerns_instances(&other) => {
+                    self.halves(half, other, found)?
+                }
+                Some(Err(other)) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of the first instance that stops a run; that of all if none does alone.
+    fn blamed(&self, error: Error) -> Result<Error, Error> {
+        let is_shared = || !matches!(self.part(0..0), Some(Ok(_)));
+        if !concerns_instances(&error) || is_shared() {
+            return self.named(error);
+        }
+        let mut range = 0..self.batch.count(self.inputs).unwrap_or(0);
+        while range.len() > 1 {
+            let middle = range.start + range.len() / 2;
+            range = match self.part(range.start..middle) {
+                Some(Err(_)) => range.start..middle,
+                _ => middle..range.end,
+            };
+        }
+        match self.part(range.clone()) {
+            Some(Err(own)) => Ok(self.of_instance(range.start, own)),
+            _ => self.named(error),
+        }
+    }
+
+    /// An error of all instances.
+    fn named(&self, error: Error) -> Result<Error, Error> {
+        let args = inputs::in_order(self.program.sig(), self.inputs.clone())?;
+        Ok(self.program.named(error, &args, self.options))
+    }
+
+    /// The error of one instance: that of the program for one, in the interpreter, which knows the nodes of the model.
+    fn of_instance(&self, instance: usize, error: Error) -> Error {
+        let module = &self.batch.alone;
+        let inputs = self.batch.alone(self.inputs, instance);
+        let args = inputs.and_then(|own| inputs::in_order(&module.entry().sig, own).ok());
+        let alone = args.and_then(|args| interpreted_error(module, &args, self.options));
+        let error = alone.unwrap_or(error);
+        BatchError::Instance {
+            instance,
+            inputs: origin(module, &error),
+            error: Box::new(error),
+        }
+        .into()
+    }
+}
+
+/// Could it be the error of some of the instances?
+fn concerns_instances(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Run(_) | Error::Compiled { .. } | Error::Frames(_)
+    ) && matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Limit)
+}
