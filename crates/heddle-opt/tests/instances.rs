@@ -3,6 +3,8 @@
 //! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which random programs and how many.
 
 mod common;
+#[path = "instances/stack.rs"]
+mod stack;
 
 use common::{Random, assert_same, draw_tensor, variable};
 use heddle_gen::{Config, generate};
