@@ -12,6 +12,7 @@ use std::rc::Rc;
 use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
 
 use super::grow::Grown;
+use super::in_place::InPlace;
 use super::wanted::size_sources;
 use super::{Cause, Lowerer, Result, count_uses};
 use crate::value::Val;
@@ -65,7 +66,7 @@ struct Caller<'m> {
     uses: HashMap<Value, usize>,
     sizes: HashMap<String, ExprId>,
     block: Vec<Stmt>,
-    in_place: Vec<Buffer>,
+    in_place: InPlace,
     places: HashMap<Value, Buffer>,
     appends: HashMap<Value, Grown>,
     procedure: Option<ProcedureId>,

@@ -16,6 +16,7 @@ mod contract;
 mod conv;
 mod fits;
 mod grow;
+mod in_place;
 mod infer;
 mod join;
 mod limits;
@@ -40,6 +41,7 @@ use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
     Share, Split, Stmt, Store, UProgram,
 };
+use in_place::InPlace;
 
 /// A node that cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,8 +128,8 @@ struct Lowerer<'m> {
     name: String,
     /// The current instruction of the entry function's body.
     at: Option<Inst>,
-    /// Buffers of carried values, which may be updated in place.
-    in_place: Vec<Buffer>,
+    /// Carried values that may be updated in place.
+    in_place: InPlace,
     /// Dynamic sizes that variables already hold here.
     held: HashMap<ExprId, ExprId>,
     /// Requested places for results of branches and calls.
@@ -168,7 +170,7 @@ impl<'m> Lowerer<'m> {
             block: vec![],
             name: String::new(),
             at: None,
-            in_place: vec![],
+            in_place: InPlace::default(),
             held: HashMap::new(),
             places: HashMap::new(),
             procedure: None,
@@ -293,6 +295,7 @@ impl Lowerer<'_> {
             Op::If => self.branch(inst)?,
             Op::Loop { trip, cond } => self.repeat(inst, LoopForm::new(*trip, *cond))?,
             op => {
+                self.settle_readers(inst)?;
                 let args: Vec<_> = data.args.iter().map(|v| self.values[v].clone()).collect();
                 self.inferred = self.open_shape(op, &args, data.results[0])?;
                 self.check_sizes(op, &data.args, &args, data.results[0])?;

@@ -12,6 +12,7 @@ use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Va
 use super::append::Appends;
 use super::branch::Carried;
 use super::grow::Grown;
+use super::in_place::InPlace;
 use super::{Cause, Lowerer, MAX_TRIPS, Result};
 use crate::value::{Val, linear};
 use heddle_uprogram::expr::ExprId;
@@ -70,7 +71,11 @@ impl Lowerer<'_> {
         let next = &body.yields[form.cond as usize..];
         let carried = self.enter_all(region, first, next)?;
 
-        let cells = self.cells_of_one_reader(&carried, &body.params[1..]);
+        let cells = carried.iter().filter_map(|slot| match slot {
+            Slot::Fixed(Carried::Cell(buffer)) => Some(*buffer),
+            _ => None,
+        });
+        let cells = InPlace::of(self.f, region, cells.collect());
         let outer_cells = std::mem::replace(&mut self.in_place, cells);
         let outside = std::mem::take(&mut self.block);
         let first_inner = self.program.buffers.len();
@@ -166,15 +171,6 @@ impl Lowerer<'_> {
             self.values.insert(param, val);
         }
         Ok(carried)
-    }
-
-    /// Places of carried values that the body reads once, which an update may overwrite.
-    fn cells_of_one_reader(&self, carried: &[Slot], params: &[Value]) -> Vec<Buffer> {
-        let cells = carried.iter().zip(params).filter_map(|(c, p)| match c {
-            Slot::Fixed(Carried::Cell(b)) if self.uses.get(p) == Some(&1) => Some(*b),
-            _ => None,
-        });
-        cells.collect()
     }
 
     /// Places a carried value and stores its initial value; returns its value in the body.

@@ -165,6 +165,38 @@ impl Val {
         }))
     }
 
+    /// Is the buffer read where the value is?
+    pub fn reads(&self, pool: &Pool, buffer: Buffer) -> bool {
+        let loads = |exprs: &[ExprId]| {
+            let loads = pool.loads(exprs.iter().copied());
+            loads.iter().any(|(b, _)| *b == buffer)
+        };
+        let lazy = match self {
+            Val::Stored { buffer: b, .. } => return *b == buffer,
+            Val::Scalars { elems, .. } => return loads(elems),
+            Val::Lazy(lazy) => lazy,
+        };
+        let any = |vals: &[&Val]| vals.iter().any(|v| v.reads(pool, buffer));
+        match &lazy.view {
+            View::Map(_, all) | View::Concat(_, all) => all.iter().any(|v| v.reads(pool, buffer)),
+            View::Transpose(_, x)
+            | View::Reshape(x)
+            | View::Axes(_, x)
+            | View::Broadcast(x)
+            | View::Border(_, _, x)
+            | View::Spread(_, x) => any(&[x]),
+            View::Slice(bounds, x) => {
+                let bounds = bounds.iter().flat_map(|&(start, step)| [start, step]);
+                loads(&bounds.collect::<Vec<ExprId>>()) || any(&[x])
+            }
+            View::Pad(before, x, value) => loads(before) || any(&[x, value]),
+            View::Gather(_, x, i) | View::GatherElements(_, x, i) | View::GatherNd(_, x, i) => {
+                any(&[x, i])
+            }
+            View::Range(start, step) => loads(&[*start, *step]),
+        }
+    }
+
     /// The element at an index, which must be in bounds.
     pub fn read(&self, pool: &mut Pool, index: &[ExprId]) -> ExprId {
         debug_assert_eq!(index.len(), self.shape().len());

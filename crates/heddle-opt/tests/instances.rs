@@ -3,6 +3,8 @@
 //! `HEDDLE_SEED` and `HEDDLE_PROGRAMS` choose which random programs and how many.
 
 mod common;
+#[path = "instances/stack.rs"]
+mod stack;
 
 use common::many::{compare, f32s, gathered, i64, i64s, options, tensor, together};
 use common::{Random, assert_same, draw_tensor, variable};

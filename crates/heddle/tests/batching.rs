@@ -152,6 +152,11 @@ fn two_directions() {
 }
 
 #[test]
+fn parsers_with_stacks() {
+    compare("stackrnn", &[("word", Form::Ragged)], &sentences());
+}
+
+#[test]
 fn loops_in_loops() {
     let counts: [&[i64]; 4] = [&[2, 0, 5], &[], &[1], &[3, 4]];
     let with = |(k, counts): (usize, &&[i64])| -> Inputs {

@@ -210,9 +210,8 @@ impl Lowerer<'_> {
     /// copy.
     fn writable(&mut self, x: &Val) -> Result<Val> {
         if let Val::Stored { buffer, .. } = x
-            && let Some(k) = self.in_place.iter().position(|b| b == buffer)
+            && self.in_place.allows(*buffer)
         {
-            self.in_place.swap_remove(k);
             return Ok(x.clone());
         }
         self.copied(x)

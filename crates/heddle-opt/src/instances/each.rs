@@ -96,12 +96,11 @@ impl Set<'_> {
             let &row = rows.next().ok_or(Refusal::NotEvaluated)?;
             let lane = match join {
                 Join::Stack => Lane::Rows(row),
-                Join::Append => Lane::Ragged(Ragged {
-                    data: *data.next().ok_or(Refusal::NotEvaluated)?,
-                    starts: self.sums_before(b, row)?,
-                    lens: row,
-                    is_packed: true,
-                }),
+                Join::Append => Lane::Ragged(Ragged::packed(
+                    *data.next().ok_or(Refusal::NotEvaluated)?,
+                    self.sums_before(b, row)?,
+                    row,
+                )),
             };
             if let Lane::Rows(v) = lane {
                 // Without iterations the sizes are those that the type states.

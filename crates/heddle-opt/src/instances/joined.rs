@@ -44,6 +44,7 @@ impl Activation {
             starts: self.start,
             lens: self.len,
             is_packed: false,
+            home: None,
         }
     }
 }

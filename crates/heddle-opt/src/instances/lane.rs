@@ -29,6 +29,17 @@ pub struct Ragged {
     pub lens: Value,
     /// The ranges follow each other and cover the array.
     pub is_packed: bool,
+    /// The array that a loop carries in place, if these are its ranges.
+    pub home: Option<Home>,
+}
+
+/// An array that a loop carries in place: behind each range is room for what iterations append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The loop's parameter in the source.
+    pub param: Value,
+    /// The most elements that were appended in this iteration.
+    pub grown: u32,
 }
 
 impl Lane {
@@ -46,6 +57,13 @@ impl Lane {
         matches!(self, Lane::Same(_))
     }
 
+    /// Makes ranges that a loop carried in place those of any array.
+    pub fn leave_home(&mut self) {
+        if let Lane::Ragged(x) = self {
+            x.home = None;
+        }
+    }
+
     /// The lane of the instances with these numbers, `i64[k]`.
     pub fn of(self, b: &mut FuncBuilder, ids: Value) -> Result<Lane> {
         Ok(match self {
@@ -56,6 +74,7 @@ impl Lane {
                 starts: b.gather(r.starts, ids)?,
                 lens: b.gather(r.lens, ids)?,
                 is_packed: false,
+                home: r.home,
             }),
         })
     }
@@ -78,6 +97,17 @@ impl Lane {
 }
 
 impl Ragged {
+    /// Ranges that follow each other and cover the array.
+    pub fn packed(data: Value, starts: Value, lens: Value) -> Self {
+        Ragged {
+            data,
+            starts,
+            lens,
+            is_packed: true,
+            home: None,
+        }
+    }
+
     /// The array of one instance, whose start and length are `i64[]`.
     pub fn cut(self, b: &mut FuncBuilder) -> Result<Value> {
         let end = b.binary(BinaryOp::Add, self.starts, self.lens)?;

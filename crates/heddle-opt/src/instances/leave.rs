@@ -4,74 +4,25 @@
 //! results of all. When somebody leaves, the results of those that were there are written, and the
 //! values of the others move together.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
-use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Op, Tensor, Type, Value};
+use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce, UnaryOp};
+use heddle_ir::{FuncBuilder, LoopView, Op, Value};
 
+use super::carried::{Found, Kind};
 use super::lane::{Lane, Ragged};
-use super::repeat::Found;
-use super::set::{Set, empty, open, plus};
+use super::set::{Set, plus};
+use super::state::{Moving, Scans, State};
 use crate::batch::{Refusal, Result};
 
-/// The values that the loop carries.
-struct State {
-    /// The numbers of the instances that go on.
-    ids: Value,
-    /// The carried values of these.
-    carried: Vec<Value>,
-    /// The carried values with which instances left, or began.
-    results: Vec<Value>,
-    scans: Option<Scans>,
-}
-
-/// Scan outputs, as they are made.
-struct Scans {
-    /// The number of iterations with which instances left.
-    counts: Value,
-    /// The instance of each element.
-    who: Value,
-    /// Its iteration.
-    when: Value,
-    /// The elements.
-    made: Vec<Value>,
-}
-
-impl State {
-    fn values(&self) -> Vec<Value> {
-        let mut all = self.moved();
-        if let Some(scans) = &self.scans {
-            all.extend([scans.who, scans.when]);
-            all.extend(&scans.made);
-        }
-        all
-    }
-
-    /// Those that change when somebody leaves.
-    fn moved(&self) -> Vec<Value> {
-        let counts = self.scans.iter().map(|scans| scans.counts);
-        let all = [vec![self.ids], self.carried.clone(), self.results.clone()];
-        all.concat().into_iter().chain(counts).collect()
-    }
-
-    /// The state that [`State::values`] lists.
-    fn of(values: &[Value], view: &LoopView) -> Self {
-        let (carried, rest) = values[1..].split_at(view.params.len());
-        let (results, rest) = rest.split_at(view.params.len());
-        let scans = match *rest {
-            [counts, who, when, ref made @ ..] => Some(Scans {
-                counts,
-                who,
-                when,
-                made: made.to_vec(),
-            }),
-            _ => None,
-        };
-        State {
-            ids: values[0],
-            carried: carried.to_vec(),
-            results: results.to_vec(),
-            scans,
-        }
-    }
+/// The end of an iteration.
+struct End {
+    /// The iterations that are done, `i64[]`.
+    after: Value,
+    /// Does an instance go on? `bool[instances]`.
+    goes_on: Value,
+    /// The places of those that go on among the instances.
+    stay: Value,
+    /// Is somebody done? `bool[]`.
+    leaves: Value,
 }
 
 impl Set<'_> {
@@ -82,21 +33,18 @@ impl Set<'_> {
         inits: &[Lane],
         found: &mut Found,
     ) -> Result<Vec<Lane>> {
-        // An instance that leaves early would have results of another size.
-        if view.params.iter().any(|&p| !self.has_one_shape(p)) {
-            return Err(Refusal::UnknownSize);
-        }
-        let (first, going) = self.at_first(b, view, inits, found)?;
+        let (first, going, homes) = self.at_first(b, view, inits, found)?;
         let (_, params) = b.begin_region(&self.state_types(b, view, &first, found));
         let iteration = params[0];
-        let state = State::of(&params[1..], view);
+        let has_scans = first.scans.is_some();
+        let state = State::of(&params[1..], found, has_scans);
         let mut set = self.subset(b, &[view.body], state.ids)?;
-        let inner = [&[iteration], &state.carried[..]].concat();
-        set.enter(view, &inner, &found.rows);
+        let lanes = set.lanes_of(b, view, found, &state, &homes)?;
+        set.enter(view, iteration, lanes);
         let yields = set.region(b, view.body)?;
         let (ends, rest) = yields.split_at(view.next_cond.is_some() as usize);
         let (next, stacked) = rest.split_at(view.params.len());
-        if !found.see(ends, next) {
+        if !self.see(b, view, found, ends, next) {
             return Ok(vec![]);
         }
         let one = b.i64(1);
@@ -108,9 +56,16 @@ impl Set<'_> {
         let goes_on = set.goes_on(b, ends.first().copied(), trip, after)?;
         let goes_on = set.spread(b, goes_on)?;
         let (stay, left) = set.those(b, goes_on)?;
-        let next = set.settled(b, next, &found.rows)?;
         let leaves = b.compare(CompareOp::Lt, left, set.count)?;
-        let mut all = set.moved_up(b, &state, &next, (leaves, stay), after, found)?;
+        let end = End {
+            after,
+            goes_on,
+            stay,
+            leaves,
+        };
+        let now = set.after(b, &state, next, found)?;
+        let mut all = set.moved_up(b, &state, &now, &end, found)?;
+        all.extend(&now.stores);
         if let Some(scans) = &state.scans {
             let times = set.spread(b, Lane::Same(iteration))?;
             all.push(b.join(&[scans.who, state.ids])?);
@@ -124,115 +79,147 @@ impl Set<'_> {
         let some = b.compare(CompareOp::Lt, zero, left)?;
         let body = b.end_region(&[vec![some], all].concat());
         let last = b.loop_(None, Some(going), &first.values(), body)?;
-        let last = State::of(&last, view);
-        let mut lanes: Vec<Lane> = last.results.into_iter().map(Lane::Rows).collect();
+        let last = State::of(&last, found, has_scans);
+        let mut lanes = last.left_with(found, &homes);
         if let Some(scans) = &last.scans {
             lanes.extend(self.sorted(b, view, scans)?);
         }
         Ok(lanes)
     }
 
-    /// The state in front of the first iteration, and whether there is one.
-    fn at_first(
+    /// The lanes of the carried values in an iteration of this set.
+    fn lanes_of(
         &self,
         b: &mut FuncBuilder,
         view: &LoopView,
-        inits: &[Lane],
         found: &Found,
-    ) -> Result<(State, Value)> {
-        let zero = b.i64(0);
-        let cond = view.cond.map(|v| self.value(v)).transpose()?;
-        let trip = view.trip.map(|v| self.value(v)).transpose()?;
-        let begins = self.goes_on(b, cond, trip, zero)?;
-        let begins = self.spread(b, begins)?;
-        let (ids, count) = self.those(b, begins)?;
-        let going = b.compare(CompareOp::Lt, zero, count)?;
-        let (mut carried, mut results) = (vec![], vec![]);
-        for (&init, &by_row) in inits.iter().zip(&found.rows) {
-            let all = self.spread(b, init)?;
-            results.push(all);
-            carried.push(match (init, by_row) {
-                (Lane::Same(v), false) => v,
-                _ => b.gather(all, ids)?,
+        state: &State,
+        homes: &[Value],
+    ) -> Result<Vec<Lane>> {
+        let mut stores = state.stores.iter().zip(homes);
+        let mut moving = state.moving.iter();
+        let mut lanes = vec![];
+        let carried = view.params.iter().zip(&state.carried);
+        for ((&param, &v), kind) in carried.zip(&found.kinds) {
+            lanes.push(match kind {
+                Kind::Same => Lane::Same(v),
+                Kind::Rows => Lane::Rows(v),
+                Kind::InPlace(_) => {
+                    let (&data, &home) = stores.next().ok_or(Refusal::NotEvaluated)?;
+                    let starts = b.gather(home, state.ids)?;
+                    Self::at_home(param, data, starts, v)
+                }
+                Kind::Moving => {
+                    let data = moving.next().ok_or(Refusal::NotEvaluated)?.data;
+                    Lane::Ragged(Ragged::packed(data, self.sums_before(b, v)?, v))
+                }
             });
         }
-        let scans = match view.scans.is_empty() {
-            true => None,
-            false => {
-                let none = b.constant(Tensor::splat(DType::I64, vec![0], 0.0));
-                let made = view.scans.iter();
-                let made = made.map(|&v| empty(b, &self.context.ty(self.source.ty(v))));
-                let made = made.collect::<Result<Vec<Value>>>()?;
-                Some(Scans {
-                    counts: self.spread(b, Lane::Same(zero))?,
-                    who: none,
-                    when: none,
-                    made,
-                })
-            }
-        };
-        let state = State {
-            ids,
-            carried,
-            results,
-            scans,
-        };
-        Ok((state, going))
+        Ok(lanes)
     }
 
-    /// The types of the iteration and of the state in it.
-    fn state_types(
+    /// The state of this set after an iteration, in which nobody has left.
+    fn after(
         &self,
-        b: &FuncBuilder,
-        view: &LoopView,
-        first: &State,
+        b: &mut FuncBuilder,
+        state: &State,
+        next: &[Lane],
         found: &Found,
-    ) -> Vec<Type> {
-        let part = Set::new(self.source, self.context, self.count, Dim::UNKNOWN);
-        let ids = Type::tensor(DType::I64, [Dim::UNKNOWN]);
-        let mut types = vec![Type::scalar(DType::I64), ids.clone()];
-        types.extend(part.param_types(view, &found.rows));
-        types.extend(first.results.iter().map(|&v| b.ty(v).clone()));
-        if let Some(scans) = &first.scans {
-            types.extend([b.ty(scans.counts).clone(), ids.clone(), ids]);
-            let scans = view.scans.iter();
-            types.extend(scans.map(|&v| open(&self.context.ty(self.source.ty(v)))));
+    ) -> Result<State> {
+        let mut now = State {
+            carried: vec![],
+            moving: vec![],
+            stores: vec![],
+            scans: None,
+            results: state.results.clone(),
+            ids: state.ids,
+        };
+        let mut before = state.moving.iter();
+        for (&lane, &kind) in next.iter().zip(&found.kinds) {
+            match *self.settled(b, lane, kind)? {
+                [data, lens] => {
+                    now.carried.push(lens);
+                    match kind {
+                        Kind::Moving => now.moving.push(Moving {
+                            data,
+                            ..*before.next().ok_or(Refusal::NotEvaluated)?
+                        }),
+                        _ => now.stores.push(data),
+                    }
+                }
+                ref rows => now.carried.extend(rows),
+            }
         }
-        types
+        Ok(now)
     }
 
     /// The instances, values and results after an iteration of this set, in the order of
-    /// [`State::moved`]. `leaves` says whether somebody is done, `stay` who is not.
+    /// [`State::moved`]; `now` are those before anybody leaves.
     fn moved_up(
         &self,
         b: &mut FuncBuilder,
         state: &State,
-        next: &[Value],
-        (leaves, stay): (Value, Value),
-        after: Value,
+        now: &State,
+        end: &End,
         found: &Found,
     ) -> Result<Vec<Value>> {
         b.begin_region(&[]);
         let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[state.ids])?;
-        let mut moved = vec![b.gather(state.ids, stay)?];
-        for (&v, &by_row) in next.iter().zip(&found.rows) {
-            moved.push(if by_row { b.gather(v, stay)? } else { v });
+        let mut moved = vec![b.gather(state.ids, end.stay)?];
+        for (&v, &kind) in now.carried.iter().zip(&found.kinds) {
+            moved.push(match kind {
+                Kind::Same => v,
+                _ => b.gather(v, end.stay)?,
+            });
         }
-        for ((&v, &by_row), &result) in next.iter().zip(&found.rows).zip(&state.results) {
-            let lane = if by_row { Lane::Rows(v) } else { Lane::Same(v) };
-            let rows = self.spread(b, lane)?;
+        for ((&v, &kind), &result) in now.carried.iter().zip(&found.kinds).zip(&state.results) {
+            let rows = match kind {
+                Kind::Same => self.spread(b, Lane::Same(v))?,
+                _ => v,
+            };
             moved.push(written(b, result, at, rows)?);
         }
+        let ragged = now.carried.iter().zip(&found.kinds);
+        let lens = ragged.filter(|(_, kind)| **kind == Kind::Moving);
+        for (m, (&lens, _)) in now.moving.iter().zip(lens) {
+            moved.extend(self.ranges_left(b, state, m, lens, end)?);
+        }
         if let Some(scans) = &state.scans {
-            let times = self.spread(b, Lane::Same(after))?;
+            let times = self.spread(b, Lane::Same(end.after))?;
             moved.push(written(b, scans.counts, at, times)?);
         }
         let then = b.end_region(&moved);
         b.begin_region(&[]);
-        let mut stays = [&[state.ids], next, &state.results].concat();
+        let mut stays = now.moved();
         stays.extend(state.scans.iter().map(|scans| scans.counts));
         let otherwise = b.end_region(&stays);
-        Ok(b.if_(leaves, then, otherwise)?)
+        Ok(b.if_(end.leaves, then, otherwise)?)
+    }
+
+    /// Ranges after somebody left: those of the others, all with which instances left, and their
+    /// places there.
+    fn ranges_left(
+        &self,
+        b: &mut FuncBuilder,
+        state: &State,
+        now: &Moving,
+        lens: Value,
+        end: &End,
+    ) -> Result<[Value; 3]> {
+        let is_done = b.op1(Op::Unary(UnaryOp::Not), &[end.goes_on])?;
+        let (done, _) = self.those(b, is_done)?;
+        let all = Ragged::packed(now.data, self.sums_before(b, lens)?, lens);
+        let mut parts = vec![];
+        for numbers in [end.stay, done] {
+            let (starts, lens) = (b.gather(all.starts, numbers)?, b.gather(lens, numbers)?);
+            parts.push(self.part_of(b, all, numbers, starts, lens)?);
+        }
+        let behind = b.size(now.log, 0)?;
+        let starts = plus(b, parts[1].starts, behind)?;
+        let at = b.gather(state.ids, done)?;
+        let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[at])?;
+        let log = b.join(&[now.log, parts[1].data])?;
+        Ok([parts[0].data, log, written(b, now.starts, at, starts)?])
     }
 
     /// Scan outputs by instance.
@@ -250,18 +237,17 @@ impl Set<'_> {
         let place = plus(b, first, scans.when)?;
         let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[place])?;
         let lane = |&data: &Value| {
-            Ok(Lane::Ragged(Ragged {
-                data: written(b, data, at, data)?,
+            Ok(Lane::Ragged(Ragged::packed(
+                written(b, data, at, data)?,
                 starts,
                 lens,
-                is_packed: true,
-            }))
+            )))
         };
         scans.made.iter().map(lane).collect()
     }
 
     /// The condition, and `iteration` below the trip count.
-    fn goes_on(
+    pub(super) fn goes_on(
         &self,
         b: &mut FuncBuilder,
         cond: Option<Lane>,
@@ -281,16 +267,10 @@ impl Set<'_> {
             (None, None) => Err(Refusal::LoopEnd),
         }
     }
-
-    fn has_one_shape(&self, value: Value) -> bool {
-        let ty = self.context.ty(self.source.ty(value));
-        let shape = ty.as_tensor().and_then(|t| t.shape.as_ref());
-        shape.is_some_and(|dims| dims.iter().all(|d| d.as_expr().is_some()))
-    }
 }
 
-/// `x` with rows written at places, `i64[k,1]`.
-fn written(b: &mut FuncBuilder, x: Value, at: Value, rows: Value) -> Result<Value> {
+/// `x` with rows written at places, whose last axis is 1.
+pub(super) fn written(b: &mut FuncBuilder, x: Value, at: Value, rows: Value) -> Result<Value> {
     let reduce = ScatterReduce::Set;
     Ok(b.op1(Op::ScatterNd { reduce }, &[x, at, rows])?)
 }

@@ -16,16 +16,20 @@
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
 
 mod blocks;
+mod carried;
 mod each;
 mod joined;
 mod lane;
 mod leave;
 mod levels;
+mod lists;
 mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
 mod set;
+mod stack;
+mod state;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -99,6 +103,8 @@ struct Context<'a> {
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
     blocks: RefCell<Vec<Block>>,
+    /// The most elements that an iteration appends to an array in place, by the loop's parameter.
+    grown: RefCell<HashMap<Value, u32>>,
 }
 
 impl Context<'_> {
@@ -119,6 +125,7 @@ impl Context<'_> {
             ragged,
             one_by_one: RefCell::default(),
             blocks: RefCell::default(),
+            grown: RefCell::default(),
             ..*self
         }
     }
@@ -134,8 +141,10 @@ impl Context<'_> {
 }
 
 /// The entry for many instances, whose parameters have these forms, at least one of them not
-/// [`Form::Shared`]. Calls that are not recursive should be inlined first.
+/// [`Form::Shared`]. Calls that are not recursive should be inlined first. Lists of equal elements
+/// become arrays.
 pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
+    let module = &*lists::as_arrays(module);
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
     let (made, joined) = (RefCell::new(module.clone()), RefCell::default());
@@ -148,6 +157,7 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
         blocks: RefCell::default(),
+        grown: RefCell::default(),
     };
     let (sig, count_dim) = signature(&mut context, entry, forms)?;
     let mut b = FuncBuilder::new(sig);
@@ -302,12 +312,7 @@ fn parameters(
                     Dim::Expr(_) => *ranges.entry(leading).or_insert((starts, lens)),
                     Dim::Unknown(_) => (starts, lens),
                 };
-                Lane::Ragged(Ragged {
-                    data: value,
-                    starts,
-                    lens,
-                    is_packed: true,
-                })
+                Lane::Ragged(Ragged::packed(value, starts, lens))
             }
         };
         lanes.insert(param, lane);

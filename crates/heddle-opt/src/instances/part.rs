@@ -4,7 +4,7 @@ use heddle_ir::op::{ScatterReduce, UnaryOp};
 use heddle_ir::{Dim, FuncBuilder, Inst, Op, Region, Value, region_cannot_fail};
 
 use super::lane::{Lane, Ragged};
-use super::set::{Set, plus};
+use super::set::Set;
 use crate::batch::{Refusal, Result};
 
 /// The form that a result takes in both arms.
@@ -53,12 +53,12 @@ impl Set<'_> {
             let mut yields = vec![];
             for (lane, kind) in lanes.into_iter().zip(&kinds) {
                 match (lane, kind) {
+                    (Lane::Same(v), Kind::Same) => yields.push(v),
                     (lane, Kind::Ragged) => {
                         let r = self.as_ragged(b, lane)?;
                         let r = self.packed(b, r)?;
                         yields.extend([r.data, r.starts, r.lens]);
                     }
-                    (Lane::Same(v), Kind::Same) => yields.push(v),
                     (lane, _) => yields.push(self.spread(b, lane)?),
                 }
             }
@@ -70,12 +70,7 @@ impl Set<'_> {
             Ok(match kind {
                 Kind::Same => Lane::Same(next()?),
                 Kind::Rows => Lane::Rows(next()?),
-                Kind::Ragged => Lane::Ragged(Ragged {
-                    data: next()?,
-                    starts: next()?,
-                    lens: next()?,
-                    is_packed: true,
-                }),
+                Kind::Ragged => Lane::Ragged(Ragged::packed(next()?, next()?, next()?)),
             })
         };
         kinds.into_iter().map(lane).collect()
@@ -107,13 +102,16 @@ impl Set<'_> {
     /// Each arm for the instances that take it.
     fn part(&mut self, b: &mut FuncBuilder, cond: Value, arms: [Region; 2]) -> Result<Vec<Lane>> {
         let not = b.op1(Op::Unary(UnaryOp::Not), &[cond])?;
-        let (mut sets, mut yields) = (vec![], vec![]);
+        let (mut sets, mut yields): (Vec<Set>, Vec<Vec<Lane>>) = (vec![], vec![]);
         let mut numbers = vec![];
         for (arm, holds) in arms.into_iter().zip([cond, not]) {
             let (ids, _) = self.those(b, holds)?;
             let mut set = self.subset(b, &[arm], ids)?;
             if self.may_not_end(arm) {
                 return Err(Refusal::LoopEnd);
+            }
+            if let Some(first) = yields.first() {
+                self.go_on_in(b, &mut set, first);
             }
             yields.push(set.region(b, arm)?);
             sets.push(set);
@@ -131,18 +129,36 @@ impl Set<'_> {
         for (k, kind) in kinds.into_iter().enumerate() {
             let (x, y) = (yields[0][k], yields[1][k]);
             lanes.push(match kind {
-                Kind::Same | Kind::Rows if are_alike(b, x, y)? => {
+                Kind::Same | Kind::Rows if self.in_one_shape(b, x, y)? => {
                     let all = [sets[0].spread(b, x)?, sets[1].spread(b, y)?];
                     let all = b.join(&all)?;
                     Lane::Rows(b.gather(all, place)?)
                 }
                 _ => {
-                    let (x, y) = (sets[0].as_ragged(b, x)?, sets[1].as_ragged(b, y)?);
-                    joined(b, x, y, place)?
+                    let own = |b: &mut FuncBuilder, set: &Set, lane| {
+                        let x = set.as_ragged(b, lane)?;
+                        match lane {
+                            Lane::Same(_) => set.packed(b, x),
+                            _ => Ok(x),
+                        }
+                    };
+                    let (x, y) = (own(b, &sets[0], x)?, own(b, &sets[1], y)?);
+                    self.joined(b, x, y, place)?
                 }
             });
         }
         Ok(lanes)
+    }
+
+    /// Are results of two arms of one shape? Else their first axes may differ.
+    fn in_one_shape(&self, b: &FuncBuilder, x: Lane, y: Lane) -> Result<bool> {
+        let (x, y) = (row_dims(b, x)?, row_dims(b, y)?);
+        let is_open = |dim: &Dim| matches!(dim, Dim::Unknown(_));
+        match (x.split_first(), y.split_first()) {
+            _ if x == y && !x.iter().any(is_open) => Ok(true),
+            (Some((_, x)), Some((_, y))) if x == y && !x.iter().any(is_open) => Ok(false),
+            _ => Err(Refusal::Arms),
+        }
     }
 
     /// A loop whose end depends on nothing that differs by instance would run for no instance.
@@ -160,31 +176,6 @@ impl Set<'_> {
     }
 }
 
-/// Ranges of two arrays; `place` is the place of each instance among the first's and the second's.
-fn joined(b: &mut FuncBuilder, x: Ragged, y: Ragged, place: Value) -> Result<Lane> {
-    let data = b.join(&[x.data, y.data])?;
-    let first = b.size(x.data, 0)?;
-    let behind = plus(b, y.starts, first)?;
-    let (starts, lens) = (b.join(&[x.starts, behind])?, b.join(&[x.lens, y.lens])?);
-    Ok(Lane::Ragged(Ragged {
-        data,
-        starts: b.gather(starts, place)?,
-        lens: b.gather(lens, place)?,
-        is_packed: false,
-    }))
-}
-
-/// Have all instances one shape? Sizes of the first axis may differ.
-fn are_alike(b: &FuncBuilder, x: Lane, y: Lane) -> Result<bool> {
-    let (x, y) = (shape(b, x)?, shape(b, y)?);
-    let unknown = |dims: &[Dim]| dims.iter().any(|d| matches!(d, Dim::Unknown(_)));
-    match (x.split_first(), y.split_first()) {
-        (Some((_, x)), Some((_, y))) if unknown(x) || unknown(y) => Err(Refusal::UnknownSize),
-        (Some((_, s)), Some((_, t))) if s != t => Err(Refusal::Arms),
-        _ => Ok(x == y && !unknown(&x)),
-    }
-}
-
 fn kinds(x: &[Lane], y: &[Lane]) -> Vec<Kind> {
     let kind = |(x, y): (&Lane, &Lane)| match (x, y) {
         (Lane::Same(_), Lane::Same(_)) => Kind::Same,
@@ -196,15 +187,15 @@ fn kinds(x: &[Lane], y: &[Lane]) -> Vec<Kind> {
 
 /// The shape that all instances have.
 fn row_shape(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
-    let shape = shape(b, lane)?;
+    let shape = row_dims(b, lane)?;
     match shape.iter().any(|d| matches!(d, Dim::Unknown(_))) {
         true => Err(Refusal::UnknownSize),
         false => Ok(shape),
     }
 }
 
-/// The same, as far as it is known.
-fn shape(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
+/// The sizes that the type states of each instance.
+fn row_dims(b: &FuncBuilder, lane: Lane) -> Result<Vec<Dim>> {
     let (value, skip) = match lane {
         Lane::Same(v) => (v, 0),
         Lane::Rows(v) => (v, 1),

@@ -1,11 +1,11 @@
 //! Ranges of arrays.
 
 use heddle_ir::op::{BinaryOp, ReduceOp, ScatterReduce};
-use heddle_ir::{DType, FuncBuilder, Function, InstData, Op, Tensor, Value, ValueDef};
+use heddle_ir::{DType, FuncBuilder, Function, InstData, Op, Tensor, Type, Value, ValueDef};
 
-use super::lane::Ragged;
+use super::lane::{Lane, Ragged};
 use super::set::{Set, plus};
-use crate::batch::Result;
+use crate::batch::{Batched, Refusal, Result};
 
 /// The elements of packed ranges.
 pub(super) struct Places {
@@ -75,12 +75,33 @@ impl Set<'_> {
         let far = b.binary(BinaryOp::Mul, places.within, step)?;
         let first = b.gather(starts, places.instance)?;
         let from = plus(b, first, far)?;
-        Ok(Ragged {
-            data: b.gather(of.data, from)?,
-            starts: places.starts,
+        Ok(Ragged::packed(
+            b.gather(of.data, from)?,
+            places.starts,
             lens,
-            is_packed: true,
-        })
+        ))
+    }
+
+    /// The integers from `start` to before `limit` for each instance.
+    pub(super) fn range_to(
+        &self,
+        b: &mut FuncBuilder,
+        start: Batched,
+        limit: Batched,
+        step: Batched,
+    ) -> Result<Lane> {
+        let is_int = |b: &FuncBuilder| matches!(b.ty(start.value()), Type::Tensor(t) if t.dtype == DType::I64);
+        let step = b.func().constant(step.value()).and_then(|t| t.to_i64s());
+        if !is_int(b) || step.as_deref() != Some(&[1]) {
+            return Err(Refusal::SizesByRow("range"));
+        }
+        let (start, limit) = (self.spread(b, start.into())?, self.spread(b, limit.into())?);
+        let (size, zero) = (b.binary(BinaryOp::Sub, limit, start)?, b.i64(0));
+        let lens = b.binary(BinaryOp::Max, size, zero)?;
+        let places = self.places(b, lens)?;
+        let first = b.gather(start, places.instance)?;
+        let data = plus(b, first, places.within)?;
+        Ok(Lane::Ragged(Ragged::packed(data, places.starts, lens)))
     }
 
     /// Rows, one for each element of ranges of these sizes.

@@ -19,6 +19,7 @@ impl Set<'_> {
         let refused = || Refusal::SizesByRow(op.name());
         match (op, args) {
             (Op::Unary(_) | Op::Cast { .. } | Op::Bitcast { .. }, &[Lane::Ragged(x)]) => {
+                let x = self.packed(b, x)?;
                 let data = b.op1(op.clone(), &[x.data])?;
                 Ok(vec![Lane::Ragged(Ragged { data, ..x })])
             }
@@ -46,7 +47,17 @@ impl Set<'_> {
                 };
                 Ok(vec![Lane::Ragged(Ragged { data, ..indices })])
             }
+            (Op::Concat { axis: 0 }, &[Lane::Ragged(x), ref more @ ..]) => {
+                match self.append(b, x, more)? {
+                    Some(all) => Ok(vec![Lane::Ragged(all)]),
+                    None => Ok(vec![self.behind(b, args)?]),
+                }
+            }
             (Op::Concat { axis: 0 }, _) => Ok(vec![self.behind(b, args)?]),
+            (
+                Op::ScatterElements { .. } | Op::ScatterNd { .. } | Op::UpdateSlice,
+                &[Lane::Ragged(x), ref by @ ..],
+            ) => Ok(vec![self.write(b, op, x, by)?]),
             (Op::Shape, &[Lane::Ragged(x)]) => {
                 let lens = b.op1(Op::Unsqueeze { axes: vec![1] }, &[x.lens])?;
                 let rank = b.rank(x.data).ok_or(Refusal::UnknownRank)?;
@@ -118,12 +129,7 @@ impl Set<'_> {
             let other = b.binary(BinaryOp::Add, other, behind)?;
             let place = b.select(in_first, from, other)?;
             let joined = b.join(&[all.data, next.data])?;
-            all = Ragged {
-                data: b.gather(joined, place)?,
-                starts: places.starts,
-                lens,
-                is_packed: true,
-            };
+            all = Ragged::packed(b.gather(joined, place)?, places.starts, lens);
         }
         Ok(Lane::Ragged(all))
     }
@@ -149,6 +155,7 @@ impl Set<'_> {
             starts,
             lens: self.spread(b, Lane::Same(size))?,
             is_packed: matches!(lane, Lane::Rows(_)),
+            home: None,
         })
     }
 
@@ -245,12 +252,16 @@ impl Set<'_> {
             _ => b.binary(BinaryOp::Sub, start, end)?,
         };
         let lens = b.binary(BinaryOp::Max, len, zero)?;
-        let starts = b.binary(BinaryOp::Add, x.starts, start)?;
+        let starts = match (step, bounds[0]) {
+            (1, Lane::Same(v)) if is_zero(b, v) => x.starts,
+            _ => b.binary(BinaryOp::Add, x.starts, start)?,
+        };
         Ok(Lane::Ragged(match step {
             1 => Ragged {
                 starts,
                 lens,
                 is_packed: false,
+                home: x.home.filter(|_| starts == x.starts),
                 ..x
             },
             _ => self.picked(b, x, starts, lens, step)?,
@@ -266,6 +277,10 @@ fn is_turn(b: &FuncBuilder, bounds: &[Lane]) -> bool {
     };
     let bounds: Option<Vec<i64>> = bounds.iter().map(constant).collect();
     matches!(bounds.as_deref(), Some(&[-1 | i64::MAX, end, -1]) if end < -i64::from(u32::MAX))
+}
+
+fn is_zero(b: &FuncBuilder, v: Value) -> bool {
+    b.func().constant(v).and_then(|t| t.to_i64s()).as_deref() == Some(&[0])
 }
 
 fn is_ragged(lane: Lane) -> bool {

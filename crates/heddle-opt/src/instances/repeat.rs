@@ -2,44 +2,43 @@
 
 use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Type, Value};
 
-use super::lane::Lane;
+use super::carried::{Found, Kind};
+use super::lane::{Lane, Ragged};
 use super::set::Set;
 use crate::batch::{Refusal, Result};
-
-/// Facts about a loop that evaluating its body finds.
-pub(super) struct Found {
-    /// The carried values that differ by instance.
-    pub rows: Vec<bool>,
-    /// Its end differs by instance.
-    parts: bool,
-}
 
 impl Set<'_> {
     pub(super) fn repeat(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
         let view = LoopView::of(self.source, inst).ok_or(Refusal::LoopEnd)?;
         let inits: Result<Vec<Lane>> = view.inits.iter().map(|v| self.value(*v)).collect();
         let inits = inits?;
-        if inits.iter().any(|lane| matches!(lane, Lane::Ragged(_))) {
-            return Err(Refusal::UnknownSize);
-        }
         let ends = [view.trip, view.cond].into_iter().flatten();
         let ends: Result<Vec<Lane>> = ends.map(|v| self.value(v)).collect();
         let mut found = Found {
-            rows: inits.iter().map(|lane| !lane.is_same()).collect(),
+            kinds: inits.iter().map(|&lane| Kind::of(lane)).collect(),
             parts: ends?.iter().any(|lane| !lane.is_same()),
         };
         // A carried value differs by instance if its first value or that of any iteration does.
+        let notes = self.context.one_by_one.borrow().len();
         loop {
+            if found.parts {
+                self.open_sizes(&view, &mut found)?;
+            }
             let mark = b.checkpoint();
-            let now = (found.rows.clone(), found.parts);
+            let now = (found.kinds.clone(), found.parts);
+            self.context
+                .grown
+                .borrow_mut()
+                .retain(|p, _| !view.params.contains(p));
             let lanes = match found.parts {
                 true => self.until_all_left(b, &view, &inits, &mut found)?,
                 false => self.all_alike(b, &view, &inits, &mut found)?,
             };
-            if (&found.rows, found.parts) == (&now.0, now.1) {
+            if (&found.kinds, found.parts) == (&now.0, now.1) {
                 return Ok(lanes);
             }
             b.rollback(&mark);
+            self.context.one_by_one.borrow_mut().truncate(notes);
         }
     }
 
@@ -53,35 +52,45 @@ impl Set<'_> {
     ) -> Result<Vec<Lane>> {
         let trip = self.same(view.trip)?;
         let cond = self.same(view.cond)?;
-        let initial = self.settled(b, inits, &found.rows)?;
-        let mut types = vec![Type::scalar(DType::I64)];
-        types.extend(self.param_types(view, &found.rows));
+        let (mut initial, mut homes) = (vec![], vec![]);
+        for (&init, &kind) in inits.iter().zip(&found.kinds) {
+            let init = match kind {
+                Kind::InPlace(grown) => {
+                    let own = self.with_room(b, view, init, grown)?;
+                    homes.push(own.starts);
+                    Lane::Ragged(own)
+                }
+                _ => init,
+            };
+            initial.extend(self.settled(b, init, kind)?);
+        }
+        let types = [vec![Type::scalar(DType::I64)], self.all_types(view, found)].concat();
         let (_, params) = b.begin_region(&types);
-        self.enter(view, &params, &found.rows);
+        let lanes = self.lanes(b, view, &params[1..], found, &homes)?;
+        self.enter(view, params[0], lanes);
         let yields = self.region(b, view.body)?;
         let (ends, rest) = yields.split_at(view.next_cond.is_some() as usize);
         let (next, stacked) = rest.split_at(view.params.len());
-        let is_known = found.see(ends, next);
-        let mut all = vec![];
-        if is_known {
-            all.extend(ends.iter().filter_map(|l| l.batched()).map(|l| l.value()));
-            all.extend(self.settled(b, next, &found.rows)?);
-            for &lane in stacked {
-                all.push(lane.batched().ok_or(Refusal::UnknownSize)?.value());
-            }
-        }
-        let stacks: Vec<bool> = stacked.iter().map(|l| !l.is_same()).collect();
-        if !is_known {
+        if !self.see(b, view, found, ends, next) {
             return Ok(vec![]);
+        }
+        let mut all = vec![];
+        all.extend(ends.iter().filter_map(|l| l.batched()).map(|l| l.value()));
+        for (&lane, &kind) in next.iter().zip(&found.kinds) {
+            all.extend(self.settled(b, lane, kind)?);
+        }
+        for &lane in stacked {
+            all.push(lane.batched().ok_or(Refusal::UnknownSize)?.value());
         }
         let body = b.end_region(&all);
         let mut results = b.loop_(trip, cond, &initial, body)?;
-        let scans = results.split_off(view.params.len());
-        let mut lanes = lanes_of(results, &found.rows);
-        for ((scan, by_row), &result) in scans.into_iter().zip(stacks).zip(&view.scans) {
-            lanes.push(match by_row {
-                true => Lane::Rows(self.turned(b, scan, result)?),
-                false => Lane::Same(scan),
+        let scans = results.split_off(initial.len());
+        let mut lanes = self.lanes(b, view, &results, found, &homes)?;
+        lanes.iter_mut().for_each(|lane| lane.leave_home());
+        for ((scan, lane), &result) in scans.into_iter().zip(stacked).zip(&view.scans) {
+            lanes.push(match lane.is_same() {
+                true => Lane::Same(scan),
+                false => Lane::Rows(self.turned(b, scan, result)?),
             });
         }
         Ok(lanes)
@@ -116,51 +125,77 @@ impl Set<'_> {
     }
 
     /// Puts the parameters of a loop in place.
-    pub(super) fn enter(&mut self, view: &LoopView, params: &[Value], rows: &[bool]) {
-        self.values.insert(view.iteration, Lane::Same(params[0]));
-        let lanes = lanes_of(params[1..].to_vec(), rows);
+    pub(super) fn enter(&mut self, view: &LoopView, iteration: Value, lanes: Vec<Lane>) {
+        self.values.insert(view.iteration, Lane::Same(iteration));
         self.values.extend(view.params.iter().copied().zip(lanes));
     }
 
-    pub(super) fn param_types(&self, view: &LoopView, rows: &[bool]) -> Vec<Type> {
-        let lane = |(&p, &by_row): (&Value, &bool)| match by_row {
-            true => self.ty(p, Lane::Rows(p)),
-            false => self.ty(p, Lane::Same(p)),
-        };
-        view.params.iter().zip(rows).map(lane).collect()
+    /// The lanes of carried values; `homes` are the starts of those in place.
+    fn lanes(
+        &self,
+        b: &mut FuncBuilder,
+        view: &LoopView,
+        values: &[Value],
+        found: &Found,
+        homes: &[Value],
+    ) -> Result<Vec<Lane>> {
+        let (mut values, mut homes) = (values.iter().copied(), homes.iter().copied());
+        let mut lanes = vec![];
+        for (&param, kind) in view.params.iter().zip(&found.kinds) {
+            let mut next = || values.next().ok_or(Refusal::NotEvaluated);
+            let first = next()?;
+            lanes.push(match kind {
+                Kind::Same => Lane::Same(first),
+                Kind::Rows => Lane::Rows(first),
+                Kind::InPlace(_) => {
+                    let starts = homes.next().ok_or(Refusal::NotEvaluated)?;
+                    Self::at_home(param, first, starts, next()?)
+                }
+                Kind::Moving => {
+                    let lens = next()?;
+                    Lane::Ragged(Ragged::packed(first, self.sums_before(b, lens)?, lens))
+                }
+            });
+        }
+        Ok(lanes)
     }
 
-    /// Values with a row for each instance where they have to.
+    /// The types of carried values: of ranges their elements and sizes.
+    fn all_types(&self, view: &LoopView, found: &Found) -> Vec<Type> {
+        let mut types = vec![];
+        for (&p, &kind) in view.params.iter().zip(&found.kinds) {
+            match kind.is_ragged() {
+                true => types.extend(self.range_types(p)),
+                false => types.push(self.param_type(p, kind)),
+            }
+        }
+        types
+    }
+
+    /// The type of a carried value that is no range.
+    pub(super) fn param_type(&self, param: Value, kind: Kind) -> Type {
+        match kind {
+            Kind::Same => self.ty(param, Lane::Same(param)),
+            _ => self.ty(param, Lane::Rows(param)),
+        }
+    }
+
+    /// A value in the form in which a loop carries it: of ranges the elements and sizes.
     pub(super) fn settled(
         &self,
         b: &mut FuncBuilder,
-        lanes: &[Lane],
-        rows: &[bool],
+        lane: Lane,
+        kind: Kind,
     ) -> Result<Vec<Value>> {
-        let one = |(&lane, &by_row): (&Lane, &bool)| match (lane, by_row) {
-            (Lane::Same(v), false) => Ok(v),
-            (lane, _) => self.spread(b, lane),
-        };
-        lanes.iter().zip(rows).map(one).collect()
+        Ok(match (kind, lane) {
+            (Kind::Same, Lane::Same(v)) => vec![v],
+            (Kind::Same | Kind::Rows, lane) => vec![self.spread(b, lane)?],
+            (Kind::InPlace(_), Lane::Ragged(x)) => vec![x.data, x.lens],
+            (Kind::InPlace(_) | Kind::Moving, lane) => {
+                let x = self.as_ragged(b, lane)?;
+                let x = self.packed(b, x)?;
+                vec![x.data, x.lens]
+            }
+        })
     }
-}
-
-impl Found {
-    /// Notes what differs by instance after an iteration; is all of it known already?
-    pub(super) fn see(&mut self, ends: &[Lane], next: &[Lane]) -> bool {
-        let parts = self.parts || ends.iter().any(|lane| !lane.is_same());
-        let rows = self.rows.iter().zip(next);
-        let rows: Vec<bool> = rows.map(|(r, lane)| *r || !lane.is_same()).collect();
-        let is_known = (parts, &rows) == (self.parts, &self.rows);
-        (self.parts, self.rows) = (parts, rows);
-        is_known
-    }
-}
-
-fn lanes_of(values: Vec<Value>, rows: &[bool]) -> Vec<Lane> {
-    let lane = |(v, &by_row): (Value, &bool)| match by_row {
-        true => Lane::Rows(v),
-        false => Lane::Same(v),
-    };
-    values.into_iter().zip(rows).map(lane).collect()
 }

@@ -172,6 +172,11 @@ impl<'a> Set<'a> {
         let Some(batched) = batched else {
             return self.ragged_op(b, op, args);
         };
+        if let (Op::Range, &[start, limit, step]) = (op, &batched[..])
+            && batched.iter().any(|x| x.is_rows())
+        {
+            return Ok(vec![self.range_to(b, start, limit, step)?]);
+        }
         let results = self.rules().op(b, op, &batched)?;
         Ok(results.into_iter().map(Lane::from).collect())
     }

@@ -28,6 +28,7 @@ impl Kept {
                 starts: next(),
                 lens: next(),
                 is_packed: false,
+                home: None,
             }),
         };
         self.is_ragged.iter().map(lane).collect()

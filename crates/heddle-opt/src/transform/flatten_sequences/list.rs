@@ -135,6 +135,11 @@ impl List {
     /// The sequence without the element at a position.
     pub fn erase(&self, b: &mut FuncBuilder, position: Value) -> Result<List> {
         let place = self.place(b, position, false)?;
+        let position = b.func().constant(position).and_then(|t| t.to_i64s());
+        if self.form.layout == Layout::Rows && position.as_deref() == Some(&[-1]) {
+            let zero = b.i64s(&[0]);
+            return Ok(self.with(vec![slice(b, self.arrays[0], zero, place)?]));
+        }
         let one = b.i64s(&[1]);
         let next = b.binary(BinaryOp::Add, place, one)?;
         let Some(pieces) = self.pieces(0) else {

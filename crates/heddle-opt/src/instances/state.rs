@@ -1,0 +1,256 @@
+//! The values that a loop carries which each instance leaves when it is done.
+
+use heddle_ir::op::CompareOp;
+use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Tensor, Type, Value};
+
+use super::carried::{Found, Kind};
+use super::lane::{Lane, Ragged};
+use super::set::{Set, empty, open};
+use crate::batch::Result;
+
+/// The values that the loop carries.
+pub(super) struct State {
+    /// The numbers of the instances that go on.
+    pub ids: Value,
+    /// The carried values of these, or their sizes.
+    pub carried: Vec<Value>,
+    /// The carried values with which instances left, or began.
+    pub results: Vec<Value>,
+    /// The ranges that are put behind each other.
+    pub moving: Vec<Moving>,
+    /// The elements of ranges in place.
+    pub stores: Vec<Value>,
+    pub scans: Option<Scans>,
+}
+
+/// Carried ranges that are put behind each other in each iteration.
+pub(super) struct Moving {
+    /// The elements of the instances that go on.
+    pub data: Value,
+    /// The elements with which instances left, or began.
+    pub log: Value,
+    /// The place of each instance's there.
+    pub starts: Value,
+}
+
+/// Scan outputs, as they are made.
+pub(super) struct Scans {
+    /// The number of iterations with which instances left.
+    pub counts: Value,
+    /// The instance of each element.
+    pub who: Value,
+    /// Its iteration.
+    pub when: Value,
+    /// The elements.
+    pub made: Vec<Value>,
+}
+
+impl State {
+    pub fn values(&self) -> Vec<Value> {
+        let mut all = [self.moved(), self.stores.clone()].concat();
+        if let Some(scans) = &self.scans {
+            all.extend([scans.who, scans.when]);
+            all.extend(&scans.made);
+        }
+        all
+    }
+
+    /// Those that change when somebody leaves.
+    pub fn moved(&self) -> Vec<Value> {
+        let mut all = [vec![self.ids], self.carried.clone(), self.results.clone()].concat();
+        for m in &self.moving {
+            all.extend([m.data, m.log, m.starts]);
+        }
+        all.extend(self.scans.iter().map(|scans| scans.counts));
+        all
+    }
+
+    /// The state that [`State::values`] lists.
+    pub fn of(values: &[Value], found: &Found, has_scans: bool) -> Self {
+        let mut values = values.iter().copied();
+        let mut next = |count: usize| values.by_ref().take(count).collect::<Vec<Value>>();
+        let many = |kind: &dyn Fn(&Kind) -> bool| found.kinds.iter().filter(|k| kind(k)).count();
+        let (ids, count) = (next(1), found.kinds.len());
+        let (carried, results) = (next(count), next(count));
+        let moving = next(3 * many(&|kind| *kind == Kind::Moving));
+        let counts = next(has_scans as usize);
+        let stores = next(many(&|kind| matches!(kind, Kind::InPlace(_))));
+        let made = values.collect::<Vec<Value>>();
+        let moving = moving.chunks_exact(3);
+        State {
+            ids: ids[0],
+            carried,
+            results,
+            moving: moving
+                .map(|m| Moving {
+                    data: m[0],
+                    log: m[1],
+                    starts: m[2],
+                })
+                .collect(),
+            stores,
+            scans: counts.first().map(|&counts| Scans {
+                counts,
+                who: made[0],
+                when: made[1],
+                made: made[2..].to_vec(),
+            }),
+        }
+    }
+
+    /// The values with which instances left; `homes` are the starts of ranges in place.
+    pub fn left_with(&self, found: &Found, homes: &[Value]) -> Vec<Lane> {
+        let mut stores = self.stores.iter().zip(homes);
+        let mut moving = self.moving.iter();
+        let lane = |(&v, kind): (&Value, &Kind)| {
+            let (data, starts) = match kind {
+                Kind::Same | Kind::Rows => return Some(Lane::Rows(v)),
+                Kind::InPlace(_) => stores.next().map(|(&data, &starts)| (data, starts))?,
+                Kind::Moving => moving.next().map(|m| (m.log, m.starts))?,
+            };
+            Some(Lane::Ragged(Ragged {
+                is_packed: false,
+                ..Ragged::packed(data, starts, v)
+            }))
+        };
+        self.results
+            .iter()
+            .zip(&found.kinds)
+            .filter_map(lane)
+            .collect()
+    }
+}
+
+impl Set<'_> {
+    /// The state in front of the first iteration, whether there is one, and the starts of the
+    /// ranges that stay in place.
+    pub(super) fn at_first(
+        &self,
+        b: &mut FuncBuilder,
+        view: &LoopView,
+        inits: &[Lane],
+        found: &Found,
+    ) -> Result<(State, Value, Vec<Value>)> {
+        let zero = b.i64(0);
+        let cond = view.cond.map(|v| self.value(v)).transpose()?;
+        let trip = view.trip.map(|v| self.value(v)).transpose()?;
+        let begins = self.goes_on(b, cond, trip, zero)?;
+        let begins = self.spread(b, begins)?;
+        let (ids, count) = self.those(b, begins)?;
+        let going = b.compare(CompareOp::Lt, zero, count)?;
+        let scans = match view.scans.is_empty() {
+            true => None,
+            false => Some(self.no_scans(b, view)?),
+        };
+        let mut state = State {
+            ids,
+            carried: vec![],
+            results: vec![],
+            moving: vec![],
+            stores: vec![],
+            scans,
+        };
+        let mut homes = vec![];
+        for (&init, &kind) in inits.iter().zip(&found.kinds) {
+            match kind {
+                Kind::Same | Kind::Rows => {
+                    let all = self.spread(b, init)?;
+                    state.results.push(all);
+                    state.carried.push(match (init, kind) {
+                        (Lane::Same(v), Kind::Same) => v,
+                        _ => b.gather(all, ids)?,
+                    });
+                }
+                Kind::InPlace(grown) => {
+                    let own = self.with_room(b, view, init, grown)?;
+                    state.results.push(own.lens);
+                    state.carried.push(b.gather(own.lens, ids)?);
+                    state.stores.push(own.data);
+                    homes.push(own.starts);
+                }
+                Kind::Moving => {
+                    let own = self.as_ragged(b, init)?;
+                    let own = self.packed(b, own)?;
+                    let (starts, lens) = (b.gather(own.starts, ids)?, b.gather(own.lens, ids)?);
+                    state.results.push(own.lens);
+                    state.carried.push(lens);
+                    let of_those = self.part_of(b, own, ids, starts, lens)?;
+                    state.moving.push(Moving {
+                        data: of_those.data,
+                        log: own.data,
+                        starts: own.starts,
+                    });
+                }
+            }
+        }
+        Ok((state, going, homes))
+    }
+
+    fn no_scans(&self, b: &mut FuncBuilder, view: &LoopView) -> Result<Scans> {
+        let none = b.constant(Tensor::splat(DType::I64, vec![0], 0.0));
+        let made = view.scans.iter();
+        let made = made.map(|&v| empty(b, &self.context.ty(self.source.ty(v))));
+        let made = made.collect::<Result<Vec<Value>>>()?;
+        let zero = b.i64(0);
+        Ok(Scans {
+            made,
+            counts: self.spread(b, Lane::Same(zero))?,
+            who: none,
+            when: none,
+        })
+    }
+
+    /// The ranges of some instances behind each other.
+    pub(super) fn part_of(
+        &self,
+        b: &mut FuncBuilder,
+        of: Ragged,
+        ids: Value,
+        starts: Value,
+        lens: Value,
+    ) -> Result<Ragged> {
+        let count = b.size(ids, 0)?;
+        let part = Set::new(self.source, self.context, count, Dim::UNKNOWN);
+        part.picked(b, of, starts, lens, 1)
+    }
+
+    /// The types of the iteration and of the state in it.
+    pub(super) fn state_types(
+        &self,
+        b: &FuncBuilder,
+        view: &LoopView,
+        first: &State,
+        found: &Found,
+    ) -> Vec<Type> {
+        let part = Set::new(self.source, self.context, self.count, Dim::UNKNOWN);
+        let ids = Type::tensor(DType::I64, [Dim::UNKNOWN]);
+        let mut types = vec![Type::scalar(DType::I64), ids.clone()];
+        let (mut moving, mut stores) = (vec![], vec![]);
+        for (&p, &kind) in view.params.iter().zip(&found.kinds) {
+            let elements = || open(&self.context.ty(self.source.ty(p)));
+            types.push(match kind {
+                Kind::InPlace(_) => {
+                    stores.push(elements());
+                    ids.clone()
+                }
+                Kind::Moving => {
+                    moving.extend([elements(), elements()]);
+                    let starts = first.moving[moving.len() / 3].starts;
+                    moving.push(b.ty(starts).clone());
+                    ids.clone()
+                }
+                kind => part.param_type(p, kind),
+            });
+        }
+        types.extend(first.results.iter().map(|&v| b.ty(v).clone()));
+        types.extend(moving);
+        types.extend(first.scans.iter().map(|scans| b.ty(scans.counts).clone()));
+        types.extend(stores);
+        if first.scans.is_some() {
+            types.extend([ids.clone(), ids]);
+            let scans = view.scans.iter();
+            types.extend(scans.map(|&v| open(&self.context.ty(self.source.ty(v)))));
+        }
+        types
+    }
+}
