@@ -26,10 +26,11 @@
 
 use std::fmt;
 
+use heddle_lang::Structure;
 use heddle_opt::{batch_instances, inline_calls, remove_dead};
 use indexmap::IndexMap;
 
-use crate::{Dim, Error, Inputs, Model, Port, Tensor, Type, Value};
+use crate::{Dim, Error, Inputs, Model, Port, Tensor, Type, Value, structures};
 
 pub use heddle_opt::offsets_name;
 
@@ -58,6 +59,8 @@ pub struct Batch {
     inputs: Forms,
     /// The names of ragged inputs' first sizes.
     sizes: IndexMap<String, String>,
+    /// Inputs that are tables and graphs.
+    structures: Vec<Structure>,
 }
 
 /// A node that is evaluated for one instance after the other.
@@ -135,7 +138,7 @@ impl Model {
     /// [`Error::Batch`] if a name is no input's, if there is none, or if an input or output has no
     /// form for many instances: sequences, arrays of unknown rank, those that differ in another axis
     /// than the first.
-    pub fn batched(self, forms: &Forms) -> Result<Batch, Error> {
+    pub fn batched(mut self, forms: &Forms) -> Result<Batch, Error> {
         let signature = self.signature();
         let known = |name: &&String| signature.inputs.iter().all(|port| port.name != **name);
         if let Some(name) = forms.keys().find(known) {
@@ -145,6 +148,7 @@ impl Model {
             return Err(BatchError::NoInstances.into());
         }
         let (mut outputs, mut one_by_one) = (Forms::new(), vec![]);
+        let structures = std::mem::take(&mut self.structures);
         let model = self.edited(|module| {
             inline_calls(module);
             remove_dead(module);
@@ -183,6 +187,7 @@ impl Model {
             one_by_one,
             inputs: forms.clone(),
             sizes: signature.inputs.iter().filter_map(first).collect(),
+            structures,
         })
     }
 }
@@ -199,7 +204,8 @@ fn described(left: &heddle_opt::OneByOne) -> OneByOne {
 }
 
 impl Batch {
-    /// Checks that inputs are of one number of instances, and that offsets part their arrays.
+    /// Checks that inputs are of one number of instances, that offsets part their arrays, and that
+    /// tables and graphs of a program of the language are sound.
     ///
     /// # Errors
     ///
@@ -248,6 +254,8 @@ impl Batch {
                 None => first = Some((name, found)),
             }
         }
+        let count = first.map_or(0, |(_, count)| count);
+        structures::check_instances(&self.structures, inputs, &self.inputs, count)?;
         Ok(())
     }
 }
