@@ -35,6 +35,7 @@ mod run;
 use std::fmt;
 
 use heddle_ir::Module;
+use heddle_lang::Structure;
 use heddle_opt::{batch_instances, inline_calls, remove_dead};
 use indexmap::IndexMap;
 
@@ -74,6 +75,8 @@ pub struct Batch {
     alone: Module,
     /// Blocks of the program, with the sizes of the sets that evaluate them.
     blocks: Vec<(heddle_ir::Value, heddle_opt::Block)>,
+    /// Inputs that are tables and graphs.
+    structures: Vec<Structure>,
 }
 
 /// A node that is evaluated for one instance after the other.
@@ -99,7 +102,7 @@ impl Model {
     /// [`Error::Batch`] if a name is no input's, if there is none, or if an input or output has no
     /// form for many instances: sequences, arrays of unknown rank, those that differ in another axis
     /// than the first.
-    pub fn batched(self, forms: &Forms) -> Result<Batch, Error> {
+    pub fn batched(mut self, forms: &Forms) -> Result<Batch, Error> {
         let signature = self.signature();
         let known = |name: &&String| signature.inputs.iter().all(|port| port.name != **name);
         if let Some(name) = forms.keys().find(known) {
@@ -110,6 +113,7 @@ impl Model {
         }
         let alone = self.module.clone();
         let (mut outputs, mut one_by_one, mut blocks) = (Forms::new(), vec![], vec![]);
+        let structures = std::mem::take(&mut self.structures);
         let model = self.edited(|module| {
             inline_calls(module);
             remove_dead(module);
@@ -151,6 +155,7 @@ impl Model {
             sizes: signature.inputs.iter().filter_map(first).collect(),
             alone,
             blocks,
+            structures,
         })
     }
 }

@@ -35,7 +35,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file's name has no known extension.
-    #[error("{} is neither .onnx nor .heddle", .path.display())]
+    #[error("{} is none of .onnx, .heddle and .hl", .path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_ir::{Datum, Module};
+use heddle_lang::Structure;
 use indexmap::IndexMap;
 
 use crate::Error;
@@ -15,6 +16,7 @@ use crate::options::{Device, RunOptions};
 use crate::report::{Interpreted, Report};
 use crate::session::Session;
 use crate::signature::Signature;
+use crate::structures;
 use crate::value::Value;
 
 /// Values by the names of a program's outputs, in their order.
@@ -35,6 +37,8 @@ pub struct Program {
     pub(crate) module: Arc<Module>,
     pub(crate) artifact: Arc<dyn Artifact>,
     pub(crate) report: Report,
+    /// Inputs that are tables and graphs, which runs check.
+    pub(crate) structures: Vec<Structure>,
 }
 
 /// Time that the interpreter may take to find the node at fault.
@@ -73,6 +77,7 @@ impl Program {
     /// [`Error::Input`] if names do not fit, and [`Error::Run`] or [`Error::Compiled`] if types or sizes do not, or the run
     /// reached a limit.
     pub fn run(&self, inputs: Inputs, options: &RunOptions) -> Result<Run, Error> {
+        structures::check(&self.structures, &inputs)?;
         let args = inputs::in_order(self.sig(), inputs)?;
         self.run_args(&args, options)
             .map_err(|error| self.named(error, &args, options))
@@ -163,6 +168,7 @@ impl Program {
             module: self.module.clone(),
             artifact,
             report,
+            structures: self.structures.clone(),
         }
     }
 

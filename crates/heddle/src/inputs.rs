@@ -23,6 +23,14 @@ pub enum InputError {
         /// The names of the inputs.
         inputs: Vec<String>,
     },
+    /// A table or graph that is none.
+    #[error("{}", structure_text(.instance, .fault))]
+    Structure {
+        /// The instance, if there are many.
+        instance: Option<usize>,
+        /// The input, the node and the fault.
+        fault: String,
+    },
 }
 
 /// The values in the order of the parameters. Optionals need not be wrapped, and may be left out
@@ -51,6 +59,13 @@ pub(crate) fn in_order(sig: &Signature, mut inputs: Inputs) -> Result<Vec<Datum>
         Ok(args)
     } else {
         Err(InputError::Missing(missing))
+    }
+}
+
+fn structure_text(instance: &Option<usize>, fault: &str) -> String {
+    match instance {
+        Some(instance) => format!("instance {instance}: input {fault}"),
+        None => format!("input {fault}"),
     }
 }
 

@@ -54,6 +54,7 @@ mod specialise;
 mod stack;
 mod stages;
 mod steps;
+mod structures;
 mod uprogram;
 mod value;
 mod weights;

@@ -1,4 +1,4 @@
-//! Reads a model from a file: ONNX, or Heddle's text form.
+//! Reads a model from a file: ONNX, Heddle's text form, or a program of its language.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use heddle_ir::text::{Loader, parse_with};
 use heddle_ir::{Folder, FuncId, Module, Op, Tensor, VerifyError};
+use heddle_lang::Structure;
 use heddle_onnx::{ImportOptions, Imported};
 use indexmap::IndexMap;
 
@@ -65,6 +66,8 @@ pub enum Format {
     Onnx,
     /// `.heddle`: the text form.
     Text,
+    /// `.hl`: the language of `heddle-lang`.
+    Language,
 }
 
 /// A program as it was read, verified and not optimised, and the entry that is compiled and run. Threads may share
@@ -77,13 +80,15 @@ pub struct Model {
     entries: IndexMap<String, FuncId>,
     optional: Vec<Port>,
     notes: Vec<String>,
+    /// Inputs that are tables and graphs.
+    pub(crate) structures: Vec<Structure>,
     path: PathBuf,
     format: Format,
     load_time: Duration,
 }
 
 impl Model {
-    /// Reads a `.onnx` or `.heddle` file. Weights beside the file are mapped, not read, and must
+    /// Reads a `.onnx`, `.heddle` or `.hl` file. Weights beside the file are mapped, not read, and must
     /// lie in its folder.
     pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, Error> {
         let start = Instant::now();
@@ -91,6 +96,7 @@ impl Model {
         let model = on_large_stack(|| match format {
             Format::Onnx => import(path, options),
             Format::Text => Ok(Self::new(parse(path)?, path, format)),
+            Format::Language => translate(path),
         })??;
         let mut model = match &options.entry {
             Some(name) => model.with_entry(name)?,
@@ -120,6 +126,7 @@ impl Model {
             entries,
             optional: vec![],
             notes: vec![],
+            structures: vec![],
             path: path.into(),
             format,
             load_time: Duration::ZERO,
@@ -214,6 +221,7 @@ fn format_of(path: &Path) -> Result<Format, Error> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("onnx") => Ok(Format::Onnx),
         Some("heddle") => Ok(Format::Text),
+        Some("hl") => Ok(Format::Language),
         _ => Err(Error::UnknownFormat { path: path.into() }),
     }
 }
@@ -239,13 +247,31 @@ fn import(path: &Path, options: &LoadOptions) -> Result<Model, Error> {
     })
 }
 
-fn parse(path: &Path) -> Result<Module, Error> {
-    let text = heddle_onnx::open_file(path)
+/// Reads a program of the language.
+fn translate(path: &Path) -> Result<Model, Error> {
+    let program = heddle_lang::compile(&read(path)?).map_err(|error| Error::Text {
+        path: path.into(),
+        error: Box::new(error),
+    })?;
+    // The language promises a valid module.
+    heddle_ir::verify(&program.module).map_err(|errors| Error::invalid("the language", &errors))?;
+    Ok(Model {
+        structures: program.structures,
+        ..Model::new(program.module, path, Format::Language)
+    })
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    heddle_onnx::open_file(path)
         .and_then(std::io::read_to_string)
         .map_err(|source| Error::Io {
             path: path.into(),
             source,
-        })?;
+        })
+}
+
+fn parse(path: &Path) -> Result<Module, Error> {
+    let text = read(path)?;
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

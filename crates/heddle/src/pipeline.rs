@@ -45,7 +45,11 @@ use crate::{Error, Model};
 
 /// Compiles a model: optimises the graph and prepares it for the device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Program, Error> {
-    compile_module(model.module.clone(), model.load_time(), options)
+    let program = compile_module(model.module.clone(), model.load_time(), options)?;
+    Ok(Program {
+        structures: model.structures.clone(),
+        ..program
+    })
 }
 
 /// Compiles a program that took so long to load.
@@ -121,6 +125,7 @@ impl Pipeline<'_> {
             module,
             artifact,
             report,
+            structures: vec![],
         })
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::session::Session;
-use crate::{Error, Inputs, Outputs, Program, RunOptions, inputs};
+use crate::{Error, Inputs, Outputs, Program, RunOptions, inputs, structures};
 
 /// A program with inputs that were checked and memory that is kept. A run has the cost of every further call:
 /// taking the workers and the program itself, up to its results in memory; not their copy for the caller.
@@ -16,6 +16,7 @@ pub struct Repeat<'a> {
 impl Program {
     /// Prepares runs on these inputs. In double precision the interpreter does them.
     pub fn repeat(&self, inputs: Inputs, options: &RunOptions) -> Result<Repeat<'_>, Error> {
+        structures::check(&self.structures, &inputs)?;
         let args = inputs::in_order(self.sig(), inputs)?;
         let mut session = self.session(options);
         session.bind(&args)?;

@@ -69,7 +69,8 @@ pub fn specialise(
     }
     let mut module = model.module.clone();
     heddle_opt::bind_sizes(&mut module, &sizes);
-    let fixed = compile_module(module, model.load_time(), options)?;
+    let mut fixed = compile_module(module, model.load_time(), options)?;
+    fixed.structures.clone_from(&program.structures);
     let speedup = match known {
         Some(speedup) => speedup,
         None => {

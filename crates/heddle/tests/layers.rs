@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("heddle-ir", &[]),
     ("heddle-machine", &[]),
     ("heddle-interp", &["heddle-ir"]),
+    ("heddle-lang", &["heddle-ir"]),
     ("heddle-onnx", &["heddle-ir"]),
     (
         "heddle-opt",
@@ -27,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "heddle",
         &[
             "heddle-ir",
+            "heddle-lang",
             "heddle-machine",
             "heddle-onnx",
             "heddle-interp",

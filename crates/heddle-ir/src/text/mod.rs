@@ -75,6 +75,7 @@ pub use print::{Large, PrintOptions};
 
 /// Parts of the text form that texts of other IRs share.
 pub mod syntax {
+    pub use super::attrs::{Attr, named_op};
     pub use super::element::{Written, parse as parse_element, write as write_element};
     pub use super::lexer::{Lexer, Name, Pos, Spanned, Token};
     pub use super::names::{is_bare, unescape, write_name, write_quoted};

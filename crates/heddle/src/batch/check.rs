@@ -3,10 +3,11 @@
 use indexmap::IndexMap;
 
 use super::{Batch, BatchError, Form, offsets_name};
-use crate::{Error, Inputs, Tensor, Value};
+use crate::{Error, Inputs, Tensor, Value, structures};
 
 impl Batch {
-    /// Checks that inputs are of one number of instances, and that offsets part their arrays.
+    /// Checks that inputs are of one number of instances, that offsets part their arrays, and that
+    /// tables and graphs of a program of the language are sound.
     ///
     /// # Errors
     ///
@@ -60,6 +61,8 @@ impl Batch {
                 None => first = Some((name, found)),
             }
         }
+        let count = first.map_or(0, |(_, count)| count);
+        structures::check_instances(&self.structures, inputs, &self.inputs, count)?;
         Ok(())
     }
 }

@@ -12,14 +12,18 @@ use crate::{Op, Type};
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Attr {
+pub enum Attr {
     /// A number as it is written.
     Number(String),
     /// `true`, `false`, the name of a variant or of an element type.
     Word(String),
+    /// A text.
     Str(String),
+    /// Sizes or axes.
     Ints(Vec<u64>),
+    /// Texts.
     Strs(Vec<String>),
+    /// A type.
     Type(Type),
 }
 
@@ -41,6 +45,23 @@ pub(super) fn op(
     let mut op = Op::prototype(name)?.clone();
     let read = visit(&mut op, &mut Reader { attrs, first });
     Some(read.map(|()| op))
+}
+
+/// [`op`] for other languages whose operations are named so. An attribute that the op does not have is an error.
+pub fn named_op(
+    name: &str,
+    given: Vec<(String, Attr)>,
+    first: Option<&Type>,
+) -> Option<Result<Op, String>> {
+    let mut attrs = Attrs {
+        given,
+        known: vec![],
+    };
+    let op = op(name, &mut attrs, first)?;
+    Some(op.and_then(|op| match attrs.given.first() {
+        Some((key, _)) => Err(format!("has no attribute `{key}`")),
+        None => Ok(op),
+    }))
 }
 
 /// The names of all ops that are followed by operands in parentheses.

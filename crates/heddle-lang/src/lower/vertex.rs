@@ -1,0 +1,225 @@
+//! Vertex functions (Cavs, section 3.1): evaluated for each vertex of a graph, children first.
+//!
+//! `pull` is a loop over the vertices that carries the states and the results of all of them, one
+//! row each.
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Op, Tensor, Type, Value};
+
+use super::list::whole;
+use super::{Lower, Result};
+use crate::ast::Vertex;
+use crate::lexer::Span;
+use crate::value::{Func, Ty, Val};
+
+/// The states that a vertex may gather.
+#[derive(Clone)]
+pub struct Messages<'a> {
+    /// The states of all vertices.
+    states: Val<'a>,
+    children: Value,
+    /// The range of the vertex's children.
+    from: Value,
+    to: Value,
+}
+
+impl<'a> Lower<'a> {
+    /// `pull(cell, graph, x…)`: what each vertex pushes.
+    pub(super) fn pull(
+        &mut self,
+        cell: &Val<'a>,
+        graph: Val<'a>,
+        args: Vec<Val<'a>>,
+        span: Span,
+    ) -> Result<Val<'a>> {
+        let (Val::Func(Func::Vertex(k)), Val::Graph { children, offsets }) = (cell, graph) else {
+            let message = "`pull` takes a vertex function, a graph and lists";
+            return Err(self.error_with(span, message, "pull(cell, g, xs)"));
+        };
+        let vertex = &self.ast.vertices[*k];
+        if args.len() != vertex.params.len() {
+            let (n, m) = (vertex.params.len(), args.len());
+            let message = format!("`{}` pulls {n} values, but {m} are given", vertex.name.text);
+            return Err(self.error(span, message));
+        }
+        let mut inputs = vec![];
+        for arg in args {
+            inputs.push(self.as_list(arg, span)?);
+        }
+        let Some(state) = self.expected(&vertex.state, &Default::default()) else {
+            return Err(self.error(vertex.state.span, "a state is an array or a tuple of arrays"));
+        };
+        let misfit = self.misfit(span);
+        let size = self.frame.b.size(offsets, 0).map_err(&misfit)?;
+        let one = self.frame.b.i64(1);
+        let count = self.frame.b.binary(BinaryOp::Sub, size, one).map_err(&misfit)?;
+        let states = self.blank(&state, count, vertex.state.span)?;
+        let pushed = self.pushed(vertex, &states, span, |s, states| {
+            let zero = s.frame.b.i64(0);
+            let args = inputs.iter().map(|list| s.element(list, zero, span));
+            let args = args.collect::<Result<Vec<_>>>()?;
+            s.evaluate(vertex, args, Messages { states, children, from: zero, to: zero })
+        })?;
+        let results = self.blank(&pushed, count, span)?;
+        let init = Val::Tuple(vec![states, results]);
+        let outer = self.vertex.take();
+        let looped = self.counted(count, init, span, &mut |s, v, carried| {
+            let Val::Tuple(carried) = carried else {
+                return Err(s.error(span, "a vertex carries two values"));
+            };
+            let mut args = vec![];
+            for list in &inputs {
+                args.push(s.element(list, v, span)?);
+            }
+            let misfit = s.misfit(span);
+            let from = s.frame.b.gather(offsets, v).map_err(&misfit)?;
+            let one = s.frame.b.i64(1);
+            let after = s.frame.b.binary(BinaryOp::Add, v, one).map_err(&misfit)?;
+            let to = s.frame.b.gather(offsets, after).map_err(&misfit)?;
+            let states = carried[0].clone();
+            let (state, result) = s.evaluate(vertex, args, Messages { states, children, from, to })?;
+            let next = [(&carried[0], state), (&carried[1], result)];
+            let next: Result<_> = next.into_iter().map(|(all, one)| s.with_row(all, one, v, span)).collect();
+            Ok((Val::Tuple(next?), None))
+        });
+        self.vertex = outer;
+        match looped?.0 {
+            Val::Tuple(mut all) => Ok(whole(all.swap_remove(1))),
+            other => Ok(other),
+        }
+    }
+
+    /// The type of what a vertex pushes, found by evaluating it once.
+    fn pushed(
+        &mut self,
+        vertex: &'a Vertex,
+        states: &Val<'a>,
+        span: Span,
+        evaluate: impl FnOnce(&mut Self, Val<'a>) -> Result<(Val<'a>, Val<'a>)>,
+    ) -> Result<Ty> {
+        let mark = self.mark();
+        let outer = self.vertex.take();
+        let evaluated = evaluate(self, states.clone());
+        self.vertex = outer;
+        let (_, result) = evaluated?;
+        self.check_element(&result, vertex.push.span)?;
+        let ty = self.ty(&result).concrete();
+        self.rollback(&mark);
+        let mut types = vec![];
+        Self::flat_types(&ty, &mut types);
+        let fixed = |t: &Type| t.as_tensor().is_some_and(|t| t.shape.is_some());
+        match types.iter().all(fixed) {
+            true => Ok(ty),
+            false => Err(self.error(span, "the sizes of what this vertex pushes are not known")),
+        }
+    }
+
+    /// The state and the result of one vertex.
+    fn evaluate(
+        &mut self,
+        vertex: &'a Vertex,
+        args: Vec<Val<'a>>,
+        messages: Messages<'a>,
+    ) -> Result<(Val<'a>, Val<'a>)> {
+        let mut env = vec![];
+        for (param, arg) in vertex.params.iter().zip(args) {
+            let what = || format!("`{}` of `{}`", param.name.text, vertex.name.text);
+            let arg = match &param.ty {
+                Some(ty) => self.declared(arg, ty, &mut Default::default(), &what, param.name.span)?,
+                None => arg,
+            };
+            env.push((param.name.text.as_str(), arg));
+        }
+        let outer = std::mem::replace(&mut self.frame.env, env);
+        self.vertex = Some(messages);
+        let done = self.results(vertex);
+        self.vertex = None;
+        self.frame.env = outer;
+        done
+    }
+
+    fn results(&mut self, vertex: &'a Vertex) -> Result<(Val<'a>, Val<'a>)> {
+        self.bindings(&vertex.lets)?;
+        let state = self.eval(&vertex.scatter, None)?;
+        let what = || format!("the state of `{}`", vertex.name.text);
+        let span = vertex.scatter.span;
+        let state = self.declared(state, &vertex.state, &mut Default::default(), &what, span)?;
+        let result = self.eval(&vertex.push, None)?;
+        let result = self.concrete(result, vertex.push.span)?;
+        Ok((state, result))
+    }
+
+    /// `gather(k)`: the state of a child; `gather()`: the list of the states of all.
+    pub(super) fn message(&mut self, child: Option<Val<'a>>, span: Span) -> Result<Val<'a>> {
+        let Some(messages) = self.vertex.clone() else {
+            let message = "only a vertex function gathers the states of children";
+            return Err(self.error_with(span, message, "rows of an array: gather(x, indices, axis=0)"));
+        };
+        let children = Val::Ir(messages.children);
+        match child {
+            Some(child) => {
+                let child = self.index_of(child, span)?;
+                let misfit = self.misfit(span);
+                let b = &mut self.frame.b;
+                let at = b.binary(BinaryOp::Add, messages.from, child).map_err(&misfit)?;
+                let row = b.gather(messages.children, at).map_err(misfit)?;
+                self.each_array(&messages.states, span, &mut |b, v| b.gather(v, row))
+            }
+            None => {
+                let own = self.cut(&children, messages.from, messages.to, span)?;
+                let own = self.plain_array(own, span)?;
+                let states = self.each_array(&messages.states, span, &mut |b, v| b.gather(v, own))?;
+                Ok(whole(states))
+            }
+        }
+    }
+
+    /// Zeros for so many elements of this type.
+    fn blank(&mut self, element: &Ty, count: Value, span: Span) -> Result<Val<'a>> {
+        let mut types = vec![];
+        Self::flat_types(element, &mut types);
+        let mut values = vec![];
+        for ty in types {
+            let sized = ty.as_tensor().and_then(|t| Some((t.dtype, t.shape.clone()?)));
+            let Some((dtype, dims)) = sized.filter(|(d, _)| d.is_arith() || *d == DType::Bool) else {
+                return Err(self.error(span, format!("a vertex has no state of type {ty}")));
+            };
+            let misfit = self.misfit(span);
+            let b = &mut self.frame.b;
+            let mut sizes = vec![b.vector_of(count).map_err(&misfit)?];
+            for dim in &dims {
+                let Some(size) = b.size_of(dim).map_err(&misfit)? else {
+                    return Err(self.error(span, format!("the size {dim} of {ty} is not known here")));
+                };
+                sizes.push(b.vector_of(size).map_err(&misfit)?);
+            }
+            let sizes = b.join(&sizes).map_err(&misfit)?;
+            let zero = b.constant(Tensor::splat(dtype, vec![], 0.0));
+            values.push(b.op1(Op::Broadcast, &[zero, sizes]).map_err(misfit)?);
+        }
+        let columns = element.columns(&heddle_ir::Dim::UNKNOWN);
+        Ok(self.unflatten(&columns, &mut values.into_iter()))
+    }
+
+    /// Columns with one row replaced.
+    fn with_row(&mut self, columns: &Val<'a>, row: Val<'a>, at: Value, span: Span) -> Result<Val<'a>> {
+        let row = self.row(&row, span)?;
+        let mut rows = vec![];
+        self.flatten(&row, &mut rows);
+        let mut rows = rows.into_iter();
+        let misfit = self.misfit(span);
+        let at = self.frame.b.vector_of(at).map_err(misfit)?;
+        self.each_array(columns, span, &mut |b, v| {
+            let row = rows.next().unwrap_or(v);
+            let rank = b.rank(v).unwrap_or(1);
+            let starts = match rank {
+                1 => at,
+                n => {
+                    let zeros = b.i64s(&vec![0; n - 1]);
+                    b.join(&[at, zeros])?
+                }
+            };
+            b.op1(Op::UpdateSlice, &[v, row, starts])
+        })
+    }
+}

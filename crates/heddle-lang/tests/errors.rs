@@ -1,0 +1,137 @@
+//! Messages of errors: the place, the marker and the remedy.
+
+/// The error of a program.
+fn error(text: &str) -> String {
+    match heddle_lang::compile(text) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("this is a program:\n{text}"),
+    }
+}
+
+#[track_caller]
+fn says(text: &str, expected: &str) {
+    let found = error(text);
+    assert_eq!(found, expected.trim_start_matches('\n'), "\n{found}\n");
+}
+
+const TREE: &str = "type Tree = Leaf(i64) | Node(Tree, Tree)\n";
+
+#[test]
+fn a_missed_case_is_named() {
+    let text = format!("{TREE}fn main(t: Tree) {{ match t {{ Leaf(x) => x, Node(Leaf(_), _) => 1 }} }}");
+    says(
+        &text,
+        "
+line 2, column 20: this match misses the case Node(Node(_, _), _)
+  |
+2 | fn main(t: Tree) { match t { Leaf(x) => x, Node(Leaf(_), _) => 1 } }
+  |                    ^^^^^
+  = hint: add an arm: Node(Node(_, _), _) => …",
+    );
+    says(
+        "fn main(x: list<f32>) { match x { Cons(a, _) => a } }",
+        "
+line 1, column 25: this match misses the case Nil
+  |
+1 | fn main(x: list<f32>) { match x { Cons(a, _) => a } }
+  |                         ^^^^^
+  = hint: add an arm: Nil => …",
+    );
+    let numbers = error("fn main(n: i64) { match (n, n > 0) { (0, _) => 1, (_, true) => 2 } }");
+    assert!(numbers.contains("misses the case (_, false)"), "{numbers}");
+}
+
+#[test]
+fn an_arm_that_is_never_taken_is_an_error() {
+    let text = format!("{TREE}fn main(t: Tree) {{ match t {{ Leaf(x) => x, _ => 1, Node(_, _) => 2 }} }}");
+    assert!(error(&text).contains("no value comes to this arm"), "{}", error(&text));
+}
+
+#[test]
+fn types_that_differ_are_shown() {
+    says(
+        "fn f(x: f32[4]) { x }\nfn main(x: f32[3]) { f(x) }",
+        "
+line 2, column 22: `x` of `f` is f32[4], but this is f32[3]
+  |
+2 | fn main(x: f32[3]) { f(x) }
+  |                      ^",
+    );
+    let arms = error("fn main(x: f32[3], n: i64) { if n > 0 { x } else { n } }");
+    assert!(arms.contains("one case is f32[3], another i64[]"), "{arms}");
+    let sizes = error("fn f(x: f32[k], y: f32[k]) { x }\nfn main(x: f32[3], y: f32[4]) { f(x, y) }");
+    assert!(sizes.contains("`y` of `f` is f32[k], but this is f32[4]"), "{sizes}");
+    let condition = error("fn main(x: f32[3]) { if x { 1 } else { 2 } }");
+    assert!(condition.contains("a condition is bool[], not f32[3]"), "{condition}");
+    let op = error("fn main(x: f32[3], y: f32[4]) { x + y }");
+    assert!(op.contains("column 35: add: "), "{op}");
+}
+
+#[test]
+fn names_are_checked_where_nothing_calls_them() {
+    says(
+        "fn main(x: f32[3]) { x }\nfn unused(y) { sigmod(y) }",
+        "
+line 2, column 16: `sigmod` is not defined here
+  |
+2 | fn unused(y) { sigmod(y) }
+  |                ^^^^^^
+  = hint: did you mean `sigmoid`?",
+    );
+    let twice = error("fn main(x: f32, x: f32) { x }");
+    assert!(twice.contains("two parameters are named `x`"), "{twice}");
+    let hidden = error("fn f(x) { x }\nfn main(x: f32) { let f = x; f }");
+    assert!(hidden.contains("`f` is already the name of a function"), "{hidden}");
+}
+
+#[test]
+fn recursion_without_an_end_is_an_error() {
+    let text = "fn f(n: i64) { f(n - 1) + f(n - 2) }\nfn main(n: i64) { f(n) }";
+    assert!(error(text).contains("`f` calls itself in every case"), "{}", error(text));
+    let loops = "fn f(n: i64) { f(n - 1) }\nfn main(n: i64) { f(n) }";
+    assert!(error(loops).contains("does not follow from anything"), "{}", error(loops));
+    let types = "fn f(n) { 1 + f((n, n)) }\nfn main(n: i64) { f(n) }";
+    assert!(error(types).contains("`f` is called with ever new types"), "{}", error(types));
+}
+
+#[test]
+fn limits_are_errors() {
+    let deep = format!("fn main(x: f32) {{ {}x{} }}", "(".repeat(300), ")".repeat(300));
+    assert!(error(&deep).contains("nested deeper than 256 levels"));
+    let chain = format!("fn main(x: f32) {{ x{} }}", " + x".repeat(300));
+    assert!(error(&chain).contains("nested deeper than 256 levels"));
+    let mut wide = String::from("fn f0(x) { x + x }\n");
+    for k in 1..30 {
+        let before = k - 1;
+        wide += &format!("fn f{k}(x) {{ f{before}(x) + f{before}(x) }}\n");
+    }
+    wide += "fn main(x: f32) { f29(x) }";
+    assert!(error(&wide).contains("too large when functions are put in place"));
+}
+
+#[test]
+fn syntax_errors_say_what_is_expected() {
+    says(
+        "fn main(x: f32[3]) { let y = x }",
+        "
+line 1, column 32: expected `;`, found `}`
+  |
+1 | fn main(x: f32[3]) { let y = x }
+  |                                ^",
+    );
+    let other = error("fn main(x: f32) { if x > 0 { x } }");
+    assert!(other.contains("an `if` is a value in both cases"), "{other}");
+    let ty = error("fn main(x: Tree) { x }");
+    assert!(ty.contains("there is no type `Tree`"), "{ty}");
+    let data = error(&format!("{TREE}fn main(t: Tree) {{ Leaf(1) }}"));
+    assert!(data.contains("makes a value of a data type"), "{data}");
+    assert!(error("").contains("there is no function `main`"));
+}
+
+#[test]
+fn vertex_functions_say_what_they_lack() {
+    let text = "vertex cell(x: f32[2]) -> f32[2] { scatter(x); }\nfn main(g: graph, x: list<f32[2]>) { pull(cell, g, x) }";
+    assert!(error(text).contains("vertex `cell` does not push a result"), "{}", error(text));
+    let outside = "fn main(x: f32) { gather(0) }";
+    assert!(error(outside).contains("only a vertex function gathers"), "{}", error(outside));
+}
