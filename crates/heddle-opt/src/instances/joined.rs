@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Signature, Type, Value};
+use heddle_ir::{DType, Dim, Entity, FuncBuilder, FuncId, Function, Signature, Type, Value};
 
 use super::lane::{Lane, Ragged};
 use super::ragged::are_equal;
@@ -186,9 +186,18 @@ impl Context<'_> {
         let id = self.made.borrow_mut().declare(sig.clone());
         let joined = Joined { id, forms, node };
         self.joined.borrow_mut().insert(callee, joined.clone());
-        let function = self.body(source, sig, ragged, &joined)?;
-        self.made.borrow_mut().functions[id] = function;
-        Ok(joined)
+        match self.body(source, sig, ragged, &joined) {
+            Ok(function) => {
+                self.made.borrow_mut().functions[id] = function;
+                Ok(joined)
+            }
+            Err(refusal) => {
+                // Functions that were made for its calls may call it.
+                self.made.borrow_mut().functions.truncate(id.index());
+                self.joined.borrow_mut().retain(|_, made| made.id < id);
+                Err(refusal)
+            }
+        }
     }
 
     fn body(

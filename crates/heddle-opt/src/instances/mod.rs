@@ -77,6 +77,15 @@ pub fn offsets_name(name: &str) -> String {
     format!("{name}.offsets")
 }
 
+/// The same, if it is not the name of one of these.
+fn free_offsets_name(name: &str, ports: &[(String, Type)]) -> Result<String> {
+    let offsets = offsets_name(name);
+    match ports.iter().any(|(port, _)| *port == offsets) {
+        true => Err(Refusal::NameTaken(offsets)),
+        false => Ok(offsets),
+    }
+}
+
 /// Facts that all sets of a function share.
 struct Context<'a> {
     module: &'a Module,
@@ -133,10 +142,11 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
     };
-    let (sig, count_dim) = signature(&mut context, entry, forms)?;
+    let sig = signature(&mut context, entry, forms)?;
     let mut b = FuncBuilder::new(sig);
-    let (values, count) = parameters(&mut b, source, forms)?;
-    let mut set = Set::new(source, &context, count, count_dim);
+    let (values, rows) = parameters(&mut b, source, forms)?;
+    let (count, dim) = (b.size(rows, 0)?, first_dim(&b, rows)?);
+    let mut set = Set::new(source, &context, count, dim);
     set.values = values;
     let mark = b.checkpoint();
     let yields = match set.region(&mut b, source.body) {
@@ -162,19 +172,14 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     })
 }
 
-/// The parameters in their forms, and the number of instances.
-fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Signature, Dim)> {
+/// The parameters in their forms.
+fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Signature> {
     let function = &context.module.functions[entry];
+    let count = Dim::sym(&fresh(function, "instances"));
     // A size is known by the name of an axis.
-    let (count, ends) = match forms.contains(&Form::Stacked) {
-        true => {
-            let count = Dim::sym(&fresh(function, "instances"));
-            (count.clone(), count.add(&Dim::constant(1)))
-        }
-        false => {
-            let ends = Dim::sym(&fresh(function, "offsets"));
-            (ends.sub(&Dim::constant(1)), ends)
-        }
+    let ends = match forms.contains(&Form::Stacked) {
+        true => count.add(&Dim::constant(1)),
+        false => Dim::sym(&fresh(function, "offsets")),
     };
     let mut sig = (*function.sig).clone();
     let mut totals = HashMap::new();
@@ -203,10 +208,10 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
                 };
             }
         }
-        let offsets = offsets_name(&name);
-        sig.params.push((name, ty));
+        sig.params.push((name.clone(), ty));
         if *form == Form::Ragged {
             let ends = Type::tensor(DType::I64, [ends.clone()]);
+            let offsets = free_offsets_name(&name, &function.sig.params)?;
             sig.params.push((offsets, ends));
         }
     }
@@ -214,7 +219,14 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
         *ty = context.ty(ty);
     }
     sig.bounds.retain(|name, _| !context.ragged.contains(name));
-    Ok((sig, count))
+    Ok(sig)
+}
+
+/// The size of an array's first axis.
+fn first_dim(b: &FuncBuilder, array: Value) -> Result<Dim> {
+    let shape = b.ty(array).as_tensor().and_then(|t| t.shape.as_ref());
+    let first = shape.and_then(|s| s.first());
+    first.cloned().ok_or(Refusal::UnknownRank)
 }
 
 /// Values by name.
@@ -223,7 +235,8 @@ type Named = Vec<(String, Value)>;
 /// The results in their forms.
 fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, Vec<Form>)> {
     let (mut outputs, mut forms) = (vec![], vec![]);
-    for ((name, _), lane) in set.source.sig.results.iter().zip(yields) {
+    let own = &set.source.sig.results;
+    for ((name, _), lane) in own.iter().zip(yields) {
         match lane {
             Lane::Ragged(ragged) => {
                 let packed = set.packed(b, ragged)?;
@@ -231,7 +244,7 @@ fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, 
                 let end = b.vector_of(end)?;
                 let offsets = b.join(&[packed.starts, end])?;
                 outputs.push((name.clone(), packed.data));
-                outputs.push((offsets_name(name), offsets));
+                outputs.push((free_offsets_name(name, own)?, offsets));
                 forms.push(Form::Ragged);
             }
             lane => {
@@ -243,13 +256,13 @@ fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, 
     Ok((outputs, forms))
 }
 
-/// The lanes of the parameters, and the number of instances.
+/// The lanes of the parameters, and an array with an element for each instance.
 fn parameters(
     b: &mut FuncBuilder,
     source: &Function,
     forms: &[Form],
 ) -> Result<(lane::Lanes, Value)> {
-    let (mut lanes, mut count) = (HashMap::new(), None);
+    let (mut lanes, mut rows) = (HashMap::new(), None);
     let mut given = b.params().to_vec().into_iter();
     // Parameters with one name for their first axis have equal sizes in each instance.
     let mut ranges: HashMap<Dim, (Value, Value)> = HashMap::new();
@@ -259,9 +272,7 @@ fn parameters(
         let lane = match form {
             Form::Shared => Lane::Same(value),
             Form::Stacked => {
-                if count.is_none() {
-                    count = Some(b.size(value, 0)?);
-                }
+                rows.get_or_insert(value);
                 Lane::Rows(value)
             }
             Form::Ragged => {
@@ -270,9 +281,7 @@ fn parameters(
                 let bound = bound(source, param);
                 let offsets = checked(b, name, value, offsets, bound)?;
                 let (starts, lens) = ranges_of(b, offsets)?;
-                if count.is_none() {
-                    count = Some(b.size(starts, 0)?);
-                }
+                rows.get_or_insert(starts);
                 let shape = source.ty(param).as_tensor().and_then(|t| t.shape.clone());
                 let leading = shape.ok_or(Refusal::UnknownRank)?.swap_remove(0);
                 let (starts, lens) = match leading {
@@ -289,7 +298,7 @@ fn parameters(
         };
         lanes.insert(param, lane);
     }
-    Ok((lanes, count.ok_or(Refusal::NoRows)?))
+    Ok((lanes, rows.ok_or(Refusal::NoRows)?))
 }
 
 /// The bound of the first size of a parameter.

@@ -23,10 +23,10 @@ impl Set<'_> {
             Lane::Same(cond) => self.choose(b, cond, arms),
             Lane::Rows(cond) => {
                 if arms.iter().all(|&arm| self.is_cheap(arm)) {
-                    let mark = b.checkpoint();
+                    let mark = self.mark(b);
                     match self.both(b, cond, arms) {
                         Ok(lanes) => return Ok(lanes),
-                        Err(_) => b.rollback(&mark),
+                        Err(_) => self.rollback(b, &mark),
                     }
                 }
                 self.part(b, cond, arms)
@@ -37,14 +37,14 @@ impl Set<'_> {
 
     /// A branch that all instances take alike.
     fn choose(&mut self, b: &mut FuncBuilder, cond: Value, arms: [Region; 2]) -> Result<Vec<Lane>> {
-        let mark = b.checkpoint();
+        let mark = self.mark(b);
         let mut found = vec![];
         for arm in arms {
             b.begin_region(&[]);
             found.push(self.region(b, arm)?);
             b.end_region(&[]);
         }
-        b.rollback(&mark);
+        self.rollback(b, &mark);
         let kinds = kinds(&found[0], &found[1])?;
         let mut regions = vec![];
         for arm in arms {
@@ -111,9 +111,7 @@ impl Set<'_> {
         for (arm, holds) in arms.into_iter().zip([cond, not]) {
             let (ids, _) = self.those(b, holds)?;
             let mut set = self.subset(b, &[arm], ids)?;
-            if self.may_not_end(arm) {
-                return Err(Refusal::LoopEnd);
-            }
+            set.may_be_empty = true;
             yields.push(set.region(b, arm)?);
             sets.push(set);
             numbers.push(ids);
@@ -142,20 +140,6 @@ impl Set<'_> {
             });
         }
         Ok(lanes)
-    }
-
-    /// A loop whose end depends on nothing that differs by instance would run for no instance.
-    fn may_not_end(&self, region: Region) -> bool {
-        let mut found = false;
-        self.source.for_each_inst_in(region, &mut |_, inst| {
-            found |= matches!(inst.op, Op::Loop { trip: false, .. } | Op::Call(_));
-        });
-        found && !self.has_rows(region)
-    }
-
-    fn has_rows(&self, region: Region) -> bool {
-        let captured = self.captured(&[region]);
-        captured.iter().any(|v| !self.values[v].is_same())
     }
 }
 

@@ -2,14 +2,24 @@
 
 use std::collections::HashMap;
 
+use heddle_ir::builder::Checkpoint;
 use heddle_ir::op::{BinaryOp, ReduceOp};
-use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value};
+use heddle_ir::{
+    DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value, cannot_fail,
+};
 
 use super::Context;
 use super::joined::Activation;
 use super::lane::{Lane, Lanes, Ragged};
 use crate::batch::{Batch, Batched, Refusal, Result};
 use crate::uses::Seen;
+
+/// A point of the evaluation.
+pub(super) struct Mark {
+    built: Checkpoint,
+    /// The number of notes about instructions that are evaluated one by one.
+    notes: usize,
+}
 
 /// Some of the instances, which evaluate instructions together.
 pub(super) struct Set<'a> {
@@ -21,6 +31,9 @@ pub(super) struct Set<'a> {
     pub count: Value,
     /// The same as a size.
     pub dim: Dim,
+    /// The set is evaluated also where no instance is in it: shared values that may fail, or never
+    /// end, must not be.
+    pub may_be_empty: bool,
     /// In an activation of a function on the arrays of all instances: what it knows.
     pub now: Option<Activation>,
     /// Its arrays, by the parameters that are those of the instance in the source.
@@ -37,6 +50,7 @@ impl<'a> Set<'a> {
             values: Lanes::new(),
             count,
             dim,
+            may_be_empty: false,
             now: None,
             arrays: HashMap::new(),
             node: None,
@@ -74,6 +88,20 @@ impl<'a> Set<'a> {
         seen.free().collect()
     }
 
+    /// The point that [`Set::rollback`] returns to.
+    pub fn mark(&self, b: &FuncBuilder) -> Mark {
+        Mark {
+            built: b.checkpoint(),
+            notes: self.context.one_by_one.borrow().len(),
+        }
+    }
+
+    /// Drops what was built, and noted, since then.
+    pub fn rollback(&self, b: &mut FuncBuilder, to: &Mark) {
+        b.rollback(&to.built);
+        self.context.one_by_one.borrow_mut().truncate(to.notes);
+    }
+
     /// Evaluates a region's instructions; gives what it yields.
     pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
         let data = &self.source.regions[region];
@@ -85,13 +113,12 @@ impl<'a> Set<'a> {
 
     /// Evaluates an instruction: together if there is a rule, else for one instance after the other.
     fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
-        let (mark, notes) = (b.checkpoint(), self.context.one_by_one.borrow().len());
+        let mark = self.mark(b);
         let lanes = match self.together(b, inst) {
             Ok(lanes) => lanes,
             Err(refusal) if self.now.is_some() => return Err(refusal),
             Err(refusal) => {
-                b.rollback(&mark);
-                self.context.one_by_one.borrow_mut().truncate(notes);
+                self.rollback(b, &mark);
                 self.context.note(inst, self.source, refusal);
                 self.each(b, inst)?
             }
@@ -127,6 +154,12 @@ impl<'a> Set<'a> {
                         None => self.value(arg)?,
                     });
                 }
+                if self.may_be_empty
+                    && args.iter().all(|lane| lane.is_same())
+                    && !cannot_fail(self.source, inst)
+                {
+                    return Err(Refusal::MayFail);
+                }
                 self.op(b, op, &args)
             }
         }
@@ -150,6 +183,7 @@ impl<'a> Set<'a> {
             _ => None,
         });
         match same.collect::<Option<Vec<Value>>>() {
+            Some(_) if self.may_be_empty => Err(Refusal::Call),
             Some(args) => {
                 let sig = &self.context.module.functions[callee].sig;
                 let results = b.call(callee, sig, &args)?;
