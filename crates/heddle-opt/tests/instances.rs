@@ -649,3 +649,21 @@ fn @main(%x: i64[n], %x.offsets: i64[]) -> (%y: i64[n], %y.offsets: i64[]) {
     let program = program.replace("x.offsets", "k");
     assert_eq!(taken(&program), "`y.offsets` is the name of another array");
 }
+
+/// Branches that all instances take alike, within each other: evaluating each arm twice at each
+/// level would never end.
+#[test]
+fn branches_may_be_deep() {
+    let depth = 60;
+    let begin = |k: i64| format!("%y{k}: f32[] = if lt(%k, {k}) {{\nyield 0.0\n}} else {{\n");
+    let begin: String = (1..=depth).map(begin).collect();
+    let end: String = (2..=depth)
+        .rev()
+        .map(|k| format!("yield %y{k}\n}}\n"))
+        .collect();
+    let program = format!(
+        "fn @main(%x: f32[], %k: i64[]) -> (%y: f32[]) {{\n{begin}yield %x\n}}\n{end}return %y1\n}}"
+    );
+    let all = [0.5, 2.0].map(|x| vec![Datum::Tensor(Tensor::scalar(x as f32)), i64(depth)]);
+    assert!(one_by_one(&program, &[Stacked, Shared], &all).is_empty());
+}

@@ -79,13 +79,14 @@ impl Set<'_> {
         &mut self,
         b: &mut FuncBuilder,
         view: &LoopView,
+        inits: &[Lane],
         found: &mut Found,
     ) -> Result<Vec<Lane>> {
         // An instance that leaves early would have results of another size.
         if view.params.iter().any(|&p| !self.has_one_shape(p)) {
             return Err(Refusal::UnknownSize);
         }
-        let (first, going) = self.at_first(b, view, found)?;
+        let (first, going) = self.at_first(b, view, inits, found)?;
         let (_, params) = b.begin_region(&self.state_types(b, view, &first, found));
         let iteration = params[0];
         let state = State::of(&params[1..], view);
@@ -136,6 +137,7 @@ impl Set<'_> {
         &self,
         b: &mut FuncBuilder,
         view: &LoopView,
+        inits: &[Lane],
         found: &Found,
     ) -> Result<(State, Value)> {
         let zero = b.i64(0);
@@ -146,7 +148,7 @@ impl Set<'_> {
         let (ids, count) = self.those(b, begins)?;
         let going = b.compare(CompareOp::Lt, zero, count)?;
         let (mut carried, mut results) = (vec![], vec![]);
-        for (&init, &by_row) in found.inits.iter().zip(&found.rows) {
+        for (&init, &by_row) in inits.iter().zip(&found.rows) {
             let all = self.spread(b, init)?;
             results.push(all);
             carried.push(match (init, by_row) {

@@ -6,10 +6,8 @@ use super::lane::Lane;
 use super::set::Set;
 use crate::batch::{Refusal, Result};
 
-/// Facts about a loop, of which evaluating its body finds more.
+/// Facts about a loop that evaluating its body finds.
 pub(super) struct Found {
-    /// The carried values before the first iteration.
-    pub inits: Vec<Lane>,
     /// The carried values that differ by instance.
     pub rows: Vec<bool>,
     /// Its end differs by instance.
@@ -29,15 +27,14 @@ impl Set<'_> {
         let mut found = Found {
             rows: inits.iter().map(|lane| !lane.is_same()).collect(),
             parts: ends?.iter().any(|lane| !lane.is_same()),
-            inits,
         };
         // A carried value differs by instance if its first value or that of any iteration does.
         loop {
             let mark = self.mark(b);
             let now = (found.rows.clone(), found.parts);
             let lanes = match found.parts {
-                true => self.until_all_left(b, &view, &mut found)?,
-                false => self.all_alike(b, &view, &mut found)?,
+                true => self.until_all_left(b, &view, &inits, &mut found)?,
+                false => self.all_alike(b, &view, &inits, &mut found)?,
             };
             if (&found.rows, found.parts) == (&now.0, now.1) {
                 let may_not_end = view.trip.is_none() && !found.parts;
@@ -55,11 +52,12 @@ impl Set<'_> {
         &mut self,
         b: &mut FuncBuilder,
         view: &LoopView,
+        inits: &[Lane],
         found: &mut Found,
     ) -> Result<Vec<Lane>> {
         let trip = self.same(view.trip)?;
         let cond = self.same(view.cond)?;
-        let initial = self.settled(b, &found.inits, &found.rows)?;
+        let initial = self.settled(b, inits, &found.rows)?;
         let mut types = vec![Type::scalar(DType::I64)];
         types.extend(self.param_types(view, &found.rows));
         let (_, params) = b.begin_region(&types);

@@ -1,6 +1,8 @@
 //! Evaluation of instructions for a set of instances.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use heddle_ir::builder::Checkpoint;
 use heddle_ir::op::{BinaryOp, ReduceOp};
@@ -11,6 +13,7 @@ use heddle_ir::{
 use super::Context;
 use super::joined::Activation;
 use super::lane::{Lane, Lanes, Ragged};
+use super::part::Kind;
 use crate::batch::{Batch, Batched, Refusal, Result};
 use crate::uses::Seen;
 
@@ -34,6 +37,10 @@ pub(super) struct Set<'a> {
     /// The set is evaluated also where no instance is in it: shared values that may fail, or never
     /// end, must not be.
     pub may_be_empty: bool,
+    /// The forms of the results of branches that all instances take alike, as far as they are known.
+    /// Sets that are parted from this one share them: values have the same forms there. Without them,
+    /// nested branches would take a time that doubles with each level.
+    pub kinds: Rc<RefCell<HashMap<Inst, Vec<Kind>>>>,
     /// In an activation of a function on the arrays of all instances: what it knows.
     pub now: Option<Activation>,
     /// Its arrays, by the parameters that are those of the instance in the source.
@@ -51,6 +58,7 @@ impl<'a> Set<'a> {
             count,
             dim,
             may_be_empty: false,
+            kinds: Rc::default(),
             now: None,
             arrays: HashMap::new(),
             node: None,
@@ -67,6 +75,7 @@ impl<'a> Set<'a> {
     pub fn subset(&self, b: &mut FuncBuilder, regions: &[Region], ids: Value) -> Result<Set<'a>> {
         let count = b.size(ids, 0)?;
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
+        set.kinds = Rc::clone(&self.kinds);
         for value in self.captured(regions) {
             let lane = self.value(value)?.of(b, ids)?;
             set.values.insert(value, lane);
@@ -124,7 +133,7 @@ impl<'a> Set<'a> {
             }
         };
         for (&value, lane) in self.source.insts[inst].results.iter().zip(lanes) {
-            self.state(b, value, lane);
+            self.state(b, value, lane)?;
             self.values.insert(value, lane);
         }
         Ok(())
@@ -239,7 +248,7 @@ impl<'a> Set<'a> {
     }
 
     /// Gives a result the type that the source states.
-    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) {
+    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) -> Result<()> {
         let of = match lane {
             Lane::Same(v) | Lane::Rows(v) => v,
             Lane::Ragged(r) => r.data,
@@ -247,8 +256,9 @@ impl<'a> Set<'a> {
         if let Some(met) = b.ty(of).meet(&self.ty(value, lane))
             && met != *b.ty(of)
         {
-            b.refine_type(of, met).expect("both are true of it");
+            b.refine_type(of, met)?;
         }
+        Ok(())
     }
 
     /// The sum of an `i64[k]`.
