@@ -34,6 +34,7 @@ use heddle_ir::{
 };
 
 use crate::batch::{Refusal, Result};
+use crate::names::{names_of, unused};
 use joined::Joined;
 use lane::{Lane, Ragged};
 use set::Set;
@@ -175,11 +176,12 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
 /// The parameters in their forms.
 fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Signature> {
     let function = &context.module.functions[entry];
-    let count = Dim::sym(&fresh(function, "instances"));
+    let mut names = names_of(function);
+    let count = Dim::sym(&unused(&mut names, "instances".into()));
     // A size is known by the name of an axis.
     let ends = match forms.contains(&Form::Stacked) {
         true => count.add(&Dim::constant(1)),
-        false => Dim::sym(&fresh(function, "offsets")),
+        false => Dim::sym(&unused(&mut names, "offsets".into())),
     };
     let mut sig = (*function.sig).clone();
     let mut totals = HashMap::new();
@@ -200,7 +202,7 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Sig
                         context.ragged.insert(name.clone());
                     });
                 }
-                let total = || Dim::sym(&fresh(function, &format!("{name}.total")));
+                let mut total = || Dim::sym(&unused(&mut names, format!("{name}.total")));
                 // Arrays of one size have as many elements in all.
                 *leading = match leading {
                     Dim::Expr(_) => totals.entry(leading.clone()).or_insert_with(total).clone(),
@@ -363,24 +365,4 @@ fn ranges_of(b: &mut FuncBuilder, offsets: Value) -> Result<(Value, Value)> {
     let (starts, ends) = (cut(b, 0, -1)?, cut(b, 1, i64::MAX)?);
     let lens = b.binary(BinaryOp::Sub, ends, starts)?;
     Ok((starts, lens))
-}
-
-/// A name for a size that the entry does not use.
-fn fresh(function: &Function, name: &str) -> String {
-    let mut used = HashSet::new();
-    for (_, value) in function.values.iter() {
-        value.ty.map_dims(&mut |dim| {
-            if let Some(expr) = dim.as_expr() {
-                expr.for_each_sym(&mut |name| {
-                    used.insert(name.clone());
-                });
-            }
-            dim.clone()
-        });
-    }
-    let numbers = (1..).map(|n| format!("{name}_{n}"));
-    let mut names = std::iter::once(name.to_string()).chain(numbers);
-    names
-        .find(|name| !used.contains(name.as_str()))
-        .expect("there are endless names")
 }
