@@ -1,13 +1,13 @@
 //! Ranks of inputs, by their uses.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{Dim, FuncId, Function, InstData, Module, Op, TensorType, Type, Value};
 
 use crate::Edit;
 use crate::callgraph::is_called;
+use crate::names::{names_of, unused};
 
 /// Gives an input of unknown rank the number of axes that an instruction asks for which each run
 /// evaluates: a permutation, a check of the rank, an elementwise op whose result has this rank.
@@ -90,7 +90,7 @@ fn asked(
 
 /// Gives parameters their ranks.
 fn rank(func: &mut Function, found: &[(Value, usize)]) -> Stats {
-    let mut names = names(func);
+    let mut names = names_of(func);
     let mut sig = (*func.sig).clone();
     let params = func.regions[func.body].params.clone();
     let mut patch = Patch::new(func);
@@ -108,34 +108,4 @@ fn rank(func: &mut Function, found: &[(Value, usize)]) -> Stats {
         patch.set_signature(sig);
     }
     patch.apply()
-}
-
-/// The names of sizes in a function.
-fn names(func: &Function) -> HashSet<Arc<str>> {
-    let mut names = HashSet::new();
-    let ports = func
-        .sig
-        .params
-        .iter()
-        .chain(&func.sig.results)
-        .map(|p| &p.1);
-    for ty in func.values.iter().map(|(_, v)| &v.ty).chain(ports) {
-        ty.map_dims(&mut |dim| {
-            if let Some(e) = dim.as_expr() {
-                e.for_each_sym(&mut |name| {
-                    names.insert(name.clone());
-                });
-            }
-            dim.clone()
-        });
-    }
-    names
-}
-
-/// A name like this that no size has.
-fn unused(names: &mut HashSet<Arc<str>>, mut name: String) -> String {
-    while !names.insert(name.as_str().into()) {
-        name.push('_');
-    }
-    name
 }

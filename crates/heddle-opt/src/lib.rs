@@ -25,6 +25,7 @@ mod infer_shapes;
 mod inline_calls;
 mod instances;
 mod merge_common;
+mod names;
 mod outline;
 mod pipeline;
 mod remove_dead;

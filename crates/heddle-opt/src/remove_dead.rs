@@ -10,6 +10,7 @@ use heddle_ir::{
 
 use crate::Edit;
 use crate::effects::Effects;
+use crate::names::collect_names;
 
 /// Removes everything that no result of an entry depends on: instructions, carried values that only
 /// carry themselves, scan outputs, results of branches, parameters and results of functions other
@@ -129,19 +130,19 @@ impl<'m> Liveness<'m> {
             let mut used: HashSet<Arc<str>> = HashSet::new();
             for (value, data) in f.values.iter() {
                 if self.marks.values[id.index()][value.index()] {
-                    names(&data.ty, &mut used);
+                    collect_names(&data.ty, &mut used);
                 }
             }
             f.for_each_inst(&mut |inst, data| {
                 if let Op::SeqNew { elem } | Op::OptNone { elem } = &data.op
                     && self.marks.insts[id.index()][inst.index()]
                 {
-                    names(elem, &mut used);
+                    collect_names(elem, &mut used);
                 }
             });
             for (i, (_, ty)) in f.sig.results.iter().enumerate() {
                 if self.is_live(id, f.regions[f.body].yields[i]) {
-                    names(ty, &mut used);
+                    collect_names(ty, &mut used);
                 }
             }
             let params = &f.regions[f.body].params;
@@ -316,18 +317,6 @@ impl Marks {
             results: of(&body.yields),
         }
     }
-}
-
-/// Collects the names in a type.
-fn names(ty: &Type, used: &mut HashSet<Arc<str>>) {
-    ty.map_dims(&mut |dim| {
-        if let Some(e) = dim.as_expr() {
-            e.for_each_sym(&mut |name| {
-                used.insert(name.clone());
-            });
-        }
-        dim.clone()
-    });
 }
 
 /// Calls `visit` with the names that are a whole axis of a type: those that a parameter of this

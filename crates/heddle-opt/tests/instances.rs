@@ -14,6 +14,13 @@ use heddle_ir::{Datum, Module, Tensor, Type, text, verify::verify};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
 use heddle_opt::{LevelOptions, batch_instances, inline_calls, level_recursion, optimize};
 
+/// The ops of a program by hand that are evaluated for one instance after the other.
+fn one_by_one(program: &str, forms: &[Form], instances: &[Vec<Datum>]) -> Vec<&'static str> {
+    let module = text::parse(program).unwrap_or_else(|e| panic!("{e}"));
+    let batch = compare(&module, forms, instances).expect("each instance runs");
+    batch.one_by_one.iter().map(|o| o.op).collect()
+}
+
 /// A recurrent network over sentences.
 const RNN: &str = "
 fn @main(%words: i64[n], %table: f32[v,2], %w: f32[4,2], %h0: f32[2]) -> (%h: f32[2]) {
@@ -437,4 +444,116 @@ fn random_programs() {
     }
     println!("{done} programs; one by one: {alone:#?}");
     assert!(done * 3 > count, "too few were compared: {done} of {count}");
+}
+
+/// A function that cannot take the arrays of all: its recursion has two arguments that vary.
+#[test]
+fn calls_that_cannot_be_joined_are_made_by_instance() {
+    let program = "
+fn @main(%next: i64[n], %k: i64[]) -> (%y: i64[]) {
+  %a: i64[] = call @walk(%next, %k, 0)
+  %b: i64[] = call @walk(%next, add(%k, 1), 0)
+  return add(%a, %b)
+}
+fn @walk(%next: i64[n], %k: i64[], %depth: i64[]) -> (%y: i64[]) {
+  %to = gather(%next, %k, axis=0)
+  %y: i64[] = if lt(%to, 0) {
+    yield %depth
+  } else {
+    %r: i64[] = call @walk(%next, %to, add(%depth, 1))
+    yield %r
+  }
+  return %y
+}";
+    let all = [&[1, 2, -1][..], &[1, -1], &[-1, -1]].map(|next| vec![i64s(next), i64(0)]);
+    assert_eq!(
+        one_by_one(program, &[Ragged, Stacked], &all),
+        ["call", "call"]
+    );
+}
+
+/// An instruction that has no rule is named once, however often a pass evaluates it.
+#[test]
+fn instructions_are_named_once() {
+    let program = "
+fn @main(%words: i64[n], %k: i64[], %on: bool[]) -> (%y: i64[]) {
+  %y: i64[] = loop %i trip 3 carry (%a: i64[] = 0) {
+    %b: i64[] = if %on {
+      yield add(%a, reduce(%words, kind=sum, axes=[0], keep=false))
+    } else {
+      yield add(%a, %k)
+    }
+    continue carry %b
+  }
+  return %y
+}";
+    let on = Datum::Tensor(Tensor::splat(heddle_ir::DType::Bool, vec![], 1.0));
+    let all = [&[1, 2][..], &[], &[5]].map(|words| vec![i64s(words), i64(2), on.clone()]);
+    assert_eq!(
+        one_by_one(program, &[Ragged, Shared, Shared], &all),
+        ["reduce"]
+    );
+}
+
+#[test]
+fn arms_that_no_instance_takes_do_not_run() {
+    let with_arm = |arm: &str| {
+        format!(
+            "
+fn @main(%x: f32[2], %table: f32[3,2], %k: i64[]) -> (%y: f32[2]) {{
+  %sum = reduce(%x, kind=sum, axes=[0], keep=false)
+  %y: f32[2] = if lt(%sum, 1.0) {{
+    {arm}
+  }} else {{
+    yield %x
+  }}
+  return %y
+}}"
+        )
+    };
+    let fails = "yield add(%x, gather(%table, %k, axis=0))";
+    let never_ends = "%a: i64[] = loop %i while ge(%k, 0) carry (%c: i64[] = 0) {
+      continue while ge(%k, 0) carry add(%c, 1)
+    }
+    yield add(%x, cast(%a, to=f32))";
+    let table = Datum::Tensor(Tensor::from_slice(vec![3, 2], &[1f32; 6]));
+    let all = [1.0, 3.0].map(|x| vec![f32s(&[x, 2.0]), table.clone(), i64(7)]);
+    for (arm, op) in [(fails, "gather"), (never_ends, "loop")] {
+        let found = one_by_one(&with_arm(arm), &[Stacked, Shared, Shared], &all);
+        assert_eq!(found, [op]);
+    }
+}
+
+#[test]
+fn offsets_have_names_of_their_own() {
+    let program = "
+fn @main(%x: i64[n], %x.offsets: i64[]) -> (%y: i64[n], %y.offsets: i64[]) {
+  return add(%x, %x.offsets), %x.offsets
+}";
+    let taken = |program: &str| {
+        let module = text::parse(program).expect("parses");
+        let refusal = batch_instances(&module, &[Ragged, Shared]).expect_err("refuses");
+        refusal.to_string()
+    };
+    assert_eq!(taken(program), "`x.offsets` is the name of another array");
+    let program = program.replace("x.offsets", "k");
+    assert_eq!(taken(&program), "`y.offsets` is the name of another array");
+}
+
+/// Branches that all instances take alike, within each other: evaluating each arm twice at each
+/// level would never end.
+#[test]
+fn branches_may_be_deep() {
+    let depth = 60;
+    let begin = |k: i64| format!("%y{k}: f32[] = if lt(%k, {k}) {{\nyield 0.0\n}} else {{\n");
+    let begin: String = (1..=depth).map(begin).collect();
+    let end: String = (2..=depth)
+        .rev()
+        .map(|k| format!("yield %y{k}\n}}\n"))
+        .collect();
+    let program = format!(
+        "fn @main(%x: f32[], %k: i64[]) -> (%y: f32[]) {{\n{begin}yield %x\n}}\n{end}return %y1\n}}"
+    );
+    let all = [0.5, 2.0].map(|x| vec![Datum::Tensor(Tensor::scalar(x as f32)), i64(depth)]);
+    assert!(one_by_one(&program, &[Stacked, Shared], &all).is_empty());
 }

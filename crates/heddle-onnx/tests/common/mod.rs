@@ -85,25 +85,18 @@ pub fn info(name: &str, dtype: i32, dims: &[i64]) -> ValueInfoProto {
     let shape = TensorShapeProto {
         dim: dims.iter().map(dim).collect(),
     };
-    let tensor = type_proto::Tensor {
-        elem_type: Some(dtype),
-        shape: Some(shape),
-    };
-    ValueInfoProto {
-        name: Some(name.into()),
-        r#type: Some(TypeProto {
-            value: Some(TypeValue::TensorType(tensor)),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
+    shaped(name, dtype, Some(shape))
 }
 
 /// A declared tensor of any rank.
 pub fn unranked(name: &str, dtype: i32) -> ValueInfoProto {
+    shaped(name, dtype, None)
+}
+
+fn shaped(name: &str, dtype: i32, shape: Option<TensorShapeProto>) -> ValueInfoProto {
     let tensor = type_proto::Tensor {
         elem_type: Some(dtype),
-        shape: None,
+        shape,
     };
     ValueInfoProto {
         name: Some(name.into()),

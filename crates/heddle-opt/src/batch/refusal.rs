@@ -35,6 +35,8 @@ pub enum Refusal {
     NoTensor,
     /// Nothing differs by row.
     NoRows,
+    /// The name that offsets would have is another input's or output's.
+    NameTaken(String),
     /// A value that was not evaluated.
     NotEvaluated,
     /// The op cannot be evaluated ahead of the loop or recursion that it is in.
@@ -60,6 +62,7 @@ impl fmt::Display for Refusal {
             Self::Type(error) => return error.fmt(f),
             Self::NoRule(op) => return write!(f, "`{op}` of rows"),
             Self::SizesByRow(op) => return write!(f, "sizes of `{op}` that differ by row"),
+            Self::NameTaken(name) => return write!(f, "`{name}` is the name of another array"),
             Self::NotAhead(op) => return write!(f, "`{op}` ahead"),
             Self::NeedsCall(op, None) => return write!(f, "`{op}` that needs a call's result"),
             Self::NeedsCall(op, Some(loc)) => {

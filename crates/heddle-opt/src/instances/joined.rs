@@ -4,8 +4,6 @@
 //! it belongs to. So a function with one varying argument, a place in its instance's arrays, becomes
 //! one whose varying argument is a place in the arrays of all. It calls itself likewise.
 
-use std::collections::HashSet;
-
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, Entity, FuncBuilder, FuncId, Function, Signature, Type, Value};
 
@@ -14,6 +12,7 @@ use super::ragged::are_equal;
 use super::set::{Set, plus};
 use super::{Context, Form};
 use crate::batch::{Refusal, Result};
+use crate::names::{Names, collect_names};
 
 /// A function on the arrays of all instances.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,7 +211,7 @@ impl Context<'_> {
         &self,
         source: &Function,
         sig: Signature,
-        ragged: HashSet<std::sync::Arc<str>>,
+        ragged: Names,
         joined: &Joined,
     ) -> Result<Function> {
         let context = self.within(ragged);
@@ -265,11 +264,7 @@ impl Context<'_> {
 
 /// The signature of a function on the arrays of all instances, and the names of sizes that differ
 /// by instance. The arrays have one size, whose name is that of all instances' together there.
-fn signature(
-    source: &Function,
-    forms: &[Form],
-    node: usize,
-) -> Result<(Signature, HashSet<std::sync::Arc<str>>)> {
+fn signature(source: &Function, forms: &[Form], node: usize) -> Result<(Signature, Names)> {
     let mut sig = (*source.sig).clone();
     if sig.params[node].1 != Type::scalar(DType::I64) {
         return Err(Refusal::Call);
@@ -288,7 +283,7 @@ fn signature(
     }
     let size = size.ok_or(Refusal::Call)?;
     let name = size.as_expr().and_then(|e| e.as_sym()).cloned();
-    let ragged = HashSet::from([name.ok_or(Refusal::UnknownSize)?]);
+    let ragged = Names::from([name.ok_or(Refusal::UnknownSize)?]);
     for (ty, form) in sig.params.iter().map(|p| &p.1).zip(forms) {
         if *form != Form::Ragged && mentions(ty, &ragged) {
             return Err(Refusal::UnknownSize);
@@ -305,13 +300,8 @@ fn signature(
     Ok((sig.specialised(name), ragged))
 }
 
-fn mentions(ty: &Type, names: &HashSet<std::sync::Arc<str>>) -> bool {
-    let mut found = false;
-    ty.map_dims(&mut |dim| {
-        if let Some(expr) = dim.as_expr() {
-            expr.for_each_sym(&mut |name| found |= names.contains(name));
-        }
-        dim.clone()
-    });
-    found
+fn mentions(ty: &Type, names: &Names) -> bool {
+    let mut all = Names::new();
+    collect_names(ty, &mut all);
+    !all.is_disjoint(names)
 }

@@ -42,6 +42,7 @@ use heddle_ir::{
 };
 
 use crate::batch::{Refusal, Result};
+use crate::names::{names_of, unused};
 pub use blocks::Block;
 use joined::Joined;
 use lane::{Lane, Ragged};
@@ -87,6 +88,15 @@ pub struct Instances {
 /// The name of the array that parts a ragged one.
 pub fn offsets_name(name: &str) -> String {
     format!("{name}.offsets")
+}
+
+/// The same, if it is not the name of one of these.
+fn free_offsets_name(name: &str, ports: &[(String, Type)]) -> Result<String> {
+    let offsets = offsets_name(name);
+    match ports.iter().any(|(port, _)| *port == offsets) {
+        true => Err(Refusal::NameTaken(offsets)),
+        false => Ok(offsets),
+    }
 }
 
 /// Facts that all sets of a function share.
@@ -159,10 +169,10 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
         blocks: RefCell::default(),
         grown: RefCell::default(),
     };
-    let (sig, count_dim) = signature(&mut context, entry, forms)?;
+    let sig = signature(&mut context, entry, forms)?;
     let mut b = FuncBuilder::new(sig);
-    let (values, count) = parameters(&mut b, source, forms)?;
-    let mut set = Set::new(source, &context, count, count_dim);
+    let (values, count, dim) = parameters(&mut b, source, forms)?;
+    let mut set = Set::new(source, &context, count, dim);
     set.values = values;
     let mark = b.checkpoint();
     let yields = match set.region(&mut b, source.body) {
@@ -195,19 +205,15 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
     })
 }
 
-/// The parameters in their forms, and the number of instances.
-fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Signature, Dim)> {
+/// The parameters in their forms.
+fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Signature> {
     let function = &context.module.functions[entry];
+    let mut names = names_of(function);
+    let count = Dim::sym(&unused(&mut names, "instances".into()));
     // A size is known by the name of an axis.
-    let (count, ends) = match forms.contains(&Form::Stacked) {
-        true => {
-            let count = Dim::sym(&fresh(function, "instances"));
-            (count.clone(), count.add(&Dim::constant(1)))
-        }
-        false => {
-            let ends = Dim::sym(&fresh(function, "offsets"));
-            (ends.sub(&Dim::constant(1)), ends)
-        }
+    let ends = match forms.contains(&Form::Stacked) {
+        true => count.add(&Dim::constant(1)),
+        false => Dim::sym(&unused(&mut names, "offsets".into())),
     };
     let mut sig = (*function.sig).clone();
     let mut totals = HashMap::new();
@@ -228,7 +234,7 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
                         context.ragged.insert(name.clone());
                     });
                 }
-                let total = || Dim::sym(&fresh(function, &format!("{name}.total")));
+                let mut total = || Dim::sym(&unused(&mut names, format!("{name}.total")));
                 // Arrays of one size have as many elements in all.
                 *leading = match leading {
                     Dim::Expr(_) => totals.entry(leading.clone()).or_insert_with(total).clone(),
@@ -236,10 +242,10 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
                 };
             }
         }
-        let offsets = offsets_name(&name);
-        sig.params.push((name, ty));
+        sig.params.push((name.clone(), ty));
         if *form == Form::Ragged {
             let ends = Type::tensor(DType::I64, [ends.clone()]);
+            let offsets = free_offsets_name(&name, &function.sig.params)?;
             sig.params.push((offsets, ends));
         }
     }
@@ -247,7 +253,14 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<(Si
         *ty = context.ty(ty);
     }
     sig.bounds.retain(|name, _| !context.ragged.contains(name));
-    Ok((sig, count))
+    Ok(sig)
+}
+
+/// The size of an array's first axis.
+fn first_dim(b: &FuncBuilder, array: Value) -> Result<Dim> {
+    let shape = b.ty(array).as_tensor().and_then(|t| t.shape.as_ref());
+    let first = shape.and_then(|s| s.first());
+    first.cloned().ok_or(Refusal::UnknownRank)
 }
 
 /// Values by name.
@@ -256,7 +269,8 @@ type Named = Vec<(String, Value)>;
 /// The results in their forms.
 fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, Vec<Form>)> {
     let (mut outputs, mut forms) = (vec![], vec![]);
-    for ((name, _), lane) in set.source.sig.results.iter().zip(yields) {
+    let own = &set.source.sig.results;
+    for ((name, _), lane) in own.iter().zip(yields) {
         match lane {
             Lane::Ragged(ragged) => {
                 let packed = set.packed(b, ragged)?;
@@ -264,7 +278,7 @@ fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, 
                 let end = b.vector_of(end)?;
                 let offsets = b.join(&[packed.starts, end])?;
                 outputs.push((name.clone(), packed.data));
-                outputs.push((offsets_name(name), offsets));
+                outputs.push((free_offsets_name(name, own)?, offsets));
                 forms.push(Form::Ragged);
             }
             lane => {
@@ -276,13 +290,13 @@ fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, 
     Ok((outputs, forms))
 }
 
-/// The lanes of the parameters, and the number of instances.
+/// The lanes of the parameters, and the number of instances as a value and as a size.
 fn parameters(
     b: &mut FuncBuilder,
     source: &Function,
     forms: &[Form],
-) -> Result<(lane::Lanes, Value)> {
-    let (mut lanes, mut count) = (HashMap::new(), None);
+) -> Result<(lane::Lanes, Value, Dim)> {
+    let (mut lanes, mut rows) = (HashMap::new(), None);
     let mut given = b.params().to_vec().into_iter();
     // Parameters with one name for their first axis have equal sizes in each instance.
     let mut ranges: HashMap<Dim, (Value, Value)> = HashMap::new();
@@ -292,9 +306,7 @@ fn parameters(
         let lane = match form {
             Form::Shared => Lane::Same(value),
             Form::Stacked => {
-                if count.is_none() {
-                    count = Some(b.size(value, 0)?);
-                }
+                rows.get_or_insert(value);
                 Lane::Rows(value)
             }
             Form::Ragged => {
@@ -303,9 +315,7 @@ fn parameters(
                 let bound = bound(source, param);
                 let offsets = checked(b, name, value, offsets, bound)?;
                 let (starts, lens) = ranges_of(b, offsets)?;
-                if count.is_none() {
-                    count = Some(b.size(starts, 0)?);
-                }
+                rows.get_or_insert(starts);
                 let shape = source.ty(param).as_tensor().and_then(|t| t.shape.clone());
                 let leading = shape.ok_or(Refusal::UnknownRank)?.swap_remove(0);
                 let (starts, lens) = match leading {
@@ -317,7 +327,8 @@ fn parameters(
         };
         lanes.insert(param, lane);
     }
-    Ok((lanes, count.ok_or(Refusal::NoRows)?))
+    let rows = rows.ok_or(Refusal::NoRows)?;
+    Ok((lanes, b.size(rows, 0)?, first_dim(b, rows)?))
 }
 
 /// The bound of the first size of a parameter.
@@ -382,24 +393,4 @@ fn ranges_of(b: &mut FuncBuilder, offsets: Value) -> Result<(Value, Value)> {
     let (starts, ends) = (cut(b, 0, -1)?, cut(b, 1, i64::MAX)?);
     let lens = b.binary(BinaryOp::Sub, ends, starts)?;
     Ok((starts, lens))
-}
-
-/// A name for a size that the entry does not use.
-fn fresh(function: &Function, name: &str) -> String {
-    let mut used = HashSet::new();
-    for (_, value) in function.values.iter() {
-        value.ty.map_dims(&mut |dim| {
-            if let Some(expr) = dim.as_expr() {
-                expr.for_each_sym(&mut |name| {
-                    used.insert(name.clone());
-                });
-            }
-            dim.clone()
-        });
-    }
-    let numbers = (1..).map(|n| format!("{name}_{n}"));
-    let mut names = std::iter::once(name.to_string()).chain(numbers);
-    names
-        .find(|name| !used.contains(name.as_str()))
-        .expect("there are endless names")
 }

@@ -9,7 +9,7 @@ use crate::batch::{Refusal, Result};
 
 /// The form that a result takes in both arms.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Same,
     Rows,
     Ragged,
@@ -20,13 +20,13 @@ impl Set<'_> {
         let data = &self.source.insts[inst];
         let arms = [data.regions[0], data.regions[1]];
         match self.value(data.args[0])? {
-            Lane::Same(cond) => self.choose(b, cond, arms),
+            Lane::Same(cond) => self.choose(b, inst, cond),
             Lane::Rows(cond) => {
                 if arms.iter().all(|&arm| self.is_cheap(arm)) {
-                    let mark = b.checkpoint();
+                    let mark = self.mark(b);
                     match self.both(b, cond, arms) {
                         Ok(lanes) => return Ok(lanes),
-                        Err(_) => b.rollback(&mark),
+                        Err(_) => self.rollback(b, &mark),
                     }
                 }
                 self.part(b, cond, arms)
@@ -36,34 +36,18 @@ impl Set<'_> {
     }
 
     /// A branch that all instances take alike.
-    fn choose(&mut self, b: &mut FuncBuilder, cond: Value, arms: [Region; 2]) -> Result<Vec<Lane>> {
-        let mark = b.checkpoint();
-        let mut found = vec![];
-        for arm in arms {
-            b.begin_region(&[]);
-            found.push(self.region(b, arm)?);
-            b.end_region(&[]);
-        }
-        b.rollback(&mark);
-        let kinds = kinds(&found[0], &found[1]);
-        let mut regions = vec![];
-        for arm in arms {
-            b.begin_region(&[]);
-            let lanes = self.region(b, arm)?;
-            let mut yields = vec![];
-            for (lane, kind) in lanes.into_iter().zip(&kinds) {
-                match (lane, kind) {
-                    (Lane::Same(v), Kind::Same) => yields.push(v),
-                    (lane, Kind::Ragged) => {
-                        let r = self.as_ragged(b, lane)?;
-                        let r = self.packed(b, r)?;
-                        yields.extend([r.data, r.starts, r.lens]);
-                    }
-                    (lane, _) => yields.push(self.spread(b, lane)?),
-                }
+    fn choose(&mut self, b: &mut FuncBuilder, inst: Inst, cond: Value) -> Result<Vec<Lane>> {
+        let mark = self.mark(b);
+        let (kinds, regions) = loop {
+            let known = self.kinds.borrow().get(&inst).cloned();
+            let known = known.unwrap_or_default();
+            let (kinds, regions) = self.arms(b, inst, &known)?;
+            if known == kinds {
+                break (kinds, regions);
             }
-            regions.push(b.end_region(&yields));
-        }
+            self.rollback(b, &mark);
+            self.kinds.borrow_mut().insert(inst, kinds);
+        };
         let mut results = b.if_(cond, regions[0], regions[1])?.into_iter();
         let mut next = || results.next().ok_or(Refusal::NotEvaluated);
         let lane = |kind| {
@@ -74,6 +58,35 @@ impl Set<'_> {
             })
         };
         kinds.into_iter().map(lane).collect()
+    }
+
+    /// The arms of a branch, which yield values in these forms, and the forms that they should have.
+    fn arms(
+        &mut self,
+        b: &mut FuncBuilder,
+        inst: Inst,
+        known: &[Kind],
+    ) -> Result<(Vec<Kind>, Vec<Region>)> {
+        let (mut found, mut regions) = (vec![], vec![]);
+        for &arm in &self.source.insts[inst].regions {
+            b.begin_region(&[]);
+            let lanes = self.region(b, arm)?;
+            let mut yields = vec![];
+            for (&lane, kind) in lanes.iter().zip(known) {
+                match (lane, kind) {
+                    (lane, Kind::Ragged) => {
+                        let r = self.as_ragged(b, lane)?;
+                        let r = self.packed(b, r)?;
+                        yields.extend([r.data, r.starts, r.lens]);
+                    }
+                    (Lane::Same(v), Kind::Same) => yields.push(v),
+                    (lane, _) => yields.push(self.spread(b, lane)?),
+                }
+            }
+            found.push(lanes);
+            regions.push(b.end_region(&yields));
+        }
+        Ok((kinds(&found[0], &found[1]), regions))
     }
 
     /// Nothing in it can fail or takes much time.
@@ -107,9 +120,7 @@ impl Set<'_> {
         for (arm, holds) in arms.into_iter().zip([cond, not]) {
             let (ids, _) = self.those(b, holds)?;
             let mut set = self.subset(b, &[arm], ids)?;
-            if self.may_not_end(arm) {
-                return Err(Refusal::LoopEnd);
-            }
+            set.may_be_empty = true;
             if let Some(first) = yields.first() {
                 self.go_on_in(b, &mut set, first);
             }
@@ -159,20 +170,6 @@ impl Set<'_> {
             (Some((_, x)), Some((_, y))) if x == y && !x.iter().any(is_open) => Ok(false),
             _ => Err(Refusal::Arms),
         }
-    }
-
-    /// A loop whose end depends on nothing that differs by instance would run for no instance.
-    fn may_not_end(&self, region: Region) -> bool {
-        let mut found = false;
-        self.source.for_each_inst_in(region, &mut |_, inst| {
-            found |= matches!(inst.op, Op::Loop { trip: false, .. } | Op::Call(_));
-        });
-        found && !self.has_rows(region)
-    }
-
-    fn has_rows(&self, region: Region) -> bool {
-        let captured = self.captured(&[region]);
-        captured.iter().any(|v| !self.values[v].is_same())
     }
 }
 

@@ -19,12 +19,11 @@ impl Set<'_> {
             parts: ends?.iter().any(|lane| !lane.is_same()),
         };
         // A carried value differs by instance if its first value or that of any iteration does.
-        let notes = self.context.one_by_one.borrow().len();
         loop {
             if found.parts {
                 self.open_sizes(&view, &mut found)?;
             }
-            let mark = b.checkpoint();
+            let mark = self.mark(b);
             let now = (found.kinds.clone(), found.parts);
             self.context
                 .grown
@@ -35,10 +34,13 @@ impl Set<'_> {
                 false => self.all_alike(b, &view, &inits, &mut found)?,
             };
             if (&found.kinds, found.parts) == (&now.0, now.1) {
-                return Ok(lanes);
+                let may_not_end = view.trip.is_none() && !found.parts;
+                return match self.may_be_empty && may_not_end {
+                    true => Err(Refusal::LoopEnd),
+                    false => Ok(lanes),
+                };
             }
-            b.rollback(&mark);
-            self.context.one_by_one.borrow_mut().truncate(notes);
+            self.rollback(b, &mark);
         }
     }
 

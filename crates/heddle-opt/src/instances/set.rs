@@ -1,15 +1,28 @@
 //! Evaluation of instructions for a set of instances.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
+use heddle_ir::builder::Checkpoint;
 use heddle_ir::op::{BinaryOp, ReduceOp};
-use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value};
+use heddle_ir::{
+    DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value, cannot_fail,
+};
 
 use super::Context;
 use super::joined::Activation;
 use super::lane::{Lane, Lanes, Ragged};
+use super::part::Kind;
 use crate::batch::{Batch, Batched, Refusal, Result};
 use crate::uses::Seen;
+
+/// A point of the evaluation.
+pub(super) struct Mark {
+    built: Checkpoint,
+    /// The number of notes about instructions that are evaluated one by one.
+    notes: usize,
+}
 
 /// Some of the instances, which evaluate instructions together.
 pub(super) struct Set<'a> {
@@ -21,6 +34,13 @@ pub(super) struct Set<'a> {
     pub count: Value,
     /// The same as a size.
     pub dim: Dim,
+    /// The set is evaluated also where no instance is in it: shared values that may fail, or never
+    /// end, must not be.
+    pub may_be_empty: bool,
+    /// The forms of the results of branches that all instances take alike, as far as they are known.
+    /// Sets that are parted from this one share them: values have the same forms there. Without them,
+    /// nested branches would take a time that doubles with each level.
+    pub kinds: Rc<RefCell<HashMap<Inst, Vec<Kind>>>>,
     /// In an activation of a function on the arrays of all instances: what it knows.
     pub now: Option<Activation>,
     /// Its arrays, by the parameters that are those of the instance in the source.
@@ -37,6 +57,8 @@ impl<'a> Set<'a> {
             values: Lanes::new(),
             count,
             dim,
+            may_be_empty: false,
+            kinds: Rc::default(),
             now: None,
             arrays: HashMap::new(),
             node: None,
@@ -54,6 +76,7 @@ impl<'a> Set<'a> {
         let count = b.size(ids, 0)?;
         self.context.mark_region(b, count, self.source, regions);
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
+        set.kinds = Rc::clone(&self.kinds);
         for value in self.captured(regions) {
             let lane = self.value(value)?.of(b, ids)?;
             set.values.insert(value, lane);
@@ -75,6 +98,20 @@ impl<'a> Set<'a> {
         seen.free().collect()
     }
 
+    /// The point that [`Set::rollback`] returns to.
+    pub fn mark(&self, b: &FuncBuilder) -> Mark {
+        Mark {
+            built: b.checkpoint(),
+            notes: self.context.one_by_one.borrow().len(),
+        }
+    }
+
+    /// Drops what was built, and noted, since then.
+    pub fn rollback(&self, b: &mut FuncBuilder, to: &Mark) {
+        b.rollback(&to.built);
+        self.context.one_by_one.borrow_mut().truncate(to.notes);
+    }
+
     /// Evaluates a region's instructions; gives what it yields.
     pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
         let data = &self.source.regions[region];
@@ -86,19 +123,18 @@ impl<'a> Set<'a> {
 
     /// Evaluates an instruction: together if there is a rule, else for one instance after the other.
     fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
-        let (mark, notes) = (b.checkpoint(), self.context.one_by_one.borrow().len());
+        let mark = self.mark(b);
         let lanes = match self.together(b, inst) {
             Ok(lanes) => lanes,
             Err(refusal) if self.now.is_some() => return Err(refusal),
             Err(refusal) => {
-                b.rollback(&mark);
-                self.context.one_by_one.borrow_mut().truncate(notes);
+                self.rollback(b, &mark);
                 self.context.note(inst, self.source, refusal);
                 self.each(b, inst)?
             }
         };
         for (&value, lane) in self.source.insts[inst].results.iter().zip(lanes) {
-            self.state(b, value, lane);
+            self.state(b, value, lane)?;
             self.values.insert(value, lane);
         }
         Ok(())
@@ -128,6 +164,12 @@ impl<'a> Set<'a> {
                         None => self.value(arg)?,
                     });
                 }
+                if self.may_be_empty
+                    && args.iter().all(|lane| lane.is_same())
+                    && !cannot_fail(self.source, inst)
+                {
+                    return Err(Refusal::MayFail);
+                }
                 self.op(b, op, &args)
             }
         }
@@ -151,6 +193,7 @@ impl<'a> Set<'a> {
             _ => None,
         });
         match same.collect::<Option<Vec<Value>>>() {
+            Some(_) if self.may_be_empty => Err(Refusal::Call),
             Some(args) => {
                 let sig = &self.context.module.functions[callee].sig;
                 let results = b.call(callee, sig, &args)?;
@@ -217,7 +260,7 @@ impl<'a> Set<'a> {
     }
 
     /// Gives a result the type that the source states.
-    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) {
+    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) -> Result<()> {
         let of = match lane {
             Lane::Same(v) | Lane::Rows(v) => v,
             Lane::Ragged(r) => r.data,
@@ -225,8 +268,9 @@ impl<'a> Set<'a> {
         if let Some(met) = b.ty(of).meet(&self.ty(value, lane))
             && met != *b.ty(of)
         {
-            b.refine_type(of, met).expect("both are true of it");
+            b.refine_type(of, met)?;
         }
+        Ok(())
     }
 
     /// The sum of an `i64[k]`.

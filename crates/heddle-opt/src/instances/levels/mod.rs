@@ -82,14 +82,14 @@ impl Context<'_> {
         let source = &self.module.functions[callee];
         let parts = Parts::of(source, callee)?;
         let mut context = self.within(HashSet::new());
-        let (mut sig, dim) = signature(&mut context, callee, forms)?;
+        let mut sig = signature(&mut context, callee, forms)?;
         sig.name += ".levels";
         sig.origin = None;
         while self.made.borrow().find(&sig.name).is_some() {
             sig.name += "'";
         }
         let mut b = FuncBuilder::new(sig);
-        let (values, count) = parameters(&mut b, source, forms)?;
+        let (values, count, dim) = parameters(&mut b, source, forms)?;
         let mut top = Set::new(source, &context, count, dim);
         top.values = values;
         let early = before::before(self.module, &parts)?;
