@@ -32,6 +32,40 @@ fn appends_to_what_is_empty() {
     }
 }
 
+/// Instructions and the appends themselves read what an append writes over: before it, so that the array stays in its place (a, c), or
+/// later, so that it is copied (b).
+#[test]
+fn appends_to_the_first_elements_of_what_is_read() {
+    let text = "fn @main(%x: f32[2,4], %k: i64[]) -> (%y: f32[?,4], %z: f32[1,2,?,4], %u: f32[?,4]) {
+  %many = mul(add(%k, 1), 100000000)
+  %all = add(%k, 7)
+  %keys = reshape(%x, [1,2,1,4])
+  %y, %z, %u, %left = loop %i trip %many while const true carry (%a: f32[?,4] = %x, %c: f32[1,2,?,4] = %keys, %b: f32[?,4] = %x, %rest: i64[] = %all) {
+    %half = reshape(div(gather(shape(%a), 0, axis=0), 2), [1])
+    %sum = reduce(tanh(%a), kind=sum, axes=[0], keep=true)
+    %first = slice(%a, [0], %half, [1], axes=[0])
+    %end = slice(%a, [-2], [9223372036854775807], [1], axes=[0])
+    %a2 = concat(%first, tanh(%sum), %end, %a, axis=0)
+    %seen = reduce(%c, kind=sum, axes=[2], keep=true)
+    %last = slice(%c, [-1], [9223372036854775807], [1], axes=[2])
+    %old = slice(%c, [0], [-1], [1], axes=[2])
+    %c2 = concat(%old, tanh(%seen), mul(%last, 0.5), axis=2)
+    %one = slice(%b, [0], [1], [1], axes=[0])
+    %two = concat(%one, tanh(%sum), axis=0)
+    %late = reduce(%b, kind=sum, axes=[0], keep=true)
+    %b2 = concat(%two, tanh(%late), axis=0)
+    %rest2 = sub(%rest, 1)
+    continue while gt(%rest2, 0) carry %a2, %c2, %b2, %rest2
+  }
+  return %y, %z, %u
+}";
+    for text in [text.to_string(), text.replace("trip %many", "trip 20")] {
+        for threads in [1, 2, 5] {
+            run_text("appends", &text, threads, threads as u64);
+        }
+    }
+}
+
 #[test]
 fn appends_in_one_function_are_not_those_in_another() {
     // Among so many concatenations one has the number of an append.

@@ -7,13 +7,13 @@
 //! array.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Inst, Op, Region, Value};
+use heddle_ir::{DType, Inst, Op, Region, Value, ValueDef};
 
 use super::grow::Grown;
 use super::{Cause, Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::Stmt;
+use heddle_uprogram::program::{Buffer, Stmt};
 
 /// Room that an axis gets at least when it has none for an append.
 const LEAST_ROOM: i64 = 8;
@@ -25,14 +25,29 @@ pub(super) struct Appends {
     pub results: Vec<Value>,
     /// Axes along which one may have more elements than the next value has.
     pub cut: Vec<usize>,
+    /// Arrays that are written over.
+    pub over: Vec<Overwritten>,
+}
+
+/// An array whose last elements are written over, which other instructions have to read before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overwritten {
+    array: Value,
+    /// The instruction that takes its first elements.
+    cut: Inst,
+    /// The result of the first append to these.
+    append: Value,
 }
 
 impl Lowerer<'_> {
     /// The concatenations of a body that make a carried array's next value; none if it is not made
     /// so.
     pub(super) fn appends_to(&self, body: Region, param: Value, next: Value) -> Appends {
-        let (mut appends, mut at, mut is_shortened) = (Appends::default(), next, false);
-        let mut sliced = vec![];
+        let (mut appends, mut at) = (Appends::default(), next);
+        if self.is_read_late(param) {
+            return appends;
+        }
+        let (mut sliced, mut over) = (vec![], None);
         while at != param {
             let inst = self.f.def_inst(at);
             let inst = inst.filter(|inst| self.f.regions[body].insts.contains(inst));
@@ -51,14 +66,15 @@ impl Lowerer<'_> {
                 {
                     sliced.extend(axes.clone());
                     // Elements behind it are overwritten only if there is an append.
-                    is_shortened |= !appends.results.is_empty();
+                    over = appends.results.last().copied();
                 }
                 _ => return Appends::default(),
             }
             at = data.args[0];
-            if is_shortened && !self.has_one_reader(at, inst) {
-                return Appends::default();
-            }
+            let (array, cut) = (at, inst);
+            appends
+                .over
+                .extend(over.map(|append| Overwritten { array, cut, append }));
         }
         appends
     }
@@ -96,17 +112,71 @@ impl Lowerer<'_> {
         all(args[1], 0) && all(args[3], 1)
     }
 
-    /// True if no other instruction reads a value's elements.
-    fn has_one_reader(&self, value: Value, reader: Inst) -> bool {
-        let reads = |inst: Inst| inst == reader || matches!(self.f.insts[inst].op, Op::Shape);
-        let mut is_read = self.f.regions[self.f.body].yields.contains(&value);
-        self.f.for_each_inst(&mut |inst, data| {
-            let regions = data.regions.iter().map(|&r| &self.f.regions[r].yields);
-            is_read |= regions.flatten().any(|v| *v == value);
-            is_read |= data.args.contains(&value) && !reads(inst);
-        });
-        let args = &self.f.insts[reader].args;
-        !is_read && args.iter().filter(|v| **v == value).count() == 1
+    /// Checks that an append writes over no elements that are read later; records it otherwise, and lowering then starts again.
+    pub(super) fn check_readers(&mut self, grown: &Grown, append: Value) -> Result<()> {
+        let over = grown.over.iter().filter(|over| over.append == append);
+        match over.copied().any(|over| self.is_read_after(grown, over)) {
+            true => self.reads_late(grown.param),
+            false => Ok(()),
+        }
+    }
+
+    /// True if an instruction behind the append reads an array that it writes over, maybe by way of a value that is computed where
+    /// it is read.
+    fn is_read_after(&mut self, grown: &Grown, over: Overwritten) -> bool {
+        let (ValueDef::Param(body, _), Some(append)) =
+            (self.f.values[grown.param].def, self.f.def_inst(over.append))
+        else {
+            return true;
+        };
+        let body = &self.f.regions[body];
+        let mut arrays = vec![over.array];
+        let mut next = 0;
+        while let Some(&array) = arrays.get(next) {
+            next += 1;
+            let mut is_behind = false;
+            for &inst in &body.insts {
+                let reads = inst != over.cut && self.reads(inst, array);
+                if reads && is_behind {
+                    return true;
+                }
+                is_behind |= inst == append;
+                if !reads || is_behind {
+                    continue;
+                }
+                for &result in &self.f.insts[inst].results {
+                    let val = self.values.get(&result).cloned();
+                    let is_new = !arrays.contains(&result);
+                    if is_new && val.is_some_and(|val| self.loads(&val, grown.buffer)) {
+                        arrays.push(result);
+                    }
+                }
+            }
+            if body.yields.contains(&array) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// True if an instruction, or one in its regions, reads elements of a value.
+    fn reads(&self, inst: Inst, value: Value) -> bool {
+        let data = &self.f.insts[inst];
+        let below = |&region: &Region| {
+            let region = &self.f.regions[region];
+            let mut insts = region.insts.iter();
+            region.yields.contains(&value) || insts.any(|&inner| self.reads(inner, value))
+        };
+        let is_operand = data.args.contains(&value) && !matches!(data.op, Op::Shape);
+        is_operand || data.regions.iter().any(below)
+    }
+
+    /// True if a value is computed from the elements in a buffer where it is read.
+    fn loads(&mut self, val: &Val, buffer: Buffer) -> bool {
+        let (_, index) = self.space(val.shape(), 0);
+        let element = val.read(&mut self.program.pool, &index);
+        let is_load = |e| matches!(e, Expr::Load(from, _) if from == buffer);
+        self.program.pool.any(element, &is_load)
     }
 
     /// Appends values along an axis to what is left of a carried array, which lies in its place.
@@ -129,20 +199,36 @@ impl Lowerer<'_> {
             let fits = pool.compare(CompareOp::Le, DType::I64, shape[axis], limit);
             self.check(fits, shape[axis], limit);
         }
+        // They are read before an element moves or is written over.
+        let parts = parts.iter().map(|part| self.apart_from(part, grown));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
         self.make_room(grown, axis, whole, shape[axis])?;
         let mut start = whole.shape()[axis];
         for part in parts {
-            let mut part = part.clone();
-            let (_, index) = self.space(part.shape(), 0);
-            let value = part.read(&mut self.program.pool, &index);
-            let reads_it = |e| matches!(e, Expr::Load(buffer, _) if buffer == grown.buffer);
-            if self.program.pool.any(value, &reads_it) {
-                part = self.stored(&part)?;
-            }
             self.store_from(&part, grown, Some((axis, start)));
             start = self.program.pool.sum(start, part.shape()[axis]);
         }
         Ok(self.grown_value(grown, shape))
+    }
+
+    /// A value that is not computed from a carried array's memory where it is read.
+    fn apart_from(&mut self, val: &Val, grown: &Grown) -> Result<Val> {
+        if !self.loads(val, grown.buffer) {
+            return Ok(val.clone());
+        }
+        match val {
+            Val::Stored { dtype, shape, .. } if !grown.over.is_empty() => {
+                let buffer = self.scratch(*dtype, shape)?;
+                self.store_into(val, buffer);
+                let (dtype, shape) = (*dtype, shape.clone());
+                Ok(Val::Stored {
+                    buffer,
+                    dtype,
+                    shape,
+                })
+            }
+            val => self.stored(val),
+        }
     }
 
     /// Moves a carried array so that an axis has room for this size. The room doubles, so that an

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 
 use heddle_ir::{DType, Dim, TensorType, Value};
 
-use super::append::Appends;
+use super::append::{Appends, Overwritten};
 use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, linear};
 use heddle_uprogram::expr::ExprId;
@@ -33,12 +33,14 @@ pub(super) struct Changing {
     all: HashSet<Place>,
     /// Those without a limit.
     unlimited: HashSet<Place>,
+    /// Carried values, of functions, whose elements are read after an append would write over them.
+    read_late: HashSet<(String, Value)>,
 }
 
 impl Changing {
     /// The number of facts.
     pub(super) fn len(&self) -> usize {
-        self.all.len() + self.unlimited.len()
+        self.all.len() + self.unlimited.len() + self.read_late.len()
     }
 }
 
@@ -57,6 +59,8 @@ pub(super) struct Grown {
     order: Vec<usize>,
     /// The axes that change.
     pub axes: Vec<Axis>,
+    /// Arrays that appends write over.
+    pub over: Vec<Overwritten>,
 }
 
 /// An axis whose size changes.
@@ -122,6 +126,19 @@ impl Lowerer<'_> {
     pub(super) fn has_no_limit<T>(&mut self, param: Value, axis: usize) -> Result<T> {
         let place = self.axis_of(param, axis);
         self.changing.unlimited.insert(place);
+        self.fail(Cause::Carried)
+    }
+
+    /// True if elements of a carried value are known to be read after an append would write over them.
+    pub(super) fn is_read_late(&self, param: Value) -> bool {
+        let place = (self.f.sig.name.clone(), param);
+        self.changing.read_late.contains(&place)
+    }
+
+    /// Records that; lowering then starts again.
+    pub(super) fn reads_late<T>(&mut self, param: Value) -> Result<T> {
+        let place = (self.f.sig.name.clone(), param);
+        self.changing.read_late.insert(place);
         self.fail(Cause::Carried)
     }
 
@@ -209,6 +226,7 @@ impl Lowerer<'_> {
             capacity,
             order,
             axes,
+            over: appends.over.clone(),
         };
         self.store_from(first, &grown, None);
         let sizes = grown.axes.iter().map(|a| self.program.pool.local(a.size));

@@ -226,14 +226,16 @@ fn an_append_to_the_first_elements_leaves_them_in_their_place() {
     };
     assert_eq!(next(""), 0);
     assert_eq!(next("%l = shape(%a)"), 0);
-    // Somebody reads what is written over, or the rest does not lie at the array's place.
     assert_eq!(next("%f2 = exp(%f)"), 0);
+    // The append itself reads what is written over, before it writes.
     let append = |text: &str| exchanges(&lowered(&growing("f32[m,4]", text)));
     let last = "slice(%a, [-1], [9223372036854775807], [1], axes=[0])";
     assert_eq!(
         append(&format!("{first}\n%b = concat(%f, {last}, axis=0)")),
-        1
+        0
     );
+    assert_eq!(append(&format!("{first}\n%b = concat(%f, %a, axis=0)")), 0);
+    // The rest does not lie at the array's place.
     let gaps = "slice(%a, [0], reshape(%n, [1]), [2], axes=[0])";
     assert_eq!(append(&format!("%b = concat({gaps}, %row, axis=0)")), 1);
     let end = "slice(%a, [1], reshape(%n, [1]), [1], axes=[0])";
@@ -250,6 +252,23 @@ fn an_append_to_the_first_elements_leaves_them_in_their_place() {
     assert!(
         program.buffers.iter().any(|(_, b)| array(b.len)),
         "{room:?}"
+    );
+    // Somebody reads what is written over, but before that; the last one reads it by way of `exp`.
+    let sum = |of: &str| format!("%s = reduce({of}, kind=sum, axes=[0], keep=true)");
+    let (before, after) = (sum("%a"), sum("exp(%a)"));
+    let rows = |first_row: &str| format!("{first}\n%b = concat(%f, {first_row}, axis=0)");
+    assert_eq!(append(&format!("{before}\n{}", rows("%s"))), 0);
+    assert_eq!(append(&format!("{after}\n{}", rows("%s"))), 0);
+    let late = "%t = slice(%e, [-1], [9223372036854775807], [1], axes=[0])";
+    let kept = |more: &str| format!("%e = exp(%a)\n{first}\n%c = concat(%f, %row, axis=0)\n{more}");
+    assert_eq!(
+        append(&kept(&format!("{late}\n%b = concat(%c, %t, axis=0)"))),
+        1
+    );
+    let whole = sum("%a");
+    assert_eq!(
+        append(&kept(&format!("{whole}\n%b = concat(%c, %s, axis=0)"))),
+        1
     );
     // Going back twice.
     let twice = format!(

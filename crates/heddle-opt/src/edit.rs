@@ -35,6 +35,7 @@ edits! {
     BoundSize = "bound size",
     KnownSize = "known size",
     EquatedSize = "size that is another one",
+    KeptSize = "carried value that keeps its size",
     ConstantOperands = "constant operands",
     ConstantCondition = "constant condition",
     LoopWithoutIterations = "loop without iterations",

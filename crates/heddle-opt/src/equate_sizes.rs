@@ -1,5 +1,7 @@
 //! Sizes that an instruction equates.
 
+mod assumed;
+mod carried;
 mod equations;
 
 use std::collections::HashMap;
@@ -12,6 +14,8 @@ use crate::Edit;
 use crate::bind_sizes::substitute_sizes;
 use crate::bounds::Bounds;
 use crate::facts::Facts;
+use assumed::Assumed;
+use carried::keep_sizes;
 use equations::Equations;
 
 /// Makes named sizes of the default entry one size, a number or an expression of others, if an instruction
@@ -19,29 +23,28 @@ use equations::Equations;
 /// concatenation does not join, the number of elements before and after a reshape, and operands that
 /// broadcast, where neither size may be 1. Inputs are checked for it when the program starts.
 ///
-/// It does *not* look into branches and loops, which a run may not take.
+/// The first iteration of a loop that is sure to have one counts as well. In any other loop, and in every function, a
+/// carried value keeps the sizes that it begins with if an iteration fails unless it does (`carried`).
+///
+/// It does *not* look into branches, which a run may not take.
 pub fn equate_sizes(module: &mut Module) -> Stats {
-    let Some(entry) = module.entry_id() else {
-        return Stats::default();
-    };
-    let facts = Facts::of(module, entry);
-    let func = &module.functions[entry];
-    let equations = Equations::of(func, &facts);
-    let mut one = Equal::default();
-    for &inst in &func.regions[func.body].insts {
-        for (a, b) in equations.equal_sizes(&func.insts[inst]).unwrap_or_default() {
-            one.join(func, &a, &b);
+    let mut stats = Stats::default();
+    if let Some(entry) = module.entry_id() {
+        let facts = Facts::of(module, entry);
+        let func = &module.functions[entry];
+        let equations = Equations::of(func, &facts);
+        let pairs = equations.of_region(func.body, &mut Assumed::of(func, &facts));
+        let one = Equal::of(func, &pairs);
+        if !one.0.is_empty() {
+            let name = |name: &str| one.0.get(name).cloned();
+            stats.merge(substitute_sizes(module, entry, &name, Edit::EquatedSize));
         }
     }
-    match one.0.is_empty() {
-        true => Stats::default(),
-        false => substitute_sizes(
-            module,
-            entry,
-            &|name| one.0.get(name).cloned(),
-            Edit::EquatedSize,
-        ),
+    let functions: Vec<_> = module.functions.keys().collect();
+    for id in functions {
+        stats.merge(keep_sizes(module, id));
     }
+    stats
 }
 
 /// Names that stand for another size.
@@ -49,13 +52,24 @@ pub fn equate_sizes(module: &mut Module) -> Stats {
 struct Equal(HashMap<Arc<str>, Dim>);
 
 impl Equal {
+    /// Those of a function whose sizes are equal in pairs.
+    fn of(func: &Function, pairs: &[(Dim, Dim)]) -> Self {
+        let mut one = Self::default();
+        for (a, b) in pairs {
+            one.join(func, a, b);
+        }
+        one
+    }
+
+    /// A size in other names.
+    fn now(&self, size: &Dim) -> Dim {
+        size.substitute(&|name| Some(self.0.get(name).cloned().unwrap_or(Dim::sym(name))))
+    }
+
     /// Makes two sizes one, if one of them is a name and the other a name, a number or an expression of names that
     /// inputs tell, or if their equation can be solved for a name.
     fn join(&mut self, func: &Function, a: &Dim, b: &Dim) {
-        let now = |d: &Dim| {
-            d.substitute(&|name| Some(self.0.get(name).cloned().unwrap_or(Dim::sym(name))))
-        };
-        let (a, b) = (now(a), now(b));
+        let (a, b) = (self.now(a), self.now(b));
         let name = |d: &Dim| d.as_expr().and_then(|e| e.as_sym()).cloned();
         let mut ways = match (name(&a), name(&b)) {
             (Some(x), Some(y)) => vec![(x, b), (y, a)],

@@ -135,6 +135,9 @@ impl Walk<'_, '_> {
                 self.inst(inst, &mut list)?;
             }
         }
+        for &inst in patch.last.get(&region).into_iter().flatten() {
+            self.inst(inst, &mut list)?;
+        }
         let yields = border.map_or(&data.yields, |b| &b.yields);
         let yields: Vec<_> = yields.iter().map(|v| self.resolve(*v)).collect();
         if let Some(&value) = yields.iter().find(|v| !self.defined[v.index()]) {

@@ -31,6 +31,8 @@ pub struct Patch<'f> {
     home: Vec<Option<Region>>,
     /// Instructions that go before others, in order.
     before: HashMap<Inst, Vec<Inst>>,
+    /// Instructions at the ends of regions, in order.
+    last: HashMap<Region, Vec<Inst>>,
     /// Instructions that are listed in `before`, and so no longer where they were.
     placed: HashSet<Inst>,
     removed: HashSet<Inst>,
@@ -80,6 +82,7 @@ impl<'f> Patch<'f> {
             stats: Stats::default(),
             home,
             before: HashMap::new(),
+            last: HashMap::new(),
             placed: HashSet::new(),
             removed: HashSet::new(),
             replaced: HashMap::new(),
@@ -158,6 +161,23 @@ impl<'f> Patch<'f> {
         let inst = self.func.add_inst(op, args.to_vec(), regions, types, loc);
         self.home.resize(self.func.insts.len(), None);
         self.place(inst, anchor);
+        self.func.insts[inst].results.clone()
+    }
+
+    /// Puts a new instruction at the end of a region, with the place in the source that `near` has; its results have these types.
+    pub fn append(
+        &mut self,
+        region: Region,
+        near: Inst,
+        op: Op,
+        args: &[Value],
+        types: Vec<Type>,
+    ) -> Vec<Value> {
+        let loc = self.func.insts[near].loc.clone();
+        let inst = self.func.add_inst(op, args.to_vec(), vec![], types, loc);
+        self.home.resize(self.func.insts.len(), None);
+        self.home[inst.index()] = Some(region);
+        self.last.entry(region).or_default().push(inst);
         self.func.insts[inst].results.clone()
     }
 

@@ -57,6 +57,7 @@ impl Lowerer<'_> {
             Op::Slice { axes } => self.slice(axes, args, &ty)?,
             Op::Concat { axis } => match self.appends.get(&result).cloned() {
                 Some(grown) => {
+                    self.check_readers(&grown, result)?;
                     let shape = self.shape_of(&ty)?;
                     self.append(&grown, *axis, args, shape)?
                 }

@@ -6,7 +6,7 @@ use heddle_ir::{DType, Op, Tensor, Value, cannot_fail};
 use super::Condition;
 use super::number::Number;
 use super::position::{Anchor, MAX_DEPTH, Part, Scope, arms_pairwise, one_integer};
-use super::range::Interval;
+use super::range::{Interval, SMALL};
 use super::trips::{Begins, Test};
 use crate::canonicalize::rewriter::Rewriter;
 
@@ -22,8 +22,14 @@ pub(super) fn test(
     first: &[Condition],
 ) -> Option<Test> {
     let (relation, a, b) = comparison(cx, condition)?;
-    tested(cx, scope, (relation, a, b), first)
-        .or_else(|| tested(cx, scope, (mirrored(relation), b, a), first))
+    let ways = [(relation, a, b), (mirrored(relation), b, a)];
+    let found = ways
+        .into_iter()
+        .find_map(|way| tested(cx, scope, way, first));
+    found.or_else(|| {
+        let mut ways = ways.into_iter();
+        ways.find_map(|way| tested_difference(cx, scope, way, first))
+    })
 }
 
 /// A comparison that holds, and its operands.
@@ -84,6 +90,35 @@ fn tested(
     };
     if test.offset == test.step {
         test.begins = begins(cx, &test, count, first);
+    }
+    Some(test)
+}
+
+/// The test of what is left to a limit: `n - c > k` is `c < n - k` if no difference overflows.
+fn tested_difference(
+    cx: &mut Rewriter,
+    scope: &Scope,
+    (relation, left, constant): Comparison,
+    first: &[Condition],
+) -> Option<Test> {
+    let k = i128::from(cx.integer_of(constant)?);
+    if one_integer(cx, left)? != DType::I64 || !Interval::from(k as i64).is_within(SMALL) {
+        return None;
+    }
+    let (Op::Binary(BinaryOp::Sub), args) = cx.definition(left)? else {
+        return None;
+    };
+    let way = (mirrored(relation), args[1], args[0]);
+    let mut test = tested(cx, scope, way, first)?;
+    let rises = test.step.low.is_some_and(|n| n >= 0) && test.start.range().low? >= 0;
+    // A limit that was above a counter that is not negative is far from the other end.
+    let is_tested = k == 0 && test.begins != Begins::Untested;
+    if !rises || !test.start.is_small() || !test.limit.is_small() && !is_tested {
+        return None;
+    }
+    if k != 0 {
+        test.begins = Begins::Untested;
+        test.limit = test.limit.add(cx, -k)?;
     }
     Some(test)
 }
