@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use heddle_ir::{Module, Type};
 
 use crate::infer_contents;
-use crate::transform::{SequenceForm, SequenceLayout, flatten_ports, flatten_sequences};
+use crate::transform::flatten_equal;
 
-/// The module with an array for each list, also where lists enter or leave it, if elements of all
-/// lists that do have one shape.
+/// The module with an array for each list, also where lists enter or leave it, if the elements of
+/// each have one shape.
 pub(super) fn as_arrays(module: &Module) -> Cow<'_, Module> {
     let is_list = |ty: &Type| matches!(ty, Type::Seq(_));
     let mut functions = module.functions.iter();
@@ -17,18 +17,8 @@ pub(super) fn as_arrays(module: &Module) -> Cow<'_, Module> {
     }
     let mut flat = module.clone();
     infer_contents(&mut flat);
-    let is_array = |form: &Option<SequenceForm>| match form {
-        Some(form) => form.layout == SequenceLayout::Rows,
-        None => true,
-    };
-    match flatten_ports(&mut flat) {
-        Some(ports) if !ports.params.iter().chain(&ports.results).all(is_array) => {
-            return Cow::Borrowed(module);
-        }
-        Some(_) => {}
-        None => {
-            flatten_sequences(&mut flat);
-        }
+    match flatten_equal(&mut flat) {
+        true => Cow::Owned(flat),
+        false => Cow::Borrowed(module),
     }
-    Cow::Owned(flat)
 }

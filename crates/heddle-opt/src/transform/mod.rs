@@ -38,6 +38,7 @@ use heddle_ir::patch::Stats;
 pub use cost::CostModel;
 pub use distribute_loops::distribute_loops;
 pub use drop_zeros::drop_zeros;
+pub(crate) use flatten_sequences::flatten_equal;
 pub use flatten_sequences::{
     FlatPorts, SequenceForm, SequenceLayout, flatten_ports, flatten_sequences,
 };

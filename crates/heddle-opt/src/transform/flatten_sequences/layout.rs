@@ -132,6 +132,12 @@ impl Forms {
         self.forms.get(&(id, value))
     }
 
+    /// Has each sequence elements of one shape?
+    pub fn are_rows(&self) -> bool {
+        let mut forms = self.forms.values();
+        forms.all(|form| form.layout == SequenceLayout::Rows)
+    }
+
     /// Functions in which there are sequences.
     pub fn functions(&self) -> Vec<FuncId> {
         let mut all: Vec<_> = self.forms.keys().map(|key| key.0).collect();

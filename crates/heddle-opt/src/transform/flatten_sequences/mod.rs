@@ -53,6 +53,13 @@ pub fn flatten_ports(module: &mut Module) -> Option<FlatPorts> {
     (flatten(module, &forms).total() > 0).then_some(ports)
 }
 
+/// As `flatten_ports`, if all elements of each sequence have one shape: one array stands for each.
+/// False if nothing changed.
+pub(crate) fn flatten_equal(module: &mut Module) -> bool {
+    let forms = Forms::of(module, true).filter(Forms::are_rows);
+    forms.is_some_and(|forms| flatten(module, &forms).total() > 0)
+}
+
 fn flatten(module: &mut Module, forms: &Forms) -> Stats {
     expand(module, &forms.functions(), forms, Edit::SequencesFlattened)
 }
