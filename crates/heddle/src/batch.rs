@@ -26,7 +26,6 @@
 
 mod activity;
 mod check;
-mod error;
 mod forms;
 mod origin;
 mod parts;
@@ -41,8 +40,8 @@ use indexmap::IndexMap;
 
 use crate::{Dim, Error, Model, Port, Type};
 
+pub use crate::batch_error::BatchError;
 pub use activity::{Activity, BlockRuns};
-pub use error::BatchError;
 pub use heddle_opt::offsets_name;
 pub use run::{Failed, Finished};
 

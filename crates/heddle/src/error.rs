@@ -14,7 +14,7 @@ use heddle_uprogram::ScheduleError;
 use heddle_uprogram::text::ReadError;
 
 use crate::Interpreted;
-use crate::batch::BatchError;
+use crate::batch_error::BatchError;
 use crate::draw::DrawError;
 use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};

@@ -30,6 +30,7 @@
 mod backend;
 mod baseline;
 pub mod batch;
+mod batch_error;
 pub mod compare;
 mod draw;
 mod dump;

@@ -39,8 +39,11 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
 /// The array with the numbers of the instances that the outputs are of.
 const INSTANCES: &str = "batch.instances";
 
+/// Instances that stopped a run, by their numbers.
+type FailedInstances = Vec<(usize, Failure)>;
+
 /// Runs what instances can run, and reports the others.
-fn finish(prepared: Prepared) -> Result<(Program, Run, Vec<(usize, Failure)>), Failure> {
+fn finish(prepared: Prepared) -> Result<(Program, Run, FailedInstances), Failure> {
     let Prepared {
         program,
         inputs,
@@ -61,7 +64,7 @@ fn finish(prepared: Prepared) -> Result<(Program, Run, Vec<(usize, Failure)>), F
         .entry(INSTANCES.into())
         .or_insert_with(|| Tensor::vector(&instances).into());
     let failed = failed.into_iter().map(|f| (f.instance, f.error.into()));
-    let failed: Vec<(usize, Failure)> = failed.collect();
+    let failed: FailedInstances = failed.collect();
     for (_, failure) in &failed {
         out::report(failure, false);
     }

@@ -79,7 +79,7 @@ impl Batch {
 
     /// The inputs that all instances share.
     pub fn shared(&self) -> Vec<String> {
-        let offsets: Vec<String> = self.inputs.keys().map(|name| offsets_name(name)).collect();
+        let offsets: Vec<String> = self.inputs.keys().map(|n| offsets_name(n)).collect();
         let names = self.model.signature().inputs.into_iter();
         let names = names.map(|port| port.name);
         let differs = |name: &String| self.inputs.contains_key(name) || offsets.contains(name);

@@ -16,7 +16,7 @@ impl Model {
         let inputs = self.signature().inputs;
         let is_shared = |port: &&Port| !names.contains(&port.name);
         let shared = inputs.iter().filter(is_shared);
-        let shared: HashSet<&Dim> = shared.flat_map(|port| dims(port)).collect();
+        let shared: HashSet<&Dim> = shared.flat_map(dims).collect();
         let form = |name: &String| {
             let port = inputs.iter().find(|port| port.name == *name);
             let port = port.ok_or_else(|| BatchError::Unknown(name.clone()))?;
