@@ -1,6 +1,9 @@
 //! Scan outputs whose elements have a computed size are compiled, and are what the interpreter gives.
 
-use heddle::{CompileOptions, Device, Inputs, Model, Outputs, RunOptions, Tensor, compile};
+mod common;
+
+use common::compiled;
+use heddle::{Device, Inputs, Outputs, RunOptions, Tensor};
 
 /// Elements of one computed size, of one that changes, of two, and along an inner axis.
 const TEXT: &str = "\
@@ -18,15 +21,7 @@ fn @main(%x: f32[5], %n: i64[], %k: i64[1], %grow: i64[]) -> (%a: f32[?,?], %b: 
 ";
 
 fn outputs(device: Device, inputs: &Inputs) -> Option<Outputs> {
-    let model = Model::parse("m", TEXT).unwrap();
-    let options = CompileOptions {
-        device,
-        threads: Some(2),
-        ..Default::default()
-    };
-    let program = compile(&model, &options).unwrap();
-    assert_eq!(program.report().interpreted, None);
-    let run = program.run(inputs.clone(), &RunOptions::default());
+    let run = compiled(TEXT, device).run(inputs.clone(), &RunOptions::default());
     run.map(|run| run.outputs).ok()
 }
 

@@ -1,6 +1,9 @@
 //! A node that turns out not to fit its inputs is an error of the run that evaluates it: the rest is compiled.
 
-use heddle::{CompileOptions, Device, Inputs, Model, RunOptions, Tensor, compile};
+mod common;
+
+use common::compiled;
+use heddle::{Device, Inputs, RunOptions, Tensor};
 
 /// The number of sizes is known once they are folded: before, the branch has no rank.
 const TEXT: &str = "\
@@ -19,15 +22,8 @@ fn @main(%x: f32[2,3], %c: i64[], %v: f32[n]) -> (%y: f32[..], %z: f32[..]) {
 
 #[test]
 fn the_arm_that_misfits_is_an_error_of_its_node() {
-    let model = Model::parse("m", TEXT).unwrap();
     for &device in Device::ALL {
-        let options = CompileOptions {
-            device,
-            threads: Some(2),
-            ..Default::default()
-        };
-        let program = compile(&model, &options).unwrap();
-        assert_eq!(program.report().interpreted, None);
+        let program = compiled(TEXT, device);
         let run = |c: bool, n: usize| {
             let inputs: Inputs = [
                 (

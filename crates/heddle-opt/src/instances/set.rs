@@ -164,15 +164,27 @@ impl<'a> Set<'a> {
                         None => self.value(arg)?,
                     });
                 }
-                if self.may_be_empty
-                    && args.iter().all(|lane| lane.is_same())
-                    && !cannot_fail(self.source, inst)
-                {
+                if self.may_be_empty && self.may_fail_for_all(b, inst, &args) {
                     return Err(Refusal::MayFail);
                 }
                 self.op(b, op, &args)
             }
         }
+    }
+
+    /// Could an instruction fail on operands that are the same for all instances?
+    fn may_fail_for_all(&self, b: &FuncBuilder, inst: Inst, args: &[Lane]) -> bool {
+        let fills = |x: Value, sizes: Value| {
+            let sizes = b.known(sizes);
+            b.rank(x) == Some(0)
+                && sizes.is_some_and(|dims| dims.iter().all(Dim::is_never_negative))
+        };
+        let is_fill = match (&self.source.insts[inst].op, args) {
+            (Op::Broadcast, &[Lane::Same(x), Lane::Same(sizes)]) => fills(x, sizes),
+            _ => false,
+        };
+        let are_same = args.iter().all(|lane| lane.is_same());
+        are_same && !is_fill && !cannot_fail(self.source, inst)
     }
 
     /// The array of the instance of an activation.
