@@ -187,3 +187,9 @@ fn trees() {
         compare(name, &forms, &instances);
     }
 }
+
+/// Softmax, mean and variance over the words; sums of a sentence are in another order than alone.
+#[test]
+fn attention_over_words() {
+    compare("attend", &[("word", Form::Ragged)], &sentences());
+}
