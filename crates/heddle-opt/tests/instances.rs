@@ -309,6 +309,229 @@ fn trees_of_all_instances_are_one_forest() {
     }
 }
 
+/// Instances with arrays of these sizes, of which some have no elements.
+fn sentences(sizes: &[usize]) -> Vec<Vec<f32>> {
+    let value = |n: usize, k: usize| ((n * 7 + k * 5) % 11) as f32 / 4.0 - 1.25;
+    let all = sizes.iter();
+    all.map(|&n| (0..n).map(|k| value(n, k)).collect())
+        .collect()
+}
+
+fn rows_of(values: &[f32], width: usize) -> Datum {
+    let all: Vec<f32> = values
+        .iter()
+        .flat_map(|&v| (0..width).map(move |k| v * (k as f32 - 0.5)))
+        .collect();
+    Datum::Tensor(Tensor::from_slice(vec![values.len(), width], &all))
+}
+
+#[test]
+fn reductions_over_ragged_axes_are_of_segments() {
+    let program = "
+fn @main(%x: f32[n,3], %k: i64[n], %y: f32[n]) -> (%sum: f32[3], %most: f32[1,3], %whole: f32[], %pair: f32[1,1], %count: i64[], %least: i64[], %all: bool[], %part: f32[3]) {
+  %sum = reduce(%x, kind=sum, axes=[0])
+  %most = reduce(%x, kind=max, axes=[0], keep=true)
+  %whole = reduce(%x, kind=sum, axes=[0, 1])
+  %pair = reduce(%x, kind=prod, axes=[0, 1], keep=true)
+  %count = reduce(%k, kind=sum, axes=[0])
+  %least = reduce(%k, kind=min, axes=[0])
+  %all = reduce(gt(%y, 0.0), kind=min, axes=[0])
+  %part = reduce(slice(%x, [1], [-1], [1], axes=[0]), kind=sum, axes=[0])
+  return %sum, %most, %whole, %pair, %count, %least, %all, %part
+}";
+    let all = sentences(&[3, 0, 1, 13, 2]);
+    let all: Vec<_> = all
+        .iter()
+        .map(|x| {
+            let k: Vec<i64> = x.iter().map(|v| (v * 4.0) as i64).collect();
+            vec![rows_of(x, 3), i64s(&k), f32s(x)]
+        })
+        .collect();
+    together(program, &[Ragged, Ragged, Ragged], &all);
+}
+
+#[test]
+fn reductions_over_an_inner_axis_and_the_ragged_one() {
+    let program = "
+fn @main(%x: f32[n,2,3]) -> (%a: f32[2], %b: f32[1,2,1], %c: f32[3], %d: f32[]) {
+  %a = reduce(%x, kind=sum, axes=[0, 2])
+  %b = reduce(%x, kind=max, axes=[0, 2], keep=true)
+  %c = reduce(%x, kind=sum, axes=[0, 1])
+  %d = reduce(%x, kind=min, axes=[0, 1, 2])
+  return %a, %b, %c, %d
+}";
+    let with = |n: usize| {
+        let all: Vec<f32> = (0..6 * n).map(|k| (k * 7 % 11) as f32 / 8.0).collect();
+        vec![Datum::Tensor(Tensor::from_slice(vec![n, 2, 3], &all))]
+    };
+    together(program, &[Ragged], &[with(2), with(0), with(5), with(1)]);
+}
+
+#[test]
+fn softmax_and_layer_norm_over_words() {
+    let program = "
+fn @main(%x: f32[n,2], %scale: f32[2]) -> (%soft: f32[?,2], %norm: f32[?,2]) {
+  %e = exp(sub(%x, reduce(%x, kind=max, axes=[0], keep=true)))
+  %soft = div(%e, reduce(%e, kind=sum, axes=[0], keep=true))
+  %n = cast(gather(shape(%x), [0], axis=0), to=f32)
+  %mean = div(reduce(%x, kind=sum, axes=[0]), %n)
+  %far = sub(%x, %mean)
+  %var = div(reduce(mul(%far, %far), kind=sum, axes=[0], keep=true), unsqueeze(%n, axes=[1]))
+  %norm = mul(div(%far, sqrt(add(%var, 1.0))), %scale)
+  return %soft, %norm
+}";
+    let all = sentences(&[4, 1, 0, 7, 3]);
+    let all: Vec<_> = all
+        .iter()
+        .map(|x| vec![rows_of(x, 2), f32s(&[0.5, 2.0])])
+        .collect();
+    together(program, &[Ragged, Shared], &all);
+}
+
+#[test]
+fn extremes_of_ragged_axes_have_places() {
+    let program = "
+fn @main(%x: f32[n,2], %k: i64[n]) -> (%a: i64[2], %b: i64[1,2], %c: i64[], %d: i64[]) {
+  %a = arg_reduce(%x, kind=max, axis=0)
+  %b = arg_reduce(%x, kind=min, axis=0, keep=true, last=true)
+  %c = arg_reduce(%k, kind=max, axis=0)
+  %d = arg_reduce(%k, kind=min, axis=0, last=true)
+  return %a, %b, %c, %d
+}";
+    let with = |x: &[f32], k: &[i64]| vec![rows_of(x, 2), i64s(k)];
+    let all = [
+        with(&[1.0, 3.0, 3.0, 0.0], &[2, 5, 5, 2]),
+        with(&[f32::NAN], &[7]),
+        with(&[2.0, f32::NAN, f32::NAN, 9.0, -1.0], &[0, 0, 0, 0, 0]),
+    ];
+    together(program, &[Ragged, Ragged], &all);
+    let module = text::parse(program).expect("parses");
+    let batch = batch_instances(&module, &[Ragged, Ragged]).expect("batches");
+    let none = [with(&[1.0], &[1]), with(&[], &[])];
+    let inputs = gathered(&[Ragged, Ragged], &none, &none[0]);
+    let error = run(&batch.module, &inputs, &options()).expect_err("has no element");
+    assert!(error.to_string().contains("needs an element"), "{error}");
+}
+
+#[test]
+fn arrays_of_one_size_by_chance_are_computed_with() {
+    let program = "
+fn @main(%x: f32[n,2], %y: f32[m,2], %row: f32[1,2], %own: f32[3,2]) -> (%a: f32[?,2], %b: f32[?,2], %c: f32[?,4], %d: f32[?,2], %e: bool[?,2]) {
+  %a = add(%x, %y)
+  %b = mul(%row, %x)
+  %c = concat(%x, %y, axis=1)
+  %three = slice(concat(%x, %own, axis=0), [0], [3], [1], axes=[0])
+  %d = sub(%three, %own)
+  %e = lt(%y, add(%x, %row))
+  return %a, %b, %c, %d, %e
+}";
+    let forms = [Ragged, Ragged, Stacked, Stacked];
+    let with = |n: usize, m: usize, seed: f32| {
+        let values =
+            |n: usize, by: f32| -> Vec<f32> { (0..n).map(|k| (k as f32 + seed) * by).collect() };
+        vec![
+            rows_of(&values(n, 0.5), 2),
+            rows_of(&values(m, -0.25), 2),
+            rows_of(&values(1, 2.0), 2),
+            rows_of(&values(3, 0.75), 2),
+        ]
+    };
+    let all = [
+        with(4, 4, 1.0),
+        with(0, 0, 2.0),
+        with(1, 1, 3.0),
+        with(7, 7, 4.0),
+    ];
+    together(program, &forms, &all);
+    let sum =
+        "fn @main(%x: f32[n,2], %y: f32[m,2]) -> (%a: f32[?,2]) { %a = add(%x, %y) return %a }";
+    let one_sided = |n, m| with(n, m, 1.0)[..2].to_vec();
+    let forms = [Ragged, Ragged];
+    // An array with one row is repeated, as alone.
+    let all = [
+        one_sided(4, 1),
+        one_sided(1, 3),
+        one_sided(2, 2),
+        one_sided(1, 0),
+    ];
+    together(sum, &forms, &all);
+    let module = text::parse(sum).expect("parses");
+    let batch = batch_instances(&module, &forms).expect("batches");
+    let wrong = [one_sided(2, 2), one_sided(3, 2)];
+    let inputs = gathered(&forms, &wrong, &wrong[0]);
+    let error = run(&batch.module, &inputs, &options()).expect_err("sizes differ");
+    assert!(error.to_string().contains("differ in the size"), "{error}");
+}
+
+#[test]
+fn rows_are_put_behind_ranges_and_tables_differ() {
+    let program = "
+fn @main(%words: i64[n], %x: f32[m,2], %table: f32[3,2], %row: f32[2]) -> (%rows: f32[?,2], %more: f32[?,2], %front: f32[?,2], %mine: f32[?,2], %turned: i64[?], %third: i64[?], %back: f32[?,1]) {
+  %rows = gather(%table, %words, axis=0)
+  %last = unsqueeze(%row, axes=[0])
+  %more = concat(%rows, %last, axis=0)
+  %front = concat(%last, %x, %rows, axis=0)
+  %mine = gather(%more, %words, axis=0)
+  %turned = slice(%words, [-1], [-9223372036854775807], [-1], axes=[0])
+  %third = slice(%words, [1], [9223372036854775807], [3], axes=[0])
+  %back = slice(%x, [-2, 1], [-9223372036854775807, 2], [-2, 1], axes=[0, 1])
+  return %rows, %more, %front, %mine, %turned, %third, %back
+}";
+    let with = |words: &[i64], m: usize, by: f32| {
+        let x: Vec<f32> = (0..m).map(|k| k as f32 + by).collect();
+        vec![
+            i64s(words),
+            rows_of(&x, 2),
+            rows_of(&[by, 1.0, -by], 2),
+            f32s(&[by, -0.5]),
+        ]
+    };
+    let all = [
+        with(&[0, 2, 1, 1, 0, -1, 0], 3, 0.5),
+        with(&[], 1, 1.0),
+        with(&[1], 0, 1.5),
+        with(&[1, 0], 6, 2.0),
+    ];
+    together(program, &[Ragged, Ragged, Stacked, Stacked], &all);
+}
+
+#[test]
+fn sizes_that_differ_in_another_axis_go_row_by_row() {
+    let program = "
+fn @main(%x: f32[n,2], %w: f32[2,2]) -> (%y: f32[?,2], %sum: f32[2]) {
+  %z = dot(%x, %w)
+  %scores = dot(%z, transpose(%x, perm=[1, 0]))
+  %e = exp(sub(%scores, reduce(%scores, kind=max, axes=[1], keep=true)))
+  %soft = div(%e, reduce(%e, kind=sum, axes=[1], keep=true))
+  %y = tanh(dot(%soft, %z))
+  %sum = reduce(%y, kind=sum, axes=[0])
+  return %y, %sum
+}";
+    let module = text::parse(program).expect("parses");
+    let w = Tensor::from_slice(vec![2, 2], &[0.5f32, -0.25, 1.0, 0.75]);
+    let all = sentences(&[3, 1, 0, 5]);
+    let all: Vec<_> = all
+        .iter()
+        .map(|x| vec![rows_of(x, 2), Datum::Tensor(w.clone())])
+        .collect();
+    for some in [&all[..], &all[..1]] {
+        let batch = compare(&module, &[Ragged, Shared], some).expect("each instance runs");
+        let left: Vec<_> = batch.one_by_one.iter().map(|o| o.op).collect();
+        // Only from the array of all pairs to that of words again.
+        let pairs = [
+            "transpose",
+            "dot",
+            "reduce",
+            "sub",
+            "exp",
+            "reduce",
+            "div",
+            "dot",
+        ];
+        assert_eq!(left, pairs);
+    }
+}
+
 #[test]
 fn no_instances_give_no_rows() {
     let module = text::parse(RNN).expect("parses");

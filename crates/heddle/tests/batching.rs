@@ -333,3 +333,9 @@ fn recursions_short_of_frames_run_depth_first() {
     let remedy = error.remedy();
     assert_eq!(remedy, Some(heddle::Remedy::Raise(heddle::Limit::Frames)));
 }
+
+/// Softmax, mean and variance over the words; sums of a sentence are in another order than alone.
+#[test]
+fn attention_over_words() {
+    compare("attend", &[("word", Form::Ragged)], &sentences());
+}

@@ -16,7 +16,10 @@ use crate::structure::{Case, Structure, Table};
 use crate::value::{List, Ty, Val};
 
 /// The program of a syntax tree whose names exist.
-pub fn program(ast: &Ast, text: &str) -> std::result::Result<Program, Box<heddle_ir::text::ParseError>> {
+pub fn program(
+    ast: &Ast,
+    text: &str,
+) -> std::result::Result<Program, Box<heddle_ir::text::ParseError>> {
     let mut lower = Lower {
         ast,
         text,
@@ -130,7 +133,9 @@ impl<'a> Lower<'a> {
     fn input_sizes(&self) -> super::declared::Sizes {
         let params = self.frame.b.params().iter();
         let shapes = params.filter_map(|v| self.tensor_type(*v)?.shape.as_ref());
-        let names = shapes.flatten().filter_map(|d| Some((d.as_expr()?.as_sym()?.to_string(), d.clone())));
+        let names = shapes
+            .flatten()
+            .filter_map(|d| Some((d.as_expr()?.as_sym()?.to_string(), d.clone())));
         names.collect()
     }
 
@@ -172,14 +177,20 @@ impl<'a> Lower<'a> {
                 Shape::Graph(children, offsets)
             }
             _ => {
-                let message = "the elements of a list that is an input are arrays and tuples of these";
+                let message =
+                    "the elements of a list that is an input are arrays and tuples of these";
                 return Err(self.error(ty.span, message));
             }
         })
     }
 
     fn no_type(&self, name: &str, span: Span) -> Stop {
-        let known: Vec<_> = self.ast.types.iter().map(|t| t.name.text.as_str()).collect();
+        let known: Vec<_> = self
+            .ast
+            .types
+            .iter()
+            .map(|t| t.name.text.as_str())
+            .collect();
         let error = format!("there is no type `{name}`");
         match known.is_empty() {
             true => self.error_with(span, error, format!("type {name} = …")),
@@ -207,8 +218,13 @@ impl<'a> Lower<'a> {
                 Some(size) => Dim::sym(size),
                 None => Dim::sym(&format!("{own}.n")),
             };
-            let column = |dtype, dims: &[Dim]| Type::Tensor(TensorType::new(dtype, [&[rows.clone()], dims].concat()));
-            columns.insert((k, None), params.add(format!("{own}.tag"), column(DType::I32, &[])));
+            let column = |dtype, dims: &[Dim]| {
+                Type::Tensor(TensorType::new(dtype, [&[rows.clone()], dims].concat()))
+            };
+            columns.insert(
+                (k, None),
+                params.add(format!("{own}.tag"), column(DType::I32, &[])),
+            );
             for (c, case) in data.cases.iter().enumerate() {
                 for (i, field) in case.fields.iter().enumerate() {
                     let ty = match &field.kind {
@@ -237,12 +253,20 @@ impl<'a> Lower<'a> {
     /// Checks that parameters have different names, and that each size that is named is an axis of one.
     fn check_params(&self, params: &Params) -> Result<()> {
         let (mut names, mut alone) = (BTreeSet::new(), BTreeSet::new());
-        let dims = |ty: &Type| ty.as_tensor().and_then(|t| t.shape.clone()).unwrap_or_default();
+        let dims = |ty: &Type| {
+            ty.as_tensor()
+                .and_then(|t| t.shape.clone())
+                .unwrap_or_default()
+        };
         for (name, ty) in &params.all {
             if !names.insert(name) {
                 return Err(self.error(Span::NOWHERE, format!("two inputs are named `{name}`")));
             }
-            alone.extend(dims(ty).iter().filter_map(|d| d.as_expr()?.as_sym().cloned()));
+            alone.extend(
+                dims(ty)
+                    .iter()
+                    .filter_map(|d| d.as_expr()?.as_sym().cloned()),
+            );
         }
         for (name, ty) in &params.all {
             for dim in dims(ty) {
@@ -255,7 +279,9 @@ impl<'a> Lower<'a> {
                     });
                 }
                 if let Some(size) = lost {
-                    let message = format!("no input has an axis of size `{size}`, which the size {dim} of `{name}` is made of");
+                    let message = format!(
+                        "no input has an axis of size `{size}`, which the size {dim} of `{name}` is made of"
+                    );
                     return Err(self.error(Span::NOWHERE, message));
                 }
             }
@@ -307,12 +333,24 @@ impl<'a> Lower<'a> {
     }
 
     /// Notes which inputs are tables.
-    fn note_tables(&mut self, root: usize, columns: &BTreeMap<(usize, Option<(usize, usize)>), usize>) {
-        let mut types: Vec<usize> = columns.keys().filter(|k| k.1.is_none()).map(|k| k.0).collect();
+    fn note_tables(
+        &mut self,
+        root: usize,
+        columns: &BTreeMap<(usize, Option<(usize, usize)>), usize>,
+    ) {
+        let mut types: Vec<usize> = columns
+            .keys()
+            .filter(|k| k.1.is_none())
+            .map(|k| k.0)
+            .collect();
         types.sort_by_key(|k| *k != root);
         let sig = self.frame.b.func().sig.clone();
         let name = |key: (usize, Option<(usize, usize)>)| sig.params[columns[&key]].0.clone();
-        let place = |name: &String| types.iter().position(|k| self.ast.types[*k].name.text == *name);
+        let place = |name: &String| {
+            types
+                .iter()
+                .position(|k| self.ast.types[*k].name.text == *name)
+        };
         let table = |k: &usize| {
             let cases = self.ast.types[*k].cases.iter().enumerate();
             let cases = cases.map(|(c, case)| {
@@ -331,11 +369,17 @@ impl<'a> Lower<'a> {
                 cases: cases.collect(),
             }
         };
-        self.structures.push(Structure::Data(types.iter().map(table).collect()));
+        self.structures
+            .push(Structure::Data(types.iter().map(table).collect()));
     }
 
     /// Names and values of the results.
-    fn outputs(&mut self, val: Val<'a>, names: &[String], span: Span) -> Result<Vec<(String, Value)>> {
+    fn outputs(
+        &mut self,
+        val: Val<'a>,
+        names: &[String],
+        span: Span,
+    ) -> Result<Vec<(String, Value)>> {
         let val = self.concrete(val, span)?;
         let parts = match val {
             Val::Tuple(all) => all,

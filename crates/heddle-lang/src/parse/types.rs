@@ -32,7 +32,8 @@ impl Parser<'_> {
                 Err(()) => self.data_name()?,
             },
             _ => {
-                let hint = "types are f32[n,4], (f32[], i64[]), list<f32[4]>, and names of data types";
+                let hint =
+                    "types are f32[n,4], (f32[], i64[]), list<f32[4]>, and names of data types";
                 return Err(self.expected("a type").hint(hint));
             }
         };
@@ -126,7 +127,9 @@ impl Parser<'_> {
             Token::Word(_) => {
                 let name = self.name()?.text;
                 match self.token {
-                    Token::Mark("(") => PatternKind::Case(name, self.list("(", ")", Self::pattern)?),
+                    Token::Mark("(") => {
+                        PatternKind::Case(name, self.list("(", ")", Self::pattern)?)
+                    }
                     // Constructors begin with a capital, variables do not.
                     _ if name.starts_with(char::is_uppercase) => PatternKind::Case(name, vec![]),
                     _ => PatternKind::Bind(name),

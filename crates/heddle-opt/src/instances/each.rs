@@ -20,13 +20,48 @@ enum Join {
 impl Set<'_> {
     /// An instruction.
     pub(super) fn each(&self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
-        let mut seen = Seen::default();
-        seen.visit(self.source, inst);
-        let needs: Vec<Value> = seen.free().collect();
+        let (before, needs) = self.needed(inst);
         let results = self.source.insts[inst].results.iter();
         let types: Vec<Type> = results.map(|&v| self.source.ty(v).clone()).collect();
         let block = Block::each(self.source, inst);
-        self.in_turn(b, &needs, &types, block, &|one, b| one.together(b, inst))
+        self.in_turn(b, &needs, &types, block, &|one, b| {
+            for &earlier in &before {
+                let lanes = one.together(b, earlier)?;
+                let results = self.source.insts[earlier].results.iter().copied();
+                one.values.extend(results.zip(lanes));
+            }
+            one.together(b, inst)
+        })
+    }
+
+    /// The postponed instructions that an instruction needs, and the values that all these need.
+    fn needed(&self, inst: Inst) -> (Vec<Inst>, Vec<Value>) {
+        let mut seen = Seen::default();
+        seen.visit(self.source, inst);
+        let mut before = vec![];
+        for &earlier in self.postponed.iter().rev() {
+            let results = &self.source.insts[earlier].results;
+            if results.iter().any(|v| seen.used.contains(v)) {
+                seen.visit(self.source, earlier);
+                before.push(earlier);
+            }
+        }
+        before.reverse();
+        (before, seen.free().collect())
+    }
+
+    /// Leaves an instruction to those that use it, if its results differ in another axis than the
+    /// first: there is no array of all of them, so each user evaluates it for its instance again.
+    pub(super) fn postpone(&mut self, inst: Inst) -> bool {
+        let mut results = self.source.insts[inst].results.iter();
+        let can = results.any(|&v| {
+            let ty = self.context.ty(self.source.ty(v));
+            join(&ty) == Err(Refusal::UnknownSize)
+        });
+        if can {
+            self.postponed.push(inst);
+        }
+        can
     }
 
     /// The whole function, of which nothing but the parameters is evaluated.

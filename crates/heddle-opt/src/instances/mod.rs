@@ -15,6 +15,7 @@
 //! An instruction without a rule is evaluated for one instance after the other ([`each`]), so that
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
 
+mod alike;
 mod blocks;
 mod carried;
 mod each;
@@ -27,7 +28,9 @@ mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
+mod segments;
 mod set;
+mod slices;
 mod stack;
 mod state;
 
@@ -274,9 +277,7 @@ fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, 
         match lane {
             Lane::Ragged(ragged) => {
                 let packed = set.packed(b, ragged)?;
-                let end = set.total(b, packed.lens)?;
-                let end = b.vector_of(end)?;
-                let offsets = b.join(&[packed.starts, end])?;
+                let offsets = set.offsets(b, packed)?;
                 outputs.push((name.clone(), packed.data));
                 outputs.push((free_offsets_name(name, own)?, offsets));
                 forms.push(Form::Ragged);

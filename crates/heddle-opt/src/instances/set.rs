@@ -47,6 +47,8 @@ pub(super) struct Set<'a> {
     pub arrays: HashMap<Value, Value>,
     /// The parameter that is a place.
     pub node: Option<Value>,
+    /// Instructions that are evaluated where their results are used.
+    pub postponed: Vec<Inst>,
 }
 
 impl<'a> Set<'a> {
@@ -62,6 +64,7 @@ impl<'a> Set<'a> {
             now: None,
             arrays: HashMap::new(),
             node: None,
+            postponed: vec![],
         }
     }
 
@@ -130,7 +133,15 @@ impl<'a> Set<'a> {
             Err(refusal) => {
                 self.rollback(b, &mark);
                 self.context.note(inst, self.source, refusal);
-                self.each(b, inst)?
+                let mark = b.checkpoint();
+                match self.each(b, inst) {
+                    Ok(lanes) => lanes,
+                    Err(_) if self.postpone(inst) => {
+                        b.rollback(&mark);
+                        return Ok(());
+                    }
+                    Err(refusal) => return Err(refusal),
+                }
             }
         };
         for (&value, lane) in self.source.insts[inst].results.iter().zip(lanes) {
