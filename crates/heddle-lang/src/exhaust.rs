@@ -6,7 +6,7 @@
 use heddle_ir::text::ParseError;
 
 use crate::ast::{Arm, Ast, Pattern, PatternKind, TypeExpr, TypeKind};
-use crate::lexer::{Result, Span};
+use crate::lexer::{Result, Span, deeper};
 
 /// Limit of the steps that a `match` may take; patterns of many columns could take any number.
 const MAX_STEPS: usize = 1 << 16;
@@ -138,6 +138,10 @@ impl Checker<'_> {
         if self.steps > MAX_STEPS {
             return Err(self.too_complex());
         }
+        deeper(|| self.missing_in(rows, shapes))
+    }
+
+    fn missing_in(&mut self, rows: &[Vec<&Pattern>], shapes: &[Shape]) -> Result<Option<Vec<String>>> {
         if rows.is_empty() {
             return Ok(Some(vec!["_".into(); shapes.len()]));
         }

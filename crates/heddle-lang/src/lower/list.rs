@@ -232,7 +232,7 @@ impl<'a> Lower<'a> {
                 *columns = self.cut(&columns.clone(), zero, least, span)?;
             }
         }
-        Ok(whole(Val::Tuple(all)))
+        self.bounded(whole(Val::Tuple(all)), span)
     }
 
     /// A list back to front.

@@ -7,7 +7,7 @@ use super::tail::{Again, irrefutable};
 use super::{Lower, Result};
 use crate::ast::{Arm, Pattern, PatternKind, TypeKind};
 use crate::exhaust::{Shape, check};
-use crate::lexer::Span;
+use crate::lexer::{Span, deeper};
 use crate::value::{List, Literal, Ty, Val};
 
 /// The outcome of a test, where it is known while compiling.
@@ -62,7 +62,7 @@ impl<'a> Lower<'a> {
             Test::If(cond) => self.branch(
                 cond,
                 &mut { take },
-                &mut |s, expect| s.arms(val, rest, expect, again, span),
+                &mut |s, expect| deeper(|| s.arms(val, rest, expect, again, span)),
                 expect,
                 span,
             ),
@@ -188,7 +188,7 @@ impl<'a> Lower<'a> {
             Test::Never => Ok(Test::Never),
             Test::Always => self.test_all(first, rest, span),
             Test::If(cond) if rest.iter().all(|(_, p)| irrefutable(p)) => Ok(Test::If(cond)),
-            Test::If(cond) => self.both(cond, &mut |s| s.test_all(Test::Always, rest, span), span),
+            Test::If(cond) => self.both(cond, &mut |s| deeper(|| s.test_all(Test::Always, rest, span)), span),
         }
     }
 

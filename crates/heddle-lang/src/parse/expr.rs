@@ -5,7 +5,7 @@ use heddle_ir::{MAX_NESTING, Type};
 
 use super::{KEYWORDS, Parser};
 use crate::ast::{Arm, Expr, ExprKind, Infix, Lambda, TypeKind};
-use crate::lexer::{Result, Span, Token};
+use crate::lexer::{Result, Span, Token, deeper};
 
 /// Binary operators, those that bind least first.
 const LEVELS: [&[(&str, Infix)]; 5] = [
@@ -31,7 +31,7 @@ const LEVELS: [&[(&str, Infix)]; 5] = [
 impl Parser<'_> {
     pub(super) fn expr(&mut self) -> Result<Expr> {
         self.enter()?;
-        let expr = self.binary(0)?;
+        let expr = deeper(|| self.binary(0))?;
         self.leave();
         Ok(expr)
     }
@@ -83,7 +83,7 @@ impl Parser<'_> {
             self.leave();
             return self.make(start, ExprKind::Number(text));
         }
-        let operand = self.unary()?;
+        let operand = deeper(|| self.unary())?;
         self.leave();
         self.make(start, ExprKind::Unary(name, Box::new(operand)))
     }
@@ -243,7 +243,7 @@ impl Parser<'_> {
         }
         self.advance()?;
         let otherwise = match self.token {
-            Token::Word("if") => self.branch()?,
+            Token::Word("if") => deeper(|| self.branch())?,
             _ => self.block()?,
         };
         self.leave();
