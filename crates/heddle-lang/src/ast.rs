@@ -231,7 +231,9 @@ impl Expr {
             ExprKind::Name(_) | ExprKind::Number(_) | ExprKind::Bool(_) => {}
             ExprKind::Array(all) | ExprKind::Tuple(all) => all.iter().for_each(visit),
             ExprKind::Field(x, _) | ExprKind::Unary(_, x) => visit(x),
-            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|e| visit(e)),
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => {
+                [a, b].into_iter().for_each(|e| visit(e))
+            }
             ExprKind::Slice(x, a, b) => {
                 visit(x);
                 [a, b].into_iter().flatten().for_each(|e| visit(e));

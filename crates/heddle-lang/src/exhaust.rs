@@ -66,13 +66,18 @@ impl Checker<'_> {
     /// Checks that a pattern is one of such values.
     fn fits(&self, shape: &Shape, pattern: &Pattern) -> Result<()> {
         let misfit = |what: &str| {
-            let message = format!("this pattern is of {what}, the value is {}", self.show(shape));
+            let message = format!(
+                "this pattern is of {what}, the value is {}",
+                self.show(shape)
+            );
             Err(pattern.span.error(self.text, message))
         };
         match (&pattern.kind, shape) {
             (PatternKind::Any | PatternKind::Bind(_), _) => Ok(()),
             (PatternKind::Bool(_), Shape::Bool) | (PatternKind::Number(_), Shape::Number) => Ok(()),
-            (PatternKind::Tuple(all), Shape::Tuple(parts)) => self.all_fit(parts, all, pattern.span),
+            (PatternKind::Tuple(all), Shape::Tuple(parts)) => {
+                self.all_fit(parts, all, pattern.span)
+            }
             (PatternKind::Case(name, all), _) => match self.cases(shape) {
                 Some(cases) => match cases.iter().find(|c| c.0 == *name) {
                     Some((_, parts)) => self.all_fit(parts, all, pattern.span),
@@ -141,7 +146,11 @@ impl Checker<'_> {
         deeper(|| self.missing_in(rows, shapes))
     }
 
-    fn missing_in(&mut self, rows: &[Vec<&Pattern>], shapes: &[Shape]) -> Result<Option<Vec<String>>> {
+    fn missing_in(
+        &mut self,
+        rows: &[Vec<&Pattern>],
+        shapes: &[Shape],
+    ) -> Result<Option<Vec<String>>> {
         if rows.is_empty() {
             return Ok(Some(vec!["_".into(); shapes.len()]));
         }
@@ -151,7 +160,9 @@ impl Checker<'_> {
         let wild = |p: &&Pattern| matches!(p.kind, PatternKind::Any | PatternKind::Bind(_));
         if rows.iter().all(|row| wild(&row[0])) {
             let inner: Vec<_> = rows.iter().map(|row| row[1..].to_vec()).collect();
-            return Ok(self.missing(&inner, rest)?.map(|found| prepend("_".into(), found)));
+            return Ok(self
+                .missing(&inner, rest)?
+                .map(|found| prepend("_".into(), found)));
         }
         let splits: Vec<(String, Vec<Shape>)> = match first {
             Shape::Tuple(parts) => vec![(String::new(), parts.clone())],
@@ -162,7 +173,10 @@ impl Checker<'_> {
             },
         };
         for (name, parts) in splits {
-            let inner = rows.iter().filter_map(|row| split(row, &name, parts.len())).collect::<Vec<_>>();
+            let inner = rows
+                .iter()
+                .filter_map(|row| split(row, &name, parts.len()))
+                .collect::<Vec<_>>();
             let shapes = [&parts[..], rest].concat();
             if let Some(mut found) = self.missing(&inner, &shapes)? {
                 let others = found.split_off(parts.len());
@@ -204,11 +218,15 @@ impl Checker<'_> {
                 return Ok(Some(prepend(n.to_string(), found)));
             }
         }
-        Ok(self.missing(&others, rest)?.map(|found| prepend("_".into(), found)))
+        Ok(self
+            .missing(&others, rest)?
+            .map(|found| prepend("_".into(), found)))
     }
 
     fn too_complex(&self) -> Box<ParseError> {
-        let error = self.span.error(self.text, "this match has too many combinations of cases");
+        let error = self
+            .span
+            .error(self.text, "this match has too many combinations of cases");
         error.hint("nest a second match in an arm")
     }
 

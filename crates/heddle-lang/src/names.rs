@@ -10,8 +10,8 @@ use crate::lexer::{Result, Span};
 
 /// Operations of the language that are none of the graph IR, by their names.
 pub const BUILTINS: &[&str] = &[
-    "map", "fold", "zip", "reverse", "len", "rows", "stack", "append", "relu", "nn.dense", "nn.relu",
-    "softmax", "pull", "gather", "Nil", "Cons",
+    "map", "fold", "zip", "reverse", "len", "rows", "stack", "append", "relu", "nn.dense",
+    "nn.relu", "softmax", "pull", "gather", "Nil", "Cons",
 ];
 
 /// Calls `visit` with each name that an expression uses and does not define.
@@ -67,7 +67,8 @@ impl<'a> Scope<'a> {
                     self.bind(&binding.pattern);
                 }
                 self.expr(value, visit);
-                lets.iter().for_each(|binding| self.unbind(&binding.pattern));
+                lets.iter()
+                    .for_each(|binding| self.unbind(&binding.pattern));
             }
             _ => expr.for_each_child(&mut |child| self.expr(child, visit)),
         }
@@ -114,7 +115,12 @@ impl<'a> Checker<'a> {
         let params = ast.params.iter().map(|p| (&p.name, "input"));
         let functions = ast.functions.iter().map(|f| (&f.name, "function"));
         let vertices = ast.vertices.iter().map(|v| (&v.name, "vertex function"));
-        for (name, kind) in types.chain(cases).chain(params).chain(functions).chain(vertices) {
+        for (name, kind) in types
+            .chain(cases)
+            .chain(params)
+            .chain(functions)
+            .chain(vertices)
+        {
             let capital = name.text.starts_with(char::is_uppercase);
             if kind == "case" && !capital {
                 let message = format!("the case `{}` does not begin with a capital", name.text);
@@ -166,9 +172,16 @@ impl<'a> Checker<'a> {
     fn binders(&self, expr: &'a Expr, fault: &mut Option<Box<ParseError>>) {
         let mut check = |name: &str, span| self.new_name(name, span, fault);
         match &expr.kind {
-            ExprKind::Lambda(l) => l.params.iter().for_each(|p| check(&p.name.text, p.name.span)),
-            ExprKind::Match(_, arms) => arms.iter().for_each(|a| a.pattern.for_each_name(&mut check)),
-            ExprKind::Block(lets, _) => lets.iter().for_each(|l| l.pattern.for_each_name(&mut check)),
+            ExprKind::Lambda(l) => l
+                .params
+                .iter()
+                .for_each(|p| check(&p.name.text, p.name.span)),
+            ExprKind::Match(_, arms) => arms
+                .iter()
+                .for_each(|a| a.pattern.for_each_name(&mut check)),
+            ExprKind::Block(lets, _) => lets
+                .iter()
+                .for_each(|l| l.pattern.for_each_name(&mut check)),
             _ => {}
         }
         expr.for_each_child(&mut |child| self.binders(child, fault));
@@ -181,7 +194,10 @@ impl<'a> Checker<'a> {
             && fault.is_none()
         {
             let message = format!("`{name}` is already the name of a {kind}");
-            *fault = Some(span.error(self.text, message).hint("give the variable another name"));
+            *fault = Some(
+                span.error(self.text, message)
+                    .hint("give the variable another name"),
+            );
         }
     }
 
@@ -206,7 +222,8 @@ impl<'a> Checker<'a> {
 
 fn scope_names<'a>(params: &'a [Param], lets: &'a [Let]) -> Vec<&'a str> {
     let mut names: Vec<&str> = params.iter().map(|p| p.name.text.as_str()).collect();
-    lets.iter().for_each(|l| l.pattern.for_each_name(&mut |name, _| names.push(name)));
+    lets.iter()
+        .for_each(|l| l.pattern.for_each_name(&mut |name, _| names.push(name)));
     names
 }
 

@@ -61,7 +61,9 @@ fn tail_calls<'a>(
 ) {
     let mark = bound.len();
     match &expr.kind {
-        ExprKind::If(_, a, b) => [a, b].iter().for_each(|e| tail_calls(name, e, bound, visit)),
+        ExprKind::If(_, a, b) => [a, b]
+            .iter()
+            .for_each(|e| tail_calls(name, e, bound, visit)),
         ExprKind::Match(_, arms) => {
             for arm in arms {
                 arm.pattern.for_each_name(&mut |name, _| bound.push(name));
@@ -71,7 +73,9 @@ fn tail_calls<'a>(
         }
         ExprKind::Block(lets, value) => {
             for binding in lets {
-                binding.pattern.for_each_name(&mut |name, _| bound.push(name));
+                binding
+                    .pattern
+                    .for_each_name(&mut |name, _| bound.push(name));
             }
             tail_calls(name, value, bound, visit);
             bound.truncate(mark);

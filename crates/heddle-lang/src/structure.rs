@@ -107,7 +107,11 @@ fn check_tables(tables: &[Table], read: Read) -> Result<(), Fault> {
         tags.push(all);
     }
     if tags.first().is_some_and(Vec::is_empty) {
-        return Err(fault(&tables[0].tag, None, "has no rows; the last one is the root".into()));
+        return Err(fault(
+            &tables[0].tag,
+            None,
+            "has no rows; the last one is the root".into(),
+        ));
     }
     // Rows of all tables behind each other, and the rows that each one holds.
     let begins: Vec<usize> = tags
@@ -121,7 +125,11 @@ fn check_tables(tables: &[Table], read: Read) -> Result<(), Fault> {
                 continue;
             }
             let names: Vec<_> = table.cases.iter().map(|c| c.name.as_str()).collect();
-            let text = format!("is {tag}, which is no case: 0 to {} are {}", names.len() - 1, names.join(", "));
+            let text = format!(
+                "is {tag}, which is no case: 0 to {} are {}",
+                names.len() - 1,
+                names.join(", ")
+            );
             return Err(fault(&table.tag, Some(row), text));
         }
         for (c, case) in table.cases.iter().enumerate() {
@@ -187,9 +195,18 @@ fn cycle<'e>(edges: &[Vec<(usize, &'e str)>]) -> Option<(usize, &'e str)> {
     None
 }
 
-fn check_graph((children, kids): (&str, &[i64]), (offsets, ends): (&str, &[i64])) -> Result<(), Fault> {
+fn check_graph(
+    (children, kids): (&str, &[i64]),
+    (offsets, ends): (&str, &[i64]),
+) -> Result<(), Fault> {
     match ends.first() {
-        None => return Err(fault(offsets, None, "has no elements; it needs one more than there are vertices".into())),
+        None => {
+            return Err(fault(
+                offsets,
+                None,
+                "has no elements; it needs one more than there are vertices".into(),
+            ));
+        }
         Some(0) => {}
         Some(first) => return Err(fault(offsets, Some(0), format!("is {first}, not 0"))),
     }
@@ -199,14 +216,19 @@ fn check_graph((children, kids): (&str, &[i64]), (offsets, ends): (&str, &[i64])
         return Err(fault(offsets, Some(v + 1), text));
     }
     if ends[count] != kids.len() as i64 {
-        let text = format!("is {}, but `{children}` has {} elements", ends[count], kids.len());
+        let text = format!(
+            "is {}, but `{children}` has {} elements",
+            ends[count],
+            kids.len()
+        );
         return Err(fault(offsets, Some(count), text));
     }
     for v in 0..count {
         for edge in ends[v] as usize..ends[v + 1] as usize {
             let child = kids[edge];
             if !(0..count as i64).contains(&child) {
-                let text = format!("is {child}, a child of vertex {v}, but there are {count} vertices");
+                let text =
+                    format!("is {child}, a child of vertex {v}, but there are {count} vertices");
                 return Err(fault(children, Some(edge), text));
             }
             if child >= v as i64 {

@@ -114,7 +114,9 @@ impl Ty {
         match self {
             Ty::Literal(shape, dtype) => Ty::Ir(Type::fixed(*dtype, shape)),
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(Ty::concrete).collect()),
-            Ty::List(Some(columns), offset) => Ty::List(Some(Box::new(columns.concrete())), *offset),
+            Ty::List(Some(columns), offset) => {
+                Ty::List(Some(Box::new(columns.concrete())), *offset)
+            }
             other => other.clone(),
         }
     }
@@ -210,7 +212,9 @@ impl Ty {
             Ty::Ir(Type::Tensor(t)) => Ty::Ir(f(t).into()),
             Ty::Data(ty, store, index) => Ty::Data(*ty, *store, f(index)),
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(|t| t.map_arrays(f)).collect()),
-            Ty::List(Some(columns), offset) => Ty::List(Some(Box::new(columns.map_arrays(f))), *offset),
+            Ty::List(Some(columns), offset) => {
+                Ty::List(Some(Box::new(columns.map_arrays(f))), *offset)
+            }
             other => other.clone(),
         }
     }
@@ -221,14 +225,17 @@ impl Ty {
             Ty::Ir(ty) => Ty::Ir(ty.map_dims(f)),
             Ty::Graph(a, b) => Ty::Graph(a.map_dims(f), b.map_dims(f)),
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(|t| t.map_dims(f)).collect()),
-            Ty::List(Some(columns), offset) => Ty::List(Some(Box::new(columns.map_dims(f))), *offset),
+            Ty::List(Some(columns), offset) => {
+                Ty::List(Some(Box::new(columns.map_dims(f))), *offset)
+            }
             Ty::Data(ty, store, index) => match Type::from(index.clone()).map_dims(f) {
                 Type::Tensor(index) => Ty::Data(*ty, *store, index),
                 _ => self.clone(),
             },
-            Ty::Func(FuncTy::Lambda(k, all)) => {
-                Ty::Func(FuncTy::Lambda(*k, all.iter().map(|t| t.map_dims(f)).collect()))
-            }
+            Ty::Func(FuncTy::Lambda(k, all)) => Ty::Func(FuncTy::Lambda(
+                *k,
+                all.iter().map(|t| t.map_dims(f)).collect(),
+            )),
             other => other.clone(),
         }
     }

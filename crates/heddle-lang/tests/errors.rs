@@ -18,7 +18,8 @@ const TREE: &str = "type Tree = Leaf(i64) | Node(Tree, Tree)\n";
 
 #[test]
 fn a_missed_case_is_named() {
-    let text = format!("{TREE}fn main(t: Tree) {{ match t {{ Leaf(x) => x, Node(Leaf(_), _) => 1 }} }}");
+    let text =
+        format!("{TREE}fn main(t: Tree) {{ match t {{ Leaf(x) => x, Node(Leaf(_), _) => 1 }} }}");
     says(
         &text,
         "
@@ -43,8 +44,13 @@ line 1, column 25: this match misses the case Nil
 
 #[test]
 fn an_arm_that_is_never_taken_is_an_error() {
-    let text = format!("{TREE}fn main(t: Tree) {{ match t {{ Leaf(x) => x, _ => 1, Node(_, _) => 2 }} }}");
-    assert!(error(&text).contains("no value comes to this arm"), "{}", error(&text));
+    let text =
+        format!("{TREE}fn main(t: Tree) {{ match t {{ Leaf(x) => x, _ => 1, Node(_, _) => 2 }} }}");
+    assert!(
+        error(&text).contains("no value comes to this arm"),
+        "{}",
+        error(&text)
+    );
 }
 
 #[test]
@@ -59,10 +65,17 @@ line 2, column 22: `x` of `f` is f32[4], but this is f32[3]
     );
     let arms = error("fn main(x: f32[3], n: i64) { if n > 0 { x } else { n } }");
     assert!(arms.contains("one case is f32[3], another i64[]"), "{arms}");
-    let sizes = error("fn f(x: f32[k], y: f32[k]) { x }\nfn main(x: f32[3], y: f32[4]) { f(x, y) }");
-    assert!(sizes.contains("`y` of `f` is f32[k], but this is f32[4]"), "{sizes}");
+    let sizes =
+        error("fn f(x: f32[k], y: f32[k]) { x }\nfn main(x: f32[3], y: f32[4]) { f(x, y) }");
+    assert!(
+        sizes.contains("`y` of `f` is f32[k], but this is f32[4]"),
+        "{sizes}"
+    );
     let condition = error("fn main(x: f32[3]) { if x { 1 } else { 2 } }");
-    assert!(condition.contains("a condition is bool[], not f32[3]"), "{condition}");
+    assert!(
+        condition.contains("a condition is bool[], not f32[3]"),
+        "{condition}"
+    );
     let op = error("fn main(x: f32[3], y: f32[4]) { x + y }");
     assert!(op.contains("column 35: add: "), "{op}");
 }
@@ -81,25 +94,47 @@ line 2, column 16: `sigmod` is not defined here
     let twice = error("fn main(x: f32, x: f32) { x }");
     assert!(twice.contains("two parameters are named `x`"), "{twice}");
     let hidden = error("fn f(x) { x }\nfn main(x: f32) { let f = x; f }");
-    assert!(hidden.contains("`f` is already the name of a function"), "{hidden}");
+    assert!(
+        hidden.contains("`f` is already the name of a function"),
+        "{hidden}"
+    );
 }
 
 #[test]
 fn recursion_without_an_end_is_an_error() {
     let text = "fn f(n: i64) { f(n - 1) + f(n - 2) }\nfn main(n: i64) { f(n) }";
-    assert!(error(text).contains("`f` calls itself in every case"), "{}", error(text));
+    assert!(
+        error(text).contains("`f` calls itself in every case"),
+        "{}",
+        error(text)
+    );
     let loops = "fn f(n: i64) { f(n - 1) }\nfn main(n: i64) { f(n) }";
-    assert!(error(loops).contains("does not follow from anything"), "{}", error(loops));
+    assert!(
+        error(loops).contains("does not follow from anything"),
+        "{}",
+        error(loops)
+    );
     let types = "fn f(n) { 1 + f((n, n)) }\nfn main(n: i64) { f(n) }";
-    assert!(error(types).contains("a value of more than 4096 parts"), "{}", error(types));
+    assert!(
+        error(types).contains("a value of more than 4096 parts"),
+        "{}",
+        error(types)
+    );
     let nested = "fn f(n) { 1 + f((n, 1)) }\nfn main(n: i64) { f(n) }";
     let found = error(nested);
-    assert!(found.contains("nested deeper") || found.contains("ever new types"), "{found}");
+    assert!(
+        found.contains("nested deeper") || found.contains("ever new types"),
+        "{found}"
+    );
 }
 
 #[test]
 fn limits_are_errors() {
-    let deep = format!("fn main(x: f32) {{ {}x{} }}", "(".repeat(300), ")".repeat(300));
+    let deep = format!(
+        "fn main(x: f32) {{ {}x{} }}",
+        "(".repeat(300),
+        ")".repeat(300)
+    );
     assert!(error(&deep).contains("nested deeper than 256 levels"));
     let chain = format!("fn main(x: f32) {{ x{} }}", " + x".repeat(300));
     assert!(error(&chain).contains("nested deeper than 256 levels"));
@@ -123,7 +158,10 @@ line 1, column 32: expected `;`, found `}`
   |                                ^",
     );
     let other = error("fn main(x: f32) { if x > 0 { x } }");
-    assert!(other.contains("an `if` is a value in both cases"), "{other}");
+    assert!(
+        other.contains("an `if` is a value in both cases"),
+        "{other}"
+    );
     let ty = error("fn main(x: Tree) { x }");
     assert!(ty.contains("there is no type `Tree`"), "{ty}");
     let data = error(&format!("{TREE}fn main(t: Tree) {{ Leaf(1) }}"));
@@ -134,7 +172,15 @@ line 1, column 32: expected `;`, found `}`
 #[test]
 fn vertex_functions_say_what_they_lack() {
     let text = "vertex cell(x: f32[2]) -> f32[2] { scatter(x); }\nfn main(g: graph, x: list<f32[2]>) { pull(cell, g, x) }";
-    assert!(error(text).contains("vertex `cell` does not push a result"), "{}", error(text));
+    assert!(
+        error(text).contains("vertex `cell` does not push a result"),
+        "{}",
+        error(text)
+    );
     let outside = "fn main(x: f32) { gather(0) }";
-    assert!(error(outside).contains("only a vertex function gathers"), "{}", error(outside));
+    assert!(
+        error(outside).contains("only a vertex function gathers"),
+        "{}",
+        error(outside)
+    );
 }

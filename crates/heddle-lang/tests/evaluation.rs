@@ -16,13 +16,28 @@ fn x() -> (&'static str, Tensor) {
 
 #[test]
 fn operators_and_literals() {
-    assert_eq!(value("fn main(x: f32[n]) { 2 * x + 1 }", &[x()]), [3.0, 5.0, 7.0]);
-    assert_eq!(value("fn main(x: f32[n]) { -x / 2 }", &[x()]), [-0.5, -1.0, -1.5]);
+    assert_eq!(
+        value("fn main(x: f32[n]) { 2 * x + 1 }", &[x()]),
+        [3.0, 5.0, 7.0]
+    );
+    assert_eq!(
+        value("fn main(x: f32[n]) { -x / 2 }", &[x()]),
+        [-0.5, -1.0, -1.5]
+    );
     assert_eq!(value("fn main(x: f32[3]) { x @ x }", &[x()]), [14.0]);
     assert_eq!(value("fn main(x: f32[n]) { x[1..] }", &[x()]), [2.0, 3.0]);
     assert_eq!(value("fn main(x: f32[n]) { x[-1] }", &[x()]), [3.0]);
-    assert_eq!(value("fn main(x: f32[n]) { reduce(x, kind=sum, axes=[0]) }", &[x()]), [6.0]);
-    assert_eq!(value("fn main(x: f32[n]) { x + [1, 1, 2] }", &[x()]), [2.0, 3.0, 5.0]);
+    assert_eq!(
+        value(
+            "fn main(x: f32[n]) { reduce(x, kind=sum, axes=[0]) }",
+            &[x()]
+        ),
+        [6.0]
+    );
+    assert_eq!(
+        value("fn main(x: f32[n]) { x + [1, 1, 2] }", &[x()]),
+        [2.0, 3.0, 5.0]
+    );
 }
 
 #[test]
@@ -42,7 +57,8 @@ fn lists_are_mapped_folded_zipped_and_reversed() {
     assert_eq!(value(zip, &[x()]), [3.0, 4.0, 3.0]);
     let op = "fn main(x: list<f32>) { map(neg, x[1..]) }";
     assert_eq!(value(op, &[x()]), [-2.0, -3.0]);
-    let running = "fn main(x: list<f32>) { fold(fn(all, e) append(all, all[-1] + e), rows([0.0]), x) }";
+    let running =
+        "fn main(x: list<f32>) { fold(fn(all, e) append(all, all[-1] + e), rows([0.0]), x) }";
     assert_eq!(value(running, &[x()]), [0.0, 1.0, 3.0, 6.0]);
     let empty = "fn main(x: list<f32>) { fold(fn(all, e) if e > 1 { append(all, e) } else { all }, Nil, x) }";
     assert_eq!(value(empty, &[x()]), [2.0, 3.0]);
@@ -71,7 +87,10 @@ fn a_last_call_becomes_a_loop() {
         fn main(x: f32) { halve(x, 0).1 }";
     let module = compile(text);
     assert_eq!(module.functions.len(), 1);
-    assert_eq!(floats(&run(&module, &[("x", Tensor::scalar(40.0f32))])[0]), [6.0]);
+    assert_eq!(
+        floats(&run(&module, &[("x", Tensor::scalar(40.0f32))])[0]),
+        [6.0]
+    );
     let early = "
         fn take(x, least) {
           match x { Nil => Nil, Cons(e, rest) => if e > least { Cons(e, take(rest, e)) } else { Nil } }
@@ -88,7 +107,10 @@ fn other_recursion_becomes_a_function() {
         fn main(n: i64) { fib(n) }";
     let module = compile(text);
     assert_eq!(module.functions.len(), 2);
-    assert_eq!(floats(&run(&module, &[("n", Tensor::scalar(10i64))])[0]), [55.0]);
+    assert_eq!(
+        floats(&run(&module, &[("n", Tensor::scalar(10i64))])[0]),
+        [55.0]
+    );
     let pair = "
         fn even(n: i64) -> bool { if n == 0 { true } else { odd(n - 1) } }
         fn odd(n: i64) -> bool { if n == 0 { false } else { even(n - 1) } }
@@ -140,7 +162,10 @@ fn patterns_nest() {
             ("t.Leaf.0", i64s(leaf)),
             ("t.Node.0", i64s(l)),
             ("t.Node.1", i64s(r)),
-            ("b", Tensor::splat(heddle_ir::DType::Bool, vec![], b as u8 as f64)),
+            (
+                "b",
+                Tensor::splat(heddle_ir::DType::Bool, vec![], b as u8 as f64),
+            ),
         ];
         floats(&run(&module, &inputs)[0])[0]
     };
@@ -149,7 +174,11 @@ fn patterns_nest() {
     assert_eq!(tree(two.0, &[7, 3, 0], two.1, two.2, false), 30.0);
     assert_eq!(tree(two.0, &[7, 4, 0], two.1, two.2, false), 40.0);
     assert_eq!(tree(&[0], &[7], &[99], &[99], true), 57.0);
-    let deep = (&[0, 0, 1, 0, 1][..], &[0, 0, 0, 0, 2][..], &[0, 0, 1, 0, 3][..]);
+    let deep = (
+        &[0, 0, 1, 0, 1][..],
+        &[0, 0, 0, 0, 2][..],
+        &[0, 0, 1, 0, 3][..],
+    );
     assert_eq!(tree(deep.0, &[7, 4, 0, 8, 0], deep.1, deep.2, true), 60.0);
 }
 
@@ -186,7 +215,13 @@ fn a_vertex_gathers_what_its_children_scatter() {
     let inputs = [
         ("g.children", i64s(&[0, 1, 0, 2])),
         ("g.offsets", i64s(&[0, 0, 0, 2, 4])),
-        ("x", Tensor::from_slice(vec![4, 2], &[1.0f32, 0.0, 2.0, 0.0, 4.0, 0.0, 8.0, 1.0])),
+        (
+            "x",
+            Tensor::from_slice(vec![4, 2], &[1.0f32, 0.0, 2.0, 0.0, 4.0, 0.0, 8.0, 1.0]),
+        ),
     ];
-    assert_eq!(value(text, &inputs), [10.0, 0.0, 20.0, 0.0, 70.0, 0.0, 160.0, 10.0]);
+    assert_eq!(
+        value(text, &inputs),
+        [10.0, 0.0, 20.0, 0.0, 70.0, 0.0, 160.0, 10.0]
+    );
 }

@@ -21,8 +21,22 @@ fn mutate(text: &str, random: &mut Random) -> String {
             3 => words.insert(a, words[b]),
             _ => {
                 words[a] = [
-                    "-1 ", "{ ", "} ", "9223372036854775807 ", "Nil ", "0.5e400 ", "f32[?] ", "é",
-                    "(x, x) ", "[] ", "list<f32> ", "[1, 2] ", "fn(x) x ", "x", "map", "reverse",
+                    "-1 ",
+                    "{ ",
+                    "} ",
+                    "9223372036854775807 ",
+                    "Nil ",
+                    "0.5e400 ",
+                    "f32[?] ",
+                    "é",
+                    "(x, x) ",
+                    "[] ",
+                    "list<f32> ",
+                    "[1, 2] ",
+                    "fn(x) x ",
+                    "x",
+                    "map",
+                    "reverse",
                 ][random.below(16)]
             }
         }

@@ -12,8 +12,14 @@ fn with_weights(module: &Module, given: Vec<(&'static str, Tensor)>) -> Vec<(Str
     let weights = params.filter(|(name, _)| given.iter().all(|(n, _)| n != name));
     let weights: Vec<_> = weights
         .map(|(name, ty)| {
-            let dims = ty.as_tensor().and_then(|t| t.shape.clone()).expect("an array");
-            let shape: Vec<usize> = dims.iter().map(|d| d.as_const().unwrap_or(20) as usize).collect();
+            let dims = ty
+                .as_tensor()
+                .and_then(|t| t.shape.clone())
+                .expect("an array");
+            let shape: Vec<usize> = dims
+                .iter()
+                .map(|d| d.as_const().unwrap_or(20) as usize)
+                .collect();
             (name.clone(), random.array(&shape, 0.1))
         })
         .collect();
@@ -22,7 +28,10 @@ fn with_weights(module: &Module, given: Vec<(&'static str, Tensor)>) -> Vec<(Str
 }
 
 fn run_all(module: &Module, inputs: &[(String, Tensor)]) -> Vec<Tensor> {
-    let inputs: Vec<_> = inputs.iter().map(|(n, t)| (n.as_str(), t.clone())).collect();
+    let inputs: Vec<_> = inputs
+        .iter()
+        .map(|(n, t)| (n.as_str(), t.clone()))
+        .collect();
     run(module, &inputs)
 }
 

@@ -22,5 +22,9 @@ fn programs_become_the_graphs_that_are_checked_in() {
             differ.push(format!("{}:\n{found}", expected.display()));
         }
     }
-    assert!(differ.is_empty(), "HEDDLE_BLESS=1 writes these anew:\n{}", differ.join("\n"));
+    assert!(
+        differ.is_empty(),
+        "HEDDLE_BLESS=1 writes these anew:\n{}",
+        differ.join("\n")
+    );
 }

@@ -26,16 +26,20 @@ pub(crate) fn check_instances(
 ) -> Result<(), InputError> {
     for structure in structures {
         let names = structure.inputs().into_iter();
-        let columns: Vec<Column> = names.filter_map(|name| Column::of(name, inputs, forms)).collect();
+        let columns: Vec<Column> = names
+            .filter_map(|name| Column::of(name, inputs, forms))
+            .collect();
         for instance in 0..instances {
             let read = |name: &str| {
                 let column = columns.iter().find(|c| c.name == name)?;
                 column.part(instance)
             };
-            structure.check(&read).map_err(|fault| InputError::Structure {
-                instance: Some(instance),
-                fault: fault.to_string(),
-            })?;
+            structure
+                .check(&read)
+                .map_err(|fault| InputError::Structure {
+                    instance: Some(instance),
+                    fault: fault.to_string(),
+                })?;
         }
     }
     Ok(())

@@ -95,7 +95,8 @@ impl<'a> Lower<'a> {
         let last = b.rank(x).and_then(|r| r.checked_sub(1)).unwrap_or(0);
         let over = |b: &mut heddle_ir::FuncBuilder, kind, x| {
             let (axes, keep) = (vec![last], true);
-            b.op1(Op::Reduce { kind, axes, keep }, &[x]).map_err(&misfit)
+            b.op1(Op::Reduce { kind, axes, keep }, &[x])
+                .map_err(&misfit)
         };
         let max = over(b, ReduceOp::Max, x)?;
         let less = b.binary(BinaryOp::Sub, x, max).map_err(&misfit)?;

@@ -48,7 +48,12 @@ impl<'a> Lower<'a> {
     }
 
     /// The value of a function that is a value.
-    pub(super) fn apply(&mut self, func: &Val<'a>, args: Vec<Val<'a>>, span: Span) -> Result<Val<'a>> {
+    pub(super) fn apply(
+        &mut self,
+        func: &Val<'a>,
+        args: Vec<Val<'a>>,
+        span: Span,
+    ) -> Result<Val<'a>> {
         match func {
             Val::Func(Func::Named(k)) => self.call(*k, args, span),
             Val::Func(Func::Op(name)) => match self.builtin(name, &args, span)? {
@@ -97,7 +102,10 @@ impl<'a> Lower<'a> {
     fn nested(&mut self, span: Span) -> Result<()> {
         self.calls += 1;
         match self.calls > MAX_CALLS {
-            true => Err(self.error(span, format!("calls are nested deeper than {MAX_CALLS} levels"))),
+            true => Err(self.error(
+                span,
+                format!("calls are nested deeper than {MAX_CALLS} levels"),
+            )),
             false => Ok(()),
         }
     }

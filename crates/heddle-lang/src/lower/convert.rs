@@ -70,7 +70,8 @@ impl<'a> Lower<'a> {
             }
             let unknown = t.shape.iter().flatten().any(|d| d.as_expr().is_none());
             if unknown {
-                let message = format!("the sizes of an empty list's elements are not known here: {t}");
+                let message =
+                    format!("the sizes of an empty list's elements are not known here: {t}");
                 return Err(self.error(span, message));
             }
             values.push(self.zeros(&t, span)?);

@@ -37,14 +37,22 @@ impl<'a> Lower<'a> {
                 if let Some(shape) = found.as_tensor().and_then(|t| t.shape.as_ref()) {
                     learn(dims, shape, sizes);
                 }
-                if let Some(met) = found.meet(&stated).filter(|_| found.as_tensor().is_some_and(|t| t.shape.is_none())) {
-                    self.frame.b.refine_type(v, met).map_err(self.misfit(span))?;
+                if let Some(met) = found
+                    .meet(&stated)
+                    .filter(|_| found.as_tensor().is_some_and(|t| t.shape.is_none()))
+                {
+                    self.frame
+                        .b
+                        .refine_type(v, met)
+                        .map_err(self.misfit(span))?;
                 }
                 Ok(Val::Ir(v))
             }
             (Val::Tuple(all), TypeKind::Tuple(types)) if all.len() == types.len() => {
                 let all = all.into_iter().zip(types);
-                let all: Result<_> = all.map(|(v, t)| self.declared(v, t, sizes, what, span)).collect();
+                let all: Result<_> = all
+                    .map(|(v, t)| self.declared(v, t, sizes, what, span))
+                    .collect();
                 Ok(Val::Tuple(all?))
             }
             (val @ (Val::List(_) | Val::Literal(_)), TypeKind::List(elem)) => {
@@ -149,7 +157,9 @@ fn known(dims: &[Dim], sizes: &Sizes) -> Vec<Dim> {
 fn learn(dims: &[Dim], found: &[Dim], sizes: &mut Sizes) {
     for (dim, found) in dims.iter().zip(found) {
         if let Some(name) = dim.as_expr().and_then(|e| e.as_sym()) {
-            sizes.entry(name.to_string()).or_insert_with(|| found.clone());
+            sizes
+                .entry(name.to_string())
+                .or_insert_with(|| found.clone());
         }
     }
 }

@@ -71,7 +71,10 @@ impl<'a> Lower<'a> {
                 items: vec![text],
             })),
             ExprKind::Bool(truth) => {
-                let value = self.frame.b.scalar(heddle_ir::DType::Bool, *truth as u8 as f64);
+                let value = self
+                    .frame
+                    .b
+                    .scalar(heddle_ir::DType::Bool, *truth as u8 as f64);
                 Ok(Val::Ir(value))
             }
             ExprKind::Array(items) => self.array(items, span),
@@ -81,7 +84,9 @@ impl<'a> Lower<'a> {
                     _ => None,
                 };
                 let items = items.iter().enumerate();
-                let all: Result<_> = items.map(|(i, e)| self.eval(e, types.map(|t| &t[i]))).collect();
+                let all: Result<_> = items
+                    .map(|(i, e)| self.eval(e, types.map(|t| &t[i])))
+                    .collect();
                 self.bounded(Val::Tuple(all?), span)
             }
             ExprKind::Field(of, index) => {
@@ -100,7 +105,9 @@ impl<'a> Lower<'a> {
                 self.locate(span);
                 self.indexed(val, at, span)
             }
-            ExprKind::Slice(of, from, to) => self.slice_expr(of, from.as_deref(), to.as_deref(), span),
+            ExprKind::Slice(of, from, to) => {
+                self.slice_expr(of, from.as_deref(), to.as_deref(), span)
+            }
             ExprKind::Unary(name, x) => {
                 let x = self.eval(x, expect)?;
                 self.locate(span);
@@ -160,7 +167,11 @@ impl<'a> Lower<'a> {
             let (columns, start) = (None, None);
             return Ok(Val::List(List { columns, start }));
         }
-        if ast.types.iter().any(|t| t.cases.iter().any(|c| c.name.text == name)) {
+        if ast
+            .types
+            .iter()
+            .any(|t| t.cases.iter().any(|c| c.name.text == name))
+        {
             let message = format!("`{name}` makes a value of a data type, which only inputs have");
             return Err(self.error_with(span, message, "results are arrays, tuples and lists"));
         }

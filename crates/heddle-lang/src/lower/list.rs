@@ -49,7 +49,11 @@ impl<'a> Lower<'a> {
             false => {
                 let ty = self.show(&self.ty(element));
                 let message = format!("a list cannot hold {ty}");
-                Err(self.error_with(span, message, "elements are arrays, data and tuples of these"))
+                Err(self.error_with(
+                    span,
+                    message,
+                    "elements are arrays, data and tuples of these",
+                ))
             }
         }
     }
@@ -114,7 +118,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Rows of columns.
-    pub(super) fn cut(&mut self, of: &Val<'a>, from: Value, to: Value, span: Span) -> Result<Val<'a>> {
+    pub(super) fn cut(
+        &mut self,
+        of: &Val<'a>,
+        from: Value,
+        to: Value,
+        span: Span,
+    ) -> Result<Val<'a>> {
         let misfit = self.misfit(span);
         let b = &mut self.frame.b;
         let from = b.vector_of(from).map_err(&misfit)?;

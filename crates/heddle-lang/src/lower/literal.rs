@@ -11,7 +11,12 @@ const MAX_SPLAT: usize = 1 << 20;
 
 impl<'a> Lower<'a> {
     /// The constant with a literal's shape and this element type.
-    pub(super) fn constant(&mut self, literal: &Literal<'a>, dtype: DType, span: Span) -> Result<Value> {
+    pub(super) fn constant(
+        &mut self,
+        literal: &Literal<'a>,
+        dtype: DType,
+        span: Span,
+    ) -> Result<Value> {
         let tensor = self.tensor(literal, dtype, span)?;
         Ok(self.frame.b.constant(tensor))
     }
@@ -24,9 +29,8 @@ impl<'a> Lower<'a> {
         span: Span,
     ) -> Result<Value> {
         let shape = ty.static_shape();
-        let is_small = |s: &Vec<usize>| {
-            heddle_ir::tensor::element_count(s).is_some_and(|n| n <= MAX_SPLAT)
-        };
+        let is_small =
+            |s: &Vec<usize>| heddle_ir::tensor::element_count(s).is_some_and(|n| n <= MAX_SPLAT);
         match shape.filter(is_small) {
             Some(shape) if literal.shape.is_empty() && !shape.is_empty() => {
                 let one = number(literal.items[0], ty.dtype);
@@ -45,7 +49,10 @@ impl<'a> Lower<'a> {
             _ if literal.shape.is_empty() && ty.rank() == Some(0) => {
                 self.constant(literal, ty.dtype, span)
             }
-            _ => Err(self.error(span, format!("a number in place of {ty}, whose size is not known here"))),
+            _ => Err(self.error(
+                span,
+                format!("a number in place of {ty}, whose size is not known here"),
+            )),
         }
     }
 

@@ -83,7 +83,9 @@ impl<'a> Lower<'a> {
                 match &parts[..] {
                     [head, tail] if !irrefutable(head) || !irrefutable(tail) => {
                         let list = list.clone();
-                        self.test_parts(first, &[head, tail], span, &mut |s| s.unrolled(&list, span))
+                        self.test_parts(first, &[head, tail], span, &mut |s| {
+                            s.unrolled(&list, span)
+                        })
                     }
                     _ => Ok(first),
                 }
@@ -134,7 +136,11 @@ impl<'a> Lower<'a> {
         };
         let end = self.rows_of(columns, span)?;
         let start = list.start.unwrap_or_else(|| self.frame.b.i64(0));
-        let op = if wants_one { CompareOp::Lt } else { CompareOp::Ge };
+        let op = if wants_one {
+            CompareOp::Lt
+        } else {
+            CompareOp::Ge
+        };
         let test = self.frame.b.compare(op, start, end);
         test.map(Test::If).map_err(self.misfit(span))
     }
@@ -152,7 +158,9 @@ impl<'a> Lower<'a> {
         let b = &mut self.frame.b;
         let tag = b.gather(tags, *index).map_err(&misfit)?;
         let case = b.scalar(DType::I32, case as f64);
-        b.compare(CompareOp::Eq, tag, case).map(Test::If).map_err(misfit)
+        b.compare(CompareOp::Eq, tag, case)
+            .map(Test::If)
+            .map_err(misfit)
     }
 
     /// `first`, and then the tests of parts, which exist only where the first one holds.
@@ -169,7 +177,10 @@ impl<'a> Lower<'a> {
             Test::If(cond) => Some(cond),
         };
         let mut inner = |s: &mut Self| {
-            let parts: Vec<_> = parts(s)?.into_iter().zip(patterns.iter().copied()).collect();
+            let parts: Vec<_> = parts(s)?
+                .into_iter()
+                .zip(patterns.iter().copied())
+                .collect();
             s.test_all(Test::Always, &parts, span)
         };
         match cond {
@@ -179,7 +190,12 @@ impl<'a> Lower<'a> {
     }
 
     /// Do parts match, one after the other?
-    fn test_all(&mut self, first: Test, parts: &[(Val<'a>, &'a Pattern)], span: Span) -> Result<Test> {
+    fn test_all(
+        &mut self,
+        first: Test,
+        parts: &[(Val<'a>, &'a Pattern)],
+        span: Span,
+    ) -> Result<Test> {
         let Some(((val, pattern), rest)) = parts.split_first() else {
             return Ok(first);
         };
@@ -188,7 +204,11 @@ impl<'a> Lower<'a> {
             Test::Never => Ok(Test::Never),
             Test::Always => self.test_all(first, rest, span),
             Test::If(cond) if rest.iter().all(|(_, p)| irrefutable(p)) => Ok(Test::If(cond)),
-            Test::If(cond) => self.both(cond, &mut |s| deeper(|| s.test_all(Test::Always, rest, span)), span),
+            Test::If(cond) => self.both(
+                cond,
+                &mut |s| deeper(|| s.test_all(Test::Always, rest, span)),
+                span,
+            ),
         }
     }
 

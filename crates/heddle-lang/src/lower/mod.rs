@@ -11,6 +11,7 @@ mod call;
 mod convert;
 mod declared;
 mod expr;
+mod inputs;
 mod list;
 mod literal;
 mod matching;

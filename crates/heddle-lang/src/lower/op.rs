@@ -67,7 +67,11 @@ impl<'a> Lower<'a> {
     fn no_list(&self, name: &str, list: &List<'a>, span: Span) -> super::Stop {
         let ty = self.ty(&Val::List(list.clone()));
         let message = format!("{name} takes arrays, not {}", self.show(&ty));
-        self.error_with(span, message, "stack(list) is the array of a list's elements")
+        self.error_with(
+            span,
+            message,
+            "stack(list) is the array of a list's elements",
+        )
     }
 
     /// The element type that literals share with other operands.
@@ -93,10 +97,14 @@ impl<'a> Lower<'a> {
         let misfit = self.misfit(span);
         let builder = &mut self.frame.b;
         if vectors.0 {
-            x = builder.op1(Op::Unsqueeze { axes: vec![0] }, &[x]).map_err(&misfit)?;
+            x = builder
+                .op1(Op::Unsqueeze { axes: vec![0] }, &[x])
+                .map_err(&misfit)?;
         }
         if vectors.1 {
-            y = builder.op1(Op::Unsqueeze { axes: vec![1] }, &[y]).map_err(&misfit)?;
+            y = builder
+                .op1(Op::Unsqueeze { axes: vec![1] }, &[y])
+                .map_err(&misfit)?;
         }
         let product = builder.op1(Op::Dot, &[x, y]).map_err(&misfit)?;
         let rank = builder.rank(product).unwrap_or(2);
@@ -107,7 +115,9 @@ impl<'a> Lower<'a> {
         }
         Ok(Val::Ir(match axes.is_empty() {
             true => product,
-            false => builder.op1(Op::Squeeze { axes }, &[product]).map_err(misfit)?,
+            false => builder
+                .op1(Op::Squeeze { axes }, &[product])
+                .map_err(misfit)?,
         }))
     }
 
@@ -147,7 +157,10 @@ impl<'a> Lower<'a> {
         &mut self,
         val: &Val<'a>,
         span: Span,
-        f: &mut dyn FnMut(&mut heddle_ir::FuncBuilder, Value) -> std::result::Result<Value, heddle_ir::TypeError>,
+        f: &mut dyn FnMut(
+            &mut heddle_ir::FuncBuilder,
+            Value,
+        ) -> std::result::Result<Value, heddle_ir::TypeError>,
     ) -> Result<Val<'a>> {
         let ty = self.ty(val);
         let mut parts = vec![];

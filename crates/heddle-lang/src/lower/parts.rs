@@ -116,7 +116,10 @@ impl<'a> Lower<'a> {
             Ty::Func(FuncTy::Lambda(k, types)) => {
                 let (lambda, names) = &self.lambdas[*k];
                 let values = types.iter().map(|t| self.unflatten(t, parts));
-                Val::Func(Func::Lambda(lambda, names.iter().copied().zip(values).collect()))
+                Val::Func(Func::Lambda(
+                    lambda,
+                    names.iter().copied().zip(values).collect(),
+                ))
             }
         }
     }

@@ -30,7 +30,11 @@ impl<'a> Lower<'a> {
         for arg in args {
             let arg = self.concrete(arg, span)?;
             passed.push(match arg {
-                Val::List(list @ List { columns: Some(_), .. }) => Val::List(self.with_start(list)),
+                Val::List(
+                    list @ List {
+                        columns: Some(_), ..
+                    },
+                ) => Val::List(self.with_start(list)),
                 arg => arg,
             });
         }
@@ -70,7 +74,10 @@ impl<'a> Lower<'a> {
         let mut given: BTreeSet<Arc<str>> = BTreeSet::new();
         for &v in operands {
             let dims = self.tensor_type(v).and_then(|t| t.shape.as_ref());
-            let names = dims.into_iter().flatten().filter_map(|d| d.as_expr()?.as_sym());
+            let names = dims
+                .into_iter()
+                .flatten()
+                .filter_map(|d| d.as_expr()?.as_sym());
             given.extend(names.cloned());
         }
         let mut keep = |dim: &Dim| {
@@ -105,7 +112,11 @@ impl<'a> Lower<'a> {
         };
         let sig = Signature {
             name: own_name,
-            params: params.into_iter().enumerate().map(|(i, ty)| (format!("a{i}"), ty)).collect(),
+            params: params
+                .into_iter()
+                .enumerate()
+                .map(|(i, ty)| (format!("a{i}"), ty))
+                .collect(),
             origin: (earlier > 0).then(|| name.as_str().into()),
             ..Signature::default()
         };
@@ -127,7 +138,11 @@ impl<'a> Lower<'a> {
             }
             if self.specs[at].result.is_none() {
                 let message = format!("`{name}` calls itself in every case, and never ends");
-                return Err(self.error_with(span, message, "one case must give a value without a call"));
+                return Err(self.error_with(
+                    span,
+                    message,
+                    "one case must give a value without a call",
+                ));
             }
         }
         self.building -= 1;
@@ -143,8 +158,16 @@ impl<'a> Lower<'a> {
         sig.results = vec![];
         let b = FuncBuilder::new(sig);
         let mut params = b.params().to_vec().into_iter();
-        let mut vals: Vec<Val> = types.iter().map(|t| self.unflatten(t, &mut params)).collect();
-        let inputs = self.facts[k].inputs.iter().copied().zip(vals.split_off(count)).collect();
+        let mut vals: Vec<Val> = types
+            .iter()
+            .map(|t| self.unflatten(t, &mut params))
+            .collect();
+        let inputs = self.facts[k]
+            .inputs
+            .iter()
+            .copied()
+            .zip(vals.split_off(count))
+            .collect();
         let stores = stores(&types).into_iter().map(|store| {
             let keys = self.frame.stores[&store].keys();
             let columns = keys.map(|key| (*key, params.next().expect("columns")));
@@ -186,7 +209,9 @@ impl<'a> Lower<'a> {
         }
         let val = self.concrete(val, span)?;
         let val = match val {
-            Val::List(list @ List { start: Some(_), .. }) => super::list::whole(self.settled(list, span)?),
+            Val::List(list @ List { start: Some(_), .. }) => {
+                super::list::whole(self.settled(list, span)?)
+            }
             val => val,
         };
         let found = self.ty(&val);

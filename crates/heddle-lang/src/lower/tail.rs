@@ -24,10 +24,7 @@ enum Kind<'a> {
     /// Finds the type of the result.
     Probe,
     /// Until a value comes: what is carried, and the result so far.
-    Until {
-        args: Vec<Val<'a>>,
-        result: Val<'a>,
-    },
+    Until { args: Vec<Val<'a>>, result: Val<'a> },
     /// Over a list, the parameter with this number.
     List(usize),
 }
@@ -90,7 +87,9 @@ impl<'a> Lower<'a> {
         let mut leaves = Leaves::default();
         leaves.visit(name, each, list, tail);
         let mut uses = 0;
-        free_names(each, &mut |used, _| uses += (used == tail.as_str()) as usize);
+        free_names(each, &mut |used, _| {
+            uses += (used == tail.as_str()) as usize
+        });
         let mut calls_last = false;
         free_names(last, &mut |used, _| calls_last |= used == name);
         let one_kind = leaves.values == 0 && (leaves.calls == 0) != (leaves.emits == 0);
@@ -148,7 +147,10 @@ impl<'a> Lower<'a> {
         free_names(apart.last, &mut |n, _| used |= n == name);
         if let (true, Val::List(list)) = (used, &args[apart.list]) {
             let columns = list.columns.clone();
-            let start = columns.as_ref().map(|c| self.rows_of(c, span)).transpose()?;
+            let start = columns
+                .as_ref()
+                .map(|c| self.rows_of(c, span))
+                .transpose()?;
             self.frame.env[apart.list].1 = Val::List(List { columns, start });
         }
         let rest = self.eval(apart.last, None)?;
@@ -383,7 +385,8 @@ impl Leaves {
             }
             ExprKind::Match(_, arms) => {
                 arms.iter().for_each(|arm| hides(&arm.pattern));
-                arms.iter().for_each(|arm| self.visit(name, &arm.value, list, tail));
+                arms.iter()
+                    .for_each(|arm| self.visit(name, &arm.value, list, tail));
             }
             ExprKind::Block(lets, value) => {
                 lets.iter().for_each(|l| hides(&l.pattern));

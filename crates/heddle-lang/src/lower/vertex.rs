@@ -47,18 +47,34 @@ impl<'a> Lower<'a> {
             inputs.push(self.as_list(arg, span)?);
         }
         let Some(state) = self.expected(&vertex.state, &Default::default()) else {
-            return Err(self.error(vertex.state.span, "a state is an array or a tuple of arrays"));
+            return Err(self.error(
+                vertex.state.span,
+                "a state is an array or a tuple of arrays",
+            ));
         };
         let misfit = self.misfit(span);
         let size = self.frame.b.size(offsets, 0).map_err(&misfit)?;
         let one = self.frame.b.i64(1);
-        let count = self.frame.b.binary(BinaryOp::Sub, size, one).map_err(&misfit)?;
+        let count = self
+            .frame
+            .b
+            .binary(BinaryOp::Sub, size, one)
+            .map_err(&misfit)?;
         let states = self.blank(&state, count, vertex.state.span)?;
         let pushed = self.pushed(vertex, &states, span, |s, states| {
             let zero = s.frame.b.i64(0);
             let args = inputs.iter().map(|list| s.element(list, zero, span));
             let args = args.collect::<Result<Vec<_>>>()?;
-            s.evaluate(vertex, args, Messages { states, children, from: zero, to: zero })
+            s.evaluate(
+                vertex,
+                args,
+                Messages {
+                    states,
+                    children,
+                    from: zero,
+                    to: zero,
+                },
+            )
         })?;
         let results = self.blank(&pushed, count, span)?;
         let init = Val::Tuple(vec![states, results]);
@@ -77,9 +93,21 @@ impl<'a> Lower<'a> {
             let after = s.frame.b.binary(BinaryOp::Add, v, one).map_err(&misfit)?;
             let to = s.frame.b.gather(offsets, after).map_err(&misfit)?;
             let states = carried[0].clone();
-            let (state, result) = s.evaluate(vertex, args, Messages { states, children, from, to })?;
+            let (state, result) = s.evaluate(
+                vertex,
+                args,
+                Messages {
+                    states,
+                    children,
+                    from,
+                    to,
+                },
+            )?;
             let next = [(&carried[0], state), (&carried[1], result)];
-            let next: Result<_> = next.into_iter().map(|(all, one)| s.with_row(all, one, v, span)).collect();
+            let next: Result<_> = next
+                .into_iter()
+                .map(|(all, one)| s.with_row(all, one, v, span))
+                .collect();
             Ok((Val::Tuple(next?), None))
         });
         self.vertex = outer;
@@ -125,7 +153,9 @@ impl<'a> Lower<'a> {
         for (param, arg) in vertex.params.iter().zip(args) {
             let what = || format!("`{}` of `{}`", param.name.text, vertex.name.text);
             let arg = match &param.ty {
-                Some(ty) => self.declared(arg, ty, &mut Default::default(), &what, param.name.span)?,
+                Some(ty) => {
+                    self.declared(arg, ty, &mut Default::default(), &what, param.name.span)?
+                }
                 None => arg,
             };
             env.push((param.name.text.as_str(), arg));
@@ -153,7 +183,11 @@ impl<'a> Lower<'a> {
     pub(super) fn message(&mut self, child: Option<Val<'a>>, span: Span) -> Result<Val<'a>> {
         let Some(messages) = self.vertex.clone() else {
             let message = "only a vertex function gathers the states of children";
-            return Err(self.error_with(span, message, "rows of an array: gather(x, indices, axis=0)"));
+            return Err(self.error_with(
+                span,
+                message,
+                "rows of an array: gather(x, indices, axis=0)",
+            ));
         };
         let children = Val::Ir(messages.children);
         match child {
@@ -161,14 +195,17 @@ impl<'a> Lower<'a> {
                 let child = self.index_of(child, span)?;
                 let misfit = self.misfit(span);
                 let b = &mut self.frame.b;
-                let at = b.binary(BinaryOp::Add, messages.from, child).map_err(&misfit)?;
+                let at = b
+                    .binary(BinaryOp::Add, messages.from, child)
+                    .map_err(&misfit)?;
                 let row = b.gather(messages.children, at).map_err(misfit)?;
                 self.each_array(&messages.states, span, &mut |b, v| b.gather(v, row))
             }
             None => {
                 let own = self.cut(&children, messages.from, messages.to, span)?;
                 let own = self.plain_array(own, span)?;
-                let states = self.each_array(&messages.states, span, &mut |b, v| b.gather(v, own))?;
+                let states =
+                    self.each_array(&messages.states, span, &mut |b, v| b.gather(v, own))?;
                 Ok(whole(states))
             }
         }
@@ -180,8 +217,11 @@ impl<'a> Lower<'a> {
         Self::flat_types(element, &mut types);
         let mut values = vec![];
         for ty in types {
-            let sized = ty.as_tensor().and_then(|t| Some((t.dtype, t.shape.clone()?)));
-            let Some((dtype, dims)) = sized.filter(|(d, _)| d.is_arith() || *d == DType::Bool) else {
+            let sized = ty
+                .as_tensor()
+                .and_then(|t| Some((t.dtype, t.shape.clone()?)));
+            let Some((dtype, dims)) = sized.filter(|(d, _)| d.is_arith() || *d == DType::Bool)
+            else {
                 return Err(self.error(span, format!("a vertex has no state of type {ty}")));
             };
             let misfit = self.misfit(span);
@@ -189,7 +229,9 @@ impl<'a> Lower<'a> {
             let mut sizes = vec![b.vector_of(count).map_err(&misfit)?];
             for dim in &dims {
                 let Some(size) = b.size_of(dim).map_err(&misfit)? else {
-                    return Err(self.error(span, format!("the size {dim} of {ty} is not known here")));
+                    return Err(
+                        self.error(span, format!("the size {dim} of {ty} is not known here"))
+                    );
                 };
                 sizes.push(b.vector_of(size).map_err(&misfit)?);
             }
@@ -202,7 +244,13 @@ impl<'a> Lower<'a> {
     }
 
     /// Columns with one row replaced.
-    fn with_row(&mut self, columns: &Val<'a>, row: Val<'a>, at: Value, span: Span) -> Result<Val<'a>> {
+    fn with_row(
+        &mut self,
+        columns: &Val<'a>,
+        row: Val<'a>,
+        at: Value,
+        span: Span,
+    ) -> Result<Val<'a>> {
         let row = self.row(&row, span)?;
         let mut rows = vec![];
         self.flatten(&row, &mut rows);

@@ -64,7 +64,10 @@ impl Parser<'_> {
             };
             let span = self.advance()?;
             let right = self.binary(level + 1)?;
-            left = self.make(span, ExprKind::Binary(infix, Box::new(left), Box::new(right)))?;
+            left = self.make(
+                span,
+                ExprKind::Binary(infix, Box::new(left), Box::new(right)),
+            )?;
         }
     }
 
@@ -239,7 +242,9 @@ impl Parser<'_> {
         let cond = self.expr()?;
         let then = self.block()?;
         if self.token != Token::Word("else") {
-            return Err(self.expected("`else`").hint("an `if` is a value in both cases"));
+            return Err(self
+                .expected("`else`")
+                .hint("an `if` is a value in both cases"));
         }
         self.advance()?;
         let otherwise = match self.token {
@@ -247,7 +252,10 @@ impl Parser<'_> {
             _ => self.block()?,
         };
         self.leave();
-        self.make(start, ExprKind::If(Box::new(cond), Box::new(then), Box::new(otherwise)))
+        self.make(
+            start,
+            ExprKind::If(Box::new(cond), Box::new(then), Box::new(otherwise)),
+        )
     }
 
     fn matching(&mut self) -> Result<ExprKind> {

@@ -6,7 +6,9 @@ mod types;
 use heddle_ir::MAX_NESTING;
 use heddle_ir::text::ParseError;
 
-use crate::ast::{Ast, Case, DataType, Expr, ExprKind, Function, Let, Name, Param, TypeExpr, TypeKind, Vertex};
+use crate::ast::{
+    Ast, Case, DataType, Expr, ExprKind, Function, Let, Name, Param, TypeExpr, TypeKind, Vertex,
+};
 use crate::lexer::{Lexer, Result, Span, Token};
 
 /// Reads a program.
@@ -151,7 +153,8 @@ impl<'a> Parser<'a> {
         }
         self.expect("}")?;
         let lacks = |what| self.error(name.span, format!("vertex `{}` does not {what}", name.text));
-        let scatter = scatter.ok_or_else(|| lacks("scatter a state").hint("write `scatter(state);`"))?;
+        let scatter =
+            scatter.ok_or_else(|| lacks("scatter a state").hint("write `scatter(state);`"))?;
         let push = push.ok_or_else(|| lacks("push a result").hint("write `push(result)`"))?;
         Ok(Vertex {
             name,

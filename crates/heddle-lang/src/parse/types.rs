@@ -36,7 +36,8 @@ impl Parser<'_> {
                 Err(()) => self.data_name()?,
             },
             _ => {
-                let hint = "types are f32[n,4], (f32[], i64[]), list<f32[4]>, and names of data types";
+                let hint =
+                    "types are f32[n,4], (f32[], i64[]), list<f32[4]>, and names of data types";
                 return Err(self.expected("a type").hint(hint));
             }
         };

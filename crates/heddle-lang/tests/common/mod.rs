@@ -26,7 +26,8 @@ pub fn run(module: &Module, inputs: &[(&str, Tensor)]) -> Vec<Tensor> {
     });
     let args: Vec<Datum> = args.collect();
     let results = heddle_interp::run(module, &args, &Options::default());
-    let results = results.unwrap_or_else(|error| panic!("{error}\n{}", heddle_ir::text::print(module)));
+    let results =
+        results.unwrap_or_else(|error| panic!("{error}\n{}", heddle_ir::text::print(module)));
     results
         .into_iter()
         .map(|datum| match datum {
@@ -52,7 +53,12 @@ pub fn i32s(values: &[i32]) -> Tensor {
 pub fn floats(tensor: &Tensor) -> Vec<f32> {
     match tensor.to_vec::<f32>() {
         Some(all) => all,
-        None => tensor.to_vec::<i64>().expect("numbers").iter().map(|x| *x as f32).collect(),
+        None => tensor
+            .to_vec::<i64>()
+            .expect("numbers")
+            .iter()
+            .map(|x| *x as f32)
+            .collect(),
     }
 }
 
