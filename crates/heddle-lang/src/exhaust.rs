@@ -39,13 +39,16 @@ pub fn check(ast: &Ast, text: &str, shape: &Shape, arms: &[Arm], span: Span) -> 
     let mut rows: Vec<Vec<&Pattern>> = vec![];
     for arm in arms {
         checker.fits(shape, &arm.pattern)?;
-        if checker.missing(&rows, &[shape.clone()])?.is_none() {
+        if checker
+            .missing(&rows, std::slice::from_ref(shape))?
+            .is_none()
+        {
             let error = arm.pattern.span.error(text, "no value comes to this arm");
             return Err(error.hint("the arms before take all"));
         }
         rows.push(vec![&arm.pattern]);
     }
-    match checker.missing(&rows, &[shape.clone()])? {
+    match checker.missing(&rows, std::slice::from_ref(shape))? {
         None => Ok(()),
         Some(parts) => {
             let missed = parts.join(", ");

@@ -2,7 +2,8 @@
 
 use heddle_ir::{Op, Type, Value};
 
-use super::tail::{Again, irrefutable};
+use super::apart::irrefutable;
+use super::tail::Again;
 use super::{Lower, Result};
 use crate::ast::{Expr, ExprKind, Infix, Lambda, Let};
 use crate::lexer::{Span, deeper};

@@ -119,7 +119,10 @@ impl<'a> Lower<'a> {
                 None => Dim::sym(&format!("{own}.n")),
             };
             let column = |dtype, dims: &[Dim]| {
-                Type::Tensor(TensorType::new(dtype, [&[rows.clone()], dims].concat()))
+                Type::Tensor(TensorType::new(
+                    dtype,
+                    [std::slice::from_ref(&rows), dims].concat(),
+                ))
             };
             columns.insert(
                 (k, None),

@@ -5,6 +5,7 @@
 //! depends on itself (the result of a recursive function, what a loop carries) begins with what is
 //! known and widens until it accepts what it gives.
 
+mod apart;
 mod branch;
 mod builtin;
 mod call;
@@ -21,6 +22,7 @@ mod program;
 mod repeat;
 mod spec;
 mod tail;
+mod testing;
 mod vertex;
 
 use std::collections::{BTreeMap, HashMap};

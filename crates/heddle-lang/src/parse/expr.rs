@@ -7,6 +7,9 @@ use super::{KEYWORDS, Parser};
 use crate::ast::{Arm, Expr, ExprKind, Infix, Lambda, TypeKind};
 use crate::lexer::{Result, Span, Token, deeper};
 
+/// Operands and attributes.
+type Arguments = (Vec<Expr>, Vec<(String, Attr)>);
+
 /// Binary operators, those that bind least first.
 const LEVELS: [&[(&str, Infix)]; 5] = [
     &[("||", Infix::Or)],
@@ -135,7 +138,7 @@ impl Parser<'_> {
     }
 
     /// Arguments and attributes in parentheses.
-    fn arguments(&mut self) -> Result<(Vec<Expr>, Vec<(String, Attr)>)> {
+    fn arguments(&mut self) -> Result<Arguments> {
         let mut attrs: Vec<(String, Attr)> = vec![];
         let args = self.list("(", ")", |p| match p.token {
             Token::Word(key) if p.ahead(1) == Some(Token::Mark("=")) => {
