@@ -6,7 +6,7 @@
 use heddle_ir::text::ParseError;
 
 use crate::ast::{Arm, Ast, Pattern, PatternKind, TypeExpr, TypeKind};
-use crate::lexer::{Result, Span};
+use crate::lexer::{Result, Span, deeper};
 
 /// Limit of the steps that a `match` may take; patterns of many columns could take any number.
 const MAX_STEPS: usize = 1 << 16;
@@ -39,13 +39,16 @@ pub fn check(ast: &Ast, text: &str, shape: &Shape, arms: &[Arm], span: Span) -> 
     let mut rows: Vec<Vec<&Pattern>> = vec![];
     for arm in arms {
         checker.fits(shape, &arm.pattern)?;
-        if checker.missing(&rows, &[shape.clone()])?.is_none() {
+        if checker
+            .missing(&rows, std::slice::from_ref(shape))?
+            .is_none()
+        {
             let error = arm.pattern.span.error(text, "no value comes to this arm");
             return Err(error.hint("the arms before take all"));
         }
         rows.push(vec![&arm.pattern]);
     }
-    match checker.missing(&rows, &[shape.clone()])? {
+    match checker.missing(&rows, std::slice::from_ref(shape))? {
         None => Ok(()),
         Some(parts) => {
             let missed = parts.join(", ");
@@ -143,6 +146,14 @@ impl Checker<'_> {
         if self.steps > MAX_STEPS {
             return Err(self.too_complex());
         }
+        deeper(|| self.missing_in(rows, shapes))
+    }
+
+    fn missing_in(
+        &mut self,
+        rows: &[Vec<&Pattern>],
+        shapes: &[Shape],
+    ) -> Result<Option<Vec<String>>> {
         if rows.is_empty() {
             return Ok(Some(vec!["_".into(); shapes.len()]));
         }

@@ -6,6 +6,11 @@ use heddle_ir::text::syntax::{Lexer as Places, Pos};
 /// Errors are boxed: the parser recurses, and its frames hold many results.
 pub type Result<T> = std::result::Result<T, Box<ParseError>>;
 
+/// Runs `work`, which recurses, on more stack where little is left.
+pub fn deeper<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(256 << 10, 2 << 20, work)
+}
+
 /// A part of the text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Span {

@@ -224,8 +224,8 @@ fn check_graph(
         return Err(fault(offsets, Some(count), text));
     }
     for v in 0..count {
-        for edge in ends[v] as usize..ends[v + 1] as usize {
-            let child = kids[edge];
+        let (begin, end) = (ends[v] as usize, ends[v + 1] as usize);
+        for (edge, &child) in kids.iter().enumerate().take(end).skip(begin) {
             if !(0..count as i64).contains(&child) {
                 let text =
                     format!("is {child}, a child of vertex {v}, but there are {count} vertices");

@@ -79,24 +79,151 @@ fn listing_1_is_one_loop_and_one_map() {
     }
 }
 
-#[test]
-fn drnn_grows_a_tree() {
-    let module = compile(&model("drnn.hl"));
-    let inputs = with_weights(&module, vec![]);
-    let out = run_all(&module, &inputs);
-    let count = floats(&out[0])[0];
-    assert!((1.0..=340.0).contains(&count), "{count}");
+/// Weights by name, and vectors' arithmetic in the models' plain form.
+struct Plain(Vec<(String, Tensor)>);
+
+impl Plain {
+    fn get(&self, name: &str) -> Vec<f64> {
+        let (_, found) = self.0.iter().find(|(n, _)| n == name).expect("an input");
+        floats(found).iter().map(|x| f64::from(*x)).collect()
+    }
+
+    fn row(&self, name: &str, k: usize) -> Vec<f64> {
+        self.get(name)[k * 256..(k + 1) * 256].to_vec()
+    }
+
+    /// `x @ w + b`.
+    fn dense(&self, x: &[f64], w: &str, b: Option<&str>) -> Vec<f64> {
+        let w = self.get(w);
+        let n = w.len() / x.len();
+        let mut y = b.map_or(vec![0.0; n], |b| self.get(b));
+        for (i, x) in x.iter().enumerate() {
+            y.iter_mut().zip(&w[i * n..]).for_each(|(y, w)| *y += x * w);
+        }
+        y
+    }
+
+    fn cell(&self, s: &str, x: &[f64], h: &[f64]) -> Vec<f64> {
+        let z = self.dense(&[x, h].concat(), &format!("W{s}"), Some(&format!("b{s}")));
+        z.iter().map(|z| z.tanh()).collect()
+    }
+
+    fn siblings(&self, xp: &[f64], hp: &[f64], depth: usize) -> (f64, Vec<f64>) {
+        let sigmoid =
+            |z: Vec<f64>| -> Vec<f64> { z.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect() };
+        let (mut x, mut hf, mut count, mut total) = (xp.to_vec(), hp.to_vec(), 0.0, vec![0.0; 256]);
+        let mut add = |n: f64, t: &[f64]| {
+            count += n;
+            total.iter_mut().zip(t).for_each(|(a, b)| *a += b);
+            (count, total.clone())
+        };
+        for k in 0.. {
+            let ha = sigmoid(self.dense(&[xp, hp].concat(), "Wa", Some("ba")));
+            hf = sigmoid(self.dense(&[x, hf].concat(), "Wf", Some("bf")));
+            let h: Vec<f64> = self
+                .dense(&[&ha[..], &hf].concat(), "U", None)
+                .iter()
+                .map(|z| z.tanh())
+                .collect();
+            let p = sigmoid(self.dense(&h, "D", None));
+            let (va, vf) = (self.get("va"), self.get("vf"));
+            let z = self.dense(&h, "O", None);
+            let e: Vec<f64> = (0..256)
+                .map(|i| (z[i] + p[0] * va[i] + p[1] * vf[i]).exp())
+                .collect();
+            x = e.iter().map(|x| x / e.iter().sum::<f64>()).collect();
+            let mut so_far = add(1.0, &h);
+            if depth < 3 && p[0] > self.get("child")[depth] {
+                let (n, t) = self.siblings(&x, &ha, depth + 1);
+                so_far = add(n, &t);
+            }
+            if k == 3 || p[1] <= self.get("sibling")[k] {
+                return so_far;
+            }
+        }
+        unreachable!("four children at most")
+    }
+
+    fn actions(&self, words: &[i64]) -> (Vec<f32>, Vec<f64>) {
+        let words: Vec<_> = words.iter().map(|k| self.row("E", *k as usize)).collect();
+        let empty = self.get("empty");
+        let mut buffer = vec![empty.clone()];
+        for x in words.iter().rev() {
+            buffer.push(self.cell("b", x, &buffer[buffer.len() - 1]));
+        }
+        let mut stack = vec![(empty.clone(), empty.clone())];
+        let (mut act, mut actions, mut at) = (empty, vec![], 0);
+        for _ in 0..2 * words.len() - 1 {
+            let top = stack[stack.len() - 1].1.clone();
+            let z = self.dense(
+                &[top, buffer[words.len() - at].clone(), act.clone()].concat(),
+                "Wp",
+                Some("bp"),
+            );
+            let z: Vec<f64> = z.iter().map(|z| z.tanh()).collect();
+            let p = self.dense(&z, "Wl", Some("bl"));
+            let legal = |k: usize| {
+                if k == 0 {
+                    at < words.len()
+                } else {
+                    stack.len() > 2
+                }
+            };
+            let best = (0..3)
+                .filter(|k| legal(*k))
+                .max_by(|a, b| p[*a].total_cmp(&p[*b]))
+                .expect("an action");
+            let item = if best == 0 {
+                at += 1;
+                words[at - 1].clone()
+            } else {
+                let (right, left) = (stack.pop().expect("two").0, stack.pop().expect("one").0);
+                self.cell(&format!("c{best}"), &left, &right)
+            };
+            let h = self.cell("s", &item, &stack[stack.len() - 1].1);
+            stack.push((item, h));
+            act = self.cell("a", &self.row("A", best), &act);
+            actions.push(best as f32);
+        }
+        (actions, stack.pop().expect("the state").1)
+    }
+}
+
+fn close(found: &Tensor, want: &[f64]) {
+    let pairs = floats(found).into_iter().zip(want);
+    let far = pairs
+        .map(|(a, b)| (f64::from(a) - b).abs())
+        .fold(0.0, f64::max);
+    assert!(far < 1e-4, "{far}");
 }
 
 #[test]
-fn stackrnn_shifts_each_word_once() {
+fn drnn_grows_the_tree_of_its_plain_form() {
+    let module = compile(&model("drnn.hl"));
+    // Loud enough for probabilities of both sides of these thresholds.
+    let thresholds = [
+        ("child", vec![0.5, 0.5, 0.5]),
+        ("sibling", vec![0.5, 0.49, 0.5, 0.5]),
+    ];
+    let given =
+        thresholds.map(|(name, values): (&'static str, Vec<f32>)| (name, Tensor::vector(&values)));
+    let inputs = with_weights(&module, given.into());
+    let out = run_all(&module, &inputs);
+    let plain = Plain(inputs);
+    let (count, total) = plain.siblings(&plain.get("x"), &plain.get("ha"), 0);
+    assert_eq!(f64::from(floats(&out[0])[0]), count);
+    close(&out[1], &total);
+}
+
+#[test]
+fn stackrnn_takes_the_actions_of_its_plain_form() {
     let module = compile(&model("stackrnn.hl"));
     for n in [1, 2, 5] {
-        let words: Vec<i64> = (0..n).collect();
+        let words: Vec<i64> = (0..n).map(|k| k * 3).collect();
         let inputs = with_weights(&module, vec![("word", i64s(&words))]);
         let out = run_all(&module, &inputs);
-        let actions = floats(&out[0]);
-        assert_eq!(actions.len() as i64, 2 * n - 1);
-        assert_eq!(actions.iter().filter(|a| **a == 0.0).count() as i64, n);
+        let (actions, state) = Plain(inputs).actions(&words);
+        assert_eq!(floats(&out[0]), actions);
+        close(&out[1], &state);
     }
 }

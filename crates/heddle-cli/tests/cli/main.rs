@@ -7,6 +7,7 @@ mod defaults;
 mod entries;
 mod errors;
 mod inspect;
+mod language;
 mod npz;
 mod opt;
 mod run;

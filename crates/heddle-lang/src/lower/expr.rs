@@ -2,10 +2,11 @@
 
 use heddle_ir::{Op, Type, Value};
 
-use super::tail::{Again, irrefutable};
+use super::apart::irrefutable;
+use super::tail::Again;
 use super::{Lower, Result};
 use crate::ast::{Expr, ExprKind, Infix, Lambda, Let};
-use crate::lexer::Span;
+use crate::lexer::{Span, deeper};
 use crate::names::{BUILTINS, find, free_in_lambda};
 use crate::value::{Func, List, Literal, Ty, Val};
 
@@ -23,7 +24,7 @@ impl<'a> Lower<'a> {
         expect: Option<&Ty>,
         again: Option<&Again<'a>>,
     ) -> Result<Val<'a>> {
-        stacker::maybe_grow(256 << 10, 2 << 20, || {
+        deeper(|| {
             self.step(expr.span)?;
             self.locate(expr.span);
             match &expr.kind {
@@ -87,7 +88,7 @@ impl<'a> Lower<'a> {
                 let all: Result<_> = items
                     .map(|(i, e)| self.eval(e, types.map(|t| &t[i])))
                     .collect();
-                Ok(Val::Tuple(all?))
+                self.bounded(Val::Tuple(all?), span)
             }
             ExprKind::Field(of, index) => {
                 let val = self.eval(of, None)?;
@@ -115,7 +116,10 @@ impl<'a> Lower<'a> {
             }
             ExprKind::Binary(infix, a, b) => self.infix(*infix, a, b, span),
             ExprKind::Call(f, args, attrs) => self.call_expr(f, args, attrs, expect, span),
-            ExprKind::Lambda(lambda) => Ok(self.lambda(lambda)),
+            ExprKind::Lambda(lambda) => {
+                let lambda = self.lambda(lambda);
+                self.bounded(lambda, span)
+            }
             ExprKind::If(..) | ExprKind::Match(..) | ExprKind::Block(..) => self.eval(expr, expect),
         }
     }

@@ -11,13 +11,18 @@ use crate::value::{List, Ty, Val};
 impl<'a> Lower<'a> {
     /// The list of these elements, of which there is one at least.
     pub(super) fn list_of(&mut self, elements: Vec<Val<'a>>, span: Span) -> Result<Val<'a>> {
-        let mut types = elements.iter().map(|v| self.ty(v).concrete());
-        let first = types.next().unwrap_or(Ty::Tuple(vec![]));
-        let joined = types.try_fold(first, |a, b| a.join(&b).ok_or((a, b)));
-        let ty = joined.map_err(|(a, b)| {
-            let (a, b) = (self.show(&a), self.show(&b));
-            self.error(span, format!("a list holds {a} and {b}"))
-        })?;
+        let mut ty = Ty::Tuple(vec![]);
+        for (i, element) in elements.iter().enumerate() {
+            let found = self.ty(element).concrete();
+            ty = match (i, ty.join(&found)) {
+                (0, _) => found,
+                (_, Some(joined)) => joined,
+                (_, None) => {
+                    let (a, b) = (self.show(&ty), self.show(&found));
+                    return Err(self.error(span, format!("a list holds {a} and {b}")));
+                }
+            };
+        }
         let mut rows = vec![];
         for element in elements {
             let element = self.convert(element, &ty, span)?;
@@ -242,7 +247,7 @@ impl<'a> Lower<'a> {
                 *columns = self.cut(&columns.clone(), zero, least, span)?;
             }
         }
-        Ok(whole(Val::Tuple(all)))
+        self.bounded(whole(Val::Tuple(all)), span)
     }
 
     /// A list back to front.

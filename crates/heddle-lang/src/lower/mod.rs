@@ -5,12 +5,14 @@
 //! depends on itself (the result of a recursive function, what a loop carries) begins with what is
 //! known and widens until it accepts what it gives.
 
+mod apart;
 mod branch;
 mod builtin;
 mod call;
 mod convert;
 mod declared;
 mod expr;
+mod inputs;
 mod list;
 mod literal;
 mod matching;
@@ -20,6 +22,7 @@ mod program;
 mod repeat;
 mod spec;
 mod tail;
+mod testing;
 mod vertex;
 
 use std::collections::{BTreeMap, HashMap};

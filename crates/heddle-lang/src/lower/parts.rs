@@ -2,8 +2,12 @@
 
 use heddle_ir::{Type, Value};
 
-use super::Lower;
+use super::{Lower, Result};
+use crate::lexer::Span;
 use crate::value::{Func, FuncTy, List, Ty, Val};
+
+/// Limit of the parts of a value.
+const MAX_PARTS: usize = 4096;
 
 impl<'a> Lower<'a> {
     /// The type of a value.
@@ -33,6 +37,14 @@ impl<'a> Lower<'a> {
                     FuncTy::Lambda(known.expect("lambdas are listed"), types)
                 }
             }),
+        }
+    }
+
+    /// Refuses a value of too many parts: one in a pair of its own twice as many times.
+    pub(super) fn bounded(&self, val: Val<'a>, span: Span) -> Result<Val<'a>> {
+        match weight(&val) > MAX_PARTS {
+            true => Err(self.error(span, format!("a value of more than {MAX_PARTS} parts"))),
+            false => Ok(val),
         }
     }
 
@@ -111,4 +123,18 @@ impl<'a> Lower<'a> {
             }
         }
     }
+}
+
+/// The number of parts of a value.
+fn weight(val: &Val) -> usize {
+    let inner: usize = match val {
+        Val::Tuple(all) => all.iter().map(weight).sum(),
+        Val::List(List {
+            columns: Some(columns),
+            ..
+        }) => weight(columns),
+        Val::Func(Func::Lambda(_, captured)) => captured.iter().map(|(_, v)| weight(v)).sum(),
+        _ => 0,
+    };
+    inner + 1
 }

@@ -5,7 +5,10 @@ use heddle_ir::{MAX_NESTING, Type};
 
 use super::{KEYWORDS, Parser};
 use crate::ast::{Arm, Expr, ExprKind, Infix, Lambda, TypeKind};
-use crate::lexer::{Result, Span, Token};
+use crate::lexer::{Result, Span, Token, deeper};
+
+/// Operands and attributes.
+type Arguments = (Vec<Expr>, Vec<(String, Attr)>);
 
 /// Binary operators, those that bind least first.
 const LEVELS: [&[(&str, Infix)]; 5] = [
@@ -31,7 +34,7 @@ const LEVELS: [&[(&str, Infix)]; 5] = [
 impl Parser<'_> {
     pub(super) fn expr(&mut self) -> Result<Expr> {
         self.enter()?;
-        let expr = self.binary(0)?;
+        let expr = deeper(|| self.binary(0))?;
         self.leave();
         Ok(expr)
     }
@@ -86,7 +89,7 @@ impl Parser<'_> {
             self.leave();
             return self.make(start, ExprKind::Number(text));
         }
-        let operand = self.unary()?;
+        let operand = deeper(|| self.unary())?;
         self.leave();
         self.make(start, ExprKind::Unary(name, Box::new(operand)))
     }
@@ -135,7 +138,7 @@ impl Parser<'_> {
     }
 
     /// Arguments and attributes in parentheses.
-    fn arguments(&mut self) -> Result<(Vec<Expr>, Vec<(String, Attr)>)> {
+    fn arguments(&mut self) -> Result<Arguments> {
         let mut attrs: Vec<(String, Attr)> = vec![];
         let args = self.list("(", ")", |p| match p.token {
             Token::Word(key) if p.ahead(1) == Some(Token::Mark("=")) => {
@@ -248,7 +251,7 @@ impl Parser<'_> {
         }
         self.advance()?;
         let otherwise = match self.token {
-            Token::Word("if") => self.branch()?,
+            Token::Word("if") => deeper(|| self.branch())?,
             _ => self.block()?,
         };
         self.leave();

@@ -1,14 +1,18 @@
 //! Types and patterns.
 
 use heddle_ir::types::MAX_RANK;
-use heddle_ir::{DType, Dim};
+use heddle_ir::{DType, Dim, MAX_NESTING};
 
 use super::Parser;
 use crate::ast::{Pattern, PatternKind, TypeExpr, TypeKind};
-use crate::lexer::{Result, Token};
+use crate::lexer::{Result, Token, deeper};
 
 impl Parser<'_> {
     pub(super) fn ty(&mut self) -> Result<TypeExpr> {
+        deeper(|| self.nested_type())
+    }
+
+    fn nested_type(&mut self) -> Result<TypeExpr> {
         self.enter()?;
         let span = self.span;
         let kind = match self.token {
@@ -111,6 +115,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn pattern(&mut self) -> Result<Pattern> {
+        deeper(|| self.nested_pattern())
+    }
+
+    fn nested_pattern(&mut self) -> Result<Pattern> {
         self.enter()?;
         let span = self.span;
         let kind = match self.token {
@@ -122,14 +130,12 @@ impl Parser<'_> {
                 self.advance()?;
                 PatternKind::Bool(word == "true")
             }
-            Token::Mark("(") => PatternKind::Tuple(self.list("(", ")", Self::pattern)?),
+            Token::Mark("(") => PatternKind::Tuple(self.parts()?),
             Token::Mark("-") | Token::Number(_) => PatternKind::Number(self.whole_number()?),
             Token::Word(_) => {
                 let name = self.name()?.text;
                 match self.token {
-                    Token::Mark("(") => {
-                        PatternKind::Case(name, self.list("(", ")", Self::pattern)?)
-                    }
+                    Token::Mark("(") => PatternKind::Case(name, self.parts()?),
                     // Constructors begin with a capital, variables do not.
                     _ if name.starts_with(char::is_uppercase) => PatternKind::Case(name, vec![]),
                     _ => PatternKind::Bind(name),
@@ -139,6 +145,16 @@ impl Parser<'_> {
         };
         self.leave();
         Ok(Pattern { span, kind })
+    }
+
+    /// The patterns of parts.
+    fn parts(&mut self) -> Result<Vec<Pattern>> {
+        let span = self.span;
+        let all = self.list("(", ")", Self::pattern)?;
+        match all.len() > MAX_NESTING {
+            true => Err(self.error(span, format!("more than {MAX_NESTING} patterns"))),
+            false => Ok(all),
+        }
     }
 
     fn whole_number(&mut self) -> Result<i64> {
