@@ -144,8 +144,10 @@ impl Walk<'_> {
         let own = |l: &&Local| self.assigned.contains(l) && !results.contains(l);
         slot.locals.extend(live.locals.iter().filter(own));
         let own = |b: &&Buffer| {
-            let owner = self.program.buffers[**b].procedure;
-            owner.is_some_and(|p| self.cycle.contains(&p))
+            let data = &self.program.buffers[**b];
+            // A row is a variable of one operator.
+            !matches!(data.kind, BufferKind::Row)
+                && data.procedure.is_some_and(|p| self.cycle.contains(&p))
         };
         slot.buffers.extend(live.buffers.iter().filter(own));
     }
