@@ -19,14 +19,15 @@ fn weights(model: &Model, own: &[&str]) -> Inputs {
         ..Default::default()
     };
     let program = compile(model, &options).expect("compiles");
-    let mut sizes = std::collections::BTreeMap::from([("n".to_string(), 1)]);
-    if model
-        .signature()
-        .inputs
-        .iter()
-        .any(|port| port.ty.to_string().contains("[v,"))
-    {
-        sizes.insert("v".to_string(), 20);
+    let mut sizes = std::collections::BTreeMap::new();
+    let types = model.signature().inputs;
+    let types: Vec<String> = types.iter().map(|port| port.ty.to_string()).collect();
+    for (name, size) in [("n", 1), ("v", 20)] {
+        let mentions =
+            |ty: &String| ty.contains(&format!("[{name},")) || ty.contains(&format!("[{name}]"));
+        if types.iter().any(mentions) {
+            sizes.insert(name.to_string(), size);
+        }
     }
     let mut weights = program.draw(7, &sizes).expect("draws");
     for name in own {
@@ -338,4 +339,30 @@ fn recursions_short_of_frames_run_depth_first() {
 #[test]
 fn attention_over_words() {
     compare("attend", &[("word", Form::Ragged)], &sentences());
+}
+
+#[test]
+fn trees_that_tensors_grow() {
+    let limits: [[f32; 6]; 5] = [
+        [0.45, 0.5, 0.55, 0.4, 0.45, 0.5],
+        [0.5, 0.45, 0.5, 0.5, 0.5, 0.5],
+        [2.0, 2.0, 2.0, 2.0, 2.0, 2.0],
+        [0.0, 0.5, 0.5, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 2.0, 2.0, 2.0, 2.0],
+    ];
+    let with = |(k, limits): (usize, &[f32; 6])| -> Inputs {
+        let state = |seed: usize| -> Vec<f32> {
+            let at = |i: usize| ((i * seed + k * 31) % 17) as f32 / 4.0 - 2.0;
+            (0..256).map(at).collect()
+        };
+        let [x, ha] = [7, 5].map(|seed| Tensor::vector(&state(seed)));
+        let (child, sibling) = limits.split_at(3);
+        let [child, sibling] = [child, sibling].map(Tensor::vector);
+        [("x", x), ("ha", ha), ("child", child), ("sibling", sibling)]
+            .map(|(name, t)| (name.to_string(), t.into()))
+            .into()
+    };
+    let instances: Vec<Inputs> = limits.iter().enumerate().map(with).collect();
+    let forms = ["x", "ha", "child", "sibling"].map(|name| (name, Form::Stacked));
+    compare("drnn", &forms, &instances);
 }

@@ -137,8 +137,13 @@ impl Batch<'_> {
         let source = &self.source.insts[inst].results;
         let mut all = batched(results, rows);
         for (k, batched) in all.iter_mut().enumerate().skip(carried) {
+            // Without iterations the sizes of the elements are those that the type states.
+            if let Batched::Same(x) = *batched
+                && !states_as_much(b.ty(x), self.ty(source[k], false))
+            {
+                return Err(Refusal::UnknownSize);
+            }
             if let Batched::Rows(x) = batched {
-                // Without iterations the sizes of the elements are those that the type states.
                 let stated = self.ty(source[k], true);
                 if let Type::Tensor(mut t) = stated
                     && let Some(shape) = &mut t.shape
@@ -166,6 +171,19 @@ impl Batch<'_> {
         };
         values.iter().zip(rows).map(one).collect()
     }
+}
+
+/// Are the sizes of a scan output's elements known only where `stated` has them?
+pub(crate) fn states_as_much(found: &Type, stated: Type) -> bool {
+    let (Type::Tensor(found), Type::Tensor(stated)) = (found, stated) else {
+        return true;
+    };
+    let (Some(found), Some(stated)) = (&found.shape, stated.shape) else {
+        return found.shape.is_none();
+    };
+    let is_open = |dim: &Dim| matches!(dim, Dim::Unknown(_));
+    let mut pairs = found.iter().zip(&stated).skip(1);
+    pairs.all(|(found, stated)| !is_open(stated) || is_open(found))
 }
 
 fn batched(values: Vec<Value>, rows: &[bool]) -> Vec<Batched> {

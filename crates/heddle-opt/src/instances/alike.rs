@@ -156,6 +156,9 @@ impl Set<'_> {
 
     /// Arrays with a first axis as ranges.
     pub(super) fn as_ragged(&self, b: &mut FuncBuilder, lane: Lane) -> Result<Ragged> {
+        if rank(b, lane)? == 0 {
+            return Err(Refusal::SizesByRow("a scalar"));
+        }
         let (data, size, step) = match lane {
             Lane::Ragged(x) => return Ok(x),
             Lane::Same(x) => (x, b.size(x, 0)?, b.i64(0)),
