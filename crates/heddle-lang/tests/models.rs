@@ -203,7 +203,7 @@ fn drnn_grows_the_tree_of_its_plain_form() {
     // Loud enough for probabilities of both sides of these thresholds.
     let thresholds = [
         ("child", vec![0.5, 0.5, 0.5]),
-        ("sibling", vec![0.5, 0.49, 0.5, 0.5]),
+        ("sibling", vec![0.5, 0.49, 0.5]),
     ];
     let given =
         thresholds.map(|(name, values): (&'static str, Vec<f32>)| (name, Tensor::vector(&values)));

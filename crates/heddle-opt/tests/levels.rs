@@ -78,7 +78,21 @@ fn tensors_grow_trees_in_loops() {
         with([2.0, 2.0], [2.0, 2.0]),
         with([-3.0, -2.0], [1.0, -2.0]),
     ];
-    together(SIBLINGS, &[Stacked, Stacked, Shared, Shared], &all);
+    let forms = [Stacked, Stacked, Shared, Shared];
+    together(SIBLINGS, &forms, &all);
+    // A branch behind the call, of which one result needs the call and the other does not.
+    let mixed = SIBLINGS.replace(
+        "continue while gt(%p, -0.5) carry %g, %n2, %t2",
+        "%more = gt(%p, -0.5)
+    %g2: f32[2], %n3: i64[], %t3: f32[2] = if %more {
+      yield %g, add(%n2, 0), %t2
+    } else {
+      yield %a, %n2, sub(%t2, %a)
+    }
+    continue while %more carry %g2, %n3, %t3",
+    );
+    assert_ne!(mixed, SIBLINGS);
+    together(&mixed, &forms, &all);
 }
 
 #[test]

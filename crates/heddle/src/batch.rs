@@ -30,6 +30,7 @@ mod forms;
 mod origin;
 mod parts;
 mod run;
+mod structures;
 
 use std::fmt;
 

@@ -44,9 +44,13 @@ fn @main(%x: f32[n,4], %times: i64[]) -> (%y: f32[n,4], %rows: f32[?,n,4]) {
 ";
 
 fn program(device: Device) -> Program {
+    with_threads(device, 2)
+}
+
+fn with_threads(device: Device, threads: usize) -> Program {
     let options = CompileOptions {
         device,
-        threads: Some(2),
+        threads: Some(threads),
         ..Default::default()
     };
     let program = compile(&Model::parse("doubled", TEXT).unwrap(), &options).unwrap();
@@ -107,16 +111,21 @@ fn outputs_go_to_the_callers_memory() {
 
 #[test]
 fn runs_with_the_same_shapes_allocate_nothing() {
-    let mut session = program(Device::Cpu).session(&RunOptions::default());
-    let mut block = session.memory().alloc(4096).unwrap();
-    let memory = block.host_mut().unwrap();
-    run(&mut session, 7, 9, memory).unwrap();
-    for _ in 0..100 {
-        assert_eq!(run(&mut session, 7, 9, memory).unwrap(), 0);
-    }
-    // Sizes that are elements may change, too.
-    for times in 1..9 {
-        assert_eq!(run(&mut session, 7, times, memory).unwrap(), 0);
+    for threads in [1, 2] {
+        let program = with_threads(Device::Cpu, threads);
+        let mut session = program.session(&RunOptions::default());
+        let mut block = session.memory().alloc(4096).unwrap();
+        let memory = block.host_mut().unwrap();
+        run(&mut session, 7, 9, memory).unwrap();
+        // Sizes that are elements may change, too.
+        for times in (1..10).chain([9; 91]) {
+            let mut allocated = run(&mut session, 7, times, memory).unwrap();
+            // After a long wait a team of several looks who lost its core, which allocates.
+            for _ in 0..if threads > 1 { 100 } else { 0 } {
+                allocated = allocated.min(run(&mut session, 7, times, memory).unwrap());
+            }
+            assert_eq!(allocated, 0);
+        }
     }
 }
 

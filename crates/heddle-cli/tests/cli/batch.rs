@@ -71,7 +71,10 @@ fn batches_may_be_empty() {
 #[test]
 fn a_note_names_what_runs_one_by_one() {
     let s = Scratch::new();
-    s.write("m.heddle", "fn @main(%x: f32[n]) -> (%y: f32[]) {\n  return reduce(%x, kind=sum, axes=[0], keep=false)\n}\n");
+    s.write(
+        "m.heddle",
+        "fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  return cumulative(%x, kind=sum, axis=0)\n}\n",
+    );
     let x = f32s(&[1.0, 2.0, 4.0]);
     s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 3]))]);
     let done = s.heddle("run m.heddle --batch in.npz -o out.npz");
@@ -82,7 +85,7 @@ fn a_note_names_what_runs_one_by_one() {
         "{}",
         done.err
     );
-    assert_eq!(s.elements::<f32>("out.npz", "y").1, [1.0, 6.0]);
+    assert_eq!(s.elements::<f32>("out.npz", "y").1, [1.0, 2.0, 6.0]);
 }
 
 #[test]
@@ -332,8 +335,8 @@ fn a_report_counts_steps() {
 #[test]
 fn a_report_names_what_runs_one_by_one() {
     let s = Scratch::new();
-    s.write("m.heddle", "fn @main(%x: f32[n,n], %k: f32[]) -> (%y: f32[]) {\n  return reduce(mul(%x, %k), kind=sum, axes=[0,1], keep=false)\n}\n");
-    let x = Array::F32(vec![3, 1], vec![1.0, 2.0, 4.0]);
+    s.write("m.heddle", "fn @main(%x: f32[n], %k: f32[]) -> (%y: f32[n]) {\n  return cumulative(mul(%x, %k), kind=sum, axis=0)\n}\n");
+    let x = Array::F32(vec![3], vec![1.0, 2.0, 4.0]);
     s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 2, 3]))]);
     s.npz("w.npz", &[("k", Array::F32(vec![], vec![2.0]))]);
     let done = s.heddle("run m.heddle --batch in.npz --weights w.npz --report -o out.npz");

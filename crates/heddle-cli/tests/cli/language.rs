@@ -68,7 +68,7 @@ fn errors_have_a_marker_and_a_remedy() {
         "m.hl",
         TREE.replace(", Node(a, b) => node(a) - node(b) + bias", ""),
     );
-    s.heddle("check m.hl").fails(
+    s.heddle("inspect m.hl").fails(
         3,
         &[
             "m.hl: line 4, column 14",

@@ -110,7 +110,7 @@ impl Set<'_> {
             let ty = self.context.ty(self.source.ty(param));
             let shape = ty.as_tensor().and_then(|t| t.shape.as_ref());
             let is_open = |dim: &Dim| matches!(dim, Dim::Unknown(_));
-            match shape.and_then(|shape| Some(shape.split_first()?)) {
+            match shape.and_then(|shape| shape.split_first()) {
                 Some((_, rest)) if rest.iter().any(is_open) => return Err(Refusal::UnknownSize),
                 Some((first, _)) if is_open(first) && !kind.is_ragged() => {
                     *kind = Kind::InPlace(0);

@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::{Batch, BatchError, Form, offsets_name};
-use crate::{Error, Inputs, Tensor, Value, structures};
+use super::{Batch, BatchError, Form, offsets_name, structures};
+use crate::{Error, Inputs, Tensor, Value};
 
 impl Batch {
     /// Checks that inputs are of one number of instances, that offsets part their arrays, and that
@@ -62,7 +62,7 @@ impl Batch {
             }
         }
         let count = first.map_or(0, |(_, count)| count);
-        structures::check_instances(&self.structures, inputs, &self.inputs, count)?;
+        structures::check(&self.structures, inputs, &self.inputs, count)?;
         Ok(())
     }
 }

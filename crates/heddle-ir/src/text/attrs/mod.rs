@@ -47,7 +47,7 @@ pub(super) fn op(
     Some(read.map(|()| op))
 }
 
-/// [`op`] for other languages whose operations are named so. An attribute that the op does not have is an error.
+/// An op by its name and attributes, for other languages whose operations are named so. An attribute that the op does not have is an error.
 pub fn named_op(
     name: &str,
     given: Vec<(String, Attr)>,

@@ -65,15 +65,25 @@ impl<'a> Parts<'a> {
         self.source.insts[inst].op == Op::Call(self.id)
     }
 
-    /// A branch or loop that has calls in it.
+    /// A branch or loop that has calls in it, or a branch of which some results are late.
     pub fn is_split(&self, inst: Inst) -> bool {
         let data = &self.source.insts[inst];
-        let mut found = false;
+        let mut found = data.op == Op::If && self.is_partly_late(inst);
         for &region in &data.regions {
             self.source
                 .for_each_inst_in(region, &mut |_, data| found |= data.op == Op::Call(self.id));
         }
         found
+    }
+
+    /// Some results of a branch are late, and some are not, as far as is known.
+    fn is_partly_late(&self, branch: Inst) -> bool {
+        let data = &self.source.insts[branch];
+        let arms = data.regions.iter().map(|&r| &self.source.regions[r].yields);
+        let is_late = |k: usize| arms.clone().any(|yields| self.is_late(yields[k]));
+        let is_early = (0..data.results.len()).any(|k| !is_late(k));
+        let uses = free(self.source, branch);
+        !self.is_late(data.args[0]) && is_early && uses.iter().any(|v| self.is_late(*v))
     }
 
     /// Some result is late.

@@ -147,10 +147,17 @@ fn is_state(
     if recursion.wraps {
         return inside(b, extent, node);
     }
-    let least = b.i64(-1);
+    let shift = shift(b, extent)?;
+    let least = b.op1(Op::Unary(UnaryOp::Neg), &[shift])?;
     let low = b.compare(CompareOp::Ge, node, least)?;
     let high = b.compare(CompareOp::Lt, node, extent)?;
     Ok(b.binary(BinaryOp::And, low, high)?)
+}
+
+/// The states of nodes that are no places: -1, where there are places, whose reads then succeed.
+fn shift(b: &mut FuncBuilder, extent: Value) -> Result<Value> {
+    let one = b.i64(1);
+    Ok(b.binary(BinaryOp::Min, extent, one)?)
 }
 
 /// The number of a node among its member's states.
@@ -180,9 +187,10 @@ pub fn states(
     let (each, dim, shift) = match recursion.wraps {
         true => (extent, recursion.extent.clone(), b.i64(0)),
         false => {
-            let one = b.i64(1);
-            let each = b.binary(BinaryOp::Add, extent, one)?;
-            (each, recursion.extent.add(&Dim::from(1)), one)
+            let shift = shift(b, extent)?;
+            let each = b.binary(BinaryOp::Add, extent, shift)?;
+            let places = &recursion.extent;
+            (each, places.add(&places.min(&Dim::from(1))), shift)
         }
     };
     let mut first = vec![b.i64(0)];

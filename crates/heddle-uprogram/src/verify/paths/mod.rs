@@ -53,14 +53,16 @@ impl Graph {
         access: &Access,
         lanes: bool,
     ) -> Result<(), ScheduleError> {
-        let known = match access.owner {
-            Owner::One(unit) => BTreeSet::from([unit]),
-            _ => BTreeSet::new(),
+        let unit = match access.owner {
+            Owner::One(unit) => Some(unit),
+            _ => None,
         };
+        let known = unit.into_iter().collect::<BTreeSet<_>>();
         let first = |&node: &usize| Trace {
             node,
             place: Place::Named(access.buffer),
             known: known.clone(),
+            unit,
             lanes,
             visible: false,
             renumbered: false,

@@ -14,6 +14,8 @@ pub(super) struct Trace {
     pub(super) node: usize,
     pub(super) place: Place,
     pub(super) known: BTreeSet<u32>,
+    /// The unit of the access, if it is one.
+    pub(super) unit: Option<u32>,
     pub(super) lanes: bool,
     /// True if visible to all units of the current team; then it matters only after the join.
     pub(super) visible: bool,
@@ -129,7 +131,11 @@ impl Trace {
             Sync::Wait { from, to } => (from, to),
         };
         // A signal and a wait synchronise the unit's lanes first.
-        if from == Units::All || to == Units::All {
+        let takes_part = |units| match units {
+            Units::All => true,
+            Units::One(unit) => self.unit == Some(unit),
+        };
+        if takes_part(from) || takes_part(to) {
             self.lanes = false;
         }
         let signals = match from {
