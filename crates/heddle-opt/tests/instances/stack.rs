@@ -251,7 +251,7 @@ fn @main(%codes: i64[n], %first: seq<f32[2]>, %w: f32[4,2]) -> (%top: f32[2], %r
     let (mut want, mut all) = (vec![], vec![]);
     for (list, codes) in lists.iter().zip(codes) {
         let rows: Vec<Datum> = list.iter().map(|x| row(*x)).collect();
-        let given = [i64s(codes), Datum::Seq(rows.into()), product()];
+        let given = [i64s(codes), Datum::Seq(rows), product()];
         let found = heddle_interp::run(&module, &given, &super::options()).expect("runs");
         let values: Vec<f32> = list.iter().flat_map(|x| [*x, 0.25 - *x]).collect();
         let array = Tensor::from_slice(vec![list.len(), 2], &values);
