@@ -131,11 +131,7 @@ impl Trace {
             Sync::Wait { from, to } => (from, to),
         };
         // A signal and a wait synchronise the unit's lanes first.
-        let takes_part = |units| match units {
-            Units::All => true,
-            Units::One(unit) => self.unit == Some(unit),
-        };
-        if takes_part(from) || takes_part(to) {
+        if from == Units::All || to == Units::All {
             self.lanes = false;
         }
         let signals = match from {
@@ -147,6 +143,8 @@ impl Trace {
             Units::One(unit) => {
                 if signals {
                     self.known.insert(unit);
+                    // By way of another unit all its own lanes know.
+                    self.lanes &= self.unit != Some(unit);
                 }
                 false
             }
