@@ -1,7 +1,9 @@
 """Compiles the CUDA text of models to sm_90 cubins with NVRTC; no GPU and no driver is needed.
 usage: python cuda_check.py HEDDLE OUT MODEL ...
 
-A MODEL is a file, or a folder whose folders hold a model.onnx each. For each model: registers, stack and shared memory a thread or block, as cuobjdump reads them."""
+A MODEL is a file, or a folder whose folders hold a model.onnx each; FILE@NAME,... is compiled for many
+instances that differ in these inputs. For each model: registers, stack and shared memory a thread or
+block, as cuobjdump reads them."""
 import ctypes
 import re
 import subprocess
@@ -61,30 +63,50 @@ class Nvrtc:
         return found[0]
 
 
+def sources(heddle: str, model):
+    """The parts' names, empty for a program as a whole, and their texts. Memory of a device cannot
+    grow while a program runs, so recursion of many instances, which nothing bounds, is in parts."""
+    command = [heddle, "compile", *model, "--target", "cuda", "--emit", "source", "--verify"]
+
+    def text(*more):
+        return subprocess.run(command + list(more), check=True, capture_output=True, text=True).stdout
+    whole = text()
+    names = re.findall(r"^// (part\.\d+)$", whole, re.MULTILINE)
+    if "--batch-of" not in model or not names:
+        return [("", whole)]
+    return [(name, text("--part", name)) for name in dict.fromkeys(names)]
+
+
 def main(heddle: str, out: str, models) -> int:
     """Checks all; the number that failed decides the exit status."""
     nvrtc, failed = Nvrtc(), 0
     Path(out).mkdir(parents=True, exist_ok=True)
     cases = {}
-    for model in map(Path, models):
+    for given in models:
+        path, _, names = given.partition("@")
+        model, differ = Path(path), ["--batch-of", names] * bool(names)
         found = sorted(model.glob("*/model.onnx")) if model.is_dir() else [model]
-        cases.update((m.parent.name if model.is_dir() else m.stem, m) for m in found)
+        end = "_batched" * bool(names)
+        cases.update(((m.parent.name if model.is_dir() else m.stem) + end, [m, *differ])
+                     for m in found)
+    passed = 0
     for name, model in cases.items():
-        text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
         try:
-            subprocess.run([heddle, "compile", model, "--target", "cuda", "--emit", "source",
-                            "--verify", "-o", text], check=True, capture_output=True, text=True)
-            source = text.read_bytes()
-            cubin.write_bytes(nvrtc.compile(source, text.name))
-            print(f"pass {name}: {len(source.splitlines())} lines, "
-                  f"{nvrtc.resources(cubin)}")
+            for part, source in sources(heddle, model):
+                whole = name + f".{part}" * bool(part)
+                text, cubin = (Path(out) / (whole + end) for end in (".cu", ".cubin"))
+                text.write_text(source)
+                cubin.write_bytes(nvrtc.compile(source.encode(), text.name))
+                print(f"pass {whole}: {len(source.splitlines())} lines, "
+                      f"{nvrtc.resources(cubin)}")
+                passed += 1
         except subprocess.CalledProcessError as error:
             failed += 1
             print(f"FAIL {name}: {error.stderr}")
         except ValueError as error:
             failed += 1
             print(f"FAIL {name}: {error}")
-    print(f"{len(cases) - failed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

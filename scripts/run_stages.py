@@ -14,12 +14,17 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = shlex.quote(sys.executable)
 HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/corpus"
 OPSETS, MODELS = "target/opset-cases", "target/models"
+# Models for many instances, with the inputs that differ.
+BATCHED = " ".join(f"tests/models/batching/{name}" for name in (
+    "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x"))
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
     "rustdoc": "cargo doc --workspace --no-deps",
     "cargo-test": "cargo test --workspace --no-fail-fast",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test random",
+    "batched": "env HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test -p heddle-emit"
+               " --test random_instances",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
@@ -36,7 +41,7 @@ STAGES = {
     "models": f"{HEDDLE} test {MODELS} --device interp",
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu --verify --check-text",
     "exported": f"{PYTHON} tests/models/check_exported.py {HEDDLE}",
-    "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS}",
+    "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED}",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",

@@ -81,6 +81,7 @@ Examples:
   heddle compile model.onnx --emit schedule --machine reference:64 --without fuse
   heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
   heddle compile model.onnx --emit ir --batch-of words,tags   (one program for many sentences)
+  heddle compile model.onnx --emit schedule --batch-of words --profile-blocks all.npz
   heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
@@ -216,6 +217,15 @@ pub struct Source {
     /// --timeout, or a minute.
     #[arg(long, requires = "batch")]
     pub report: bool,
+    /// Compile for batches like this one, an .npz file as for --batch: the interpreter counts the iterations of loops and the
+    /// instances in each step, which weigh the cost model. Results do not depend on it. Counts are cached.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "batch",
+        conflicts_with = "fix_sizes"
+    )]
+    pub profile_blocks: Option<PathBuf>,
     /// Draw the inputs that are not in --input at random; also the default of --seed.
     #[arg(long, value_name = "SEED")]
     pub random: Option<u64>,
@@ -377,6 +387,10 @@ pub struct CompileArgs {
     /// ragged, others stacked (see `run --batch`); NAME:ragged and NAME:stacked say otherwise.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub batch_of: Vec<String>,
+    /// Compile for batches like this one, an .npz file as for `run --batch` with the shared inputs, too: the interpreter counts the
+    /// iterations of loops and the instances in each step, which weigh the cost model.
+    #[arg(long, value_name = "FILE", requires = "batch_of")]
+    pub profile_blocks: Option<PathBuf>,
     /// Write it to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

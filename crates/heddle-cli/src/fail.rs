@@ -76,7 +76,7 @@ impl From<heddle::Error> for Failure {
         let exit = match error.kind() {
             ErrorKind::Invalid => Exit::Invalid,
             ErrorKind::Unsupported => Exit::Unsupported,
-            ErrorKind::Limit => Exit::Limit,
+            ErrorKind::Limit | ErrorKind::Cancelled => Exit::Limit,
             ErrorKind::Io => Exit::Io,
             ErrorKind::Internal => Exit::Internal,
         };

@@ -20,14 +20,17 @@ pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
     let Some(kernels) = dialect.contract else {
         return;
     };
-    let dtypes = program
-        .operators
-        .iter()
-        .filter_map(|(_, op)| match &op.body {
-            Body::Contract(c) => Some(c.dtype),
+    let contracts = || {
+        let bodies = program.operators.iter().map(|(_, op)| &op.body);
+        bodies.filter_map(|body| match body {
+            Body::Contract(c) => Some(c),
             _ => None,
-        });
-    for dtype in dtypes.collect::<BTreeSet<DType>>() {
+        })
+    };
+    if contracts().any(|c| matches!(c.a.access, Access::Rows { .. })) {
+        text.line("#define HEDDLE_ROWS_ANYWHERE");
+    }
+    for dtype in contracts().map(|c| c.dtype).collect::<BTreeSet<DType>>() {
         let (ty, t) = ((dialect.type_name)(dtype), dtype.name());
         text.line("");
         text.line(format!("#define HEDDLE_T {ty}"));
@@ -159,7 +162,20 @@ impl<'a> Writer<'a> {
         self.poll();
         self.text
             .line(format!("{ty} tile[{SOME}] __attribute__((aligned(64)));"));
-        let a = format!("a + row * {a_row}");
+        if let Some(rows) = c.rows {
+            self.text
+                .line(format!("const int64_t {} = row;", name(rows)));
+        }
+        let a = match c.a.access {
+            Access::Rows { at, .. } => {
+                self.text.line("int64_t at;");
+                self.text.line("{");
+                self.first_of_row("at", at);
+                self.text.line("}");
+                "a + at".into()
+            }
+            _ => format!("a + row * {a_row}"),
+        };
         self.text.line(match b_column.as_str() {
             "1" => {
                 format!("heddle_over_{t}(count, depth, {a}, {a_step}, b + start, {b_step}, tile);")
@@ -168,10 +184,6 @@ impl<'a> Writer<'a> {
                 "heddle_along_{t}(count, depth, {a}, b + start * {b_column}, {b_column}, tile);"
             ),
         });
-        if let Some(rows) = c.rows {
-            self.text
-                .line(format!("const int64_t {} = row;", name(rows)));
-        }
         self.finish_row(c, ty, ["0", "count"], "c");
         self.text.line("}");
         self.text.line("}");
@@ -236,6 +248,13 @@ impl<'a> Writer<'a> {
             .line("for (int64_t row = first_row; row < last_row; row += most) {");
         self.text
             .line("const int64_t rows = last_row - row < most ? last_row - row : most;");
+        let (kernel, a) = match c.a.access {
+            Access::Rows { at, .. } => {
+                self.find_rows(c, at);
+                ("block_of_rows", "at, rows, panels, depth, a".into())
+            }
+            _ => ("block", format!("rows, panels, depth, a + row * {a_row}")),
+        };
         self.text
             .line("for (int64_t panel = next; panel < until; panel += HEDDLE_PANELS) {");
         self.poll();
@@ -246,7 +265,7 @@ impl<'a> Writer<'a> {
             "const int64_t start = panel * {width}, ahead = last - start;"
         ));
         let block = format!(
-            "heddle_block_{t}(rows, panels, depth, a + row * {a_row}, {a_row}, {a_step}, {panels} * {width} * {whole}, {whole}"
+            "heddle_{kernel}_{t}({a}, {a_row}, {a_step}, {panels} * {width} * {whole}, {whole}"
         );
         if let Some(out) = &out {
             self.text.line(format!(
@@ -267,6 +286,25 @@ impl<'a> Writer<'a> {
         self.finish(c, width, ty);
         let loops = if c.own.is_some() { 3 } else { 2 };
         (0..loops).for_each(|_| self.text.line("}"));
+    }
+
+    /// Declares the first elements of a block's rows.
+    fn find_rows(&mut self, c: &Contract, at: ExprId) {
+        self.text.line("int64_t at[HEDDLE_BLOCK_ROWS];");
+        self.text.line("for (int64_t r = 0; r < rows; r++) {");
+        if let Some(rows) = c.rows {
+            self.text
+                .line(format!("const int64_t {} = row + r;", name(rows)));
+        }
+        self.first_of_row("at[r]", at);
+        self.text.line("}");
+    }
+
+    /// Assigns the first element of a row.
+    fn first_of_row(&mut self, to: &str, at: ExprId) {
+        let mut s = Scalars::new(self.program, self.dialect, self.site, &[at]);
+        let first = s.write(self.text, at);
+        self.text.line(format!("{to} = {};", bare(&first)));
     }
 
     /// The destination of row and column 0, if sums are stored without epilogue and columns are
@@ -331,6 +369,11 @@ impl<'a> Writer<'a> {
                     outer,
                     depth,
                 } => (buffer, base, [Some(outer), Some(depth)]),
+                Access::Rows { buffer, .. } => {
+                    let pointer = format!("const {ty} *const {role} = b{};", buffer.index());
+                    self.text.line(pointer);
+                    return ("0".into(), "1".into());
+                }
                 Access::Panels { buffer, base, .. } => (buffer, base, [None; 2]),
                 Access::Computed => return Default::default(),
             };

@@ -237,7 +237,9 @@ impl Writer<'_> {
         ));
         self.partial(fold, width);
         let rest = format!("{to} - first");
-        self.side_by_side(width, &rest, false, |w, count| {
+        let bounds = [&from, &to].map(|bound| bound.parse::<i64>());
+        let even = matches!(bounds, [Ok(from), Ok(to)] if (to - from) % width == 0);
+        self.side_by_side(width, &rest, even, |w, count| {
             fold.inner.iter().for_each(|&level| w.reduced(fold, level));
             w.add(fold, &mut scalars.clone(), v, &count);
             fold.inner.iter().for_each(|_| w.text.line("}"));
@@ -266,7 +268,9 @@ impl Writer<'_> {
         ));
     }
 
-    /// Code for a full number of lanes, which is a constant, and for the remainder.
+    /// Code for a full number of lanes, which is a constant, and for the remainder. Without the
+    /// hint GCC 12 takes a remainder for certain where a static size has none, and does not
+    /// vectorise the other branch.
     pub fn side_by_side(
         &mut self,
         width: i64,
@@ -278,7 +282,8 @@ impl Writer<'_> {
             return write(self, width.to_string());
         }
         self.text.line(format!("const int64_t rest = {rest};"));
-        self.text.line(format!("if (rest >= {width}) {{"));
+        self.text
+            .line(format!("if (HEDDLE_LIKELY(rest >= {width})) {{"));
         write(self, width.to_string());
         self.text.line("} else {");
         write(self, "rest".into());

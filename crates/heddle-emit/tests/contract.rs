@@ -5,9 +5,10 @@ mod harness;
 use harness::{Case, drawn_with};
 use heddle_emit::{C, write};
 use heddle_ir::text::parse;
+use heddle_ir::{Datum, Tensor};
 use heddle_lower::lower;
 use heddle_machine::Machine;
-use heddle_runtime::BuildOptions;
+use heddle_runtime::{BuildOptions, Pool, Program, Session};
 use heddle_schedule::schedule;
 use heddle_uprogram::{UProgram, layout};
 
@@ -228,5 +229,100 @@ fn what_sums_meet_is_asked_for() {
                 check(result, &text(result), sizes);
             }
         }
+    }
+}
+
+/// Products of rows that indices choose. Some repeat, some count from the end; two products read the same rows.
+fn gathered(ty: &str, k: i64, n: i64) -> String {
+    format!(
+        "fn @main(%x: {ty}[v,{k}], %i: i64[m], %w: {ty}[{k},{n}], %u: {ty}[{n},{k}], %c: {ty}[m,{n}], %y: {ty}[3,v,{k}], %j: i64[1]) -> (%p: {ty}[m,{n}], %q: {ty}[m,{n}], %r: {ty}[3,m,{n}], %s: {ty}[1,{n}]) {{
+           %rows = squeeze(slice(shape(%x), [0], [1], [1], axes=[0]), axes=[0])
+           %places = rem(%i, %rows)
+           %g = gather(%x, %places, axis=0)
+           %p = dot(%g, %w)
+           %q = add(dot(%g, transpose(%u, perm=[1,0])), %c)
+           %r = dot(gather(%y, %places, axis=1), %w)
+           %s = dot(gather(%x, mod(%j, %rows), axis=0), %w)
+           return %p, %q, %r, %s
+         }}"
+    )
+}
+
+#[test]
+fn rows_that_indices_choose() {
+    let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+    let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+    for ty in TYPES {
+        let few = [(2, 3), (13, 17), (64, 64), (67, 131), (1031, 33)];
+        let some = if ty == "f32" { 0..5 } else { 1..2 };
+        for &(k, n) in &few[some] {
+            let text = gathered(ty, k, n);
+            for (m, v) in [
+                (0, 1),
+                (1, 1),
+                (2, 5),
+                (5, 3),
+                (13, 31),
+                (97, 7),
+                (101, 101),
+            ] {
+                let name = format!("{ty} [{m} of {v},{k}] · [{k},{n}]");
+                let sizes = |size: &str| if size == "m" { m } else { v };
+                let (module, inputs) = drawn_with(&name, &text, &sizes, 1);
+                for copies in [false, true] {
+                    let case =
+                        Case::copying(&name, module.clone(), &inputs, &machine, &schedule, copies);
+                    let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
+                    let by_index = case.source.text.contains("heddle_block_of_rows_");
+                    assert_eq!(by_index, !copies, "{name}");
+                    case.check(&name, &BuildOptions::default(), &[1, 2]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_index_out_of_range_stops_a_product_of_rows() {
+    let text = gathered("f32", 8, 16).replace("rem(%i, %rows)", "neg(neg(%i))");
+    let module = parse(&text).expect("a program");
+    let tensor = |shape: &[usize]| {
+        let count = shape.iter().product();
+        Datum::from(Tensor::from_slice(shape.to_vec(), &vec![1.0f32; count]))
+    };
+    let inputs = |index: i64| {
+        let indices = Tensor::from_slice(vec![3], &[0, index, 4i64]);
+        let one = Tensor::from_slice(vec![1], &[0i64]);
+        [
+            tensor(&[5, 8]),
+            indices.into(),
+            tensor(&[8, 16]),
+            tensor(&[16, 8]),
+            tensor(&[3, 16]),
+            tensor(&[3, 5, 8]),
+            one.into(),
+        ]
+    };
+    let case = Case::new("rows", module.clone(), &inputs(-5)).expect("a program");
+    assert!(case.source.text.contains("heddle_block_of_rows_"));
+    let program = Program::build(&case.source, &BuildOptions::default()).expect("it builds");
+    let pool = Pool::shared(2).expect("threads");
+    let mut session = Session::new(program.into(), pool, Default::default());
+    for index in [5, -6, i64::MAX, i64::MIN] {
+        let data = inputs(index);
+        let tensors = data.each_ref().map(|datum| match datum {
+            Datum::Tensor(t) => t,
+            _ => unreachable!("all are arrays"),
+        });
+        let dims = tensors.map(|t| t.shape().iter().map(|&d| d as i64).collect::<Vec<_>>());
+        let given: Vec<_> = tensors.iter().zip(&dims).collect();
+        let given = given.iter().map(|(t, dims)| heddle_runtime::Input {
+            data: t.bytes(),
+            dims,
+        });
+        let given: Vec<_> = given.collect();
+        let result = session.run(&given, &[5, 3], &Default::default());
+        let error = result.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("out of range"), "{index}: {error}");
     }
 }

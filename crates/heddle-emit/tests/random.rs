@@ -10,7 +10,8 @@ use heddle_runtime::cache::CacheChoice;
 
 #[test]
 fn random_programs() {
-    random::check_all(random::seeds("HEDDLE_PROGRAMS", 60), |seed, case| {
+    let seeds = random::seeds("HEDDLE_PROGRAMS", 60);
+    random::check_all(seeds, random::case, |seed, case| {
         // One in four is built as programs are by default, the others faster.
         let options = BuildOptions {
             cache: CacheChoice::Off,

@@ -13,7 +13,8 @@ const SYNC: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
 
 #[test]
 fn no_random_program_is_objected_to() {
-    random::check_all(random::seeds("HEDDLE_SANITIZED", 96), |seed, case| {
+    let seeds = random::seeds("HEDDLE_SANITIZED", 96);
+    random::check_all(seeds, random::case, |seed, case| {
         let name = format!("seed {seed}");
         sanitized::check(
             &name,

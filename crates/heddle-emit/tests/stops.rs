@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use harness::Case;
 use heddle_ir::{Datum, Tensor};
+use heddle_runtime::plan::PlanFault;
 use heddle_runtime::{
     BuildOptions, Fault, Pool, Program, RunError, RunOptions, Session, SessionOptions,
 };
@@ -157,5 +158,65 @@ fn products_of_sizes_do_not_wrap() {
         };
         let error = session.run(&inputs, &[n], &limits).expect_err("too large");
         assert!(matches!(error, RunError::Plan { .. }), "{n}: {error}");
+    }
+}
+
+/// Offsets that do not part their array stop the run, and nothing outside of it is read.
+#[test]
+fn segments_stop_at_wrong_offsets() {
+    let text = "fn @main(%x: f32[n,3], %o: i64[m]) -> (%sum: f32[?,3], %most: f32[?,3]) {
+         %sum = segment_reduce(%x, %o, kind=sum)
+         %most = segment_reduce(mul(%x, 2.0), %o, kind=max)
+         return %sum, %most
+       }";
+    let few = Tensor::from_slice(vec![4, 3], &[0.5f32; 12]).into();
+    let ends = Datum::from(Tensor::vector(&[0i64, 3, 3, 4]));
+    let (mut session, _) = session("segments", text, &[few, ends]);
+    let data = [0u8; 48];
+    let wrong: [&[i64]; 12] = [
+        &[],
+        &[0],
+        &[4],
+        &[0, 5],
+        &[0, 3],
+        &[1, 4],
+        &[-1, 4],
+        &[0, 3, 2, 4],
+        &[0, 5, 4],
+        &[0, -1, 4],
+        &[0, i64::MIN, 4],
+        &[0, i64::MAX, i64::MAX, 4],
+    ];
+    let mut run = |ends: &[i64]| {
+        let bytes: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+        let inputs = [
+            heddle_runtime::Input {
+                data: &data,
+                dims: &[4, 3],
+            },
+            heddle_runtime::Input {
+                data: &bytes,
+                dims: &[ends.len() as i64],
+            },
+        ];
+        let sizes = [4, ends.len() as i64];
+        session
+            .run(&inputs, &sizes, &RunOptions::default())
+            .map(drop)
+    };
+    for ends in wrong {
+        let stopped = run(ends);
+        let is_named = match &stopped {
+            Err(RunError::Program { fault, .. }) => {
+                matches!(fault, Fault::Index { .. } | Fault::Shape { .. })
+            }
+            // Without an offset there would be -1 rows.
+            Err(RunError::Plan(error)) => ends.is_empty() && error.fault == PlanFault::Negative(-1),
+            _ => false,
+        };
+        assert!(is_named, "{ends:?}: {stopped:?}");
+    }
+    for ends in [&[0, 4][..], &[0, 0, 4, 4], &[0, 1, 2, 3, 4]] {
+        run(ends).unwrap_or_else(|e| panic!("{ends:?}: {e}"));
     }
 }

@@ -64,7 +64,8 @@ fn programs_by_hand() {
 
 #[test]
 fn random_programs() {
-    random::check_all(random::seeds("HEDDLE_WARNED", 60), |seed, case| {
+    let seeds = random::seeds("HEDDLE_WARNED", 60);
+    random::check_all(seeds, random::case, |seed, case| {
         check(&format!("seed {seed}"), case);
     });
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use heddle_ir::DType;
@@ -25,6 +26,7 @@ pub struct Context {
     pub f64: bool,
     meter: Rc<Meter>,
     deadline: Option<(Instant, Duration)>,
+    cancel: Option<Arc<AtomicU32>>,
     work: Cell<u64>,
     look_at: Cell<u64>,
     max_work: u64,
@@ -64,10 +66,17 @@ impl Context {
                 limit: max_memory,
             }),
             deadline,
+            cancel: None,
             work: Cell::new(0),
             look_at: Cell::new(WORK_PER_LOOK),
             max_work,
         }
+    }
+
+    /// The same, stopped by a flag.
+    pub fn cancelled_by(mut self, flag: Option<Arc<AtomicU32>>) -> Self {
+        self.cancel = flag;
+        self
     }
 
     /// Time left, if it is limited.
@@ -171,6 +180,10 @@ impl Context {
         self.look_at.set(done.saturating_add(WORK_PER_LOOK));
         if done > self.max_work {
             return Err(Fault::Work);
+        }
+        let is_set = |flag: &Arc<AtomicU32>| flag.load(Ordering::Acquire) != 0;
+        if self.cancel.as_ref().is_some_and(is_set) {
+            return Err(Fault::Cancelled);
         }
         match self.deadline {
             Some((deadline, limit)) if Instant::now() >= deadline => Err(Fault::Timeout { limit }),

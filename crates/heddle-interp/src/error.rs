@@ -189,6 +189,9 @@ pub enum Fault {
         /// The limit.
         limit: Duration,
     },
+    /// Somebody stopped the run.
+    #[error("the run was cancelled")]
+    Cancelled,
     /// More work than constant folding does.
     #[error("takes more work than is done ahead of a run")]
     Work,

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use heddle_ir::{
-    DType, Datum, Entity, FuncId, Function, Inst, InstData, Module, Op, Region, Type, Value,
-};
+use heddle_ir::{DType, Datum, Entity, FuncId, Function, Inst, Module, Op, Region, Type, Value};
 
 use crate::check::{self, Bindings};
 use crate::context::{Context, INSTRUCTION, Lease, count};
@@ -33,7 +31,8 @@ pub fn run(
 ) -> Result<Vec<Datum>, RunError> {
     let entry = module.entry();
     check::check_inputs(&entry.sig, inputs, options.f64)?;
-    let cx = Context::new(options.f64, options.max_memory, options.timeout, u64::MAX);
+    let cx = Context::new(options.f64, options.max_memory, options.timeout, u64::MAX)
+        .cancelled_by(options.cancel.clone());
     let mut args = vec![];
     for ((name, ty), datum) in entry.sig.params.iter().zip(inputs) {
         let mut val = marshal::from_datum(datum, &cx).map_err(|fault| InputError::Fault {
@@ -154,6 +153,9 @@ impl<'m> Evaluator<'m, '_> {
             let f = frame.f;
             let data = &f.regions[region];
             for (&param, val) in data.params.iter().zip(args) {
+                if let Some(sums) = self.counter.as_mut().and_then(|c| c.sums.as_mut()) {
+                    sums.defined(frame.id, param, &val);
+                }
                 frame.values[param.index()] = Some(val);
             }
             let plan = frame.plan.region(region);
@@ -193,7 +195,7 @@ impl<'m> Evaluator<'m, '_> {
                 let chosen = data.regions[!condition(&args[0])? as usize];
                 self.region(frame, chosen, vec![])?
             }
-            Op::Loop { trip, cond } => self.repeat(frame, data, *trip, *cond, args)?,
+            Op::Loop { trip, cond } => self.repeat(frame, inst, *trip, *cond, args)?,
             Op::Call(callee) if self.is_native(*callee) => self.call_native(*callee, args)?,
             Op::Call(callee) => {
                 let depth = self.depth + 1;
@@ -212,10 +214,11 @@ impl<'m> Evaluator<'m, '_> {
             if self.options.check_types {
                 frame.names.check(i, f.ty(value), &val)?;
             }
-            if let Some(counter) = &mut self.counter
-                && self.depth == 1
-            {
-                counter.defined(value, &val);
+            if let Some(counter) = &mut self.counter {
+                counter.defined(frame.id, value, &val);
+                if let Some(sums) = &mut counter.sums {
+                    sums.defined(frame.id, value, &val);
+                }
             }
             frame.values[value.index()] = Some(val);
         }
@@ -261,11 +264,12 @@ impl<'m> Evaluator<'m, '_> {
     fn repeat(
         &mut self,
         frame: &mut Frame<'m>,
-        data: &InstData,
+        inst: Inst,
         has_trip: bool,
         has_cond: bool,
         args: Vec<Val>,
     ) -> Result<Vec<Val>, Stop> {
+        let data = &frame.f.insts[inst];
         let mut args = args.into_iter();
         let trip = match has_trip {
             true => Some(args.next().expect("verified").tensor()?.int()?),
@@ -302,6 +306,9 @@ impl<'m> Evaluator<'m, '_> {
                 push(output, val, iteration, &self.cx)?;
             }
             iteration += 1;
+        }
+        if let Some(sums) = self.counter.as_mut().and_then(|c| c.sums.as_mut()) {
+            sums.looped(frame.id, inst, iteration);
         }
         for (output, &result) in outputs.into_iter().zip(&data.results[width..]) {
             let array = match output {

@@ -29,12 +29,14 @@ mod natives;
 mod plan;
 mod value;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use heddle_ir::{Datum, Module, Value};
+use heddle_ir::{Datum, FuncId, Module, Value};
 
 pub use check::check_inputs;
-pub use counts::{Counts, Tally};
+pub use counts::{Counts, Profile, Tally};
 pub use error::{Fault, InputError, Place, RunError};
 pub use fold::{evaluate, fold};
 pub use natives::{Budget, Natives};
@@ -53,6 +55,8 @@ pub struct Options {
     pub max_depth: usize,
     /// Limit on wall time.
     pub timeout: Option<Duration>,
+    /// Stops the run with [`Fault::Cancelled`] once it is not 0.
+    pub cancel: Option<Arc<AtomicU32>>,
     /// The run's key ([`heddle_ir::Op::RunKey`]).
     pub seed: u64,
     /// Check every result against the type that its value states; for tests of inference.
@@ -67,6 +71,7 @@ impl Default for Options {
             max_iterations: 100_000_000,
             max_depth: 10_000,
             timeout: None,
+            cancel: None,
             seed: 0,
             check_types: cfg!(debug_assertions),
         }
@@ -93,14 +98,26 @@ pub fn run_with(
     exec::run(module, inputs, options, Some(natives), None)
 }
 
-/// [`run`] that counts calls, and the definitions of these `i64[]` of the entry.
+/// [`run`] that counts calls, and the definitions of these `i64[]` of functions.
 pub fn run_counted(
     module: &Module,
     inputs: &[Datum],
     options: &Options,
-    watched: &[Value],
+    watched: &[(FuncId, Value)],
 ) -> Result<Counts, RunError> {
     let mut counter = counts::Counter::new(watched);
     exec::run(module, inputs, options, None, Some(&mut counter))?;
     Ok(counter.counts)
+}
+
+/// [`run`] that gives the mean sizes of all arrays and the mean trip counts of all loops.
+pub fn run_profiled(
+    module: &Module,
+    inputs: &[Datum],
+    options: &Options,
+) -> Result<Profile, RunError> {
+    let mut counter = counts::Counter::new(&[]);
+    counter.sums = Some(counts::Sums::default());
+    exec::run(module, inputs, options, None, Some(&mut counter))?;
+    Ok(counter.sums.map(counts::Sums::means).unwrap_or_default())
 }

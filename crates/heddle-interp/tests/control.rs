@@ -433,3 +433,33 @@ fn folding_is_exact_or_not_at_all() {
     let huge = Tensor::vector(&[1i64 << 40]);
     assert_eq!(fold(&Op::Broadcast, &[&f(1.0), &huge]), None);
 }
+
+#[test]
+fn means_of_sizes_and_trip_counts() {
+    let text = "fn @main(%n: i64[]) -> (%y: f32[?]) {
+  %y = loop %i trip %n carry (%a: f32[?] = const [0]: f32[1]) {
+    %k = loop %j trip %i carry (%s: i64[] = 0) {
+      continue carry add(%s, 1)
+    }
+    continue carry concat(%a, %a, axis=0)
+  }
+  return %y
+}";
+    let text = text.replace("(%a: f32[?] = const [0]: f32[1])", "(%a: f32[?] = %zero)");
+    let text = text.replace(
+        "  %y = loop",
+        "  %zero = const [0]: f32[1]\n  %y: f32[?] = loop",
+    );
+    let text = text.replace("%k = loop", "%k: i64[] = loop");
+    let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let four = heddle_ir::Datum::from(heddle_ir::Tensor::from_slice(vec![], &[4i64]));
+    let profile = heddle_interp::run_profiled(&module, &[four], &Default::default());
+    let profile = profile.expect("it runs");
+    let mut trips: Vec<f64> = profile.trips.values().copied().collect();
+    trips.sort_by(f64::total_cmp);
+    // The inner loop has 0, 1, 2 and 3 iterations, the outer one 4.
+    assert_eq!(trips, [1.5, 4.0]);
+    // Before the iterations the array has 1, 2, 4 and 8 elements.
+    assert!(profile.sizes.values().any(|sizes| *sizes == [3.75]));
+    assert!(profile.sizes.values().any(|sizes| *sizes == [16.0]));
+}

@@ -10,6 +10,8 @@ use crate::lexer::Span;
 pub struct Ast {
     /// Data types.
     pub types: Vec<DataType>,
+    /// Tables in other forms.
+    pub tables: Vec<Table>,
     /// Inputs that all functions see.
     pub params: Vec<Param>,
     /// Functions.
@@ -34,6 +36,19 @@ pub struct Case {
     pub name: Name,
     /// Types of its fields.
     pub fields: Vec<TypeExpr>,
+}
+
+/// `table Rows(left: i64, word: i64) -> Tree { … }`: arrays whose rows are data.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: Name,
+    /// The arrays, with the types of their rows.
+    pub columns: Vec<Param>,
+    /// The data type.
+    pub ty: Name,
+    /// The datum that a row is.
+    pub body: Expr,
 }
 
 /// A name and its place.

@@ -134,6 +134,8 @@ impl Checker<'_> {
                 Some(k) => Shape::Data(k),
                 None => Shape::Other(name.clone()),
             },
+            TypeKind::List(elem) => Shape::List(Box::new(self.field(elem))),
+            TypeKind::Tuple(all) => Shape::Tuple(all.iter().map(|t| self.field(t)).collect()),
             TypeKind::Tensor(dtype, dims) if dims.is_empty() && dtype.is_int() => Shape::Number,
             TypeKind::Tensor(heddle_ir::DType::Bool, dims) if dims.is_empty() => Shape::Bool,
             _ => Shape::Other("an array".into()),

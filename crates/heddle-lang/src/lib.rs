@@ -2,9 +2,10 @@
 //! graph IR.
 //!
 //! ```text
-//! program  = {type | param | function | vertex}
+//! program  = {type | table | param | function | vertex}
 //! type     = "type" NAME "=" case {"|" case} [";"]            a data type; constructors have capitals
 //! case     = NAME ["(" ty {"," ty} ")"]
+//! table    = "table" NAME "(" [arg {"," arg}] ")" "->" NAME block   arrays whose rows are data
 //! param    = "param" NAME ":" ty ";"                          an input that all functions see
 //! function = "fn" NAME "(" [arg {"," arg}] ")" ["->" (ty | "(" NAME ":" ty {"," NAME ":" ty} ")")] block
 //! vertex   = "vertex" NAME "(" [arg {"," arg}] ")" "->" ty    the type of the state
@@ -38,8 +39,10 @@
 //!
 //! An input `t` of a data type is its tables: `t.tag: i32[t.n]` numbers the case of each row, and
 //! `t.Case.0`, … hold the fields of the rows of that case; a field of a data type is a row of its
-//! table. The last row is the value. A list `xs` is an array with an axis `xs.n` in front, a tuple
-//! the arrays `x.0`, …, and a graph `g.children: i64[g.edges]`, `g.offsets: i64[g.ends]`.
+//! table. The last row is the value. `table` states other arrays that rows are read from. A list `xs`
+//! is an array with an axis `xs.n` in front; a list of lists is the elements of all, `xs.data`, and
+//! `xs.offsets: i64[xs.ends]`. A tuple is the arrays `x.0`, …, and a graph
+//! `g.children: i64[g.edges]`, `g.offsets: i64[g.ends]`.
 //! [`Structure::check`] finds faults in them.
 //!
 //! # Limits
@@ -60,7 +63,7 @@ mod value;
 use heddle_ir::Module;
 use heddle_ir::text::ParseError;
 
-pub use structure::{Case, Fault, Read, Structure, Table};
+pub use structure::{Case, Cell, Fault, Read, Rows, Rule, Sign, Structure, Table, Tag};
 
 /// A program in graph IR.
 #[derive(Clone, Debug)]
@@ -78,8 +81,9 @@ pub struct Program {
 ///
 /// The first fault, with its place and a remedy.
 pub fn compile(text: &str) -> Result<Program, ParseError> {
-    let program = parse::parse(text).and_then(|ast| {
+    let program = parse::parse(text).and_then(|mut ast| {
         names::resolve(&ast, text)?;
+        lower::add_copies(&mut ast);
         lower::program(&ast, text)
     });
     program.map_err(|error| *error)

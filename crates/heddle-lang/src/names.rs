@@ -95,6 +95,9 @@ pub fn resolve(ast: &Ast, text: &str) -> Result<()> {
     for f in &ast.functions {
         checker.function(&f.params, &[], &[&f.body])?;
     }
+    for t in &ast.tables {
+        checker.function(&t.columns, &[], &[&t.body])?;
+    }
     for v in &ast.vertices {
         checker.function(&v.params, &v.lets, &[&v.scatter, &v.push])?;
     }
@@ -110,12 +113,14 @@ struct Checker<'a> {
 impl<'a> Checker<'a> {
     fn definitions(&mut self, ast: &'a Ast) -> Result<()> {
         let types = ast.types.iter().map(|t| (&t.name, "data type"));
+        let tables = ast.tables.iter().map(|t| (&t.name, "table"));
         let cases = ast.types.iter().flat_map(|t| &t.cases);
         let cases = cases.map(|c| (&c.name, "case"));
         let params = ast.params.iter().map(|p| (&p.name, "input"));
         let functions = ast.functions.iter().map(|f| (&f.name, "function"));
         let vertices = ast.vertices.iter().map(|v| (&v.name, "vertex function"));
         for (name, kind) in types
+            .chain(tables)
             .chain(cases)
             .chain(params)
             .chain(functions)

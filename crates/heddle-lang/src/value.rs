@@ -1,8 +1,13 @@
 //! Values while a program becomes IR, and their types.
 
+use std::collections::BTreeMap;
+
 use heddle_ir::{DType, Dim, TensorType, Type, Value};
 
 use crate::ast::Lambda;
+
+/// A column of a data type's tables: the tags of a type, or a field of one of its cases.
+pub type Key = (usize, Option<(usize, usize)>);
 
 /// A value: structure that only the front end knows, around values of the graph IR.
 #[derive(Clone, Debug)]
@@ -23,6 +28,22 @@ pub enum Val<'a> {
         store: usize,
         /// The row.
         index: Value,
+    },
+    /// A value of a data type that the program made, in tables of its own.
+    Built {
+        /// The type.
+        ty: usize,
+        /// The columns of its table and of those of the types that it holds.
+        columns: BTreeMap<Key, Val<'a>>,
+        /// The row, if it is not the last one.
+        index: Option<Value>,
+    },
+    /// Lists behind each other: a column whose elements are lists.
+    Nested {
+        /// The columns of all elements.
+        data: Box<Val<'a>>,
+        /// `i64[lists + 1]`: the begin of each list, and the end.
+        offsets: Value,
     },
     /// The edges of a graph: children of all vertices, and where those of each begin.
     Graph {
@@ -70,6 +91,8 @@ pub enum Func<'a> {
     Named(usize),
     /// A vertex function.
     Vertex(usize),
+    /// A case of a data type, by their numbers.
+    Case(usize, usize),
     /// An operation, by its name.
     Op(&'static str),
     /// A function without a name, and the values of its free names.
@@ -89,6 +112,10 @@ pub enum Ty {
     List(Option<Box<Ty>>, bool),
     /// A data type, its store, and the type of the place in it.
     Data(usize, usize, TensorType),
+    /// A data type that the program made: the types of its columns, and whether it has a row of its own.
+    Built(usize, Vec<Ty>, bool),
+    /// Lists behind each other: the types of all elements' columns, and of the offsets.
+    Nested(Box<Ty>, Type),
     /// A graph: the types of children and offsets.
     Graph(Type, Type),
     /// A function; a lambda is known by its address and its captured values.
@@ -102,6 +129,8 @@ pub enum FuncTy {
     Named(usize),
     /// A vertex function.
     Vertex(usize),
+    /// A case of a data type.
+    Case(usize, usize),
     /// An operation.
     Op(&'static str),
     /// The number of a lambda, and its captured values.
@@ -163,6 +192,14 @@ impl Ty {
                     _ => return None,
                 }
             }
+            // The value becomes one in tables of its own.
+            (Ty::Data(a, ..), Ty::Built(b, ..)) if a == b => other.shrinks(),
+            (Ty::Built(a, ..), Ty::Data(b, ..)) if a == b => self.shrinks(),
+            (Ty::Built(a, x, own), Ty::Built(b, y, own2)) if a == b && x.len() == y.len() => {
+                let all: Option<_> = x.iter().zip(y).map(|(a, b)| a.join(b)).collect();
+                Ty::Built(*a, all?, *own || *own2)
+            }
+            (Ty::Nested(a, x), Ty::Nested(b, y)) => Ty::Nested(Box::new(a.join(b)?), x.join(y)?),
             (Ty::Graph(a, b), Ty::Graph(c, d)) => Ty::Graph(a.join(c)?, b.join(d)?),
             (Ty::Func(FuncTy::Lambda(a, x)), Ty::Func(FuncTy::Lambda(b, y))) if a == b => {
                 let all: Option<_> = x.iter().zip(y).map(|(a, b)| a.join(b)).collect();
@@ -186,24 +223,37 @@ impl Ty {
 
     /// The type of an element of columns.
     pub fn element(&self) -> Ty {
-        self.map_arrays(&mut |t| {
+        let first = |t: &TensorType| {
             let mut t = t.clone();
             if let Some(shape) = t.shape.as_mut().filter(|s| !s.is_empty()) {
                 shape.remove(0);
             }
             t
-        })
+        };
+        match self {
+            Ty::Nested(data, _) => Ty::List(Some(Box::new(data.shrinks())), false),
+            Ty::Tuple(all) => Ty::Tuple(all.iter().map(Ty::element).collect()),
+            other => other.map_arrays(&mut { first }),
+        }
     }
 
     /// The types of columns of such elements.
     pub fn columns(&self, length: &Dim) -> Ty {
-        self.concrete().map_arrays(&mut |t| {
+        let more = |t: &TensorType| {
             let mut t = t.clone();
             if let Some(shape) = t.shape.as_mut() {
                 shape.insert(0, length.clone());
             }
             t
-        })
+        };
+        match self {
+            Ty::List(Some(columns), _) => {
+                let offsets = Type::tensor(DType::I64, [Dim::UNKNOWN]);
+                Ty::Nested(Box::new(columns.concrete().shrinks()), offsets)
+            }
+            Ty::Tuple(all) => Ty::Tuple(all.iter().map(|t| t.columns(length)).collect()),
+            other => other.concrete().map_arrays(&mut { more }),
+        }
     }
 
     /// The type with each array's type replaced.
@@ -215,6 +265,16 @@ impl Ty {
             Ty::List(Some(columns), offset) => {
                 Ty::List(Some(Box::new(columns.map_arrays(f))), *offset)
             }
+            Ty::Built(ty, all, own) => {
+                Ty::Built(*ty, all.iter().map(|t| t.map_arrays(f)).collect(), *own)
+            }
+            Ty::Nested(data, offsets) => {
+                let offsets = match offsets {
+                    Type::Tensor(t) => f(t).into(),
+                    other => other.clone(),
+                };
+                Ty::Nested(Box::new(data.map_arrays(f)), offsets)
+            }
             other => other.clone(),
         }
     }
@@ -224,6 +284,12 @@ impl Ty {
         match self {
             Ty::Ir(ty) => Ty::Ir(ty.map_dims(f)),
             Ty::Graph(a, b) => Ty::Graph(a.map_dims(f), b.map_dims(f)),
+            Ty::Nested(data, offsets) => {
+                Ty::Nested(Box::new(data.map_dims(f)), offsets.map_dims(f))
+            }
+            Ty::Built(ty, all, own) => {
+                Ty::Built(*ty, all.iter().map(|t| t.map_dims(f)).collect(), *own)
+            }
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(|t| t.map_dims(f)).collect()),
             Ty::List(Some(columns), offset) => {
                 Ty::List(Some(Box::new(columns.map_dims(f))), *offset)
@@ -264,6 +330,10 @@ impl Ty {
                 a == b && x.iter().zip(y).all(|(a, b)| a.alike(b))
             }
             (Ty::Data(a, s, _), Ty::Data(b, t, _)) => (a, s) == (b, t),
+            (Ty::Built(a, x, own), Ty::Built(b, y, own2)) => {
+                (a, own) == (b, own2) && x.iter().zip(y).all(|(a, b)| a.alike(b))
+            }
+            (Ty::Nested(a, _), Ty::Nested(b, _)) => a.alike(b),
             (Ty::Literal(..), Ty::Literal(..)) => false,
             (a, b) => a == b,
         }
@@ -278,6 +348,10 @@ impl Ty {
             (Ty::Data(a, s, x), Ty::Data(b, t, y)) => {
                 (a, s) == (b, t) && Type::from(x.clone()).accepts(&y.clone().into())
             }
+            (Ty::Built(a, x, _), Ty::Built(b, y, _)) => {
+                a == b && x.iter().zip(y).all(|(a, b)| a.accepts(b))
+            }
+            (Ty::Nested(a, x), Ty::Nested(b, y)) => a.accepts(b) && x.accepts(y),
             (Ty::Graph(a, b), Ty::Graph(c, d)) => a.accepts(c) && b.accepts(d),
             (Ty::Func(FuncTy::Lambda(_, x)), Ty::Func(FuncTy::Lambda(_, y))) => {
                 x.iter().zip(y).all(|(a, b)| a.accepts(b))

@@ -164,8 +164,23 @@ line 1, column 32: expected `;`, found `}`
     );
     let ty = error("fn main(x: Tree) { x }");
     assert!(ty.contains("there is no type `Tree`"), "{ty}");
-    let data = error(&format!("{TREE}fn main(t: Tree) {{ Leaf(1) }}"));
-    assert!(data.contains("makes a value of a data type"), "{data}");
+    let fields = error(&format!("{TREE}fn main(t: Tree) {{ Leaf(1, 2) }}"));
+    assert!(
+        fields.contains("`Leaf` has 1 fields, but 2 are given"),
+        "{fields}"
+    );
+    let field = error(&format!("{TREE}fn main(x: f32[2]) {{ Leaf(x) }}"));
+    assert!(
+        field.contains("field 0 of `Leaf` is i64[], but this is f32[2]"),
+        "{field}"
+    );
+    let list = error(&format!("{TREE}fn main(x: i64) {{ [Leaf(x), Leaf(1)] }}"));
+    assert!(list.contains("a list cannot hold Tree"), "{list}");
+    let deep = error(&format!(
+        "fn main(x: f32) {{ let a = x; {} a }}",
+        "let a = [a, a]; ".repeat(20)
+    ));
+    assert!(deep.contains("lists nest deeper than 16 levels"), "{deep}");
     assert!(error("").contains("there is no function `main`"));
 }
 
@@ -183,4 +198,49 @@ fn vertex_functions_say_what_they_lack() {
         "{}",
         error(outside)
     );
+}
+
+#[test]
+fn tables_say_what_their_rows_may_be() {
+    let table = |body: &str| {
+        error(&format!(
+            "{TREE}table Rows(left: i64, x: f32[2]) -> Tree {{ {body} }}\nfn main(t: Rows) {{ match t {{ Leaf(_) => 1, _ => 2 }} }}"
+        ))
+    };
+    for (body, message) in [
+        ("left", "a row of `Rows` is a case of Tree"),
+        (
+            "if left { Leaf(left) } else { Leaf(0) }",
+            "a condition is true or false",
+        ),
+        (
+            "Leaf(len(x))",
+            "rows of a table are made of its columns and numbers",
+        ),
+        (
+            "if x > 0 { Leaf(left) } else { Leaf(0) }",
+            "not from arrays",
+        ),
+        (
+            "Leaf(x)",
+            "field 0 of `Leaf` is i64[t.n] here, not f32[t.n,2]",
+        ),
+        ("Node(left)", "`Node` has 2 fields, but 1 are given"),
+        ("Node(left, 0.5)", "0.5 is no i64"),
+    ] {
+        let found = table(body);
+        assert!(found.contains(message), "{body}: {found}");
+    }
+    let column = error(&format!(
+        "{TREE}table Rows(left: Tree) -> Tree {{ Leaf(1) }}\nfn main(t: Rows) {{ 1 }}"
+    ));
+    assert!(column.contains("the column `left` is no array"), "{column}");
+    let ty = error(&format!(
+        "{TREE}table Rows(left: i64) -> Three {{ Leaf(1) }}\nfn main(t: Rows) {{ 1 }}"
+    ));
+    assert!(ty.contains("there is no type `Three`"), "{ty}");
+    let twice = error(&format!(
+        "{TREE}table Rows(left: i64) -> Tree {{ Leaf(left) }}\nfn main(a: Rows, b: Rows) {{ 1 }}"
+    ));
+    assert!(twice.contains("two inputs are named `left`"), "{twice}");
 }

@@ -225,3 +225,26 @@ fn a_vertex_gathers_what_its_children_scatter() {
         [10.0, 0.0, 20.0, 0.0, 70.0, 0.0, 160.0, 10.0]
     );
 }
+
+#[test]
+fn several_vertex_functions_go_over_one_graph() {
+    let text = "
+        vertex sum(x: f32) -> f32 { scatter(x + gather(0) + gather(1)); push(x + gather(0)) }
+        vertex most(y: f32) -> f32 {
+          let s = fold(fn(m, k) max(m, k), y, gather());
+          scatter(s);
+          push(s + gather(2))
+        }
+        fn main(g: graph, x: list<f32>) {
+          let sums = pull(sum, g, x);
+          (sums, pull(most, g, map(fn(y) -y, sums)))
+        }";
+    let inputs = [
+        ("g.children", i64s(&[0, 1, 0, 2])),
+        ("g.offsets", i64s(&[0, 0, 0, 2, 4])),
+        ("x", f32s(&[1.0, 2.0, 4.0, 8.0])),
+    ];
+    let out = run(&compile(text), &inputs);
+    assert_eq!(floats(&out[0]), [1.0, 2.0, 5.0, 9.0]);
+    assert_eq!(floats(&out[1]), [-1.0, -2.0, -1.0, -1.0]);
+}

@@ -12,7 +12,8 @@ fn structures(text: &str) -> Vec<Structure> {
 /// The fault of inputs; empty if there is none.
 fn fault(structures: &[Structure], inputs: &[(&str, &[i64])]) -> String {
     let read = |name: &str| Some(inputs.iter().find(|i| i.0 == name)?.1.to_vec());
-    let faults = structures.iter().map(|s| s.check(&read));
+    let rows = |name: &str| Some(inputs.iter().find(|i| i.0 == name)?.1.len());
+    let faults = structures.iter().map(|s| s.check(&read, &rows));
     faults
         .filter_map(Result::err)
         .map(|f| f.to_string())
@@ -78,4 +79,117 @@ fn graphs_have_children_before_parents() {
     );
     assert!(check(&[0, 2], &[0, 0, 0, 2]).contains("does not come before it"));
     assert!(check(&[], &[]).contains("has no elements"));
+}
+
+#[test]
+fn tables_in_other_forms_have_cases_and_children() {
+    let tree = structures(
+        "type Tree = Leaf(i64) | Node(i64, Tree, Tree)
+        table Rows(left: i64, right: i64, word: i64) -> Tree {
+          if left == 0 { Leaf(word) } else { Node(word, left - 1, right - 1) }
+        }
+        fn f(t) { match t { Leaf(x) => x, Node(x, a, b) => f(a) + f(b) + x } }
+        fn main(t: Rows[n]) { f(t) }",
+    );
+    let check = |left: &[i64], right: &[i64]| fault(&tree, &[("left", left), ("right", right)]);
+    assert_eq!(check(&[0, 0, 1], &[0, 0, 2]), "");
+    assert_eq!(
+        check(&[0, 0, 1], &[0, 0, 9]),
+        "`right[2]` is 8, but there are 3 rows"
+    );
+    assert!(check(&[0, 3, 2], &[0, 1, 1]).contains("cycle"));
+    assert!(check(&[], &[]).contains("has no rows"));
+}
+
+#[test]
+fn offsets_part_the_elements_of_lists() {
+    let lists = structures(
+        "type T = A(list<f32>) | B
+        fn main(x: list<list<f32>>, t: T) { (len(x), match t { A(y) => len(y), B => 0 }) }",
+    );
+    let check = |offsets: &[i64], fields: &[i64]| {
+        fault(
+            &lists,
+            &[
+                ("x.data", &[0; 4]),
+                ("x.offsets", offsets),
+                ("t.tag", &[0, 1]),
+                ("t.A.0.data", &[0; 3]),
+                ("t.A.0.offsets", fields),
+            ],
+        )
+    };
+    assert_eq!(check(&[0, 1, 4], &[0, 3, 3]), "");
+    assert_eq!(check(&[0, 4], &[0, 3, 3]), "");
+    assert_eq!(
+        check(&[0, 1, 3], &[0, 3, 3]),
+        "`x.offsets[2]` is 3, but `x.data` has 4 elements"
+    );
+    assert_eq!(
+        check(&[0, 2, 1, 4], &[0, 3, 3]),
+        "`x.offsets[2]` is 1, less than the 2 before"
+    );
+    assert_eq!(
+        check(&[0, 4], &[0, 3]),
+        "`t.A.0.offsets` has 2 elements, but `t.tag` has 2: one more is needed"
+    );
+}
+
+/// Random inputs are sound, for these sizes.
+fn drawn(text: &str, sizes: &[(&str, usize)], seed: usize) -> Vec<(String, Vec<i64>)> {
+    let structures = structures(text);
+    let rows = |name: &str| Some(sizes.iter().find(|s| s.0 == name)?.1);
+    let mut state = 0x2545_f491_4f6c_dd1d_u64.wrapping_mul(seed as u64 + 1);
+    let mut below = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % n as u64) as usize
+    };
+    let mut all = vec![];
+    for s in &structures {
+        all.extend(s.draw(&rows, &mut below));
+    }
+    let read = |name: &str| Some(all.iter().find(|c: &&(String, _)| c.0 == name)?.1.clone());
+    for s in &structures {
+        s.check(&read, &rows)
+            .unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+    }
+    all
+}
+
+#[test]
+fn random_inputs_are_sound() {
+    let tree = "type Tree = Leaf(i64) | Node(Tree, Tree)
+        fn f(t) { match t { Leaf(x) => x, Node(a, b) => f(a) + f(b) } }
+        fn main(t: Tree) { f(t) }";
+    let table = "type Tree = Leaf(i64) | Node(i64, Tree, Tree)
+        table Rows(left: i64, right: i64, word: i64) -> Tree {
+          if left < 0 { Leaf(word) } else { Node(word, left, right) }
+        }
+        fn main(t: Rows) { match t { Leaf(x) => x, Node(x, _, _) => x } }";
+    let mutual = "type Expr = Number(f32) | Sum(List)
+        type List = End | Item(Expr, List)
+        fn main(e: Expr) { match e { Number(_) => 0, Sum(_) => 1 } }";
+    let graph = "vertex cell(x: f32) -> f32 { scatter(x); push(x) }
+        fn main(g: graph, x: list<f32>) { pull(cell, g, x) }";
+    let lists = "fn main(x: list<list<f32>>) { len(x) }";
+    for seed in 0..50 {
+        let n = 1 + seed % 9;
+        let columns = ["t.tag", "t.Leaf.0", "t.Node.0", "t.Node.1"].map(|c| (c, n));
+        let trees = drawn(tree, &columns, seed);
+        assert_eq!(trees.len(), 3);
+        let columns = ["left", "right", "word"].map(|c| (c, n));
+        assert_eq!(drawn(table, &columns, seed).len(), 2);
+        assert_eq!(
+            drawn(mutual, &[("e.tag", n), ("e.List.tag", n)], seed).len(),
+            5
+        );
+        let sizes = [("g.children", n), ("g.offsets", n + 2)];
+        assert_eq!(drawn(graph, &sizes, seed).len(), 2);
+        assert_eq!(
+            drawn(lists, &[("x.data", n), ("x.offsets", 3)], seed).len(),
+            1
+        );
+    }
 }

@@ -13,10 +13,14 @@ use super::grow::Grown;
 use super::{Cause, Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{Buffer, Stmt};
 
 /// Room that an axis gets at least when it has none for an append.
 const LEAST_ROOM: i64 = 8;
+
+/// Memory that a room begins with at most, in bytes.
+const FIRST_ROOM: i64 = 4 << 20;
 
 /// The concatenations that make a carried array's next value of the array in its place.
 #[derive(Default)]
@@ -27,6 +31,8 @@ pub(super) struct Appends {
     pub cut: Vec<usize>,
     /// Arrays that are written over.
     pub over: Vec<Overwritten>,
+    /// The number of iterations has a bound, though memory is not planned for it.
+    pub is_expected: bool,
 }
 
 /// An array whose last elements are written over, which other instructions have to read before.
@@ -100,6 +106,63 @@ impl Lowerer<'_> {
             self.program.derived.push((room, most));
         }
         Ok(())
+    }
+
+    /// Defines the rooms that axes without a limit begin with: for the appends of all expected
+    /// iterations, as far as that is little memory. More appends double the room.
+    pub(super) fn set_first_rooms(&mut self, grown: &Grown, iterations: Option<ExprId>) {
+        for a in &grown.axes {
+            let Some(expected) = a.expected else {
+                continue;
+            };
+            let more = iterations.and_then(|n| self.first_room(grown, a.axis, n));
+            let more = more.unwrap_or_else(|| self.program.pool.int(0));
+            self.program.derived.push((expected, more));
+        }
+    }
+
+    /// The number of elements along an axis that so many iterations append, or that little memory
+    /// has room for; `None` if an iteration's elements, or another axis, have no bound.
+    fn first_room(&mut self, grown: &Grown, axis: usize, iterations: ExprId) -> Option<ExprId> {
+        let mut bytes = self.program.pool.int(stored_bytes(grown.dtype));
+        for (other, &size) in grown.capacity.iter().enumerate() {
+            if other != axis {
+                let size = self.upper_bound(size)?;
+                bytes = self.little_product(bytes, size);
+            }
+        }
+        let of_it = self.appends.iter().filter(|(_, g)| g.param == grown.param);
+        let mut appends: Vec<_> = of_it.map(|(value, _)| *value).collect();
+        appends.sort();
+        let mut growth = self.program.pool.int(0);
+        for append in appends {
+            let data = &self.f.insts[self.f.def_inst(append)?];
+            if data.op != (Op::Concat { axis }) {
+                continue;
+            }
+            for part in &data.args[1..] {
+                let size = self.values[part].shape()[axis];
+                let size = self.upper_bound(size)?;
+                growth = self.program.pool.sum(growth, size);
+            }
+        }
+        let more = self.little_product(iterations, growth);
+        let pool = &mut self.program.pool;
+        let (one, little) = (pool.int(1), pool.int(FIRST_ROOM));
+        let bytes = pool.binary(BinaryOp::Max, DType::I64, bytes, one);
+        let fits = pool.binary(BinaryOp::Div, DType::I64, little, bytes);
+        Some(pool.binary(BinaryOp::Min, DType::I64, more, fits))
+    }
+
+    /// The product of numbers, each at most [`FIRST_ROOM`], so that it does not overflow.
+    fn little_product(&mut self, a: ExprId, b: ExprId) -> ExprId {
+        let pool = &mut self.program.pool;
+        let (zero, little) = (pool.int(0), pool.int(FIRST_ROOM));
+        let [a, b] = [a, b].map(|e| {
+            let e = pool.binary(BinaryOp::Max, DType::I64, e, zero);
+            pool.binary(BinaryOp::Min, DType::I64, e, little)
+        });
+        pool.product(a, b)
     }
 
     /// True for a slice from the first element on, without gaps.

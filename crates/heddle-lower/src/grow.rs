@@ -75,6 +75,9 @@ pub(super) struct Axis {
     /// The size that its stride allows, if that is not the limit: a per-unit variable if it has no
     /// limit.
     pub room: Option<Local>,
+    /// The number of elements that a room without a limit begins with, besides those of the first
+    /// value.
+    pub expected: Option<Local>,
     /// The bound that the type states.
     pub stated: Option<u64>,
 }
@@ -185,14 +188,18 @@ impl Lowerer<'_> {
                 false => Some(self.limit(param, axis, start)?),
             };
             let is_inner = self.outermost(&capacity) < axis;
+            let grows = limit.is_none() && is_inner && !appends.results.is_empty();
+            let expected = (grows && appends.is_expected).then(|| self.launch_size("expected"));
             let room = match limit {
                 Some(_) => appends
                     .cut
                     .contains(&axis)
                     .then(|| self.launch_size("room")),
-                None => (is_inner && !appends.results.is_empty()).then(|| {
+                None => grows.then(|| {
                     let room = self.variable(DType::I64, "room");
-                    self.block.push(Stmt::Let(room, start));
+                    let more = expected.map(|more| self.program.pool.local(more));
+                    let first = more.map_or(start, |more| self.program.pool.sum(start, more));
+                    self.block.push(Stmt::Let(room, first));
                     self.bounds.insert(room, None);
                     room
                 }),
@@ -210,6 +217,7 @@ impl Lowerer<'_> {
                 size,
                 limit,
                 room,
+                expected,
                 stated,
             });
         }

@@ -160,11 +160,15 @@ impl Lowerer<'_> {
     /// One size may be -1, inferred from the others.
     fn reshaped(&mut self, from: &[ExprId], to: &[ExprId]) -> Vec<ExprId> {
         let pool = &mut self.program.pool;
-        let (one, minus) = (pool.int(1), pool.int(-1));
-        let holes: Vec<_> = to
-            .iter()
-            .map(|&size| pool.compare(CompareOp::Eq, DType::I64, size, minus))
-            .collect();
+        let (zero, one, minus) = (pool.int(0), pool.int(1), pool.int(-1));
+        let holes = to.iter().map(|&size| {
+            // A size of an array is not -1.
+            let size = if self.is_size(size) { zero } else { size };
+            let pool = &mut self.program.pool;
+            pool.compare(CompareOp::Eq, DType::I64, size, minus)
+        });
+        let holes: Vec<_> = holes.collect();
+        let pool = &mut self.program.pool;
         if holes.iter().all(|&h| matches!(pool[h], Expr::Num(_, 0))) {
             return to.to_vec();
         }
@@ -180,7 +184,8 @@ impl Lowerer<'_> {
     }
 
     /// The shape of a reshape with one computed size next to positive constants: that size must be
-    /// the number of elements divided by the others, which is checked and has a bound.
+    /// the number of elements divided by the others, which is checked and has a bound. A variable with
+    /// a bound stays, so that what goes there and back has its first size.
     fn what_is_left(&mut self, from: &[ExprId], mut to: Vec<ExprId>) -> Vec<ExprId> {
         let pool = &mut self.program.pool;
         let is_open = |k: &usize| pool.as_int(to[*k]).is_none();
@@ -193,6 +198,10 @@ impl Lowerer<'_> {
             return to;
         };
         if others < 1 || self.is_of_launch(to[k]) {
+            return to;
+        }
+        let is_variable = matches!(self.program.pool[to[k]], Expr::Local(_));
+        if is_variable && self.upper_bound(to[k]).is_some() {
             return to;
         }
         let pool = &mut self.program.pool;

@@ -14,6 +14,7 @@ mod call;
 mod cause;
 mod contract;
 mod conv;
+mod expected;
 mod fits;
 mod grow;
 mod in_place;
@@ -36,6 +37,7 @@ use heddle_ir::{DType, Function, Inst, LoopForm, Module, Op, Region, Type, Value
 use crate::value::{Val, linear};
 use call::Cycle;
 pub use cause::Cause;
+pub use expected::Expected;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
@@ -91,11 +93,20 @@ pub fn lower(module: &Module) -> Result<UProgram> {
 /// [`lower`], `grows`: memory may grow while the program runs. Otherwise all of it is planned at
 /// launch, and a program with an array that has no bound then is refused.
 pub fn lower_for(module: &Module, grows: bool) -> Result<UProgram> {
+    lower_expecting(module, grows, None)
+}
+
+/// [`lower_for`] with estimates of sizes and trip counts.
+pub fn lower_expecting(
+    module: &Module,
+    grows: bool,
+    expected: Option<&Expected>,
+) -> Result<UProgram> {
     let mut changing = grow::Changing::default();
     loop {
         let known = changing.len();
         let mut lowerer = Lowerer::new(module, changing);
-        lowerer.grows = grows;
+        (lowerer.grows, lowerer.expected) = (grows, expected);
         match lowerer.entry() {
             Ok(()) => {
                 lowerer.order_derived();
@@ -152,6 +163,8 @@ struct Lowerer<'m> {
     changing: grow::Changing,
     /// Memory may grow while the program runs.
     grows: bool,
+    /// Estimates of sizes and trip counts.
+    expected: Option<&'m Expected>,
     /// Values that append to carried arrays.
     appends: HashMap<Value, grow::Grown>,
 }
@@ -182,6 +195,7 @@ impl<'m> Lowerer<'m> {
             bounds: HashMap::new(),
             changing,
             grows: true,
+            expected: None,
             appends: HashMap::new(),
         }
     }
@@ -269,6 +283,7 @@ impl Lowerer<'_> {
             true => self.input_elements(i, t.dtype, &shape),
             false => stored,
         };
+        self.expect_sizes(param, &val);
         self.values.insert(param, val);
         Ok(())
     }
@@ -311,6 +326,7 @@ impl Lowerer<'_> {
                 _ if val.work() > REPEATED_WORK || val.depth() >= MAX_DEPTH => self.hold(&val)?,
                 _ => val,
             };
+            self.expect_sizes(value, &val);
             self.values.insert(value, val);
         }
         Ok(())

@@ -31,6 +31,8 @@ struct Head {
     /// Bound on the trip count: a variable, and the bound that memory is planned for.
     trip: Option<ExprId>,
     most: Option<ExprId>,
+    /// A bound that memory is not planned for.
+    expected: Option<ExprId>,
     /// The condition for another iteration.
     cond: Option<Local>,
     /// The iteration number.
@@ -51,6 +53,7 @@ impl Lowerer<'_> {
         let first = operands.inits;
         let stacked = &data.results[first.len()..];
         let head = self.head(inst, operands.trip, operands.cond, stacked)?;
+        self.expect_trips(inst, head.iteration);
         let stacks = stacked.iter().map(|&v| self.stack(v, head.count));
         let stacks = stacks.collect::<Result<Vec<_>>>()?;
         // Values computed from the iteration number are bounded, too.
@@ -69,7 +72,7 @@ impl Lowerer<'_> {
         };
         self.values.insert(body.params[0], counter);
         let next = &body.yields[form.cond as usize..];
-        let carried = self.enter_all(region, first, next)?;
+        let carried = self.enter_all(region, first, next, head.expected.is_some())?;
 
         let cells = carried.iter().filter_map(|slot| match slot {
             Slot::Fixed(Carried::Cell(buffer)) => Some(*buffer),
@@ -99,7 +102,10 @@ impl Lowerer<'_> {
         self.note_changes(&body.params[1..], &yields)?;
         let grown = grown(&carried, &yields);
         self.set_limits(&grown, head.most)?;
-        grown.iter().try_for_each(|(g, _)| self.set_rooms(g))?;
+        for (grown, _) in &grown {
+            self.set_rooms(grown)?;
+            self.set_first_rooms(grown, head.expected);
+        }
         self.advance(&carried, &yields[..carried.len()], first_inner)?;
 
         let inner = std::mem::replace(&mut self.block, outside);
@@ -123,7 +129,7 @@ impl Lowerer<'_> {
         first_cond: Option<&Val>,
         stacked: &[Value],
     ) -> Result<Head> {
-        let (mut trip, mut most, mut cond) = (None, None, None);
+        let (mut trip, mut most, mut expected, mut cond) = (None, None, None, None);
         if let Some(count) = trip_count {
             // Read before every iteration and kept over calls, hence a variable.
             let count = self.scalar(count)?;
@@ -135,7 +141,10 @@ impl Lowerer<'_> {
             let local = self.variable(DType::Bool, "go");
             self.block.push(Stmt::Let(local, first));
             cond = Some(local);
+            let bound = most.and_then(|most| self.upper_bound(most));
             most = most.and_then(|most| self.planned_trips(inst, most));
+            let is_none = |e| self.program.pool.as_int(e).is_some_and(|n| n > MAX_TRIPS);
+            expected = bound.filter(|&bound| most.is_none() && !is_none(bound));
         }
         // Counts the iterations if scan outputs have a dynamic length.
         let is_open = |v: &Value| {
@@ -150,6 +159,7 @@ impl Lowerer<'_> {
         Ok(Head {
             trip,
             most,
+            expected,
             cond,
             iteration: self.variable(DType::I64, "iteration"),
             count,
@@ -157,17 +167,27 @@ impl Lowerer<'_> {
     }
 
     /// Places all carried values and stores their initial values.
-    fn enter_all(&mut self, body: Region, first: &[Val], next: &[Value]) -> Result<Vec<Slot>> {
+    fn enter_all(
+        &mut self,
+        body: Region,
+        first: &[Val],
+        next: &[Value],
+        is_expected: bool,
+    ) -> Result<Vec<Slot>> {
         let params = &self.f.regions[body].params[1..];
         let mut carried = vec![];
         for ((&param, first), &next) in params.iter().zip(first).zip(next) {
-            let appends = self.appends_to(body, param, next);
+            let appends = Appends {
+                is_expected,
+                ..self.appends_to(body, param, next)
+            };
             let (slot, val) = self.enter(param, first, &appends)?;
             if let Slot::Grown(grown) = &slot {
                 let appends = appends.results.into_iter().map(|v| (v, grown.clone()));
                 self.appends.extend(appends);
             }
             carried.push(slot);
+            self.expect_sizes(param, &val);
             self.values.insert(param, val);
         }
         Ok(carried)

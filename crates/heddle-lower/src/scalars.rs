@@ -43,8 +43,8 @@ impl Lowerer<'_> {
         }
         let local = self.variable(dtype, "x");
         self.block.push(Stmt::Let(local, expr));
-        // A size chosen among others is at most the largest.
-        if matches!(self.program.pool[expr], Expr::Select(DType::I64, ..))
+        // A size chosen among others is at most the largest; a product of sizes is bounded, too.
+        if dtype == DType::I64
             && self.is_size(expr)
             && let Some(bound) = self.upper_bound(expr)
         {

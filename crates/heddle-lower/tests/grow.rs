@@ -70,6 +70,32 @@ fn sizes_that_stay_are_no_variables() {
 }
 
 #[test]
+fn rooms_begin_with_what_is_expected_if_that_is_little() {
+    let expected = |trip: i64, other: &str| {
+        let text = format!(
+            "fn @main(%x: f32[8,1,128], %go: bool[]) -> (%y: f32[8,?,128]) {{
+               %y = loop %i trip {trip} while %go carry (%a: f32[8,?,128] = %x) {{
+                 %wide = concat(%a, exp(slice(%a, [0], [1], [1], axes=[1])), axis=1)
+                 {other}
+                 continue while lt(reduce(%b, kind=max, axes=[0,1,2], keep=false), 9.0) carry %b
+               }}
+               return %y
+             }}"
+        );
+        let program = lowered(&text);
+        let mut derived = program.derived.iter();
+        let found = derived.find(|(l, _)| program.locals[*l].name == "expected");
+        found.and_then(|(_, expr)| program.pool.as_int(*expr))
+    };
+    let only = "%b = tanh(%wide)";
+    let append = "%b = concat(%wide, reshape(%x, [8,1,128]), axis=1)";
+    // Planned; within 4 MiB, of which a place takes 4 KiB; more.
+    assert_eq!(expected(300, append), None);
+    assert_eq!(expected(1 << 15, only), None);
+    assert_eq!(expected(1 << 15, append), Some(1024));
+}
+
+#[test]
 fn limits_say_how_much_memory_there_is() {
     let limit = |next: &str| {
         let program = lowered(&growing("f32[10,4]", next).replace("trip %n", "trip 7"));
@@ -277,4 +303,26 @@ fn an_append_to_the_first_elements_leaves_them_in_their_place() {
     );
     assert_eq!(append(&twice), 0);
     assert_eq!(exchanges(&lowered(&early(&twice))), 0);
+}
+
+/// A set of rows that shrinks, reshaped for a product and back: no row is added, so the first number of
+/// rows is the limit.
+#[test]
+fn rows_that_leave_have_a_limit_through_reshapes() {
+    let program = lowered(
+        "fn @main(%x: f32[n,4,6], %w: f32[6,6]) -> (%y: f32[?,4,6]) {
+           %y: f32[?,4,6] = loop %i while const true carry (%a: f32[?,4,6] = %x) {
+             %m = gather(shape(%a), [0,1], axis=0)
+             %rows = reduce(%m, kind=prod, axes=[0], keep=true)
+             %b = dot(reshape(%a, concat(%rows, [6], axis=0)), %w)
+             %c = reshape(tanh(%b), concat(%m, [6], axis=0))
+             %stay = squeeze(nonzero(lt(reduce(%c, kind=sum, axes=[1, 2]), 1.0)), axes=[0])
+             %count = gather(shape(%stay), 0, axis=0)
+             continue while lt(0, %count) carry gather(%c, %stay, axis=0)
+           }
+           return %y
+         }",
+    );
+    let mut buffers = program.buffers.iter();
+    assert!(buffers.all(|(_, b)| !matches!(b.kind, BufferKind::Segment)));
 }

@@ -114,7 +114,7 @@ fn attempt(bytes: Vec<u8>, what: &dyn Fn() -> String) {
         ..Default::default()
     };
     let result = std::panic::catch_unwind(|| {
-        load_bytes(Bytes::from(bytes), &options).map(|m| {
+        load_bytes("model".as_ref(), Bytes::from(bytes), None, &options).map(|m| {
             heddle_ir::verify::verify(&m.module)
                 .unwrap_or_else(|e| panic!("not verified: {}", e[0]));
         })

@@ -19,6 +19,7 @@ mod effects;
 mod equate_sizes;
 mod facts;
 mod fold_constants;
+mod gathered;
 mod infer_contents;
 mod infer_ranks;
 mod infer_shapes;
@@ -47,7 +48,10 @@ pub use infer_contents::infer_contents;
 pub use infer_ranks::infer_ranks;
 pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
-pub use instances::{Block, Form, Instances, OneByOne, batch_instances, offsets_name};
+pub use instances::{
+    BatchOptions, Block, Counted, Form, Instances, OneByOne, batch_instances, batch_instances_with,
+    offsets_name,
+};
 pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};

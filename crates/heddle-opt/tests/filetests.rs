@@ -11,12 +11,15 @@ use std::path::Path;
 use common::{costs, draw_inputs, machine, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{
-    CostModel, Edit, Stats, TransformOptions, Transformation, distribute_loops, find_pass,
-    optimize, rule_names, transform,
+    BatchOptions, CostModel, Edit, Form, Stats, TransformOptions, Transformation,
+    batch_instances_with, distribute_loops, find_pass, optimize, rule_names, transform,
 };
 
 /// Stands for [`pipeline_layers`].
 const PIPELINE_LAYERS: &str = "pipeline_layers";
+
+/// Stands for [`batch_instances_with`], which changes the entry's parameters.
+const BY_FRAMES: &str = "by_frames";
 
 const OUTPUT: &str = "\n// ---- output\n";
 
@@ -86,6 +89,7 @@ fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
             (_, Some(pass), _) => (pass.run)(&mut module),
             (_, _, Some(pass)) => pass.run(&mut module, &costs()),
             (PIPELINE_LAYERS, ..) => pipeline_layers(&mut module),
+            (BY_FRAMES, ..) => by_frames(&mut module)?,
             _ => return Err(format!("there is no pass {name}")),
         };
         if made.total() > 0 {
@@ -97,7 +101,8 @@ fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
     if let Some(rejected) = stats.rejected.first() {
         return Err(format!("a patch was rejected: {rejected}"));
     }
-    for name in before.entries.keys() {
+    let is_same = before.entry().sig.params == module.entry().sig.params;
+    for name in before.entries.keys().filter(|_| is_same) {
         let of_entry = |m: &Module| m.clone().with_entry(name).map_err(|e| e.to_string());
         let (before, after) = (of_entry(&before)?, of_entry(&module)?);
         for seed in 0..8 {
@@ -111,6 +116,18 @@ fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
         writeln!(output, "// {count} {reason}").expect("a string can be written to");
     }
     Ok(output)
+}
+
+/// The program for many instances, with a row of each parameter for each.
+fn by_frames(module: &mut Module) -> Result<Stats, String> {
+    let forms = vec![Form::Stacked; module.entry().sig.params.len()];
+    let options = BatchOptions {
+        prefers_frames: true,
+        ..Default::default()
+    };
+    let batch = batch_instances_with(module, &forms, options).map_err(|e| e.to_string())?;
+    *module = batch.module;
+    Ok(Stats::default())
 }
 
 /// Loop distribution for two units that may work on different layers.

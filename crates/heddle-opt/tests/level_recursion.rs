@@ -145,6 +145,83 @@ fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i32[]) -> (%y: f32
   return %y
 }",
     ),
+    (
+        "products of inputs, and logits that no call reads",
+        "(%h: f32[3], %y: f32[3]) {
+  %h: f32[3], %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %h, %y
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32[3], %y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %w0 = slice(%w, [0], [3], [1], axes=[0])
+  %w1 = slice(%w, [3], [6], [1], axes=[0])
+  %wx = dot(unsqueeze(gather(%x, %n, axis=0), axes=[0]), %w0)
+  %u: f32[1,3] = if lt(%a, 0) {
+    yield %wx
+  } else {
+    %p: f32[3], %i: f32[3] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[3], %j: f32[3] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    yield add(%wx, dot(unsqueeze(add(%p, %q), axes=[0]), %w1))
+  }
+  %t = tanh(%u)
+  return squeeze(%t, axes=[0]), squeeze(add(%wx, dot(%t, %w1)), axes=[0])
+}",
+    ),
+    (
+        "a sum of losses over the nodes",
+        "(%h: f32[3], %loss: f32[]) {
+  %h: f32[3], %loss: f32[] = call @f(%l, %r, %x, %w, %root)
+  return %h, %loss
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32[3], %loss: f32[]) {
+  %a = gather(%l, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %h: f32[3], %rest: f32[] = if lt(%a, 0) {
+    yield %own, 0.0
+  } else {
+    %p: f32[3], %i: f32[] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[3], %j: f32[] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %z = dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w)
+    yield tanh(squeeze(%z, axes=[0])), add(%i, mul(%j, 0.5))
+  }
+  %y = dot(unsqueeze(concat(%h, %own, axis=0), axes=[0]), %w)
+  return %h, add(%rest, reduce(mul(%y, %y), kind=sum, axes=[0,1], keep=false))
+}",
+    ),
+    (
+        "two functions with late results of their own",
+        "(%y: f32[3], %s: f32[3], %c: i64[]) {
+  %y: f32[3], %s: f32[3], %c: i64[] = call @f(%l, %r, %x, %w, %root)
+  return %y, %s, %c
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3], %s: f32[3], %c: i64[]) {
+  %a = gather(%l, %n, axis=0)
+  %own = unsqueeze(concat(gather(%x, %n, axis=0), gather(%x, 0, axis=0), axis=0), axes=[0])
+  %y: f32[3], %s: f32[3], %c: i64[] = if lt(%a, 0) {
+    %x1 = squeeze(dot(%own, %w), axes=[0])
+    yield gather(%x, %n, axis=0), %x1, 1
+  } else {
+    %d: i64[], %v: f32[3], %p: f32[3] = call @g(%l, %r, %x, %w, %a)
+    %q: f32[3], %t: f32[3], %e: i64[] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %wx = dot(%own, %w)
+    %z = add(%wx, dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w))
+    %s1 = dot(unsqueeze(concat(%q, %p, axis=0), axes=[0]), %w)
+    yield sigmoid(squeeze(%z, axes=[0])), add(max(%v, %t), squeeze(%s1, axes=[0])), add(%d, %e)
+  }
+  return %y, %s, %c
+}
+fn @g(%l: i64[m], %r: i64[m], %x: f32[m,3], %w: f32[6,3], %k: i64[]) -> (%c: i64[], %s: f32[3], %y: f32[3]) {
+  %a = gather(%l, %k, axis=0)
+  %own = gather(%x, %k, axis=0)
+  %c: i64[], %s: f32[3], %y: f32[3] = if lt(%a, 0) {
+    yield 2, %own, neg(%own)
+  } else {
+    %p: f32[3], %v: f32[3], %d: i64[] = call @f(%l, %r, %x, %w, %a)
+    yield %d, sub(%v, %own), tanh(%p)
+  }
+  return %c, %s, %y
+}",
+    ),
 ];
 
 fn options() -> Options {
@@ -457,5 +534,49 @@ fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32
         let expected = run(&before, &inputs, &options()).expect("a tree");
         let found = run(&after, &inputs, &options()).expect("a tree");
         assert_same(&expected, &found, "a tree");
+    }
+}
+
+/// Contractions of a function within loops, and outside of them.
+fn contractions(module: &Module, name: &str) -> (usize, usize) {
+    let id = module.find(name).unwrap_or_else(|| panic!("no @{name}"));
+    let func = &module.functions[id];
+    let (mut inner, mut all) = (0, 0);
+    let is_one = |op: &Op| matches!(op, Op::Dot) as usize;
+    func.for_each_inst(&mut |_, inst| {
+        all += is_one(&inst.op);
+        if matches!(inst.op, Op::Loop { .. }) {
+            func.for_each_inst_in(inst.regions[0], &mut |_, i| inner += is_one(&i.op));
+        }
+    });
+    (inner, all - inner)
+}
+
+/// Products of inputs are evaluated before the levels, those of late results behind them: for the
+/// root, or for all nodes of a kind. The levels keep the products with results of calls, and those
+/// of leaves, which are one level.
+#[test]
+fn early_and_late_products_leave_the_levels() {
+    let always = LevelOptions {
+        always: true,
+        ..LevelOptions::USUAL
+    };
+    // A second pass by levels costs more than it saves on weights this small.
+    for (options, name, inner, outer) in [
+        (always, "autoencoder", 1, 0),
+        (always, "products of inputs", 2, 1 + 3),
+        (always, "a sum of losses", 1, 2),
+        (always, "two functions with late", 1, 1 + 2),
+        (LevelOptions::USUAL, "products of inputs", 2, 1 + 3),
+        (LevelOptions::USUAL, "a sum of losses", 3, 0),
+    ] {
+        let (_, program) = PROGRAMS.iter().find(|p| p.0.starts_with(name)).expect("it");
+        let (_, after, _) = leveled(&format!("{MAIN}{program}"), &options);
+        assert_eq!(
+            contractions(&after, "f.levels"),
+            (inner, outer),
+            "{name}: {}",
+            text::print(&after)
+        );
     }
 }

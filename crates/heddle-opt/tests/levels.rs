@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::many::{compare, f32s, i64, i64s, options, tensor, together};
+use common::many::{f32s, i64, i64s, options, tensor, together, together_frames};
 use heddle_interp::run;
 use heddle_ir::{Datum, Tensor, text};
 use heddle_opt::Form::{Ragged, Shared, Stacked};
@@ -223,33 +223,26 @@ fn chains_are_as_deep_as_they_are() {
     assert_eq!(depths, Some(vec![3, 1998, 0]));
 }
 
-/// A call whose argument, or whose condition, needs another call is evaluated for each alone.
+/// The same by frames.
 #[test]
-fn calls_that_need_calls_go_one_by_one() {
-    let program = "
-fn @main(%x: f32[2]) -> (%y: f32[2]) {
-  %y: f32[2] = call @f(%x)
-  return %y
-}
-fn @f(%x: f32[2]) -> (%y: f32[2]) {
-  %y: f32[2] = if gt(reduce(%x, kind=sum, axes=[0], keep=false), 1.0) {
-    %a: f32[2] = call @f(mul(%x, 0.5))
-    %b: f32[2] = call @f(mul(%a, 0.5))
-    yield add(%a, %b)
-  } else {
-    yield %x
-  }
-  return %y
-}";
-    let module = text::parse(program).expect("parses");
-    let all: Vec<Vec<Datum>> = [3.0, 0.5, 20.0].map(|x| vec![f32s(&[x, 0.25])]).to_vec();
-    let batch = compare(&module, &[Stacked], &all).expect("each instance runs");
-    let [one] = &batch.one_by_one[..] else {
-        panic!("{:?}", batch.one_by_one);
-    };
-    let reason = one.refusal.to_string();
-    assert!(
-        reason.contains("`call`") && reason.contains("needs a call's result"),
-        "{reason}"
-    );
+fn frames_give_the_same() {
+    let w = Datum::Tensor(Tensor::from_slice(vec![2, 2], &[0.5f32, -1.0, 1.25, 0.25]));
+    let grown = [[30.0, 2.0], [0.1, 0.0], [-7.0, 3.0]].map(|x| vec![f32s(&x), w.clone()]);
+    together_frames(GROWN, &[Stacked, Shared], &grown);
+    let w = [0.4f32, -0.3, 0.8, 0.5, -0.9, 0.6, 0.2, 0.7];
+    let w = Datum::Tensor(Tensor::from_slice(vec![4, 2], &w));
+    let limits = f32s(&[-0.2, 0.1, 0.2]);
+    let siblings = [[1.0, 0.5], [-1.0, 0.25], [2.0, 2.0]]
+        .map(|x| vec![f32s(&x), f32s(&[0.3, 0.9]), w.clone(), limits.clone()]);
+    together_frames(SIBLINGS, &[Stacked, Stacked, Shared, Shared], &siblings);
+    let with = |x: f32, words: &[i64]| vec![Datum::Tensor(Tensor::scalar(x)), i64s(words)];
+    let words = [
+        with(3.0, &[1, 0, 2, 1, 0]),
+        with(0.5, &[]),
+        with(8.0, &[0, 0, 1]),
+    ];
+    together_frames(BOTH_ARMS, &[Stacked, Ragged], &words);
+    let with = |x: f32, limit: f32| vec![f32s(&[x, 0.0]), Datum::Tensor(Tensor::scalar(limit))];
+    let chains = [with(0.0, 20.0), with(30.0, 20.0), with(-5.0, 20.0)];
+    together_frames(CHAIN, &[Stacked, Shared], &chains);
 }

@@ -33,6 +33,11 @@ impl CancelToken {
         self.0.store(0, Ordering::Release);
     }
 
+    /// The flag itself, which is not 0 once it was cancelled.
+    pub fn shared(&self) -> Arc<AtomicU32> {
+        self.0.clone()
+    }
+
     /// `env->cancel`.
     pub(crate) fn flag(&self) -> &AtomicU32 {
         &self.0

@@ -87,8 +87,14 @@ impl Search<'_> {
         let is_plain = |stmt: &Stmt| matches!(stmt, Stmt::Run(_) | Stmt::Let(..));
         for part in stmts.chunk_by(|a, b| is_plain(a) && is_plain(b)) {
             match &part[0] {
-                Stmt::Loop { trip, body, .. } => {
-                    self.block(body, often * trips(self.program, *trip));
+                Stmt::Loop {
+                    iteration,
+                    trip,
+                    body,
+                    ..
+                } => {
+                    let trips = trips(self.program, *iteration, *trip);
+                    self.block(body, often * trips);
                 }
                 Stmt::If {
                     then, otherwise, ..

@@ -165,9 +165,9 @@ fn buffers_of(program: &UProgram, id: OperatorId) -> Vec<Buffer> {
         found.extend(c.own);
         for operand in [c.a, c.b] {
             match operand.access {
-                Access::Strided { buffer, .. } | Access::Panels { buffer, .. } => {
-                    found.push(buffer)
-                }
+                Access::Strided { buffer, .. }
+                | Access::Rows { buffer, .. }
+                | Access::Panels { buffer, .. } => found.push(buffer),
                 Access::Computed => {}
             }
         }

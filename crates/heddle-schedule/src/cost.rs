@@ -6,13 +6,16 @@ use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, UnaryOp};
 use heddle_machine::{Arithmetic, Machine, Scalar};
 
-use heddle_uprogram::contract::Access;
+use heddle_uprogram::contract::{Access, panel_width};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, LocalKind, Operator, Share, UProgram};
 use smallvec::SmallVec;
 
 /// Arithmetic operations to pack one element.
 const PACKING: f64 = 5.0;
+
+/// Arithmetic operations in the time of one that is not vectorised.
+const SCALAR: f64 = 2.0;
 
 /// Assumed value of a dynamic size.
 const UNKNOWN_SIZE: f64 = 64.0;
@@ -42,7 +45,9 @@ fn loaded(machine: &Machine, program: &UProgram, op: &Operator, load: &Load) -> 
         op,
     };
     let points = product(program, op.axes.iter().chain(op.body.axes()));
-    let compute = points * load.part(|_| true) * costs.point() + costs.packing(load);
+    let compute = points * load.part(|_| true) * costs.point()
+        + costs.packing(load)
+        + costs.finding_rows(load);
     machine.start_ns + compute.max(costs.memory(load))
 }
 
@@ -133,6 +138,25 @@ impl Costs<'_> {
         let elements = product(program, axes.filter(|a| Some(a.0) != c.rows));
         let part = load.part(|axis| Some(axis) != c.rows);
         elements * part * PACKING * arithmetic(self.machine, c.dtype).elementwise_ns
+    }
+
+    /// Time of the unit with the largest load to find the first operand's rows, and to fetch their addresses for each pair of
+    /// panels.
+    fn finding_rows(&self, load: &Load) -> f64 {
+        let Body::Contract(c) = &self.op.body else {
+            return 0.0;
+        };
+        let Access::Rows { at, .. } = c.a.access else {
+            return 0.0;
+        };
+        let axes = self.op.axes.iter().filter(|a| a.0 != c.columns);
+        let rows = product(self.program, axes) * load.part(|axis| axis != c.columns);
+        let columns = self.op.axes.iter().filter(|a| a.0 == c.columns);
+        let columns = product(self.program, columns) * load.part(|axis| axis == c.columns);
+        let pairs = columns / (2 * panel_width(c.dtype)) as f64;
+        let mut nodes = 0.0;
+        self.program.pool.walk(at, &mut |_, _| nodes += 1.0);
+        rows * (nodes + pairs) * SCALAR * arithmetic(self.machine, DType::I64).elementwise_ns
     }
 
     /// Time of a point of the parallel and reduction axes.
@@ -261,6 +285,7 @@ pub fn estimate(program: &UProgram, size: ExprId) -> f64 {
 fn size_if(program: &UProgram, size: ExprId, unknown: f64) -> f64 {
     match program.pool[size] {
         Expr::Num(DType::I64, bits) => bits as i64 as f64,
+        Expr::Local(l) if program.expected.contains_key(&l) => program.expected[&l],
         Expr::Local(l) if program.locals[l].kind == LocalKind::Size => unknown,
         // The remainder of a size is largest in the first chunk.
         Expr::Local(l) if program.locals[l].kind == LocalKind::Axis => 0.0,

@@ -242,9 +242,12 @@ fn on_one_unit(program: &UProgram, latency: &dyn Latency, block: &[Stmt]) -> Opt
             Share::Split(_) | Share::Grid(_) => None,
             share @ Share::One(_) => Some(latency.operator(program, *id, share)),
         },
-        Stmt::Loop { trip, body, .. } => {
-            Some(trips(program, *trip) * on_one_unit(program, latency, body)?)
-        }
+        Stmt::Loop {
+            iteration,
+            trip,
+            body,
+            ..
+        } => Some(trips(program, *iteration, *trip) * on_one_unit(program, latency, body)?),
         Stmt::If {
             then, otherwise, ..
         } => {

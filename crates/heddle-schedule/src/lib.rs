@@ -39,6 +39,7 @@ mod place_resizes;
 mod place_syncs;
 mod plan_memory;
 pub mod print;
+mod read_rows;
 mod select_kernels;
 mod spans;
 mod split_depths;
@@ -65,6 +66,7 @@ use place_resizes::place_resizes;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 pub use print::print;
+pub use read_rows::read_rows;
 pub use select_kernels::select_kernels;
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
@@ -90,11 +92,12 @@ impl PartialEq for Pass {
     }
 }
 
-/// The passes in the order in which they run. [`fuse`](fn@fuse) and
+/// The passes in the order in which they run. [`fuse`](fn@fuse), [`read_rows`](fn@read_rows) and
 /// [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
 /// others.
 pub const PASSES: &[Pass] = &[
     FUSE,
+    READ_ROWS,
     SELECT_KERNELS,
     Pass {
         name: "coalesce_copies",
@@ -150,6 +153,12 @@ const FUSE: Pass = Pass {
     run: |program, _| fuse(program),
 };
 
+const READ_ROWS: Pass = Pass {
+    name: "read_rows",
+    about: "read the rows of products by index, where that beats a copy of them",
+    run: |program, latency| read_rows(program, latency.machine()),
+};
+
 const SELECT_KERNELS: Pass = Pass {
     name: "select_kernels",
     about: "choose kernels and operand layouts of products",
@@ -157,7 +166,7 @@ const SELECT_KERNELS: Pass = Pass {
 };
 
 /// Passes that come before scheduling.
-const EARLY: [Pass; 2] = [FUSE, SELECT_KERNELS];
+const EARLY: [Pass; 3] = [FUSE, READ_ROWS, SELECT_KERNELS];
 
 /// Places synchronisations.
 pub const PLACE_SYNCS: Pass = Pass {

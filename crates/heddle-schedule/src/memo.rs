@@ -11,7 +11,7 @@ use crate::latency::Latency;
 use crate::partition::Partition;
 use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{Buffer, OperatorId, Share, UProgram};
+use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, UProgram};
 
 /// An access by the next statement.
 #[derive(Clone)]
@@ -97,12 +97,15 @@ impl Memo {
     }
 
     /// Estimated trip count of a loop.
-    pub(super) fn trips(&self, program: &UProgram, trip: Option<ExprId>) -> f64 {
-        let Some(key) = trip else {
-            return trips(program, trip);
+    pub(super) fn trips(&self, program: &UProgram, iteration: Local, trip: Option<ExprId>) -> f64 {
+        let is_expected = program.expected.contains_key(&iteration);
+        let Some(key) = trip.filter(|_| !is_expected) else {
+            return trips(program, iteration, trip);
         };
         let mut known = self.trips.borrow_mut();
-        *known.entry(key).or_insert_with(|| trips(program, trip))
+        *known
+            .entry(key)
+            .or_insert_with(|| trips(program, iteration, trip))
     }
 
     /// The time of an operator under this share, in nanoseconds.

@@ -257,6 +257,7 @@ fn part_of(
                 operand.value = values.apply(pool, operand.value);
                 let (base, step) = match &mut operand.access {
                     Access::Strided { base, depth, .. } => (base, *depth),
+                    Access::Rows { at, .. } => (at, pool.int(1)),
                     Access::Panels { base, .. } => (base, pool.int(panel_width(c.dtype))),
                     Access::Computed => continue,
                 };

@@ -77,8 +77,13 @@ impl<'p> Walk<'p> {
                     }
                 }
                 Stmt::Sync(sync) => self.sync(*sync, clocks),
-                Stmt::Loop { trip, body, .. } => {
-                    let count = self.memo.trips(self.program, *trip);
+                Stmt::Loop {
+                    iteration,
+                    trip,
+                    body,
+                    ..
+                } => {
+                    let count = self.memo.trips(self.program, *iteration, *trip);
                     if count < 1.0 {
                         continue;
                     }

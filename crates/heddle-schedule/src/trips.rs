@@ -4,13 +4,16 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Stmt, UProgram};
+use heddle_uprogram::program::{Local, Stmt, UProgram};
 
 /// Assumed number of executions of a loop with a dynamic trip count, and of a procedure.
 pub(super) const UNKNOWN_TRIP: f64 = 64.0;
 
-/// Estimated trip count; bounded chunks count as full.
-pub(super) fn trips(program: &UProgram, trip: Option<ExprId>) -> f64 {
+/// Estimated trip count of a loop with this iteration number: the expected one, or a bound; bounded chunks count as full.
+pub(super) fn trips(program: &UProgram, iteration: Local, trip: Option<ExprId>) -> f64 {
+    if let Some(&expected) = program.expected.get(&iteration) {
+        return expected;
+    }
     let Some(trip) = trip else {
         return UNKNOWN_TRIP;
     };
@@ -58,8 +61,14 @@ pub(super) fn visit(
     for stmt in stmts {
         see(stmt, often);
         match stmt {
-            Stmt::Loop { trip, body, .. } => {
-                visit(program, body, often * trips(program, *trip), see);
+            Stmt::Loop {
+                iteration,
+                trip,
+                body,
+                ..
+            } => {
+                let often = often * trips(program, *iteration, *trip);
+                visit(program, body, often, see);
             }
             Stmt::If {
                 then, otherwise, ..

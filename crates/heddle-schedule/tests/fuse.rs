@@ -31,6 +31,17 @@ fn bias_and_activation_end_the_contraction() {
 }
 
 #[test]
+fn a_contraction_moves_behind_a_check() {
+    let text =
+        "fn @main(%x: f32[n,64], %w: f32[64,48], %e: f32[v,48], %i: i64[n]) -> (%y: f32[n,48]) {
+        %d = dot(%x, %w)
+        %y = add(%d, gather(%e, %i, axis=0))
+        return %y
+    }";
+    assert_eq!(kinds(text), ["contract"]);
+}
+
+#[test]
 fn a_sum_of_contractions_is_one_that_reads_the_other() {
     let text = "fn @main(%x: f32[1,64], %h: f32[1,32], %w: f32[64,48], %u: f32[32,48]) -> (%y: f32[1,48]) {
         %y = sigmoid(add(dot(%x, %w), dot(%h, %u)))

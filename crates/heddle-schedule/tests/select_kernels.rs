@@ -54,6 +54,7 @@ fn layout(program: &UProgram, c: &Contract) -> String {
         Access::Strided { outer, .. } if one(outer) => "contiguous columns",
         Access::Strided { depth, .. } if one(depth) => "contiguous depth",
         Access::Strided { .. } => "strided",
+        Access::Rows { .. } => panic!("only first operands have rows anywhere"),
         Access::Computed => "computed",
         Access::Panels { buffer, .. } => {
             let kind = &program.buffers[buffer].kind;

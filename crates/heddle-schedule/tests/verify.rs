@@ -64,6 +64,7 @@ fn schedules_of_random_programs_are_sound() {
         heddle_schedule::fuse(&mut program);
         for machine in machines() {
             let mut program = program.clone();
+            heddle_schedule::read_rows(&mut program, &machine);
             heddle_schedule::select_kernels(&mut program, &machine);
             schedule(&mut program, &machine);
             verify_schedule(&program, machine.synced_lanes())

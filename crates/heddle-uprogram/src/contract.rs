@@ -11,7 +11,7 @@ mod strided;
 use heddle_ir::DType;
 
 pub use panels::{Panels, panel_width};
-pub use strided::{stride, strided};
+pub use strided::{rows, stride, strided};
 
 use crate::expr::{ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
@@ -79,6 +79,14 @@ pub enum Access {
         /// Stride of the depth axis.
         depth: ExprId,
     },
+    /// Element `at + k` of a buffer of the contraction's type, where `at` is any expression of rows and
+    /// other parallel axes: indices in memory choose the rows. For first operands only.
+    Rows {
+        /// The buffer.
+        buffer: Buffer,
+        /// The first element of a row.
+        at: ExprId,
+    },
     /// Panels ([`Panels`]) that start at this element of a buffer of the contraction's type.
     Panels {
         /// The buffer.
@@ -107,8 +115,14 @@ impl Contract {
     pub fn reads_vectors(&self, pool: &Pool) -> bool {
         let is_one = |e: ExprId| pool.as_int(e) == Some(1);
         match (self.b.access, self.a.access) {
-            (Access::Strided { outer, depth, .. }, Access::Strided { depth: a, .. }) => {
-                is_one(outer) || is_one(depth) && is_one(a)
+            (Access::Strided { outer, depth, .. }, a) => {
+                let along = match a {
+                    Access::Strided { depth, .. } => is_one(depth),
+                    Access::Rows { .. } => true,
+                    _ => false,
+                };
+                let reads_a = along || matches!(a, Access::Strided { .. });
+                reads_a && is_one(outer) || is_one(depth) && along
             }
             _ => false,
         }
@@ -118,9 +132,10 @@ impl Contract {
     pub fn has_kernel(&self, pool: &Pool) -> bool {
         let reads_b = match self.b.access {
             Access::Panels { .. } => self.own.is_none(),
+            Access::Rows { .. } => false,
             _ => self.own.is_some() || self.reads_vectors(pool),
         };
-        let reads_a = matches!(self.a.access, Access::Strided { .. });
+        let reads_a = matches!(self.a.access, Access::Strided { .. } | Access::Rows { .. });
         self.tile == panel_width(self.dtype) && reads_a && reads_b
     }
 

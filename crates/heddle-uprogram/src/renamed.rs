@@ -80,6 +80,7 @@ impl Body {
                         Access::Strided {
                             base, outer, depth, ..
                         } => [base, outer, depth].into_iter().for_each(&mut *change),
+                        Access::Rows { at, .. } => change(at),
                         Access::Panels { base, depth, .. } => {
                             [base, depth].into_iter().for_each(&mut *change)
                         }

@@ -67,7 +67,9 @@ fn by_address(program: &UProgram, body: &Body) -> Vec<Buffer> {
         Body::Contract(c) => {
             let operands = [c.a.access, c.b.access].into_iter();
             let buffers = operands.filter_map(|access| match access {
-                Access::Strided { buffer, .. } | Access::Panels { buffer, .. } => Some(buffer),
+                Access::Strided { buffer, .. }
+                | Access::Rows { buffer, .. }
+                | Access::Panels { buffer, .. } => Some(buffer),
                 Access::Computed => None,
             });
             buffers.collect()

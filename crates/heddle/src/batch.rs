@@ -29,6 +29,7 @@ mod check;
 mod forms;
 mod origin;
 mod parts;
+mod rows;
 mod run;
 mod structures;
 
@@ -36,12 +37,12 @@ use std::fmt;
 
 use heddle_ir::Module;
 use heddle_lang::Structure;
-use heddle_opt::{batch_instances, inline_calls, remove_dead};
+use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead};
 use indexmap::IndexMap;
 
 use crate::{Dim, Error, Model, Port, Type};
 
-pub use crate::batch_error::BatchError;
+pub use crate::batch_error::{BatchError, FaultyRows};
 pub use activity::{Activity, BlockRuns};
 pub use heddle_opt::offsets_name;
 pub use run::{Failed, Finished};
@@ -73,8 +74,8 @@ pub struct Batch {
     sizes: IndexMap<String, String>,
     /// The program for one instance.
     alone: Module,
-    /// Blocks of the program, with the sizes of the sets that evaluate them.
-    blocks: Vec<(heddle_ir::Value, heddle_opt::Block)>,
+    /// Blocks of the program.
+    blocks: Vec<heddle_opt::Counted>,
     /// Inputs that are tables and graphs.
     structures: Vec<Structure>,
 }
@@ -102,7 +103,21 @@ impl Model {
     /// [`Error::Batch`] if a name is no input's, if there is none, or if an input or output has no
     /// form for many instances: sequences, arrays of unknown rank, those that differ in another axis
     /// than the first.
-    pub fn batched(mut self, forms: &Forms) -> Result<Batch, Error> {
+    pub fn batched(self, forms: &Forms) -> Result<Batch, Error> {
+        self.batched_within(forms, None)
+    }
+
+    /// [`Model::batched`] where a recursion that follows from tensors has at most so many frames at once: if that is not enough,
+    /// instances run one after the other, depth first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::batched`].
+    pub fn batched_within(
+        mut self,
+        forms: &Forms,
+        max_frames: Option<usize>,
+    ) -> Result<Batch, Error> {
         let signature = self.signature();
         let known = |name: &&String| signature.inputs.iter().all(|port| port.name != **name);
         if let Some(name) = forms.keys().find(known) {
@@ -124,7 +139,11 @@ impl Model {
                 Some(Form::Ragged) => heddle_opt::Form::Ragged,
             };
             let of_params: Vec<_> = params.map(form).collect();
-            let batch = batch_instances(module, &of_params)
+            let options = BatchOptions {
+                max_frames,
+                ..Default::default()
+            };
+            let batch = batch_instances_with(module, &of_params, options)
                 .map_err(|refusal| BatchError::Refused(refusal.to_string()))?;
             let names = module.entry().sig.results.iter().map(|(name, _)| name);
             outputs.extend(

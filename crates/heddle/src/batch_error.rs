@@ -53,16 +53,49 @@ pub enum BatchError {
         size: String,
     },
     /// An instance stopped the run.
-    #[error("instance {instance}: {error}{}", from(.inputs))]
+    #[error("instance {instance}: {error}{}{}", from(.inputs), at(.rows))]
     Instance {
         /// The instance.
         instance: usize,
         /// Inputs that the index, trip count or condition at fault comes from.
         inputs: Vec<String>,
+        /// Rows of them, if their elements tell.
+        rows: Option<FaultyRows>,
         /// The error.
         error: Box<Error>,
     },
 }
+
+/// Rows at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultyRows {
+    /// The row holds an index out of range.
+    Index {
+        /// The input.
+        input: String,
+        /// The row.
+        row: usize,
+    },
+    /// Each of these rows names the next one, the last the first: a recursion over them never ends.
+    Cycle(Vec<usize>),
+}
+
+impl std::fmt::Display for FaultyRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Index { input, row } => write!(f, " (row {row} of `{input}`)"),
+            Self::Cycle(rows) => {
+                let shown = rows.iter().take(MOST_SHOWN).map(ToString::to_string);
+                let shown: Vec<_> = shown.collect();
+                let rest = if rows.len() > MOST_SHOWN { ", …" } else { "" };
+                write!(f, " (a cycle of rows: {}{rest})", shown.join(", "))
+            }
+        }
+    }
+}
+
+/// Maximum number of a cycle's rows that a message names.
+const MOST_SHOWN: usize = 8;
 
 /// The inputs at fault, behind an error.
 fn from(inputs: &[String]) -> String {
@@ -72,4 +105,8 @@ fn from(inputs: &[String]) -> String {
         [name] => format!(", by input {name}"),
         names => format!(", by inputs {}", names.join(", ")),
     }
+}
+
+fn at(rows: &Option<FaultyRows>) -> String {
+    rows.as_ref().map_or(String::new(), ToString::to_string)
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use heddle_ir::tensor::{byte_size, element_count};
 use heddle_ir::{DType, Datum, Dim, DimBound, Signature, Tensor, TensorType, Type};
+use heddle_lang::Structure;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::inputs::Inputs;
+use crate::structures::array;
 use crate::value::Value;
 
 /// Size of axes without a bound, where the caller gives none.
@@ -33,6 +35,7 @@ pub enum DrawError {
 /// A random value for every input.
 pub(crate) fn draw(
     sig: &Signature,
+    structures: &[Structure],
     seed: u64,
     sizes: &BTreeMap<String, u64>,
 ) -> Result<Inputs, DrawError> {
@@ -40,6 +43,7 @@ pub(crate) fn draw(
     if let Some(unknown) = sizes.keys().find(|n| !names.contains_key(*n)) {
         return Err(DrawError::UnknownSize(unknown.clone()));
     }
+    let sizes = &with_usual(sig, structures, sizes);
     let size = |name: &str| {
         let drawn = || match names.get(name).copied().flatten() {
             Some(b) => DEFAULT_SIZE.max(b.min).min(b.max.unwrap_or(u64::MAX)),
@@ -56,7 +60,52 @@ pub(crate) fn draw(
         })?;
         inputs.insert(name.clone(), value.into());
     }
+    for structure in structures {
+        let rows = |name: &str| array(&inputs, name)?.shape().first().copied();
+        let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
+        for (name, values) in structure.draw(&rows, &mut below) {
+            if let Some(tensor) = array(&inputs, &name).and_then(|t| integers(t, &values)) {
+                inputs.insert(name, Value::from(Datum::Tensor(tensor)));
+            }
+        }
+    }
     Ok(inputs)
+}
+
+/// The stated sizes, and those that tables and graphs usually have.
+fn with_usual(
+    sig: &Signature,
+    structures: &[Structure],
+    sizes: &BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let size_name = |input: &str| {
+        let (_, ty) = sig.params.iter().find(|(name, _)| name == input)?;
+        let dims = ty.as_tensor()?.shape.as_ref()?;
+        Some(dims.first()?.as_expr()?.as_sym()?.to_string())
+    };
+    let mut all = sizes.clone();
+    for structure in structures {
+        let stated = |input: &str| Some(*sizes.get(&size_name(input)?)? as usize);
+        for (input, size) in structure.usual_sizes(&stated) {
+            if let Some(name) = size_name(&input) {
+                all.entry(name).or_insert(size as u64);
+            }
+        }
+    }
+    all
+}
+
+/// An array like another, with these elements; `None` if it is none of integers.
+fn integers(like: &crate::value::Tensor, values: &[i64]) -> Option<Tensor> {
+    let tensor = Tensor::vector(values);
+    match like.dtype() {
+        DType::I64 => Some(tensor),
+        DType::I32 => {
+            let values: Option<Vec<i32>> = values.iter().map(|x| i32::try_from(*x).ok()).collect();
+            Some(Tensor::vector(&values?))
+        }
+        _ => None,
+    }
 }
 
 /// The names of sizes in the parameters' types, with their bounds.

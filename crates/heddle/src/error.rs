@@ -164,6 +164,8 @@ pub enum ErrorKind {
     Unsupported,
     /// A limit was reached.
     Limit,
+    /// The run was [cancelled](crate::RunOptions::cancel).
+    Cancelled,
     /// A file cannot be read.
     Io,
     /// Heddle is wrong.
@@ -244,6 +246,43 @@ impl Error {
             Error::Build(_) => ErrorKind::Io,
             Error::Compiled { error, .. } => compiled_kind(error),
             Error::Schedule { .. } | Error::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// Do inputs not fit: their names, types, sizes, or elements that index others?
+    pub fn is_of_inputs(&self) -> bool {
+        match self {
+            Error::Input(_) | Error::Memory(_) | Error::Draw(_) => true,
+            Error::Batch(BatchError::Instance { error, .. }) => error.is_of_inputs(),
+            Error::Batch(error) => !matches!(error, BatchError::Refused(_)),
+            Error::Run(RunError::Input(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Is there no C compiler that works?
+    pub fn is_missing_compiler(&self) -> bool {
+        matches!(self, Error::Build(BuildError::NoCompiler { .. }))
+    }
+
+    /// The limit of a run that was reached.
+    pub fn limit(&self) -> Option<Limit> {
+        match self.remedy()? {
+            Remedy::Raise(limit) => Some(limit),
+            _ => None,
+        }
+    }
+
+    /// The model's node that a run stopped at.
+    pub fn node(&self) -> Option<String> {
+        match self {
+            Error::Compiled { site, .. } => site.clone(),
+            Error::Run(RunError::At { at, .. }) => Some(match &at.loc {
+                Some(loc) => loc.to_string(),
+                None => at.to_string(),
+            }),
+            Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => error.node(),
+            _ => None,
         }
     }
 
@@ -355,8 +394,8 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
         | RunError::MemoryLimit { .. }
         | RunError::Memory(_)
         | RunError::Plan { .. }
-        | RunError::Cancelled
         | RunError::Timeout(_) => ErrorKind::Limit,
+        RunError::Cancelled => ErrorKind::Cancelled,
         RunError::Program {
             fault: Fault::Custom { .. },
             ..
@@ -370,6 +409,7 @@ fn fault_kind(fault: &Fault) -> ErrorKind {
     match fault {
         Fault::Unsupported(_) => ErrorKind::Unsupported,
         Fault::Native { .. } => ErrorKind::Internal,
+        Fault::Cancelled => ErrorKind::Cancelled,
         Fault::Memory { .. }
         | Fault::OutOfMemory { .. }
         | Fault::TooLarge { .. }

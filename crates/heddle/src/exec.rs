@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use crate::Error;
 use crate::backend::{self, Artifact, interpret, interpreted};
 use crate::draw;
-use crate::inputs::{self, Inputs};
+use crate::inputs::{self, InputError, Inputs};
 use crate::options::{Device, RunOptions};
 use crate::report::{Interpreted, Report};
 use crate::session::Session;
@@ -83,6 +83,24 @@ impl Program {
             .map_err(|error| self.named(error, &args, options))
     }
 
+    /// [`Program::run`] on inputs in the order of the signature. Optionals at the end may be left out.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Program::run`].
+    pub fn run_in_order(&self, inputs: Vec<Value>, options: &RunOptions) -> Result<Run, Error> {
+        let params = &self.sig().params;
+        if inputs.len() > params.len() {
+            return Err(InputError::TooMany {
+                given: inputs.len(),
+                inputs: params.iter().map(|p| p.0.clone()).collect(),
+            }
+            .into());
+        }
+        let names = params.iter().map(|p| p.0.clone());
+        self.run(names.zip(inputs).collect(), options)
+    }
+
     /// [`Program::run`] on inputs in the order of the parameters. An error of compiled code names the fused operator.
     pub(crate) fn run_args(&self, args: &[Datum], options: &RunOptions) -> Result<Run, Error> {
         let start = Instant::now();
@@ -124,13 +142,14 @@ impl Program {
     }
 
     /// A random value for every input: floats from -1 to 1, integers from 0 to 3, fair bools, letters. Named sizes are taken
-    /// from `sizes`, else 2, moved into the size's bounds. The same seed draws the same values.
+    /// from `sizes`, else 2, moved into the size's bounds. The same seed draws the same values. Tables and graphs of a program of the
+    /// language are sound: children come before parents, offsets rise.
     ///
     /// # Errors
     ///
     /// [`Error::Draw`] if no input has a size of this name, or an input would be larger than 4 GiB.
     pub fn draw(&self, seed: u64, sizes: &BTreeMap<String, u64>) -> Result<Inputs, Error> {
-        Ok(draw::draw(self.sig(), seed, sizes)?)
+        Ok(draw::draw(self.sig(), &self.structures, seed, sizes)?)
     }
 
     /// The named sizes that these inputs fix.

@@ -23,6 +23,14 @@ pub enum InputError {
         /// The names of the inputs.
         inputs: Vec<String>,
     },
+    /// More values than inputs.
+    #[error("{given} values are given, but the model's inputs are {}", quoted(.inputs))]
+    TooMany {
+        /// The number of values.
+        given: usize,
+        /// The names of the inputs.
+        inputs: Vec<String>,
+    },
     /// A table or graph that is none.
     #[error("{}", structure_text(.instance, .fault))]
     Structure {

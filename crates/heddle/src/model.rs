@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use heddle_ir::text::{Loader, parse_with};
 use heddle_ir::{Folder, FuncId, Module, Op, Tensor, VerifyError};
 use heddle_lang::Structure;
@@ -94,24 +95,89 @@ impl Model {
         let start = Instant::now();
         let format = format_of(path)?;
         let model = on_large_stack(|| match format {
-            Format::Onnx => import(path, options),
-            Format::Text => Ok(Self::new(parse(path)?, path, format)),
-            Format::Language => translate(path),
+            Format::Onnx => {
+                let imported = heddle_onnx::load(path, &import_options(options))?;
+                Self::imported(imported, path)
+            }
+            Format::Text => {
+                let folder = match path.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent,
+                    _ => Path::new("."),
+                };
+                let module = parse_text(path, &read(path)?, Some(folder))?;
+                Ok(Self::new(module, path, format))
+            }
+            Format::Language => translate(path, &read(path)?),
         })??;
+        model.finish(options, start)
+    }
+
+    /// Reads a model that is in memory. `name` stands for it in errors, and weights beside it lie in `folder`; without one there are
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::load`]; [`Error::Io`] if a text is not UTF-8.
+    pub fn from_bytes(
+        name: &str,
+        bytes: Vec<u8>,
+        format: Format,
+        folder: Option<&Path>,
+        options: &LoadOptions,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let path = Path::new(name);
+        let text = |bytes| {
+            String::from_utf8(bytes).map_err(|e| Error::Io {
+                path: path.into(),
+                source: std::io::Error::new(std::io::ErrorKind::InvalidData, e.utf8_error()),
+            })
+        };
+        let model = on_large_stack(|| match format {
+            Format::Onnx => {
+                let bytes = Bytes::from(bytes);
+                let imported =
+                    heddle_onnx::load_bytes(path, bytes, folder, &import_options(options))?;
+                Self::imported(imported, path)
+            }
+            Format::Text => {
+                let module = parse_text(path, &text(bytes)?, folder)?;
+                Ok(Self::new(module, path, format))
+            }
+            Format::Language => translate(path, &text(bytes)?),
+        })??;
+        model.finish(options, start)
+    }
+
+    fn finish(self, options: &LoadOptions, start: Instant) -> Result<Self, Error> {
         let mut model = match &options.entry {
-            Some(name) => model.with_entry(name)?,
-            None => model,
+            Some(name) => self.with_entry(name)?,
+            None => self,
         };
         model.load_time = start.elapsed();
         Ok(model)
     }
 
+    fn imported(imported: Imported, path: &Path) -> Result<Self, Error> {
+        let Imported {
+            module,
+            optional,
+            notes,
+        } = imported;
+        // The importer promises a valid module: a refusal is an error of its own.
+        heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
+        Ok(Self {
+            optional: ports(&optional),
+            notes,
+            ..Self::new(module, path, Format::Onnx)
+        })
+    }
+
     /// Reads a program in text form, which has no files beside it. `name` stands for it in errors.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let start = Instant::now();
-        let refuse = |file: &str, _, _| Err(format!("there is no folder to read {file:?} from"));
         let path = Path::new(name);
-        let module = on_large_stack(|| parse_text(path, text, &refuse))??;
+        let module = on_large_stack(|| parse_text(path, text, None))??;
         let mut model = Self::new(module, path, Format::Text);
         model.load_time = start.elapsed();
         Ok(model)
@@ -226,30 +292,17 @@ fn format_of(path: &Path) -> Result<Format, Error> {
     }
 }
 
-/// Reads an ONNX file.
-fn import(path: &Path, options: &LoadOptions) -> Result<Model, Error> {
-    let options = ImportOptions {
+fn import_options(options: &LoadOptions) -> ImportOptions {
+    ImportOptions {
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
         ranks: options.ranks.clone(),
-    };
-    let Imported {
-        module,
-        optional,
-        notes,
-    } = heddle_onnx::load(path, &options)?;
-    // The importer promises a valid module: a refusal is an error of its own.
-    heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
-    Ok(Model {
-        optional: ports(&optional),
-        notes,
-        ..Model::new(module, path, Format::Onnx)
-    })
+    }
 }
 
 /// Reads a program of the language.
-fn translate(path: &Path) -> Result<Model, Error> {
-    let program = heddle_lang::compile(&read(path)?).map_err(|error| Error::Text {
+fn translate(path: &Path, text: &str) -> Result<Model, Error> {
+    let program = heddle_lang::compile(text).map_err(|error| Error::Text {
         path: path.into(),
         error: Box::new(error),
     })?;
@@ -270,18 +323,14 @@ fn read(path: &Path) -> Result<String, Error> {
         })
 }
 
-fn parse(path: &Path) -> Result<Module, Error> {
-    let text = read(path)?;
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+/// Reads the text form. Weights beside it lie in `folder`.
+fn parse_text(path: &Path, text: &str, folder: Option<&Path>) -> Result<Module, Error> {
+    let weights = folder.map(heddle_onnx::DataFolder::new);
+    let load = |file: &str, offset, length| match &weights {
+        Some(weights) => weights.slice(file, offset, length),
+        None => Err(format!("there is no folder to read {file:?} from")),
     };
-    let weights = heddle_onnx::DataFolder::new(folder);
-    let load = |file: &str, offset, length| weights.slice(file, offset, length);
-    parse_text(path, &text, &load)
-}
-
-fn parse_text(path: &Path, text: &str, load: Loader) -> Result<Module, Error> {
+    let load: Loader = &load;
     let module = parse_with(text, load).map_err(|error| Error::Text {
         path: path.into(),
         error: Box::new(error),

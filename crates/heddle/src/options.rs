@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{Error, Limit, Machine, Remedy, Step};
+use heddle_runtime::cache::{Cache, CacheChoice};
+use heddle_runtime::{BuildOptions, CancelToken};
+
+use crate::{Error, Inputs, Limit, Machine, Remedy, Step};
 
 /// Device that a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,11 +52,19 @@ pub struct CompileOptions {
     pub pin: Pin,
     /// The place of packed weights.
     pub weights: Weights,
+    /// The C compiler, optionally with leading arguments. `None`: what the environment's `HEDDLE_CC` names, else the first of the
+    /// usual ones that works.
+    pub compiler: Option<String>,
+    /// The place of what is kept from one compilation to the next: built programs, packed weights, measured times.
+    pub cache: CacheChoice,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
     /// [`Target::Cuda`]. A program runs on any number of threads.
     pub machine: Option<Machine>,
     /// Source of the scheduler's times.
     pub tune: Tune,
+    /// Inputs whose run the program is compiled for: the interpreter counts the trips of loops and the sizes of arrays, by which the
+    /// cost model weighs its choices. The results are the same for all inputs. Counts are cached by program and inputs.
+    pub profile: Option<Inputs>,
     /// Is each scheduled program proven sound before it is built? No unit then touches data that another one may still use.
     pub verify: bool,
     /// Is each scheduled program printed and read back, to give the same text and the same source? A test of the text form.
@@ -102,8 +113,11 @@ impl Default for CompileOptions {
             max_frames: None,
             pin: Pin::default(),
             weights: Weights::default(),
+            compiler: None,
+            cache: CacheChoice::default(),
             machine: None,
             tune: Tune::default(),
+            profile: None,
             verify: false,
             check_text: false,
         }
@@ -114,6 +128,15 @@ impl CompileOptions {
     /// The number of worker threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads.unwrap_or_else(default_threads)
+    }
+
+    /// Options of building programs.
+    pub(crate) fn build(&self) -> BuildOptions {
+        BuildOptions {
+            compiler: self.compiler.clone(),
+            cache: self.cache.clone(),
+            ..Default::default()
+        }
     }
 
     /// The machine that decisions for a target are made for.
@@ -142,6 +165,8 @@ pub struct RunOptions {
     pub max_frames: Option<usize>,
     /// Wall time.
     pub timeout: Option<Duration>,
+    /// Stops the run, from another thread, with an error of kind [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    pub cancel: Option<CancelToken>,
     /// The seed of random operators that have none of their own. Runs with equal seeds draw equal numbers, on every device and
     /// with any number of threads.
     pub seed: u64,
@@ -200,9 +225,15 @@ pub(crate) fn interpreter_options(options: &RunOptions) -> heddle_interp::Option
         max_iterations: options.max_iterations.unwrap_or(defaults.max_iterations),
         max_depth: options.depth_limit(),
         timeout: options.timeout.or(defaults.timeout),
+        cancel: options.cancel.as_ref().map(CancelToken::shared),
         seed: options.seed,
         ..defaults
     }
+}
+
+/// The cache of what is built with these options.
+pub(crate) fn cache(build: &BuildOptions) -> Cache {
+    Cache::open(&build.cache, build.cache_limit)
 }
 
 pub(crate) use heddle_runtime::default_threads;

@@ -7,6 +7,7 @@
 //!
 //! the whole program, or each part of one that has no compiled form as a whole (backend/parts):
 //! transform   graph -> graph for this device       heddle_opt::transform          tap: transformed
+//! profile     counts of a run, on request          heddle_interp::run_profiled
 //! lower       graph -> uProgram                    heddle_lower::lower            tap: lowered
 //! kernels     fuse, select_kernels                 heddle_schedule::kernel_passes
 //! schedule    uTasks, order, memory, syncs         heddle_schedule::schedule_passes
@@ -25,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
-use heddle_lower::lower_for;
+use heddle_lower::lower_expecting;
 use heddle_opt::Edit;
 use heddle_schedule::{kernel_passes, schedule_passes};
 use heddle_uprogram::text;
@@ -36,6 +37,7 @@ use crate::exec::Program;
 use crate::log::Log;
 use crate::options::{CompileOptions, Tune};
 use crate::ports::Ports;
+use crate::profile::expected;
 use crate::report::{Interpreted, Report};
 use crate::round_trip::round_trip;
 use crate::stack::on_large_stack;
@@ -172,7 +174,12 @@ impl Pipeline<'_> {
         let mut flow = Flow::begin(tap);
         let ports = self.ports(&mut graph)?;
         flow.graph(Emit::Transformed, &graph);
-        let mut program = match log.time("lower", || lower_for(&graph, backend.grows())) {
+        let expected = match options.profile.as_ref().filter(|_| !ports.are_changed()) {
+            Some(inputs) => Some(log.time("profile", || expected(&graph, inputs))?),
+            None => None,
+        };
+        let lower = || lower_expecting(&graph, backend.grows(), expected.as_ref());
+        let mut program = match log.time("lower", lower) {
             Ok(program) => program,
             Err(error) => return Ok(Err(error)),
         };
@@ -185,7 +192,7 @@ impl Pipeline<'_> {
         let (layout, constants) = thread::scope(|scope| {
             let packing = tap
                 .is_none()
-                .then(|| Packing::begin(scope, &program, options.weights));
+                .then(|| Packing::begin(scope, &program, options));
             let measured = match options.tune {
                 Tune::On => log.time("measure", || backend.measured(&mut program)),
                 Tune::Off => None,
@@ -254,7 +261,13 @@ impl Pipeline<'_> {
             let time = |machine| estimated(module, machine, &self.options.without);
             time(&one) - time(&all) < all.host.wake_ns
         });
+        let options = CompileOptions {
+            // The inputs are those of the whole program.
+            profile: None,
+            ..self.options.clone()
+        };
         let pipeline = Pipeline {
+            options: &options,
             backend: single.unwrap_or(self.backend),
             ..*self
         };

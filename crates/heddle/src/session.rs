@@ -70,7 +70,7 @@ impl Session {
         self.inner.run()
     }
 
-    /// The outputs of the last run on bound inputs, copied.
+    /// The outputs of the last run on bound inputs, once.
     pub(crate) fn outputs(&mut self) -> Result<Vec<Datum>, Error> {
         self.inner.outputs()
     }

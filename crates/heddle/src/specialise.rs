@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use heddle_runtime::BuildOptions;
-use heddle_runtime::cache::{Cache, CacheChoice, Key};
+use heddle_runtime::cache::Key;
 
+use crate::options::cache;
 use crate::pipeline::compile_module;
 use crate::{CompileOptions, Error, Inputs, Model, Program, Repeat, RunOptions, inputs};
 
@@ -58,7 +58,7 @@ pub fn specialise(
     let (Some(open), false) = (program.key(), sizes.is_empty() || run.f64) else {
         return Ok(Specialisation::NothingToFix);
     };
-    let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
+    let cache = cache(&options.build());
     let named = format!("{sizes:?} {}", program.threads());
     let hardware = heddle_runtime::cpu::identity();
     let key = Key::new(&[open.as_bytes(), named.as_bytes(), hardware.as_bytes()]);

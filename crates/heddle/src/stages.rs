@@ -14,7 +14,7 @@ use heddle_uprogram::{Layout, UProgram};
 use crate::ports::Ports;
 use crate::steps::passes;
 use crate::weights::constants;
-use crate::{Error, Step, Weights};
+use crate::{CompileOptions, Error, Step};
 
 /// The time of a graph's scheduled program by the cost model, in nanoseconds; infinite if it has no compiled form.
 pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> f64 {
@@ -30,29 +30,29 @@ pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> 
 
 /// Packs the constants of a program while it is scheduled: large weights take as long to copy and pack as all else that a program
 /// from the cache needs. No pass that schedules changes them.
-pub(crate) struct Packing<'scope> {
+pub(crate) struct Packing<'scope, 'env> {
     thread: Option<ScopedJoinHandle<'scope, Packed>>,
     /// Packed at the end, where the system has no thread left for it.
     left: Constants,
-    place: Weights,
+    options: &'env CompileOptions,
 }
 
 type Packed = Result<Vec<Constant>, Error>;
 
-impl<'scope> Packing<'scope> {
+impl<'scope, 'env> Packing<'scope, 'env> {
     /// Begins to pack a program's constants.
-    pub(crate) fn begin<'env>(
+    pub(crate) fn begin(
         scope: &'scope Scope<'scope, 'env>,
         program: &UProgram,
-        place: Weights,
+        options: &'env CompileOptions,
     ) -> Self {
         let left = Constants::of(program);
         let work = left.clone();
-        let thread = thread::Builder::new().spawn_scoped(scope, move || constants(&work, place));
+        let thread = thread::Builder::new().spawn_scoped(scope, move || constants(&work, options));
         Self {
             thread: thread.ok(),
             left,
-            place,
+            options,
         }
     }
 
@@ -60,7 +60,7 @@ impl<'scope> Packing<'scope> {
     pub(crate) fn finish(self) -> Packed {
         match self.thread {
             Some(thread) => (thread.join()).unwrap_or_else(|p| panic::resume_unwind(p)),
-            None => constants(&self.left, self.place),
+            None => constants(&self.left, self.options),
         }
     }
 }

@@ -8,11 +8,13 @@ use crate::value::{Tensor, Value};
 /// Checks the inputs of a run.
 pub(crate) fn check(structures: &[Structure], inputs: &Inputs) -> Result<(), InputError> {
     let read = |name: &str| array(inputs, name)?.to_i64s();
+    let rows = |name: &str| array(inputs, name)?.shape().first().copied();
     structures.iter().try_for_each(|s| {
-        s.check(&read).map_err(|fault| InputError::Structure {
-            instance: None,
-            fault: fault.to_string(),
-        })
+        s.check(&read, &rows)
+            .map_err(|fault| InputError::Structure {
+                instance: None,
+                fault: fault.to_string(),
+            })
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use heddle_ir::tensor::Scalar;
 use heddle_ir::{DType, Datum, TensorError};
 
@@ -19,6 +20,21 @@ impl Tensor {
     /// The bytes do not fit the type and shape.
     pub fn new(dtype: DType, shape: Vec<usize>, bytes: Vec<u8>) -> Result<Self, TensorError> {
         heddle_ir::Tensor::new(dtype, shape, bytes.into()).map(Self)
+    }
+
+    /// A tensor over memory that somebody else keeps, laid out as [`Tensor::bytes`] says. It is not copied; `owner` is dropped with
+    /// the last tensor that reads it.
+    ///
+    /// # Errors
+    ///
+    /// The bytes do not fit the type and shape.
+    pub fn borrowed(
+        dtype: DType,
+        shape: Vec<usize>,
+        owner: impl AsRef<[u8]> + Send + 'static,
+    ) -> Result<Self, TensorError> {
+        let bytes = Bytes::from_owner(owner);
+        heddle_ir::Tensor::new(dtype, shape, bytes).map(Self)
     }
 
     /// A tensor of strings.
@@ -82,6 +98,11 @@ impl Tensor {
     /// packed, the first one in the lowest bits. Empty for `str`.
     pub fn bytes(&self) -> &[u8] {
         self.0.bytes()
+    }
+
+    /// True if the memory of the elements is this tensor's alone; false where somebody else keeps it, as of a result that a program hands over.
+    pub fn is_unique(&self) -> bool {
+        self.0.bytes().is_unique()
     }
 
     /// The elements of a `str` tensor; empty for others.

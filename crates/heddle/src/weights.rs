@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 
 use heddle_emit::Constants;
 use heddle_onnx::Mapped;
-use heddle_runtime::cache::{Cache, CacheChoice, Key};
-use heddle_runtime::{BuildError, BuildOptions, Constant, MemoryError, Slabs, weights};
+use heddle_runtime::cache::{Cache, Key};
+use heddle_runtime::{BuildError, Constant, MemoryError, Slabs, weights};
 
-use crate::{Error, Weights};
+use crate::{CompileOptions, Error, Weights, options};
 
 /// Version of the layouts. Another one means that equal numbers of [`heddle_emit::Constant::layout`] stand for other bytes.
 const FORMAT: &[u8] = concat!("1 ", env!("CARGO_PKG_VERSION")).as_bytes();
@@ -18,11 +18,14 @@ const SMALLEST_CACHED: usize = 64 << 10;
 
 /// The constants of a program, in order. Tables that lie in a mapped file stay there. Of the
 /// others, no page of a file stays in memory behind its copy.
-pub(crate) fn constants(constants: &Constants, place: Weights) -> Result<Vec<Constant>, Error> {
+pub(crate) fn constants(
+    constants: &Constants,
+    options: &CompileOptions,
+) -> Result<Vec<Constant>, Error> {
     // Passes read constants that they replaced.
     Mapped::release_all();
-    let cache = match place {
-        Weights::Cache => cache(constants),
+    let cache = match options.weights {
+        Weights::Cache => cache(constants, options),
         Weights::Memory => None,
     };
     let mut all: Vec<_> = constants.iter().enumerate().collect();
@@ -42,8 +45,8 @@ pub(crate) fn constants(constants: &Constants, place: Weights) -> Result<Vec<Con
 }
 
 /// The cache, if it has room for these constants besides others.
-fn cache(constants: &Constants) -> Option<Cache> {
-    let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
+fn cache(constants: &Constants, options: &CompileOptions) -> Option<Cache> {
+    let cache = options::cache(&options.build());
     let size: usize = constants.iter().map(|c| c.size()).sum();
     (size as u64 <= cache.limit() / 2).then_some(cache)
 }

@@ -1,5 +1,10 @@
 //! The programs of `tests/models/batching`, each written for one instance, give the same for many.
 
+#[path = "batching/edges.rs"]
+mod edges;
+#[path = "batching/frames.rs"]
+mod frames;
+
 use std::path::Path;
 
 use heddle::batch::{Form, Forms, offsets_name};
@@ -8,7 +13,10 @@ use heddle::{Tolerance, Value, compile};
 
 fn model(name: &str) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/models/batching");
-    let path = folder.join(format!("{name}.heddle"));
+    let path = match name.contains('.') {
+        true => folder.join(name),
+        false => folder.join(format!("{name}.heddle")),
+    };
     Model::load(&path, &LoadOptions::default()).expect("loads")
 }
 
@@ -86,6 +94,16 @@ fn compare(name: &str, forms: &[(&str, Form)], instances: &[Inputs]) {
     let model = model(name);
     let own: Vec<&str> = forms.iter().map(|(name, _)| *name).collect();
     let weights = weights(&model, &own);
+    compare_with(name, model, &weights, forms, instances);
+}
+
+fn compare_with(
+    name: &str,
+    model: Model,
+    weights: &Inputs,
+    forms: &[(&str, Form)],
+    instances: &[Inputs],
+) {
     let forms: Forms = forms
         .iter()
         .map(|(name, form)| (name.to_string(), *form))
@@ -189,7 +207,7 @@ fn trees() {
         tree(&[-1, -1, 0], &[-1, -1, 1], &[4, 4, 6]),
     ];
     let forms = ["left", "right", "word"].map(|name| (name, Form::Ragged));
-    for name in ["treelstm", "treefc", "mvrnn"] {
+    for name in ["treelstm", "treelstm.hl", "treefc", "mvrnn", "treelosses"] {
         compare(name, &forms, &instances);
     }
 }
@@ -248,7 +266,12 @@ fn instances_that_fail_are_named() {
         let program = compile(&batch.model, &compiling).expect("compiles");
         let error = batch.run(&program, inputs.clone(), &options).unwrap_err();
         let text = error.to_string();
-        for part in ["instance 1: `gather`", "index 9", "size 3", "`right`"] {
+        for part in [
+            "instance 1: `gather`",
+            "index 9",
+            "size 3",
+            "row 2 of `right`",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -256,6 +279,8 @@ fn instances_that_fail_are_named() {
             .run_finishing(&program, inputs.clone(), &options)
             .expect("two run");
         assert_eq!(finished.instances, [0, 2]);
+        let text = finished.failed[1].error.to_string();
+        assert!(text.contains("a cycle of rows: 1, 2)"), "{text}");
         let failed = finished.failed.iter();
         let failed: Vec<_> = failed.map(|f| (f.instance, f.error.kind())).collect();
         assert_eq!(failed, [(1, ErrorKind::Invalid), (3, ErrorKind::Limit)]);
@@ -269,6 +294,40 @@ fn instances_that_fail_are_named() {
             heddle::compare(got, want, &rounding()).expect(name);
         }
     }
+}
+
+/// Sizes that do not fit in one instance.
+#[test]
+fn inputs_of_sizes_that_do_not_fit_are_named() {
+    let text = "
+fn @main(%x: f32[n,2], %y: f32[m,2], %k: i64[j], %w: f32[2,2]) -> (%z: f32[?,2]) {
+  return add(dot(%x, %w), gather(%y, %k, axis=0))
+}";
+    let model = Model::parse("m", text).expect("reads");
+    let names = ["x", "y", "k"].map(str::to_string);
+    let forms = model.batch_forms(&names).expect("inputs");
+    let batch = model.batched(&forms).expect("batches");
+    assert!(batch.one_by_one.is_empty());
+    let rows = |n: usize| Tensor::from_slice(vec![n, 2], &vec![0.5f32; 2 * n]);
+    let with = |n: usize, k: &[i64]| -> Inputs {
+        let own = [("x", rows(n)), ("y", rows(2)), ("k", Tensor::vector(k))];
+        own.map(|(name, t)| (name.to_string(), t.into())).into()
+    };
+    let instances = [
+        with(2, &[0, 1]),
+        with(1, &[1]),
+        with(3, &[1, 0]),
+        with(0, &[]),
+    ];
+    let mut inputs = joined(&forms, &instances);
+    inputs.insert("w".to_string(), rows(2).into());
+    let program = compile(&batch.model, &CompileOptions::default()).expect("compiles");
+    let error = batch.run(&program, inputs, &RunOptions::default());
+    let text = error.unwrap_err().to_string();
+    for part in ["instance 2: `add`", "`x`", "`k`"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("`w`") && !text.contains("`y`"), "{text}");
 }
 
 #[test]
@@ -341,6 +400,24 @@ fn attention_over_words() {
     compare("attend", &[("word", Form::Ragged)], &sentences());
 }
 
+/// Products of matrices whose sizes differ by sentence.
+#[test]
+fn words_attend_to_words() {
+    compare("heads", &[("word", Form::Ragged)], &sentences());
+}
+
+/// Sorting, running sums, padding and shapes; an arm that fails for sentences that do not take it.
+#[test]
+fn words_in_order() {
+    compare("ranks", &[("word", Form::Ragged)], &sentences());
+}
+
+/// Arrays that grow in a loop that a tensor ends.
+#[test]
+fn sentences_that_go_on() {
+    compare("unfold", &[("word", Form::Ragged)], &sentences());
+}
+
 #[test]
 fn trees_that_tensors_grow() {
     let limits: [[f32; 6]; 5] = [
@@ -364,5 +441,97 @@ fn trees_that_tensors_grow() {
     };
     let instances: Vec<Inputs> = limits.iter().enumerate().map(with).collect();
     let forms = ["x", "ha", "child", "sibling"].map(|name| (name, Form::Stacked));
-    compare("drnn", &forms, &instances);
+    for name in ["drnn", "drnn_tree.hl"] {
+        compare(name, &forms, &instances);
+    }
+}
+
+fn groups() -> Vec<Inputs> {
+    let all: [&[i64]; 5] = [
+        &[3, -3, -1, 1, -3, 19, -3, 4, -2, -3, 7],
+        &[5],
+        &[-1, -1, 6, -3, 6, -2, -2, -3, -1, 2, -2],
+        &[2, -3, 2, -3, 8],
+        &[-1, -1, -1, 11, -2, -2, -2],
+    ];
+    all.iter().map(|codes| words(codes)).collect()
+}
+
+#[test]
+fn parsers_by_descent() {
+    compare("descent", &[("word", Form::Ragged)], &groups());
+}
+
+#[test]
+fn steps_by_frames_are_counted() {
+    let model = model("descent");
+    let forms = model.batch_forms(&["word".into()]).expect("an input");
+    let weights = weights(&model, &["word"]);
+    let batch = model.batched(&forms).expect("batches");
+    let mut inputs = joined(&forms, &groups());
+    inputs.extend(weights);
+    let activity = batch
+        .activity(&inputs, &RunOptions::default())
+        .expect("runs");
+    let blocks = activity.blocks.iter();
+    let blocks: Vec<_> = blocks
+        .filter(|b| b.block.starts_with("recursion"))
+        .collect();
+    assert!(blocks.iter().all(|b| !b.is_one_by_one));
+    // Twelve groups, those around all of a sentence included, and twenty parts of them.
+    let both = [12, 20].map(|all| {
+        let mut own = blocks.iter().filter(|b| b.activations == all);
+        own.next().map(|b| b.steps)
+    });
+    assert_eq!(blocks[0].activations, 12);
+    assert_eq!(both, [Some(5), Some(11)]);
+}
+
+/// Frames need no stack, and those that returned are used again.
+#[test]
+fn recursions_by_frames_are_deep() {
+    let text = "
+fn @main(%n: i64[], %x: f32[]) -> (%y: f32[], %calls: i64[]) {
+  %y: f32[], %calls: i64[] = call @f(%n, %x)
+  return %y, %calls
+}
+fn @f(%n: i64[], %x: f32[]) -> (%y: f32[], %calls: i64[]) {
+  %y: f32[], %calls: i64[] = if gt(%n, 0) {
+    %a: f32[], %p: i64[] = call @f(sub(%n, 1), add(%x, 0.5))
+    %b: f32[], %q: i64[] = call @f(neg(%n), %a)
+    yield sub(%b, mul(%x, 0.25)), add(add(%p, %q), 1)
+  } else {
+    yield %x, 1
+  }
+  return %y, %calls
+}";
+    let model = Model::parse("deep", text).expect("parses");
+    let forms: Forms = [("n".to_string(), Form::Stacked)].into();
+    let inputs: Inputs = [
+        ("n".to_string(), Tensor::vector(&[3i64, 10_000, 0]).into()),
+        ("x".to_string(), Tensor::scalar(0.5f32).into()),
+    ]
+    .into();
+    let compiling = CompileOptions {
+        threads: Some(2),
+        ..Default::default()
+    };
+    let run = |max_frames: Option<usize>| {
+        let batch = model
+            .clone()
+            .batched_within(&forms, max_frames)
+            .expect("batches");
+        let program = compile(&batch.model, &compiling).expect("compiles");
+        let options = RunOptions {
+            max_frames,
+            ..Default::default()
+        };
+        batch.run(&program, inputs.clone(), &options)
+    };
+    let found = run(None).expect("runs").outputs;
+    let calls = found["calls"].as_tensor().expect("an array");
+    assert_eq!(calls.to_vec::<i64>(), Some(vec![7, 20_001, 1]));
+    let error = run(Some(500)).unwrap_err();
+    let remedy = Some(heddle::Remedy::Raise(heddle::Limit::Frames));
+    assert_eq!((error.kind(), error.remedy()), (ErrorKind::Limit, remedy));
 }

@@ -41,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("heddle-cli", &["heddle", "heddle-ir", "heddle-onnx"]),
+    ("heddle-py", &["heddle"]),
     ("heddle-gen", &["heddle-ir"]),
 ];
 
@@ -49,6 +50,8 @@ const EXPORTED: &[&str] = &[
     "heddle_ir::tensor::Scalar",
     "heddle_ir::{DType, TensorError}",
     "heddle_machine::NameError",
+    "heddle_runtime::CancelToken",
+    "heddle_runtime::cache::CacheChoice",
 ];
 
 #[test]

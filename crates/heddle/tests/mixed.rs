@@ -216,7 +216,8 @@ fn recursion_with_a_sequence() {
 fn errors_name_the_node_and_limits_hold() {
     let text = "\
 fn @main(%x: f32[n,8], %i: i64[], %k: i64[]) -> (%y: f32[8], %l: seq<f32[8]>) {
-  %y = gather(exp(dot(%x, transpose(%x, perm=[1,0]))), %i, axis=0)
+  %e = exp(dot(%x, transpose(%x, perm=[1,0])))
+  %y = add(gather(%e, %i, axis=0), reduce(%e, kind=sum, axes=[0], keep=false))
   %z, %l = loop %j while const true carry (%a: f32[8] = gather(%y, const [0, 1, 2, 3, 4, 5, 6, 7], axis=0), %s: seq<f32[8]> = seq_new(elem=f32[8])) {
     %b = tanh(%a)
     continue while lt(%j, %k) carry %b, seq_insert(%s, %b, 0)
@@ -241,7 +242,7 @@ fn @main(%x: f32[n,8], %i: i64[], %k: i64[]) -> (%y: f32[8], %l: seq<f32[8]>) {
     };
     run(7, 3, &RunOptions::default()).unwrap();
     let error = run(8, 3, &RunOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("line 2"), "{error}");
+    assert!(error.to_string().contains("line 3"), "{error}");
     assert!(matches!(error, Error::Run(_)), "{error}");
     let short = RunOptions {
         timeout: Some(Duration::from_millis(200)),

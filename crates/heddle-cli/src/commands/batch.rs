@@ -6,10 +6,10 @@ use std::time::Duration;
 use heddle::batch::{Batch, BlockRuns, Form, Forms};
 use heddle::{Inputs, Model, RunOptions};
 
-use crate::args::Source;
+use crate::args::{Exec, Source};
 use crate::commands::Given;
 use crate::fail::{Exit, Failure};
-use crate::npz;
+use crate::npz::{self, Floats};
 use crate::out::printable;
 use crate::show;
 
@@ -32,11 +32,15 @@ pub fn given(source: &Source) -> Result<Given, Failure> {
 }
 
 /// The model for the instances that the command line gives, if it gives any.
-pub fn prepare(model: Model, source: &Source) -> Result<(Model, Option<Batch>), Failure> {
+pub fn prepare(
+    model: Model,
+    source: &Source,
+    exec: &Exec,
+) -> Result<(Model, Option<Batch>), Failure> {
     let Some(forms) = forms(&model, source)? else {
         return Ok((model, None));
     };
-    let batch = model.batched(&forms)?;
+    let batch = model.batched_within(&forms, exec.max_frames)?;
     Ok((batch.model.clone(), Some(batch)))
 }
 
@@ -89,6 +93,20 @@ fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
         (name, form)
     });
     Ok(Some(differ.collect()))
+}
+
+/// The inputs that --profile-blocks gives, with those that all instances share.
+pub fn profile(batch: &Batch, source: &Source) -> Result<Option<Inputs>, Failure> {
+    let Some(path) = &source.profile_blocks else {
+        return Ok(None);
+    };
+    let wanted = batch.model.signature().inputs;
+    let mut inputs = npz::read(path, &wanted, Floats::Same)?;
+    if let Some(path) = &source.weights {
+        inputs.extend(npz::read_some(path, &wanted, Floats::Same)?);
+    }
+    batch.check(&inputs)?;
+    Ok(Some(inputs))
 }
 
 /// Time for the interpreter to count steps in.

@@ -9,13 +9,17 @@ use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_
 use super::{batch, compile_options};
 use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
+use crate::npz::{self, Floats};
 use crate::{files, out, show};
 
 /// Compiles a model and writes the output of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let model = batch::of(load(&args)?, &args.batch_of)?;
+    let profile = args.profile_blocks.as_deref();
+    let profile = profile.map(|path| npz::read(path, &model.signature().inputs, Floats::Same));
     let options = CompileOptions {
         machine: args.machine,
+        profile: profile.transpose()?,
         ..compile_options(&args.compiling)
     };
     let target = args.target.into();

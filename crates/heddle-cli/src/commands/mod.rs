@@ -49,19 +49,31 @@ impl Prepared {
 }
 
 /// Reads and compiles a model, and reads or draws its inputs.
-pub fn prepare_run(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
-    let (model, options) = read(args, exec, source)?;
+pub fn prepare_run(
+    args: &ModelArgs,
+    exec: &Exec,
+    source: &Source,
+    keep_going: bool,
+) -> Result<Prepared, Failure> {
+    let (model, mut options) = read(args, exec, source)?;
     for note in model.notes() {
         eprintln!("note: {note}");
     }
-    let (model, batch) = batch::prepare(model, source)?;
+    let (model, batch) = batch::prepare(model, source, exec)?;
     if let Some(batch) = batch.as_ref().filter(|_| !source.report) {
         batch::note(batch);
+    }
+    if let Some(batch) = &batch {
+        options.profile = batch::profile(batch, source)?;
     }
     let program = heddle::compile(&model, &options)?;
     let inputs = inputs(&program, source, exec)?;
     if let Some(batch) = &batch {
-        batch.check(&inputs)?;
+        match keep_going && !source.fix_sizes {
+            // Instances whose tables are unsound are left out.
+            true => drop(batch.check_parts(&inputs)?),
+            false => batch.check(&inputs)?,
+        }
         if source.report {
             let options = run_options(exec, source.random.unwrap_or(0));
             batch::report(batch, &inputs, options);
@@ -166,6 +178,7 @@ pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
         max_frames: exec.max_frames,
         timeout: exec.timeout,
         seed: exec.seed.unwrap_or(seed),
+        cancel: None,
     }
 }
 

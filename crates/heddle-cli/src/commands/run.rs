@@ -13,7 +13,7 @@ use crate::show::{self, Summary};
 
 /// Runs a model; writes the outputs to a file or prints a summary of them.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    let prepared = commands::prepare_run(&args.model, &args.exec, &args.source)?;
+    let prepared = commands::prepare_run(&args.model, &args.exec, &args.source, args.keep_going)?;
     let (program, run, failed) = match args.keep_going {
         true => finish(prepared)?,
         false => {

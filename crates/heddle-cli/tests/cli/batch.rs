@@ -60,6 +60,38 @@ fn outputs_are_stacked_or_ragged() {
     }
 }
 
+/// One built program runs batches of any size and sentences of any length.
+#[test]
+fn one_artifact_serves_all_batches() {
+    let s = sentences(&[], &[0], &[]);
+    let cache = s.path("cache");
+    let mut built = vec![];
+    for count in [0, 1, 8, 64] {
+        let mut ends = vec![0];
+        ends.extend((0..count).map(|k| k * (k + 1) / 2));
+        let words: Vec<i64> = (0..ends[ends.len() - 1]).map(|k| k % 3).collect();
+        let arrays = [
+            ("words", i64s(&words)),
+            ("words.offsets", i64s(&ends)),
+            ("tags", i64s(&words)),
+            ("tags.offsets", i64s(&ends)),
+            ("first", f32s(&vec![1.0; count as usize])),
+        ];
+        s.npz("in.npz", &arrays);
+        let done = s.heddle_with(&format!("{RUN} -o out.npz"), |c| {
+            c.env("HEDDLE_CACHE", &cache);
+        });
+        assert_eq!((done.code, done.err.as_str()), (0, ""));
+        assert_eq!(s.elements::<f32>("out.npz", "sum").0, [count as u64]);
+        let entries = std::fs::read_dir(cache.join("entries")).expect("a cache");
+        let mut names: Vec<_> = entries.map(|e| e.expect("an entry").file_name()).collect();
+        names.sort();
+        assert!(!names.is_empty());
+        built.push(names);
+    }
+    assert!(built.windows(2).all(|w| w[0] == w[1]), "{built:?}");
+}
+
 #[test]
 fn batches_may_be_empty() {
     let s = sentences(&[], &[0], &[]);
@@ -73,7 +105,7 @@ fn a_note_names_what_runs_one_by_one() {
     let s = Scratch::new();
     s.write(
         "m.heddle",
-        "fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  return cumulative(%x, kind=sum, axis=0)\n}\n",
+        "fn @main(%x: f32[n]) -> (%y: f32[?]) {\n  %y, %first, %place, %count = unique(%x)\n  return %y\n}\n",
     );
     let x = f32s(&[1.0, 2.0, 4.0]);
     s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 3]))]);
@@ -85,7 +117,7 @@ fn a_note_names_what_runs_one_by_one() {
         "{}",
         done.err
     );
-    assert_eq!(s.elements::<f32>("out.npz", "y").1, [1.0, 2.0, 6.0]);
+    assert_eq!(s.elements::<f32>("out.npz", "y").1, [1.0, 2.0, 4.0]);
 }
 
 #[test]
@@ -335,7 +367,7 @@ fn a_report_counts_steps() {
 #[test]
 fn a_report_names_what_runs_one_by_one() {
     let s = Scratch::new();
-    s.write("m.heddle", "fn @main(%x: f32[n], %k: f32[]) -> (%y: f32[n]) {\n  return cumulative(mul(%x, %k), kind=sum, axis=0)\n}\n");
+    s.write("m.heddle", "fn @main(%x: f32[n], %k: f32[]) -> (%y: f32[?]) {\n  %y, %first, %place, %count = unique(mul(%x, %k))\n  return %y\n}\n");
     let x = Array::F32(vec![3], vec![1.0, 2.0, 4.0]);
     s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 2, 3]))]);
     s.npz("w.npz", &[("k", Array::F32(vec![], vec![2.0]))]);
@@ -410,4 +442,75 @@ fn a_cycle_is_an_error() {
         ];
         s.heddle(&format!("{run} --max-frames 2")).fails(5, &words);
     }
+}
+
+#[test]
+fn a_program_is_compiled_for_a_batch() {
+    let s = sentences(&[2, 0, 1, 1], &[0, 1, 1, 4], &[10.0, 20.0, 30.0]);
+    s.heddle(&format!("{RUN} --profile-blocks in.npz -o out.npz"))
+        .ok();
+    assert_eq!(s.elements::<f32>("out.npz", "sum").1, [18.0, 20.0, 35.0]);
+    s.heddle(&format!("{RUN} --profile-blocks missing.npz"))
+        .fails(6, &["missing.npz"]);
+    s.heddle("run m.heddle --profile-blocks in.npz")
+        .fails(2, &["--batch"]);
+    // `compile` takes all inputs from one file.
+    let emit = "compile m.heddle --emit lowered --batch-of words:ragged,tags:ragged,first:stacked";
+    s.heddle(&format!("{emit} --profile-blocks in.npz"))
+        .fails(3, &["table"]);
+    let arrays = [
+        ("words", i64s(&[2, 0, 1])),
+        ("words.offsets", i64s(&[0, 2, 3])),
+        ("tags", i64s(&[2, 2, 2])),
+        ("tags.offsets", i64s(&[0, 2, 3])),
+        ("first", f32s(&[1.0, 2.0])),
+        ("table", f32s(&[0.5, 1.0, 4.0])),
+    ];
+    s.npz("all.npz", &arrays);
+    let done = s.heddle(&format!("{emit} --profile-blocks all.npz"));
+    assert!(done.out.contains("\nexpect %"), "{}", done.out);
+    assert!(!s.heddle(emit).out.contains("\nexpect %"));
+}
+
+/// A tree that numbers grow: `k` has two children while it is above 0.
+const GROWN: &str = "\
+fn @main(%x: f32[], %k: i64[]) -> (%sum: f32[]) {
+  %sum: f32[] = call @node(%x, %k)
+  return %sum
+}
+fn @node(%x: f32[], %k: i64[]) -> (%sum: f32[]) {
+  %sum: f32[] = if gt(%k, 0) {
+    %a: f32[] = call @node(mul(%x, 0.5), sub(%k, 1))
+    %b: f32[] = call @node(sub(%x, 1.0), sub(%k, 2))
+    yield add(%a, %b)
+  } else {
+    yield %x
+  }
+  return %sum
+}
+";
+
+#[test]
+fn frames_of_levels_are_limited() {
+    let s = Scratch::new();
+    s.write("m.heddle", GROWN);
+    s.npz("in.npz", &[("x", f32s(&[4.0, 1.0])), ("k", i64s(&[0, 3]))]);
+    let run = "run m.heddle --batch in.npz -o out.npz";
+    let done = s.heddle(&format!("{run} --report"));
+    assert_eq!(done.code, 0, "{}", done.err);
+    // Levels of 2, 2, 4, 2 activations.
+    let row = done.err.lines().find(|l| l.starts_with("calls of @node"));
+    let cells: Vec<_> = row.expect("a row").split_whitespace().skip(3).collect();
+    assert_eq!(cells, ["4", "10", "2.5"]);
+    let want = s.elements::<f32>("out.npz", "sum").1;
+    // Four activations nest.
+    s.heddle(&format!("{run} --max-frames 4")).ok();
+    assert_eq!(s.elements::<f32>("out.npz", "sum").1, want);
+    let words = [
+        "instance 1: `call`",
+        "@node",
+        "over the limit",
+        "--max-frames",
+    ];
+    s.heddle(&format!("{run} --max-frames 3")).fails(5, &words);
 }

@@ -6,6 +6,7 @@ mod check;
 mod defaults;
 mod entries;
 mod errors;
+mod hostile;
 mod inspect;
 mod language;
 mod npz;

@@ -145,6 +145,7 @@ impl Done {
 }
 
 /// An array to be written.
+#[derive(Clone)]
 pub enum Array {
     F32(Vec<u64>, Vec<f32>),
     F64(Vec<u64>, Vec<f64>),

@@ -43,6 +43,8 @@
       uintptr_t ahead, int64_t ahead_step, bool more, HEDDLE_T *out, int64_t out_row
 #define HEDDLE_TILE_ARGUMENTS \
   depth, a, a_row, a_step, b, next, ahead, ahead_step, more, out, out_row
+/* Element k of row r of a tile. */
+#define HEDDLE_FACTOR(r, k) (anywhere ? from_row[r][k] : a[(r)*a_row + (k)*a_step])
 /* Limit on the rows of a block. */
 #define HEDDLE_BLOCK_ROWS 96
 /* Limit on the bytes of a row in a part of the depth axis. */
@@ -81,11 +83,15 @@ typedef HEDDLE_T HEDDLE_NAME(vector)
 
 /* out[r * out_row + c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of HEDDLE_SLICE vectors; where vectors are
  * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. Where enough is
- * computed meanwhile, each step also asks for `ahead_step` of the bytes at `ahead`: what is needed next comes from far away. */
-HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
+ * computed meanwhile, each step also asks for `ahead_step` of the bytes at `ahead`: what is needed next comes from far away. If
+ * rows lie `anywhere`, row r of `a` begins at a[at[r]], and `a_step` is 1. */
+HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
   enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
   const int sets = HEDDLE_SETS(rows);
-  const HEDDLE_T *from[HEDDLE_SLICE];
+  const HEDDLE_T *from[HEDDLE_SLICE], *from_row[HEDDLE_ROWS];
+  if (anywhere)
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) from_row[r] = a + at[r];
   HEDDLE_NAME(vector) sum[HEDDLE_STEPS * HEDDLE_ROWS * HEDDLE_SLICE];
 #pragma GCC unroll 2
   for (int v = 0; v < HEDDLE_SLICE; v++) from[v] = b + (LANES < PANEL ? v * LANES : v * next);
@@ -118,7 +124,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
       }
 #pragma GCC unroll 8
       for (int r = 0; r < rows; r++) {
-        const HEDDLE_T factor = a[r * a_row + (k + s) * a_step];
+        const HEDDLE_T factor = HEDDLE_FACTOR(r, k + s);
 #pragma GCC unroll 2
         for (int v = 0; v < HEDDLE_SLICE; v++)
           sum[(s % sets * rows + r) * HEDDLE_SLICE + v] += factor * x[v];
@@ -129,7 +135,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
   for (; k < depth; k++) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-      const HEDDLE_T factor = a[r * a_row + k * a_step];
+      const HEDDLE_T factor = HEDDLE_FACTOR(r, k);
 #pragma GCC unroll 2
       for (int v = 0; v < HEDDLE_SLICE; v++)
         sum[r * HEDDLE_SLICE + v] += factor * *(const HEDDLE_NAME(vector) *)(from[v] + k * PANEL);
@@ -148,12 +154,27 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, HEDDLE_TILE_PARAMETERS) {
     }
 }
 
-#define HEDDLE_TILE(rows)                                                                          \
-  HEDDLE_KERNEL HEDDLE_NAME(tile##rows)(HEDDLE_TILE_PARAMETERS) {                                  \
+#define HEDDLE_TILE_OF(name, rows, anywhere, at, ...)                                              \
+  HEDDLE_KERNEL HEDDLE_NAME(name##rows)(__VA_ARGS__) {                                             \
     const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T);                      \
     for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns, b += columns, out += columns) \
-      HEDDLE_NAME(slice)(rows, HEDDLE_TILE_ARGUMENTS);                                             \
+      HEDDLE_NAME(slice)(rows, anywhere, at, HEDDLE_TILE_ARGUMENTS);                               \
   }
+#ifdef HEDDLE_ROWS_ANYWHERE
+#define HEDDLE_TILE(rows)                                                                          \
+  HEDDLE_TILE_OF(tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)                                  \
+  HEDDLE_TILE_OF(tile_at, rows, true, at, const int64_t *at, HEDDLE_TILE_PARAMETERS)
+#define HEDDLE_CASE(rows)                                                                          \
+  if (anywhere) HEDDLE_NAME(tile_at##rows)(at, HEDDLE_TILE_ARGUMENTS);                             \
+  else HEDDLE_NAME(tile##rows)(HEDDLE_TILE_ARGUMENTS);                                             \
+  break;
+#else
+#define HEDDLE_TILE(rows) HEDDLE_TILE_OF(tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)
+#define HEDDLE_CASE(rows)                                                                          \
+  (void)anywhere, (void)at;                                                                        \
+  HEDDLE_NAME(tile##rows)(HEDDLE_TILE_ARGUMENTS);                                                  \
+  break;
+#endif
 
 HEDDLE_TILE(1)
 HEDDLE_TILE(2)
@@ -166,30 +187,33 @@ HEDDLE_TILE(7)
 HEDDLE_TILE(8)
 #endif
 #undef HEDDLE_TILE
+#undef HEDDLE_TILE_OF
 
 /* A tile of up to HEDDLE_ROWS rows. */
-HEDDLE_INLINE void HEDDLE_NAME(tile)(int64_t rows, HEDDLE_TILE_PARAMETERS) {
+HEDDLE_TEMPLATE HEDDLE_NAME(tile)(int64_t rows, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
   switch (rows) {
 #if HEDDLE_ROWS > 6
-  case 8: HEDDLE_NAME(tile8)(HEDDLE_TILE_ARGUMENTS); break;
-  case 7: HEDDLE_NAME(tile7)(HEDDLE_TILE_ARGUMENTS); break;
+  case 8: HEDDLE_CASE(8)
+  case 7: HEDDLE_CASE(7)
 #endif
-  case 6: HEDDLE_NAME(tile6)(HEDDLE_TILE_ARGUMENTS); break;
-  case 5: HEDDLE_NAME(tile5)(HEDDLE_TILE_ARGUMENTS); break;
-  case 4: HEDDLE_NAME(tile4)(HEDDLE_TILE_ARGUMENTS); break;
-  case 3: HEDDLE_NAME(tile3)(HEDDLE_TILE_ARGUMENTS); break;
-  case 2: HEDDLE_NAME(tile2)(HEDDLE_TILE_ARGUMENTS); break;
-  default: HEDDLE_NAME(tile1)(HEDDLE_TILE_ARGUMENTS); break;
+  case 6: HEDDLE_CASE(6)
+  case 5: HEDDLE_CASE(5)
+  case 4: HEDDLE_CASE(4)
+  case 3: HEDDLE_CASE(3)
+  case 2: HEDDLE_CASE(2)
+  default: HEDDLE_CASE(1)
   }
 }
+#undef HEDDLE_CASE
 
 /* A block: the sums of some rows and of up to HEDDLE_PANELS panels, which hold `whole` places of the depth axis, of which `depth` are
  * summed; where their number is odd, `out` may be written up to the next even one. What several tiles read is cut into parts of the depth axis
  * that stay in the L1. Each tile also asks for its part of what the sums will meet, unless `beside` is null. */
-HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a,
-                                 int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t whole,
-                                 HEDDLE_T *out, int64_t out_row, const void *beside,
-                                 int64_t beside_row) {
+#define HEDDLE_BLOCK_PARAMETERS                                                                     \
+  int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step,    \
+      const HEDDLE_T *b, int64_t whole, HEDDLE_T *out, int64_t out_row, const void *beside,         \
+      int64_t beside_row
+HEDDLE_TEMPLATE HEDDLE_NAME(block_at)(const bool anywhere, const int64_t *at, HEDDLE_BLOCK_PARAMETERS) {
   enum {
     PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
     AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
@@ -213,7 +237,7 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
           for (int64_t r = row * AT_ONCE; r < (row + some) * AT_ONCE; r++)
             __builtin_prefetch((const HEDDLE_T *)beside + r / AT_ONCE * beside_row +
                                (p + r % AT_ONCE) * PANEL);
-        HEDDLE_NAME(tile)(some, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
+        HEDDLE_NAME(tile)(some, anywhere, anywhere ? at + row : at, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
                           ahead + t * count * ahead_step, ahead_step, part > 0,
                           out + row * out_row + p * PANEL, out_row);
       }
@@ -221,6 +245,18 @@ HEDDLE_KERNEL HEDDLE_NAME(block)(int64_t rows, int64_t panels, int64_t depth, co
     k += count;
   }
 }
+
+HEDDLE_KERNEL HEDDLE_NAME(block)(HEDDLE_BLOCK_PARAMETERS) {
+  HEDDLE_NAME(block_at)(false, NULL, rows, panels, depth, a, a_row, a_step, b, whole, out, out_row, beside, beside_row);
+}
+
+#ifdef HEDDLE_ROWS_ANYWHERE
+/* A block of rows that begin at these elements of `a` and have steps of one. */
+HEDDLE_KERNEL HEDDLE_NAME(block_of_rows)(const int64_t *at, HEDDLE_BLOCK_PARAMETERS) {
+  HEDDLE_NAME(block_at)(true, at, rows, panels, depth, a, a_row, a_step, b, whole, out, out_row, beside, beside_row);
+}
+#endif
+#undef HEDDLE_BLOCK_PARAMETERS
 
 /* Sixteen bytes of neighbours, and a square of such vectors, to be transposed. */
 typedef HEDDLE_T HEDDLE_NAME(quarter)

@@ -152,16 +152,31 @@ impl Case {
     /// The same with the program scheduled for this machine by `schedule`.
     pub fn with(
         name: &str,
+        module: Module,
+        inputs: &[Datum],
+        machine: &Machine,
+        schedule: &dyn Fn(&mut UProgram),
+    ) -> Result<Case, String> {
+        Self::copying(name, module, inputs, machine, schedule, false)
+    }
+
+    /// The same, with copies of all rows that products read if `copies_rows`.
+    pub fn copying(
+        name: &str,
         mut module: Module,
         inputs: &[Datum],
         machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
+        copies_rows: bool,
     ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
         let mut program = heddle_lower::lower(&module).map_err(|e| e.cause.to_string())?;
         heddle_schedule::fuse(&mut program);
+        if !copies_rows {
+            heddle_schedule::read_rows(&mut program, machine);
+        }
         heddle_schedule::select_kernels(&mut program, machine);
         let read = program.read_buffers();
         for (id, buffer) in program.buffers.iter() {
@@ -263,12 +278,14 @@ impl Case {
     /// That a program gives the same: the one that this was made of.
     pub fn expects(&self, original: &Module, inputs: &[Datum]) {
         let results = heddle_interp::run(original, inputs, &Default::default());
-        for (want, result) in self
-            .expected
-            .iter()
-            .zip(results.expect("the interpreter runs it"))
-        {
-            let (Datum::Tensor(want), Datum::Tensor(result)) = (want, &result) else {
+        self.expects_all(&results.expect("the interpreter runs it"));
+    }
+
+    /// That these results are the same.
+    pub fn expects_all(&self, results: &[Datum]) {
+        assert_eq!(self.expected.len(), results.len());
+        for (want, result) in self.expected.iter().zip(results) {
+            let (Datum::Tensor(want), Datum::Tensor(result)) = (want, result) else {
                 panic!("only tensors come out")
             };
             assert_eq!(want.shape(), result.shape());

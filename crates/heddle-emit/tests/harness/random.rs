@@ -39,8 +39,12 @@ pub fn case(seed: u64) -> Result<Case, String> {
     Case::new(&format!("seed {seed}"), module, &inputs)
 }
 
-/// Checks the programs of these seeds; some must compile, and all of those must pass.
-pub fn check_all(seeds: Range<u64>, check: impl Fn(u64, Case) + Sync) {
+/// Checks the programs that these seeds make; some must compile, and all of those must pass.
+pub fn check_all(
+    seeds: Range<u64>,
+    make: impl Fn(u64) -> Result<Case, String> + Sync,
+    check: impl Fn(u64, Case) + Sync,
+) {
     let next = AtomicU64::new(seeds.start);
     let refused = Mutex::new(BTreeMap::<String, usize>::new());
     let failed = Mutex::new(vec![]);
@@ -50,7 +54,7 @@ pub fn check_all(seeds: Range<u64>, check: impl Fn(u64, Case) + Sync) {
             if seed >= seeds.end {
                 break;
             }
-            let one = || case(seed).map(|case| check(seed, case));
+            let one = || make(seed).map(|case| check(seed, case));
             // The others are of interest, too; each says what is wrong where it happens.
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(one)) {
                 Ok(Ok(())) => {}

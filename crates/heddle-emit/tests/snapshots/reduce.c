@@ -38,7 +38,7 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
     float sum[16];
     for (int64_t c = 0; c < 16; c++) sum[c] = (-INFINITY);
     const int64_t rest = to - first;
-    if (rest >= 16) {
+    if (HEDDLE_LIKELY(rest >= 16)) {
       for (int64_t v1 = 0; v1 < 64; v1++) {
         for (int64_t c = 0; c < 16; c++) {
           const int64_t v0 = first + c;

@@ -18,7 +18,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
       float sum[16];
       for (int64_t c = 0; c < 16; c++) sum[c] = 0;
       const int64_t rest = to - first;
-      if (rest >= 16) {
+      if (HEDDLE_LIKELY(rest >= 16)) {
         for (int64_t v4 = 0; v4 < t3; v4++) {
           const int64_t t4 = ((t2 + v4) * 64);
           for (int64_t c = 0; c < 16; c++) {
@@ -61,7 +61,7 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
     for (int64_t c = 0; c < 64; c++) sum[c] = (-INFINITY);
     for (int64_t first = 0; first < t3; first += 64) {
       const int64_t rest = t3 - first;
-      if (rest >= 64) {
+      if (HEDDLE_LIKELY(rest >= 64)) {
         for (int64_t c = 0; c < 64; c++) {
           const int64_t v3 = first + c;
           sum[c] = heddle_max_f32(sum[c], b1[t2 + v3]);

@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
 use heddle_ir::{Op, Value};
 
 use super::list::whole;
+use super::nested::has_lists;
 use super::{Lower, Result};
 use crate::lexer::Span;
 use crate::value::{List, Literal, Val};
@@ -48,7 +49,7 @@ impl<'a> Lower<'a> {
             }
             ("stack", 1) => {
                 let list = self.as_list(next(), span)?;
-                self.settled(list, span)?
+                self.stack(list, span)?
             }
             ("append", 2) => {
                 let (list, x) = (next(), next());
@@ -86,6 +87,18 @@ impl<'a> Lower<'a> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The array of a list's elements.
+    fn stack(&mut self, list: List<'a>, span: Span) -> Result<Val<'a>> {
+        let columns = self.settled(list, span)?;
+        match has_lists(&columns) {
+            true => {
+                let message = "lists of lists are no array";
+                Err(self.error_with(span, message, "stack each: map(stack, xs)"))
+            }
+            false => Ok(columns),
+        }
     }
 
     /// Softmax over the last axis.

@@ -35,7 +35,7 @@ impl<'a> Lower<'a> {
                 self.op(name, vals, attrs.to_vec(), span)
             }
             _ if !attrs.is_empty() => Err(self.error(span, "only operations have attributes")),
-            Func::Lambda(..) | Func::Named(_) | Func::Vertex(_) | Func::Op(_) => {
+            Func::Lambda(..) | Func::Named(_) | Func::Vertex(_) | Func::Case(..) | Func::Op(_) => {
                 let val = self.apply(&Val::Func(func), vals, span)?;
                 match (val, expect) {
                     (val @ Val::Literal(_), Some(ty)) if self.ty(&val).join(ty).is_some() => {
@@ -64,6 +64,7 @@ impl<'a> Lower<'a> {
                     Err(self.error(span, format!("`{name}` does not take {count} operands")))
                 }
             },
+            Val::Func(Func::Case(ty, case)) => self.construct((*ty, *case), args, span),
             Val::Func(Func::Vertex(k)) => {
                 let name = &self.ast.vertices[*k].name.text;
                 let message = format!("`{name}` is evaluated for all vertices of a graph");

@@ -26,6 +26,20 @@ impl<'a> Lower<'a> {
             (Val::List(list), Ty::List(columns, offset)) => {
                 Val::List(self.convert_list(list, columns.as_deref(), *offset, span)?)
             }
+            (val @ (Val::Data { .. } | Val::Built { .. }), Ty::Built(ty, _, own)) => {
+                let built = match val {
+                    val @ Val::Built { .. } => val,
+                    val => Val::Built {
+                        ty: *ty,
+                        columns: self.tables_of(val, span)?,
+                        index: None,
+                    },
+                };
+                match own {
+                    true => self.with_row_of(built, span)?,
+                    false => built,
+                }
+            }
             (Val::Func(Func::Lambda(lambda, captured)), Ty::Func(FuncTy::Lambda(_, types))) => {
                 let all = captured.into_iter().zip(types);
                 let all: Result<_> = all
@@ -57,7 +71,19 @@ impl<'a> Lower<'a> {
     }
 
     /// Columns without rows.
-    fn empty(&mut self, columns: &Ty, span: Span) -> Result<Val<'a>> {
+    pub(super) fn empty(&mut self, columns: &Ty, span: Span) -> Result<Val<'a>> {
+        match columns {
+            Ty::Tuple(all) => {
+                let all = all.iter().map(|t| self.empty(t, span));
+                return Ok(Val::Tuple(all.collect::<Result<_>>()?));
+            }
+            Ty::Nested(data, _) => {
+                let data = Box::new(self.empty(data, span)?);
+                let offsets = self.frame.b.i64s(&[0]);
+                return Ok(Val::Nested { data, offsets });
+            }
+            _ => {}
+        }
         let mut types = vec![];
         Self::flat_types(columns, &mut types);
         let mut values = vec![];
@@ -112,6 +138,23 @@ impl<'a> Lower<'a> {
 
     /// A value of this type that is not used.
     pub(super) fn placeholder(&mut self, ty: &Ty, span: Span) -> Result<Val<'a>> {
+        match ty {
+            Ty::Tuple(all) => {
+                let all = all.iter().map(|t| self.placeholder(t, span));
+                return Ok(Val::Tuple(all.collect::<Result<_>>()?));
+            }
+            Ty::List(Some(columns), offset) => {
+                let columns = Some(Box::new(self.placeholder(columns, span)?));
+                let start = offset.then(|| self.frame.b.i64(0));
+                return Ok(Val::List(List { columns, start }));
+            }
+            Ty::Nested(data, _) => {
+                let data = Box::new(self.placeholder(data, span)?);
+                let offsets = self.frame.b.i64s(&[0]);
+                return Ok(Val::Nested { data, offsets });
+            }
+            _ => {}
+        }
         let mut types = vec![];
         Self::flat_types(ty, &mut types);
         let mut values = vec![];

@@ -59,15 +59,13 @@ impl<'a> Lower<'a> {
                 let list = self.as_list(val, span)?;
                 self.declared_list(list, elem, sizes, what, span)
             }
-            (val @ Val::Data { .. }, TypeKind::Data(name, _)) => {
-                let Val::Data { ty: found, .. } = &val else {
-                    return Ok(val);
-                };
-                match self.ast.types[*found].name.text == *name {
-                    true => Ok(val),
-                    false => Err(self.misdeclared(&self.ty(&val), ty, what, span)),
-                }
-            }
+            (
+                val @ (Val::Data { ty: found, .. } | Val::Built { ty: found, .. }),
+                TypeKind::Data(name, _),
+            ) => match self.ast.types[found].name.text == *name {
+                true => Ok(val),
+                false => Err(self.misdeclared(&self.ty(&val), ty, what, span)),
+            },
             (val @ Val::Graph { .. }, TypeKind::Graph) => Ok(val),
             (val, _) => Err(self.misdeclared(&self.ty(&val), ty, what, span)),
         }
@@ -112,6 +110,10 @@ impl<'a> Lower<'a> {
                 let mut all = all.iter().zip(types);
                 all.all(|(t, stated)| self.element_fits(t, stated, sizes))
             }
+            (Ty::List(Some(columns), _), TypeKind::List(elem)) => {
+                self.element_fits(&columns.element(), elem, sizes)
+            }
+            (Ty::List(None, _), TypeKind::List(_)) => true,
             (Ty::Data(k, ..), TypeKind::Data(name, _)) => self.ast.types[*k].name.text == *name,
             _ => false,
         }

@@ -168,13 +168,14 @@ impl<'a> Lower<'a> {
             let (columns, start) = (None, None);
             return Ok(Val::List(List { columns, start }));
         }
-        if ast
-            .types
-            .iter()
-            .any(|t| t.cases.iter().any(|c| c.name.text == name))
-        {
-            let message = format!("`{name}` makes a value of a data type, which only inputs have");
-            return Err(self.error_with(span, message, "results are arrays, tuples and lists"));
+        for (ty, data) in ast.types.iter().enumerate() {
+            let case = data.cases.iter().position(|c| c.name.text == name);
+            if let Some(case) = case {
+                return match data.cases[case].fields.is_empty() {
+                    true => self.construct((ty, case), vec![], span),
+                    false => Ok(Val::Func(Func::Case(ty, case))),
+                };
+            }
         }
         if let Some(op) = Op::prototype(name) {
             return Ok(Val::Func(Func::Op(op.name())));
@@ -262,7 +263,8 @@ impl<'a> Lower<'a> {
             }
             Ty::List(Some(columns), _) => format!("list<{}>", self.show(&columns.element())),
             Ty::List(None, _) => "an empty list".into(),
-            Ty::Data(ty, ..) => self.ast.types[*ty].name.text.clone(),
+            Ty::Data(ty, ..) | Ty::Built(ty, ..) => self.ast.types[*ty].name.text.clone(),
+            Ty::Nested(data, _) => format!("list<{}>", self.show(&data.element())),
             Ty::Graph(..) => "graph".into(),
             Ty::Func(_) => "a function".into(),
         }

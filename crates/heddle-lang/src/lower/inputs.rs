@@ -9,19 +9,23 @@ use heddle_ir::{DType, Dim, TensorType, Type};
 use super::{Columns, Lower, Result, Stop};
 use crate::ast::{TypeExpr, TypeKind};
 use crate::lexer::Span;
-use crate::structure::{Case, Structure, Table};
-use crate::value::{List, Val};
+use crate::structure::{Case, Cell, Structure, Table, Tag};
+use crate::value::{Key, List, Val};
 
-/// Parameters that are columns of tables: the tags of a type, and the fields of its cases.
-type Places = BTreeMap<(usize, Option<(usize, usize)>), usize>;
+/// Parameters that are columns of tables.
+type Places = BTreeMap<Key, Shape>;
 
 /// An input's value, whose arrays are numbers of parameters.
 pub(super) enum Shape {
     Array(usize),
     Tuple(Vec<Shape>),
     List(Box<Shape>),
+    /// Elements of lists, with the begin of each.
+    Nested(Box<Shape>, usize),
     /// The type and the columns.
     Data(usize, Places),
+    /// The number of a table in another form, and its columns.
+    Table(usize, Vec<usize>),
     Graph(usize, usize),
 }
 
@@ -32,7 +36,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    fn add(&mut self, name: String, ty: Type) -> usize {
+    pub(super) fn add(&mut self, name: String, ty: Type) -> usize {
         self.all.push((name, ty));
         self.all.len() - 1
     }
@@ -60,10 +64,17 @@ impl<'a> Lower<'a> {
                 Shape::Tuple(all?)
             }
             TypeKind::List(elem) if length.is_none() => {
+                if let TypeKind::List(inner) = &elem.kind {
+                    return Ok(Shape::List(Box::new(self.lists(name, inner, params)?)));
+                }
                 let length = Dim::sym(&format!("{name}.n"));
                 Shape::List(Box::new(self.input(name, elem, Some(&length), params)?))
             }
+            TypeKind::List(elem) => self.lists(name, elem, params)?,
             TypeKind::Data(data, size) if length.is_none() => {
+                if let Some(t) = self.ast.tables.iter().position(|t| t.name.text == *data) {
+                    return self.table_columns(name, t, size.as_deref(), params);
+                }
                 let Some(k) = self.type_named(data) else {
                     return Err(self.no_type(data, ty.span));
                 };
@@ -78,13 +89,24 @@ impl<'a> Lower<'a> {
             }
             _ => {
                 let message =
-                    "the elements of a list that is an input are arrays and tuples of these";
+                    "the elements of a list that is an input are arrays, lists and tuples of these";
                 return Err(self.error(ty.span, message));
             }
         })
     }
 
-    fn no_type(&self, name: &str, span: Span) -> Stop {
+    /// Adds the parameters of lists: their elements, and the begin of each list.
+    fn lists(&self, name: &str, elem: &TypeExpr, params: &mut Params) -> Result<Shape> {
+        let own = format!("{name}.data");
+        let length = Dim::sym(&format!("{own}.n"));
+        let data = self.input(&own, elem, Some(&length), params)?;
+        let ends = Dim::sym(&format!("{name}.ends"));
+        let offsets = Type::tensor(DType::I64, [ends]);
+        let offsets = params.add(format!("{name}.offsets"), offsets);
+        Ok(Shape::Nested(Box::new(data), offsets))
+    }
+
+    pub(super) fn no_type(&self, name: &str, span: Span) -> Stop {
         let known: Vec<_> = self
             .ast
             .types
@@ -118,19 +140,23 @@ impl<'a> Lower<'a> {
                 Some(size) => Dim::sym(size),
                 None => Dim::sym(&format!("{own}.n")),
             };
-            let column = |dtype, dims: &[Dim]| {
+            let column = |dtype, dims: &[Dim]| -> Type {
                 Type::Tensor(TensorType::new(
                     dtype,
                     [std::slice::from_ref(&rows), dims].concat(),
                 ))
             };
-            columns.insert(
-                (k, None),
-                params.add(format!("{own}.tag"), column(DType::I32, &[])),
-            );
+            let tag = params.add(format!("{own}.tag"), column(DType::I32, &[]));
+            columns.insert((k, None), Shape::Array(tag));
             for (c, case) in data.cases.iter().enumerate() {
                 for (i, field) in case.fields.iter().enumerate() {
+                    let name = format!("{own}.{}.{i}", case.name.text);
                     let ty = match &field.kind {
+                        TypeKind::List(elem) => {
+                            let lists = self.lists(&name, elem, params)?;
+                            columns.insert((k, Some((c, i))), lists);
+                            continue;
+                        }
                         TypeKind::Tensor(dtype, dims) => column(*dtype, dims),
                         TypeKind::Data(name, None) => {
                             let inner = self.type_named(name);
@@ -141,12 +167,11 @@ impl<'a> Lower<'a> {
                             column(DType::I64, &[])
                         }
                         _ => {
-                            let message = "a field is an array or of a data type";
+                            let message = "a field is an array, a list or of a data type";
                             return Err(self.error(field.span, message));
                         }
                     };
-                    let field = params.add(format!("{own}.{}.{i}", case.name.text), ty);
-                    columns.insert((k, Some((c, i))), field);
+                    columns.insert((k, Some((c, i))), Shape::Array(params.add(name, ty)));
                 }
             }
         }
@@ -205,21 +230,37 @@ impl<'a> Lower<'a> {
                 columns: Some(Box::new(self.input_value(columns, span)?)),
                 start: None,
             }),
+            Shape::Nested(data, offsets) => {
+                self.note_lists(data, *offsets, None);
+                Val::Nested {
+                    data: Box::new(self.input_value(data, span)?),
+                    offsets: params[*offsets],
+                }
+            }
             Shape::Data(k, columns) => {
                 self.note_tables(*k, columns);
-                let columns: Columns = columns.iter().map(|(key, i)| (*key, params[*i])).collect();
-                let tags = Val::Ir(columns[&(*k, None)]);
-                let store = self.structures.len();
-                self.frame.stores.insert(store, Rc::new(columns));
-                let rows = self.rows_of(&tags, span)?;
-                let one = self.frame.b.i64(1);
-                let last = self.frame.b.binary(BinaryOp::Sub, rows, one);
-                let index = last.map_err(self.misfit(span))?;
-                Val::Data {
-                    ty: *k,
-                    store,
-                    index,
+                let tags = columns.get(&(*k, None)).and_then(first_array);
+                let mut values = Columns::new();
+                for (key, column) in columns {
+                    let value = match column {
+                        Shape::Nested(data, offsets) => {
+                            self.note_lists(data, *offsets, tags);
+                            Val::Nested {
+                                data: Box::new(self.input_value(data, span)?),
+                                offsets: params[*offsets],
+                            }
+                        }
+                        column => self.input_value(column, span)?,
+                    };
+                    values.insert(*key, value);
                 }
+                self.datum(*k, values, span)?
+            }
+            Shape::Table(t, columns) => {
+                let columns: Vec<_> = columns.iter().map(|i| params[*i]).collect();
+                let values = self.table_rows(*t, &columns)?;
+                let k = values.keys().next().map_or(0, |key| key.0);
+                self.datum(k, values, span)?
             }
             Shape::Graph(children, offsets) => {
                 let name = |i: usize| self.frame.b.func().sig.params[i].0.clone();
@@ -235,6 +276,31 @@ impl<'a> Lower<'a> {
         })
     }
 
+    /// The datum in the last row of these tables.
+    fn datum(&mut self, ty: usize, columns: Columns<'a>, span: Span) -> Result<Val<'a>> {
+        let rows = self.rows_of(&columns[&(ty, None)], span)?;
+        let one = self.frame.b.i64(1);
+        let last = self.frame.b.binary(BinaryOp::Sub, rows, one);
+        let index = last.map_err(self.misfit(span))?;
+        let store = self.stores;
+        self.stores += 1;
+        self.frame.stores.insert(store, Rc::new(columns));
+        Ok(Val::Data { ty, store, index })
+    }
+
+    /// Notes that inputs are lists, one for each row of a table if there is one.
+    fn note_lists(&mut self, data: &Shape, offsets: usize, rows: Option<usize>) {
+        let name = |i: usize| self.frame.b.func().sig.params[i].0.clone();
+        if let Some(data) = first_array(data) {
+            let lists = Structure::Lists {
+                data: name(data),
+                offsets: name(offsets),
+                rows: rows.map(name),
+            };
+            self.structures.push(lists);
+        }
+    }
+
     /// Notes which inputs are tables.
     fn note_tables(&mut self, root: usize, columns: &Places) {
         let mut types: Vec<usize> = columns
@@ -244,7 +310,10 @@ impl<'a> Lower<'a> {
             .collect();
         types.sort_by_key(|k| *k != root);
         let sig = self.frame.b.func().sig.clone();
-        let name = |key: (usize, Option<(usize, usize)>)| sig.params[columns[&key]].0.clone();
+        let name = |key: Key| {
+            let param = columns.get(&key).and_then(first_array);
+            param.map_or(String::new(), |i| sig.params[i].0.clone())
+        };
         let place = |name: &String| {
             types
                 .iter()
@@ -255,7 +324,10 @@ impl<'a> Lower<'a> {
             let cases = cases.map(|(c, case)| {
                 let fields = case.fields.iter().enumerate();
                 let children = fields.filter_map(|(i, field)| match &field.kind {
-                    TypeKind::Data(data, _) => Some((name((*k, Some((c, i)))), place(data)?)),
+                    TypeKind::Data(data, _) => {
+                        let column = Cell::Column(name((*k, Some((c, i)))));
+                        Some((column, place(data)?))
+                    }
                     _ => None,
                 });
                 Case {
@@ -264,11 +336,20 @@ impl<'a> Lower<'a> {
                 }
             });
             Table {
-                tag: name((*k, None)),
+                tag: Tag::Column(name((*k, None))),
                 cases: cases.collect(),
             }
         };
         self.structures
             .push(Structure::Data(types.iter().map(table).collect()));
+    }
+}
+
+/// The first parameter of an input, which has a row for each of its elements.
+fn first_array(shape: &Shape) -> Option<usize> {
+    match shape {
+        Shape::Array(i) | Shape::Nested(_, i) => Some(*i),
+        Shape::Tuple(all) => all.iter().find_map(first_array),
+        _ => None,
     }
 }

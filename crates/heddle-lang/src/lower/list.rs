@@ -3,6 +3,7 @@
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{Op, Value};
 
+use super::nested::has_lists;
 use super::{Lower, Result};
 use crate::ast::Expr;
 use crate::lexer::Span;
@@ -35,10 +36,19 @@ impl<'a> Lower<'a> {
     /// An element as columns of one row.
     pub(super) fn row(&mut self, element: &Val<'a>, span: Span) -> Result<Val<'a>> {
         self.check_element(element, span)?;
-        let axes = vec![0];
-        self.each_array(element, span, &mut |b, v| {
-            b.op1(Op::Unsqueeze { axes: axes.clone() }, &[v])
-        })
+        match element {
+            Val::Tuple(all) => {
+                let all: Result<_> = all.iter().map(|v| self.row(v, span)).collect();
+                Ok(Val::Tuple(all?))
+            }
+            Val::List(list) => self.one_list(list.clone(), span),
+            _ => {
+                let axes = vec![0];
+                self.each_array(element, span, &mut |b, v| {
+                    b.op1(Op::Unsqueeze { axes: axes.clone() }, &[v])
+                })
+            }
+        }
     }
 
     /// Refuses elements that arrays cannot hold.
@@ -47,6 +57,7 @@ impl<'a> Lower<'a> {
             Val::Ir(v) => self.tensor_type(*v).is_some(),
             Val::Tuple(all) => return all.iter().try_for_each(|v| self.check_element(v, span)),
             Val::Data { .. } => true,
+            Val::List(list) => list.columns.is_some(),
             _ => false,
         };
         match fits {
@@ -54,11 +65,14 @@ impl<'a> Lower<'a> {
             false => {
                 let ty = self.show(&self.ty(element));
                 let message = format!("a list cannot hold {ty}");
-                Err(self.error_with(
-                    span,
-                    message,
-                    "elements are arrays, data and tuples of these",
-                ))
+                let hint = match element {
+                    Val::Built { .. } => {
+                        "data that a list holds are rows of an input's tables; \
+                                          a type with a case for an element and the rest holds others"
+                    }
+                    _ => "elements are arrays, data, lists and tuples of these",
+                };
+                Err(self.error_with(span, message, hint))
             }
         }
     }
@@ -68,6 +82,22 @@ impl<'a> Lower<'a> {
         let Some(first) = all.first() else {
             return Err(self.error(span, "the type of this empty list is not known"));
         };
+        match first {
+            _ if all.len() == 1 => return Ok(first.clone()),
+            Val::Tuple(parts) => {
+                let part = |k: usize| {
+                    let parts = all.iter().filter_map(|v| match v {
+                        Val::Tuple(parts) => parts.get(k).cloned(),
+                        _ => None,
+                    });
+                    parts.collect::<Vec<_>>()
+                };
+                let joined = (0..parts.len()).map(|k| self.join_columns(&part(k), span));
+                return Ok(Val::Tuple(joined.collect::<Result<_>>()?));
+            }
+            Val::Nested { .. } => return self.join_nested(all, span),
+            _ => {}
+        }
         let ty = self.ty(first);
         let mut parts: Vec<Vec<Value>> = vec![];
         for one in all {
@@ -130,6 +160,16 @@ impl<'a> Lower<'a> {
         to: Value,
         span: Span,
     ) -> Result<Val<'a>> {
+        match of {
+            Val::Tuple(all) => {
+                let all = all.iter().map(|v| self.cut(v, from, to, span));
+                return Ok(Val::Tuple(all.collect::<Result<_>>()?));
+            }
+            Val::Nested { data, offsets } => {
+                return self.cut_nested(data, *offsets, (from, to), span);
+            }
+            _ => {}
+        }
         let misfit = self.misfit(span);
         let b = &mut self.frame.b;
         let from = b.vector_of(from).map_err(&misfit)?;
@@ -168,7 +208,19 @@ impl<'a> Lower<'a> {
             }
             _ => at,
         };
-        self.each_array(&columns, span, &mut |b, v| b.gather(v, at))
+        self.row_at(&columns, at, span)
+    }
+
+    /// The element in a row of columns.
+    pub(super) fn row_at(&mut self, columns: &Val<'a>, at: Value, span: Span) -> Result<Val<'a>> {
+        match columns {
+            Val::Tuple(all) => {
+                let all = all.iter().map(|v| self.row_at(v, at, span));
+                Ok(Val::Tuple(all.collect::<Result<_>>()?))
+            }
+            Val::Nested { data, offsets } => self.list_at(data, *offsets, at, span),
+            _ => self.each_array(columns, span, &mut |b, v| b.gather(v, at)),
+        }
     }
 
     /// `x[i]`.
@@ -256,6 +308,9 @@ impl<'a> Lower<'a> {
             return Ok(Val::List(list));
         }
         let columns = self.settled(list, span)?;
+        if has_lists(&columns) {
+            return self.reverse_each(columns, span);
+        }
         let b = &mut self.frame.b;
         let (from, to, step) = (b.i64s(&[-1]), b.i64s(&[i64::MIN]), b.i64s(&[-1]));
         let turned = self.each_array(&columns, span, &mut |b, v| {

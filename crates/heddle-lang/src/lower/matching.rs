@@ -6,7 +6,7 @@ use heddle_ir::{DType, Type};
 use super::tail::Again;
 use super::testing::Test;
 use super::{Lower, Result};
-use crate::ast::{Arm, Pattern, PatternKind, TypeKind};
+use crate::ast::{Arm, Pattern, PatternKind};
 use crate::exhaust::{Shape, check};
 use crate::lexer::{Span, deeper};
 use crate::value::{List, Ty, Val};
@@ -92,7 +92,7 @@ impl<'a> Lower<'a> {
                 let parts = match &val {
                     Val::List(_) if patterns.is_empty() => vec![],
                     Val::List(list) => self.unrolled(list, span)?,
-                    Val::Data { ty, .. } => {
+                    Val::Data { ty, .. } | Val::Built { ty, .. } => {
                         let case = self.case(*ty, name);
                         self.fields(&val, case, span)?
                     }
@@ -132,23 +132,21 @@ impl<'a> Lower<'a> {
         case: usize,
         span: Span,
     ) -> Result<Vec<Val<'a>>> {
-        let Val::Data { ty, store, index } = *val else {
+        let Some(ty) = self.data_type(val) else {
             return Ok(vec![]);
         };
         let fields = &self.ast.types[ty].cases[case].fields;
-        let columns = self.frame.stores[&store].clone();
+        let row = self.row_of(val, span)?;
         let mut all = vec![];
-        for (i, field) in fields.iter().enumerate() {
-            let column = columns[&(ty, Some((case, i)))];
-            let value = self.frame.b.gather(column, index);
-            let value = value.map_err(self.misfit(span))?;
-            all.push(match &field.kind {
-                TypeKind::Data(name, _) => Val::Data {
-                    ty: self.type_named(name).unwrap_or(ty),
-                    store,
-                    index: value,
-                },
-                _ => Val::Ir(value),
+        for i in 0..fields.len() {
+            let key = (ty, Some((case, i)));
+            let Some(column) = self.column_of(val, key) else {
+                return Err(self.error(span, "a field that no table has"));
+            };
+            let value = self.row_at(&column, row, span)?;
+            all.push(match (&value, self.field_type(key)) {
+                (Val::Ir(row), Some(inner)) => self.held_at(val, inner, *row),
+                _ => value,
             });
         }
         Ok(all)
@@ -171,7 +169,7 @@ impl<'a> Lower<'a> {
                 let element = columns.as_ref().map(|c| self.shape(&c.element()));
                 Shape::List(Box::new(element.unwrap_or(Shape::Other("a value".into()))))
             }
-            Ty::Data(k, ..) => Shape::Data(*k),
+            Ty::Data(k, ..) | Ty::Built(k, ..) => Shape::Data(*k),
             Ty::Ir(Type::Tensor(t)) if t.rank() == Some(0) => match t.dtype {
                 DType::Bool => Shape::Bool,
                 d if d.is_int() => Shape::Number,

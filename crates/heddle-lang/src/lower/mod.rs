@@ -7,6 +7,7 @@
 
 mod apart;
 mod branch;
+mod built;
 mod builtin;
 mod call;
 mod convert;
@@ -16,11 +17,13 @@ mod inputs;
 mod list;
 mod literal;
 mod matching;
+mod nested;
 mod op;
 mod parts;
 mod program;
 mod repeat;
 mod spec;
+mod table;
 mod tail;
 mod testing;
 mod vertex;
@@ -38,8 +41,9 @@ use crate::ast::{Ast, Lambda};
 use crate::lexer::Span;
 use crate::recursion::Facts;
 use crate::structure::Structure;
-use crate::value::{Ty, Val};
+use crate::value::{Key, Ty, Val};
 
+pub use built::add_copies;
 pub use program::program;
 
 /// Limit of expressions that are evaluated, those of functions anew for each call.
@@ -64,8 +68,8 @@ impl From<Box<ParseError>> for Stop {
     }
 }
 
-/// Columns of a data type's tables: those of `(type, None)` are tags, of `(type, (case, field))` fields.
-type Columns = BTreeMap<(usize, Option<(usize, usize)>), Value>;
+/// Columns of a data type's tables.
+type Columns<'a> = BTreeMap<Key, Val<'a>>;
 
 /// The function that is built.
 struct Frame<'a> {
@@ -75,7 +79,7 @@ struct Frame<'a> {
     /// Program inputs.
     inputs: HashMap<usize, Val<'a>>,
     /// Tables by store.
-    stores: HashMap<usize, Rc<Columns>>,
+    stores: HashMap<usize, Rc<Columns<'a>>>,
     /// Open regions.
     nesting: usize,
 }
@@ -109,6 +113,8 @@ struct Lower<'a> {
     /// Functions without a name, with the names of what they capture.
     lambdas: Vec<(&'a Lambda, Vec<&'a str>)>,
     structures: Vec<Structure>,
+    /// Inputs that are tables so far.
+    stores: usize,
     steps: usize,
     calls: usize,
     /// The vertex function that is evaluated.

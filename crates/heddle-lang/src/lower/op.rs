@@ -1,6 +1,6 @@
 //! Operations of the graph IR, by their names.
 
-use heddle_ir::op::OperandType;
+use heddle_ir::op::{BinaryOp, OperandType};
 use heddle_ir::text::syntax::{Attr, named_op};
 use heddle_ir::{DType, Op, Value};
 
@@ -59,7 +59,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Counts what a type takes beyond a plain one.
-    fn charge(&mut self, weight: usize, span: Span) -> Result<()> {
+    pub(super) fn charge(&mut self, weight: usize, span: Span) -> Result<()> {
         self.steps += weight / 16;
         self.step(span)
     }
@@ -139,6 +139,16 @@ impl<'a> Lower<'a> {
 
     /// The size of the first axis of a value's first array.
     pub(super) fn rows_of(&mut self, val: &Val<'a>, span: Span) -> Result<Value> {
+        match val {
+            Val::Tuple(all) if !all.is_empty() => return self.rows_of(&all[0], span),
+            Val::Nested { offsets, .. } => {
+                let misfit = self.misfit(span);
+                let b = &mut self.frame.b;
+                let (size, one) = (b.size(*offsets, 0).map_err(&misfit)?, b.i64(1));
+                return b.binary(BinaryOp::Sub, size, one).map_err(misfit);
+            }
+            _ => {}
+        }
         let mut parts = vec![];
         self.flatten(val, &mut parts);
         let Some(&first) = parts.first() else {

@@ -26,10 +26,16 @@ impl<'a> Lower<'a> {
                 let index = index.as_tensor().expect("places are arrays").clone();
                 Ty::Data(*ty, *store, index)
             }
+            Val::Built { ty, columns, index } => {
+                let columns = columns.values().map(|v| self.ty(v)).collect();
+                Ty::Built(*ty, columns, index.is_some())
+            }
+            Val::Nested { data, offsets } => Ty::Nested(Box::new(self.ty(data)), ir(*offsets)),
             Val::Graph { children, offsets } => Ty::Graph(ir(*children), ir(*offsets)),
             Val::Func(func) => Ty::Func(match func {
                 Func::Named(k) => FuncTy::Named(*k),
                 Func::Vertex(k) => FuncTy::Vertex(*k),
+                Func::Case(ty, case) => FuncTy::Case(*ty, *case),
                 Func::Op(name) => FuncTy::Op(name),
                 Func::Lambda(lambda, captured) => {
                     let known = self.lambdas.iter().position(|l| std::ptr::eq(l.0, *lambda));
@@ -61,6 +67,14 @@ impl<'a> Lower<'a> {
                 out.extend(start);
             }
             Val::Data { index, .. } => out.push(*index),
+            Val::Built { columns, index, .. } => {
+                columns.values().for_each(|v| self.flatten(v, out));
+                out.extend(index);
+            }
+            Val::Nested { data, offsets } => {
+                self.flatten(data, out);
+                out.push(*offsets);
+            }
             Val::Graph { children, offsets } => out.extend([children, offsets]),
             Val::Func(Func::Lambda(_, captured)) => {
                 captured.iter().for_each(|(_, v)| self.flatten(v, out));
@@ -84,6 +98,14 @@ impl<'a> Lower<'a> {
                 out.extend(offset.then(|| Type::scalar(heddle_ir::DType::I64)));
             }
             Ty::Data(_, _, index) => out.push(index.clone().into()),
+            Ty::Built(_, columns, own) => {
+                columns.iter().for_each(|t| Self::flat_types(t, out));
+                out.extend(own.then(|| Type::scalar(heddle_ir::DType::I64)));
+            }
+            Ty::Nested(data, offsets) => {
+                Self::flat_types(data, out);
+                out.push(offsets.clone());
+            }
             Ty::Graph(a, b) => out.extend([a.clone(), b.clone()]),
             Ty::Func(_) => {}
         }
@@ -106,12 +128,27 @@ impl<'a> Lower<'a> {
                 store: *store,
                 index: next(),
             },
+            Ty::Built(ty, types, own) => {
+                let columns = types.iter().map(|t| self.unflatten(t, parts));
+                let columns = self.keys(*ty).into_iter().zip(columns).collect();
+                let index = own.then(|| parts.next().expect("a row"));
+                Val::Built {
+                    ty: *ty,
+                    columns,
+                    index,
+                }
+            }
+            Ty::Nested(data, _) => Val::Nested {
+                data: Box::new(self.unflatten(data, parts)),
+                offsets: parts.next().expect("offsets"),
+            },
             Ty::Graph(..) => Val::Graph {
                 children: next(),
                 offsets: next(),
             },
             Ty::Func(FuncTy::Named(k)) => Val::Func(Func::Named(*k)),
             Ty::Func(FuncTy::Vertex(k)) => Val::Func(Func::Vertex(*k)),
+            Ty::Func(FuncTy::Case(ty, case)) => Val::Func(Func::Case(*ty, *case)),
             Ty::Func(FuncTy::Op(name)) => Val::Func(Func::Op(name)),
             Ty::Func(FuncTy::Lambda(k, types)) => {
                 let (lambda, names) = &self.lambdas[*k];
@@ -134,6 +171,8 @@ fn weight(val: &Val) -> usize {
             ..
         }) => weight(columns),
         Val::Func(Func::Lambda(_, captured)) => captured.iter().map(|(_, v)| weight(v)).sum(),
+        Val::Built { columns, .. } => columns.values().map(weight).sum(),
+        Val::Nested { data, .. } => weight(data),
         _ => 0,
     };
     inner + 1

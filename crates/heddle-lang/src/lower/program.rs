@@ -30,6 +30,7 @@ pub fn program(
         changed: false,
         lambdas: vec![],
         structures: vec![],
+        stores: 0,
         steps: 0,
         calls: 0,
         vertex: None,
@@ -161,10 +162,23 @@ impl<'a> Lower<'a> {
                 let columns = self.settled(list, span)?;
                 self.output(columns, name, results, span)?;
             }
+            Val::Nested { data, offsets } => {
+                self.output(*data, format!("{name}.data"), results, span)?;
+                results.push((format!("{name}.offsets"), offsets));
+            }
+            val @ (Val::Data { .. } | Val::Built { .. }) => {
+                for (name, column) in self.named_tables(val, &name, span)? {
+                    self.output(column, name, results, span)?;
+                }
+            }
             val => {
                 let ty: Ty = self.ty(&val);
                 let message = format!("a result cannot be {}", self.show(&ty));
-                return Err(self.error_with(span, message, "results are arrays, tuples and lists"));
+                return Err(self.error_with(
+                    span,
+                    message,
+                    "results are arrays, tuples, lists and data",
+                ));
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 use heddle_ir::{DType, Type, Value};
 
 use super::list::whole;
+use super::nested::holds_lists;
 use super::{Lower, Result, Stop};
 use crate::lexer::Span;
 use crate::value::{List, Ty, Val};
@@ -58,7 +59,10 @@ impl<'a> Lower<'a> {
         body: Body<'_, 'a>,
     ) -> Result<(Val<'a>, Option<Val<'a>>)> {
         let mark = self.mark();
+        let mut init = init;
         let mut state = self.ty(&init).concrete();
+        // The list of elements that hold lists, which is carried.
+        let mut carries_list = false;
         for _ in 0..MAX_WIDENINGS {
             let mut inits = vec![];
             let first = self.convert(init.clone(), &state, span)?;
@@ -67,7 +71,31 @@ impl<'a> Lower<'a> {
             Self::flat_types(&state, &mut types);
             let params = self.open(&types, span)?;
             let carried = self.unflatten(&state, &mut params[1..].iter().copied());
-            let (next, stacked) = body(self, params[0], carried)?;
+            let (next, stacked) = match (carries_list, carried) {
+                (true, Val::Tuple(mut both)) => {
+                    let list = both.pop().unwrap_or(Val::Tuple(vec![]));
+                    let own = both.pop().unwrap_or(Val::Tuple(vec![]));
+                    let (next, element) = body(self, params[0], own)?;
+                    let list = match element {
+                        Some(element) => self.extended(list, element, false, span)?,
+                        None => list,
+                    };
+                    (Val::Tuple(vec![next, list]), None)
+                }
+                (_, carried) => body(self, params[0], carried)?,
+            };
+            if let Some(element) = &stacked
+                && holds_lists(&self.ty(element))
+            {
+                let element = self.ty(element).columns(&heddle_ir::Dim::UNKNOWN);
+                self.rollback(&mark);
+                let list = Ty::List(Some(Box::new(element)), false);
+                let (columns, start) = (None, None);
+                init = Val::Tuple(vec![init, Val::List(List { columns, start })]);
+                state = Ty::Tuple(vec![state, list]);
+                carries_list = true;
+                continue;
+            }
             let Some(joined) = self.widened(&state, &next, span)? else {
                 let next = self.convert(next, &state, span)?;
                 let mut yields = vec![];
@@ -79,6 +107,9 @@ impl<'a> Lower<'a> {
                 let results = self.frame.b.loop_(Some(trip), None, &inits, region);
                 let mut results = results.map_err(self.misfit(span))?.into_iter();
                 let last = self.unflatten(&state, &mut results);
+                if let (true, Val::Tuple(both)) = (carries_list, &last) {
+                    return Ok((both[0].clone(), Some(both[1].clone())));
+                }
                 let list = stacked.map(|ty| whole(self.unflatten(&ty, &mut results)));
                 return Ok((last, list));
             };

@@ -35,6 +35,7 @@ impl<'a> Lower<'a> {
                         columns: Some(_), ..
                     },
                 ) => Val::List(self.with_start(list)),
+                arg @ Val::Built { .. } => self.with_row_of(arg, span)?,
                 arg => arg,
             });
         }
@@ -47,8 +48,12 @@ impl<'a> Lower<'a> {
         let mut operands = vec![];
         passed.iter().for_each(|v| self.flatten(v, &mut operands));
         for store in stores(&types) {
-            operands.extend(self.frame.stores[&store].values());
+            let columns = self.frame.stores[&store].clone();
+            columns
+                .values()
+                .for_each(|v| self.flatten(v, &mut operands));
         }
+        let types = types.into_iter().map(of_any_length).collect();
         let types = self.without_lost_sizes(types, &operands);
         let key = (k, types);
         let at = match self.specs.get_index_of(&key) {
@@ -102,8 +107,9 @@ impl<'a> Lower<'a> {
         let mut params = vec![];
         key.1.iter().for_each(|t| Self::flat_types(t, &mut params));
         for store in stores(&key.1) {
-            let columns = self.frame.stores[&store].values();
-            params.extend(columns.map(|&v| self.frame.b.ty(v).clone()));
+            for column in self.frame.stores[&store].values() {
+                Self::flat_types(&self.ty(column), &mut params);
+            }
         }
         let earlier = self.specs.keys().filter(|(k, _)| *k == key.0).count();
         let own_name = match earlier {
@@ -169,8 +175,8 @@ impl<'a> Lower<'a> {
             .zip(vals.split_off(count))
             .collect();
         let stores = stores(&types).into_iter().map(|store| {
-            let keys = self.frame.stores[&store].keys();
-            let columns = keys.map(|key| (*key, params.next().expect("columns")));
+            let columns = self.frame.stores[&store].iter();
+            let columns = columns.map(|(key, v)| (*key, self.unflatten(&self.ty(v), &mut params)));
             (store, Rc::new(columns.collect()))
         });
         let frame = Frame {
@@ -242,6 +248,15 @@ fn stores(types: &[Ty]) -> BTreeSet<usize> {
         });
     }
     all
+}
+
+/// The type of an argument; tables that the program made grow from call to call.
+fn of_any_length(ty: Ty) -> Ty {
+    match ty {
+        Ty::Built(..) => ty.shrinks(),
+        Ty::Tuple(all) => Ty::Tuple(all.into_iter().map(of_any_length).collect()),
+        other => other,
+    }
 }
 
 fn named(types: Vec<Type>) -> Vec<(String, Type)> {

@@ -38,7 +38,7 @@ impl<'a> Lower<'a> {
                     _ => Ok(first),
                 }
             }
-            (Val::Data { ty, .. }, PatternKind::Case(name, parts)) => {
+            (Val::Data { ty, .. } | Val::Built { ty, .. }, PatternKind::Case(name, parts)) => {
                 let case = self.case(*ty, name);
                 let first = self.test_tag(val, case, span)?;
                 match parts.iter().all(irrefutable) {
@@ -95,16 +95,19 @@ impl<'a> Lower<'a> {
 
     /// Is a datum of this case?
     fn test_tag(&mut self, val: &Val<'a>, case: usize, span: Span) -> Result<Test> {
-        let Val::Data { ty, store, index } = val else {
+        let Some(ty) = self.data_type(val) else {
             return Ok(Test::Never);
         };
-        if self.ast.types[*ty].cases.len() == 1 {
+        if self.ast.types[ty].cases.len() == 1 {
             return Ok(Test::Always);
         }
-        let tags = self.frame.stores[store][&(*ty, None)];
+        let Some(Val::Ir(tags)) = self.column_of(val, (ty, None)) else {
+            return Ok(Test::Never);
+        };
+        let row = self.row_of(val, span)?;
         let misfit = self.misfit(span);
         let b = &mut self.frame.b;
-        let tag = b.gather(tags, *index).map_err(&misfit)?;
+        let tag = b.gather(tags, row).map_err(&misfit)?;
         let case = b.scalar(DType::I32, case as f64);
         b.compare(CompareOp::Eq, tag, case)
             .map(Test::If)

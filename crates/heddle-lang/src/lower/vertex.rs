@@ -1,10 +1,12 @@
 //! Vertex functions (Cavs, section 3.1): evaluated for each vertex of a graph, children first.
 //!
 //! `pull` is a loop over the vertices that carries the states and the results of all of them, one
-//! row each.
+//! row each, and a row of zeros behind these: the state of a child that a vertex does not have.
+//! An iteration writes its own row only, so that a compiler can evaluate vertices level by level
+//! where they read children by their numbers.
 
-use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Op, Tensor, Type, Value};
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, FuncBuilder, Op, Tensor, TensorType, Type, TypeError, Value};
 
 use super::list::whole;
 use super::{Lower, Result};
@@ -12,15 +14,54 @@ use crate::ast::Vertex;
 use crate::lexer::Span;
 use crate::value::{Func, Ty, Val};
 
+/// The edges of a graph.
+#[derive(Clone, Copy)]
+struct Edges {
+    children: Value,
+    /// The children and one element more, so that each vertex has a place in it, also the last ones
+    /// without children.
+    padded: Value,
+    /// The number of children.
+    edges: Value,
+    /// The number of vertices, which is also the row of zeros.
+    count: Value,
+}
+
 /// The states that a vertex may gather.
 #[derive(Clone)]
 pub struct Messages<'a> {
     /// The states of all vertices.
     states: Val<'a>,
-    children: Value,
+    graph: Edges,
     /// The range of the vertex's children.
     from: Value,
     to: Value,
+}
+
+impl Edges {
+    /// The states that a vertex with children in this range may gather.
+    fn messages<'a>(self, states: Val<'a>, (from, to): (Value, Value)) -> Messages<'a> {
+        Messages {
+            states,
+            graph: self,
+            from,
+            to,
+        }
+    }
+}
+
+impl Messages<'_> {
+    /// The row of the state of a child, that of zeros if the vertex has fewer children.
+    fn child(&self, b: &mut FuncBuilder, child: Value) -> std::result::Result<Value, TypeError> {
+        let zero = b.i64(0);
+        let at = b.binary(BinaryOp::Add, self.from, child)?;
+        let before = b.compare(CompareOp::Lt, at, self.to)?;
+        let own = b.compare(CompareOp::Ge, child, zero)?;
+        let has = b.binary(BinaryOp::And, before, own)?;
+        let at = b.select(has, at, self.graph.edges)?;
+        let row = b.gather(self.graph.padded, at)?;
+        b.select(has, row, self.graph.count)
+    }
 }
 
 impl<'a> Lower<'a> {
@@ -52,34 +93,18 @@ impl<'a> Lower<'a> {
                 "a state is an array or a tuple of arrays",
             ));
         };
-        let misfit = self.misfit(span);
-        let size = self.frame.b.size(offsets, 0).map_err(&misfit)?;
-        let one = self.frame.b.i64(1);
-        let count = self
-            .frame
-            .b
-            .binary(BinaryOp::Sub, size, one)
-            .map_err(&misfit)?;
-        let states = self.blank(&state, count, vertex.state.span)?;
+        let graph = self.edges(children, offsets, span)?;
+        let states = self.blank(&state, offsets, vertex.state.span)?;
         let pushed = self.pushed(vertex, &states, span, |s, states| {
             let zero = s.frame.b.i64(0);
             let args = inputs.iter().map(|list| s.element(list, zero, span));
             let args = args.collect::<Result<Vec<_>>>()?;
-            s.evaluate(
-                vertex,
-                args,
-                Messages {
-                    states,
-                    children,
-                    from: zero,
-                    to: zero,
-                },
-            )
+            s.evaluate(vertex, args, graph.messages(states, (zero, zero)))
         })?;
-        let results = self.blank(&pushed, count, span)?;
+        let results = self.blank(&pushed, offsets, span)?;
         let init = Val::Tuple(vec![states, results]);
         let outer = self.vertex.take();
-        let looped = self.counted(count, init, span, &mut |s, v, carried| {
+        let looped = self.counted(graph.count, init, span, &mut |s, v, carried| {
             let Val::Tuple(carried) = carried else {
                 return Err(s.error(span, "a vertex carries two values"));
             };
@@ -88,21 +113,13 @@ impl<'a> Lower<'a> {
                 args.push(s.element(list, v, span)?);
             }
             let misfit = s.misfit(span);
-            let from = s.frame.b.gather(offsets, v).map_err(&misfit)?;
-            let one = s.frame.b.i64(1);
-            let after = s.frame.b.binary(BinaryOp::Add, v, one).map_err(&misfit)?;
-            let to = s.frame.b.gather(offsets, after).map_err(&misfit)?;
-            let states = carried[0].clone();
-            let (state, result) = s.evaluate(
-                vertex,
-                args,
-                Messages {
-                    states,
-                    children,
-                    from,
-                    to,
-                },
-            )?;
+            let b = &mut s.frame.b;
+            let from = b.gather(offsets, v).map_err(&misfit)?;
+            let one = b.i64(1);
+            let after = b.binary(BinaryOp::Add, v, one).map_err(&misfit)?;
+            let to = b.gather(offsets, after).map_err(&misfit)?;
+            let messages = graph.messages(carried[0].clone(), (from, to));
+            let (state, result) = s.evaluate(vertex, args, messages)?;
             let next = [(&carried[0], state), (&carried[1], result)];
             let next: Result<_> = next
                 .into_iter()
@@ -112,9 +129,27 @@ impl<'a> Lower<'a> {
         });
         self.vertex = outer;
         match looped?.0 {
-            Val::Tuple(mut all) => Ok(whole(all.swap_remove(1))),
+            Val::Tuple(mut all) => {
+                let zero = self.frame.b.i64(0);
+                let results = all.swap_remove(1);
+                self.cut(&results, zero, graph.count, span).map(whole)
+            }
             other => Ok(other),
         }
+    }
+
+    /// The edges of a graph, with one more, so that a vertex without children has a place to read.
+    fn edges(&mut self, children: Value, offsets: Value, span: Span) -> Result<Edges> {
+        let misfit = self.misfit(span);
+        let b = &mut self.frame.b;
+        let size = b.size(offsets, 0).map_err(&misfit)?;
+        let (one, none) = (b.i64(1), b.i64s(&[0]));
+        Ok(Edges {
+            children,
+            padded: b.join(&[children, none]).map_err(&misfit)?,
+            edges: b.size(children, 0).map_err(&misfit)?,
+            count: b.binary(BinaryOp::Sub, size, one).map_err(misfit)?,
+        })
     }
 
     /// The type of what a vertex pushes, found by evaluating it once.
@@ -189,16 +224,13 @@ impl<'a> Lower<'a> {
                 "rows of an array: gather(x, indices, axis=0)",
             ));
         };
-        let children = Val::Ir(messages.children);
+        let children = Val::Ir(messages.graph.children);
         match child {
             Some(child) => {
                 let child = self.index_of(child, span)?;
                 let misfit = self.misfit(span);
-                let b = &mut self.frame.b;
-                let at = b
-                    .binary(BinaryOp::Add, messages.from, child)
-                    .map_err(&misfit)?;
-                let row = b.gather(messages.children, at).map_err(misfit)?;
+                let row = messages.child(&mut self.frame.b, child);
+                let row = row.map_err(misfit)?;
                 self.each_array(&messages.states, span, &mut |b, v| b.gather(v, row))
             }
             None => {
@@ -211,8 +243,8 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Zeros for so many elements of this type.
-    fn blank(&mut self, element: &Ty, count: Value, span: Span) -> Result<Val<'a>> {
+    /// Zeros for as many elements of this type as an array has.
+    fn blank(&mut self, element: &Ty, like: Value, span: Span) -> Result<Val<'a>> {
         let mut types = vec![];
         Self::flat_types(element, &mut types);
         let mut values = vec![];
@@ -226,6 +258,7 @@ impl<'a> Lower<'a> {
             };
             let misfit = self.misfit(span);
             let b = &mut self.frame.b;
+            let count = b.size(like, 0).map_err(&misfit)?;
             let mut sizes = vec![b.vector_of(count).map_err(&misfit)?];
             for dim in &dims {
                 let Some(size) = b.size_of(dim).map_err(&misfit)? else {
@@ -237,7 +270,18 @@ impl<'a> Lower<'a> {
             }
             let sizes = b.join(&sizes).map_err(&misfit)?;
             let zero = b.constant(Tensor::splat(dtype, vec![], 0.0));
-            values.push(b.op1(Op::Broadcast, &[zero, sizes]).map_err(misfit)?);
+            let blank = b.op1(Op::Broadcast, &[zero, sizes]).map_err(&misfit)?;
+            let first = b
+                .ty(like)
+                .as_tensor()
+                .and_then(|t| t.shape.as_ref()?.first().cloned());
+            let shape = first.into_iter().chain(dims).collect();
+            let stated = TensorType {
+                dtype,
+                shape: Some(shape),
+            };
+            b.refine_type(blank, stated.into()).map_err(misfit)?;
+            values.push(blank);
         }
         let columns = element.columns(&heddle_ir::Dim::UNKNOWN);
         Ok(self.unflatten(&columns, &mut values.into_iter()))

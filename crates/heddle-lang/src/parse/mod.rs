@@ -7,7 +7,8 @@ use heddle_ir::MAX_NESTING;
 use heddle_ir::text::ParseError;
 
 use crate::ast::{
-    Ast, Case, DataType, Expr, ExprKind, Function, Let, Name, Param, TypeExpr, TypeKind, Vertex,
+    Ast, Case, DataType, Expr, ExprKind, Function, Let, Name, Param, Table, TypeExpr, TypeKind,
+    Vertex,
 };
 use crate::lexer::{Lexer, Result, Span, Token};
 
@@ -42,6 +43,7 @@ impl<'a> Parser<'a> {
             match self.token {
                 Token::End => return Ok(ast),
                 Token::Word("type") => ast.types.push(self.data_type()?),
+                Token::Word("table") => ast.tables.push(self.table()?),
                 Token::Word("param") => {
                     self.advance()?;
                     ast.params.push(self.param()?);
@@ -49,7 +51,7 @@ impl<'a> Parser<'a> {
                 }
                 Token::Word("fn") => ast.functions.push(self.function()?),
                 Token::Word("vertex") => ast.vertices.push(self.vertex()?),
-                _ => return Err(self.expected("`fn`, `type`, `param` or `vertex`")),
+                _ => return Err(self.expected("`fn`, `type`, `table`, `param` or `vertex`")),
             }
         }
     }
@@ -73,6 +75,21 @@ impl<'a> Parser<'a> {
         }
         self.eat(";")?;
         Ok(DataType { name, cases })
+    }
+
+    fn table(&mut self) -> Result<Table> {
+        self.advance()?;
+        let name = self.name()?;
+        let columns = self.list("(", ")", Self::param)?;
+        self.expect("->")?;
+        let ty = self.name()?;
+        let body = self.block()?;
+        Ok(Table {
+            name,
+            columns,
+            ty,
+            body,
+        })
     }
 
     fn param(&mut self) -> Result<Param> {

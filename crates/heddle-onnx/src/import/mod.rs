@@ -102,11 +102,16 @@ pub fn load(path: &Path, options: &ImportOptions) -> Result<Imported, ImportErro
     })
 }
 
-/// Imports an ONNX model that is in memory; it has no external data.
-pub fn load_bytes(bytes: Bytes, options: &ImportOptions) -> Result<Imported, ImportError> {
+/// Imports an ONNX model that is in memory; `name` stands for it in errors. External data is read from `folder` only; without one there is none.
+pub fn load_bytes(
+    name: &Path,
+    bytes: Bytes,
+    folder: Option<&Path>,
+    options: &ImportOptions,
+) -> Result<Imported, ImportError> {
     with_stack(|| {
-        let model = decode(Path::new("model"), bytes, Kind::Model)?;
-        import(&model, &Store::new(None), options)
+        let model = decode(name, bytes, Kind::Model)?;
+        import(&model, &Store::new(folder), options)
     })
 }
 

@@ -198,7 +198,12 @@ pub fn import_with(model: &ModelProto, overrides: &[&str]) -> Result<Imported, I
         overrides: overrides.iter().map(|name| name.to_string()).collect(),
         ..Default::default()
     };
-    let imported = load_bytes(Bytes::from(model.encode_to_vec()), &options)?;
+    let imported = load_bytes(
+        "model".as_ref(),
+        Bytes::from(model.encode_to_vec()),
+        None,
+        &options,
+    )?;
     if let Err(errors) = heddle_ir::verify::verify(&imported.module) {
         let text = heddle_ir::text::print(&imported.module);
         panic!("{}\n{text}", errors[0]);

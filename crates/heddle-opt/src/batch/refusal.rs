@@ -15,12 +15,12 @@ pub enum Refusal {
     SizesByRow(&'static str),
     /// A call.
     Call,
-    /// An op that a call depends on, at this place, needs the result of another.
-    NeedsCall(&'static str, Option<String>),
-    /// A call in a loop within a loop.
-    CallsInLoops,
-    /// Functions that call each other.
-    MutualCalls,
+    /// A value that a recursion keeps over a call, and whose size may differ by call.
+    NoRow(String),
+    /// A recursion with too many calls in its functions.
+    ManyCalls,
+    /// A loop with recursive calls in it that makes scan outputs.
+    ScansOfCalls,
     /// A branch that differs by row and may fail.
     MayFail,
     /// A branch whose arms differ in shape.
@@ -64,12 +64,9 @@ impl fmt::Display for Refusal {
             Self::SizesByRow(op) => return write!(f, "sizes of `{op}` that differ by row"),
             Self::NameTaken(name) => return write!(f, "`{name}` is the name of another array"),
             Self::NotAhead(op) => return write!(f, "`{op}` ahead"),
-            Self::NeedsCall(op, None) => return write!(f, "`{op}` that needs a call's result"),
-            Self::NeedsCall(op, Some(loc)) => {
-                return write!(f, "`{op}` at {loc} that needs a call's result");
-            }
-            Self::CallsInLoops => "calls in loops within loops",
-            Self::MutualCalls => "functions that call each other",
+            Self::NoRow(value) => return write!(f, "{value}, whose size may differ by call"),
+            Self::ManyCalls => "a recursion with too many calls",
+            Self::ScansOfCalls => "scan outputs of a loop with recursive calls",
             Self::Call => "a call",
             Self::MayFail => "a branch that differs by row and may fail",
             Self::Arms => "a branch whose arms differ in shape",

@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{FuncBuilder, Op, Value};
 
 use super::{Batch, Batched, Refusal, Result, rank};
+use crate::gathered::gathered_parts;
 
 impl Batch<'_> {
     /// An op on operands of which at least one differs by row.
@@ -70,6 +71,13 @@ impl Batch<'_> {
                 let none = b.i64s(&[0]);
                 let starts = b.join(&[none, starts])?;
                 rows(b.op1(Op::UpdateSlice, &[x, update, starts])?)
+            }
+            Op::SegmentReduce { .. } => {
+                let offsets = same(op, args[1])?;
+                let perm = [vec![1, 0], (2..rank(b, x)?).collect()].concat();
+                let x = self.transposed(b, x, perm.clone())?;
+                let y = b.op1(op.clone(), &[x, offsets])?;
+                rows(self.transposed(b, y, perm)?)
             }
             Op::Dot => self.dot(b, args[0], args[1]).and_then(rows),
             Op::Conv { .. } => self.conv(b, op, args).and_then(rows),
@@ -221,26 +229,27 @@ impl Batch<'_> {
         let (m, n) = (self.row_rank(b, x)?, self.row_rank(b, y)?);
         match (x, y) {
             // All rows times one matrix are one product.
-            (Batched::Rows(x), Batched::Same(w)) if n == 2 => {
-                let one = |b: &FuncBuilder| {
-                    let shape = b.ty(x).as_tensor()?.shape.as_ref()?;
-                    Some(shape[shape.len() - 2].is(1))
-                };
-                if m == 2 && one(b) == Some(true) {
+            (Batched::Rows(x), Batched::Same(w)) if n == 2 => match (m, own_rows(b, x)) {
+                (2, Some(1)) => {
                     let x = b.op1(Op::Squeeze { axes: vec![1] }, &[x])?;
                     let y = b.op1(Op::Dot, &[x, w])?;
-                    return Ok(b.op1(Op::Unsqueeze { axes: vec![1] }, &[y])?);
+                    Ok(b.op1(Op::Unsqueeze { axes: vec![1] }, &[y])?)
                 }
-                let depth = b.sizes(x, m..m + 1)?;
-                let count = b.sizes(x, 0..m)?;
-                let count = product(b, count)?;
-                let shape = b.join(&[count, depth])?;
-                let flat = b.op1(Op::Reshape, &[x, shape])?;
-                let y = b.op1(Op::Dot, &[flat, w])?;
-                let (front, back) = (b.sizes(x, 0..m)?, b.sizes(w, 1..2)?);
-                let shape = b.join(&[front, back])?;
-                Ok(b.op1(Op::Reshape, &[y, shape])?)
-            }
+                (2, Some(rows)) if rows < APART => Ok(b.op1(Op::Dot, &[x, w])?),
+                // `split_dots` takes its parts where they lie.
+                _ if gathered_parts(b.func(), x).is_some() => Ok(b.op1(Op::Dot, &[x, w])?),
+                _ => {
+                    let depth = b.sizes(x, m..m + 1)?;
+                    let count = b.sizes(x, 0..m)?;
+                    let count = product(b, count)?;
+                    let shape = b.join(&[count, depth])?;
+                    let flat = b.op1(Op::Reshape, &[x, shape])?;
+                    let y = b.op1(Op::Dot, &[flat, w])?;
+                    let (front, back) = (b.sizes(x, 0..m)?, b.sizes(w, 1..2)?);
+                    let shape = b.join(&[front, back])?;
+                    Ok(b.op1(Op::Reshape, &[y, shape])?)
+                }
+            },
             (x, y) => {
                 let most = m.max(n);
                 let (x, y) = (self.aligned(b, x, most)?, self.aligned(b, y, most)?);
@@ -248,6 +257,16 @@ impl Batch<'_> {
             }
         }
     }
+}
+
+/// Rows below which matrices stay apart in a product, whose consumers then fuse with it: kernels
+/// merge the rows of small matrices themselves.
+const APART: i64 = 96;
+
+/// The static number of rows of the matrix of each row.
+fn own_rows(b: &FuncBuilder, x: Value) -> Option<i64> {
+    let shape = b.ty(x).as_tensor()?.shape.as_ref()?;
+    shape.get(1)?.as_const()
 }
 
 /// The operand, which must be the same for all rows.

@@ -5,7 +5,9 @@ mod branches;
 mod control;
 mod counted;
 mod pattern;
+mod ranges;
 mod rewriter;
+mod rows;
 mod sequences;
 mod views;
 
@@ -18,8 +20,8 @@ use rewriter::Rewriter;
 pub use pattern::commutes;
 
 /// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops
-/// (`algebra.rs`), views (`views.rs`), sequences and optionals (`sequences.rs`), branches
-/// (`branches.rs`) and loops (`control.rs`). Every edit is counted under its rule's name.
+/// (`algebra.rs`), views (`views.rs`), rows that are read (`rows.rs`), ranges (`ranges.rs`), sequences and optionals (`sequences.rs`),
+/// branches (`branches.rs`) and loops (`control.rs`). Every edit is counted under its rule's name.
 ///
 /// All rules are exact bit for bit. It does *not* evaluate constants (`fold_constants`), nor remove
 /// dead code (`remove_dead`), nor move computation out of branches and loops.
@@ -47,8 +49,12 @@ pub fn canonicalize(module: &mut Module) -> Stats {
 
 /// The names of the rules of [`canonicalize`] that stand in tables, as [`Stats`] count them.
 pub fn rule_names() -> impl Iterator<Item = &'static str> {
-    let tables = views::RULES.iter().chain(sequences::RULES);
-    algebra::names().chain(tables.map(|r| r.name))
+    algebra::names().chain(tables().map(|r| r.name))
+}
+
+fn tables() -> impl Iterator<Item = &'static Rule> {
+    let tables = [views::RULES, sequences::RULES, rows::RULES, ranges::RULES];
+    tables.into_iter().flatten()
 }
 
 /// Maximum number of walks; rewrites enable others, which the same walk or the next finds.
@@ -103,7 +109,7 @@ fn rewrite(cx: &mut Rewriter, inst: Inst) -> Vec<Inst> {
     }
     cx.begin(inst);
     let mut found = algebra::rewrite(cx, inst);
-    for rule in views::RULES.iter().chain(sequences::RULES) {
+    for rule in tables() {
         if found.is_some() {
             break;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use heddle_ir::{FuncBuilder, Function, Inst, Loc, Region, Value};
+use heddle_ir::{FuncBuilder, FuncId, Function, Inst, Loc, Region, Value};
 
 use super::Context;
 
@@ -17,6 +17,19 @@ pub struct Block {
     pub arm: Option<usize>,
     /// A step has one instance.
     pub is_one_by_one: bool,
+    /// The recursive function of which it is an activation.
+    pub function: Option<String>,
+}
+
+/// A block, and the size of the sets that evaluate it.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The function whose value the size is.
+    pub within: FuncId,
+    /// The size, `i64[]`.
+    pub size: Value,
+    /// The block.
+    pub block: Block,
 }
 
 impl Block {
@@ -27,6 +40,16 @@ impl Block {
             loc: None,
             arm: None,
             is_one_by_one,
+            function: None,
+        }
+    }
+
+    /// The activations of a recursive function on a level.
+    pub(super) fn level(source: &Function) -> Self {
+        Block {
+            op: "call",
+            function: Some(source.sig.name.clone()),
+            ..Block::program(false)
         }
     }
 
@@ -38,6 +61,16 @@ impl Block {
             loc: data.loc.clone(),
             arm: None,
             is_one_by_one: true,
+            function: None,
+        }
+    }
+
+    /// A part of a recursion by frames, which this instruction is in.
+    pub(super) fn frames(source: &Function, inst: Inst) -> Self {
+        Block {
+            op: "recursion",
+            is_one_by_one: false,
+            ..Block::each(source, inst)
         }
     }
 
@@ -63,6 +96,18 @@ impl Context<'_> {
         let mut blocks = self.blocks.borrow_mut();
         b.mark(count, blocks.len());
         blocks.push(block);
+    }
+
+    /// The blocks of a function that is made.
+    pub(super) fn counted(&self, marks: &[(Value, usize)], within: FuncId) -> Vec<Counted> {
+        let all = self.blocks.borrow();
+        let marks = marks.iter();
+        let counted = marks.map(|&(size, number)| Counted {
+            within,
+            size,
+            block: all[number].clone(),
+        });
+        counted.collect()
     }
 
     /// [`Context::mark`] of the block that is the first of these regions.

@@ -6,15 +6,15 @@
 //! elements there. Other arrays are put behind each other anew in each iteration.
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Op, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Op, Type, Value};
 
 use super::lane::{Home, Lane, Ragged};
 use super::leave::written;
 use super::set::{Set, open, plus};
 use crate::batch::{Refusal, Result};
 
-/// The form of a carried value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The form of a carried value; an earlier one fits wherever a later one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// The same for all instances.
     Same,
@@ -22,17 +22,54 @@ pub(super) enum Kind {
     Rows,
     /// A range for each, in place, to which an iteration appends at most so many elements.
     InPlace(u32),
+    /// A range for each, in place, with room that grows.
+    Growing,
     /// A range for each, put behind each other in each iteration.
     Moving,
 }
 
 /// Facts about a loop that evaluating its body finds.
+#[derive(Clone, Debug)]
 pub(super) struct Found {
     /// The forms of the carried values.
     pub kinds: Vec<Kind>,
     /// Its end differs by instance.
     pub parts: bool,
 }
+
+impl Found {
+    /// The forms of what is carried for each instance.
+    pub fn of_each(&self) -> Vec<Kind> {
+        let kinds = self.kinds.iter();
+        kinds.flat_map(|kind| kind.of_each()).copied().collect()
+    }
+}
+
+/// Facts of an earlier pass over a loop, for the next pass over the region that holds it.
+pub(super) struct Forms {
+    /// The forms of the values that it took; are they ranges in place?
+    pub given: Vec<(Value, Kind, bool)>,
+    /// The facts that were found.
+    pub found: Found,
+}
+
+impl Forms {
+    /// Adds to facts what is known. Arrays that had to move may stay in place if the loop takes
+    /// values in other forms.
+    pub fn extend(&self, found: &mut Found, given: &[(Value, Kind, bool)]) {
+        found.parts |= self.found.parts;
+        for (kind, &known) in found.kinds.iter_mut().zip(&self.found.kinds) {
+            let known = match known {
+                Kind::Moving if self.given != given => Kind::InPlace(0),
+                known => known,
+            };
+            *kind = (*kind).max(known);
+        }
+    }
+}
+
+/// Iterations append elements in a number that is not static.
+pub(super) const ANY_NUMBER: u32 = u32::MAX;
 
 /// The trip count up to which memory for all iterations of a loop with a condition is planned.
 const PLANNED_TRIPS: i64 = 64;
@@ -47,7 +84,18 @@ impl Kind {
     }
 
     pub fn is_ragged(self) -> bool {
-        matches!(self, Kind::InPlace(_) | Kind::Moving)
+        matches!(self, Kind::InPlace(_) | Kind::Growing | Kind::Moving)
+    }
+
+    /// The forms of what is carried for each instance: of ranges with room that grows their sizes,
+    /// starts and rooms.
+    pub fn of_each(self) -> &'static [Kind] {
+        match self {
+            Kind::Same => &[Kind::Same],
+            Kind::Growing => &[Kind::Rows; 3],
+            Kind::Moving => &[Kind::Moving],
+            Kind::Rows | Kind::InPlace(_) => &[Kind::Rows],
+        }
     }
 
     /// The form after an iteration that gives this lane to a parameter, and appends up to `grown`
@@ -59,9 +107,11 @@ impl Kind {
             (Kind::InPlace(room), Lane::Ragged(x)) if is_home(x, param) => match grown <= room {
                 true => self,
                 false if is_planned => Kind::InPlace(grown),
-                false => Kind::Moving,
+                false => Kind::Growing,
             },
-            (Kind::InPlace(_) | Kind::Moving, _) => Kind::Moving,
+            (Kind::InPlace(_), Lane::Ragged(_)) if grown == ANY_NUMBER => Kind::Growing,
+            (Kind::Growing, Lane::Ragged(x)) if is_home(x, param) => self,
+            (Kind::InPlace(_) | Kind::Growing | Kind::Moving, _) => Kind::Moving,
         }
     }
 }
@@ -91,6 +141,19 @@ impl Set<'_> {
         let is_known = (parts, &kinds) == (found.parts, &found.kinds);
         (found.parts, found.kinds) = (parts, kinds);
         is_known
+    }
+
+    /// The forms of the values that a loop takes.
+    pub(super) fn given(&self, view: &LoopView, inits: &[Lane]) -> Vec<(Value, Kind, bool)> {
+        let form = |value: Value, lane: Lane| {
+            let is_in_place = matches!(lane, Lane::Ragged(x) if x.home.is_some());
+            (value, Kind::of(lane), is_in_place)
+        };
+        let carried = view.params.iter().zip(inits);
+        let carried = carried.map(|(&param, &lane)| form(param, lane));
+        let read = self.captured(&[view.body]).into_iter();
+        let read = read.filter_map(|v| Some(form(v, self.value(v).ok()?)));
+        carried.chain(read).collect()
     }
 
     /// Is there a trip count that says how much memory all iterations need?
@@ -145,14 +208,7 @@ impl Set<'_> {
         let first = b.gather(starts, places.instance)?;
         let place = plus(b, first, places.within)?;
         let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[place])?;
-        let rank = b.rank(own.data).ok_or(Refusal::UnknownRank)?;
-        let (total, rest) = (b.vector_of(total)?, b.sizes(own.data, 1..rank)?);
-        let sizes = b.join(&[total, rest])?;
-        let dtype = b.ty(own.data).as_tensor().map(|t| t.dtype);
-        let dtype = dtype.filter(|d| d.is_arith() || *d == DType::Bool);
-        let dtype = dtype.ok_or(Refusal::NoTensor)?;
-        let zero = b.constant(Tensor::splat(dtype, vec![], 0.0));
-        let none = b.op1(Op::Broadcast, &[zero, sizes])?;
+        let none = self.zeros(b, own.data, total)?;
         Ok(Ragged {
             data: written(b, none, at, own.data)?,
             starts,
@@ -161,9 +217,18 @@ impl Set<'_> {
         })
     }
 
-    /// The carried ranges in place: those of `starts`, of these sizes.
-    pub(super) fn at_home(param: Value, data: Value, starts: Value, lens: Value) -> Lane {
-        let home = Some(Home { param, grown: 0 });
+    /// The carried ranges in place: those of `starts`, of these sizes, with this room if it grows.
+    pub(super) fn at_home(
+        param: Value,
+        data: Value,
+        (starts, lens): (Value, Value),
+        room: Option<Value>,
+    ) -> Lane {
+        let home = Some(Home {
+            param,
+            grown: 0,
+            room,
+        });
         Lane::Ragged(Ragged {
             home,
             is_packed: false,
@@ -171,9 +236,11 @@ impl Set<'_> {
         })
     }
 
-    /// The type of the elements of carried ranges, and that of their sizes.
-    pub(super) fn range_types(&self, param: Value) -> [Type; 2] {
+    /// The type of the elements of carried ranges, and those of their sizes, starts and rooms.
+    pub(super) fn range_types(&self, param: Value, kind: Kind) -> Vec<Type> {
         let data = open(&self.context.ty(self.source.ty(param)));
-        [data, Type::tensor(DType::I64, [Dim::UNKNOWN])]
+        let sizes = kind.of_each().iter();
+        let sizes = sizes.map(|_| Type::tensor(DType::I64, [Dim::UNKNOWN]));
+        [data].into_iter().chain(sizes).collect()
     }
 }

@@ -33,6 +33,15 @@ pub struct Ragged {
     pub home: Option<Home>,
 }
 
+/// An array of each instance in a row as large as the largest.
+#[derive(Clone, Debug)]
+pub struct Padded {
+    /// The rows, or the array that is the same for all.
+    pub data: Batched,
+    /// The sizes of the axes that differ by instance, `i64[instances]`.
+    pub sizes: Vec<Option<Value>>,
+}
+
 /// An array that a loop carries in place: behind each range is room for what iterations append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
@@ -40,6 +49,16 @@ pub struct Home {
     pub param: Value,
     /// The most elements that were appended in this iteration.
     pub grown: u32,
+    /// The elements for which each range has room, if that grows: `i64[instances]`.
+    pub room: Option<Value>,
+}
+
+impl Home {
+    /// That of the instances with these numbers.
+    fn of(self, b: &mut FuncBuilder, ids: Value) -> Result<Home> {
+        let room = self.room.map(|room| b.gather(room, ids)).transpose()?;
+        Ok(Home { room, ..self })
+    }
 }
 
 impl Lane {
@@ -74,7 +93,7 @@ impl Lane {
                 starts: b.gather(r.starts, ids)?,
                 lens: b.gather(r.lens, ids)?,
                 is_packed: false,
-                home: r.home,
+                home: r.home.map(|home| home.of(b, ids)).transpose()?,
             }),
         })
     }

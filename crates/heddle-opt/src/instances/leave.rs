@@ -1,8 +1,9 @@
 //! Loops that each instance leaves when it is done.
 //!
 //! Such a loop carries the numbers of the instances that go on, their values without gaps, and the
-//! results of all. When somebody leaves, the results of those that were there are written, and the
-//! values of the others move together.
+//! results of all. When somebody leaves, its results are written, and the values of the others move
+//! together; so do the arrays of each instance that its body reads whole. Other values that it reads
+//! are gathered where they are read.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce, UnaryOp};
 use heddle_ir::{FuncBuilder, LoopView, Op, Value};
@@ -33,12 +34,15 @@ impl Set<'_> {
         inits: &[Lane],
         found: &mut Found,
     ) -> Result<Vec<Lane>> {
-        let (first, going, homes) = self.at_first(b, view, inits, found)?;
+        let read = self.read_whole(b, view);
+        let (first, going, homes) = self.at_first(b, view, inits, found, &read)?;
         let (_, params) = b.begin_region(&self.state_types(b, view, &first, found));
         let iteration = params[0];
         let has_scans = first.scans.is_some();
-        let state = State::of(&params[1..], found, has_scans);
-        let mut set = self.subset(b, &[view.body], state.ids)?;
+        let state = State::of(&params[1..], found, has_scans, read.len());
+        let own = state.inputs.iter().map(|&v| Lane::Rows(v));
+        let own = read.iter().copied().zip(own).collect();
+        let mut set = self.subset_with(b, &[view.body], state.ids, own)?;
         let lanes = set.lanes_of(b, view, found, &state, &homes)?;
         set.enter(view, iteration, lanes);
         let yields = set.region(b, view.body)?;
@@ -53,7 +57,7 @@ impl Set<'_> {
             Some(trip) => Some(self.value(trip)?.of(b, state.ids)?),
             None => None,
         };
-        let goes_on = set.goes_on(b, ends.first().copied(), trip, after)?;
+        let goes_on = set.goes_on(b, ends.first().copied(), trip, Lane::Same(after))?;
         let goes_on = set.spread(b, goes_on)?;
         let (stay, left) = set.those(b, goes_on)?;
         let leaves = b.compare(CompareOp::Lt, left, set.count)?;
@@ -79,7 +83,7 @@ impl Set<'_> {
         let some = b.compare(CompareOp::Lt, zero, left)?;
         let body = b.end_region(&[vec![some], all].concat());
         let last = b.loop_(None, Some(going), &first.values(), body)?;
-        let last = State::of(&last, found, has_scans);
+        let last = State::of(&last, found, has_scans, read.len());
         let mut lanes = last.left_with(found, &homes);
         if let Some(scans) = &last.scans {
             lanes.extend(self.sorted(b, view, scans)?);
@@ -98,16 +102,22 @@ impl Set<'_> {
     ) -> Result<Vec<Lane>> {
         let mut stores = state.stores.iter().zip(homes);
         let mut moving = state.moving.iter();
+        let mut carried = state.carried.iter().copied();
         let mut lanes = vec![];
-        let carried = view.params.iter().zip(&state.carried);
-        for ((&param, &v), kind) in carried.zip(&found.kinds) {
+        for (&param, kind) in view.params.iter().zip(&found.kinds) {
+            let mut next = || carried.next().ok_or(Refusal::NotEvaluated);
+            let v = next()?;
             lanes.push(match kind {
                 Kind::Same => Lane::Same(v),
                 Kind::Rows => Lane::Rows(v),
                 Kind::InPlace(_) => {
                     let (&data, &home) = stores.next().ok_or(Refusal::NotEvaluated)?;
                     let starts = b.gather(home, state.ids)?;
-                    Self::at_home(param, data, starts, v)
+                    Self::at_home(param, data, (starts, v), None)
+                }
+                Kind::Growing => {
+                    let (&data, _) = stores.next().ok_or(Refusal::NotEvaluated)?;
+                    Self::at_home(param, data, (next()?, v), Some(next()?))
                 }
                 Kind::Moving => {
                     let data = moving.next().ok_or(Refusal::NotEvaluated)?.data;
@@ -131,6 +141,7 @@ impl Set<'_> {
             moving: vec![],
             stores: vec![],
             scans: None,
+            inputs: state.inputs.clone(),
             results: state.results.clone(),
             ids: state.ids,
         };
@@ -146,6 +157,10 @@ impl Set<'_> {
                         }),
                         _ => now.stores.push(data),
                     }
+                }
+                [data, ref sizes @ ..] if kind == Kind::Growing => {
+                    now.carried.extend(sizes);
+                    now.stores.push(data);
                 }
                 ref rows => now.carried.extend(rows),
             }
@@ -163,26 +178,24 @@ impl Set<'_> {
         end: &End,
         found: &Found,
     ) -> Result<Vec<Value>> {
+        let results = self.results_left(b, state, now, end, found)?;
         b.begin_region(&[]);
         let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[state.ids])?;
         let mut moved = vec![b.gather(state.ids, end.stay)?];
-        for (&v, &kind) in now.carried.iter().zip(&found.kinds) {
+        let kinds = found.of_each();
+        for (&v, &kind) in now.carried.iter().zip(&kinds) {
             moved.push(match kind {
                 Kind::Same => v,
                 _ => b.gather(v, end.stay)?,
             });
         }
-        for ((&v, &kind), &result) in now.carried.iter().zip(&found.kinds).zip(&state.results) {
-            let rows = match kind {
-                Kind::Same => self.spread(b, Lane::Same(v))?,
-                _ => v,
-            };
-            moved.push(written(b, result, at, rows)?);
-        }
-        let ragged = now.carried.iter().zip(&found.kinds);
+        let ragged = now.carried.iter().zip(&kinds);
         let lens = ragged.filter(|(_, kind)| **kind == Kind::Moving);
         for (m, (&lens, _)) in now.moving.iter().zip(lens) {
             moved.extend(self.ranges_left(b, state, m, lens, end)?);
+        }
+        for &v in &state.inputs {
+            moved.push(b.gather(v, end.stay)?);
         }
         if let Some(scans) = &state.scans {
             let times = self.spread(b, Lane::Same(end.after))?;
@@ -192,8 +205,39 @@ impl Set<'_> {
         b.begin_region(&[]);
         let mut stays = now.moved();
         stays.extend(state.scans.iter().map(|scans| scans.counts));
+        let behind = 1 + now.carried.len();
+        stays.drain(behind..behind + results.len());
         let otherwise = b.end_region(&stays);
-        Ok(b.if_(end.leaves, then, otherwise)?)
+        let mut all = b.if_(end.leaves, then, otherwise)?;
+        all.splice(behind..behind, results);
+        Ok(all)
+    }
+
+    /// The results with those of the instances that leave. Outside of a branch these are written in
+    /// place, and nothing else is.
+    fn results_left(
+        &self,
+        b: &mut FuncBuilder,
+        state: &State,
+        now: &State,
+        end: &End,
+        found: &Found,
+    ) -> Result<Vec<Value>> {
+        let is_done = b.op1(Op::Unary(UnaryOp::Not), &[end.goes_on])?;
+        let (done, _) = self.those(b, is_done)?;
+        let at = b.gather(state.ids, done)?;
+        let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[at])?;
+        let kinds = found.of_each();
+        let carried = now.carried.iter().zip(&kinds);
+        let results = carried.zip(&state.results).map(|((&v, &kind), &result)| {
+            let rows = match kind {
+                Kind::Same => self.spread(b, Lane::Same(v))?,
+                _ => v,
+            };
+            let rows = b.gather(rows, done)?;
+            written(b, result, at, rows)
+        });
+        results.collect()
     }
 
     /// Ranges after somebody left: those of the others, all with which instances left, and their
@@ -252,12 +296,12 @@ impl Set<'_> {
         b: &mut FuncBuilder,
         cond: Option<Lane>,
         trip: Option<Lane>,
-        iteration: Value,
+        iteration: Lane,
     ) -> Result<Lane> {
         let below = match trip {
             None => None,
             Some(trip) => {
-                let args = [Lane::Same(iteration), trip];
+                let args = [iteration, trip];
                 Some(self.op(b, &Op::Compare(CompareOp::Lt), &args)?[0])
             }
         };

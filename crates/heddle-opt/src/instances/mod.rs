@@ -10,7 +10,8 @@
 //! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
 //!   done leaves the list, and its values are written to its row of the results ([`leave`]).
 //!
-//! A recursion that follows from tensors is evaluated level by level ([`levels`]).
+//! A recursion that follows from tensors is evaluated level by level ([`levels`]) or, where a call
+//! needs another's result, by frames ([`frames`]).
 //!
 //! An instruction without a rule is evaluated for one instance after the other ([`each`]), so that
 //! what runs alone runs batched; [`Instances::one_by_one`] names these instructions.
@@ -19,17 +20,21 @@ mod alike;
 mod blocks;
 mod carried;
 mod each;
+mod frames;
+mod grow;
 mod joined;
 mod lane;
 mod leave;
 mod levels;
 mod lists;
+mod padded;
 mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
 mod segments;
 mod set;
+mod sizes;
 mod slices;
 mod stack;
 mod state;
@@ -46,7 +51,7 @@ use heddle_ir::{
 
 use crate::batch::{Refusal, Result};
 use crate::names::{names_of, unused};
-pub use blocks::Block;
+pub use blocks::{Block, Counted};
 use joined::Joined;
 use lane::{Lane, Ragged};
 use set::Set;
@@ -61,6 +66,16 @@ pub enum Form {
     /// The instances behind each other along the first axis, and in a second array, `NAME.offsets`,
     /// `i64[instances + 1]`, the first element of each and the end.
     Ragged,
+}
+
+/// Choices for programs for many instances.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BatchOptions {
+    /// The most frames of a recursion at once. If that is not enough, instances run one after the
+    /// other, depth first.
+    pub max_frames: Option<usize>,
+    /// Recursions that go level by level go by frames, too: to compare the two.
+    pub prefers_frames: bool,
 }
 
 /// An instruction that is evaluated for one instance after the other.
@@ -83,9 +98,8 @@ pub struct Instances {
     pub results: Vec<Form>,
     /// Instructions that are evaluated for one instance after the other.
     pub one_by_one: Vec<OneByOne>,
-    /// Parts of the program that sets of instances evaluate, each with the size of the set: an
-    /// `i64[]` of the entry.
-    pub blocks: Vec<(Value, Block)>,
+    /// Parts of the program that sets of instances evaluate.
+    pub blocks: Vec<Counted>,
 }
 
 /// The name of the array that parts a ragged one.
@@ -112,10 +126,13 @@ struct Context<'a> {
     /// The functions that evaluate calls level by level, by those that are called and the forms of
     /// their arguments.
     levels: &'a RefCell<HashMap<(FuncId, Vec<Form>), FuncId>>,
+    /// The blocks of these functions.
+    counted: &'a RefCell<Vec<Counted>>,
     /// Named sizes that differ by instance.
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
     blocks: RefCell<Vec<Block>>,
+    options: BatchOptions,
     /// The most elements that an iteration appends to an array in place, by the loop's parameter.
     grown: RefCell<HashMap<Value, u32>>,
 }
@@ -157,19 +174,30 @@ impl Context<'_> {
 /// [`Form::Shared`]. Calls that are not recursive should be inlined first. Lists of equal elements
 /// become arrays.
 pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
+    batch_instances_with(module, forms, BatchOptions::default())
+}
+
+/// [`batch_instances`] with other choices.
+pub fn batch_instances_with(
+    module: &Module,
+    forms: &[Form],
+    options: BatchOptions,
+) -> Result<Instances> {
     let module = &*lists::as_arrays(module);
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
     let (made, joined) = (RefCell::new(module.clone()), RefCell::default());
-    let levels = RefCell::default();
+    let (levels, counted) = (RefCell::default(), RefCell::default());
     let mut context = Context {
         module,
         made: &made,
         joined: &joined,
         levels: &levels,
+        counted: &counted,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
         blocks: RefCell::default(),
+        options,
         grown: RefCell::default(),
     };
     let sig = signature(&mut context, entry, forms)?;
@@ -194,10 +222,9 @@ pub fn batch_instances(module: &Module, forms: &[Form]) -> Result<Instances> {
         }
     };
     let (outputs, results) = outputs(&mut b, &set, yields)?;
+    let mut blocks = context.counted(b.marks(), entry);
     let one_by_one = context.one_by_one.into_inner();
-    let all = context.blocks.into_inner();
-    let blocks = b.marks().iter().map(|&(v, k)| (v, all[k].clone()));
-    let blocks = blocks.collect();
+    blocks.extend(counted.take());
     let mut module = made.into_inner();
     module.functions[entry] = b.finish(&outputs);
     Ok(Instances {

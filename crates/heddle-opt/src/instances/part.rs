@@ -1,10 +1,10 @@
 //! Branches.
 
-use heddle_ir::op::{ScatterReduce, UnaryOp};
-use heddle_ir::{Dim, FuncBuilder, Inst, Op, Region, Value, region_cannot_fail};
+use heddle_ir::op::{CompareOp, ScatterReduce, UnaryOp};
+use heddle_ir::{Dim, FuncBuilder, Inst, Op, Region, Type, Value, region_cannot_fail};
 
 use super::lane::{Lane, Ragged};
-use super::set::Set;
+use super::set::{Set, empty};
 use crate::batch::{Refusal, Result};
 
 /// The form that a result takes in both arms.
@@ -39,14 +39,14 @@ impl Set<'_> {
     fn choose(&mut self, b: &mut FuncBuilder, inst: Inst, cond: Value) -> Result<Vec<Lane>> {
         let mark = self.mark(b);
         let (kinds, regions) = loop {
-            let known = self.kinds.borrow().get(&inst).cloned();
+            let known = self.kinds.borrow().branches.get(&inst).cloned();
             let known = known.unwrap_or_default();
             let (kinds, regions) = self.arms(b, inst, &known)?;
             if known == kinds {
                 break (kinds, regions);
             }
             self.rollback(b, &mark);
-            self.kinds.borrow_mut().insert(inst, kinds);
+            self.kinds.borrow_mut().branches.insert(inst, kinds);
         };
         let mut results = b.if_(cond, regions[0], regions[1])?.into_iter();
         let mut next = || results.next().ok_or(Refusal::NotEvaluated);
@@ -124,7 +124,7 @@ impl Set<'_> {
             if let Some(first) = yields.first() {
                 self.go_on_in(b, &mut set, first);
             }
-            yields.push(set.region(b, arm)?);
+            yields.push(set.arm(b, arm)?);
             sets.push(set);
             numbers.push(ids);
         }
@@ -154,11 +154,64 @@ impl Set<'_> {
                         }
                     };
                     let (x, y) = (own(b, &sets[0], x)?, own(b, &sets[1], y)?);
+                    if !have_one_inside(b, x.data, y.data) {
+                        return Err(Refusal::Arms);
+                    }
                     self.joined(b, x, y, place)?
                 }
             });
         }
         Ok(lanes)
+    }
+
+    /// The results of an arm for the instances that take it. If it holds what may fail or never end
+    /// also where there are none, it is evaluated only if there are some.
+    fn arm(&mut self, b: &mut FuncBuilder, arm: Region) -> Result<Vec<Lane>> {
+        if !self.kinds.borrow().guarded.contains(&arm) {
+            let mark = self.mark(b);
+            let found = self.region(b, arm);
+            if !self.needs_instance {
+                return found;
+            }
+            self.rollback(b, &mark);
+            self.kinds.borrow_mut().guarded.insert(arm);
+        }
+        (self.may_be_empty, self.needs_instance) = (false, false);
+        let zero = b.i64(0);
+        let some = b.compare(CompareOp::Lt, zero, self.count)?;
+        b.begin_region(&[]);
+        let mut yields = vec![];
+        let mut kinds = vec![];
+        for lane in self.region(b, arm)? {
+            let is_open = match lane {
+                Lane::Ragged(_) => true,
+                lane => matches!(row_dims(b, lane)?.first(), Some(Dim::Unknown(_))),
+            };
+            match is_open {
+                true => {
+                    let x = self.as_ragged(b, lane)?;
+                    let x = self.packed(b, x)?;
+                    yields.extend([x.data, x.starts, x.lens]);
+                }
+                false => yields.push(self.spread(b, lane)?),
+            }
+            kinds.push(is_open);
+        }
+        let types: Vec<Type> = yields.iter().map(|&v| b.ty(v).clone()).collect();
+        let then = b.end_region(&yields);
+        b.begin_region(&[]);
+        let none = types.iter().map(|ty| empty(b, ty));
+        let none = none.collect::<Result<Vec<Value>>>()?;
+        let otherwise = b.end_region(&none);
+        let mut results = b.if_(some, then, otherwise)?.into_iter();
+        let mut next = || results.next().ok_or(Refusal::NotEvaluated);
+        let lane = |is_open| {
+            Ok(match is_open {
+                true => Lane::Ragged(Ragged::packed(next()?, next()?, next()?)),
+                false => Lane::Rows(next()?),
+            })
+        };
+        kinds.into_iter().map(lane).collect()
     }
 
     /// Are results of two arms of one shape? Else their first axes may differ.
@@ -180,6 +233,15 @@ fn kinds(x: &[Lane], y: &[Lane]) -> Vec<Kind> {
         _ => Kind::Rows,
     };
     x.iter().zip(y).map(kind).collect()
+}
+
+/// Do arrays have one size along all axes but the first?
+fn have_one_inside(b: &FuncBuilder, x: Value, y: Value) -> bool {
+    let dims = |v: Value| b.ty(v).as_tensor()?.shape.as_ref()?.get(1..);
+    let (Some(x), Some(y)) = (dims(x), dims(y)) else {
+        return false;
+    };
+    x.len() == y.len() && x.iter().zip(y).all(|(x, y)| x.equals(y))
 }
 
 /// The shape that all instances have.

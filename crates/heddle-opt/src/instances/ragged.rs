@@ -20,7 +20,18 @@ pub(super) struct Places {
 impl Set<'_> {
     /// The elements of packed ranges of these sizes.
     pub(super) fn places(&self, b: &mut FuncBuilder, lens: Value) -> Result<Places> {
-        let (starts, total) = (self.sums_before(b, lens)?, self.total(b, lens)?);
+        let total = self.total(b, lens)?;
+        self.places_of(b, lens, total)
+    }
+
+    /// [`Set::places`] of ranges that have so many elements together.
+    pub(super) fn places_of(
+        &self,
+        b: &mut FuncBuilder,
+        lens: Value,
+        total: Value,
+    ) -> Result<Places> {
+        let starts = self.sums_before(b, lens)?;
         // An element belongs to the last instance that begins at it or before.
         let (one, zero) = (b.i64(1), b.constant(Tensor::scalar(0i64)));
         let size = plus(b, total, one)?;

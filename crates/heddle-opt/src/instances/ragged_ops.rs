@@ -1,6 +1,6 @@
 //! The form of ops on arrays that differ in the size of their first axis.
 
-use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{Dim, FuncBuilder, Op, Value};
 
 use super::lane::{Lane, Ragged};
@@ -100,6 +100,12 @@ impl Set<'_> {
                 keep,
                 last,
             } => Ok(vec![self.extreme(b, (kind, last), keep, x)?]),
+            &Op::Cumulative {
+                kind: ReduceOp::Sum,
+                axis: 0,
+                reverse,
+                ..
+            } if is_int(b, x.data) => Ok(vec![self.running(b, op, reverse, x)?]),
             Op::Reduce { axes, .. } | Op::Squeeze { axes } | Op::Unsqueeze { axes }
                 if !axes.contains(&0) =>
             {
@@ -158,6 +164,11 @@ impl Set<'_> {
 
 fn is_ragged(lane: Lane) -> bool {
     matches!(lane, Lane::Ragged(_))
+}
+
+fn is_int(b: &FuncBuilder, value: Value) -> bool {
+    let tensor = b.ty(value).as_tensor();
+    tensor.is_some_and(|t| t.dtype.is_int())
 }
 
 /// The array, if sizes are the same for all.

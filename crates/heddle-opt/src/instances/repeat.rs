@@ -2,7 +2,7 @@
 
 use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Type, Value};
 
-use super::carried::{Found, Kind};
+use super::carried::{Forms, Found, Kind};
 use super::lane::{Lane, Ragged};
 use super::set::Set;
 use crate::batch::{Refusal, Result, states_as_much};
@@ -18,6 +18,10 @@ impl Set<'_> {
             kinds: inits.iter().map(|&lane| Kind::of(lane)).collect(),
             parts: ends?.iter().any(|lane| !lane.is_same()),
         };
+        let given = self.given(&view, &inits);
+        if let Some(known) = self.kinds.borrow().loops.get(&inst) {
+            known.extend(&mut found, &given);
+        }
         // A carried value differs by instance if its first value or that of any iteration does.
         loop {
             if found.parts {
@@ -33,12 +37,18 @@ impl Set<'_> {
                 true => self.until_all_left(b, &view, &inits, &mut found)?,
                 false => self.all_alike(b, &view, &inits, &mut found)?,
             };
+            let forms = Forms {
+                given: given.clone(),
+                found: found.clone(),
+            };
+            self.kinds.borrow_mut().loops.insert(inst, forms);
             if (&found.kinds, found.parts) == (&now.0, now.1) {
                 let may_not_end = view.trip.is_none() && !found.parts;
-                return match self.may_be_empty && may_not_end {
-                    true => Err(Refusal::LoopEnd),
-                    false => Ok(lanes),
-                };
+                if self.may_be_empty && may_not_end {
+                    self.needs_instance = true;
+                    return Err(Refusal::LoopEnd);
+                }
+                return Ok(lanes);
             }
             self.rollback(b, &mark);
         }
@@ -61,6 +71,11 @@ impl Set<'_> {
                     let own = self.with_room(b, view, init, grown)?;
                     homes.push(own.starts);
                     Lane::Ragged(own)
+                }
+                Kind::Growing => {
+                    let mut own = init;
+                    own.leave_home();
+                    own
                 }
                 _ => init,
             };
@@ -153,7 +168,11 @@ impl Set<'_> {
                 Kind::Rows => Lane::Rows(first),
                 Kind::InPlace(_) => {
                     let starts = homes.next().ok_or(Refusal::NotEvaluated)?;
-                    Self::at_home(param, first, starts, next()?)
+                    Self::at_home(param, first, (starts, next()?), None)
+                }
+                Kind::Growing => {
+                    let (lens, starts) = (next()?, next()?);
+                    Self::at_home(param, first, (starts, lens), Some(next()?))
                 }
                 Kind::Moving => {
                     let lens = next()?;
@@ -169,7 +188,7 @@ impl Set<'_> {
         let mut types = vec![];
         for (&p, &kind) in view.params.iter().zip(&found.kinds) {
             match kind.is_ragged() {
-                true => types.extend(self.range_types(p)),
+                true => types.extend(self.range_types(p, kind)),
                 false => types.push(self.param_type(p, kind)),
             }
         }
@@ -184,7 +203,8 @@ impl Set<'_> {
         }
     }
 
-    /// A value in the form in which a loop carries it: of ranges the elements and sizes.
+    /// A value in the form in which a loop carries it: of ranges the elements and sizes, and the
+    /// starts and rooms where room grows.
     pub(super) fn settled(
         &self,
         b: &mut FuncBuilder,
@@ -195,6 +215,7 @@ impl Set<'_> {
             (Kind::Same, Lane::Same(v)) => vec![v],
             (Kind::Same | Kind::Rows, lane) => vec![self.spread(b, lane)?],
             (Kind::InPlace(_), Lane::Ragged(x)) => vec![x.data, x.lens],
+            (Kind::Growing, lane) => self.with_rooms(b, lane)?.to_vec(),
             (Kind::InPlace(_) | Kind::Moving, lane) => {
                 let x = self.as_ragged(b, lane)?;
                 let x = self.packed(b, x)?;

@@ -92,6 +92,34 @@ impl Set<'_> {
         }))
     }
 
+    /// Running sums of integers along the first axis: those along all ranges, less those in front of
+    /// each range or behind it.
+    pub(super) fn running(
+        &self,
+        b: &mut FuncBuilder,
+        op: &Op,
+        is_reverse: bool,
+        x: Ragged,
+    ) -> Result<Lane> {
+        let x = self.packed(b, x)?;
+        let data = b.op1(op.clone(), &[x.data])?;
+        let aside = Op::Cumulative {
+            kind: ReduceOp::Sum,
+            axis: 0,
+            exclusive: false,
+            reverse: is_reverse,
+        };
+        let sums = self.reduction(b, ReduceOp::Sum, &[0], false, x)?;
+        let Lane::Rows(sums) = sums else {
+            return Err(Refusal::NotEvaluated);
+        };
+        let upto = b.op1(aside, &[sums])?;
+        let others = b.binary(BinaryOp::Sub, upto, sums)?;
+        let others = self.repeated(b, others, x.lens)?;
+        let data = b.binary(BinaryOp::Sub, data, others)?;
+        Ok(Lane::Ragged(Ragged { data, ..x }))
+    }
+
     /// The offsets of packed ranges, `i64[instances + 1]`.
     pub(super) fn offsets(&self, b: &mut FuncBuilder, x: Ragged) -> Result<Value> {
         let end = self.total(b, x.lens)?;
@@ -103,10 +131,12 @@ impl Set<'_> {
     fn not_empty(&self, b: &mut FuncBuilder, lens: Value) -> Result<Value> {
         let zero = b.i64(0);
         let wrong = b.compare(CompareOp::Eq, lens, zero)?;
-        let message = "an arg-reduction needs an element, and the array of an instance has none";
-        self.unless(b, wrong, message, lens)
+        self.unless(b, wrong, EMPTY, lens)
     }
 }
+
+pub(super) const EMPTY: &str =
+    "an arg-reduction needs an element, and the array of an instance has none";
 
 /// A reduction of a vector to a scalar.
 fn over_all(kind: ReduceOp) -> Op {

@@ -1,7 +1,7 @@
 //! Evaluation of instructions for a set of instances.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use heddle_ir::builder::Checkpoint;
@@ -11,8 +11,9 @@ use heddle_ir::{
 };
 
 use super::Context;
+use super::carried::Forms;
 use super::joined::Activation;
-use super::lane::{Lane, Lanes, Ragged};
+use super::lane::{Lane, Lanes, Padded, Ragged};
 use super::part::Kind;
 use crate::batch::{Batch, Batched, Refusal, Result};
 use crate::uses::Seen;
@@ -22,6 +23,17 @@ pub(super) struct Mark {
     built: Checkpoint,
     /// The number of notes about instructions that are evaluated one by one.
     notes: usize,
+}
+
+/// Facts about control flow.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The forms of the results of branches that all instances take alike.
+    pub branches: HashMap<Inst, Vec<Kind>>,
+    /// Arms that are evaluated only if an instance takes them.
+    pub guarded: HashSet<Region>,
+    /// The forms that loops carry.
+    pub loops: HashMap<Inst, Forms>,
 }
 
 /// Some of the instances, which evaluate instructions together.
@@ -37,18 +49,23 @@ pub(super) struct Set<'a> {
     /// The set is evaluated also where no instance is in it: shared values that may fail, or never
     /// end, must not be.
     pub may_be_empty: bool,
-    /// The forms of the results of branches that all instances take alike, as far as they are known.
-    /// Sets that are parted from this one share them: values have the same forms there. Without them,
-    /// nested branches would take a time that doubles with each level.
-    pub kinds: Rc<RefCell<HashMap<Inst, Vec<Kind>>>>,
+    /// An instruction was found that must not be evaluated where no instance is in the set.
+    pub needs_instance: bool,
+    /// Facts about control flow, as far as they are known. Sets that are parted from this one share
+    /// them: values have the same forms there. Without them, nested branches and loops would take a
+    /// time that doubles with each level.
+    pub kinds: Rc<RefCell<Known>>,
     /// In an activation of a function on the arrays of all instances: what it knows.
     pub now: Option<Activation>,
-    /// Its arrays, by the parameters that are those of the instance in the source.
-    pub arrays: HashMap<Value, Value>,
+    /// Its arrays and the numbers of their ranges, by the parameters that are those of the instance in
+    /// the source.
+    pub arrays: HashMap<Value, (Value, usize)>,
     /// The parameter that is a place.
     pub node: Option<Value>,
     /// Instructions that are evaluated where their results are used.
     pub postponed: Vec<Inst>,
+    /// Values that differ by instance in another axis than the first.
+    pub padded: HashMap<Value, Padded>,
 }
 
 impl<'a> Set<'a> {
@@ -60,11 +77,13 @@ impl<'a> Set<'a> {
             count,
             dim,
             may_be_empty: false,
+            needs_instance: false,
             kinds: Rc::default(),
             now: None,
             arrays: HashMap::new(),
             node: None,
             postponed: vec![],
+            padded: HashMap::new(),
         }
     }
 
@@ -76,14 +95,30 @@ impl<'a> Set<'a> {
 
     /// The instances with these numbers, `i64[k]`, and what regions need of their values.
     pub fn subset(&self, b: &mut FuncBuilder, regions: &[Region], ids: Value) -> Result<Set<'a>> {
+        self.subset_with(b, regions, ids, Lanes::new())
+    }
+
+    /// [`Set::subset`], of which some values are known.
+    pub fn subset_with(
+        &self,
+        b: &mut FuncBuilder,
+        regions: &[Region],
+        ids: Value,
+        known: Lanes,
+    ) -> Result<Set<'a>> {
         let count = b.size(ids, 0)?;
         self.context.mark_region(b, count, self.source, regions);
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
         set.kinds = Rc::clone(&self.kinds);
         for value in self.captured(regions) {
-            let lane = self.value(value)?.of(b, ids)?;
-            set.values.insert(value, lane);
+            if let Some(padded) = self.padded.get(&value) {
+                set.padded.insert(value, padded.of(b, ids)?);
+            } else if !known.contains_key(&value) {
+                let lane = self.value(value)?.of(b, ids)?;
+                set.values.insert(value, lane);
+            }
         }
+        set.values.extend(known);
         Ok(set)
     }
 
@@ -125,13 +160,22 @@ impl<'a> Set<'a> {
     }
 
     /// Evaluates an instruction: together if there is a rule, else for one instance after the other.
-    fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
+    pub fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
+        // An earlier pass may have found them, with values that are gone.
+        for value in &self.source.insts[inst].results {
+            self.values.remove(value);
+            self.padded.remove(value);
+        }
         let mark = self.mark(b);
         let lanes = match self.together(b, inst) {
             Ok(lanes) => lanes,
-            Err(refusal) if self.now.is_some() => return Err(refusal),
+            Err(refusal) if self.now.is_some() || self.needs_instance => return Err(refusal),
             Err(refusal) => {
                 self.rollback(b, &mark);
+                match self.inst_padded(b, inst) {
+                    Ok(()) => return Ok(()),
+                    Err(_) => self.rollback(b, &mark),
+                }
                 self.context.note(inst, self.source, refusal);
                 let mark = b.checkpoint();
                 match self.each(b, inst) {
@@ -155,6 +199,10 @@ impl<'a> Set<'a> {
     pub fn together(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
         let data = &self.source.insts[inst];
         b.set_loc(data.loc.clone());
+        if self.may_be_empty && self.is_unsafe_without(b, inst) {
+            self.needs_instance = true;
+            return Err(Refusal::MayFail);
+        }
         match &data.op {
             Op::If => self.branch(b, inst),
             Op::Loop { .. } => self.repeat(b, inst),
@@ -175,36 +223,49 @@ impl<'a> Set<'a> {
                         None => self.value(arg)?,
                     });
                 }
-                if self.may_be_empty && self.may_fail_for_all(b, inst, &args) {
-                    return Err(Refusal::MayFail);
+                match self.resized(b, inst, &args)? {
+                    Some(lane) => Ok(vec![lane]),
+                    None => self.op(b, op, &args),
                 }
-                self.op(b, op, &args)
             }
         }
     }
 
-    /// Could an instruction fail on operands that are the same for all instances?
-    fn may_fail_for_all(&self, b: &FuncBuilder, inst: Inst, args: &[Lane]) -> bool {
+    /// Could an instruction without regions fail also if no instance is in the set? If its operands
+    /// are the same for all, or if rows may not fit.
+    fn is_unsafe_without(&self, b: &FuncBuilder, inst: Inst) -> bool {
+        let data = &self.source.insts[inst];
+        if matches!(data.op, Op::If | Op::Loop { .. }) || cannot_fail(self.source, inst) {
+            return false;
+        }
+        let args = data.args.iter().filter_map(|v| self.values.get(v).copied());
+        let args: Vec<Lane> = args.collect();
+        if args.len() < data.args.len() {
+            return false;
+        }
         let fills = |x: Value, sizes: Value| {
             let sizes = b.known(sizes);
             b.rank(x) == Some(0)
                 && sizes.is_some_and(|dims| dims.iter().all(Dim::is_never_negative))
         };
-        let is_fill = match (&self.source.insts[inst].op, args) {
-            (Op::Broadcast, &[Lane::Same(x), Lane::Same(sizes)]) => fills(x, sizes),
+        match (&data.op, &args[..]) {
+            (Op::Broadcast, &[Lane::Same(x), Lane::Same(sizes)]) => !fills(x, sizes),
+            _ if args.iter().all(|lane| lane.is_same()) => true,
+            (Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Concat { .. } | Op::Dot, _) => {
+                args.iter().all(|lane| lane.batched().is_some())
+            }
             _ => false,
-        };
-        let are_same = args.iter().all(|lane| lane.is_same());
-        are_same && !is_fill && !cannot_fail(self.source, inst)
+        }
     }
 
     /// The array of the instance of an activation.
     fn range(&self, value: Value) -> Option<Ragged> {
-        Some(self.now?.range(*self.arrays.get(&value)?))
+        let &(data, range) = self.arrays.get(&value)?;
+        Some(self.now.as_ref()?.range(data, range))
     }
 
     fn call(&self, b: &mut FuncBuilder, callee: FuncId, args: &[Value]) -> Result<Vec<Lane>> {
-        if let Some(now) = self.now
+        if let Some(now) = &self.now
             && args.iter().any(|v| self.arrays.contains_key(v))
         {
             return self.call_on(b, callee, args, now);
@@ -223,17 +284,39 @@ impl<'a> Set<'a> {
                 Ok(results.into_iter().map(Lane::Same).collect())
             }
             None => {
-                let mark = b.checkpoint();
-                self.call_joined(b, callee, &args).or_else(|_| {
-                    b.rollback(&mark);
-                    self.call_levels(b, callee, &args)
-                })
+                let mark = self.mark(b);
+                let options = self.context.options;
+                if !options.prefers_frames {
+                    if let Ok(lanes) = self.call_joined(b, callee, &args) {
+                        return Ok(lanes);
+                    }
+                    self.rollback(b, &mark);
+                }
+                // Levels keep all activations.
+                if !options.prefers_frames && options.max_frames.is_none() {
+                    if let Ok(lanes) = self.call_levels(b, callee, &args) {
+                        return Ok(lanes);
+                    }
+                    self.rollback(b, &mark);
+                }
+                self.call_frames(b, callee, &args)
             }
         }
     }
 
     /// Evaluates an op that is no control flow.
     pub fn op(&self, b: &mut FuncBuilder, op: &Op, args: &[Lane]) -> Result<Vec<Lane>> {
+        // Sizes that differ by instance have no name in the types of elements.
+        let typed = match op {
+            Op::OptNone { elem } => Some(Op::OptNone {
+                elem: self.context.ty(elem),
+            }),
+            Op::SeqNew { elem } => Some(Op::SeqNew {
+                elem: self.context.ty(elem),
+            }),
+            _ => None,
+        };
+        let op = typed.as_ref().unwrap_or(op);
         let batched: Option<Vec<Batched>> = args.iter().map(|a| a.batched()).collect();
         let Some(batched) = batched else {
             return self.ragged_op(b, op, args);
@@ -248,7 +331,7 @@ impl<'a> Set<'a> {
     }
 
     /// The rules for rows.
-    fn rules(&self) -> Batch<'a> {
+    pub fn rules(&self) -> Batch<'a> {
         Batch::new(self.source, self.count, self.dim.clone(), &Type::clone)
     }
 
@@ -283,7 +366,7 @@ impl<'a> Set<'a> {
     }
 
     /// Gives a result the type that the source states.
-    fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) -> Result<()> {
+    pub fn state(&self, b: &mut FuncBuilder, value: Value, lane: Lane) -> Result<()> {
         let of = match lane {
             Lane::Same(v) | Lane::Rows(v) => v,
             Lane::Ragged(r) => r.data,

@@ -76,10 +76,11 @@ impl Set<'_> {
         };
         let mut lens = b.binary(BinaryOp::Max, len, zero)?;
         if step.abs() > 1 {
-            // The number of steps, rounded up.
-            let (above, by) = (b.i64(step.abs() - 1), b.i64(step.abs()));
-            lens = b.binary(BinaryOp::Add, lens, above)?;
-            lens = b.binary(BinaryOp::Div, lens, by)?;
+            // The first element, and those that steps reach behind it.
+            let (by, first) = (b.i64(step.abs()), b.binary(BinaryOp::Min, lens, one)?);
+            let behind = b.binary(BinaryOp::Sub, lens, first)?;
+            let behind = b.binary(BinaryOp::Div, behind, by)?;
+            lens = b.binary(BinaryOp::Add, first, behind)?;
         }
         let starts = match (step, constants(b, bounds[0]).as_deref()) {
             (1, Some(&[0])) => x.starts,

@@ -1,8 +1,9 @@
 //! Writes to arrays that differ by instance, in place.
 
 use heddle_ir::op::{CompareOp, ReduceOp};
-use heddle_ir::{FuncBuilder, Op, Value};
+use heddle_ir::{FuncBuilder, Op, Value, ValueDef};
 
+use super::carried::ANY_NUMBER;
 use super::lane::{Home, Lane, Ragged};
 use super::leave::written;
 use super::set::{Set, plus};
@@ -18,8 +19,15 @@ impl Set<'_> {
         more: &[Lane],
     ) -> Result<Option<Ragged>> {
         let Some(home) = to.home else { return Ok(None) };
+        if let Some(room) = home.room {
+            return self.append_growing(b, to, home, room, more).map(Some);
+        }
         let counts: Option<Vec<u32>> = more.iter().map(|&lane| static_size(b, lane)).collect();
         let Some(counts) = counts else {
+            self.context
+                .grown
+                .borrow_mut()
+                .insert(home.param, ANY_NUMBER);
             return Ok(None);
         };
         let mut all = to;
@@ -37,10 +45,11 @@ impl Set<'_> {
             grown += count;
         }
         let param = home.param;
+        let home = Some(Home { grown, ..home });
         let mut most = self.context.grown.borrow_mut();
         let most = most.entry(param).or_default();
         *most = grown.max(*most);
-        all.home = Some(Home { param, grown });
+        all.home = home;
         Ok(Some(all))
     }
 
@@ -126,10 +135,16 @@ impl Set<'_> {
                     && makers(b, y.data).any(|v| v == x.data)
                     && self.origin(b, x.data) == self.origin(b, y.data) =>
             {
-                Some(Home {
-                    grown: h.grown.max(g.grown),
-                    ..h
-                })
+                let room = match (h.room, g.room) {
+                    (Some(h), Some(g)) => {
+                        let rooms = b.join(&[h, g])?;
+                        Some(b.gather(rooms, place)?)
+                    }
+                    _ => None,
+                };
+                let grown = h.grown.max(g.grown);
+                let param = h.param;
+                Some(Home { param, grown, room })
             }
             _ => None,
         };
@@ -236,7 +251,15 @@ fn static_size(b: &FuncBuilder, lane: Lane) -> Option<u32> {
 /// An array, and those from which writes in place made it.
 fn makers(b: &FuncBuilder, data: Value) -> impl Iterator<Item = Value> {
     std::iter::successors(Some(data), |&v| {
-        let made = &b.func().insts[b.func().def_inst(v)?];
-        matches!(made.op, Op::ScatterNd { .. }).then(|| made.args[0])
+        let ValueDef::Result(inst, k) = b.func().values[v].def else {
+            return None;
+        };
+        let made = &b.func().insts[inst];
+        match made.op {
+            Op::ScatterNd { .. } => Some(made.args[0]),
+            // Ranges that had room.
+            Op::If => Some(b.func().regions[made.regions[1]].yields[k as usize]),
+            _ => None,
+        }
     })
 }

@@ -1,12 +1,14 @@
 //! The values that a loop carries which each instance leaves when it is done.
 
+use std::collections::HashSet;
+
 use heddle_ir::op::CompareOp;
-use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Op, Tensor, Type, Value};
 
 use super::carried::{Found, Kind};
 use super::lane::{Lane, Ragged};
 use super::set::{Set, empty, open};
-use crate::batch::Result;
+use crate::batch::{Refusal, Result};
 
 /// The values that the loop carries.
 pub(super) struct State {
@@ -18,6 +20,8 @@ pub(super) struct State {
     pub results: Vec<Value>,
     /// The ranges that are put behind each other.
     pub moving: Vec<Moving>,
+    /// The arrays that the body reads, of the instances that go on.
+    pub inputs: Vec<Value>,
     /// The elements of ranges in place.
     pub stores: Vec<Value>,
     pub scans: Option<Scans>,
@@ -61,20 +65,23 @@ impl State {
         for m in &self.moving {
             all.extend([m.data, m.log, m.starts]);
         }
+        all.extend(&self.inputs);
         all.extend(self.scans.iter().map(|scans| scans.counts));
         all
     }
 
     /// The state that [`State::values`] lists.
-    pub fn of(values: &[Value], found: &Found, has_scans: bool) -> Self {
+    pub fn of(values: &[Value], found: &Found, has_scans: bool, inputs: usize) -> Self {
         let mut values = values.iter().copied();
         let mut next = |count: usize| values.by_ref().take(count).collect::<Vec<Value>>();
         let many = |kind: &dyn Fn(&Kind) -> bool| found.kinds.iter().filter(|k| kind(k)).count();
-        let (ids, count) = (next(1), found.kinds.len());
+        let (ids, count) = (next(1), found.of_each().len());
         let (carried, results) = (next(count), next(count));
         let moving = next(3 * many(&|kind| *kind == Kind::Moving));
+        let inputs = next(inputs);
         let counts = next(has_scans as usize);
-        let stores = next(many(&|kind| matches!(kind, Kind::InPlace(_))));
+        let is_store = |kind: &Kind| matches!(kind, Kind::InPlace(_) | Kind::Growing);
+        let stores = next(many(&is_store));
         let made = values.collect::<Vec<Value>>();
         let moving = moving.chunks_exact(3);
         State {
@@ -88,6 +95,7 @@ impl State {
                     starts: m[2],
                 })
                 .collect(),
+            inputs,
             stores,
             scans: counts.first().map(|&counts| Scans {
                 counts,
@@ -102,10 +110,18 @@ impl State {
     pub fn left_with(&self, found: &Found, homes: &[Value]) -> Vec<Lane> {
         let mut stores = self.stores.iter().zip(homes);
         let mut moving = self.moving.iter();
-        let lane = |(&v, kind): (&Value, &Kind)| {
+        let mut results = self.results.iter().copied();
+        let lane = |kind: &Kind| {
+            let v = results.next()?;
             let (data, starts) = match kind {
                 Kind::Same | Kind::Rows => return Some(Lane::Rows(v)),
                 Kind::InPlace(_) => stores.next().map(|(&data, &starts)| (data, starts))?,
+                Kind::Growing => {
+                    let (&data, _) = stores.next()?;
+                    let starts = results.next()?;
+                    results.next()?;
+                    (data, starts)
+                }
                 Kind::Moving => moving.next().map(|m| (m.log, m.starts))?,
             };
             Some(Lane::Ragged(Ragged {
@@ -113,11 +129,7 @@ impl State {
                 ..Ragged::packed(data, starts, v)
             }))
         };
-        self.results
-            .iter()
-            .zip(&found.kinds)
-            .filter_map(lane)
-            .collect()
+        found.kinds.iter().filter_map(lane).collect()
     }
 }
 
@@ -130,11 +142,12 @@ impl Set<'_> {
         view: &LoopView,
         inits: &[Lane],
         found: &Found,
+        read: &[Value],
     ) -> Result<(State, Value, Vec<Value>)> {
         let zero = b.i64(0);
         let cond = view.cond.map(|v| self.value(v)).transpose()?;
         let trip = view.trip.map(|v| self.value(v)).transpose()?;
-        let begins = self.goes_on(b, cond, trip, zero)?;
+        let begins = self.goes_on(b, cond, trip, Lane::Same(zero))?;
         let begins = self.spread(b, begins)?;
         let (ids, count) = self.those(b, begins)?;
         let going = b.compare(CompareOp::Lt, zero, count)?;
@@ -147,9 +160,19 @@ impl Set<'_> {
             carried: vec![],
             results: vec![],
             moving: vec![],
+            inputs: vec![],
             stores: vec![],
             scans,
         };
+        for &value in read {
+            let all = self.value(value)?;
+            state.inputs.push(
+                all.of(b, ids)?
+                    .batched()
+                    .ok_or(Refusal::UnknownSize)?
+                    .value(),
+            );
+        }
         let mut homes = vec![];
         for (&init, &kind) in inits.iter().zip(&found.kinds) {
             match kind {
@@ -168,6 +191,17 @@ impl Set<'_> {
                     state.stores.push(own.data);
                     homes.push(own.starts);
                 }
+                Kind::Growing => {
+                    let mut own = init;
+                    own.leave_home();
+                    let [data, sizes @ ..] = self.with_rooms(b, own)?;
+                    for v in sizes {
+                        state.results.push(v);
+                        state.carried.push(b.gather(v, ids)?);
+                    }
+                    state.stores.push(data);
+                    homes.push(sizes[1]);
+                }
                 Kind::Moving => {
                     let own = self.as_ragged(b, init)?;
                     let own = self.packed(b, own)?;
@@ -184,6 +218,29 @@ impl Set<'_> {
             }
         }
         Ok((state, going, homes))
+    }
+
+    /// The arrays of each instance of which an iteration reads more than some elements.
+    pub(super) fn read_whole(&self, b: &FuncBuilder, view: &LoopView) -> Vec<Value> {
+        let is_array = |v: &Value| match self.value(*v) {
+            Ok(Lane::Rows(rows)) => b.rank(rows).is_some_and(|rank| rank > 1),
+            _ => false,
+        };
+        let mut read: HashSet<Value> = HashSet::new();
+        read.extend(&self.source.regions[view.body].yields);
+        self.source.for_each_inst_in(view.body, &mut |_, data| {
+            let picks = matches!(
+                data.op,
+                Op::Gather { .. } | Op::GatherNd { .. } | Op::Slice { .. }
+            );
+            read.extend(&data.args[picks as usize..]);
+            let inner = data.regions.iter();
+            inner.for_each(|&region| read.extend(&self.source.regions[region].yields));
+        });
+        let captured = self.captured(&[view.body]).into_iter();
+        captured
+            .filter(|v| is_array(v) && read.contains(v))
+            .collect()
     }
 
     fn no_scans(&self, b: &mut FuncBuilder, view: &LoopView) -> Result<Scans> {
@@ -228,22 +285,23 @@ impl Set<'_> {
         let (mut moving, mut stores) = (vec![], vec![]);
         for (&p, &kind) in view.params.iter().zip(&found.kinds) {
             let elements = || open(&self.context.ty(self.source.ty(p)));
-            types.push(match kind {
-                Kind::InPlace(_) => {
-                    stores.push(elements());
-                    ids.clone()
-                }
+            match kind {
+                Kind::Same | Kind::Rows => types.push(part.param_type(p, kind)),
+                _ => types.extend(kind.of_each().iter().map(|_| ids.clone())),
+            }
+            match kind {
+                Kind::InPlace(_) | Kind::Growing => stores.push(elements()),
                 Kind::Moving => {
                     moving.extend([elements(), elements()]);
                     let starts = first.moving[moving.len() / 3].starts;
                     moving.push(b.ty(starts).clone());
-                    ids.clone()
                 }
-                kind => part.param_type(p, kind),
-            });
+                Kind::Same | Kind::Rows => {}
+            }
         }
         types.extend(first.results.iter().map(|&v| b.ty(v).clone()));
         types.extend(moving);
+        types.extend(first.inputs.iter().map(|&v| open(b.ty(v))));
         types.extend(first.scans.iter().map(|scans| b.ty(scans.counts).clone()));
         types.extend(stores);
         if first.scans.is_some() {

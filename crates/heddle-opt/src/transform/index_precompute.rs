@@ -154,7 +154,7 @@ impl<'a> IndexPrecompute<'a> {
             return Ok(self.batch.op(b, &op, &[x, i])?[0]);
         }
         // There must be an element to read where the index is out of range.
-        let filled = dim.as_const().is_some_and(|n| n > 0) || dim.equals(&self.extent);
+        let filled = is_positive(&dim) || dim.equals(&self.extent);
         let (Batched::Same(array), Batched::Rows(_), true) = (x, i, filled) else {
             return Err(Refusal::NotAhead("gather"));
         };
@@ -174,6 +174,13 @@ impl<'a> IndexPrecompute<'a> {
         self.fails(b, taken, Batched::Rows(outside))?;
         Ok(self.batch.op(b, &op, &[x, Batched::Rows(safe)])?[0])
     }
+}
+
+/// Is a size certainly not 0? A named size is not below 0.
+fn is_positive(dim: &Dim) -> bool {
+    let less = dim.sub(&Dim::constant(1));
+    let less = less.as_expr();
+    less.is_some_and(|e| e.as_sym().is_some() || e.as_const().is_some_and(|n| n >= 0))
 }
 
 /// Yes.

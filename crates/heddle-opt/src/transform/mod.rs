@@ -22,9 +22,11 @@ pub(crate) mod rebuild;
 mod sequence_lengths;
 mod sink_appends;
 mod slice_updates;
+mod split_dots;
 mod stack_dots;
 mod tabulate_products;
 mod unroll_loops;
+mod unstack_carried;
 
 use std::time::Instant;
 
@@ -51,9 +53,11 @@ pub use open_optionals::{OptionalPorts, open_optional_ports, open_optionals};
 pub use open_sequences::open_sequences;
 pub use sink_appends::sink_appends;
 pub use slice_updates::slice_updates;
+pub use split_dots::split_dots;
 pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
 pub use unroll_loops::unroll_loops;
+pub use unstack_carried::unstack_carried;
 
 /// Defines [`Transformation`] by a table: variant, name, description, and the call.
 macro_rules! transformations {
@@ -96,6 +100,8 @@ transformations! {
         open_sequences(module);
     FlattenSequences, flatten_sequences, "replace sequences of unknown length by arrays that grow",
         flatten_sequences(module);
+    UnstackCarried, unstack_carried, "let loops carry the parts of a stack that iterations take apart and stack again",
+        unstack_carried(module);
     SinkAppends, sink_appends, "append behind a branch what its arms append to an array that a loop carries",
         sink_appends(module);
     LevelRecursion, level_recursion, "evaluate the calls of a recursion over a tree or graph in batches, level by level",
@@ -110,6 +116,8 @@ transformations! {
         level_loops(module, &LevelOptions::USUAL, costs);
     UnrollLoops, unroll_loops, "put the iterations of small loops one after the other",
         unroll_loops(module);
+    SplitDots, split_dots, "multiply matrices side by side one after the other, where they lie",
+        split_dots(module);
     StackDots, stack_dots, "multiply one operand with several constant matrices at once",
         stack_dots(module);
     TabulateProducts, tabulate_products, "look up rows of a product of constants instead of multiplying looked-up rows",

@@ -2,7 +2,7 @@
 
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Tensor, text, verify::verify};
-use heddle_opt::{Form, Instances, batch_instances, inline_calls, optimize};
+use heddle_opt::{BatchOptions, Form, Instances, batch_instances_with, inline_calls, optimize};
 
 use super::assert_same;
 
@@ -59,15 +59,39 @@ pub fn gathered(forms: &[Form], instances: &[Vec<Datum>], like: &[Datum]) -> Vec
     found
 }
 
+/// The results of each instance alone; `None` if one fails.
+pub fn alone(module: &Module, instances: &[Vec<Datum>]) -> Option<Vec<Vec<Datum>>> {
+    let runs = instances.iter().map(|i| run(module, i, &options()));
+    runs.collect::<Result<_, _>>().ok()
+}
+
 /// Runs the program for each instance and for all, and compares; gives the batched one. `None` if
 /// an instance fails.
 pub fn compare(module: &Module, forms: &[Form], instances: &[Vec<Datum>]) -> Option<Instances> {
-    let expected: Result<Vec<_>, _> = instances
-        .iter()
-        .map(|i| run(module, i, &options()))
-        .collect();
-    let expected = expected.ok()?;
-    let batch = batch_instances(module, forms)
+    compare_made(module, forms, instances, BatchOptions::default())
+}
+
+/// [`compare`] where all recursions are evaluated by frames.
+pub fn compare_frames(
+    module: &Module,
+    forms: &[Form],
+    instances: &[Vec<Datum>],
+) -> Option<Instances> {
+    let options = BatchOptions {
+        prefers_frames: true,
+        ..Default::default()
+    };
+    compare_made(module, forms, instances, options)
+}
+
+pub fn compare_made(
+    module: &Module,
+    forms: &[Form],
+    instances: &[Vec<Datum>],
+    choices: BatchOptions,
+) -> Option<Instances> {
+    let expected = alone(module, instances)?;
+    let batch = batch_instances_with(module, forms, choices)
         .unwrap_or_else(|e| panic!("{e}: {forms:?}\n{}", text::print(module)));
     let show = || {
         format!(
@@ -101,8 +125,20 @@ pub fn i64(value: i64) -> Datum {
     Datum::Tensor(Tensor::scalar(value))
 }
 
+/// [`compare`], or another function like it.
+pub type Compare = fn(&Module, &[Form], &[Vec<Datum>]) -> Option<Instances>;
+
 /// Programs by hand: all instructions are evaluated for all instances at once.
 pub fn together(program: &str, forms: &[Form], instances: &[Vec<Datum>]) {
+    together_made(program, forms, instances, compare);
+}
+
+/// [`together`] where all recursions are evaluated by frames.
+pub fn together_frames(program: &str, forms: &[Form], instances: &[Vec<Datum>]) {
+    together_made(program, forms, instances, compare_frames);
+}
+
+fn together_made(program: &str, forms: &[Form], instances: &[Vec<Datum>], compare: Compare) {
     let mut module = text::parse(program).unwrap_or_else(|e| panic!("{e}"));
     inline_calls(&mut module);
     for some in [instances, &instances[..1], &instances[..2]] {

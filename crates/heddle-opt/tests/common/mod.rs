@@ -1,7 +1,10 @@
 //! Drawing inputs and comparing runs, for tests that show that passes keep results.
 #![allow(dead_code)]
 
+pub mod drawn;
+pub mod loops;
 pub mod many;
+pub mod recursions;
 
 use std::collections::HashMap;
 

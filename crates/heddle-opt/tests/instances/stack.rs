@@ -278,3 +278,90 @@ fn @main(%codes: i64[n], %first: seq<f32[2]>, %w: f32[4,2]) -> (%top: f32[2], %r
     let want = super::gathered(&batch.results, &want, &want[0]);
     super::assert_same(&want, &found, &text::print(&batch.module));
 }
+
+/// Rows that a tensor ends, more than there is room for at first.
+#[test]
+fn arrays_grow_until_a_tensor_ends_the_loop() {
+    let program = "
+fn @main(%x: f32[2], %limit: f32[], %on: bool[]) -> (%all: f32[?,2], %log: i64[?], %steps: i64[]) {
+  %all: f32[?,2], %log: i64[?], %y: f32[2], %steps: i64[] = loop %t while %on carry (%a: f32[?,2] = unsqueeze(%x, axes=[0]), %b: i64[?] = broadcast(0, [0]), %y: f32[2] = %x, %s: i64[] = 0) {
+    %z = mul(%y, 1.125)
+    %long: f32[?,2], %n: i64[?] = if gt(gather(%z, 0, axis=0), 1.0) {
+      yield concat(%a, unsqueeze(%z, axes=[0]), unsqueeze(%y, axes=[0]), axis=0), concat(%b, unsqueeze(%t, axes=[0]), axis=0)
+    } else {
+      yield slice(%a, [0], [-1], [1], axes=[0]), concat(%b, [7, 8], unsqueeze(%t, axes=[0]), axis=0)
+    }
+    continue while lt(reduce(%z, kind=sum, axes=[0], keep=false), %limit) carry %long, %n, %z, add(%s, 1)
+  }
+  return %all, %log, %steps
+}";
+    let with = |x: f32, limit: f32, on: bool| {
+        let on = Tensor::splat(heddle_ir::DType::Bool, vec![], on as i64 as f64);
+        let limit = Tensor::scalar(limit);
+        vec![f32s(&[x, 0.25]), Datum::Tensor(limit), Datum::Tensor(on)]
+    };
+    let all = [
+        with(1.0, 50.0, true),
+        with(0.01, 90.0, true),
+        with(1.0, 9.0, false),
+        with(2.0, 1.0, true),
+        with(0.5, 3.0, true),
+        with(0.125, 1000.0, true),
+        with(3.0, 4.0, true),
+    ];
+    together(program, &[Stacked, Stacked, Stacked], &all);
+    assert!(!moves(program, &[Stacked, Stacked, Stacked]));
+}
+
+/// Appends of as many elements as an instance says.
+#[test]
+fn arrays_grow_by_numbers_that_differ() {
+    let program = "
+fn @main(%codes: i64[n], %trips: i64[]) -> (%all: i64[?], %same: i64[?]) {
+  %n = squeeze(shape(%codes), axes=[0])
+  %all: i64[?] = loop %t trip %n carry (%a: i64[?] = slice(%codes, [0], [1], [1], axes=[0])) {
+    %k = unsqueeze(gather(%codes, %t, axis=0), axes=[0])
+    continue carry concat(%a, slice(%codes, [0], %k, [1], axes=[0]), add(%k, 10), axis=0)
+  }
+  %same: i64[?] = loop %t trip 3 carry (%a: i64[?] = slice(%codes, [0], [1], [1], axes=[0])) {
+    continue carry concat(%a, add(%codes, %t), axis=0)
+  }
+  return %all, %same
+}";
+    let with = |codes: &[i64]| vec![i64s(codes), i64(0)];
+    let all = [
+        with(&[3, 0, 2, 4, 4, 1, 2, 3, 3, 3]),
+        with(&[]),
+        with(&[1]),
+        with(&[0, 0, 0, 4]),
+        with(&[2, 2, 2, 2, 2, 2, 2]),
+        with(&[-1, 5]),
+        with(&[]),
+    ];
+    together(program, &[Ragged, Stacked], &all);
+    assert!(!moves(program, &[Ragged, Stacked]));
+}
+
+/// Does a loop of the program put arrays that it carries behind each other in each iteration? That
+/// takes a running sum of their sizes in its body.
+fn moves(program: &str, forms: &[super::Form]) -> bool {
+    let module = text::parse(program).expect("parses");
+    let mut batch = super::batch_instances(&module, forms)
+        .expect("batches")
+        .module;
+    super::optimize(&mut batch);
+    let entry = batch.entry();
+    let mut found = false;
+    entry.for_each_inst(&mut |_, data| {
+        if matches!(data.op, heddle_ir::Op::Loop { .. }) {
+            let body = &entry.regions[data.regions[0]];
+            let params = &body.params;
+            found |= body.insts.iter().any(|&inst| {
+                let data = &entry.insts[inst];
+                matches!(data.op, heddle_ir::Op::Cumulative { .. })
+                    && params.contains(&data.args[0])
+            });
+        }
+    });
+    found
+}

@@ -300,6 +300,11 @@ impl Memory {
         }
     }
 
+    /// Lies an output in a buffer of its own?
+    pub(super) fn is_own(&self, output: usize) -> bool {
+        !self.foreign[output] && self.grows[output].is_none()
+    }
+
     /// The elements of an output in a segment.
     fn grown(&self, output: usize, width: i64) -> Option<&[u8]> {
         let mut sizes = self.dims(output).iter();

@@ -235,6 +235,11 @@ impl Session {
         Ok(staged)
     }
 
+    /// True if the session has a buffer for this output; one that was taken out is missing until the next run.
+    pub fn has_buffer(&self, output: usize) -> bool {
+        !self.memory.outputs[output].is_empty()
+    }
+
     /// Returns a buffer that was taken from output `output` of an earlier run, to be reused.
     pub fn recycle(&mut self, output: usize, buffer: Buffer) {
         if let Some(slot) = self.memory.outputs.get_mut(output)
@@ -253,6 +258,14 @@ impl Session {
     /// Returns the session's memory to the system until the next run.
     pub fn release(&mut self) {
         self.memory.release();
+    }
+
+    /// Limits the bytes of scratch and outputs from the next run on. Memory that is held beyond it returns to the system.
+    pub fn limit_memory(&mut self, max_memory: u64) {
+        self.options.max_memory = max_memory;
+        if self.held_bytes() as u64 > max_memory {
+            self.release();
+        }
     }
 
     /// Bytes of scratch, outputs and growing arrays held now.
@@ -471,7 +484,12 @@ impl Outputs<'_> {
         self.memory.data(output)
     }
 
-    /// Takes an output's memory out; empty if the output grew, whose memory the session keeps. See [`Session::recycle`].
+    /// True if an output lies in memory that can be [taken](Outputs::take).
+    pub fn is_own(&self, output: usize) -> bool {
+        self.memory.is_own(output)
+    }
+
+    /// Takes an output's memory out, of which the elements are the beginning; empty if the output grew, whose memory the session keeps. See [`Session::recycle`].
     pub fn take(&mut self, output: usize) -> Buffer {
         std::mem::take(&mut self.memory.outputs[output])
     }

@@ -56,6 +56,8 @@ fn fuse_into(
                 passed.push(Passed::Operator(id));
             }
             Stmt::Let(local, _) => passed.push(Passed::Let(local)),
+            // It reads no result of a contraction that has no other reader.
+            Stmt::Check { .. } => {}
             _ => return None,
         }
     }
@@ -103,9 +105,7 @@ fn fused(
     let mut renamed = Substitution::of_axes(pool, &second.axes, &axes)?;
     let value = renamed.apply(pool, value);
     let offset = renamed.apply(pool, store.offset);
-    if !only_loads(program, &[value, offset], result, contract.store.offset)
-        || loads(program, [value, offset]).contains(&store.buffer)
-    {
+    if !only_loads(program, &[value, offset], result, contract.store.offset) {
         return None;
     }
     let pool = &mut program.pool;
@@ -115,11 +115,16 @@ fn fused(
     fused.finish = finished.apply(pool, value);
     fused.store = store;
     fused.store.offset = offset;
+    let body = Body::Contract(fused);
+    // An earlier epilogue may read the array that this one overwrites.
+    if loads(program, body.exprs()).contains(&store.buffer) {
+        return None;
+    }
     Some(Operator {
         axes,
         share,
         grow,
-        body: Body::Contract(fused),
+        body,
         name,
     })
 }

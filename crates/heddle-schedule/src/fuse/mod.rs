@@ -6,7 +6,7 @@ mod fuse_epilogues;
 mod fuse_rows;
 mod inline_maps;
 pub(crate) mod substitute;
-mod uses;
+pub(crate) mod uses;
 
 pub use fuse_epilogues::fuse_epilogues;
 pub use fuse_rows::fuse_rows;
@@ -24,7 +24,7 @@ pub fn fuse(program: &mut UProgram) {
 }
 
 /// Calls `rewrite` with every block, inner ones first, and with the uses of buffers.
-fn for_each_block(
+pub(crate) fn for_each_block(
     program: &mut UProgram,
     rewrite: &mut dyn FnMut(&mut UProgram, &mut Uses, &mut Vec<Stmt>),
 ) {
@@ -54,7 +54,7 @@ fn in_block(
 }
 
 /// Removes an operator and its result buffer.
-fn discard(program: &mut UProgram, uses: &mut Uses, id: OperatorId) {
+pub(crate) fn discard(program: &mut UProgram, uses: &mut Uses, id: OperatorId) {
     uses.remove(program, id);
     let buffer = program.operators[id].body.store().buffer;
     program.buffers[buffer].len = program.pool.int(0);

@@ -4,8 +4,8 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use crate::fuse::substitute::Substitution;
-use heddle_uprogram::contract::Contract;
-use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::contract::{Contract, rows, strided};
+use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Body, Local, Operator, Share, Split, UProgram};
 use heddle_uprogram::step::{Step, offsets};
 
@@ -70,6 +70,14 @@ fn size_of(op: &Operator, axis: Local) -> Option<ExprId> {
     op.axes.iter().find(|a| a.0 == axis).map(|a| a.1)
 }
 
+/// True if a first operand's rows begin anywhere, so that any axes can be rows.
+fn reads_rows(pool: &mut Pool, side: Side, c: &Contract) -> bool {
+    let depth = c.depth.0;
+    matches!(side, Side::Rows)
+        && strided(pool, c.a.value, c.rows, depth).is_none()
+        && rows(pool, c.a.value, depth).is_some()
+}
+
 /// Merges an axis into the rows or columns; false if it must stay separate.
 fn merge(program: &mut UProgram, op: &mut Operator, side: Side, outer: Local) -> bool {
     let Body::Contract(mut c) = op.body.clone() else {
@@ -90,24 +98,27 @@ fn merge(program: &mut UProgram, op: &mut Operator, side: Side, outer: Local) ->
         far.is_some() && far == near.and_then(|near| near.times(extent.as_ref()?))
     };
     let all_even = |expr| offsets(program, expr, &axes).is_some_and(|all| all.iter().all(even));
-    if !all_even(*side.value(&mut c)) || !even(&c.store.offset) {
+    let [value_is_even, finish_is_even] = [*side.value(&mut c), c.finish].map(all_even);
+    if !even(&c.store.offset) {
         return false;
     }
-    let finish_is_even = all_even(c.finish);
     let pool = &mut program.pool;
+    if !value_is_even && !reads_rows(pool, side, &c) {
+        return false;
+    }
     let (far, near, zero) = (pool.local(outer), pool.local(inner), pool.int(0));
+    let parts = [BinaryOp::Div, BinaryOp::Mod];
+    let [place, rest] = parts.map(|part| pool.binary(part, DType::I64, near, size));
     let mut first = Substitution::new([(far, zero)]);
-    let value = side.value(&mut c);
-    *value = first.apply(pool, *value);
-    c.store.offset = first.apply(pool, c.store.offset);
-    c.finish = match finish_is_even {
-        true => first.apply(pool, c.finish),
-        false => {
-            let parts = [BinaryOp::Div, BinaryOp::Mod];
-            let [place, rest] = parts.map(|part| pool.binary(part, DType::I64, near, size));
-            Substitution::new([(far, place), (near, rest)]).apply(pool, c.finish)
-        }
+    let mut divided = Substitution::new([(far, place), (near, rest)]);
+    let mut merged = |pool: &mut Pool, expr, is_even| match is_even {
+        true => first.apply(pool, expr),
+        false => divided.apply(pool, expr),
     };
+    let value = side.value(&mut c);
+    *value = merged(pool, *value, value_is_even);
+    c.store.offset = merged(pool, c.store.offset, true);
+    c.finish = merged(pool, c.finish, finish_is_even);
     op.body = Body::Contract(c);
     let all = pool.product(count, size);
     op.axes.retain(|a| a.0 != outer);

@@ -11,6 +11,9 @@
 //! - in place, if rows are too few to pay for packing and its vectors are contiguous;
 //! - panels that each unit packs for itself, from memory or from the expression.
 //!
+//! The first operand is read where it lies. Its rows may be chosen by indices: a copy of such rows is
+//! left out before ([`read_rows`](crate::read_rows())).
+//!
 //! Rows and columns exchange roles if the columns do not fill vectors, and leading axes become rows
 //! ([`merge_rows`]). A machine without such kernels gets plain loops with a tile of one column:
 //! nothing is packed, and columns may be split anywhere.
@@ -33,7 +36,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_machine::{Family, Kernel, Layout, Machine};
 
 use crate::cost::scalar;
-use heddle_uprogram::contract::{Access, Contract, panel_width, strided};
+use heddle_uprogram::contract::{Access, Contract, panel_width, rows, strided};
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Operator, OperatorId, UProgram,
 };
@@ -63,7 +66,7 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
 
 /// Figures of a machine's tiled kernels for an element type.
 #[derive(Clone, Copy, Debug)]
-struct Kernels {
+pub(crate) struct Kernels {
     /// Columns of a panel.
     panel: i64,
     /// Rows from which on the kernel runs at its full rate.
@@ -76,7 +79,7 @@ struct Kernels {
 
 impl Kernels {
     /// The machine's kernels for this type, if they read panels in the layout of packed constants.
-    fn of(machine: &Machine, dtype: DType) -> Option<Self> {
+    pub(crate) fn of(machine: &Machine, dtype: DType) -> Option<Self> {
         let scalar = scalar(dtype);
         let exists =
             |kernel: &&Kernel| kernel.scalars.is_empty() || kernel.scalars.contains(&scalar);
@@ -150,6 +153,7 @@ impl Selection<'_> {
         let pool = &mut self.program.pool;
         let columns = Some(c.columns);
         let a = strided(pool, c.a.value, c.rows, c.depth.0);
+        let a = a.or_else(|| rows(pool, c.a.value, c.depth.0));
         let b = strided(pool, c.b.value, columns, c.depth.0);
         (c.a.access, c.b.access) = (or_computed(a), or_computed(b));
         let (Some(kernels), Some(_)) = (kernels, a) else {

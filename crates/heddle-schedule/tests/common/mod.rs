@@ -18,6 +18,7 @@ pub fn lowered_for(text: &str, machine: &Machine) -> UProgram {
     let lowered = heddle_lower::lower(&module);
     let mut program = lowered.unwrap_or_else(|e| panic!("{e}"));
     heddle_schedule::fuse(&mut program);
+    heddle_schedule::read_rows(&mut program, machine);
     select_kernels(&mut program, machine);
     program
 }

@@ -33,6 +33,15 @@ pub fn strided(
     })
 }
 
+/// The layout of a first operand whose rows begin anywhere and are contiguous along the depth.
+pub fn rows(pool: &mut Pool, value: ExprId, depth: Local) -> Option<Access> {
+    let Expr::Load(buffer, offset) = pool[value] else {
+        return None;
+    };
+    let (step, at) = stride(pool, offset, depth)?;
+    (pool.as_int(step) == Some(1)).then_some(Access::Rows { buffer, at })
+}
+
 /// Splits an expression into `stride * local + rest`, where neither part depends on `local`.
 pub fn stride(pool: &mut Pool, expr: ExprId, local: Local) -> Option<(ExprId, ExprId)> {
     let zero = pool.int(0);

@@ -58,6 +58,9 @@ pub struct UProgram {
     pub sizes: Vec<(Size, Local)>,
     /// Sizes computed from those first, in order.
     pub derived: Vec<(Local, ExprId)>,
+    /// Expected values of sizes and other variables, and trip counts of loops by their iteration numbers, from the runs that a
+    /// program is compiled for. They are estimates for the cost model.
+    pub expected: BTreeMap<Local, f64>,
     /// The inputs: buffers with their shapes.
     pub inputs: Vec<Port>,
     /// The outputs: buffers with their shapes.

@@ -39,8 +39,9 @@ impl Body {
             | Body::Call { store, .. } => store,
             Body::Contract(c) => {
                 for operand in [&mut c.a, &mut c.b] {
-                    if let Access::Strided { buffer, .. } | Access::Panels { buffer, .. } =
-                        &mut operand.access
+                    if let Access::Strided { buffer, .. }
+                    | Access::Rows { buffer, .. }
+                    | Access::Panels { buffer, .. } = &mut operand.access
                     {
                         rename(buffer, names);
                     }

@@ -4,6 +4,7 @@
 //! contract  = "contract" dtype ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["tile" INT] ["own" BUFFER] "{"
 //!             "a" "=" expr access "b" "=" expr access "finish" "=" expr "}"
 //! access    = "strided" BUFFER "base" expr "outer" expr "depth" expr
+//!           | "rows" BUFFER "at" expr
 //!           | "panels" BUFFER "base" expr "depth" expr
 //!           | "computed"
 //! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride "columns" stride "of" constant ":" type
@@ -64,6 +65,10 @@ impl Printer<'_, '_, '_> {
             } => {
                 self.put(format_args!(" strided b{}", buffer.index()));
                 vec![("base", base), ("outer", outer), ("depth", depth)]
+            }
+            Access::Rows { buffer, at } => {
+                self.put(format_args!(" rows b{}", buffer.index()));
+                vec![("at", at)]
             }
             Access::Panels {
                 buffer,
@@ -141,12 +146,16 @@ impl Parser<'_, '_> {
         self.c.expect_word(name)?;
         self.c.expect("=")?;
         let value = self.expr()?;
-        let access = match self.c.word("`strided`, `panels` or `computed`")? {
+        let access = match self.c.word("`strided`, `rows`, `panels` or `computed`")? {
             "strided" => Access::Strided {
                 buffer: self.buffer_name()?,
                 base: self.after("base")?,
                 outer: self.after("outer")?,
                 depth: self.after("depth")?,
+            },
+            "rows" => Access::Rows {
+                buffer: self.buffer_name()?,
+                at: self.after("at")?,
             },
             "panels" => Access::Panels {
                 buffer: self.buffer_name()?,
@@ -157,7 +166,7 @@ impl Parser<'_, '_> {
             _ => {
                 return Err(self
                     .c
-                    .misplaced("an access is `strided`, `panels` or `computed`"));
+                    .misplaced("an access is `strided`, `rows`, `panels` or `computed`"));
             }
         };
         Ok(Operand { value, access })

@@ -6,6 +6,7 @@
 //! item      = "local" LOCAL ":" dtype ("axis" | "size" | "variable" | "sum") [STRING]
 //!           | "size" LOCAL "=" (STRING | ("axis" | "element") INT "of" "input" INT | "run_key")
 //!           | "buffer" BUFFER ":" dtype "[" expr "]" memory ["in" PROC] STRING ["=" contents]
+//!           | "expect" LOCAL "=" NUMBER                     an estimate for the cost model
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below

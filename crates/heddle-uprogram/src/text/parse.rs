@@ -88,6 +88,13 @@ impl Parser<'_, '_> {
             "local" => self.local_item(),
             "size" => self.size(),
             "buffer" => self.buffer(),
+            "expect" => {
+                let local = self.local()?;
+                self.c.expect("=")?;
+                let value = self.c.float()?;
+                self.program.expected.insert(local, value);
+                Ok(())
+            }
             "derive" => {
                 let local = self.local()?;
                 self.c.expect("=")?;

@@ -82,6 +82,11 @@ impl Printer<'_, '_, '_> {
             }
             self.out.push('\n');
         }
+        for (local, value) in &self.program.expected {
+            self.put(format_args!("expect {} = ", self.local(*local)));
+            write_element(&mut self.out, DType::F64, value.to_bits().into());
+            self.out.push('\n');
+        }
         for (local, value) in &self.program.derived {
             self.define(&[*value]);
             self.put(format_args!("derive {} = ", self.local(*local)));

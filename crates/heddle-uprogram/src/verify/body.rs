@@ -243,6 +243,12 @@ impl<'p> Site<'p> {
                     outer,
                     depth,
                 } => (buffer, vec![base, outer, depth]),
+                Access::Rows { buffer, at } => {
+                    if self.program.locals_of(at).contains(&c.columns) {
+                        return Err(Fault::Rule("the rows of an operand differ by column"));
+                    }
+                    (buffer, vec![at])
+                }
                 Access::Panels {
                     buffer,
                     base,

@@ -149,7 +149,7 @@ pub(crate) trait Session: Debug + Send {
     /// Runs the program on the bound inputs. The outputs stay in the session.
     fn run(&mut self) -> Result<(), Error>;
 
-    /// The outputs of the last run, copied.
+    /// The outputs of the last run. They may take their memory with them: a second call has no meaning.
     fn outputs(&mut self) -> Result<Vec<Datum>, Error>;
 
     /// Runs the program on the caller's memory. Inputs whose shapes are those of the run before are not checked again.

@@ -1,6 +1,6 @@
 //! Counts of the steps in which a program for many instances runs.
 
-use heddle_opt::Block;
+use heddle_opt::{Block, Counted};
 
 use super::{Batch, offsets_name};
 use crate::options::interpreter_options;
@@ -47,23 +47,25 @@ impl Batch {
         self.check(inputs)?;
         let module = &self.model.module;
         let args = inputs::in_order(&module.entry().sig, inputs.clone())?;
-        let watched: Vec<_> = self.blocks.iter().map(|(value, _)| *value).collect();
+        let watched: Vec<_> = self.blocks.iter().map(|b| (b.within, b.size)).collect();
         let options = interpreter_options(options);
         let run = || heddle_interp::run_counted(module, &args, &options, &watched);
         let counts = on_large_stack(run)??;
-        let runs = |(value, block): &(_, Block)| {
-            let tally = counts.values.get(value).copied().unwrap_or_default();
+        let runs = |counted: &Counted| {
+            let tally = counts.values.get(&(counted.within, counted.size));
+            let tally = tally.copied().unwrap_or_default();
             BlockRuns {
-                block: described(block),
+                block: described(&counted.block),
                 steps: tally.steps,
                 activations: tally.rows,
-                is_one_by_one: block.is_one_by_one,
+                is_one_by_one: counted.block.is_one_by_one,
             }
         };
         let mut blocks: Vec<BlockRuns> = self.blocks.iter().map(runs).collect();
         let functions = module.functions.iter().filter_map(|(id, f)| {
             let tally = counts.calls.get(&id)?;
-            (Some(id) != module.entry_id()).then(|| BlockRuns {
+            let has_blocks = self.blocks.iter().any(|b| b.within == id);
+            (Some(id) != module.entry_id() && !has_blocks).then(|| BlockRuns {
                 block: format!("calls of @{}", f.sig.name),
                 steps: tally.steps,
                 activations: tally.rows,
@@ -88,6 +90,9 @@ impl Batch {
 }
 
 fn described(block: &Block) -> String {
+    if let Some(function) = &block.function {
+        return format!("calls of @{function}");
+    }
     let place = block.loc.as_ref().map(|loc| format!(" ({loc})"));
     let arm = match block.arm {
         None => "",

@@ -1,9 +1,11 @@
 //! Checks of inputs for many instances.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 
 use super::{Batch, BatchError, Form, offsets_name, structures};
-use crate::{Error, Inputs, Tensor, Value};
+use crate::{Error, InputError, Inputs, Tensor, Value};
 
 impl Batch {
     /// Checks that inputs are of one number of instances, that offsets part their arrays, and that
@@ -13,6 +15,25 @@ impl Batch {
     ///
     /// [`Error::Batch`] names the input and the instance.
     pub fn check(&self, inputs: &Inputs) -> Result<(), Error> {
+        let count = self.check_parts(inputs)?;
+        match self.unsound(inputs, count).pop_first() {
+            Some((_, error)) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The instances whose tables and graphs are unsound, each with its first fault.
+    pub(super) fn unsound(&self, inputs: &Inputs, count: usize) -> BTreeMap<usize, InputError> {
+        structures::unsound(&self.structures, inputs, &self.inputs, count)
+    }
+
+    /// [`Batch::check`] without tables and graphs, whose faults are those of single instances: [`Batch::run_finishing`] leaves
+    /// these out. Gives the number of instances.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Batch`] names the input and the instance.
+    pub fn check_parts(&self, inputs: &Inputs) -> Result<usize, Error> {
         let mut first: Option<(&String, usize)> = None;
         let mut parts: IndexMap<&String, (&String, Vec<i64>)> = IndexMap::new();
         for (name, form) in &self.inputs {
@@ -61,9 +82,7 @@ impl Batch {
                 None => first = Some((name, found)),
             }
         }
-        let count = first.map_or(0, |(_, count)| count);
-        structures::check(&self.structures, inputs, &self.inputs, count)?;
-        Ok(())
+        Ok(first.map_or(0, |(_, count)| count))
     }
 }
 

@@ -7,7 +7,8 @@ use heddle_ir::{FuncId, Inst, LoopView, Module, Op, Region, Value, ValueDef};
 
 use crate::Error;
 
-/// Inputs that the index out of range, the trip count or condition of the loop, or the calls' numbers come from.
+/// Inputs that the index out of range, the trip count or condition of the loop, the calls' numbers, or the sizes that do not fit
+/// come from.
 pub(super) fn origin(module: &Module, error: &Error) -> Vec<String> {
     let error = match error {
         Error::Frames(error) => error,
@@ -39,8 +40,9 @@ pub(super) fn origin(module: &Module, error: &Error) -> Vec<String> {
         seen: HashSet::new(),
         inputs: HashSet::new(),
     };
-    for value in wanted {
-        search.visit(id, value);
+    search.visit(id, wanted, Part::Elements);
+    if let Fault::Shape(_) = fault {
+        search.visit(id, data.args.clone(), Part::Sizes);
     }
     let names = module.entry().sig.params.iter().map(|(name, _)| name);
     let mut inputs = search.inputs.into_iter().collect::<Vec<_>>();
@@ -49,27 +51,48 @@ pub(super) fn origin(module: &Module, error: &Error) -> Vec<String> {
     inputs.into_iter().map(|k| names[k].clone()).collect()
 }
 
+/// A part of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Elements,
+    Sizes,
+}
+
 /// A search for the parameters of the entry that a value is made of.
 struct Search<'a> {
     module: &'a Module,
-    seen: HashSet<(FuncId, Value)>,
+    seen: HashSet<(FuncId, Value, Part)>,
     inputs: HashSet<usize>,
 }
 
 impl Search<'_> {
-    fn visit(&mut self, id: FuncId, value: Value) {
-        let mut open = vec![(id, value)];
-        while let Some((id, value)) = open.pop() {
-            if self.seen.insert((id, value)) {
-                self.sources(id, value, &mut open);
+    fn visit(&mut self, id: FuncId, values: Vec<Value>, part: Part) {
+        let mut open: Vec<_> = values.into_iter().map(|value| (id, value, part)).collect();
+        while let Some((id, value, part)) = open.pop() {
+            // Static sizes come from the model.
+            let is_static = || {
+                let tensor = self.module.functions[id].ty(value).as_tensor();
+                tensor.is_some_and(|t| t.static_shape().is_some())
+            };
+            if part == Part::Sizes && is_static() {
+                continue;
+            }
+            if self.seen.insert((id, value, part)) {
+                self.sources(id, value, part, &mut open);
             }
         }
     }
 
-    /// The values that one comes from.
-    fn sources(&mut self, id: FuncId, value: Value, open: &mut Vec<(FuncId, Value)>) {
+    /// The values that a part of one comes from.
+    fn sources(
+        &mut self,
+        id: FuncId,
+        value: Value,
+        part: Part,
+        open: &mut Vec<(FuncId, Value, Part)>,
+    ) {
         let func = &self.module.functions[id];
-        let mut add = |v: Value| open.push((id, v));
+        let mut add = |v: Value| open.push((id, v, part));
         match func.values[value].def {
             ValueDef::Param(region, k) if region == func.body => {
                 let k = k as usize;
@@ -77,7 +100,7 @@ impl Search<'_> {
                     self.inputs.insert(k);
                 }
                 for (caller, args) in self.calls(id) {
-                    open.extend(args.get(k).map(|&arg| (caller, arg)));
+                    open.extend(args.get(k).map(|&arg| (caller, arg, part)));
                 }
             }
             ValueDef::Param(region, _) => {
@@ -90,30 +113,50 @@ impl Search<'_> {
             }
             ValueDef::Result(inst, k) => {
                 let data = &func.insts[inst];
-                match &data.op {
+                match (&data.op, part) {
                     // An element's value is its array's.
-                    Op::Gather { .. } | Op::Slice { .. } => add(data.args[0]),
-                    Op::Shape => {}
-                    Op::Call(callee) => {
+                    (Op::Gather { .. } | Op::Slice { .. }, Part::Elements) => add(data.args[0]),
+                    (&Op::Gather { axis }, Part::Sizes) => {
+                        add(data.args[1]);
+                        let tensor = func.ty(data.args[0]).as_tensor();
+                        let mut dims = tensor
+                            .and_then(|t| t.shape.as_deref())
+                            .into_iter()
+                            .flatten()
+                            .enumerate();
+                        if dims.any(|(k, dim)| k != axis && dim.as_const().is_none()) {
+                            add(data.args[0]);
+                        }
+                    }
+                    (Op::Shape, _) => open.push((id, data.args[0], Part::Sizes)),
+                    (Op::Call(callee), _) => {
                         let callee = *callee;
                         let body = &self.module.functions[callee];
                         let yields = &body.regions[body.body].yields;
-                        open.extend(yields.get(k as usize).map(|&v| (callee, v)));
+                        open.extend(yields.get(k as usize).map(|&v| (callee, v, part)));
                     }
-                    Op::If => {
+                    (Op::If, _) => {
                         let arms = data.regions.iter();
                         arms.for_each(|&arm| add(func.regions[arm].yields[k as usize]));
-                        add(data.args[0]);
+                        open.push((id, data.args[0], Part::Elements));
                     }
-                    Op::Loop { .. } => {
+                    (Op::Loop { .. }, _) => {
                         if let Some(view) = LoopView::of(func, inst) {
                             let all = view.next.iter().chain(&view.stacked);
                             all.skip(k as usize).take(1).for_each(|&v| add(v));
                             let ends = [view.trip, view.cond, view.next_cond];
-                            ends.into_iter().flatten().for_each(&mut add);
+                            let ends = ends.into_iter().flatten();
+                            open.extend(ends.map(|v| (id, v, Part::Elements)));
                         }
                     }
-                    _ => data.args.iter().for_each(|&arg| add(arg)),
+                    (_, Part::Elements) => data.args.iter().for_each(|&arg| add(arg)),
+                    (op, Part::Sizes) => {
+                        data.args.iter().for_each(|&arg| add(arg));
+                        let by_value = matches!(op, Op::Range | Op::NonZero | Op::Unique { .. });
+                        let sizes = op.props().operands.sizes();
+                        let sizes = sizes.chain((0..data.args.len()).filter(|_| by_value));
+                        open.extend(sizes.map(|k| (id, data.args[k], Part::Elements)));
+                    }
                 }
             }
         }

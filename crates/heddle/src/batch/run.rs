@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::origin::origin;
 use super::parts::joined;
-use super::{Batch, BatchError};
+use super::{Batch, BatchError, FaultyRows};
 use crate::exec::interpreted_error;
 use crate::{Error, ErrorKind, Inputs, Outputs, Program, Run, RunOptions, inputs};
 
@@ -68,7 +68,8 @@ impl Batch {
         inputs: Inputs,
         options: &RunOptions,
     ) -> Result<Finished, Error> {
-        self.check(&inputs)?;
+        let count = self.check_parts(&inputs)?;
+        let unsound = self.unsound(&inputs, count);
         let start = Instant::now();
         let runs = Runs {
             batch: self,
@@ -76,23 +77,39 @@ impl Batch {
             inputs: &inputs,
             options,
         };
-        let count = self.count(&inputs).unwrap_or(0);
-        let error = match runs.all() {
-            Ok(run) => {
-                return Ok(Finished {
-                    run,
-                    instances: (0..count).collect(),
-                    failed: vec![],
-                });
-            }
-            Err(error) => error,
+        let error = match unsound.first_key_value() {
+            Some((_, error)) => Error::from(error.clone()),
+            None => match runs.all() {
+                Ok(run) => {
+                    return Ok(Finished {
+                        run,
+                        instances: (0..count).collect(),
+                        failed: vec![],
+                    });
+                }
+                Err(error) => error,
+            },
         };
         // An error without instances is nobody's.
-        let Some(Ok(mut run)) = runs.part(0..0).filter(|_| concerns_instances(&error)) else {
+        let concerned = !unsound.is_empty() || concerns_instances(&error);
+        let Some(Ok(mut run)) = runs.part(0..0).filter(|_| concerned) else {
             return Err(runs.named(error)?);
         };
         let mut found = Found::default();
-        runs.halves(0..count, error, &mut found)?;
+        match unsound.is_empty() {
+            true => runs.halves(0..count, error, &mut found)?,
+            false => {
+                let ends = unsound.keys().copied().chain([count]);
+                let between = ends.scan(0, |at, end| Some(std::mem::replace(at, end + 1)..end));
+                runs.each(between.filter(|r| !r.is_empty()), error, &mut found)?;
+            }
+        }
+        let unsound = unsound.into_iter().map(|(instance, error)| Failed {
+            instance,
+            error: error.into(),
+        });
+        found.failed.extend(unsound);
+        found.failed.sort_by_key(|failed| failed.instance);
         let parts = [vec![run.outputs], found.outputs].concat();
         run.outputs = joined(&self.outputs, &parts)?;
         run.report.run = start.elapsed();
@@ -146,15 +163,26 @@ impl Runs<'_> {
             return Ok(());
         }
         let middle = range.start + range.len() / 2;
-        for half in [range.start..middle, middle..range.end] {
-            match self.part(half.clone()) {
+        let halves = [range.start..middle, middle..range.end];
+        self.each(halves.into_iter(), error, found)
+    }
+
+    /// Runs instances in these parts; this is the error if the inputs cannot be parted.
+    fn each(
+        &self,
+        parts: impl Iterator<Item = Range<usize>>,
+        error: Error,
+        found: &mut Found,
+    ) -> Result<(), Error> {
+        for part in parts {
+            match self.part(part.clone()) {
                 None => return Err(error),
                 Some(Ok(run)) => {
-                    found.instances.extend(half);
+                    found.instances.extend(part);
                     found.outputs.push(run.outputs);
                 }
                 Some(Err(other)) if concerns_instances(&other) => {
-                    self.halves(half, other, found)?
+                    self.halves(part, other, found)?
                 }
                 Some(Err(other)) => return Err(other),
             }
@@ -193,11 +221,17 @@ impl Runs<'_> {
         let module = &self.batch.alone;
         let inputs = self.batch.alone(self.inputs, instance);
         let args = inputs.and_then(|own| inputs::in_order(&module.entry().sig, own).ok());
-        let alone = args.and_then(|args| interpreted_error(module, &args, self.options));
+        let args = args.unwrap_or_default();
+        let alone = match args.is_empty() {
+            true => None,
+            false => interpreted_error(module, &args, self.options),
+        };
         let error = alone.unwrap_or(error);
+        let inputs = origin(module, &error);
         BatchError::Instance {
             instance,
-            inputs: origin(module, &error),
+            rows: FaultyRows::of(module, &args, &inputs, &error),
+            inputs,
             error: Box::new(error),
         }
         .into()

@@ -57,9 +57,14 @@ pub fn ablate(
 
 fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Failure> {
     let (one, compiling) = commands::read(&args.model, &args.exec, &args.source)?;
-    let (model, batch) = commands::batch::prepare(one.clone(), &args.source)?;
+    let (model, batch) = commands::batch::prepare(one.clone(), &args.source, &args.exec)?;
+    let profile = match &batch {
+        Some(batch) => commands::batch::profile(batch, &args.source)?,
+        None => None,
+    };
     let compile = |without: &[Step]| {
         let mut compiling = compiling.clone();
+        compiling.profile.clone_from(&profile);
         compiling.without.extend(without);
         heddle::compile(&model, &compiling)
     };

@@ -27,7 +27,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         inputs,
         options,
         ..
-    } = commands::prepare_run(&args.model, &args.exec, &args.source)?;
+    } = commands::prepare_run(&args.model, &args.exec, &args.source, false)?;
     commands::note_interpreted(program.report(), &args.model.path);
     if args.turns {
         let mut repeat = program.repeat(inputs, &options)?;

@@ -391,6 +391,14 @@ fn interval(cx: &Rewriter, value: Value, depth: usize) -> Option<Interval> {
         },
         Op::Binary(BinaryOp::Add) => Some(of(0)? + of(1)?),
         Op::Select => Some(of(1)?.hull(of(2)?)),
+        Op::Binary(kind @ (BinaryOp::Max | BinaryOp::Min)) => {
+            let own = range_of(one_integer(cx, value)?)?;
+            let [a, b] = [of(0), of(1)].map(|n| n.unwrap_or(own));
+            Some(match kind {
+                BinaryOp::Max => a.larger(b),
+                _ => -(-a).larger(-b),
+            })
+        }
         _ => None,
     }
 }

@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, Effect};
 use heddle_ir::{DType, Op, Tensor, Value, cannot_fail};
 
 use super::Condition;
+use super::between::tested_between;
 use super::number::Number;
 use super::position::{Anchor, MAX_DEPTH, Part, Scope, arms_pairwise, one_integer};
 use super::range::{Interval, SMALL};
@@ -27,13 +28,15 @@ pub(super) fn test(
         .into_iter()
         .find_map(|way| tested(cx, scope, way, first));
     found.or_else(|| {
-        let mut ways = ways.into_iter();
-        ways.find_map(|way| tested_difference(cx, scope, way, first))
+        ways.into_iter().find_map(|way| {
+            let difference = tested_difference(cx, scope, way, first);
+            difference.or_else(|| tested_between(cx, scope, way, first))
+        })
     })
 }
 
 /// A comparison that holds, and its operands.
-type Comparison = (CompareOp, Value, Value);
+pub(super) type Comparison = (CompareOp, Value, Value);
 
 fn comparison(cx: &Rewriter, (value, truth): Condition) -> Option<Comparison> {
     let (&Op::Compare(relation), args) = cx.definition(value)? else {
@@ -227,7 +230,7 @@ fn copied(cx: &mut Rewriter, scope: &Scope, value: Value, depth: usize) -> Optio
 }
 
 /// The anchor before the first iteration.
-fn start(cx: &mut Rewriter, scope: &Scope, anchor: Anchor) -> Option<Number> {
+pub(super) fn start(cx: &mut Rewriter, scope: &Scope, anchor: Anchor) -> Option<Number> {
     let Anchor::Carried(k, part) = anchor else {
         return Some(Number::Known(0));
     };
@@ -248,7 +251,7 @@ fn start(cx: &mut Rewriter, scope: &Scope, anchor: Anchor) -> Option<Number> {
 }
 
 /// The test before the first iteration; `count` is the limit in the loop.
-fn begins(cx: &Rewriter, test: &Test, count: Value, first: &[Condition]) -> Begins {
+pub(super) fn begins(cx: &Rewriter, test: &Test, count: Value, first: &[Condition]) -> Begins {
     if let (Number::Known(start), Number::Known(limit)) = (test.start, test.limit) {
         let holds = match test.relation {
             CompareOp::Lt => start < limit,

@@ -49,7 +49,7 @@ pub(super) struct Trips {
 const ENDLESS: i128 = 1 << 47;
 
 /// A 64-bit counter with steps up to this takes `ENDLESS` iterations at least to overflow.
-const MAX_STEP: i128 = 1 << 14;
+pub(super) const MAX_STEP: i128 = 1 << 14;
 
 impl Test {
     /// The counter falls to its limit.

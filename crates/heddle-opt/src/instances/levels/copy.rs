@@ -104,7 +104,7 @@ pub(super) fn zeros(b: &mut FuncBuilder, ty: &Type) -> Result<Value> {
 }
 
 /// The type with another axis of unknown size in front.
-pub(super) fn with_rows(ty: &Type) -> Type {
+pub(in crate::instances) fn with_rows(ty: &Type) -> Type {
     let mut ty = ty.clone();
     if let Type::Tensor(t) = &mut ty
         && let Some(shape) = &mut t.shape

@@ -7,6 +7,7 @@ use super::copy::with_rows;
 use super::kept::{Kept, appended, arrays};
 use super::parts::{Export, Parts};
 use crate::batch::{Refusal, Result};
+use crate::instances::blocks::Block;
 use crate::instances::lane::Lane;
 use crate::instances::set::{Set, empty, open};
 
@@ -28,7 +29,7 @@ struct Calls {
 
 impl Driver<'_> {
     /// The results of all instances.
-    pub fn run(&self, b: &mut FuncBuilder) -> Result<Vec<Value>> {
+    pub fn run(&self, b: &mut FuncBuilder) -> Result<Vec<Lane>> {
         let kept = self.forward(b)?;
         self.backward(b, &kept)
     }
@@ -68,6 +69,8 @@ impl Driver<'_> {
         let (now, stores) = params[1..].split_at(first.len());
         let (lanes, calls) = self.level(b, now)?;
         let count = b.size(now[0], 0)?;
+        let block = Block::level(self.parts.source);
+        self.top.context.mark(b, count, block);
         let next = appended(b, &lanes, stores, count)?;
         let more = b.size(calls.ids, 0)?;
         let more = self.some(b, more)?;

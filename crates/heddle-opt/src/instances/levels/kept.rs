@@ -1,4 +1,4 @@
-//! What is kept of levels: arrays to which each level appends.
+//! Values that levels keep: arrays to which each level appends.
 
 use heddle_ir::{FuncBuilder, Tensor, Value};
 
@@ -6,7 +6,7 @@ use crate::batch::Result;
 use crate::instances::lane::{Lane, Ragged};
 use crate::instances::set::plus;
 
-/// What is kept of all levels behind each other.
+/// The kept values of all levels behind each other.
 pub(super) struct Kept {
     /// The form of each kept lane.
     pub is_ragged: Vec<bool>,
@@ -52,7 +52,6 @@ pub(super) fn appended(
 ) -> Result<Vec<Value>> {
     let last = b.constant(Tensor::scalar(-1i64));
     let before = b.gather(stores[0], last)?;
-    // All activations so far: a limit on them is tested here.
     let total = plus(b, before, count)?;
     let end = b.vector_of(total)?;
     let mut next = vec![b.join(&[stores[0], end])?];

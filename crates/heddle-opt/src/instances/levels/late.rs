@@ -62,7 +62,7 @@ impl Parts<'_> {
             let needs: Vec<Value> = match LoopView::of(self.source, inst) {
                 _ if self.is_call(inst) => data.args.clone(),
                 _ if !self.is_split(inst) => continue,
-                Some(_) if in_loop => return Err(Refusal::CallsInLoops),
+                Some(_) if in_loop => return Err(Refusal::Call),
                 Some(view) => [view.trip, view.cond, view.next_cond]
                     .into_iter()
                     .flatten()
@@ -73,8 +73,7 @@ impl Parts<'_> {
                 self.check_types(&data.args)?;
             }
             if needs.iter().any(|v| self.is_late(*v)) {
-                let loc = data.loc.as_ref().map(|loc| loc.to_string());
-                return Err(Refusal::NeedsCall(data.op.name(), loc));
+                return Err(Refusal::Call);
             }
             for &inner in &data.regions {
                 self.check(inner, in_loop || matches!(data.op, Op::Loop { .. }))?;

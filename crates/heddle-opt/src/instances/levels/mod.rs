@@ -24,13 +24,18 @@ use std::collections::HashSet;
 
 use heddle_ir::{FuncBuilder, FuncId, Value};
 
-use super::lane::Lane;
+use super::lane::{Lane, Ragged};
 use super::set::Set;
 use super::{Context, Form, parameters, signature};
 use crate::batch::{Refusal, Result};
 use crate::callgraph;
+pub(super) use copy::with_rows;
 use drive::Driver;
 use parts::Parts;
+pub(super) use parts::has_sizes;
+
+/// The name of a result's sizes, which follow its elements, without that of the result.
+const SIZES_OF: &str = "sizes of ";
 
 impl Set<'_> {
     /// A call of a recursive function for all instances, level by level.
@@ -61,7 +66,20 @@ impl Set<'_> {
         }
         let sig = self.context.made.borrow().functions[id].sig.clone();
         let results = b.call(id, &sig, &own)?;
-        Ok(results.into_iter().map(Lane::Rows).collect())
+        let mut lanes: Vec<Lane> = vec![];
+        for (value, (name, _)) in results.into_iter().zip(&sig.results) {
+            match (name.starts_with(SIZES_OF), lanes.pop()) {
+                (true, Some(Lane::Rows(data))) => {
+                    let starts = self.sums_before(b, value)?;
+                    lanes.push(Lane::Ragged(Ragged::packed(data, starts, value)));
+                }
+                (_, last) => {
+                    lanes.extend(last);
+                    lanes.push(Lane::Rows(value));
+                }
+            }
+        }
+        Ok(lanes)
     }
 }
 
@@ -76,8 +94,7 @@ impl Context<'_> {
         let own = components.find(|c| c.contains(&callee));
         match own.as_deref() {
             Some([_]) if callgraph::callees(self.module, callee).contains(&callee) => {}
-            Some([_]) => return Err(Refusal::Call),
-            _ => return Err(Refusal::MutualCalls),
+            _ => return Err(Refusal::Call),
         }
         let source = &self.module.functions[callee];
         let parts = Parts::of(source, callee)?;
@@ -101,12 +118,24 @@ impl Context<'_> {
             top: &top,
         };
         let results = driver.run(&mut b)?;
-        let names = source.sig.results.iter().map(|(name, _)| name.clone());
-        let outputs: Vec<(String, Value)> = names.zip(results).collect();
+        let mut outputs: Vec<(String, Value)> = vec![];
+        for ((name, _), lane) in source.sig.results.iter().zip(results) {
+            match lane {
+                Lane::Same(v) | Lane::Rows(v) => outputs.push((name.clone(), v)),
+                Lane::Ragged(x) => {
+                    outputs.push((name.clone(), x.data));
+                    outputs.push((format!("{SIZES_OF}{name}"), x.lens));
+                }
+            }
+        }
+        let marks = b.marks().to_vec();
         let function = b.finish(&outputs);
         let notes = context.one_by_one.take();
         self.one_by_one.borrow_mut().extend(notes);
         let id = self.made.borrow_mut().functions.push(function);
+        self.counted
+            .borrow_mut()
+            .extend(context.counted(&marks, id));
         self.levels.borrow_mut().insert(key, id);
         Ok(id)
     }

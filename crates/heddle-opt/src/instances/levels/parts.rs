@@ -169,7 +169,7 @@ pub(super) fn free(source: &Function, inst: Inst) -> Vec<Value> {
 }
 
 /// A tensor whose sizes are all stated.
-pub(super) fn has_sizes(ty: &Type) -> bool {
+pub(in crate::instances) fn has_sizes(ty: &Type) -> bool {
     let shape = ty.as_tensor().and_then(|t| t.shape.as_ref());
     shape.is_some_and(|s| s.iter().all(|d: &Dim| d.as_expr().is_some()))
 }

@@ -2,103 +2,122 @@
 //!
 //! One loop takes batch after batch. Each reads the results of its calls by position, evaluates its
 //! path through the function for all its rows, and appends its results to those of earlier batches.
-//! A batch has a dynamic number of rows: all that are left of a group of states, but at most
-//! [`LevelOptions::batch`], so that all arrays have bounds.
+//! A batch has a dynamic number of rows: a group of states in parts of equal size, which have at
+//! most [`Policy::rows`], so that all arrays have bounds. In front of that loop and behind it, work
+//! that needs no level of its own is evaluated for all states at once ([`Stages`]).
 
-use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, FuncBuilder, Op, Region, Tensor, TensorType, Type, Value};
+use std::collections::HashMap;
 
-use super::LevelOptions;
-use super::analyze::{Kind, Recursion};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, Type, Value};
+
+use super::analyze::{Recursion, is_costly};
+use super::rows::{Known, Rows, States, Which};
+use super::stages::{Stage, Stages};
 use super::walk::Walk;
-use crate::batch::{Batch, Batched, Refusal, Result};
+use crate::batch::{Batched, Refusal, Result};
+
+/// Choices of an evaluation.
+pub struct Policy {
+    /// Maximum number of rows of a batch.
+    pub rows: usize,
+    /// Maximum number of calls whose results are kept at once.
+    pub frames: Option<usize>,
+    /// The work before and behind the levels.
+    pub stages: Stages,
+}
 
 /// Results of all states: arrays whose first axis is the place in the order.
-pub struct Store {
+struct Store {
     /// The type of an element.
     row: Type,
     /// The sizes of an element, `i64[k]`.
     sizes: Value,
+    /// The pass that fills it.
+    stage: Stage,
 }
 
-/// Evaluates all states; gives the results of the root's call.
+/// By member and result: the number of the store, if all states have it.
+type StoreOf = Vec<Vec<Option<usize>>>;
+
+/// Evaluates all states; gives the results of the calls of the roots.
 pub fn evaluate(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     walk: &Walk,
-    options: &LevelOptions,
+    policy: &Policy,
     sizes: &mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>,
 ) -> Result<Vec<Value>> {
-    // Results of one type share an array: a place belongs to one member.
-    let mut stores: Vec<Store> = vec![];
-    let mut of: Vec<Vec<usize>> = vec![];
-    for member in &recursion.members {
-        let mut own: Vec<usize> = vec![];
-        for (_, ty) in &member.func.sig.results {
-            let ty = member.ty(ty);
-            let free = (0..stores.len()).find(|k| stores[*k].row == ty && !own.contains(k));
-            own.push(match free {
-                Some(k) => k,
-                None => {
-                    let shape = ty.as_tensor().and_then(|t| t.shape.clone());
-                    let shape = shape.ok_or(Refusal::UnknownRank)?;
-                    let sizes = sizes(b, &shape)?;
-                    stores.push(Store { row: ty, sizes });
-                    stores.len() - 1
-                }
-            });
-        }
-        of.push(own);
-    }
+    let (stores, of) = stores(b, recursion, &policy.stages, sizes)?;
     let params = b.params().to_vec();
-    let mut arrays = vec![];
-    for store in &stores {
-        arrays.push(zeros(b, store, walk.len)?);
-    }
-    let zero = b.i64(0);
-    let go = b.compare(CompareOp::Lt, zero, walk.count)?;
-    let types: Vec<Type> = arrays.iter().map(|v| b.ty(*v).clone()).collect();
-    let scalar = Type::scalar(DType::I64);
-    let types = [vec![scalar.clone(), scalar], types].concat();
-    let (_, inner) = b.begin_region(&types);
-    let (place, now) = (inner[1], &inner[2..]);
-    let kind = b.gather(walk.kind, place)?;
-    let end = b.gather(walk.end, place)?;
-    let rest = b.binary(BinaryOp::Sub, end, place)?;
-    let most = b.i64(options.batch as i64);
-    let count = b.binary(BinaryOp::Min, rest, most)?;
-    let chunk = Chunk {
+    let mut evaluation = Evaluation {
         recursion,
         walk,
+        policy,
         stores: &stores,
         of: &of,
         params: &params,
-        arrays: now,
-        place,
-        count,
-        dim: Dim::Unknown(Some(options.batch as u64)),
+        arrays: vec![None; stores.len()],
+        known: vec![HashMap::new(); recursion.kinds.len()],
+        lists: vec![None; recursion.kinds.len()],
     };
-    let rows = chunk.by_kind(b, kind, 0)?;
-    let next = b.binary(BinaryOp::Add, place, count)?;
-    let more = b.compare(CompareOp::Lt, next, walk.count)?;
-    let mut yields = vec![more, next];
-    for ((&array, &rows), store) in now.iter().zip(&rows).zip(&stores) {
-        let rank = store.row.as_tensor().and_then(|t| t.rank()).unwrap_or(0);
-        let at = b.vector_of(place)?;
-        let origin = b.i64s(&vec![0; rank]);
-        let starts = match rank {
-            0 => at,
-            _ => b.join(&[at, origin])?,
-        };
-        yields.push(b.op1(Op::UpdateSlice, &[array, rows, starts])?);
+    let plans = policy.stages.plans.iter().enumerate();
+    for (k, plan) in plans.clone() {
+        evaluation.all_of_kind(b, k, &plan.early)?;
     }
-    let body = b.end_region(&yields);
-    let initial = [vec![zero], arrays].concat();
-    let results = b.loop_(None, Some(go), &initial, body)?;
-    let own = of[0]
-        .iter()
-        .map(|&k| Ok(b.gather(results[1 + k], walk.root)?));
+    evaluation.by_levels(b, Stage::First)?;
+    (0..recursion.kinds.len()).for_each(|k| evaluation.know_results(k));
+    if policy.stages.has(Stage::Again) {
+        for (k, plan) in plans {
+            evaluation.all_of_kind(b, k, &plan.between)?;
+        }
+        evaluation.by_levels(b, Stage::Again)?;
+    }
+    let mut late = match policy.stages.has(Stage::Roots) {
+        true => evaluation.of_roots(b)?,
+        false => vec![],
+    };
+    late.reverse();
+    let own = of[0].iter().map(|store| match store {
+        Some(store) => {
+            let array = evaluation.arrays[*store].ok_or(Refusal::NotEvaluated)?;
+            Ok(b.gather(array, walk.root)?)
+        }
+        None => late.pop().ok_or(Refusal::NotEvaluated),
+    });
     own.collect()
+}
+
+/// The arrays of results. Those of one type share one: a place belongs to one member.
+fn stores(
+    b: &mut FuncBuilder,
+    recursion: &Recursion,
+    stages: &Stages,
+    sizes: &mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>,
+) -> Result<(Vec<Store>, StoreOf)> {
+    let mut stores: Vec<Store> = vec![];
+    let mut of: StoreOf = vec![];
+    for (member, of_member) in recursion.members.iter().zip(&stages.of) {
+        let mut own: Vec<Option<usize>> = vec![];
+        for ((_, ty), &stage) in member.func.sig.results.iter().zip(of_member) {
+            if stage == Stage::Roots {
+                own.push(None);
+                continue;
+            }
+            let row = member.ty(ty);
+            let is_free = |k: &usize| stores[*k].row == row && stores[*k].stage == stage;
+            let free = (0..stores.len()).find(|k| is_free(k) && !own.contains(&Some(*k)));
+            if free.is_none() {
+                let shape = row.as_tensor().and_then(|t| t.shape.clone());
+                let shape = shape.ok_or(Refusal::UnknownRank)?;
+                let sizes = sizes(b, &shape)?;
+                stores.push(Store { row, sizes, stage });
+            }
+            own.push(Some(free.unwrap_or(stores.len() - 1)));
+        }
+        of.push(own);
+    }
+    Ok((stores, of))
 }
 
 fn zeros(b: &mut FuncBuilder, store: &Store, count: Value) -> Result<Value> {
@@ -109,75 +128,390 @@ fn zeros(b: &mut FuncBuilder, store: &Store, count: Value) -> Result<Value> {
     Ok(b.op1(Op::Broadcast, &[zero, shape])?)
 }
 
-/// A batch to evaluate: `count` places from `place` on.
-struct Chunk<'a, 'm> {
+/// An evaluation as far as it has come.
+struct Evaluation<'a, 'm> {
     recursion: &'a Recursion<'m>,
     walk: &'a Walk,
+    policy: &'a Policy,
     stores: &'a [Store],
-    of: &'a [Vec<usize>],
+    of: &'a [Vec<Option<usize>>],
     params: &'a [Value],
-    arrays: &'a [Value],
+    /// By store: results of all states.
+    arrays: Vec<Option<Value>>,
+    /// By kind.
+    known: Vec<HashMap<Value, Known>>,
+    /// By kind: the places of its states, and by place the number of states of the kind before it.
+    lists: Vec<Option<[Value; 2]>>,
+}
+
+impl Evaluation<'_, '_> {
+    fn states<'a>(&'a self, arrays: &'a [Option<Value>]) -> States<'a, 'a> {
+        States {
+            recursion: self.recursion,
+            walk: self.walk,
+            stages: &self.policy.stages,
+            params: self.params,
+            of: self.of,
+            arrays,
+            known: &self.known,
+        }
+    }
+
+    /// Evaluates values for all states of a kind.
+    fn all_of_kind(&mut self, b: &mut FuncBuilder, k: usize, values: &[Value]) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let rows = match self.list(b, k)? {
+            None => Rows {
+                which: Which::From {
+                    place: b.i64(0),
+                    number: None,
+                },
+                count: self.walk.count,
+                dim: Dim::UNKNOWN,
+            },
+            Some([places, _]) => Rows {
+                which: Which::At {
+                    places,
+                    numbers: None,
+                },
+                count: b.size(places, 0)?,
+                dim: Dim::UNKNOWN,
+            },
+        };
+        let found = self.states(&self.arrays).values(b, k, &rows, values)?;
+        let found = found.into_iter().map(|batched| match batched {
+            Batched::Same(value) => Known::Same(value),
+            Batched::Rows(value) => Known::OfKind(value),
+        });
+        self.known[k].extend(values.iter().copied().zip(found));
+        Ok(())
+    }
+
+    /// The list of the states of a kind; none if there is but one kind.
+    fn list(&mut self, b: &mut FuncBuilder, k: usize) -> Result<Option<[Value; 2]>> {
+        if self.lists.len() > 1 && self.lists[k].is_none() {
+            let marks = self.marks(b, k)?;
+            let holds = b.cast(DType::Bool, marks)?;
+            let before = Op::Cumulative {
+                kind: ReduceOp::Sum,
+                axis: 0,
+                exclusive: true,
+                reverse: false,
+            };
+            let numbers = b.op1(before, &[marks])?;
+            self.lists[k] = Some([places_of(b, holds)?, numbers]);
+        }
+        Ok(self.lists[k])
+    }
+
+    /// `i64[states + 1]`: 1 for the places of the states of a kind.
+    fn marks(&self, b: &mut FuncBuilder, k: usize) -> Result<Value> {
+        let all = b.iota(self.walk.len)?;
+        let has_place = b.compare(CompareOp::Lt, all, self.walk.count)?;
+        let holds = self.is_kind(b, self.walk.kind, k)?;
+        let holds = b.binary(BinaryOp::And, holds, has_place)?;
+        Ok(b.cast(DType::I64, holds)?)
+    }
+
+    fn is_kind(&self, b: &mut FuncBuilder, kinds: Value, k: usize) -> Result<Value> {
+        let own = b.i64(k as i64);
+        Ok(b.compare(CompareOp::Eq, kinds, own)?)
+    }
+
+    /// The results of the first pass are there.
+    fn know_results(&mut self, k: usize) {
+        for (&value, (result, ops)) in &self.policy.stages.plans[k].results {
+            let known = Known::Result(*result, ops.clone());
+            self.known[k].entry(value).or_insert(known);
+        }
+    }
+
+    /// Late results, which no call reads, of the roots.
+    fn of_roots(&self, b: &mut FuncBuilder) -> Result<Vec<Value>> {
+        let recursion = self.recursion;
+        let is_one = b.rank(self.walk.root) == Some(0);
+        let roots = match is_one {
+            true => b.vector_of(self.walk.root)?,
+            false => self.walk.root,
+        };
+        let kinds = b.gather(self.walk.kind, roots)?;
+        let own: Vec<usize> = (0..recursion.kinds.len())
+            .filter(|&k| recursion.kinds[k].member == 0)
+            .collect();
+        let (mut parts, mut ids) = (vec![], vec![]);
+        for &k in &own {
+            let (places, id) = match own.len() {
+                1 => (roots, None),
+                _ => {
+                    let holds = self.is_kind(b, kinds, k)?;
+                    let id = places_of(b, holds)?;
+                    (b.gather(roots, id)?, Some(id))
+                }
+            };
+            ids.extend(id);
+            let numbers = match self.lists[k] {
+                Some([_, numbers]) => Some(b.gather(numbers, places)?),
+                None => Some(places),
+            };
+            let rows = Rows {
+                which: Which::At { places, numbers },
+                count: b.size(places, 0)?,
+                dim: Dim::UNKNOWN,
+            };
+            let wanted = self.policy.stages.wanted(recursion, k, Stage::Roots);
+            let found = self.states(&self.arrays).values(b, k, &rows, &wanted)?;
+            let found = found.into_iter().map(|v| rows.spread(b, recursion, v));
+            parts.push(found.collect::<Result<Vec<_>>>()?);
+        }
+        let mut results = vec![];
+        for i in 0..parts[0].len() {
+            let all: Vec<Value> = parts.iter().map(|p| p[i]).collect();
+            let mut value = b.join(&all)?;
+            if !ids.is_empty() {
+                let place = inverse(b, &ids, roots)?;
+                value = b.gather(value, place)?;
+            }
+            if is_one {
+                let first = b.i64(0);
+                value = b.gather(value, first)?;
+            }
+            results.push(value);
+        }
+        Ok(results)
+    }
+
+    /// A pass over all states by levels.
+    fn by_levels(&mut self, b: &mut FuncBuilder, stage: Stage) -> Result<()> {
+        let own = (0..self.stores.len()).filter(|&s| self.stores[s].stage == stage);
+        let own: Vec<usize> = own.collect();
+        let mut initial = vec![];
+        for &s in &own {
+            initial.push(zeros(b, &self.stores[s], self.walk.len)?);
+        }
+        let (first, kinds) = self.first_level(b, stage, &own, &mut initial)?;
+        let go = b.compare(CompareOp::Lt, first, self.walk.count)?;
+        let scalar = Type::scalar(DType::I64);
+        let types = initial.iter().map(|v| b.ty(*v).clone());
+        let types: Vec<Type> = [scalar.clone(), scalar].into_iter().chain(types).collect();
+        let (_, inner) = b.begin_region(&types);
+        let (place, now) = (inner[1], &inner[2..]);
+        let kind = b.gather(self.walk.kind, place)?;
+        let count = self.batch_size(b, place)?;
+        let mut arrays = self.arrays.clone();
+        for (&s, &array) in own.iter().zip(now) {
+            arrays[s] = Some(array);
+        }
+        let batch = LevelBatch {
+            evaluation: self,
+            arrays: &arrays,
+            own: &own,
+            place,
+            count,
+            dim: Dim::Unknown(Some(self.policy.rows as u64)),
+            stage,
+        };
+        let rows = batch.by_kind(b, kind, &kinds)?;
+        let next = b.binary(BinaryOp::Add, place, count)?;
+        let more = b.compare(CompareOp::Lt, next, self.walk.count)?;
+        let mut yields = vec![more, next];
+        for (&array, &rows) in now.iter().zip(&rows) {
+            yields.push(written(b, array, rows, place)?);
+        }
+        let body = b.end_region(&yields);
+        let initial = [vec![first], initial].concat();
+        let results = b.loop_(None, Some(go), &initial, body)?;
+        for (&s, &array) in own.iter().zip(&results[1..]) {
+            self.arrays[s] = Some(array);
+        }
+        Ok(())
+    }
+
+    /// Evaluates the first level, the kinds without calls, if that takes no contraction, such as for
+    /// leaves that look up a word: all states of a kind at once, in front of the loop. Gives the
+    /// place at which the loop begins, and its kinds.
+    fn first_level(
+        &self,
+        b: &mut FuncBuilder,
+        stage: Stage,
+        own: &[usize],
+        arrays: &mut [Value],
+    ) -> Result<(Value, Vec<usize>)> {
+        let (recursion, stages) = (self.recursion, &self.policy.stages);
+        let is_first = |k: &usize| recursion.kinds[*k].calls.is_empty();
+        let (first, rest): (Vec<usize>, Vec<usize>) =
+            (0..recursion.kinds.len()).partition(is_first);
+        let takes_long = |&k: &usize| {
+            let (path, known) = (&stages.paths[k], &self.known[k]);
+            let wanted = stages.wanted(recursion, k, stage);
+            let needed = path.needed(&wanted, &|v| known.contains_key(&v));
+            let func = recursion.members[recursion.kinds[k].member].func;
+            let mut steps = path.steps.iter().zip(&needed.steps);
+            steps.any(|(&step, needed)| *needed && is_costly(func, step))
+        };
+        let mut place = b.i64(0);
+        if first.iter().any(takes_long) {
+            return Ok((place, (0..recursion.kinds.len()).collect()));
+        }
+        for k in first {
+            let marks = self.marks(b, k)?;
+            let (axes, keep, kind) = (vec![0], false, ReduceOp::Sum);
+            let count = b.op1(Op::Reduce { kind, axes, keep }, &[marks])?;
+            let rows = Rows {
+                which: Which::From {
+                    place,
+                    number: Some(b.i64(0)),
+                },
+                count,
+                dim: Dim::UNKNOWN,
+            };
+            let found = self.rows(b, k, &rows, &self.arrays, stage)?;
+            for (array, &s) in arrays.iter_mut().zip(own) {
+                if let Some(rows) = found[s] {
+                    *array = written(b, *array, rows, place)?;
+                }
+            }
+            place = b.binary(BinaryOp::Add, place, count)?;
+        }
+        Ok((place, rest))
+    }
+
+    /// By store: rows of states of a kind, if the store has results of it.
+    fn rows(
+        &self,
+        b: &mut FuncBuilder,
+        k: usize,
+        rows: &Rows,
+        arrays: &[Option<Value>],
+        stage: Stage,
+    ) -> Result<Vec<Option<Value>>> {
+        let (recursion, stages) = (self.recursion, &self.policy.stages);
+        let wanted = stages.wanted(recursion, k, stage);
+        let found = self.states(arrays).values(b, k, rows, &wanted)?;
+        let member = recursion.kinds[k].member;
+        let own = &stages.of[member];
+        let results = (0..own.len()).filter(|&i| own[i] == stage);
+        let mut all = vec![None; self.stores.len()];
+        for (i, value) in results.zip(found) {
+            let store = self.of[member][i].ok_or(Refusal::NotEvaluated)?;
+            all[store] = Some(rows.spread(b, recursion, value)?);
+        }
+        Ok(all)
+    }
+
+    /// The rows of the batch that begins at a place: what is left of the group in parts of equal
+    /// size, of which the last may have fewer rows.
+    fn batch_size(&self, b: &mut FuncBuilder, place: Value) -> Result<Value> {
+        let end = b.gather(self.walk.end, place)?;
+        let rest = b.binary(BinaryOp::Sub, end, place)?;
+        let (most, one) = (b.i64(self.policy.rows as i64), b.i64(1));
+        let up = |b: &mut FuncBuilder, x: Value, by: Value| {
+            let last = b.binary(BinaryOp::Sub, x, one)?;
+            let quotient = b.binary(BinaryOp::Div, last, by)?;
+            b.binary(BinaryOp::Add, quotient, one)
+        };
+        let parts = up(b, rest, most)?;
+        Ok(up(b, rest, parts)?)
+    }
+}
+
+/// An array with rows from a place on.
+fn written(b: &mut FuncBuilder, array: Value, rows: Value, place: Value) -> Result<Value> {
+    let rank = b.rank(array).ok_or(Refusal::UnknownRank)?;
+    let at = b.vector_of(place)?;
+    let starts = match rank {
+        1 => at,
+        _ => {
+            let origin = b.i64s(&vec![0; rank - 1]);
+            b.join(&[at, origin])?
+        }
+    };
+    Ok(b.op1(Op::UpdateSlice, &[array, rows, starts])?)
+}
+
+/// The places at which a `bool[n]` holds.
+fn places_of(b: &mut FuncBuilder, holds: Value) -> Result<Value> {
+    let places = b.op1(Op::NonZero, &[holds])?;
+    Ok(b.op1(Op::Squeeze { axes: vec![0] }, &[places])?)
+}
+
+/// The places in lists behind each other of the numbers that these hold, each of those below the
+/// size of `all` once.
+fn inverse(b: &mut FuncBuilder, lists: &[Value], all: Value) -> Result<Value> {
+    let order = b.join(lists)?;
+    let count = b.size(all, 0)?;
+    let places = b.iota(count)?;
+    let (axis, reduce) = (0, ScatterReduce::Set);
+    Ok(b.op1(
+        Op::ScatterElements { axis, reduce },
+        &[places, order, places],
+    )?)
+}
+
+/// A batch of a pass by levels: `count` places from `place` on.
+struct LevelBatch<'a, 'm> {
+    evaluation: &'a Evaluation<'a, 'm>,
+    arrays: &'a [Option<Value>],
+    /// The stores of the pass.
+    own: &'a [usize],
     place: Value,
     count: Value,
     /// The count as a size.
     dim: Dim,
+    stage: Stage,
 }
 
-impl Chunk<'_, '_> {
-    /// A row for each place of each array, for states of the kinds from `k` on.
-    fn by_kind(&self, b: &mut FuncBuilder, kind: Value, k: usize) -> Result<Vec<Value>> {
-        if k + 1 == self.recursion.kinds.len() {
+impl LevelBatch<'_, '_> {
+    /// A row for each place of each array of the pass, for states of one of these kinds.
+    fn by_kind(&self, b: &mut FuncBuilder, kind: Value, kinds: &[usize]) -> Result<Vec<Value>> {
+        let (&k, rest) = kinds.split_first().ok_or(Refusal::NoRows)?;
+        if rest.is_empty() {
             return self.rows(b, k);
         }
-        let own = b.i64(k as i64);
-        let cond = b.compare(CompareOp::Eq, kind, own)?;
+        let cond = self.evaluation.is_kind(b, kind, k)?;
         b.begin_region(&[]);
         let rows = self.rows(b, k)?;
         let then = b.end_region(&rows);
         b.begin_region(&[]);
-        let rows = self.by_kind(b, kind, k + 1)?;
+        let rows = self.by_kind(b, kind, rest)?;
         let otherwise = b.end_region(&rows);
         let values = b.if_(cond, then, otherwise)?;
-        for (&value, store) in values.iter().zip(self.stores) {
-            b.refine_type(value, self.with_rows(&store.row))?;
+        for (&value, &s) in values.iter().zip(self.own) {
+            let ty = self.here(None).ty(&self.evaluation.stores[s].row);
+            b.refine_type(value, ty)?;
         }
         Ok(values)
     }
 
+    fn here(&self, number: Option<Value>) -> Rows {
+        Rows {
+            which: Which::From {
+                place: self.place,
+                number,
+            },
+            count: self.count,
+            dim: self.dim.clone(),
+        }
+    }
+
     /// Evaluates states of one kind.
     fn rows(&self, b: &mut FuncBuilder, k: usize) -> Result<Vec<Value>> {
-        let kind = &self.recursion.kinds[k];
-        let member = &self.recursion.members[kind.member];
-        let types = |ty: &Type| member.ty(ty);
-        let mut batch = Batch::new(member.func, self.count, self.dim.clone(), &types);
-        let own = &member.func.regions[member.func.body].params;
-        for (param, fixed) in own.iter().zip(&member.fixed) {
-            let batched = match fixed {
-                Some(i) => Batched::Same(self.params[*i]),
-                None => {
-                    let states = self.at(b, self.walk.order)?;
-                    let first =
-                        b.binary(BinaryOp::Add, self.walk.first[kind.member], self.walk.shift)?;
-                    let nodes = b.binary(BinaryOp::Sub, states, first)?;
-                    let dtype = member
-                        .func
-                        .ty(*param)
-                        .as_tensor()
-                        .map_or(DType::I64, |t| t.dtype);
-                    Batched::Rows(b.cast(dtype, nodes)?)
-                }
-            };
-            batch.values.insert(*param, batched);
-        }
-        let yields = self.way(b, &mut batch, member.func.body, kind)?;
+        let all = self.evaluation;
+        let number = match all.lists[k] {
+            Some([_, numbers]) => Some(b.gather(numbers, self.place)?),
+            None => None,
+        };
+        let here = self.here(number);
+        let found = all.rows(b, k, &here, self.arrays, self.stage)?;
         let mut rows = vec![];
-        for (s, store) in self.stores.iter().enumerate() {
-            let own = self.of[kind.member].iter().position(|k| *k == s);
-            let value = match own {
-                Some(i) => batch.spread(b, yields[i])?,
+        for &s in self.own {
+            let store = &all.stores[s];
+            let value = match found[s] {
+                Some(value) => value,
                 None => zeros(b, store, self.count)?,
             };
-            let ty = self.with_rows(&store.row);
+            let ty = here.ty(&store.row);
             if b.ty(value).compatible(&ty)
                 && b.ty(value) != &ty
                 && b.func().def_inst(value).is_some()
@@ -187,65 +521,5 @@ impl Chunk<'_, '_> {
             rows.push(value);
         }
         Ok(rows)
-    }
-
-    /// The batch's elements of one of the walk's arrays.
-    fn at(&self, b: &mut FuncBuilder, array: Value) -> Result<Value> {
-        let step = b.i64s(&[1]);
-        let end = b.binary(BinaryOp::Add, self.place, self.count)?;
-        let (start, end) = (b.vector_of(self.place)?, b.vector_of(end)?);
-        let part = b.op1(Op::Slice { axes: vec![0] }, &[array, start, end, step])?;
-        b.refine_type(part, self.with_rows(&Type::scalar(DType::I64)))?;
-        Ok(part)
-    }
-
-    /// The type of a batch of elements.
-    fn with_rows(&self, row: &Type) -> Type {
-        match row {
-            Type::Tensor(TensorType { dtype, shape }) => Type::Tensor(TensorType {
-                dtype: *dtype,
-                shape: shape
-                    .as_ref()
-                    .map(|s| [std::slice::from_ref(&self.dim), s.as_slice()].concat()),
-            }),
-            other => other.clone(),
-        }
-    }
-
-    /// A kind's path through a region.
-    fn way(
-        &self,
-        b: &mut FuncBuilder,
-        batch: &mut Batch,
-        region: Region,
-        kind: &Kind,
-    ) -> Result<Vec<Batched>> {
-        let func = batch.source;
-        for &inst in &func.regions[region].insts {
-            let data = &func.insts[inst];
-            if let Some(j) = kind.calls.iter().position(|c| *c == inst) {
-                b.set_loc(data.loc.clone());
-                let callee = self.recursion.callee(kind.member, inst);
-                let callee = callee.ok_or(Refusal::Call)?;
-                let from = self.at(b, self.walk.calls[j])?;
-                for (&result, &k) in data.results.iter().zip(&self.of[callee]) {
-                    let rows = b.gather(self.arrays[k], from)?;
-                    batch.values.insert(result, Batched::Rows(rows));
-                }
-            } else if let Some(&(_, arm)) = kind.decisions.iter().find(|(i, _)| *i == inst) {
-                let inner = data.regions[!arm as usize];
-                let yields = self.way(b, batch, inner, kind)?;
-                for (&result, batched) in data.results.iter().zip(yields) {
-                    batch.values.insert(result, batched);
-                }
-            } else {
-                batch.inst(b, inst)?;
-            }
-        }
-        func.regions[region]
-            .yields
-            .iter()
-            .map(|v| batch.value(*v))
-            .collect()
     }
 }

@@ -7,7 +7,6 @@ use heddle_ir::{
     DType, Dim, FuncBuilder, FuncId, Function, Inst, LoopView, Module, Op, Signature, Type, Value,
 };
 
-use super::LevelOptions;
 use super::analyze::{Member, Recursion};
 use crate::Edit;
 use crate::batch::Result;
@@ -15,23 +14,12 @@ use crate::batch::Result;
 /// The name of the number of roots.
 const ROOTS: &str = "roots of a forest";
 
-/// Rows of a batch: with many trees there are enough to read weights rarely.
-const BATCH: usize = 96;
-
 /// A loop that calls a function for each element of an array and stacks the results.
 pub struct CallLoop {
     caller: FuncId,
     inst: Inst,
     /// The arguments, with the array in the place of the node.
     args: Vec<Value>,
-}
-
-/// Policy for many trees.
-pub fn options(options: &LevelOptions) -> LevelOptions {
-    LevelOptions {
-        batch: options.batch.max(BATCH),
-        ..*options
-    }
 }
 
 /// The loops of other functions that call `first` for each root.

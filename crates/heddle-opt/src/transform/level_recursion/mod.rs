@@ -3,6 +3,8 @@
 mod analyze;
 mod evaluate;
 mod forest;
+mod rows;
+mod stages;
 mod tree;
 mod walk;
 mod worth;
@@ -15,6 +17,8 @@ use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Region, Value, V
 
 pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
+use self::evaluate::Policy;
+use self::stages::Stages;
 pub use self::worth::gain;
 use crate::Edit;
 use crate::batch::{Refusal, Result};
@@ -24,7 +28,8 @@ use heddle_ir::patch::{Patch, Stats};
 /// Policy of running recursion and loops level by level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelOptions {
-    /// Maximum batch size in calls: large enough for products to reach the units' peak.
+    /// Batch size in calls that lets products reach the units' peak. [`level_recursion`] takes larger
+    /// batches where levels are wide, unless `always` holds.
     pub batch: usize,
     /// Applies it even if no contraction gains.
     pub always: bool,
@@ -54,7 +59,8 @@ impl LevelOptions {
 /// are passed on unchanged, and the calls that follow do not depend on results of calls: trees and
 /// graphs of any shape, by one function or several that call each other. Shared nodes are evaluated
 /// once. Calls from outside become calls of a new function, which walks the nodes (`walk`), then
-/// evaluates batch after batch (`evaluate`). If the walk does not end, is too deep, or leaves the
+/// evaluates batch after batch (`evaluate`), and what needs no level for all nodes at once
+/// (`stages`). If the walk does not end, is too deep, or leaves the
 /// array, that function falls back to the original calls, so errors stay the same; likewise if the
 /// walk finds a narrow tree, such as a chain, whose levels are no batches. If weights are so small
 /// that batches save less than they cost (`worth`), small trees are not walked at all (`tree`), but
@@ -77,7 +83,7 @@ pub fn level_recursion(module: &mut Module, options: &LevelOptions, costs: &Cost
         let members: Vec<FuncId> = recursion.members.iter().map(|m| m.id).collect();
         let forest = match forest::loops(module, first, &recursion).is_empty() {
             true => None,
-            false => build(module, &recursion, &forest::options(options), costs, true).ok(),
+            false => build(module, &recursion, options, costs, true).ok(),
         };
         let leveled = build(module, &recursion, options, costs, false).ok();
         let mut own = members;
@@ -144,13 +150,21 @@ fn build(
         roots: is_forest.then_some(first.node),
     };
     let extent = named.size(&mut b, &recursion.extent)?;
+    let policy = Policy {
+        rows: match options.always {
+            true => options.batch,
+            false => worth::rows(recursion, costs).max(options.batch),
+        },
+        frames: options.frames,
+        stages: Stages::of(recursion, options, costs),
+    };
     let width = match options.always {
         true => Some(options.width),
         false => worth::least_width(recursion, options, costs),
     };
     let values = match width {
         width if is_forest || width.is_some() => {
-            walked(&mut b, recursion, extent, options, width, &mut named)?
+            walked(&mut b, recursion, extent, &policy, width, &mut named)?
         }
         _ => {
             let tree = tree::is_small_tree(&mut b, recursion, extent)?;
@@ -158,7 +172,7 @@ fn build(
             let calls = b.call(first.id, &first.func.sig, &params)?;
             let then = b.end_region(&calls);
             b.begin_region(&[]);
-            let values = walked(&mut b, recursion, extent, options, width, &mut named)?;
+            let values = walked(&mut b, recursion, extent, &policy, width, &mut named)?;
             let otherwise = b.end_region(&values);
             choice(&mut b, tree, [then, otherwise], recursion)?
         }
@@ -172,15 +186,15 @@ fn walked(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     extent: Value,
-    options: &LevelOptions,
+    policy: &Policy,
     width: Option<f64>,
     named: &mut Named,
 ) -> Result<Vec<Value>> {
     let first = &recursion.members[0];
-    let walk = walk::walk(b, recursion, extent, width, options.frames)?;
+    let walk = walk::walk(b, recursion, extent, width, policy.frames)?;
     b.begin_region(&[]);
     let mut sizes = |b: &mut FuncBuilder, dims: &[Dim]| named.sizes(b, dims);
-    let levels = evaluate::evaluate(b, recursion, &walk, options, &mut sizes)?;
+    let levels = evaluate::evaluate(b, recursion, &walk, policy, &mut sizes)?;
     let then = b.end_region(&levels);
     b.begin_region(&[]);
     let calls = match named.roots {

@@ -5,7 +5,7 @@
 //! for each level, the synchronisations and a partly filled batch. Small weights stay in near
 //! caches anyway: for them, individual calls are faster, however wide a tree is.
 
-use heddle_ir::{Inst, Region};
+use heddle_ir::{Inst, Region, Value};
 
 use super::LevelOptions;
 use super::analyze::{Kind, Member, Origin, Recursion};
@@ -20,44 +20,17 @@ pub fn least_width(
     let saved = recursion
         .kinds
         .iter()
-        .map(|k| saved(recursion, k, options, costs));
+        .map(|k| Products::of(recursion, k, costs))
+        .map(|p| saving(p.weights, p.flops, options, costs));
     let gain = saved.fold(0.0, f64::max) - costs.call;
     (gain > 0.0).then(|| options.width.max(costs.level / gain))
-}
-
-/// Nanoseconds saved by evaluating a call of this kind in a batch.
-fn saved(recursion: &Recursion, kind: &Kind, options: &LevelOptions, costs: &CostModel) -> f64 {
-    let member = &recursion.members[kind.member];
-    let mut products = vec![];
-    on_the_way(member, member.func.body, kind, &mut |inst| {
-        products.push(inst)
-    });
-    let (mut bytes, mut flops) = (0.0, 0.0);
-    for inst in products {
-        let data = &member.func.insts[inst];
-        let fixed = data
-            .args
-            .iter()
-            .filter(|v| member.origins.get(v) == Some(&Origin::Fixed));
-        let weights = fixed.map(|v| costs.bytes(&member.ty(member.func.ty(*v))));
-        let weights: f64 = weights.sum();
-        if weights > 0.0 {
-            bytes += weights;
-            flops += costs.contraction(member.func, data);
-        }
-    }
-    saving(bytes, flops, options, costs)
 }
 
 /// Nanoseconds saved per call or iteration in a batch, given its products' bytes of weights and
 /// operations.
 fn saving(bytes: f64, flops: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
-    let rate = match bytes <= costs.near_all {
-        true => costs.near_rate,
-        false => costs.weights,
-    };
     // A row's arithmetic takes as long in a batch.
-    let reading = bytes / rate - flops / costs.flops;
+    let reading = bytes / weights_rate(bytes, costs) - flops / costs.flops;
     reading.max(0.0) * (1.0 - 1.0 / options.batch as f64)
 }
 
@@ -80,5 +53,80 @@ fn on_the_way(member: &Member, region: Region, kind: &Kind, found: &mut dyn FnMu
                 on_the_way(member, inner, kind, found);
             }
         }
+    }
+}
+
+/// Nanoseconds saved per state if products with `bytes` of weights are evaluated for all states at
+/// once instead of level by level, and `kept` bytes of their results are written and read again.
+pub fn at_once(bytes: f64, kept: f64, options: &LevelOptions, costs: &CostModel) -> f64 {
+    (bytes / weights_rate(bytes, costs) + costs.step) / options.batch as f64
+        - 2.0 * kept / costs.arrays
+}
+
+/// Share of a batch's time that may go to what it takes besides its rows.
+const OVERHEAD: f64 = 1.0 / 32.0;
+
+/// Maximum rows of a batch.
+const MOST_ROWS: f64 = 4096.0;
+
+/// Rows that the kernels of contractions take as a block: larger batches are whole blocks.
+const BLOCK: f64 = 96.0;
+
+/// Smaller batches are multiples of this.
+const SMALL: f64 = 32.0;
+
+/// Maximum batch size where levels are wide: enough rows that reading weights and barriers take a
+/// small share of the time, and so few that operands and results of products stay in the cache.
+pub fn rows(recursion: &Recursion, costs: &CostModel) -> usize {
+    let rows = |kind: &Kind| {
+        let products = Products::of(recursion, kind, costs);
+        if products.flops == 0.0 {
+            return 0.0;
+        }
+        let batch = products.weights / weights_rate(products.weights, costs) + costs.level;
+        let wanted = batch / (OVERHEAD * products.flops / costs.flops);
+        wanted.min(costs.chunk / products.arrays)
+    };
+    let most = recursion.kinds.iter().map(rows).fold(0.0, f64::max);
+    let block = if most <= BLOCK { SMALL } else { BLOCK };
+    ((most / block).ceil() * block).clamp(SMALL, MOST_ROWS) as usize
+}
+
+/// The contractions of a kind that multiply with weights.
+#[derive(Default)]
+struct Products {
+    /// Bytes of weights.
+    weights: f64,
+    /// Operations for a row.
+    flops: f64,
+    /// Bytes of the other operands, and of the results, of a row.
+    arrays: f64,
+}
+
+impl Products {
+    fn of(recursion: &Recursion, kind: &Kind, costs: &CostModel) -> Self {
+        let member = &recursion.members[kind.member];
+        let mut found = Products::default();
+        on_the_way(member, member.func.body, kind, &mut |inst| {
+            let data = &member.func.insts[inst];
+            let bytes = |v: &Value| costs.bytes(&member.ty(member.func.ty(*v)));
+            let is_weight = |v: &&Value| member.origins.get(v) == Some(&Origin::Fixed);
+            let weights: f64 = data.args.iter().filter(is_weight).map(bytes).sum();
+            if weights > 0.0 {
+                let rest = data.args.iter().filter(|v| !is_weight(v));
+                found.arrays += rest.chain(&data.results).map(bytes).sum::<f64>();
+                found.weights += weights;
+                found.flops += costs.contraction(member.func, data);
+            }
+        });
+        found
+    }
+}
+
+/// Bytes of weights in a nanosecond.
+fn weights_rate(bytes: f64, costs: &CostModel) -> f64 {
+    match bytes <= costs.near_all {
+        true => costs.near_rate,
+        false => costs.weights,
     }
 }

@@ -11,6 +11,7 @@ use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
 
 use super::session::CpuSession;
+use super::spare::Spares;
 use crate::backend::interface::{Artifact, Lowered, Session};
 use crate::ports::Ports;
 use crate::{Baseline, Device, Error, RunOptions};
@@ -31,8 +32,12 @@ pub(super) struct Compiled {
     sites: Vec<String>,
     /// The program's arrays for the model's inputs and outputs.
     pub(super) ports: Ports,
+    /// Memory of results that were dropped.
+    pub(super) spares: Spares,
     /// Is each program that is made of this one proven sound before it is built?
     pub(super) verify: bool,
+    /// Options with which it was built.
+    pub(super) build: BuildOptions,
 }
 
 impl Compiled {
@@ -41,6 +46,7 @@ impl Compiled {
         lowered: Lowered,
         sig: Arc<Signature>,
         pool: &PoolOptions,
+        build: &BuildOptions,
         verify: bool,
     ) -> Result<Self, Error> {
         let source = Source {
@@ -49,21 +55,22 @@ impl Compiled {
             constants: lowered.constants.clone(),
             plan: lowered.layout.plan,
         };
-        let built = Arc::new(Program::build(&source, &BuildOptions::default())?);
+        let built = Arc::new(Program::build(&source, build)?);
         let pool =
             Pool::shared_with(pool).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
-        let limit = memory_limit(heddle_interp::Options::default().max_memory);
         let mut program = lowered.program;
         program.drop_contents();
         Ok(Self {
-            executable: Executable::new(built, pool, limit),
+            executable: Executable::new(built, pool, SessionOptions::default()),
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             sites: lowered.emitted.sites,
+            spares: Spares::new(program.outputs.len()),
             program,
             constants: lowered.constants,
             sig,
             ports: lowered.ports,
             verify,
+            build: build.clone(),
         })
     }
 
@@ -94,7 +101,7 @@ impl Artifact for Compiled {
     }
 
     fn held_bytes(&self) -> usize {
-        self.executable.held_bytes()
+        self.executable.held_bytes() + self.spares.held_bytes()
     }
 
     /// Memory may be planned for more than there is by numbers among the inputs, or for the iterations of a loop that may
@@ -126,14 +133,6 @@ impl Artifact for Compiled {
 
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         Box::new(CpuSession::new(self, options))
-    }
-}
-
-/// The limit on scratch memory and outputs.
-pub(super) fn memory_limit(max_memory: u64) -> SessionOptions {
-    SessionOptions {
-        max_memory,
-        ..Default::default()
     }
 }
 

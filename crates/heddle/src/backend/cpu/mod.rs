@@ -4,12 +4,13 @@ mod compiled;
 pub(crate) mod marshal;
 mod profile;
 mod session;
+mod spare;
 mod variants;
 
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
-use heddle_runtime::PoolOptions;
+use heddle_runtime::{BuildOptions, PoolOptions};
 use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
@@ -26,6 +27,7 @@ pub(super) struct Cpu {
     /// Was the machine asked for by name?
     is_named: bool,
     pool: PoolOptions,
+    build: BuildOptions,
     verify: bool,
 }
 
@@ -38,6 +40,7 @@ impl Cpu {
                 pin: options.pin == Pin::Auto,
                 ..PoolOptions::new(options.threads())
             },
+            build: options.build(),
             verify: options.verify,
         }
     }
@@ -53,7 +56,7 @@ impl Backend for Cpu {
     }
 
     fn measured(&self, program: &mut UProgram) -> Option<Box<dyn Latency>> {
-        let profiler = Profiler::new(program, &self.machine)?;
+        let profiler = Profiler::new(program, &self.machine, &self.build)?;
         Some(Box::new(profiler))
     }
 
@@ -82,7 +85,7 @@ impl Backend for Cpu {
         let lowered =
             lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
         let sig = module.entry().sig.clone();
-        let compiled = Compiled::build(lowered, sig, &self.pool, self.verify)?;
+        let compiled = Compiled::build(lowered, sig, &self.pool, &self.build, self.verify)?;
         Ok(Arc::new(compiled))
     }
 }

@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heddle_machine::Machine;
-use heddle_runtime::cache::{Cache, CacheChoice, Key};
+use heddle_runtime::cache::Key;
 use heddle_runtime::{
     BuildOptions, Pool, PoolOptions, Program, RunOptions, Session, SessionOptions, Source,
 };
 use heddle_schedule::{Choice, Latency, are_alike, benchmark, choices, time};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{OperatorId, Share, Sync};
+
+use crate::options::cache;
 
 /// Times of operators as measured; of what was not, the cost model's in proportion.
 pub(super) struct Profiler {
@@ -45,12 +47,16 @@ const MARGIN: f64 = 0.1;
 impl Profiler {
     /// Measures the ways in which a program's operators may be shared, or reads from the cache what was measured on a
     /// processor like this one before. `None` if the program that measures cannot be built or run.
-    pub(super) fn new(program: &mut UProgram, machine: &Machine) -> Option<Self> {
+    pub(super) fn new(
+        program: &mut UProgram,
+        machine: &Machine,
+        build: &BuildOptions,
+    ) -> Option<Self> {
         let choices = choices(program, machine);
         let bench = benchmark(program, &choices.list);
         let layout = heddle_uprogram::layout(&bench).ok()?;
         let text = heddle_emit::write(&bench, &layout, &heddle_emit::C).source;
-        let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
+        let cache = cache(build);
         let units = machine.units().to_string();
         let hardware = heddle_runtime::cpu::identity();
         let key = Key::new(&[text.as_bytes(), units.as_bytes(), hardware.as_bytes()]);
@@ -65,7 +71,7 @@ impl Profiler {
                         constants: vec![],
                         plan: layout.plan,
                     };
-                    measure(&source, &choices.list, machine.units())?
+                    measure(&source, &choices.list, machine.units(), build)?
                 };
                 // A cache that takes nothing costs time, not results.
                 let _ = cache.put("times", key, &bytes(&times));
@@ -139,8 +145,13 @@ impl Latency for Profiler {
 }
 
 /// The time of each choice in nanoseconds, and of a synchronisation; 0 of what could not be measured.
-fn measure(source: &Source, choices: &[Choice], threads: usize) -> Option<Vec<f64>> {
-    let built = Program::build(source, &BuildOptions::default()).ok()?;
+fn measure(
+    source: &Source,
+    choices: &[Choice],
+    threads: usize,
+    build: &BuildOptions,
+) -> Option<Vec<f64>> {
+    let built = Program::build(source, build).ok()?;
     // Times are of all workers, whatever else goes on.
     let options = PoolOptions {
         adapt: false,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use heddle_ir::tensor::element_count;
 use heddle_ir::{Datum, Tensor};
-use heddle_runtime::{Input, Lent, Outputs};
+use heddle_runtime::{CancelToken, Input, Lent, Outputs};
 use heddle_uprogram::program::Size;
 
-use super::compiled::{Compiled, memory_limit};
+use super::compiled::Compiled;
 use super::marshal;
 use crate::backend::interface::{ArrayView, Required, Session};
 use crate::{Error, RunOptions};
@@ -18,8 +18,9 @@ use crate::{Error, RunOptions};
 #[derive(Debug)]
 pub(super) struct CpuSession {
     compiled: Arc<Compiled>,
-    session: AnySession,
+    session: Lent,
     limits: heddle_runtime::RunOptions<'static>,
+    cancel: Option<CancelToken>,
     /// The run's key.
     seed: u64,
     /// Bound inputs with their dims.
@@ -32,22 +33,6 @@ pub(super) struct CpuSession {
     unpacked: Vec<Option<Tensor>>,
 }
 
-/// A session of the program's own, or one that is made for a limit.
-#[derive(Debug)]
-enum AnySession {
-    Lent(Lent),
-    Own(heddle_runtime::Session),
-}
-
-impl AnySession {
-    fn get(&mut self) -> &mut heddle_runtime::Session {
-        match self {
-            AnySession::Lent(session) => session,
-            AnySession::Own(session) => session,
-        }
-    }
-}
-
 impl CpuSession {
     pub(super) fn new(compiled: Arc<Compiled>, options: &RunOptions) -> Self {
         let defaults = heddle_runtime::RunOptions::default();
@@ -58,18 +43,13 @@ impl CpuSession {
             max_iterations: options.max_iterations.map_or(defaults.max_iterations, most),
             ..defaults
         };
-        let executable = &compiled.executable;
-        let session = match options.max_memory {
-            Some(max_memory) => AnySession::Own(heddle_runtime::Session::new(
-                executable.program().clone(),
-                executable.pool().clone(),
-                memory_limit(max_memory),
-            )),
-            None => AnySession::Lent(executable.lend()),
-        };
+        let mut session = compiled.executable.lend();
+        let default = heddle_interp::Options::default().max_memory;
+        session.limit_memory(options.max_memory.unwrap_or(default));
         Self {
             session,
             limits,
+            cancel: options.cancel.clone(),
             seed: options.seed,
             bound: vec![],
             checked: None,
@@ -85,8 +65,9 @@ impl CpuSession {
             data: tensor.bytes(),
             dims,
         });
-        let (none, session) = (std::iter::empty(), self.session.get());
-        let outputs = session.run_into(inputs, none, &self.sizes, &self.limits);
+        let (none, limits) = (std::iter::empty(), limits(&self.limits, &self.cancel));
+        self.compiled.spares.supply(&mut self.session);
+        let outputs = self.session.run_into(inputs, none, &self.sizes, &limits);
         outputs.map_err(|e| self.compiled.stopped(e))
     }
 
@@ -147,6 +128,17 @@ impl CpuSession {
     }
 }
 
+/// Limits of a run that a token may cancel.
+fn limits<'a>(
+    limits: &heddle_runtime::RunOptions<'static>,
+    cancel: &'a Option<CancelToken>,
+) -> heddle_runtime::RunOptions<'a> {
+    heddle_runtime::RunOptions {
+        cancel: cancel.as_ref(),
+        ..*limits
+    }
+}
+
 fn is_packed(bits: usize) -> bool {
     (1..8).contains(&bits)
 }
@@ -177,19 +169,23 @@ impl Session for CpuSession {
     }
 
     fn outputs(&mut self) -> Result<Vec<Datum>, Error> {
-        let compiled = &*self.compiled;
-        let outputs = self.session.get().last();
+        let (compiled, session) = (&*self.compiled, &mut *self.session);
         let ports = compiled.program.outputs.iter().enumerate();
         let arrays = ports.map(|(i, port)| {
-            let dims = outputs.dims(i).iter().map(|&d| d as usize);
+            let dims = session.dims(i).iter().map(|&d| d as usize);
             let dims: Vec<_> = dims.collect();
             let dtype = compiled.program.buffers[port.buffer].dtype;
             let wrong = || Error::Internal(format!("output `{}` came out wrong", port.name));
             // An empty array may have any other sizes.
             let count = element_count(&dims).ok_or_else(wrong)?;
-            let bytes = outputs.data(i).get(..count * dtype.bits().div_ceil(8));
-            let bytes = marshal::packed(dtype, bytes.ok_or_else(wrong)?);
-            Tensor::new(dtype, dims, bytes.into()).map_err(|_| wrong())
+            let bytes = count * dtype.bits().div_ceil(8);
+            let data = session.last();
+            let data = data.data(i).get(..bytes).ok_or_else(wrong)?;
+            let data = match is_packed(dtype.bits()) {
+                true => marshal::packed(dtype, data).into(),
+                false => compiled.spares.hand_over(session, i, bytes),
+            };
+            Tensor::new(dtype, dims, data).map_err(|_| wrong())
         });
         let arrays: Result<Vec<Tensor>, Error> = arrays.collect();
         let wrong = || Error::Internal("a sequence came out wrong".into());
@@ -212,16 +208,15 @@ impl Session for CpuSession {
             dims: array.dims,
         });
         let outputs = outputs.iter_mut().map(|memory| &mut **memory);
-        let session = self.session.get();
-        let run = session.run_into(inputs, outputs, &self.sizes, &self.limits);
+        let limits = limits(&self.limits, &self.cancel);
+        let run = self.session.run_into(inputs, outputs, &self.sizes, &limits);
         run.map(drop).map_err(|e| self.compiled.stopped(e))
     }
 
     fn required(&mut self, inputs: &[ArrayView<'_>]) -> Result<Option<Vec<Required>>, Error> {
         self.check(inputs)?;
         self.check_outputs()?;
-        let session = self.session.get();
-        let planned = session.planned(&self.sizes, &self.limits);
+        let planned = self.session.planned(&self.sizes, &self.limits);
         let (plan, launch) = planned.map_err(|e| self.compiled.stopped(e))?;
         if plan.outputs.iter().any(|array| array.grows.is_some()) {
             return Ok(None);
@@ -234,10 +229,7 @@ impl Session for CpuSession {
     }
 
     fn dims(&self, output: usize) -> &[i64] {
-        match &self.session {
-            AnySession::Lent(session) => session.dims(output),
-            AnySession::Own(session) => session.dims(output),
-        }
+        self.session.dims(output)
     }
 }
 

@@ -30,7 +30,7 @@ impl Compiled {
             ports,
         };
         let pool = self.executable.pool().options();
-        Self::build(lowered, self.sig.clone(), pool, self.verify)
+        Self::build(lowered, self.sig.clone(), pool, &self.build, self.verify)
     }
 
     /// The same operators, with control flow that the calling thread runs: it dispatches one operator after the other to

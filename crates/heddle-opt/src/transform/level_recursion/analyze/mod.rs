@@ -7,12 +7,14 @@
 mod kinds;
 mod members;
 mod origins;
+mod path;
 
 use heddle_ir::{Dim, Entity, FuncId, Function, Inst, Module, Op, Value, ValueDef};
 
 pub use self::kinds::Kind;
 pub use self::members::Member;
 pub use self::origins::Origin;
+pub use self::path::{Facts, Needed, Path, Read, Step, for_each_inst, is_costly};
 
 use self::members::{member, unchanged};
 use crate::callgraph;

@@ -1,6 +1,12 @@
 //! Tables of data types and graphs among a program's inputs, and checks of them.
 
+mod cell;
+mod draw;
+
+use std::collections::HashMap;
 use std::fmt;
+
+pub use cell::{Cell, Rule, Sign};
 
 /// Inputs that together are one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,15 +21,33 @@ pub enum Structure {
         /// The input with the begin of each vertex's children, and the end.
         offsets: String,
     },
+    /// Lists of lists.
+    Lists {
+        /// The input with the elements of all lists.
+        data: String,
+        /// The input with the begin of each list, and the end.
+        offsets: String,
+        /// An input with an element for each list, if there is one.
+        rows: Option<String>,
+    },
 }
 
 /// The table of a data type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// The input with the cases of all rows.
-    pub tag: String,
+    /// The cases of all rows.
+    pub tag: Tag,
     /// The cases.
     pub cases: Vec<Case>,
+}
+
+/// The cases of a table's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// An input holds them.
+    Column(String),
+    /// They follow from columns, of which this is one.
+    Rule(String, Rule),
 }
 
 /// A case of a data type.
@@ -31,8 +55,8 @@ pub struct Table {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// The columns that hold rows of tables: each an input, and the number of the table.
-    pub children: Vec<(String, usize)>,
+    /// The rows that it holds, each with the number of their table.
+    pub children: Vec<(Cell, usize)>,
 }
 
 /// A fault of inputs.
@@ -58,6 +82,9 @@ impl fmt::Display for Fault {
 /// Gives the integers of an input, or of one instance's part of it; `None` if it is not there.
 pub type Read<'r> = &'r dyn Fn(&str) -> Option<Vec<i64>>;
 
+/// Gives the size of the first axis of an input, or of one instance's part of it.
+pub type Rows<'r> = &'r dyn Fn(&str) -> Option<usize>;
+
 impl Structure {
     /// The inputs that it consists of, but for fields that are arrays.
     pub fn inputs(&self) -> Vec<&str> {
@@ -65,26 +92,67 @@ impl Structure {
             Structure::Data(tables) => {
                 let mut all = vec![];
                 for table in tables {
-                    all.push(table.tag.as_str());
-                    let cases = table.cases.iter().flat_map(|c| &c.children);
-                    all.extend(cases.map(|(input, _)| input.as_str()));
+                    match &table.tag {
+                        Tag::Column(tag) => all.push(tag.as_str()),
+                        Tag::Rule(of, rule) => {
+                            all.push(of);
+                            rule.for_each_column(&mut |name| all.push(name));
+                        }
+                    }
+                    for (cell, _) in table.cases.iter().flat_map(|c| &c.children) {
+                        cell.for_each_column(&mut |name| all.push(name));
+                    }
                 }
+                let mut seen = std::collections::HashSet::new();
+                all.retain(|name| seen.insert(*name));
                 all
             }
             Structure::Graph { children, offsets } => vec![children, offsets],
+            Structure::Lists {
+                data,
+                offsets,
+                rows,
+            } => {
+                let rows = rows.iter().map(String::as_str);
+                [data.as_str(), offsets].into_iter().chain(rows).collect()
+            }
         }
     }
 
-    /// Checks that tags have cases, children lie in their tables, and no datum holds itself. Inputs
-    /// that are not there are not checked.
-    pub fn check(&self, read: Read) -> Result<(), Fault> {
+    /// Checks that tags have cases, children lie in their tables, no datum holds itself, and offsets
+    /// part their arrays. Inputs that are not there are not checked.
+    ///
+    /// # Errors
+    ///
+    /// The first fault.
+    pub fn check(&self, read: Read, rows: Rows) -> Result<(), Fault> {
         match self {
-            Structure::Data(tables) => check_tables(tables, read),
+            Structure::Data(tables) => check_tables(tables, read, rows),
             Structure::Graph { children, offsets } => {
                 let (Some(kids), Some(ends)) = (read(children), read(offsets)) else {
                     return Ok(());
                 };
                 check_graph((children, &kids), (offsets, &ends))
+            }
+            Structure::Lists {
+                data,
+                offsets,
+                rows: of,
+            } => {
+                let (Some(ends), Some(count)) = (read(offsets), rows(data)) else {
+                    return Ok(());
+                };
+                parted(offsets, &ends, (data, count), "lists")?;
+                match of.as_ref().and_then(|of| Some((of, rows(of)?))) {
+                    Some((of, wanted)) if wanted + 1 != ends.len() => {
+                        let text = format!(
+                            "has {} elements, but `{of}` has {wanted}: one more is needed",
+                            ends.len()
+                        );
+                        Err(fault(offsets, None, text))
+                    }
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -98,17 +166,40 @@ fn fault(input: &str, node: Option<usize>, text: String) -> Fault {
     }
 }
 
-fn check_tables(tables: &[Table], read: Read) -> Result<(), Fault> {
-    let mut tags = vec![];
-    for table in tables {
-        let Some(all) = read(&table.tag) else {
-            return Ok(());
-        };
-        tags.push(all);
+/// The tags of a table; `None` if inputs are not there.
+fn tags(table: &Table, columns: &Columns, rows: Rows) -> Option<Vec<i64>> {
+    match &table.tag {
+        Tag::Column(tag) => columns.get(tag.as_str()).cloned(),
+        Tag::Rule(of, rule) => {
+            let case = |row: usize| {
+                let element = |name: &str| columns.get(name)?.get(row).copied();
+                Some(rule.case(&element)? as i64)
+            };
+            (0..rows(of)?).map(case).collect()
+        }
     }
+}
+
+/// Integers by input.
+type Columns<'c> = HashMap<&'c str, Vec<i64>>;
+
+fn check_tables(tables: &[Table], read: Read, rows: Rows) -> Result<(), Fault> {
+    let names = Structure::Data(tables.to_vec());
+    let names = names.inputs();
+    let columns: Columns = names
+        .iter()
+        .filter_map(|name| Some((*name, read(name)?)))
+        .collect();
+    let found: Option<Vec<_>> = tables.iter().map(|t| tags(t, &columns, rows)).collect();
+    let Some(tags) = found else {
+        return Ok(());
+    };
+    let tag_name = |table: &Table| match &table.tag {
+        Tag::Column(name) | Tag::Rule(name, _) => name.clone(),
+    };
     if tags.first().is_some_and(Vec::is_empty) {
         return Err(fault(
-            &tables[0].tag,
+            &tag_name(&tables[0]),
             None,
             "has no rows; the last one is the root".into(),
         ));
@@ -130,15 +221,17 @@ fn check_tables(tables: &[Table], read: Read) -> Result<(), Fault> {
                 names.len() - 1,
                 names.join(", ")
             );
-            return Err(fault(&table.tag, Some(row), text));
+            return Err(fault(&tag_name(table), Some(row), text));
         }
         for (c, case) in table.cases.iter().enumerate() {
-            for (column, target) in &case.children {
-                let Some(children) = read(column) else {
-                    return Ok(());
-                };
-                let rows = tags[k].iter().zip(&children).enumerate();
-                for (row, (_, &child)) in rows.filter(|(_, (tag, _))| **tag == c as i64) {
+            for (cell, target) in &case.children {
+                let column = cell.column().unwrap_or_default();
+                let held = tags[k].iter().enumerate().filter(|t| *t.1 == c as i64);
+                for (row, _) in held {
+                    let element = |name: &str| columns.get(name)?.get(row).copied();
+                    let Some(child) = cell.value(&element) else {
+                        return Ok(());
+                    };
                     let count = tags[*target].len();
                     let Some(place) = usize::try_from(child).ok().filter(|c| *c < count) else {
                         let text = format!("is {child}, but there are {count} rows");
@@ -195,17 +288,17 @@ fn cycle<'e>(edges: &[Vec<(usize, &'e str)>]) -> Option<(usize, &'e str)> {
     None
 }
 
-fn check_graph(
-    (children, kids): (&str, &[i64]),
-    (offsets, ends): (&str, &[i64]),
+/// Checks that offsets part an array of so many elements.
+fn parted(
+    offsets: &str,
+    ends: &[i64],
+    (data, size): (&str, usize),
+    what: &str,
 ) -> Result<(), Fault> {
     match ends.first() {
         None => {
-            return Err(fault(
-                offsets,
-                None,
-                "has no elements; it needs one more than there are vertices".into(),
-            ));
+            let text = format!("has no elements; it needs one more than there are {what}");
+            return Err(fault(offsets, None, text));
         }
         Some(0) => {}
         Some(first) => return Err(fault(offsets, Some(0), format!("is {first}, not 0"))),
@@ -215,14 +308,19 @@ fn check_graph(
         let text = format!("is {}, less than the {} before", ends[v + 1], ends[v]);
         return Err(fault(offsets, Some(v + 1), text));
     }
-    if ends[count] != kids.len() as i64 {
-        let text = format!(
-            "is {}, but `{children}` has {} elements",
-            ends[count],
-            kids.len()
-        );
+    if ends[count] != size as i64 {
+        let text = format!("is {}, but `{data}` has {size} elements", ends[count]);
         return Err(fault(offsets, Some(count), text));
     }
+    Ok(())
+}
+
+fn check_graph(
+    (children, kids): (&str, &[i64]),
+    (offsets, ends): (&str, &[i64]),
+) -> Result<(), Fault> {
+    parted(offsets, ends, (children, kids.len()), "vertices")?;
+    let count = ends.len() - 1;
     for v in 0..count {
         let (begin, end) = (ends[v] as usize, ends[v + 1] as usize);
         for (edge, &child) in kids.iter().enumerate().take(end).skip(begin) {

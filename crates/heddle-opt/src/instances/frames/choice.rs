@@ -1,0 +1,142 @@
+//! The choice of a block.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use heddle_ir::op::CompareOp;
+use heddle_ir::{FuncBuilder, Type, Value};
+
+use super::drive::Driver;
+use super::graph::Block;
+use super::state::{State, zeros};
+use super::step::Written;
+use crate::batch::Result;
+
+/// The slots to which some block writes.
+pub(super) struct Writes {
+    pub own: Vec<usize>,
+    pub args: Vec<usize>,
+    pub results: Vec<usize>,
+}
+
+/// Activations of the block that runs.
+pub(super) struct Running<'a> {
+    /// The number of the block.
+    pub number: Value,
+    /// The frames.
+    pub ids: Value,
+    /// The instances.
+    pub who: Value,
+    pub state: &'a State,
+}
+
+impl Driver<'_> {
+    /// The rows that the running block writes: for each slot that some block writes to all or none.
+    pub(super) fn chosen(&self, b: &mut FuncBuilder, running: &Running) -> Result<Written> {
+        let writes = self.writes();
+        let mut rows = self
+            .choice(b, 0..self.blocks.len(), running, &writes)?
+            .into_iter();
+        let mut take = |slots: &[usize]| -> Vec<(usize, Value)> {
+            slots.iter().copied().zip(rows.by_ref()).collect()
+        };
+        Ok(Written {
+            own: take(&writes.own),
+            args: take(&writes.args),
+            results: take(&writes.results),
+            next: rows.next(),
+        })
+    }
+
+    fn writes(&self) -> Writes {
+        let (mut own, mut args) = (BTreeSet::new(), BTreeSet::new());
+        for (number, block) in self.blocks.iter().enumerate() {
+            let slot = |v: &Value| self.slots.of[&(block.function, *v)];
+            for &to in &block.end.next() {
+                let is_made =
+                    |v: &&Value| self.live.made[number].contains(v) || is_moved(block, **v);
+                own.extend(self.live.before[to].iter().filter(is_made).map(slot));
+            }
+        }
+        for (function, &entry) in self.entries.iter().enumerate() {
+            let params = self.live.before[entry].iter();
+            args.extend(params.map(|&v| self.slots.of[&(function, v)]));
+        }
+        Writes {
+            own: own.into_iter().collect(),
+            args: args.into_iter().collect(),
+            results: (0..self.slots.result_types.len()).collect(),
+        }
+    }
+
+    /// The rows of all slots, and the next blocks, of the running block, which is one of these.
+    fn choice(
+        &self,
+        b: &mut FuncBuilder,
+        among: Range<usize>,
+        running: &Running,
+        writes: &Writes,
+    ) -> Result<Vec<Value>> {
+        if among.len() == 1 {
+            return self.alone(b, among.start, running, writes);
+        }
+        let middle = among.start.midpoint(among.end);
+        let limit = b.i64(middle as i64);
+        let first = b.compare(CompareOp::Lt, running.number, limit)?;
+        let mut arms = vec![];
+        for half in [among.start..middle, middle..among.end] {
+            b.begin_region(&[]);
+            let rows = self.choice(b, half, running, writes)?;
+            arms.push(b.end_region(&rows));
+        }
+        Ok(b.if_(first, arms[0], arms[1])?)
+    }
+
+    fn alone(
+        &self,
+        b: &mut FuncBuilder,
+        number: usize,
+        running: &Running,
+        writes: &Writes,
+    ) -> Result<Vec<Value>> {
+        let written = self.block(b, number, running)?;
+        let mut all = vec![];
+        for (slots, rows) in [(&writes.own, &written.own), (&writes.args, &written.args)] {
+            all_or_none(b, slots, rows, &self.slots.types, &mut all)?;
+        }
+        let (slots, types) = (&writes.results, &self.slots.result_types);
+        all_or_none(b, slots, &written.results, types, &mut all)?;
+        all.push(match written.next {
+            Some(next) => next,
+            None => b.i64s(&[]),
+        });
+        Ok(all)
+    }
+}
+
+/// Adds the rows of slots; none for those that are not written.
+fn all_or_none(
+    b: &mut FuncBuilder,
+    slots: &[usize],
+    rows: &[(usize, Value)],
+    types: &[Type],
+    all: &mut Vec<Value>,
+) -> Result<()> {
+    for &slot in slots {
+        let own = rows.iter().find(|(own, _)| *own == slot);
+        all.push(match own {
+            Some((_, rows)) => *rows,
+            None => {
+                let none = b.i64(0);
+                zeros(b, &types[slot], none)?
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Does an edge behind a block give the value another one?
+fn is_moved(block: &Block, value: Value) -> bool {
+    let edges = block.end.edges().iter();
+    edges.flat_map(|edge| &edge.moves).any(|m| m.0 == value)
+}

@@ -1,0 +1,216 @@
+//! The arrays of frames, and the lists of those that are ready.
+
+use heddle_ir::op::{BinaryOp, ScatterReduce};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, Type, Value};
+
+use super::drive::Driver;
+use crate::batch::{Refusal, Result};
+use crate::instances::leave::written;
+use crate::instances::levels::with_rows;
+use crate::instances::set::plus;
+
+/// The arrays of frames, and the lists of those that are ready.
+#[derive(Clone)]
+pub(super) struct State {
+    /// The frames that are ready, in any order: `i64[ready]`.
+    pub ready: Value,
+    /// The next block of each of them.
+    pub at: Value,
+    /// The number of free frames.
+    pub free_count: Value,
+    /// The free frames come first: `i64[frames]`, as are the following.
+    pub free: Value,
+    /// The instance.
+    pub who: Value,
+    /// The place of its results among those of all calls: that of the caller's frame times the most
+    /// calls that one has open, and the number of the call.
+    pub back: Value,
+    /// The number of open calls.
+    pub open: Value,
+    /// The block that follows these.
+    pub after: Value,
+    /// The last of some frames that return to it.
+    pub last: Value,
+    /// Saved values: `[frames, …]`.
+    pub slots: Vec<Value>,
+    /// Results of calls: `[frames · most calls, …]`.
+    pub results: Vec<Value>,
+}
+
+impl State {
+    pub fn values(&self) -> Vec<Value> {
+        let mut all = vec![self.ready, self.at, self.free_count, self.free, self.who];
+        all.extend([self.back, self.open, self.after, self.last]);
+        all.extend(&self.slots);
+        all.extend(&self.results);
+        all
+    }
+}
+
+/// Zeros of a type, a row for each of so many.
+pub(super) fn zeros(b: &mut FuncBuilder, ty: &Type, count: Value) -> Result<Value> {
+    let tensor = ty.as_tensor().ok_or(Refusal::NoTensor)?;
+    let shape = tensor.shape.as_ref().ok_or(Refusal::UnknownRank)?;
+    if !tensor.dtype.is_arith() && tensor.dtype != DType::Bool {
+        return Err(Refusal::NoTensor);
+    }
+    let mut sizes = vec![b.vector_of(count)?];
+    for dim in shape {
+        let size = b.size_of(dim)?.ok_or(Refusal::UnknownSize)?;
+        sizes.push(b.vector_of(size)?);
+    }
+    let sizes = b.join(&sizes)?;
+    let zero = b.constant(Tensor::splat(tensor.dtype, vec![], 0.0));
+    let all = b.op1(Op::Broadcast, &[zero, sizes])?;
+    if let Some(met) = b.ty(all).meet(&with_rows(ty)) {
+        b.refine_type(all, met)?;
+    }
+    Ok(all)
+}
+
+/// An array with rows written at places.
+pub(super) fn put(b: &mut FuncBuilder, x: Value, places: Value, rows: Value) -> Result<Value> {
+    let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[places])?;
+    written(b, x, at, rows)
+}
+
+/// An array with numbers combined with those at places.
+pub(super) fn combined(
+    b: &mut FuncBuilder,
+    x: Value,
+    places: Value,
+    reduce: ScatterReduce,
+    rows: Value,
+) -> Result<Value> {
+    let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[places])?;
+    Ok(b.op1(Op::ScatterNd { reduce }, &[x, at, rows])?)
+}
+
+/// So many times the same number.
+pub(super) fn filled(b: &mut FuncBuilder, number: Value, count: Value) -> Result<Value> {
+    let count = b.vector_of(count)?;
+    Ok(b.op1(Op::Broadcast, &[number, count])?)
+}
+
+impl Driver<'_> {
+    /// The instances' first activations, each in a frame that stays its own. There are no others.
+    pub(super) fn begun(&self, b: &mut FuncBuilder) -> Result<State> {
+        let count = self.top.count;
+        let (zero, most) = (b.i64(0), b.i64(self.slots.most_calls as i64));
+        let all = b.iota(count)?;
+        let none = filled(b, zero, count)?;
+        let entry = b.i64(self.entries[0] as i64);
+        let mut slots = vec![];
+        for (slot, ty) in self.slots.types.iter().enumerate() {
+            let of = self.recursion.params(0).iter().zip(self.args);
+            let arg = of.into_iter().find(|(param, _)| {
+                let is_read = self.live.before[self.entries[0]].contains(param);
+                is_read && self.slots.of[&(0, **param)] == slot
+            });
+            slots.push(match arg {
+                None => zeros(b, ty, count)?,
+                Some((_, &lane)) => {
+                    let rows = self.top.spread(b, lane)?;
+                    let met = b.ty(rows).meet(&with_rows(ty));
+                    let met = met.ok_or(Refusal::UnknownSize)?;
+                    b.refine_type(rows, met)?;
+                    rows
+                }
+            });
+        }
+        let places = b.binary(BinaryOp::Mul, count, most)?;
+        let results = self.slots.result_types.iter();
+        let results = results.map(|ty| zeros(b, ty, places));
+        Ok(State {
+            results: results.collect::<Result<Vec<Value>>>()?,
+            slots,
+            ready: all,
+            at: filled(b, entry, count)?,
+            free_count: zero,
+            free: none,
+            who: all,
+            back: b.binary(BinaryOp::Mul, all, most)?,
+            open: none,
+            after: none,
+            last: none,
+        })
+    }
+
+    /// The types of [`State::values`].
+    pub(super) fn state_types(&self) -> Vec<Type> {
+        let numbers = Type::tensor(DType::I64, [Dim::UNKNOWN]);
+        let mut types = vec![numbers; 9];
+        types[2] = Type::scalar(DType::I64);
+        types.extend(self.slots.types.iter().map(with_rows));
+        types.extend(self.slots.result_types.iter().map(with_rows));
+        types
+    }
+
+    /// The state that [`State::values`] lists.
+    pub(super) fn state(&self, values: &[Value]) -> State {
+        let (slots, results) = values[9..].split_at(self.slots.types.len());
+        State {
+            ready: values[0],
+            at: values[1],
+            free_count: values[2],
+            free: values[3],
+            who: values[4],
+            back: values[5],
+            open: values[6],
+            after: values[7],
+            last: values[8],
+            slots: slots.to_vec(),
+            results: results.to_vec(),
+        }
+    }
+
+    /// More frames: enough for the calls of all that there are, unless a limit forbids that.
+    pub(super) fn grown(&self, b: &mut FuncBuilder, state: &State) -> Result<State> {
+        let (zero, most) = (b.i64(0), b.i64(self.slots.most_calls as i64));
+        let count = b.size(state.free, 0)?;
+        let mut more = b.binary(BinaryOp::Mul, count, most)?;
+        if let Some(limit) = self.limit {
+            let limit = b.i64(limit);
+            let room = b.binary(BinaryOp::Sub, limit, count)?;
+            let room = b.binary(BinaryOp::Max, room, zero)?;
+            more = b.binary(BinaryOp::Min, more, room)?;
+        }
+        let none = filled(b, zero, more)?;
+        let numbers = b.iota(more)?;
+        let (new, place) = (
+            plus(b, numbers, count)?,
+            plus(b, numbers, state.free_count)?,
+        );
+        let mut longer = |v: Value| b.join(&[v, none]);
+        let (free, who, back) = (longer(state.free)?, longer(state.who)?, longer(state.back)?);
+        let (open, after, last) = (
+            longer(state.open)?,
+            longer(state.after)?,
+            longer(state.last)?,
+        );
+        let free = put(b, free, place, new)?;
+        let mut slots = vec![];
+        for (&v, ty) in state.slots.iter().zip(&self.slots.types) {
+            let none = zeros(b, ty, more)?;
+            slots.push(b.join(&[v, none])?);
+        }
+        let places = b.binary(BinaryOp::Mul, more, most)?;
+        let mut results = vec![];
+        for (&v, ty) in state.results.iter().zip(&self.slots.result_types) {
+            let none = zeros(b, ty, places)?;
+            results.push(b.join(&[v, none])?);
+        }
+        Ok(State {
+            free_count: plus(b, state.free_count, more)?,
+            free,
+            who,
+            back,
+            open,
+            after,
+            last,
+            slots,
+            results,
+            ..state.clone()
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Values of some states of a kind, for all of them at once.
+
+use std::collections::HashMap;
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};
+
+use super::analyze::{Recursion, Step};
+use super::stages::Stages;
+use super::walk::Walk;
+use crate::batch::{Batch, Batched, Refusal, Result};
+
+/// States of a kind.
+pub struct Rows {
+    pub which: Which,
+    /// Their number, `i64[]`.
+    pub count: Value,
+    /// The same as a size.
+    pub dim: Dim,
+}
+
+/// The places of states in the order.
+#[derive(Clone, Copy)]
+pub enum Which {
+    /// From one on. `number`: the first one's number among the states of its kind.
+    From { place: Value, number: Option<Value> },
+    /// These. `numbers`: those among the states of the kind, if they are not all of them in order.
+    At {
+        places: Value,
+        numbers: Option<Value>,
+    },
+}
+
+/// A value that is there already.
+#[derive(Clone)]
+pub enum Known {
+    /// The same for all states.
+    Same(Value),
+    /// A row for each state of the kind.
+    OfKind(Value),
+    /// A result: the array and the ops on its rows.
+    Result(usize, Vec<Op>),
+}
+
+/// Facts for evaluating states.
+pub struct States<'a, 'm> {
+    pub recursion: &'a Recursion<'m>,
+    pub walk: &'a Walk,
+    pub stages: &'a Stages,
+    /// Parameters of the first member.
+    pub params: &'a [Value],
+    /// By member and result: the array that holds it, if there is one.
+    pub of: &'a [Vec<Option<usize>>],
+    /// The arrays with a row for each place, as far as they are there.
+    pub arrays: &'a [Option<Value>],
+    /// By kind: values that are there.
+    pub known: &'a [HashMap<Value, Known>],
+}
+
+impl Rows {
+    /// The rows of an array that has one for each place.
+    pub fn read(&self, b: &mut FuncBuilder, array: Value) -> Result<Value> {
+        match self.which {
+            Which::From { place, .. } => self.part(b, array, place),
+            Which::At { places, .. } => Ok(b.gather(array, places)?),
+        }
+    }
+
+    /// The rows of an array that has one for each state of the kind.
+    fn of_kind(&self, b: &mut FuncBuilder, array: Value) -> Result<Value> {
+        match self.which {
+            Which::From {
+                number: Some(first),
+                ..
+            }
+            | Which::From {
+                place: first,
+                number: None,
+            } => self.part(b, array, first),
+            Which::At { numbers, .. } => match numbers {
+                Some(numbers) => Ok(b.gather(array, numbers)?),
+                None => Ok(array),
+            },
+        }
+    }
+
+    fn part(&self, b: &mut FuncBuilder, array: Value, from: Value) -> Result<Value> {
+        let step = b.i64s(&[1]);
+        let end = b.binary(BinaryOp::Add, from, self.count)?;
+        let (start, end) = (b.vector_of(from)?, b.vector_of(end)?);
+        let part = b.op1(Op::Slice { axes: vec![0] }, &[array, start, end, step])?;
+        let shape = b.ty(array).as_tensor().and_then(|t| t.shape.as_deref());
+        let ty = b.ty(array).as_tensor().ok_or(Refusal::NoTensor)?;
+        let ty = TensorType {
+            dtype: ty.dtype,
+            shape: shape.map(|s| [std::slice::from_ref(&self.dim), &s[1..]].concat()),
+        };
+        b.refine_type(part, Type::Tensor(ty))?;
+        Ok(part)
+    }
+
+    /// The type of rows of this type.
+    pub fn ty(&self, row: &Type) -> Type {
+        match row {
+            Type::Tensor(TensorType { dtype, shape }) => Type::Tensor(TensorType {
+                dtype: *dtype,
+                shape: shape
+                    .as_ref()
+                    .map(|s| [std::slice::from_ref(&self.dim), s.as_slice()].concat()),
+            }),
+            other => other.clone(),
+        }
+    }
+
+    /// An array for each row.
+    pub fn spread(
+        &self,
+        b: &mut FuncBuilder,
+        recursion: &Recursion,
+        value: Batched,
+    ) -> Result<Value> {
+        let func = recursion.members[0].func;
+        Batch::new(func, self.count, self.dim.clone(), &Type::clone).spread(b, value)
+    }
+}
+
+impl States<'_, '_> {
+    /// Evaluates values of states of kind `k`.
+    pub fn values(
+        &self,
+        b: &mut FuncBuilder,
+        k: usize,
+        rows: &Rows,
+        wanted: &[Value],
+    ) -> Result<Vec<Batched>> {
+        let kind = &self.recursion.kinds[k];
+        let member = &self.recursion.members[kind.member];
+        let (path, known) = (&self.stages.paths[k], &self.known[k]);
+        let needed = path.needed(wanted, &|v| known.contains_key(&v));
+        let types = |ty: &Type| member.ty(ty);
+        let mut batch = Batch::new(member.func, rows.count, rows.dim.clone(), &types);
+        let mut given: Vec<_> = known
+            .iter()
+            .filter(|(v, _)| needed.values.contains(v))
+            .collect();
+        given.sort_by_key(|(v, _)| **v);
+        for (&value, known) in given {
+            let there = self.there(b, &mut batch, kind.member, rows, known)?;
+            batch.values.insert(value, there);
+        }
+        self.parameters(b, &mut batch, kind.member, rows)?;
+        for (step, _) in path.steps.iter().zip(&needed.steps).filter(|(_, n)| **n) {
+            match *step {
+                Step::Inst(inst) => batch.inst(b, inst)?,
+                Step::Arm(result, value) => {
+                    let batched = batch.value(value)?;
+                    batch.values.insert(result, batched);
+                }
+                Step::Call(number, inst) => {
+                    let data = &member.func.insts[inst];
+                    b.set_loc(data.loc.clone());
+                    let callee = self.recursion.callee(kind.member, inst);
+                    let callee = callee.ok_or(Refusal::Call)?;
+                    let from = rows.read(b, self.walk.calls[number])?;
+                    for (&result, &array) in data.results.iter().zip(&self.of[callee]) {
+                        if needed.values.contains(&result) && !known.contains_key(&result) {
+                            let array = self.array(array)?;
+                            let read = b.gather(array, from)?;
+                            batch.values.insert(result, Batched::Rows(read));
+                        }
+                    }
+                }
+            }
+        }
+        wanted.iter().map(|v| batch.value(*v)).collect()
+    }
+
+    fn array(&self, number: Option<usize>) -> Result<Value> {
+        let array = number.and_then(|k| self.arrays[k]);
+        array.ok_or(Refusal::NotEvaluated)
+    }
+
+    fn there(
+        &self,
+        b: &mut FuncBuilder,
+        batch: &mut Batch,
+        member: usize,
+        rows: &Rows,
+        known: &Known,
+    ) -> Result<Batched> {
+        match known {
+            Known::Same(value) => Ok(Batched::Same(*value)),
+            Known::OfKind(array) => Ok(Batched::Rows(rows.of_kind(b, *array)?)),
+            Known::Result(result, ops) => {
+                let array = self.array(self.of[member][*result])?;
+                let read = rows.read(b, array)?;
+                let mut value = Batched::Rows(read);
+                for op in ops {
+                    value = batch.op(b, op, &[value])?[0];
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    fn parameters(
+        &self,
+        b: &mut FuncBuilder,
+        batch: &mut Batch,
+        member: usize,
+        rows: &Rows,
+    ) -> Result<()> {
+        let Some(of) = self.recursion.members.get(member) else {
+            return Ok(());
+        };
+        let own = &of.func.regions[of.func.body].params;
+        for (&param, fixed) in own.iter().zip(&of.fixed) {
+            let batched = match fixed {
+                Some(i) => Batched::Same(self.params[*i]),
+                None => {
+                    let states = rows.read(b, self.walk.order)?;
+                    let first = self.walk.first[member];
+                    let first = b.binary(BinaryOp::Add, first, self.walk.shift)?;
+                    let nodes = b.binary(BinaryOp::Sub, states, first)?;
+                    let dtype = of.func.ty(param).as_tensor();
+                    let dtype = dtype.map_or(DType::I64, |t| t.dtype);
+                    Batched::Rows(b.cast(dtype, nodes)?)
+                }
+            };
+            batch.values.insert(param, batched);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+"""Agreement and times of Heddle and ONNX Runtime on one model, in turns."""
+import subprocess
+
+import numpy as np
+import onnxruntime
+
+from turns import Turns
+
+
+def same(outputs, results):
+    """Are arrays equal, floats up to rounding?"""
+    def agree(a, b):
+        exact = np.issubdtype(b.dtype, np.integer) or b.dtype == bool
+        return np.array_equal(a, b) if exact else np.allclose(a, b, 1e-3, 1e-3)
+    return len(outputs) == len(results) and all(
+        a.shape == b.shape and agree(a, b) for a, b in zip(outputs, results))
+
+
+def by_onnx_runtime(path, data):
+    """ONNX Runtime's results; raises its error where it refuses."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    with np.load(data) as arrays:
+        return session.run(None, dict(arrays))
+
+
+def by_heddle(heddle, path, data, results, threads):
+    """What it says of what it interprets; raises an error if its results are others."""
+    out = path.with_suffix(".out.npz")
+    done = subprocess.run([heddle, "run", path, "--input", data, "--output", out, "--device", "cpu",
+                           "--threads", str(threads)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{path}: {done.stderr}")
+    with np.load(out) as outputs:
+        if not same([outputs[k] for k in outputs], results):
+            raise RuntimeError(f"{path}: Heddle's results differ")
+    return "in part" if "interpreter" in done.stderr else "whole"
+
+
+def times(heddle, path, data, threads, runs, turn, peers=True):
+    """Medians in ms of Heddle and, with `peers`, of ONNX Runtime whose threads sleep or spin while
+    they wait; `turn` runs at a time."""
+    programs = {"heddle": Turns.heddle(heddle, path, data, threads)}
+    try:
+        for name, spin in (("ort", False), ("spin", True)):
+            if peers:
+                programs[name] = Turns.onnx_runtime(path, data, threads, spin)
+        measured = {name: [] for name in programs}
+        for _ in range(max(1, runs // turn)):
+            for name, program in programs.items():
+                program.run(1)
+                measured[name] += program.run(turn)
+    finally:
+        for program in programs.values():
+            program.__exit__()
+    return {name: float(np.median(all_)) for name, all_ in measured.items()}
+
+
+def row(name, how, medians, refusal=""):
+    """A line of a table: name, how much is compiled, times, and the better peer's by Heddle's."""
+    peers = [medians[peer] for peer in ("ort", "spin") if peer in medians]
+    cells = [f"{t:.3g}" for t in peers] or [refusal, ""]
+    ratio = f"{min(peers) / medians['heddle']:.2f}" if peers else ""
+    return f"| {name} | {how} | {medians['heddle']:.3g} | {' | '.join(cells)} | {ratio} |"
+
+
+def head(name):
+    """The head of such a table."""
+    return f"| {name} | compiled | heddle | ort | ort, spinning | ratio |\n|---|---|---|---|---|---|"
