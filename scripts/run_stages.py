@@ -26,6 +26,8 @@ STAGES = {
     "batched": "env HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test -p heddle-emit"
                " --test random_instances",
     "release-build": "cargo build --release",
+    "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
+    "python": f"{PYTHON} scripts/check_python.py target/wheels",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
     "onnx-cpu": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --min-compiled 90 --verify"

@@ -1,0 +1,251 @@
+//! Arrays of NumPy as tensors, and tensors as arrays.
+//!
+//! An array whose elements lie densely in C order is read in place: the tensor holds a reference to it. A result's memory goes to
+//! the array that is made of it. Elements of under 8 bits are a byte each in Python, and are packed here.
+
+use std::ffi::{c_int, c_void};
+
+use heddle::{DType, Tensor};
+use numpy::npyffi::{self, PY_ARRAY_API};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyList;
+
+use crate::errors::input_error;
+
+/// Element types by NumPy's names, of which those from `bfloat16` on are of the package `ml_dtypes`.
+const NAMES: &[(DType, &str)] = &[
+    (DType::F32, "float32"),
+    (DType::F64, "float64"),
+    (DType::F16, "float16"),
+    (DType::I8, "int8"),
+    (DType::I16, "int16"),
+    (DType::I32, "int32"),
+    (DType::I64, "int64"),
+    (DType::U8, "uint8"),
+    (DType::U16, "uint16"),
+    (DType::U32, "uint32"),
+    (DType::U64, "uint64"),
+    (DType::Bool, "bool"),
+    (DType::C64, "complex64"),
+    (DType::C128, "complex128"),
+    (DType::Bf16, "bfloat16"),
+    (DType::I4, "int4"),
+    (DType::U4, "uint4"),
+    (DType::I2, "int2"),
+    (DType::U2, "uint2"),
+    (DType::F4E2M1, "float4_e2m1fn"),
+    (DType::F8E4M3FN, "float8_e4m3fn"),
+    (DType::F8E4M3FNUZ, "float8_e4m3fnuz"),
+    (DType::F8E5M2, "float8_e5m2"),
+    (DType::F8E5M2FNUZ, "float8_e5m2fnuz"),
+    (DType::F8E8M0, "float8_e8m0fnu"),
+];
+
+/// NumPy's name of an element type; of text, that of Python objects.
+pub fn numpy_name(dtype: DType) -> &'static str {
+    let found = NAMES.iter().find(|(known, _)| *known == dtype);
+    found.map_or("object", |(_, name)| name)
+}
+
+/// NumPy's own type of an element type, made once.
+fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    static MADE: [PyOnceLock<Py<PyArrayDescr>>; NAMES.len()] =
+        [const { PyOnceLock::new() }; NAMES.len()];
+    let Some(k) = NAMES.iter().position(|(known, _)| *known == dtype) else {
+        return PyArrayDescr::new(py, "object");
+    };
+    let made = MADE[k].get_or_try_init(py, || {
+        let name = NAMES[k].1;
+        if k < 14 {
+            return PyArrayDescr::new(py, name).map(Bound::unbind);
+        }
+        // Arrays of these types come from this package, which therefore exists.
+        let class = py.import("ml_dtypes")?.getattr(name)?;
+        PyArrayDescr::new(py, class).map(Bound::unbind)
+    })?;
+    Ok(made.bind(py).clone())
+}
+
+/// The element type of an array.
+fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<DType>> {
+    let py = array.py();
+    let given = array.dtype();
+    // These are single objects of NumPy, unless an array brings a copy.
+    for dtype in [DType::F32, DType::I64] {
+        if given.is(&descr(py, dtype)?) {
+            return Ok(Some(dtype));
+        }
+    }
+    let name: String = given.getattr("name")?.extract()?;
+    let found = NAMES.iter().find(|(_, known)| *known == name);
+    Ok(match found {
+        Some((dtype, _)) => Some(*dtype),
+        None if matches!(given.kind(), b'U' | b'O' | b'S' | b'T') => Some(DType::Str),
+        None => None,
+    })
+}
+
+/// An array as a tensor. `name` stands for it in errors.
+pub fn tensor(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
+    let py = array.py();
+    let dtype = dtype_of(array)?.ok_or_else(|| {
+        let text = format!("{name}: arrays of type {} can't be given", array.dtype());
+        input_error(py, text, None)
+    })?;
+    if dtype == DType::Str {
+        return strings(name, array);
+    }
+    let is_native = array.dtype().is_native_byteorder() != Some(false);
+    let array = match array.is_c_contiguous() && is_native {
+        true => array.clone(),
+        false => {
+            let numpy = py.import("numpy")?;
+            let dense = numpy.call_method1("ascontiguousarray", (array, descr(py, dtype)?))?;
+            // It makes a scalar a row.
+            let shape = array.shape().to_vec();
+            dense.call_method1("reshape", (shape,))?.cast_into()?
+        }
+    };
+    let shape = array.shape().to_vec();
+    let elements = Elements::of(array);
+    let made = match dtype.bits() {
+        bits @ 1..8 if dtype != DType::Bool => {
+            Tensor::new(dtype, shape, packed(bits, elements.as_ref()))
+        }
+        _ => Tensor::borrowed(dtype, shape, elements),
+    };
+    made.map_err(|error| input_error(py, format!("{name}: {error}"), None))
+}
+
+/// The elements of an array, which lie densely.
+struct Elements {
+    data: *const u8,
+    bytes: usize,
+    _array: Py<PyUntypedArray>,
+}
+
+// SAFETY: the memory belongs to the array, which lives as long as this. Python does not say who writes to it meanwhile: as for any
+// library that computes without the interpreter's lock, that nobody does is the caller's part.
+unsafe impl Send for Elements {}
+
+impl Elements {
+    fn of(array: Bound<'_, PyUntypedArray>) -> Self {
+        let bytes = array.len() * array.dtype().itemsize();
+        // SAFETY: the structure of an array that is alive.
+        let data = unsafe { (*array.as_array_ptr()).fields.data };
+        Self {
+            data: data.cast(),
+            bytes,
+            _array: array.unbind(),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Elements {
+    fn as_ref(&self) -> &[u8] {
+        match self.bytes {
+            0 => &[],
+            // SAFETY: a dense array of this many bytes.
+            bytes => unsafe { std::slice::from_raw_parts(self.data, bytes) },
+        }
+    }
+}
+
+/// Elements that take a byte each as those of a tensor, the first in the low bits.
+fn packed(bits: usize, bytes: &[u8]) -> Vec<u8> {
+    let mask = (1u8 << bits) - 1;
+    let pack = |some: &[u8]| {
+        let codes = some.iter().rev();
+        codes.fold(0u8, |byte, code| byte << bits | (code & mask))
+    };
+    bytes.chunks(8 / bits).map(pack).collect()
+}
+
+/// Elements of a tensor that take a byte each. Integers keep their sign.
+fn unpacked(dtype: DType, bytes: &[u8], count: usize) -> Vec<u8> {
+    let bits = dtype.bits();
+    let (per, mask) = (8 / bits, (1u8 << bits) - 1);
+    let is_signed = matches!(dtype, DType::I4 | DType::I2);
+    let code = |k: usize| {
+        let code = bytes[k / per] >> (k % per * bits) & mask;
+        match is_signed {
+            true => ((code << (8 - bits)) as i8 >> (8 - bits)) as u8,
+            false => code,
+        }
+    };
+    (0..count).map(code).collect()
+}
+
+/// An array of text, or of Python objects that are text.
+fn strings(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
+    let py = array.py();
+    let flat = array.call_method0("ravel")?.call_method0("tolist")?;
+    let texts: Vec<Box<str>> = flat
+        .cast_into::<PyList>()?
+        .iter()
+        .map(|item| match item.extract::<String>() {
+            Ok(text) => Ok(text.into()),
+            Err(_) => {
+                let text = format!("{name}: an element is no text, but {}", item.get_type());
+                Err(input_error(py, text, None))
+            }
+        })
+        .collect::<PyResult<_>>()?;
+    Tensor::strings(array.shape().to_vec(), texts)
+        .map_err(|error| input_error(py, format!("{name}: {error}"), None))
+}
+
+/// Keeps a tensor's memory for the array that reads it.
+#[pyclass(frozen, module = "heddle")]
+struct Memory(#[allow(dead_code)] Tensor);
+
+/// A tensor as an array, which takes over its memory unless others may read it, too: `is_own` says that none does.
+pub fn array(py: Python<'_>, tensor: Tensor, is_own: bool) -> PyResult<Bound<'_, PyAny>> {
+    let dtype = tensor.dtype();
+    let shape = tensor.shape().to_vec();
+    if dtype == DType::Str {
+        let texts: Vec<&str> = tensor.strs().iter().map(|s| &**s).collect();
+        let numpy = py.import("numpy")?;
+        let flat = numpy.call_method1("array", (texts, "object"))?;
+        return flat.call_method1("reshape", (shape,));
+    }
+    let tensor = match dtype.bits() {
+        1..8 if dtype != DType::Bool => {
+            let bytes = unpacked(dtype, tensor.bytes(), tensor.len());
+            // As bytes: the array's own type gives them their meaning.
+            Tensor::new(DType::U8, shape.clone(), bytes)
+                .map_err(|e| pyo3::exceptions::PySystemError::new_err(e.to_string()))?
+        }
+        _ => tensor,
+    };
+    let is_own = is_own || tensor.is_unique();
+    let data = tensor.bytes().as_ptr().cast_mut().cast::<c_void>();
+    let mut dims: Vec<npyffi::npy_intp> = shape.iter().map(|&d| d as npyffi::npy_intp).collect();
+    let descr = descr(py, dtype)?;
+    let memory = Py::new(py, Memory(tensor))?;
+    // SAFETY: dims and data are those of a dense array, whose memory the base object keeps.
+    let array = unsafe {
+        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
+        let object = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            class,
+            descr.into_dtype_ptr(),
+            dims.len() as c_int,
+            dims.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data,
+            npyffi::NPY_ARRAY_WRITEABLE,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, object)?;
+        PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), memory.into_ptr());
+        array
+    };
+    match is_own {
+        true => Ok(array),
+        // An input that is a result, or a constant: the caller may write to its result.
+        false => array.call_method0("copy"),
+    }
+}

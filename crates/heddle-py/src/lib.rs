@@ -1,0 +1,30 @@
+//! The native part of the Python package `heddle`: models, programs, arrays and errors of the Rust library as Python objects.
+//!
+//! - `arrays`, `values`: arrays of Python as tensors and back, without copies where memory allows it;
+//! - `options`: keyword arguments as options;
+//! - `model`, `program`: the classes;
+//! - `interrupt`: Ctrl-C ends a run;
+//! - `errors`: errors as exceptions, whose classes `heddle/_errors.py` defines.
+//!
+//! Architecture invariant: no meaning of an operator is here or in the Python package; both only move values, options and errors.
+
+mod arrays;
+mod errors;
+mod interrupt;
+mod model;
+mod options;
+mod program;
+mod values;
+
+use pyo3::prelude::*;
+
+/// Classes and functions that `heddle/__init__.py` gives names.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<model::PyModel>()?;
+    module.add_class::<program::PyProgram>()?;
+    module.add_class::<program::PyCancel>()?;
+    module.add_function(wrap_pyfunction!(model::load, module)?)?;
+    module.add_function(wrap_pyfunction!(program::compile, module)?)?;
+    module.add("version", env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,114 @@
+//! Models.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use heddle::{Format, LoadOptions, Model, Port};
+use pyo3::prelude::*;
+
+use crate::errors::{detached, input_error};
+
+/// A model as it was read: `heddle.Model`.
+#[pyclass(frozen, name = "Model", module = "heddle")]
+pub struct PyModel(pub Model);
+
+#[pymethods]
+impl PyModel {
+    /// The inputs, as pairs of a name and a type such as `f32[n,3]`.
+    #[getter]
+    fn inputs(&self) -> Vec<(String, String)> {
+        ports(&self.0.signature().inputs)
+    }
+
+    /// The outputs, likewise.
+    #[getter]
+    fn outputs(&self) -> Vec<(String, String)> {
+        ports(&self.0.signature().outputs)
+    }
+
+    /// Inputs with a default value, likewise.
+    #[getter]
+    fn optional_inputs(&self) -> Vec<(String, String)> {
+        ports(self.0.optional_inputs())
+    }
+
+    /// Names of the functions that a run can begin with.
+    #[getter]
+    fn entries(&self) -> Vec<String> {
+        self.0.entries().map(str::to_owned).collect()
+    }
+
+    /// Sentences about outputs that are not what the file declares.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.0.notes().to_vec()
+    }
+
+    /// The graph IR as text, with large constants left out.
+    fn ir(&self, py: Python<'_>) -> PyResult<String> {
+        detached(py, || Ok(self.0.clone().into_graph().to_string()))
+    }
+
+    fn __repr__(&self) -> String {
+        let list = |ports: &[Port]| {
+            let list: Vec<String> = ports.iter().map(Port::to_string).collect();
+            list.join(", ")
+        };
+        let signature = self.0.signature();
+        let (inputs, outputs) = (list(&signature.inputs), list(&signature.outputs));
+        format!("<heddle.Model ({inputs}) -> ({outputs})>")
+    }
+}
+
+/// Names and types of ports.
+pub fn ports(ports: &[Port]) -> Vec<(String, String)> {
+    let pairs = ports
+        .iter()
+        .map(|port| (port.name.clone(), port.ty.to_string()));
+    pairs.collect()
+}
+
+/// Options of reading, as `heddle.load` takes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Reading {
+    format: String,
+    /// The folder of weights beside the bytes.
+    folder: Option<PathBuf>,
+    ranks: HashMap<String, usize>,
+    overrides: Vec<String>,
+    entry: Option<String>,
+}
+
+/// Reads a model: a file, or the bytes of one. The dictionary holds all of the options.
+#[pyfunction]
+pub fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    bytes: Option<Vec<u8>>,
+    reading: Reading,
+) -> PyResult<PyModel> {
+    let options = LoadOptions {
+        overrides: reading.overrides.into_iter().collect(),
+        ranks: reading.ranks,
+        entry: reading.entry,
+        ..Default::default()
+    };
+    let format = match &*reading.format {
+        "onnx" => Format::Onnx,
+        "heddle" => Format::Text,
+        "hl" => Format::Language,
+        other => {
+            let text = format!("format={other:?} is none of \"onnx\", \"heddle\" and \"hl\"");
+            return Err(input_error(py, text, None));
+        }
+    };
+    detached(py, || match bytes {
+        None => Model::load(&path, &options),
+        Some(bytes) => {
+            let name = path.to_string_lossy();
+            Model::from_bytes(&name, bytes, format, reading.folder.as_deref(), &options)
+        }
+    })
+    .map(PyModel)
+}

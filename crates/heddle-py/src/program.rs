@@ -1,0 +1,275 @@
+//! Programs.
+
+use heddle::{
+    CancelToken, CompileOptions, Device, Emit, ErrorKind, Model, Program, Run, RunOptions,
+    Signature, Target, Value,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::errors::{detached, exception, input_error};
+use crate::interrupt::Watch;
+use crate::model::{PyModel, ports};
+use crate::options::{Compiling, Running};
+use crate::values::{object, value};
+
+/// Stops runs that it is given to: `heddle.Cancel`.
+#[pyclass(frozen, name = "Cancel", module = "heddle")]
+pub struct PyCancel(pub CancelToken);
+
+#[pymethods]
+impl PyCancel {
+    #[new]
+    fn new() -> Self {
+        Self(CancelToken::new())
+    }
+
+    /// Stops the runs, now and later, until `reset`.
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Makes it usable again.
+    fn reset(&self) {
+        self.0.reset();
+    }
+
+    /// Was it cancelled?
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// A program that is ready to run: `heddle.Program` is made of it.
+#[pyclass(frozen, name = "Program", module = "heddle")]
+pub struct PyProgram {
+    program: Program,
+    signature: Signature,
+    /// For text of the program at its stages.
+    model: Model,
+    options: CompileOptions,
+}
+
+/// Compiles a model. The dictionary holds all of the options.
+#[pyfunction]
+pub fn compile(
+    py: Python<'_>,
+    model: &Bound<'_, PyModel>,
+    options: Compiling,
+) -> PyResult<PyProgram> {
+    let options = options.options(py)?;
+    let model = model.get().0.clone();
+    let program = detached(py, || heddle::compile(&model, &options))?;
+    Ok(PyProgram {
+        signature: program.signature(),
+        program,
+        model,
+        options,
+    })
+}
+
+#[pymethods]
+impl PyProgram {
+    /// The inputs, as pairs of a name and a type.
+    #[getter]
+    fn inputs(&self) -> Vec<(String, String)> {
+        ports(&self.signature.inputs)
+    }
+
+    /// The outputs, likewise.
+    #[getter]
+    fn outputs(&self) -> Vec<(String, String)> {
+        ports(&self.signature.outputs)
+    }
+
+    /// The device: the interpreter where the one that was asked for has no compiled form.
+    #[getter]
+    fn device(&self) -> &'static str {
+        self.program.device().name()
+    }
+
+    /// The most worker threads.
+    #[getter]
+    fn threads(&self) -> usize {
+        self.program.threads()
+    }
+
+    /// Bytes that the program keeps for its next run.
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.program.held_bytes()
+    }
+
+    /// Seconds of each stage of compiling, and what the interpreter runs with the reasons.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let report = self.program.report();
+        let stages = PyDict::new(py);
+        for (stage, time) in &report.stages {
+            stages.set_item(stage, time.as_secs_f64())?;
+        }
+        let dict = PyDict::new(py);
+        dict.set_item("load", report.load.as_secs_f64())?;
+        dict.set_item("compile", report.compile.as_secs_f64())?;
+        dict.set_item("stages", stages)?;
+        dict.set_item("verified", report.verified)?;
+        let interpreted = report.interpreted.iter().flat_map(|all| &all.uncompiled);
+        let interpreted = interpreted.map(|one| {
+            let one = (one.node.clone(), one.reason.clone(), one.change);
+            one.into_pyobject(py)
+        });
+        dict.set_item("interpreted", interpreted.collect::<PyResult<Vec<_>>>()?)?;
+        Ok(dict)
+    }
+
+    /// The program at a stage: `c`, `cuda`, `ir` or `schedule`.
+    fn source(&self, py: Python<'_>, stage: &str) -> PyResult<String> {
+        let (target, emit) = match stage {
+            "c" => (Target::Cpu, Emit::Source),
+            "cuda" => (Target::Cuda, Emit::Source),
+            "ir" => (Target::Cpu, Emit::Ir),
+            "schedule" => (Target::Cpu, Emit::Schedule),
+            other => {
+                let text = format!(
+                    "source({other:?}): the stages are \"c\", \"cuda\", \"ir\" and \"schedule\""
+                );
+                return Err(input_error(py, text, None));
+            }
+        };
+        detached(py, || {
+            let dump = heddle::emit(&self.model, &self.options, target, emit)?;
+            Ok(dump.to_string())
+        })
+    }
+
+    /// Runs on inputs by position and name, with default options. The result, or a tuple if there are several.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let run = self.execute(py, args, kwargs, RunOptions::default())?;
+        let is_own = self.is_own(&run);
+        let mut values = run.outputs.into_values();
+        if values.len() == 1
+            && let Some(value) = values.next()
+        {
+            return object(py, value, is_own);
+        }
+        let objects = values.map(|value| object(py, value, is_own));
+        let objects = objects.collect::<PyResult<Vec<_>>>()?;
+        Ok(PyTuple::new(py, objects)?.into_any())
+    }
+
+    /// Runs on inputs by name. Results by name, and the seconds that the run took.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyDict>,
+        options: Running<'py>,
+    ) -> PyResult<(Bound<'py, PyDict>, f64)> {
+        let options = options.options(py)?;
+        let run = self.execute(py, &PyTuple::empty(py), Some(inputs), options)?;
+        let (results, is_own) = (PyDict::new(py), self.is_own(&run));
+        for (name, value) in run.outputs {
+            results.set_item(name, object(py, value, is_own)?)?;
+        }
+        Ok((results, run.report.run.as_secs_f64()))
+    }
+}
+
+impl PyProgram {
+    fn execute(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        options: RunOptions,
+    ) -> PyResult<Run> {
+        let inputs = self.inputs_of(py, args, kwargs)?;
+        let is_main = is_main_thread(py)?;
+        let token = options.cancel.clone().unwrap_or_default();
+        let options = RunOptions {
+            cancel: Some(token.clone()),
+            ..options
+        };
+        loop {
+            let watch = is_main.then(|| Watch::start(&token)).flatten();
+            let inputs = inputs.iter().cloned().collect();
+            let run = detached(py, || match self.program.run(inputs, &options) {
+                Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
+                run => run.map(Ok),
+            })?;
+            let is_signalled = watch.is_some_and(|watch| watch.was_signalled());
+            let error = match run {
+                Ok(run) => return Ok(run),
+                Err(error) => error,
+            };
+            if !is_signalled {
+                return Err(exception(py, &error));
+            }
+            token.reset();
+            py.check_signals()?;
+        }
+    }
+
+    /// Has each result memory of its own? A program that is compiled as a whole writes them to different buffers; in the interpreter a
+    /// result may be an input or a constant.
+    fn is_own(&self, run: &Run) -> bool {
+        self.program.device() == Device::Cpu && run.report.interpreted.is_none()
+    }
+
+    /// Inputs by name.
+    fn inputs_of(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Vec<(String, Value)>> {
+        let ports = &self.signature.inputs;
+        if args.len() > ports.len() {
+            let (given, takes) = (args.len(), ports.len());
+            let names: Vec<String> = ports.iter().map(|port| port.to_string()).collect();
+            let text = format!("{given} inputs are given, the program takes {takes}");
+            return Err(input_error(py, text, Some(names.join(", "))));
+        }
+        let mut inputs = Vec::with_capacity(ports.len());
+        for (port, object) in ports.iter().zip(args) {
+            inputs.push((port.name.clone(), value(&port.name, &port.ty, &object)?));
+        }
+        for (key, object) in kwargs.into_iter().flatten() {
+            let key = key.cast_into::<PyString>()?;
+            let name = key.to_str()?;
+            if inputs.iter().any(|(given, _)| given == name) {
+                let text = format!("input `{name}` is given by position and by name");
+                return Err(input_error(py, text, None));
+            }
+            let ty = ports.iter().find(|port| port.name == name);
+            let ty = ty.map_or(&UNKNOWN, |port| &port.ty);
+            inputs.push((name.to_owned(), value(name, ty, &object)?));
+        }
+        Ok(inputs)
+    }
+}
+
+/// The type of a name that no input has, which the library then names in its error.
+static UNKNOWN: heddle::Type = heddle::Type::Tensor {
+    dtype: heddle::DType::F32,
+    dims: None,
+};
+
+/// Does this thread handle signals?
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    use pyo3::sync::PyOnceLock;
+    static MAIN: PyOnceLock<(Py<PyAny>, u64)> = PyOnceLock::new();
+    let (get_ident, main) = MAIN.get_or_try_init(py, || {
+        let threading = py.import("threading")?;
+        let main = threading.call_method0("main_thread")?.getattr("ident")?;
+        let get_ident = threading.getattr("get_ident")?.unbind();
+        Ok::<_, PyErr>((get_ident, main.extract()?))
+    })?;
+    let ident: u64 = get_ident.bind(py).call0()?.extract()?;
+    Ok(ident == *main)
+}

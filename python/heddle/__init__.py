@@ -1,0 +1,168 @@
+"""Heddle compiles neural networks with control flow into one program that runs where the data is.
+
+    program = heddle.compile(heddle.load("decoder.onnx"))
+    words = program(sentence)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _native
+from ._errors import (
+    BuildError,
+    Cancelled,
+    Error,
+    FileError,
+    InputError,
+    InternalError,
+    InvalidModel,
+    LimitReached,
+    NoCompiler,
+    Timeout,
+    Unsupported,
+)
+from ._native import Cancel, Model
+from ._values import library_of, to_library
+
+__version__: str = _native.version
+
+__all__ = [
+    "BuildError", "Cancel", "Cancelled", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
+    "NoCompiler", "Program", "Timeout", "Unsupported", "compile", "load",
+]
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    format: str = "onnx",
+    folder: str | os.PathLike[str] | None = None,
+    ranks: Mapping[str, int] | None = None,
+    overrides: Sequence[str] = (),
+    entry: str | None = None,
+) -> Model:
+    """Reads a model: a `.onnx`, `.heddle` or `.hl` file, the bytes of one, or an `onnx.ModelProto`.
+
+    `format` is that of bytes, and `folder` holds the weights beside them. `ranks` states those of inputs that the model declares without,
+    `overrides` names inputs with a default value that are to be given, `entry` is the function to run.
+    """
+    name, data = "model", None
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+    elif hasattr(source, "SerializeToString"):
+        data = source.SerializeToString()
+    else:
+        name = os.fspath(source)
+    folder = None if folder is None else Path(folder)
+    reading = dict(format=format, folder=folder, ranks=dict(ranks or {}), overrides=list(overrides), entry=entry)
+    return _native.load(Path(name), data, reading)
+
+
+def compile(
+    model: Model | str | os.PathLike[str] | bytes | Any,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    verify: bool = False,
+    tune: bool = False,
+    pin: bool = True,
+    optimize: bool = True,
+    max_frames: int | None = None,
+    compiler: str | None = None,
+    cache: str | os.PathLike[str] | bool | None = None,
+) -> Program:
+    """Compiles a model, or what `load` reads.
+
+    `device` is "cpu", or "interp" for the interpreter, which needs no C compiler. `threads` is the most that take part in a run; `None`:
+    one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
+    `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine.
+    """
+    if not isinstance(model, Model):
+        model = load(model)
+    cache = None if cache is None or cache is True else Path(cache) if cache else Path("")
+    options = dict(
+        device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
+        compiler=compiler, cache=cache,
+    )
+    return Program(_native.compile(model, options))
+
+
+class Program:
+    """A compiled program. Threads may share it."""
+
+    __slots__ = ("_native", "__weakref__")
+
+    def __init__(self, native: _native.Program) -> None:
+        self._native = native
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs on inputs by position and name. Gives the result, or a tuple of several: arrays of PyTorch or JAX if such came in,
+        else of NumPy."""
+        library = library_of(args) or (library_of(kwargs.values()) if kwargs else None)
+        results = self._native(*args, **kwargs)
+        return results if library is None else to_library(library, results)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        max_depth: int | None = None,
+        max_iterations: int | None = None,
+        max_memory: int | None = None,
+        max_frames: int | None = None,
+        seed: int = 0,
+        f64: bool = False,
+        cancel: Cancel | None = None,
+    ) -> dict[str, Any]:
+        """Runs on inputs by name, within limits, and gives the results by name."""
+        options = dict(
+            timeout=timeout, max_depth=max_depth, max_iterations=max_iterations, max_memory=max_memory, max_frames=max_frames,
+            seed=seed, f64=f64, cancel=cancel,
+        )
+        results, _ = self._native.run(dict(inputs), options)
+        library = library_of(inputs.values())
+        return results if library is None else {name: to_library(library, r) for name, r in results.items()}
+
+    async def run_async(self, inputs: Mapping[str, Any], **limits: Any) -> dict[str, Any]:
+        """The same, on a thread of its own. Cancelling the task ends the run."""
+        cancel = limits.pop("cancel", None) or Cancel()
+        try:
+            return await asyncio.to_thread(self.run, inputs, cancel=cancel, **limits)
+        except asyncio.CancelledError:
+            cancel.cancel()
+            raise
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Types of the inputs by name, such as `f32[n,3]`."""
+        return dict(self._native.inputs)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Types of the outputs by name."""
+        return dict(self._native.outputs)
+
+    @property
+    def device(self) -> str:
+        """The device: "interp" where the one that was asked for has no compiled form."""
+        return self._native.device
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Seconds of loading, compiling and each stage, and what the interpreter runs with the reasons."""
+        return self._native.report()
+
+    def source(self, stage: str = "c") -> str:
+        """The program as text: "c", "cuda", "ir" or "schedule"."""
+        return self._native.source(stage)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {ty}" for name, ty in self._native.inputs)
+        outputs = ", ".join(f"{name}: {ty}" for name, ty in self._native.outputs)
+        return f"<heddle.Program ({inputs}) -> ({outputs}) on {self.device}>"

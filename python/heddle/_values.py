@@ -1,0 +1,118 @@
+"""Inputs that are no arrays of NumPy, and results in the kind that came in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _errors
+
+
+def _fail(message: str, hint: str | None = None) -> _errors.InputError:
+    error = _errors.InputError(message)
+    error.hint = hint
+    return error
+
+
+def as_array(name: str, dtype: str, value: Any) -> np.ndarray:
+    """An input as an array: without a copy if it is an array of another library in the processor's memory. Numbers and lists take
+    the type that the program wants, if they are exact in it."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _of_torch(name, value, torch)
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        return _of_dlpack(name, value)
+    if value is None:
+        raise _fail(f"{name}: None is no array")
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    try:
+        given = np.asarray(value)
+    except ValueError as error:
+        raise _fail(f"{name}: {error}") from None
+    if dtype == "object":
+        return given.astype(object) if given.dtype.kind == "U" else given
+    wanted = _dtype(dtype)
+    if given.dtype == object or given.dtype.kind in "US":
+        raise _fail(f"{name}: {type(value).__name__} can't be given for an array of {dtype}")
+    with np.errstate(all="ignore"):
+        made = given.astype(wanted)
+        same = made.astype(given.dtype) == given
+    if not np.all(same | (given != given)):
+        raise _fail(f"{name}: {value!r:.80} is not exact in {dtype}", f"np.asarray(x).astype({dtype!r}) rounds it")
+    return made
+
+
+def _dtype(name: str) -> np.dtype:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def _of_torch(name: str, value: Any, torch: Any) -> np.ndarray:
+    if value.layout != torch.strided:
+        raise _fail(f"{name}: a sparse tensor can't be given", "x.to_dense() makes an array of it")
+    if value.device.type != "cpu":
+        raise _fail(f"{name}: a tensor on {value.device} can't be given", "x.cpu() copies it")
+    value = value.detach().resolve_conj().resolve_neg()
+    if value.dtype in _torch_types(torch):
+        import ml_dtypes
+
+        kind, width = _torch_types(torch)[value.dtype]
+        return value.view(getattr(torch, width)).numpy().view(getattr(ml_dtypes, kind))
+    return value.numpy()
+
+
+def _torch_types(torch: Any) -> dict[Any, tuple[str, str]]:
+    """PyTorch's types that NumPy does not have, with those of ml_dtypes and integers of the same width."""
+    types = {torch.bfloat16: ("bfloat16", "int16")}
+    for kind in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"):
+        if hasattr(torch, kind):
+            types[getattr(torch, kind)] = (kind, "uint8")
+    return types
+
+
+def _of_dlpack(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+        # JAX's bfloat16, among others, has no DLPack that NumPy reads.
+        if hasattr(value, "__array__"):
+            return np.asarray(value)
+        raise _fail(f"{name}: {error}") from None
+
+
+def library_of(values: Any) -> str | None:
+    """The library whose arrays are among the inputs: its results come in the same kind."""
+    for value in values:
+        module = type(value).__module__
+        if module.startswith("torch"):
+            return "torch"
+        if module.startswith("jax"):
+            return "jax"
+    return None
+
+
+def to_library(library: str | None, value: Any) -> Any:
+    """A result in the kind of a library, without a copy."""
+    if isinstance(value, list):
+        return [to_library(library, item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(to_library(library, item) for item in value)
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        return value
+    if library == "torch":
+        import torch
+
+        for torch_type, (kind, width) in _torch_types(torch).items():
+            if value.dtype.name == kind:
+                return torch.from_numpy(value.view(width)).view(torch_type)
+        return torch.from_numpy(value)
+    import jax
+
+    return jax.numpy.asarray(value)
