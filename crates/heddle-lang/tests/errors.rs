@@ -244,3 +244,25 @@ fn tables_say_what_their_rows_may_be() {
     ));
     assert!(twice.contains("two inputs are named `left`"), "{twice}");
 }
+
+#[test]
+fn a_list_does_not_go_on_with_other_elements() {
+    let program = |types: &str, each: &str, last: &str| {
+        format!(
+            "fn f(xs, y) {{ match xs {{ Nil => {last}, Cons(x, t) => Cons({each}, f(t, y)) }} }}
+            fn main(xs: list<f32[2]>, y: {types}) {{ f(xs, y) }}"
+        )
+    };
+    let pairs = "map(fn(v) (v, v), y)";
+    for (types, each, last) in [
+        ("list<f32[2]>", "(x, x, x)", pairs),
+        ("list<f32[2]>", "(x, x, x)", "y"),
+        ("list<f32[2]>", "(x, x)", "map(fn(v) (v, v, v), y)"),
+        ("list<list<f32[2]>>", "x", "y"),
+        ("list<f32[3, 2]>", "x", "y"),
+    ] {
+        let found = error(&program(types, each, last));
+        assert!(found.contains("cannot go on with"), "{found}");
+    }
+    assert!(heddle_lang::compile(&program("list<f32[2]>", "(x, x)", pairs)).is_ok());
+}

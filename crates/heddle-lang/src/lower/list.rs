@@ -77,7 +77,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Columns one behind the other.
+    /// Columns of one type, one behind the other.
     pub(super) fn join_columns(&mut self, all: &[Val<'a>], span: Span) -> Result<Val<'a>> {
         let Some(first) = all.first() else {
             return Err(self.error(span, "the type of this empty list is not known"));

@@ -96,12 +96,7 @@ impl<'a> Lower<'a> {
         self.locate(span);
         match (stacked, rest) {
             (None, rest) => Ok(rest),
-            (Some(list), Val::List(List { columns: None, .. })) => Ok(list),
-            (Some(list), rest) => {
-                let (a, b) = (self.as_list(list, span)?, self.as_list(rest, span)?);
-                let both = [self.settled(a, span)?, self.settled(b, span)?];
-                self.join_columns(&both, span).map(super::list::whole)
-            }
+            (Some(list), rest) => self.behind(list, rest, span),
         }
     }
 
@@ -295,7 +290,16 @@ impl<'a> Lower<'a> {
         if b.columns.is_none() {
             return Ok(Val::List(a));
         }
-        let both = [self.settled(a, span)?, self.settled(b, span)?];
+        let (a, b) = (self.settled(a, span)?, self.settled(b, span)?);
+        let (ty, other) = (self.ty(&a), self.ty(&b));
+        let Some(joined) = ty.join(&other) else {
+            let (a, b) = (self.show(&ty.element()), self.show(&other.element()));
+            return Err(self.error(span, format!("a list of {a} cannot go on with {b}")));
+        };
+        let both = [
+            self.convert(a, &joined, span)?,
+            self.convert(b, &joined, span)?,
+        ];
         self.join_columns(&both, span).map(super::list::whole)
     }
 }
