@@ -54,12 +54,12 @@ fn trees_have_cases_children_and_an_end() {
     );
 }
 
+const GRAPH: &str = "vertex cell(x: f32) -> f32 { scatter(x); push(x) }
+    fn main(g: graph, x: list<f32>) { pull(cell, g, x) }";
+
 #[test]
 fn graphs_have_children_before_parents() {
-    let graph = structures(
-        "vertex cell(x: f32) -> f32 { scatter(x); push(x) }
-        fn main(g: graph, x: list<f32>) { pull(cell, g, x) }",
-    );
+    let graph = structures(GRAPH);
     let check = |children: &[i64], offsets: &[i64]| {
         fault(&graph, &[("g.children", children), ("g.offsets", offsets)])
     };
@@ -191,5 +191,39 @@ fn random_inputs_are_sound() {
             drawn(lists, &[("x.data", n), ("x.offsets", 3)], seed).len(),
             1
         );
+    }
+}
+
+#[test]
+fn checks_of_tables_count_as_the_program_does() {
+    // The program multiplies in `i32`, where this wraps to 0.
+    let table = |ty: &str, test: &str| {
+        structures(&format!(
+            "type Tree = Leaf(i64) | Node(Tree, Tree)
+            table Rows(k: {ty}, l: i64) -> Tree {{ if {test} {{ Leaf(l) }} else {{ Node(l, l) }} }}
+            fn f(t) {{ match t {{ Leaf(x) => x, Node(a, b) => f(a) + f(b) }} }}
+            fn main(t: Rows) {{ f(t) }}"
+        ))
+    };
+    let wraps = "k * 65536 * 65536 > 0";
+    assert_eq!(
+        table("i32", wraps),
+        [],
+        "what wraps elsewhere is not checked"
+    );
+    let cycle: &[(&str, &[i64])] = &[("k", &[0, 1, 0]), ("l", &[0, 0, 2])];
+    for (ty, test) in [("i64", wraps), ("i32", "k == 1"), ("i32", "!(k != 1)")] {
+        let found = fault(&table(ty, test), cycle);
+        assert!(found.contains("cycle"), "{ty} {test}: {found}");
+    }
+}
+
+#[test]
+fn sizes_of_random_graphs_do_not_overflow() {
+    let program = structures(GRAPH);
+    for structure in &program {
+        for stated in [usize::MAX, 0, 1] {
+            assert!(!structure.usual_sizes(&|_| Some(stated)).is_empty());
+        }
     }
 }

@@ -258,9 +258,8 @@ impl<'a> Lower<'a> {
             }
             Shape::Table(t, columns) => {
                 let columns: Vec<_> = columns.iter().map(|i| params[*i]).collect();
-                let values = self.table_rows(*t, &columns)?;
-                let k = values.keys().next().map_or(0, |key| key.0);
-                self.datum(k, values, span)?
+                let (ty, values) = self.table_rows(*t, &columns)?;
+                self.datum(ty, values, span)?
             }
             Shape::Graph(children, offsets) => {
                 let name = |i: usize| self.frame.b.func().sig.params[i].0.clone();

@@ -7,7 +7,7 @@ use heddle_ir::{DType, Dim, Op, Tensor, TensorType, Type, Value};
 
 use super::inputs::{Params, Shape};
 use super::{Columns, Lower, Result, Stop};
-use crate::ast::{Expr, ExprKind, Infix, Table, TypeKind};
+use crate::ast::{DataType, Expr, ExprKind, Infix, Table, TypeKind};
 use crate::lexer::{Span, deeper};
 use crate::structure::{Case, Cell, Rule, Sign, Structure, Tag};
 use crate::value::{Literal, Val};
@@ -55,8 +55,12 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// The columns of the data type's table, from a table's arrays.
-    pub(super) fn table_rows(&mut self, t: usize, columns: &[Value]) -> Result<Columns<'a>> {
+    /// The data type, and the columns of its table, from a table's arrays.
+    pub(super) fn table_rows(
+        &mut self,
+        t: usize,
+        columns: &[Value],
+    ) -> Result<(usize, Columns<'a>)> {
         let table = &self.ast.tables[t];
         let Some(ty) = self.type_named(&table.ty.text) else {
             return Err(self.no_type(&table.ty.text, table.ty.span));
@@ -91,7 +95,7 @@ impl<'a> Lower<'a> {
                 all.insert((ty, Some((c, i))), Val::Ir(value));
             }
         }
-        Ok(all)
+        Ok((ty, all))
     }
 
     /// The cases that an expression gives.
@@ -302,7 +306,7 @@ impl<'a> Lower<'a> {
             children: vec![],
         });
         let mut cases: Vec<Case> = cases.collect();
-        let Some(rule) = rule(ty, &arrays.table.body, &mut cases) else {
+        let Some(rule) = rule(ty, arrays.table, &arrays.table.body, &mut cases) else {
             return;
         };
         let tag = Tag::Rule(first.clone(), rule);
@@ -313,12 +317,12 @@ impl<'a> Lower<'a> {
 
 /// The rule of a row's case; the rows that it holds go to the cases. `None` if it is not of whole
 /// numbers, or if a case holds other rows in two places.
-fn rule(ty: &crate::ast::DataType, expr: &Expr, cases: &mut [Case]) -> Option<Rule> {
+fn rule(ty: &DataType, table: &Table, expr: &Expr, cases: &mut [Case]) -> Option<Rule> {
     let (name, args) = match &expr.kind {
         ExprKind::If(cond, then, otherwise) => {
-            let cond = cell(cond)?;
-            let then = Box::new(rule(ty, then, cases)?);
-            let otherwise = Box::new(rule(ty, otherwise, cases)?);
+            let cond = cell(table, cond)?;
+            let then = Box::new(rule(ty, table, then, cases)?);
+            let otherwise = Box::new(rule(ty, table, otherwise, cases)?);
             return Some(Rule::If(cond, then, otherwise));
         }
         ExprKind::Name(name) => (name, &[][..]),
@@ -331,7 +335,7 @@ fn rule(ty: &crate::ast::DataType, expr: &Expr, cases: &mut [Case]) -> Option<Ru
     let case = ty.cases.iter().position(|c| c.name.text == *name)?;
     let fields = ty.cases[case].fields.iter().zip(args);
     let held = fields.filter(|(field, _)| matches!(field.kind, TypeKind::Data(..)));
-    let held: Option<Vec<_>> = held.map(|(_, arg)| Some((cell(arg)?, 0))).collect();
+    let held: Option<Vec<_>> = held.map(|(_, arg)| Some((cell(table, arg)?, 0))).collect();
     let (held, known) = (held?, &mut cases[case].children);
     if known.is_empty() {
         *known = held;
@@ -341,12 +345,14 @@ fn rule(ty: &crate::ast::DataType, expr: &Expr, cases: &mut [Case]) -> Option<Ru
     Some(Rule::Case(case))
 }
 
-fn cell(expr: &Expr) -> Option<Cell> {
-    Some(match &expr.kind {
+/// The number that an expression has in a row, as a check evaluates it: in `i64`. `None` for what has
+/// no such form, among it sums of narrower columns, which wrap elsewhere.
+fn cell(table: &Table, expr: &Expr) -> Option<Cell> {
+    let found = Some(match &expr.kind {
         ExprKind::Name(name) => Cell::Column(name.clone()),
         ExprKind::Number(text) => Cell::Number(text.parse().ok()?),
         ExprKind::Bool(truth) => Cell::Number(*truth as i64),
-        ExprKind::Unary(name, x) => Cell::Unary(Sign::named(name)?, Box::new(cell(x)?)),
+        ExprKind::Unary(name, x) => Cell::Unary(Sign::named(name)?, Box::new(cell(table, x)?)),
         ExprKind::Binary(infix, a, b) => {
             let sign = match infix {
                 Infix::Op(name) => Sign::named(name)?,
@@ -354,8 +360,21 @@ fn cell(expr: &Expr) -> Option<Cell> {
                 Infix::Or => Sign::Or,
                 Infix::Product => return None,
             };
-            Cell::Binary(sign, Box::new(cell(a)?), Box::new(cell(b)?))
+            Cell::Binary(sign, Box::new(cell(table, a)?), Box::new(cell(table, b)?))
         }
         _ => return None,
-    })
+    });
+    let mut is_wide = true;
+    if let Some(Cell::Unary(sign, _) | Cell::Binary(sign, ..)) = &found
+        && sign.is_arithmetic()
+    {
+        let wide = |name: &str| {
+            let column = table.columns.iter().find(|c| c.name.text == name);
+            let ty = column.and_then(|c| c.ty.as_ref());
+            matches!(ty.map(|ty| &ty.kind), Some(TypeKind::Tensor(DType::I64, _)))
+        };
+        let found = found.as_ref()?;
+        found.for_each_column(&mut |name| is_wide &= wide(name));
+    }
+    found.filter(|_| is_wide)
 }

@@ -66,6 +66,13 @@ impl Sign {
     }
 }
 
+impl Sign {
+    /// Is its result a number that may exceed its operands' type?
+    pub fn is_arithmetic(self) -> bool {
+        matches!(self, Sign::Add | Sign::Sub | Sign::Mul | Sign::Neg)
+    }
+}
+
 impl Cell {
     /// The value in a row.
     pub fn value(&self, element: Element) -> Option<i64> {

@@ -48,11 +48,14 @@ impl Structure {
                     (None, Some(ends)) => ends.saturating_sub(2),
                     (None, None) => 2,
                 };
-                vec![(children.clone(), edges), (offsets.clone(), edges + 2)]
+                vec![
+                    (children.clone(), edges),
+                    (offsets.clone(), edges.saturating_add(2)),
+                ]
             }
             Structure::Lists { offsets, rows, .. } => {
                 let lists = rows.as_ref().and_then(|name| stated(name));
-                vec![(offsets.clone(), lists.map_or(3, |n| n + 1))]
+                vec![(offsets.clone(), lists.map_or(3, |n| n.saturating_add(1)))]
             }
         }
     }

@@ -3,7 +3,8 @@
 mod cell;
 mod draw;
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 pub use cell::{Cell, Rule, Sign};
@@ -89,24 +90,7 @@ impl Structure {
     /// The inputs that it consists of, but for fields that are arrays.
     pub fn inputs(&self) -> Vec<&str> {
         match self {
-            Structure::Data(tables) => {
-                let mut all = vec![];
-                for table in tables {
-                    match &table.tag {
-                        Tag::Column(tag) => all.push(tag.as_str()),
-                        Tag::Rule(of, rule) => {
-                            all.push(of);
-                            rule.for_each_column(&mut |name| all.push(name));
-                        }
-                    }
-                    for (cell, _) in table.cases.iter().flat_map(|c| &c.children) {
-                        cell.for_each_column(&mut |name| all.push(name));
-                    }
-                }
-                let mut seen = std::collections::HashSet::new();
-                all.retain(|name| seen.insert(*name));
-                all
-            }
+            Structure::Data(tables) => inputs_of(tables),
             Structure::Graph { children, offsets } => vec![children, offsets],
             Structure::Lists {
                 data,
@@ -166,10 +150,30 @@ fn fault(input: &str, node: Option<usize>, text: String) -> Fault {
     }
 }
 
+/// The inputs that tables consist of, each once.
+fn inputs_of(tables: &[Table]) -> Vec<&str> {
+    let mut all = vec![];
+    for table in tables {
+        match &table.tag {
+            Tag::Column(tag) => all.push(tag.as_str()),
+            Tag::Rule(of, rule) => {
+                all.push(of);
+                rule.for_each_column(&mut |name| all.push(name));
+            }
+        }
+        for (cell, _) in table.cases.iter().flat_map(|c| &c.children) {
+            cell.for_each_column(&mut |name| all.push(name));
+        }
+    }
+    let mut seen = HashSet::new();
+    all.retain(|name| seen.insert(*name));
+    all
+}
+
 /// The tags of a table; `None` if inputs are not there.
-fn tags(table: &Table, columns: &Columns, rows: Rows) -> Option<Vec<i64>> {
+fn tags<'c>(table: &Table, columns: &'c Columns, rows: Rows) -> Option<Cow<'c, [i64]>> {
     match &table.tag {
-        Tag::Column(tag) => columns.get(tag.as_str()).cloned(),
+        Tag::Column(tag) => columns.get(tag.as_str()).map(|tags| tags.as_slice().into()),
         Tag::Rule(of, rule) => {
             let case = |row: usize| {
                 let element = |name: &str| columns.get(name)?.get(row).copied();
@@ -184,8 +188,7 @@ fn tags(table: &Table, columns: &Columns, rows: Rows) -> Option<Vec<i64>> {
 type Columns<'c> = HashMap<&'c str, Vec<i64>>;
 
 fn check_tables(tables: &[Table], read: Read, rows: Rows) -> Result<(), Fault> {
-    let names = Structure::Data(tables.to_vec());
-    let names = names.inputs();
+    let names = inputs_of(tables);
     let columns: Columns = names
         .iter()
         .filter_map(|name| Some((*name, read(name)?)))
@@ -197,7 +200,7 @@ fn check_tables(tables: &[Table], read: Read, rows: Rows) -> Result<(), Fault> {
     let tag_name = |table: &Table| match &table.tag {
         Tag::Column(name) | Tag::Rule(name, _) => name.clone(),
     };
-    if tags.first().is_some_and(Vec::is_empty) {
+    if tags.first().is_some_and(|tags| tags.is_empty()) {
         return Err(fault(
             &tag_name(&tables[0]),
             None,
@@ -209,7 +212,7 @@ fn check_tables(tables: &[Table], read: Read, rows: Rows) -> Result<(), Fault> {
         .iter()
         .scan(0, |at, t| Some(std::mem::replace(at, *at + t.len())))
         .collect();
-    let mut edges: Vec<Vec<(usize, &str)>> = vec![vec![]; tags.iter().map(Vec::len).sum()];
+    let mut edges: Vec<Vec<(usize, &str)>> = vec![vec![]; tags.iter().map(|tags| tags.len()).sum()];
     for (k, table) in tables.iter().enumerate() {
         for (row, &tag) in tags[k].iter().enumerate() {
             if usize::try_from(tag).is_ok_and(|t| t < table.cases.len()) {
