@@ -129,9 +129,18 @@ impl Memory {
         limits: Limits,
     ) -> Result<(), RunError> {
         count("sizes", plan.sizes(), sizes.len())?;
-        if self.limits == Some(limits) && self.launch.sizes()[..sizes.len()] == *sizes {
-            return Ok(());
+        if self.limits != Some(limits) || self.launch.sizes()[..sizes.len()] != *sizes {
+            self.fit_deepest(plan, sizes, limits)?;
         }
+        // Memory kept from earlier, larger sizes counts, too, as do results that came back.
+        if self.held() as u64 > limits.max_memory {
+            self.release();
+        }
+        Ok(())
+    }
+
+    /// Evaluates the plan with frames for as many levels as fit.
+    fn fit_deepest(&mut self, plan: &Plan, sizes: &[i64], limits: Limits) -> Result<(), RunError> {
         self.limits = None;
         if self.fit(plan, sizes, limits, limits.max_depth).is_err() {
             let (mut fits, mut exceeds) = (limits.max_depth.min(1), limits.max_depth);
@@ -146,10 +155,6 @@ impl Memory {
             self.fit(plan, sizes, limits, fits)?;
         }
         self.limits = Some(limits);
-        // Memory kept from earlier, larger sizes counts, too.
-        if self.held() as u64 > limits.max_memory {
-            self.release();
-        }
         Ok(())
     }
 
