@@ -1,7 +1,7 @@
 //! Stops a run from outside: by hand, or at its deadline.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use crate::abi::{ErrorCell, code};
@@ -9,7 +9,14 @@ use crate::error::RunError;
 
 /// Cancels all runs that use it, now and later, until [`CancelToken::reset`].
 #[derive(Clone, Debug, Default)]
-pub struct CancelToken(Arc<AtomicU32>);
+pub struct CancelToken(Arc<Token>);
+
+#[derive(Debug, Default)]
+struct Token {
+    /// `env->cancel` of the runs; of its own, so that the interpreter can share it.
+    flag: Arc<AtomicU32>,
+    children: Mutex<Vec<Weak<Token>>>,
+}
 
 impl CancelToken {
     /// A token that has not been cancelled.
@@ -17,30 +24,57 @@ impl CancelToken {
         CancelToken::default()
     }
 
+    /// A token that this one cancels, too. Cancelling the child leaves this one as it is, so that
+    /// one of several runs that share a token can be stopped by itself.
+    pub fn child(&self) -> CancelToken {
+        let child = CancelToken::new();
+        let mut children = self.0.children();
+        children.retain(|other| other.strong_count() > 0);
+        children.push(Arc::downgrade(&child.0));
+        // Who cancels sets the flag first and then waits for the list, so one of both sees the other.
+        if self.is_cancelled() {
+            child.cancel();
+        }
+        child
+    }
+
     /// Stops the runs. Returns at once; each run ends with [`crate::RunError::Cancelled`] at its
     /// next poll.
     pub fn cancel(&self) {
-        self.0.store(1, Ordering::Release);
+        self.0.cancel();
     }
 
     /// True if it was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire) != 0
+        self.0.flag.load(Ordering::Acquire) != 0
     }
 
-    /// Makes the token usable again.
+    /// Makes the token usable again; runs that were stopped stay so.
     pub fn reset(&self) {
-        self.0.store(0, Ordering::Release);
+        self.0.flag.store(0, Ordering::Release);
     }
 
     /// The flag itself, which is not 0 once it was cancelled.
     pub fn shared(&self) -> Arc<AtomicU32> {
-        self.0.clone()
+        self.0.flag.clone()
     }
 
     /// `env->cancel`.
     pub(crate) fn flag(&self) -> &AtomicU32 {
-        &self.0
+        &self.0.flag
+    }
+}
+
+impl Token {
+    fn cancel(&self) {
+        self.flag.store(1, Ordering::Release);
+        for child in self.children().iter().filter_map(Weak::upgrade) {
+            child.cancel();
+        }
+    }
+
+    fn children(&self) -> MutexGuard<'_, Vec<Weak<Token>>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,5 +161,36 @@ fn keep_watch() {
                 woken.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_cancelled_with_its_parent_and_not_the_other_way_round() {
+        let parent = CancelToken::new();
+        let (one, other) = (parent.child(), parent.child());
+        one.cancel();
+        assert!(!parent.is_cancelled() && !other.is_cancelled());
+        let grandchild = other.child();
+        parent.cancel();
+        assert!(other.is_cancelled() && grandchild.is_cancelled());
+        assert!(
+            parent.child().is_cancelled(),
+            "a child of a cancelled token"
+        );
+        parent.reset();
+        assert!(!parent.child().is_cancelled());
+    }
+
+    #[test]
+    fn children_that_are_gone_are_forgotten() {
+        let parent = CancelToken::new();
+        for _ in 0..100 {
+            parent.child();
+        }
+        assert!(parent.0.children().len() <= 1);
     }
 }
