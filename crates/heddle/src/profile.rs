@@ -3,18 +3,23 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use heddle_ir::{Datum, Entity, FuncId, Inst, Module, Value, text};
+use heddle_ir::text::{self, Large, PrintOptions};
+use heddle_ir::{Datum, Entity, FuncId, Inst, Module, Value};
 use heddle_lower::Expected;
 use heddle_runtime::BuildOptions;
-use heddle_runtime::cache::{Cache, CacheChoice, Key};
+use heddle_runtime::cache::{Key, KeyWriter};
 
-use crate::options::interpreter_options;
+use crate::options::{self, interpreter_options};
 use crate::{Error, Inputs, RunOptions, inputs};
 
 /// The mean sizes and trip counts of a run of the interpreter, from the cache if it has run on these inputs before.
-pub(crate) fn expected(graph: &Module, given: &Inputs) -> Result<Expected, Error> {
+pub(crate) fn expected(
+    graph: &Module,
+    given: &Inputs,
+    build: &BuildOptions,
+) -> Result<Expected, Error> {
     let args = inputs::in_order(&graph.entry().sig, given.clone())?;
-    let cache = Cache::open(&CacheChoice::Default, BuildOptions::default().cache_limit);
+    let cache = options::cache(build);
     let key = key(graph, &args);
     let known = key.and_then(|key| cache.get(KIND, key));
     if let Some(expected) = known.and_then(|bytes| read(&bytes)) {
@@ -37,8 +42,17 @@ const KIND: &str = "counts";
 
 /// The program and the elements of its inputs; `None` if these are not all arrays of numbers.
 fn key(graph: &Module, args: &[Datum]) -> Option<Key> {
-    let program = text::print(graph);
-    let mut parts = vec![program.as_bytes()];
+    let mut weights = KeyWriter::default();
+    let mut print = PrintOptions {
+        large: Large::Sidecar {
+            file: "weights",
+            blob: &mut weights,
+        },
+        ..Default::default()
+    };
+    let program = text::print_with(graph, &mut print).ok()?;
+    let weights = weights.key().to_string();
+    let mut parts = vec![program.as_bytes(), weights.as_bytes()];
     let tensors = args.iter().map(|arg| match arg {
         Datum::Tensor(tensor) if tensor.strs().is_empty() => Some(tensor),
         _ => None,

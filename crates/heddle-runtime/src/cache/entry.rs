@@ -33,6 +33,28 @@ impl Key {
     }
 }
 
+/// Hashes what is written to it.
+#[derive(Debug, Default)]
+pub struct KeyWriter(blake3::Hasher);
+
+impl KeyWriter {
+    /// The key of all that was written.
+    pub fn key(&self) -> Key {
+        Key(self.0.finalize())
+    }
+}
+
+impl io::Write for KeyWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.to_hex().fmt(f)

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-pub use entry::Key;
+pub use entry::{Key, KeyWriter};
 pub(crate) use lock::{KeyLock, WorkDir};
 
 /// The place of the cache.
