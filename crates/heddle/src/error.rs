@@ -144,6 +144,9 @@ pub enum Error {
     /// The system gives no thread to work on.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
+    /// More worker threads are asked for than [`MAX_THREADS`](crate::MAX_THREADS).
+    #[error("{0} worker threads: a program can use up to {most}", most = crate::MAX_THREADS)]
+    Threads(usize),
     /// Heddle itself is wrong.
     #[error("internal error: {0}")]
     Internal(String),
@@ -233,9 +236,11 @@ impl Error {
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Batch(BatchError::Refused(_)) => ErrorKind::Unsupported,
             Error::Batch(BatchError::Instance { error, .. }) => error.kind(),
-            Error::Entry(_) | Error::Input(_) | Error::Batch(_) | Error::Memory(_) => {
-                ErrorKind::Invalid
-            }
+            Error::Entry(_)
+            | Error::Input(_)
+            | Error::Batch(_)
+            | Error::Memory(_)
+            | Error::Threads(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
             Error::Run(e) => match e {
@@ -252,7 +257,7 @@ impl Error {
     /// Do inputs not fit: their names, types, sizes, or elements that index others?
     pub fn is_of_inputs(&self) -> bool {
         match self {
-            Error::Input(_) | Error::Memory(_) | Error::Draw(_) => true,
+            Error::Input(_) | Error::Memory(_) | Error::Draw(_) | Error::Threads(_) => true,
             Error::Batch(BatchError::Instance { error, .. }) => error.is_of_inputs(),
             Error::Batch(error) => !matches!(error, BatchError::Refused(_)),
             Error::Run(RunError::Input(_)) => true,

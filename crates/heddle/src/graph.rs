@@ -36,6 +36,18 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// The text for a reader, without large constants. It does not read back.
+    pub fn outline(&self) -> String {
+        let mut options = PrintOptions {
+            large: Large::Elide,
+            ..Default::default()
+        };
+        // Writing to a string does not fail.
+        text::print_with(&self.0, &mut options).unwrap_or_default()
+    }
+}
+
 /// The text, with all constants in it.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

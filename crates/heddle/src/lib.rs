@@ -71,7 +71,9 @@ pub use graph::{Graph, graph_passes};
 pub use inputs::{InputError, Inputs};
 pub use machine::Machine;
 pub use model::{Fold, Format, LoadOptions, Model};
-pub use options::{Baseline, CompileOptions, Device, Pin, RunOptions, Target, Tune, Weights};
+pub use options::{
+    Baseline, CompileOptions, Device, MAX_THREADS, Pin, RunOptions, Target, Tune, Weights,
+};
 pub use pipeline::compile;
 pub use remedy::{Limit, Remedy};
 pub use repeat::Repeat;

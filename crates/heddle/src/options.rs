@@ -71,6 +71,9 @@ pub struct CompileOptions {
     pub check_text: bool,
 }
 
+/// The most worker threads of a program: what each of them needs is taken before the first run.
+pub const MAX_THREADS: usize = 1024;
+
 /// Binding of worker threads to cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pin {
@@ -125,9 +128,10 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// The number of worker threads.
+    /// The number of worker threads that are asked for.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(default_threads)
+        self.threads
+            .unwrap_or_else(|| default_threads().min(MAX_THREADS))
     }
 
     /// Options of building programs.

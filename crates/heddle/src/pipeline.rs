@@ -35,7 +35,7 @@ use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interprete
 use crate::dump::{Emit, Flow, Tap};
 use crate::exec::Program;
 use crate::log::Log;
-use crate::options::{CompileOptions, Tune};
+use crate::options::{CompileOptions, MAX_THREADS, Tune};
 use crate::ports::Ports;
 use crate::profile::expected;
 use crate::report::{Interpreted, Report};
@@ -60,6 +60,9 @@ pub(crate) fn compile_module(
     load: Duration,
     options: &CompileOptions,
 ) -> Result<Program, Error> {
+    if options.threads() > MAX_THREADS {
+        return Err(Error::Threads(options.threads()));
+    }
     let backend = &*backend::of(options);
     let (log, tap) = (&Log::default(), None);
     let pipeline = Pipeline {
@@ -175,7 +178,10 @@ impl Pipeline<'_> {
         let ports = self.ports(&mut graph)?;
         flow.graph(Emit::Transformed, &graph);
         let expected = match options.profile.as_ref().filter(|_| !ports.are_changed()) {
-            Some(inputs) => Some(log.time("profile", || expected(&graph, inputs))?),
+            Some(inputs) => {
+                let build = options.build();
+                Some(log.time("profile", || expected(&graph, inputs, &build))?)
+            }
             None => None,
         };
         let lower = || lower_expecting(&graph, backend.grows(), expected.as_ref());

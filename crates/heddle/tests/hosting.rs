@@ -179,6 +179,45 @@ fn a_limit_of_memory_holds_for_its_run_alone() {
 }
 
 #[test]
+fn memory_that_comes_back_counts_for_the_limit() {
+    let program = program(Device::Cpu, DOUBLED);
+    let run = |count: usize, max_memory: Option<u64>| {
+        let x = Tensor::from_slice(vec![count], &vec![1f32; count]);
+        let options = RunOptions {
+            max_memory,
+            ..Default::default()
+        };
+        let run = program.run(input(x), &options).unwrap();
+        run.outputs["y"].clone()
+    };
+    let limit = 1 << 20;
+    let large = [run(1 << 20, None), run(1 << 20, None)];
+    drop(large);
+    // Each of these takes a buffer that came back, and gives none.
+    let small: Vec<_> = (0..4).map(|_| run(2000, Some(limit))).collect();
+    assert!(
+        program.held_bytes() as u64 <= limit,
+        "{}",
+        program.held_bytes()
+    );
+    drop(small);
+}
+
+#[test]
+fn more_threads_than_there_are_processors_for_are_refused() {
+    let model = Model::parse("m", DOUBLED).unwrap();
+    let options = CompileOptions {
+        threads: Some(heddle::MAX_THREADS + 1),
+        ..Default::default()
+    };
+    let error = heddle::compile(&model, &options).unwrap_err();
+    assert!(
+        error.is_of_inputs() && error.to_string().contains("1024"),
+        "{error}"
+    );
+}
+
+#[test]
 fn memory_of_the_caller_is_read_in_place() {
     struct Owner(Vec<u8>);
     impl AsRef<[u8]> for Owner {
