@@ -100,7 +100,7 @@ class Program:
     def __init__(self, native: _native.Program) -> None:
         self._native = native
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs on inputs by position and name. Gives the result, or a tuple of several: arrays of PyTorch or JAX if such came in,
         else of NumPy."""
         library = library_of(args) or (library_of(kwargs.values()) if kwargs else None)
@@ -131,7 +131,8 @@ class Program:
 
     async def run_async(self, inputs: Mapping[str, Any], **limits: Any) -> dict[str, Any]:
         """The same, on a thread of its own. Cancelling the task ends the run."""
-        cancel = limits.pop("cancel", None) or Cancel()
+        given = limits.pop("cancel", None)
+        cancel = Cancel() if given is None else given.child()
         try:
             return await asyncio.to_thread(self.run, inputs, cancel=cancel, **limits)
         except asyncio.CancelledError:

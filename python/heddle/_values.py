@@ -39,8 +39,9 @@ def as_array(name: str, dtype: str, value: Any) -> np.ndarray:
         raise _fail(f"{name}: {type(value).__name__} can't be given for an array of {dtype}")
     with np.errstate(all="ignore"):
         made = given.astype(wanted)
-        same = made.astype(given.dtype) == given
-    if not np.all(same | (given != given)):
+        # Integers wrap there and back again, which their signs show.
+        same = (made.astype(given.dtype) == given) & ((made < 0) == (given < 0))
+    if not np.all(same | (given != given) & (made != made)):
         raise _fail(f"{name}: {value!r:.80} is not exact in {dtype}", f"np.asarray(x).astype({dtype!r}) rounds it")
     return made
 
@@ -49,9 +50,16 @@ def _dtype(name: str) -> np.dtype:
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes
+        return np.dtype(getattr(ml_dtypes_for(name), name))
 
-        return np.dtype(getattr(ml_dtypes, name))
+
+def ml_dtypes_for(kind: str) -> Any:
+    """The package with the types that NumPy does not have."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise _fail(f"arrays of {kind} need the package ml_dtypes", "pip install ml_dtypes") from None
+    return ml_dtypes
 
 
 def _of_torch(name: str, value: Any, torch: Any) -> np.ndarray:
@@ -61,11 +69,12 @@ def _of_torch(name: str, value: Any, torch: Any) -> np.ndarray:
         raise _fail(f"{name}: a tensor on {value.device} can't be given", "x.cpu() copies it")
     value = value.detach().resolve_conj().resolve_neg()
     if value.dtype in _torch_types(torch):
-        import ml_dtypes
-
         kind, width = _torch_types(torch)[value.dtype]
-        return value.view(getattr(torch, width)).numpy().view(getattr(ml_dtypes, kind))
-    return value.numpy()
+        return value.view(getattr(torch, width)).numpy().view(_dtype(kind))
+    try:
+        return value.numpy()
+    except TypeError:
+        raise _fail(f"{name}: a tensor of {value.dtype} can't be given") from None
 
 
 def _torch_types(torch: Any) -> dict[Any, tuple[str, str]]:

@@ -110,3 +110,18 @@ def test_a_large_array_is_not_copied():
     y = kept[0]
     del program, kept
     assert (y == 2).all()
+
+
+@pytest.mark.parametrize(("type", "values"), [
+    ("i64", [[float("nan")]]), ("i8", [[float("nan")]]), ("bool", [[float("nan")]]), ("u64", [[-1]]), ("i64", [[2**63]]), ("u8", [[256]]),
+    ("i8", [[-129]]), ("bool", [[2]]), ("i64", [[0.5]]), ("i64", [[float("inf")]]), ("u32", [[2**32]]),
+])
+def test_what_wraps_is_not_exact(type, values):
+    with pytest.raises(heddle.InputError):
+        moved(type)(values)
+
+
+def test_nan_is_exact_in_floats():
+    assert np.isnan(moved("f32")([[float("nan")]])).all()
+    assert moved("u64")([[2**64 - 1]]).tolist() == [[2**64 - 1]]
+    assert moved("i64")([[-(2**63)]]).tolist() == [[-(2**63)]]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -184,3 +185,81 @@ def test_reports_and_sources():
     assert "f32[]" in repr(p)
     with pytest.raises(heddle.InputError):
         p.source("asm")
+
+
+def test_ctrl_c_ends_one_run_and_not_its_token():
+    p, token = program(FOREVER), heddle.Cancel()
+    other, ended = threading.Event(), []
+
+    def work():
+        with pytest.raises(heddle.Cancelled):
+            p.run({"x": 1.0}, cancel=token, max_iterations=1 << 62, timeout=60)
+        ended.append(token.cancelled)
+        other.set()
+
+    thread = threading.Thread(target=work)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            p.run({"x": 1.0}, cancel=token, max_iterations=1 << 62, timeout=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not token.cancelled and not other.is_set(), "the other run goes on"
+    token.cancel()
+    thread.join(10)
+    assert ended == [True]
+
+
+def test_a_cancelled_task_leaves_others_with_its_token():
+    p, token = program(FOREVER), heddle.Cancel()
+
+    async def work():
+        limits = dict(cancel=token, max_iterations=1 << 62, timeout=60)
+        one, other = [asyncio.create_task(p.run_async({"x": 1.0}, **limits)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+        await asyncio.sleep(0.05)
+        assert not other.done() and not token.cancelled
+        token.cancel()
+        with pytest.raises(heddle.Cancelled):
+            await other
+
+    asyncio.run(work())
+
+
+def test_signals_of_runs_that_retry_leave_the_deadline():
+    p, seen = program(FOREVER), []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    stop = threading.Event()
+
+    def disturb():
+        while not stop.wait(0.1):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=disturb)
+    try:
+        thread.start()
+        begin = time.monotonic()
+        with pytest.raises(heddle.Timeout):
+            p.run({"x": 1.0}, timeout=1.0, max_iterations=1 << 62)
+        # Were each try given a second, it would not end.
+        assert seen and time.monotonic() - begin < 30
+    finally:
+        stop.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_input_may_be_called_self():
+    p = heddle.compile(heddle.load(b"fn @main(%self: f32[]) -> (%y: f32[]) {\n  return %self\n}\n", format="heddle"))
+    assert p(self=np.float32(3)) == 3
+
+
+def test_more_threads_than_a_program_can_use_are_refused():
+    model = heddle.load(b"fn @main(%x: f32[]) -> (%y: f32[]) {\n  return %x\n}\n", format="heddle")
+    with pytest.raises(heddle.InputError, match="1024"):
+        heddle.compile(model, threads=100_000)

@@ -14,8 +14,8 @@ use pyo3::types::PyList;
 
 use crate::errors::input_error;
 
-/// Element types by NumPy's names, of which those from `bfloat16` on are of the package `ml_dtypes`.
-const NAMES: &[(DType, &str)] = &[
+/// Element types by NumPy's names.
+const OF_NUMPY: &[(DType, &str)] = &[
     (DType::F32, "float32"),
     (DType::F64, "float64"),
     (DType::F16, "float16"),
@@ -30,6 +30,10 @@ const NAMES: &[(DType, &str)] = &[
     (DType::Bool, "bool"),
     (DType::C64, "complex64"),
     (DType::C128, "complex128"),
+];
+
+/// Element types that the package `ml_dtypes` adds to NumPy, by its names.
+const OF_ML_DTYPES: &[(DType, &str)] = &[
     (DType::Bf16, "bfloat16"),
     (DType::I4, "int4"),
     (DType::U4, "uint4"),
@@ -45,25 +49,29 @@ const NAMES: &[(DType, &str)] = &[
 
 /// NumPy's name of an element type; of text, that of Python objects.
 pub fn numpy_name(dtype: DType) -> &'static str {
-    let found = NAMES.iter().find(|(known, _)| *known == dtype);
+    let found = names().find(|&(known, _)| known == dtype);
     found.map_or("object", |(_, name)| name)
 }
 
-/// NumPy's own type of an element type, made once.
-fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
-    static MADE: [PyOnceLock<Py<PyArrayDescr>>; NAMES.len()] =
-        [const { PyOnceLock::new() }; NAMES.len()];
-    let Some(k) = NAMES.iter().position(|(known, _)| *known == dtype) else {
+fn names() -> impl Iterator<Item = (DType, &'static str)> {
+    OF_NUMPY.iter().chain(OF_ML_DTYPES).copied()
+}
+
+/// NumPy's own type of an element type, made once. An error if it needs a package that is not
+/// installed.
+pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
+    const COUNT: usize = OF_NUMPY.len() + OF_ML_DTYPES.len();
+    static MADE: [PyOnceLock<Py<PyArrayDescr>>; COUNT] = [const { PyOnceLock::new() }; COUNT];
+    let Some(k) = names().position(|(known, _)| known == dtype) else {
         return PyArrayDescr::new(py, "object");
     };
     let made = MADE[k].get_or_try_init(py, || {
-        let name = NAMES[k].1;
-        if k < 14 {
-            return PyArrayDescr::new(py, name).map(Bound::unbind);
-        }
-        // Arrays of these types come from this package, which therefore exists.
-        let class = py.import("ml_dtypes")?.getattr(name)?;
-        PyArrayDescr::new(py, class).map(Bound::unbind)
+        let Some(&(_, name)) = k.checked_sub(OF_NUMPY.len()).map(|k| &OF_ML_DTYPES[k]) else {
+            return PyArrayDescr::new(py, OF_NUMPY[k].1).map(Bound::unbind);
+        };
+        let values = py.import("heddle._values")?;
+        let package = values.call_method1("ml_dtypes_for", (name,))?;
+        PyArrayDescr::new(py, package.getattr(name)?).map(Bound::unbind)
     })?;
     Ok(made.bind(py).clone())
 }
@@ -79,9 +87,9 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<DType>> {
         }
     }
     let name: String = given.getattr("name")?.extract()?;
-    let found = NAMES.iter().find(|(_, known)| *known == name);
+    let found = names().find(|&(_, known)| known == name);
     Ok(match found {
-        Some((dtype, _)) => Some(*dtype),
+        Some((dtype, _)) => Some(dtype),
         None if matches!(given.kind(), b'U' | b'O' | b'S' | b'T') => Some(DType::Str),
         None => None,
     })

@@ -46,7 +46,7 @@ impl PyModel {
 
     /// The graph IR as text, with large constants left out.
     fn ir(&self, py: Python<'_>) -> PyResult<String> {
-        detached(py, || Ok(self.0.clone().into_graph().to_string()))
+        detached(py, || Ok(self.0.clone().into_graph().outline()))
     }
 
     fn __repr__(&self) -> String {

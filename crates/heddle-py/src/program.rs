@@ -1,5 +1,7 @@
 //! Programs.
 
+use std::time::Instant;
+
 use heddle::{
     CancelToken, CompileOptions, Device, Emit, ErrorKind, Model, Program, Run, RunOptions,
     Signature, Target, Value,
@@ -7,6 +9,7 @@ use heddle::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::arrays::descr;
 use crate::errors::{detached, exception, input_error};
 use crate::interrupt::Watch;
 use crate::model::{PyModel, ports};
@@ -27,6 +30,11 @@ impl PyCancel {
     /// Stops the runs, now and later, until `reset`.
     fn cancel(&self) {
         self.0.cancel();
+    }
+
+    /// One that this one cancels, too, and that leaves this one as it is.
+    fn child(&self) -> Self {
+        Self(self.0.child())
     }
 
     /// Makes it usable again.
@@ -189,13 +197,25 @@ impl PyProgram {
         options: RunOptions,
     ) -> PyResult<Run> {
         let inputs = self.inputs_of(py, args, kwargs)?;
+        for port in &self.signature.outputs {
+            if let heddle::Type::Tensor { dtype, .. } = port.ty {
+                // A result that no array can hold is refused before the run.
+                descr(py, dtype)?;
+            }
+        }
         let is_main = is_main_thread(py)?;
-        let token = options.cancel.clone().unwrap_or_default();
-        let options = RunOptions {
-            cancel: Some(token.clone()),
-            ..options
-        };
+        let ends = options.timeout.map(|timeout| Instant::now() + timeout);
         loop {
+            // Ctrl-C ends this run, and none that shares the caller's token.
+            let token = match &options.cancel {
+                Some(cancel) => cancel.child(),
+                None => CancelToken::new(),
+            };
+            let options = RunOptions {
+                cancel: Some(token.clone()),
+                timeout: ends.map(|ends| ends.saturating_duration_since(Instant::now())),
+                ..options.clone()
+            };
             let watch = is_main.then(|| Watch::start(&token)).flatten();
             let inputs = inputs.iter().cloned().collect();
             let run = detached(py, || match self.program.run(inputs, &options) {
@@ -210,7 +230,6 @@ impl PyProgram {
             if !is_signalled {
                 return Err(exception(py, &error));
             }
-            token.reset();
             py.check_signals()?;
         }
     }
