@@ -35,6 +35,11 @@ pub fn read_proto(path: &Path) -> Result<ModelProto, ImportError> {
     with_stack(|| decode(path, open(path)?, Kind::Model))
 }
 
+/// [`read_proto`] of bytes; `name` stands for the file in errors.
+pub fn decode_proto(name: &Path, bytes: Bytes) -> Result<ModelProto, ImportError> {
+    with_stack(|| decode(name, bytes, Kind::Model))
+}
+
 /// Decodes a message of this kind. Bytes in it are views of `bytes`.
 pub fn decode<M: Message + Default>(
     path: &Path,

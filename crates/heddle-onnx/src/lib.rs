@@ -19,10 +19,10 @@ mod testdata;
 mod types;
 
 pub use error::{ImportError, NodeError, OpError, Part, UnsupportedOp};
-pub use file::read_proto;
+pub use file::{decode_proto, read_proto};
 pub use folder::DataFolder;
 pub use import::{ImportOptions, Imported, load, load_bytes};
-pub use mapped::{Mapped, open_file};
+pub use mapped::{Mapped, map_file, open_file};
 pub use refusal::Refusal;
 pub use testdata::{read_datum, read_label};
 pub use types::TypeFault;

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,10 @@ use crate::compiler::{CompileError, Compiler};
 use crate::cpu;
 use crate::error::BuildError;
 use crate::flags::{Flags, Product};
+use crate::libraries::{self, Libraries};
 use crate::source::{Constant, Source};
 
-/// Options of a build. Everything but the cache is part of the key.
+/// Options of a build. Everything but the cache and the libraries is part of the key.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     /// The compiler to use, optionally with leading arguments. Without it `HEDDLE_CC` decides, then
@@ -37,6 +39,8 @@ pub struct BuildOptions {
     /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its
     /// process.
     pub sanitize: Option<Sanitizer>,
+    /// Libraries that are loaded instead of being built, and to which built ones are added. Not part of the key.
+    pub libraries: Option<Arc<Libraries>>,
 }
 
 /// Checks that a compiler builds into a program.
@@ -59,6 +63,7 @@ impl Default for BuildOptions {
             debug: false,
             extra_flags: Vec::new(),
             sanitize: None,
+            libraries: None,
         }
     }
 }
@@ -121,11 +126,28 @@ impl Program {
     /// Builds the program, unless the cache has it, and loads it.
     pub fn build(source: &Source, options: &BuildOptions) -> Result<Program, BuildError> {
         let start = Instant::now();
+        let flags = Flags::new(options, Product::Library);
+        let content = libraries::key(&source.text, &flags);
+        let libraries = options.libraries.as_deref();
+        if let Some(library) = libraries.and_then(|known| known.load(content)) {
+            let report = BuildReport {
+                compiler: "saved with the program".to_owned(),
+                key: content,
+                cache: CacheUse::Hit,
+                elapsed: start.elapsed(),
+            };
+            let (plan, constants) = (source.plan.clone(), source.constants.clone());
+            return Program::resolve(&source.name, library, plan, constants, report);
+        }
         let cache = Cache::open(&options.cache, options.cache_limit);
         let compiler = Compiler::find(options, &cache)?;
-        let flags = Flags::new(options, Product::Library);
         let key = key(&source.text, &flags, &compiler);
-        let (library, cache) = obtain(source, &cache, &compiler, &flags, key)?;
+        let keep = |file: &Path| {
+            if let Some(libraries) = libraries {
+                libraries.keep(content, &source.text, file);
+            }
+        };
+        let (library, cache) = obtain(source, &cache, &compiler, &flags, key, &keep)?;
         let report = BuildReport {
             compiler: format!("{} ({})", compiler.program().display(), compiler.version()),
             key,
@@ -303,15 +325,21 @@ fn check_counts(
     Ok(())
 }
 
-/// Finds or builds the library in the cache or, if that fails, in a temporary folder.
+/// Finds or builds the library in the cache or, if that fails, in a temporary folder. `keep` is shown its file.
 fn obtain(
     source: &Source,
     cache: &Cache,
     compiler: &Compiler,
     flags: &Flags,
     key: Key,
+    keep: &dyn Fn(&Path),
 ) -> Result<(Library, CacheUse), BuildError> {
     const KIND: &str = "so";
+    let open = |path: &Path| {
+        let library = open(path)?;
+        keep(path);
+        Ok::<_, BuildError>(library)
+    };
     let cached = || {
         let library = open(&cache.find(KIND, key)?).ok();
         if library.is_none() {
@@ -355,7 +383,7 @@ fn obtain(
     Ok((open(&product)?, CacheUse::Uncached(why.unwrap_or_default())))
 }
 
-fn open(path: &Path) -> Result<Library, BuildError> {
+pub(crate) fn open(path: &Path) -> Result<Library, BuildError> {
     // SAFETY: the file is what our compiler made of an emitted program, by its checksum.
     unsafe { Library::new(path) }.map_err(|e| BuildError::Load {
         path: path.to_owned(),

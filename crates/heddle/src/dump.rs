@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use heddle_ir::Module;
 use heddle_uprogram::{UProgram, text};
@@ -10,7 +11,7 @@ use heddle_uprogram::{UProgram, text};
 use crate::backend;
 use crate::graph::Graph;
 use crate::log::Log;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Origin, Pipeline};
 use crate::report::{Interpreted, StageTimes};
 use crate::stack::on_large_stack;
 use crate::{CompileOptions, Error, Model, Target};
@@ -68,6 +69,18 @@ pub fn emit(
     target: Target,
     emit: Emit,
 ) -> Result<Dump, Error> {
+    let origin = Origin::Read(model.module.clone());
+    emit_from(origin, model.load_time(), options, target, emit)
+}
+
+/// [`emit`] of a graph that took so long to read.
+pub(crate) fn emit_from(
+    origin: Origin,
+    load: Duration,
+    options: &CompileOptions,
+    target: Target,
+    emit: Emit,
+) -> Result<Dump, Error> {
     let options = &CompileOptions {
         verify: options.verify || emit == Emit::Schedule,
         ..options.clone()
@@ -88,7 +101,7 @@ pub fn emit(
         log: &Log::default(),
         tap: Some(&tap),
     };
-    let program = on_large_stack(|| pipeline.run(model.module.clone(), model.load_time()))??;
+    let program = on_large_stack(|| pipeline.run(origin, load))??;
     let mut programs = tap.programs.into_inner().unwrap_or_else(|e| e.into_inner());
     if programs.is_empty()
         && let Some(interpreted) = &program.report.interpreted

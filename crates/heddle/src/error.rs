@@ -18,6 +18,7 @@ use crate::batch_error::BatchError;
 use crate::draw::DrawError;
 use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};
+use crate::saved::SavedError;
 
 /// Failure to load, compile or run a model.
 ///
@@ -33,6 +34,22 @@ pub enum Error {
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A file is no saved program, or a broken one.
+    #[error("{}: {fault}", .path.display())]
+    Saved {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        fault: SavedError,
     },
     /// The file's name has no known extension.
     #[error("{} is none of .onnx, .heddle and .hl", .path.display())]
@@ -218,8 +235,13 @@ impl Error {
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Io { .. } => ErrorKind::Io,
-            Error::UnknownFormat { .. }
+            Error::Io { .. } | Error::Write { .. } => ErrorKind::Io,
+            Error::Saved {
+                fault: SavedError::Unsupported(_),
+                ..
+            } => ErrorKind::Unsupported,
+            Error::Saved { .. }
+            | Error::UnknownFormat { .. }
             | Error::Text { .. }
             | Error::UProgram { .. }
             | Error::UnknownPass(_)

@@ -11,8 +11,10 @@ use indexmap::IndexMap;
 use crate::Error;
 use crate::backend::{self, Artifact, interpret, interpreted};
 use crate::draw;
+use crate::dump::{self, Dump, Emit};
 use crate::inputs::{self, InputError, Inputs};
-use crate::options::{Device, RunOptions};
+use crate::options::{CompileOptions, Device, RunOptions, Target};
+use crate::pipeline::Origin;
 use crate::report::{Interpreted, Report};
 use crate::session::Session;
 use crate::signature::Signature;
@@ -39,6 +41,8 @@ pub struct Program {
     pub(crate) report: Report,
     /// Inputs that are tables and graphs, which runs check.
     pub(crate) structures: Vec<Structure>,
+    /// Options with which it was compiled.
+    pub(crate) options: Arc<CompileOptions>,
 }
 
 /// Time that the interpreter may take to find the node at fault.
@@ -188,7 +192,18 @@ impl Program {
             artifact,
             report,
             structures: self.structures.clone(),
+            options: self.options.clone(),
         }
+    }
+
+    /// The program at a stage of its compilation; see [`emit`](crate::emit).
+    ///
+    /// # Errors
+    ///
+    /// As for [`emit`](crate::emit).
+    pub fn emit(&self, target: Target, emit: Emit) -> Result<Dump, Error> {
+        let origin = Origin::Optimized(self.module.clone());
+        dump::emit_from(origin, self.report.load, &self.options, target, emit)
     }
 
     /// The workers that run the compiled form; 1 on the interpreter.

@@ -199,6 +199,11 @@ impl Model {
         }
     }
 
+    /// The model of a verified program that was saved.
+    pub(crate) fn of_module(module: Module, path: &Path) -> Self {
+        Self::new(module, path, Format::Text)
+    }
+
     /// Names of the functions that a run can begin with; the first is the default.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &str> {
         self.entries.keys().map(String::as_str)
@@ -335,6 +340,11 @@ fn parse_text(path: &Path, text: &str, folder: Option<&Path>) -> Result<Module, 
         path: path.into(),
         error: Box::new(error),
     })?;
+    verified(path, module)
+}
+
+/// The module, if it is a valid program.
+pub(crate) fn verified(path: &Path, module: Module) -> Result<Module, Error> {
     let refuse = |errors| Error::Verify {
         path: path.into(),
         errors,

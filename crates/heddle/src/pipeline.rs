@@ -45,6 +45,14 @@ use crate::stages::{Packing, estimated, layout, prove};
 use crate::steps::{passes, transform_options};
 use crate::{Error, Model};
 
+/// A graph on its way into the pipeline.
+pub(crate) enum Origin {
+    /// As it was read.
+    Read(Module),
+    /// Behind the graph passes, if the options ask for any.
+    Optimized(Arc<Module>),
+}
+
 /// Compiles a model: optimises the graph and prepares it for the device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Program, Error> {
     let program = compile_module(model.module.clone(), model.load_time(), options)?;
@@ -60,10 +68,19 @@ pub(crate) fn compile_module(
     load: Duration,
     options: &CompileOptions,
 ) -> Result<Program, Error> {
+    compile_for(&*backend::of(options), Origin::Read(module), load, options)
+}
+
+/// Compiles a program for a back end.
+pub(crate) fn compile_for(
+    backend: &dyn Backend,
+    origin: Origin,
+    load: Duration,
+    options: &CompileOptions,
+) -> Result<Program, Error> {
     if options.threads() > MAX_THREADS {
         return Err(Error::Threads(options.threads()));
     }
-    let backend = &*backend::of(options);
     let (log, tap) = (&Log::default(), None);
     let pipeline = Pipeline {
         options,
@@ -71,7 +88,7 @@ pub(crate) fn compile_module(
         log,
         tap,
     };
-    on_large_stack(|| pipeline.run(module, load))?
+    on_large_stack(|| pipeline.run(origin, load))?
 }
 
 /// One compilation.
@@ -86,10 +103,13 @@ pub(crate) struct Pipeline<'a> {
 
 impl Pipeline<'_> {
     /// Compiles a program as a whole if it has a compiled form, and otherwise in parts, which the interpreter calls.
-    pub(crate) fn run(&self, module: Module, load: Duration) -> Result<Program, Error> {
+    pub(crate) fn run(&self, origin: Origin, load: Duration) -> Result<Program, Error> {
         let start = Instant::now();
         self.log.add("load", load);
-        let module = Arc::new(self.optimized(module)?);
+        let module = match origin {
+            Origin::Read(module) => Arc::new(self.optimized(module)?),
+            Origin::Optimized(module) => module,
+        };
         if let Some(tap) = self.tap {
             tap.optimized(&module);
         }
@@ -131,6 +151,7 @@ impl Pipeline<'_> {
             artifact,
             report,
             structures: vec![],
+            options: Arc::new(self.options.clone()),
         })
     }
 

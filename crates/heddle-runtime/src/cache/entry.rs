@@ -31,6 +31,19 @@ impl Key {
         }
         Key(hasher.finalize())
     }
+
+    /// The hash.
+    pub fn bytes(&self) -> &[u8; Key::LEN] {
+        self.0.as_bytes()
+    }
+
+    /// The key with this hash.
+    pub fn from_bytes(bytes: [u8; Key::LEN]) -> Key {
+        Key(bytes.into())
+    }
+
+    /// Bytes of the hash.
+    pub const LEN: usize = blake3::OUT_LEN;
 }
 
 /// Hashes what is written to it.

@@ -17,6 +17,10 @@ mod interp;
 mod memory;
 mod parts;
 
+use std::sync::Arc;
+
+use heddle_runtime::Libraries;
+
 use crate::{CompileOptions, Device, Target};
 
 pub use interface::{ArrayView, Required};
@@ -30,6 +34,18 @@ pub(crate) fn of(options: &CompileOptions) -> Box<dyn Backend> {
     match options.device {
         Device::Interp => interpreter(),
         Device::Cpu => Box::new(cpu::Cpu::new(options)),
+    }
+}
+
+/// The back end of a device, which loads libraries that are given instead of building them, and keeps those that it builds if it is asked
+/// to.
+pub(crate) fn with_libraries(
+    options: &CompileOptions,
+    libraries: Arc<Libraries>,
+) -> Box<dyn Backend> {
+    match options.device {
+        Device::Interp => interpreter(),
+        Device::Cpu => Box::new(cpu::Cpu::new(options).with_libraries(libraries)),
     }
 }
 

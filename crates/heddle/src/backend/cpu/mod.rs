@@ -10,7 +10,7 @@ mod variants;
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
-use heddle_runtime::{BuildOptions, PoolOptions};
+use heddle_runtime::{BuildOptions, Libraries, PoolOptions};
 use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
@@ -43,6 +43,11 @@ impl Cpu {
             build: options.build(),
             verify: options.verify,
         }
+    }
+
+    pub(super) fn with_libraries(mut self, libraries: Arc<Libraries>) -> Self {
+        self.build.libraries = Some(libraries);
+        self
     }
 }
 
