@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# What tests need besides the wheel and what it depends on.
-TOOLS = ("pytest==9.2.0", "ml_dtypes==0.6.0")
+# What tests need besides the wheel and what it depends on; of packages that the other tests use, the same versions.
+PINNED = dict(line.split("==") for line in (ROOT / "scripts/requirements.txt").read_text().split())
+TOOLS = ("pytest==9.2.0", "ml_dtypes==0.6.0", *(f"{name}=={PINNED[name]}" for name in ("numpy", "onnx", "onnxruntime")))
 
 
 def main(wheels: str) -> int:

@@ -27,13 +27,13 @@ from ._errors import (
     Unsupported,
 )
 from ._native import Cancel, Model
-from ._values import library_of, to_library
+from ._values import as_target, library_of, to_library
 
 __version__: str = _native.version
 
 __all__ = [
     "BuildError", "Cancel", "Cancelled", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
-    "NoCompiler", "Program", "Timeout", "Unsupported", "compile", "load",
+    "NoCompiler", "Program", "Timeout", "Unsupported", "compile", "load", "open",
 ]
 
 
@@ -84,12 +84,46 @@ def compile(
     """
     if not isinstance(model, Model):
         model = load(model)
-    cache = None if cache is None or cache is True else Path(cache) if cache else Path("")
     options = dict(
         device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
-        compiler=compiler, cache=cache,
+        compiler=compiler, cache=_cache(cache),
     )
     return Program(_native.compile(model, options))
+
+
+def open(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    trusted: bool = False,
+    compiler: str | None = None,
+    cache: str | os.PathLike[str] | bool | None = None,
+) -> Program:
+    """Opens a program that `Program.save` wrote, or the bytes of one.
+
+    Its graph is read, verified and compiled; nothing in the file is run. With `trusted=True`, for files of people whose programs you would
+    run, the binary in the file is loaded in the place of the C compiler's work, where it was made for the same processor.
+    """
+    data = bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else None
+    path = Path("program" if data is not None else os.fspath(source))
+    return Program(_native.open(path, data, dict(trusted=trusted, compiler=compiler, cache=_cache(cache))))
+
+
+def _cache(choice: str | os.PathLike[str] | bool | None) -> Path | None:
+    """The folder of what is kept, as the native part takes it: an empty path for none."""
+    if choice is None or choice is True:
+        return None
+    return Path(choice) if choice else Path("")
+
+
+def _program_of_bytes(data: bytes) -> Program:
+    return open(data)
+
+
+_model_of_bytes = _native.model_of_bytes
+
+_NO_LIMITS: dict[str, Any] = dict(
+    timeout=None, max_depth=None, max_iterations=None, max_memory=None, max_frames=None, seed=0, f64=False, cancel=None,
+)
 
 
 class Program:
@@ -119,15 +153,28 @@ class Program:
         seed: int = 0,
         f64: bool = False,
         cancel: Cancel | None = None,
+        out: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Runs on inputs by name, within limits, and gives the results by name."""
-        options = dict(
-            timeout=timeout, max_depth=max_depth, max_iterations=max_iterations, max_memory=max_memory, max_frames=max_frames,
-            seed=seed, f64=f64, cancel=cancel,
+        """Runs on inputs by name, within limits, and gives the results by name.
+
+        `out` are arrays by the names of outputs, which take the results of these: of NumPy or PyTorch, writable, of the result's type and
+        shape. They are the results under their names then. If all outputs have such arrays, whose shapes follow from those of the inputs,
+        the program writes to their memory; else the results are copied.
+        """
+        results = self._run(
+            inputs, out, timeout=timeout, max_depth=max_depth, max_iterations=max_iterations, max_memory=max_memory,
+            max_frames=max_frames, seed=seed, f64=f64, cancel=cancel,
         )
-        results, _ = self._native.run(dict(inputs), options)
-        library = library_of(inputs.values())
-        return results if library is None else {name: to_library(library, r) for name, r in results.items()}
+        library, out = library_of(inputs.values()), out or {}
+        if library is None:
+            return {**results, **out}
+        return {name: out[name] if name in out else to_library(library, r) for name, r in results.items()}
+
+    def _run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, **limits: Any) -> dict[str, Any]:
+        """The results as arrays of NumPy."""
+        arrays = None if not out else {name: as_target(name, array) for name, array in out.items()}
+        results, _ = self._native.run(dict(inputs), {**_NO_LIMITS, **limits}, arrays)
+        return results
 
     async def run_async(self, inputs: Mapping[str, Any], **limits: Any) -> dict[str, Any]:
         """The same, on a thread of its own. Cancelling the task ends the run."""
@@ -158,6 +205,15 @@ class Program:
     def report(self) -> dict[str, Any]:
         """Seconds of loading, compiling and each stage, and what the interpreter runs with the reasons."""
         return self._native.report()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program to a file (`.hprog`), which `heddle.open` reads: its graph, constants, options, source and binary. The file is
+        there in full or not at all."""
+        self._native.save(Path(path))
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        """Pickled by its graph: another process compiles it, or finds it in the cache."""
+        return _program_of_bytes, (self._native.to_bytes(),)
 
     def source(self, stage: str = "c") -> str:
         """The program as text: "c", "cuda", "ir" or "schedule"."""

@@ -34,7 +34,7 @@ def as_array(name: str, dtype: str, value: Any) -> np.ndarray:
         raise _fail(f"{name}: {error}") from None
     if dtype == "object":
         return given.astype(object) if given.dtype.kind == "U" else given
-    wanted = _dtype(dtype)
+    wanted = dtype_named(dtype)
     if given.dtype == object or given.dtype.kind in "US":
         raise _fail(f"{name}: {type(value).__name__} can't be given for an array of {dtype}")
     with np.errstate(all="ignore"):
@@ -46,7 +46,8 @@ def as_array(name: str, dtype: str, value: Any) -> np.ndarray:
     return made
 
 
-def _dtype(name: str) -> np.dtype:
+def dtype_named(name: str) -> np.dtype:
+    """NumPy's type of a name, which may be one of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -94,6 +95,18 @@ def _of_dlpack(name: str, value: Any) -> np.ndarray:
         if hasattr(value, "__array__"):
             return np.asarray(value)
         raise _fail(f"{name}: {error}") from None
+
+
+def as_target(name: str, value: Any) -> np.ndarray:
+    """An array of NumPy in the memory of one that takes a result."""
+    if isinstance(value, np.ndarray):
+        return value
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            raise _fail(f"{name}: a tensor that requires its gradient can't take a result", "x.detach() can")
+        return _of_torch(name, value, torch)
+    raise _fail(f"{name}: a result can be written to an array of NumPy or PyTorch, not to {type(value).__name__}")
 
 
 def library_of(values: Any) -> str | None:

@@ -1,7 +1,8 @@
 //! Arrays of NumPy as tensors, and tensors as arrays.
 //!
-//! An array whose elements lie densely in C order is read in place: the tensor holds a reference to it. A result's memory goes to
-//! the array that is made of it. Elements of under 8 bits are a byte each in Python, and are packed here.
+//! An array whose elements lie densely in C order is read in place: the tensor holds a reference to it. Any other is copied without the
+//! interpreter's lock (`strided`). A result's memory goes to the array that is made of it. Elements of under 8 bits are a byte each in
+//! Python, and are packed here.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,6 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
 
 use crate::errors::input_error;
+use crate::strided;
 
 /// Element types by NumPy's names.
 const OF_NUMPY: &[(DType, &str)] = &[
@@ -77,7 +79,7 @@ pub fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> 
 }
 
 /// The element type of an array.
-fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<DType>> {
+pub fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<DType>> {
     let py = array.py();
     let given = array.dtype();
     // These are single objects of NumPy, unless an array brings a copy.
@@ -95,6 +97,63 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<Option<DType>> {
     })
 }
 
+/// The memory of a dense array that a result may be written to: as long as the array lives, nobody else reads or writes it.
+pub struct Target {
+    data: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: as for `Elements`.
+unsafe impl Send for Target {}
+
+impl Target {
+    /// That of an array of this element type, if it is dense, aligned for programs, and writable.
+    pub fn of(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Option<Self>> {
+        let is_plain =
+            array.is_c_contiguous() && array.dtype().is_native_byteorder() != Some(false);
+        let is_packed = (1..8).contains(&dtype.bits()) && dtype != DType::Bool;
+        if !is_plain || is_packed || dtype == DType::Str || !is_writable(array) {
+            return Ok(None);
+        }
+        let elements = Elements::of(array.clone());
+        let data = elements.data.cast_mut();
+        let bytes = elements.bytes;
+        Ok((data as usize)
+            .is_multiple_of(8)
+            .then_some(Self { data, bytes }))
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes them while this borrow lives.
+    pub unsafe fn bytes(&mut self) -> &mut [u8] {
+        match self.bytes {
+            0 => &mut [],
+            // SAFETY: a dense array of this many bytes, and the caller's promise.
+            bytes => unsafe { std::slice::from_raw_parts_mut(self.data, bytes) },
+        }
+    }
+
+    /// Does it share bytes with these?
+    pub fn overlaps(&self, start: *const u8, bytes: usize) -> bool {
+        let (own, other) = (self.data as usize, start as usize);
+        own < other + bytes && other < own + self.bytes
+    }
+
+    /// Does it share bytes with another one?
+    pub fn overlaps_target(&self, other: &Target) -> bool {
+        self.overlaps(other.data, other.bytes)
+    }
+}
+
+/// May elements of an array be written?
+pub fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: the structure of an array that is alive.
+    let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+    flags & npyffi::NPY_ARRAY_WRITEABLE != 0
+}
+
 /// An array as a tensor. `name` stands for it in errors.
 pub fn tensor(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor> {
     let py = array.py();
@@ -105,26 +164,43 @@ pub fn tensor(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor>
     if dtype == DType::Str {
         return strings(name, array);
     }
+    let shape = array.shape().to_vec();
     let is_native = array.dtype().is_native_byteorder() != Some(false);
-    let array = match array.is_c_contiguous() && is_native {
-        true => array.clone(),
+    let is_packed = (1..8).contains(&dtype.bits()) && dtype != DType::Bool;
+    let elements = match array.is_c_contiguous() && is_native {
+        true => Content::Array(Elements::of(array.clone())),
         false => {
-            let numpy = py.import("numpy")?;
-            let dense = numpy.call_method1("ascontiguousarray", (array, descr(py, dtype)?))?;
-            // It makes a scalar a row.
-            let shape = array.shape().to_vec();
-            dense.call_method1("reshape", (shape,))?.cast_into()?
+            let swapped = match (is_native, dtype) {
+                (true, _) => None,
+                // Both parts are swapped by themselves.
+                (false, DType::C64 | DType::C128) => Some(dtype.bits() / 16),
+                (false, _) => Some(dtype.bits() / 8),
+            };
+            let dense = strided::dense(array, swapped);
+            let dense = dense.map_err(|text| input_error(py, format!("{name}: {text}"), None))?;
+            Content::Copy(dense)
         }
     };
-    let shape = array.shape().to_vec();
-    let elements = Elements::of(array);
-    let made = match dtype.bits() {
-        bits @ 1..8 if dtype != DType::Bool => {
-            Tensor::new(dtype, shape, packed(bits, elements.as_ref()))
-        }
-        _ => Tensor::borrowed(dtype, shape, elements),
+    let made = match is_packed {
+        true => Tensor::new(dtype, shape, packed(dtype.bits(), elements.as_ref())),
+        false => Tensor::borrowed(dtype, shape, elements),
     };
     made.map_err(|error| input_error(py, format!("{name}: {error}"), None))
+}
+
+/// An array's elements, dense.
+enum Content {
+    Array(Elements),
+    Copy(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Content {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Content::Array(elements) => elements.as_ref(),
+            Content::Copy(bytes) => bytes,
+        }
+    }
 }
 
 /// The elements of an array, which lie densely.

@@ -1,19 +1,22 @@
 //! The native part of the Python package `heddle`: models, programs, arrays and errors of the Rust library as Python objects.
 //!
-//! - `arrays`, `values`: arrays of Python as tensors and back, without copies where memory allows it;
+//! - `arrays`, `strided`, `values`, `outputs`: arrays of Python as tensors and back, without copies where memory allows it;
 //! - `options`: keyword arguments as options;
-//! - `model`, `program`: the classes;
+//! - `model`, `program`: the classes; `describe`: what an ONNX file says of itself;
 //! - `interrupt`: Ctrl-C ends a run;
 //! - `errors`: errors as exceptions, whose classes `heddle/_errors.py` defines.
 //!
 //! Architecture invariant: no meaning of an operator is here or in the Python package; both only move values, options and errors.
 
 mod arrays;
+mod describe;
 mod errors;
 mod interrupt;
 mod model;
 mod options;
+mod outputs;
 mod program;
+mod strided;
 mod values;
 
 use pyo3::prelude::*;
@@ -26,5 +29,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::PyCancel>()?;
     module.add_function(wrap_pyfunction!(model::load, module)?)?;
     module.add_function(wrap_pyfunction!(program::compile, module)?)?;
+    module.add_function(wrap_pyfunction!(program::open_program, module)?)?;
+    module.add_function(wrap_pyfunction!(model::model_of_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(describe::describe, module)?)?;
     module.add("version", env!("CARGO_PKG_VERSION"))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use heddle::{Format, LoadOptions, Model, Port};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors::{detached, input_error};
 
@@ -47,6 +48,21 @@ impl PyModel {
     /// The graph IR as text, with large constants left out.
     fn ir(&self, py: Python<'_>) -> PyResult<String> {
         detached(py, || Ok(self.0.clone().into_graph().outline()))
+    }
+
+    /// The model as bytes: its graph, with all entries and constants.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || self.0.to_bytes())?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Pickled by its graph.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let unpickle = py.import("heddle")?.getattr("_model_of_bytes")?;
+        Ok((unpickle, (self.to_bytes(py)?,)))
     }
 
     fn __repr__(&self) -> String {
@@ -111,4 +127,10 @@ pub fn load(
         }
     })
     .map(PyModel)
+}
+
+/// Reads a model of what `to_bytes` gave.
+#[pyfunction]
+pub fn model_of_bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<PyModel> {
+    detached(py, || Model::from_saved("model", bytes)).map(PyModel)
 }

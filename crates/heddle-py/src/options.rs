@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use heddle::{CacheChoice, CompileOptions, Device, Pin, RunOptions, Tune};
+use heddle::{CacheChoice, CompileOptions, Device, OpenOptions, Pin, RunOptions, Tune};
 use pyo3::prelude::*;
 
 use crate::errors::input_error;
@@ -50,13 +50,38 @@ impl Compiling {
             optimize: self.optimize,
             max_frames: self.max_frames,
             compiler: self.compiler,
-            cache: match self.cache {
-                None => CacheChoice::Default,
-                Some(path) if path.as_os_str().is_empty() => CacheChoice::Off,
-                Some(path) => CacheChoice::At(path),
-            },
+            cache: cache(self.cache),
             ..Default::default()
         })
+    }
+}
+
+/// Options of opening a program, as `heddle.open` takes them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Opening {
+    trusted: bool,
+    compiler: Option<String>,
+    /// A folder; an empty path: none.
+    cache: Option<PathBuf>,
+}
+
+impl Opening {
+    /// The options.
+    pub fn options(self) -> OpenOptions {
+        OpenOptions {
+            trusted: self.trusted,
+            compiler: self.compiler,
+            cache: cache(self.cache),
+        }
+    }
+}
+
+fn cache(folder: Option<PathBuf>) -> CacheChoice {
+    match folder {
+        None => CacheChoice::Default,
+        Some(path) if path.as_os_str().is_empty() => CacheChoice::Off,
+        Some(path) => CacheChoice::At(path),
     }
 }
 

@@ -1,19 +1,20 @@
 //! Programs.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use heddle::{
-    CancelToken, CompileOptions, Device, Emit, ErrorKind, Model, Program, Run, RunOptions,
-    Signature, Target, Value,
+    CancelToken, Device, Emit, Error, ErrorKind, Program, Run, RunOptions, Signature, Target, Value,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::arrays::descr;
 use crate::errors::{detached, exception, input_error};
 use crate::interrupt::Watch;
 use crate::model::{PyModel, ports};
-use crate::options::{Compiling, Running};
+use crate::options::{Compiling, Opening, Running};
+use crate::outputs;
 use crate::values::{object, value};
 
 /// Stops runs that it is given to: `heddle.Cancel`.
@@ -54,9 +55,6 @@ impl PyCancel {
 pub struct PyProgram {
     program: Program,
     signature: Signature,
-    /// For text of the program at its stages.
-    model: Model,
-    options: CompileOptions,
 }
 
 /// Compiles a model. The dictionary holds all of the options.
@@ -69,12 +67,7 @@ pub fn compile(
     let options = options.options(py)?;
     let model = model.get().0.clone();
     let program = detached(py, || heddle::compile(&model, &options))?;
-    Ok(PyProgram {
-        signature: program.signature(),
-        program,
-        model,
-        options,
-    })
+    PyProgram::of(py, program)
 }
 
 #[pymethods]
@@ -145,7 +138,7 @@ impl PyProgram {
             }
         };
         detached(py, || {
-            let dump = heddle::emit(&self.model, &self.options, target, emit)?;
+            let dump = self.program.emit(target, emit)?;
             Ok(dump.to_string())
         })
     }
@@ -171,24 +164,121 @@ impl PyProgram {
         Ok(PyTuple::new(py, objects)?.into_any())
     }
 
-    /// Runs on inputs by name. Results by name, and the seconds that the run took.
+    /// Runs on inputs by name. Results by name, and the seconds that the run took. `out` are arrays of NumPy by the names of outputs, which
+    /// take these results.
     fn run<'py>(
         &self,
         py: Python<'py>,
         inputs: &Bound<'py, PyDict>,
         options: Running<'py>,
+        out: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<(Bound<'py, PyDict>, f64)> {
         let options = options.options(py)?;
+        let given = match out {
+            Some(out) => outputs::given(&self.signature, out)?,
+            None => vec![],
+        };
+        if !given.is_empty() {
+            let inputs = self.inputs_of(py, &PyTuple::empty(py), Some(inputs))?;
+            let mut direct = outputs::direct(&self.signature, &given, &inputs)?;
+            if let Some(direct) = direct.as_mut().filter(|_| self.is_whole(&options)) {
+                let start = Instant::now();
+                let ran = watched(py, &options, |options| direct.run(&self.program, options))?;
+                if ran {
+                    let results = PyDict::new(py);
+                    for (name, array) in &given {
+                        results.set_item(name, array)?;
+                    }
+                    return Ok((results, start.elapsed().as_secs_f64()));
+                }
+            }
+        }
         let run = self.execute(py, &PyTuple::empty(py), Some(inputs), options)?;
         let (results, is_own) = (PyDict::new(py), self.is_own(&run));
         for (name, value) in run.outputs {
-            results.set_item(name, object(py, value, is_own)?)?;
+            let value = object(py, value, is_own)?;
+            match given.iter().find(|(given, _)| *given == name) {
+                Some((_, array)) => {
+                    outputs::copy(&name, &value, array)?;
+                    results.set_item(name, array)?;
+                }
+                None => results.set_item(name, value)?,
+            }
         }
         Ok((results, run.report.run.as_secs_f64()))
+    }
+
+    /// Writes the program to a file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        detached(py, || self.program.save(&path))
+    }
+
+    /// The program as bytes, without the binary.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || self.program.to_bytes())?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+/// Opens a program that was saved: a file, or the bytes of one.
+#[pyfunction]
+#[pyo3(name = "open")]
+pub fn open_program(
+    py: Python<'_>,
+    path: PathBuf,
+    bytes: Option<Vec<u8>>,
+    opening: Opening,
+) -> PyResult<PyProgram> {
+    let options = opening.options();
+    let program = detached(py, || match bytes {
+        None => Program::open(&path, &options),
+        Some(bytes) => Program::from_bytes(&path.to_string_lossy(), bytes, &options),
+    })?;
+    PyProgram::of(py, program)
+}
+
+/// Runs work of the main thread that Ctrl-C ends. What a signal ended that raises nothing is done again.
+fn watched<T: Send>(
+    py: Python<'_>,
+    options: &RunOptions,
+    mut work: impl FnMut(&RunOptions) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let is_main = is_main_thread(py)?;
+    let ends = options.timeout.map(|timeout| Instant::now() + timeout);
+    loop {
+        // Ctrl-C ends this run, and none that shares the caller's token.
+        let token = match &options.cancel {
+            Some(cancel) => cancel.child(),
+            None => CancelToken::new(),
+        };
+        let options = RunOptions {
+            cancel: Some(token.clone()),
+            timeout: ends.map(|ends| ends.saturating_duration_since(Instant::now())),
+            ..options.clone()
+        };
+        let watch = is_main.then(|| Watch::start(&token)).flatten();
+        let done = detached(py, || match work(&options) {
+            Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
+            done => done.map(Ok),
+        })?;
+        let is_signalled = watch.is_some_and(|watch| watch.was_signalled());
+        let error = match done {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if !is_signalled {
+            return Err(exception(py, &error));
+        }
+        py.check_signals()?;
     }
 }
 
 impl PyProgram {
+    fn of(_py: Python<'_>, program: Program) -> PyResult<Self> {
+        let signature = program.signature();
+        Ok(Self { program, signature })
+    }
+
     fn execute(
         &self,
         py: Python<'_>,
@@ -203,35 +293,15 @@ impl PyProgram {
                 descr(py, dtype)?;
             }
         }
-        let is_main = is_main_thread(py)?;
-        let ends = options.timeout.map(|timeout| Instant::now() + timeout);
-        loop {
-            // Ctrl-C ends this run, and none that shares the caller's token.
-            let token = match &options.cancel {
-                Some(cancel) => cancel.child(),
-                None => CancelToken::new(),
-            };
-            let options = RunOptions {
-                cancel: Some(token.clone()),
-                timeout: ends.map(|ends| ends.saturating_duration_since(Instant::now())),
-                ..options.clone()
-            };
-            let watch = is_main.then(|| Watch::start(&token)).flatten();
-            let inputs = inputs.iter().cloned().collect();
-            let run = detached(py, || match self.program.run(inputs, &options) {
-                Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
-                run => run.map(Ok),
-            })?;
-            let is_signalled = watch.is_some_and(|watch| watch.was_signalled());
-            let error = match run {
-                Ok(run) => return Ok(run),
-                Err(error) => error,
-            };
-            if !is_signalled {
-                return Err(exception(py, &error));
-            }
-            py.check_signals()?;
-        }
+        watched(py, &options, |options| {
+            self.program.run(inputs.iter().cloned().collect(), options)
+        })
+    }
+
+    /// Is it compiled as a whole, and run so?
+    fn is_whole(&self, options: &RunOptions) -> bool {
+        let is_interpreted = self.program.report().interpreted.is_some() || options.f64;
+        self.program.device() == Device::Cpu && !is_interpreted
     }
 
     /// Has each result memory of its own? A program that is compiled as a whole writes them to different buffers; in the interpreter a
