@@ -244,7 +244,7 @@ fn watched<T: Send>(
     mut work: impl FnMut(&RunOptions) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
     let is_main = is_main_thread(py)?;
-    let ends = options.timeout.map(|timeout| Instant::now() + timeout);
+    let ends = options.timeout.and_then(|t| Instant::now().checked_add(t));
     loop {
         // Ctrl-C ends this run, and none that shares the caller's token.
         let token = match &options.cancel {
