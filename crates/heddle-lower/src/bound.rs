@@ -42,6 +42,11 @@ impl Lowerer<'_> {
 
     /// An upper bound of a size in terms of launch parameters.
     pub(super) fn upper_bound(&mut self, size: ExprId) -> Option<ExprId> {
+        // Slices to the end have the largest number as their limit. It bounds nothing, and a sum with
+        // it would wrap.
+        if self.program.pool.as_int(size).is_some_and(|n| n >= END) {
+            return None;
+        }
         if self.is_of_launch(size) {
             return Some(size);
         }
@@ -67,10 +72,7 @@ impl Lowerer<'_> {
             // Each operand is an upper bound of a minimum.
             BinaryOp::Min => match (self.upper_bound(a), self.upper_bound(b)) {
                 (Some(a), Some(b)) => Some(self.program.pool.binary(op, DType::I64, a, b)),
-                // Slices to the end have the largest number as their limit, which bounds nothing.
-                (a, b) => a
-                    .or(b)
-                    .filter(|&most| self.program.pool.as_int(most).is_none_or(|n| n < END)),
+                (a, b) => a.or(b),
             },
             BinaryOp::Mul if self.is_size(a) && self.is_size(b) => {
                 let (a, b) = (self.upper_bound(a)?, self.upper_bound(b)?);

@@ -6,6 +6,7 @@ mod common;
 
 use common::lowered;
 use heddle_uprogram::UProgram;
+use heddle_uprogram::expr::Expr;
 use heddle_uprogram::program::{BufferKind, Stmt, for_each_stmt};
 
 /// The number of arrays that swap memory after an iteration.
@@ -325,4 +326,30 @@ fn rows_that_leave_have_a_limit_through_reshapes() {
     );
     let mut buffers = program.buffers.iter();
     assert!(buffers.all(|(_, b)| !matches!(b.kind, BufferKind::Segment)));
+}
+
+/// A slice that may be to the end, and then has the largest number as its limit.
+#[test]
+fn the_end_of_a_slice_is_no_size() {
+    let program = lowered(
+        "fn @main(%x: f32[n], %k: i64[]) -> (%y: i64[?<=5]) {
+           %v, %first, %back, %count = unique(%x)
+           %some = slice(%count, [0], [5], [1], axes=[0])
+           %len = gather(shape(%some), 0, axis=0)
+           %one = min(%len, 1)
+           %limit = select(lt(%one, 0), 9223372036854775807, %one)
+           %all = add(%limit, sub(%len, %one))
+           %y = slice(%some, unsqueeze(%k, axes=[0]), unsqueeze(%all, axes=[0]), [1], axes=[0])
+           return %y
+         }",
+    );
+    for (_, buffer) in program.buffers.iter() {
+        program.pool.walk(buffer.len, &mut |_, expr| {
+            assert!(
+                !matches!(expr, Expr::Num(_, bits) if bits as i64 > 1 << 47),
+                "the length of `{}` has the end of a slice in it",
+                buffer.name
+            );
+        });
+    }
 }

@@ -196,6 +196,34 @@ fn @main(%x: f32[n,4], %e: i64[2]) -> (%a: f32[?,4], %b: f32[?,4]) {
     }
 }
 
+/// The lengths of parts bound a part, though the end of a slice is the largest number.
+#[test]
+fn a_part_of_what_only_the_run_knows() {
+    let text = "\
+fn @main(%x: f32[n], %k: i64[]) -> (%y: i64[?<=5]) {
+  %v, %first, %back, %count = unique(%x)
+  %some = slice(%count, [0], [5], [1], axes=[0])
+  %len = gather(shape(%some), 0, axis=0)
+  %one = min(%len, 1)
+  %rest = sub(%len, %one)
+  %lengths = concat(unsqueeze(%one, axes=[0]), unsqueeze(%rest, axes=[0]), axis=0)
+  %parts = seq_split(%some, %lengths, axis=0)
+  %part = seq_at(%parts, %k)
+  %y = slice(%part, [0], [5], [1], axes=[0])
+  return %y
+}
+";
+    let part = |values: &[f32], k: i64| {
+        let x = Tensor::from_slice(vec![values.len()], values);
+        run(text, &[("x", x.into()), ("k", int(k))])
+    };
+    assert_eq!(part(&[1.0, 2.0, 1.0], 0), Ok(vec![vec![1]]));
+    assert_eq!(part(&[1.0, 2.0, 1.0], 1), Ok(vec![vec![1]]));
+    let seven: Vec<f32> = (0..7u8).map(f32::from).collect();
+    assert_eq!(part(&seven, 1), Ok(vec![vec![4]]));
+    assert_eq!(part(&[], 0), Ok(vec![vec![0]]));
+}
+
 /// Launches evaluate what memory depends on; the functions that they have not leave the size to the interpreter.
 #[test]
 fn sizes_that_are_computed_from_floats() {
