@@ -96,12 +96,67 @@ fn random_counter(random: &mut Random) -> String {
     )
 }
 
+/// A loop that compares two counters, which approach each other or not.
+fn random_pair(random: &mut Random) -> String {
+    let start = |random: &mut Random, given: &str| match random.below(4) {
+        0 => "%m".to_owned(),
+        1 => (random.below(9) as i64 - 4).to_string(),
+        _ => given.to_owned(),
+    };
+    let (low, high) = (start(random, "%a"), start(random, "%n"));
+    let step = |random: &mut Random, usual: &str, own: &str| {
+        let by = random.below(3);
+        match random.below(5) {
+            0 => format!("sub({own}, {by})"),
+            1 => format!("add({own}, {by})"),
+            2 => format!("{usual}({own}, select(%odd, 1, 2))"),
+            _ => format!("{usual}({own}, {})", 1 + by),
+        }
+    };
+    let (up, down) = (step(random, "add", "%low"), step(random, "sub", "%high"));
+    let relation = pick(random, &["lt", "le", "gt", "ge"]);
+    let test = |low: &str, high: &str| match relation {
+        "lt" | "le" => format!("{relation}({low}, {high})"),
+        _ => format!("{relation}({high}, {low})"),
+    };
+    let begins = match random.below(4) {
+        0 => "%true".to_owned(),
+        _ => test(&low, &high),
+    };
+    let goes_on = match random.below(4) {
+        0 => format!("and(%odd, {})", test("%up", "%down")),
+        _ => test("%up", "%down"),
+    };
+    format!(
+        "fn @main(%x: f32[2], %y: f32[size], %a: i64[], %n: i64[]) -> (%r: f32[2], %l: i64[], %h: i64[]) {{
+  %true = const true
+  %m = gather(shape(%y), 0, axis=0)
+  %r, %l, %h = loop %i while {begins} carry (%s: f32[2] = %x, %low: i64[] = {low}, %high: i64[] = {high}) {{
+    %odd = lt(reduce(%s, kind=sum, axes=[0]), 0.5)
+    %up = {up}
+    %down = {down}
+    continue while {goes_on} carry add(mul(%s, -1.25), 1.0), %up, %down
+  }}
+  return %r, %l, %h
+}}"
+    )
+}
+
 #[test]
 fn counters_keep_results() {
+    keep_results(random_counter, 400);
+}
+
+#[test]
+fn pairs_of_counters_keep_results() {
+    keep_results(random_pair, 100);
+}
+
+fn keep_results(program: fn(&mut Random) -> String, usual: u64) {
     let mut random = Random(5);
     let mut all = Stats::default();
-    for number in 0..variable("HEDDLE_COUNTERS", 400) {
-        let source = random_counter(&mut random);
+    for number in 0..variable("HEDDLE_COUNTERS", usual) {
+        let source = program(&mut random);
         let before = text::parse(&source).unwrap_or_else(|e| panic!("{e}\n{source}"));
         let mut after = before.clone();
         all.merge(optimize(&mut after).total());

@@ -48,8 +48,14 @@ pub(super) fn tested_between(
     }
     // Otherwise a counter could overflow before they meet.
     let approach = a.step.low.is_some_and(|n| n >= 0) && b.step.high.is_some_and(|n| n <= 0);
+    let is_one_small = a.start.is_small() || b.start.is_small();
     let are_small = a.start.is_small() && b.start.is_small();
     if !are_small && (!approach || test.begins == Begins::Untested) {
+        return None;
+    }
+    // A distance of two large numbers is at least 0, so it does not tell that they are past each
+    // other from that they are equal, where only `Le` holds.
+    if relation == CompareOp::Le && !is_one_small {
         return None;
     }
     test.limit = b.start.distance(cx, a.start)?;
