@@ -36,7 +36,7 @@ pub struct Ragged {
 /// An array of each instance in a row as large as the largest.
 #[derive(Clone, Debug)]
 pub struct Padded {
-    /// The rows, or the array that is the same for all.
+    /// The rows, or the array that is the same for all, of which no size differs.
     pub data: Batched,
     /// The sizes of the axes that differ by instance, `i64[instances]`.
     pub sizes: Vec<Option<Value>>,

@@ -481,3 +481,20 @@ fn @main(%n: i64[], %x: f32[3], %m: f32[2,3], %at: i64[]) -> (%y: f32[3], %z: f3
         .collect();
     many(program, &[Stacked, Stacked, Stacked, Stacked], &all);
 }
+
+/// As many of the largest elements as each instance asks for, of an array that all share.
+#[test]
+fn tops_of_a_shared_array_differ() {
+    let program = "
+fn @main(%t: f32[4,10], %k: i64[]) -> (%sizes: i64[2], %sum: f32[4], %last: f32[4]) {
+  %v, %j = top_k(%t, %k, axis=1, kind=max)
+  %sum = reduce(%v, kind=sum, axes=[1])
+  return shape(%v), %sum, gather(%v, -1, axis=1)
+}";
+    let t: Vec<f32> = (0..40).map(|k| (k * 7 % 11) as f32 - 4.0).collect();
+    let t = Datum::Tensor(Tensor::from_slice(vec![4, 10], &t));
+    let all = [1, 2, 3, 10, 2].map(|k| vec![t.clone(), i64(k)]);
+    let module = text::parse(program).expect("parses");
+    let batch = super::compare(&module, &[Shared, Stacked], &all);
+    batch.expect("each instance runs");
+}

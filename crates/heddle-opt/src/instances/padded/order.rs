@@ -46,7 +46,11 @@ impl Set<'_> {
             most = self.unless(b, wrong, message, most)?;
         }
         let fill = self.last(b, x, kind)?;
-        let data = self.masked(b, x, &[axis], fill)?;
+        let mut data = self.masked(b, x, &[axis], fill)?;
+        if count.data.is_rows() {
+            // Of an array that all share, each has its own part.
+            data = Batched::Rows(self.spread(b, data.into())?);
+        }
         let data = match x.sizes[axis] {
             // Without instances there are no elements.
             Some(_) => self.at_least(b, data, axis, most, fill)?,

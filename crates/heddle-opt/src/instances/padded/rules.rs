@@ -155,6 +155,10 @@ impl Set<'_> {
         sizes: &[Option<Value>],
     ) -> Result<Vec<Padded>> {
         let found = self.rules().op(b, op, args)?;
+        debug_assert!(
+            sizes.iter().all(Option::is_none) || found.iter().all(|x| x.is_rows()),
+            "a size differs of what is the same for all"
+        );
         let padded = |data| Padded {
             data,
             sizes: sizes.to_vec(),
