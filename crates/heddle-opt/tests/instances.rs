@@ -828,3 +828,41 @@ fn branches_may_be_deep() {
     let all = [0.5, 2.0].map(|x| vec![Datum::Tensor(Tensor::scalar(x as f32)), i64(depth)]);
     assert!(one_by_one(&program, &[Stacked, Shared], &all).is_empty());
 }
+
+/// Ops that check sizes or indices also where there are no rows are evaluated only for instances.
+#[test]
+fn arms_that_no_instance_takes_check_nothing() {
+    let arms = [
+        "gather(%x, %k, axis=1)",
+        "gather_elements(%x, %many, axis=1)",
+        "broadcast(%x, %sizes)",
+        "squeeze(%x, axes=[1])",
+        "slice(%x, [0], [2], unsqueeze(%zero, axes=[0]), axes=[1])",
+        "reshape(%x, neg(%sizes))",
+        "update_slice(%x, %x, %sizes)",
+        "pad(%x, neg(concat(%sizes, %sizes, axis=0)), 0.0)",
+        "scatter_elements(%x, %many, %x, axis=1)",
+        "add(%x, %other)",
+    ];
+    for arm in arms {
+        let program = format!(
+            "
+fn @main(%x: f32[2,a], %on: bool[], %other: f32[c], %many: i64[2,a], %k: i64[], %zero: i64[], %sizes: i64[2]) -> (%y: f32[]) {{
+  %y: f32[] = if %on {{
+    %z = {arm}
+    yield reduce(cast(shape(%z), to=f32), kind=sum, axes=[0], keep=false)
+  }} else {{
+    yield 0.5
+  }}
+  return %y
+}}"
+        );
+        let x = Datum::Tensor(Tensor::from_slice(vec![2, 3], &[1f32; 6]));
+        let many = Datum::Tensor(Tensor::from_slice(vec![2, 3], &[9i64; 6]));
+        let off = Datum::Tensor(Tensor::splat(heddle_ir::DType::Bool, vec![], 0.0));
+        let rest = [many, i64(9), i64(0), i64s(&[5, 7])];
+        let one = [&[x, off, f32s(&[1.0; 4])][..], &rest].concat();
+        let forms = [Stacked, Stacked, Shared, Shared, Shared, Shared, Shared];
+        one_by_one(&program, &forms, &[one.clone(), one]);
+    }
+}

@@ -38,6 +38,7 @@ mod sizes;
 mod slices;
 mod stack;
 mod state;
+mod unsafe_empty;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -6,9 +6,7 @@ use std::rc::Rc;
 
 use heddle_ir::builder::Checkpoint;
 use heddle_ir::op::{BinaryOp, ReduceOp};
-use heddle_ir::{
-    DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value, cannot_fail,
-};
+use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value};
 
 use super::Context;
 use super::carried::Forms;
@@ -228,33 +226,6 @@ impl<'a> Set<'a> {
                     None => self.op(b, op, &args),
                 }
             }
-        }
-    }
-
-    /// Could an instruction without regions fail also if no instance is in the set? If its operands
-    /// are the same for all, or if rows may not fit.
-    fn is_unsafe_without(&self, b: &FuncBuilder, inst: Inst) -> bool {
-        let data = &self.source.insts[inst];
-        if matches!(data.op, Op::If | Op::Loop { .. }) || cannot_fail(self.source, inst) {
-            return false;
-        }
-        let args = data.args.iter().filter_map(|v| self.values.get(v).copied());
-        let args: Vec<Lane> = args.collect();
-        if args.len() < data.args.len() {
-            return false;
-        }
-        let fills = |x: Value, sizes: Value| {
-            let sizes = b.known(sizes);
-            b.rank(x) == Some(0)
-                && sizes.is_some_and(|dims| dims.iter().all(Dim::is_never_negative))
-        };
-        match (&data.op, &args[..]) {
-            (Op::Broadcast, &[Lane::Same(x), Lane::Same(sizes)]) => !fills(x, sizes),
-            _ if args.iter().all(|lane| lane.is_same()) => true,
-            (Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Concat { .. } | Op::Dot, _) => {
-                args.iter().all(|lane| lane.batched().is_some())
-            }
-            _ => false,
         }
     }
 
