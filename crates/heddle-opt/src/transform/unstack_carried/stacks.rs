@@ -1,6 +1,6 @@
 //! The choice of carried arrays that are stacks of parts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heddle_ir::infer::shape::{slice_bounds, slice_count};
 use heddle_ir::{Dim, Function, Inst, LoopView, Op, Region, Value};
@@ -48,7 +48,7 @@ pub(super) fn stacks(func: &Function) -> HashMap<Value, Stack> {
             places.inits.insert((*inst, init), param);
             let yielded = l.next_cond.is_some() as usize + k;
             places.nexts.insert((l.body, yielded), param);
-            let stack = candidates(func, param).find(|s| is_stacked(func, l.next[k], s.axis, 0));
+            let stack = candidates(func, param).find(|s| is_stacked(func, l.next[k], s.axis));
             chosen.extend(stack.map(|stack| (param, stack)));
         }
     }
@@ -91,25 +91,37 @@ fn candidates(func: &Function, param: Value) -> impl Iterator<Item = Stack> {
 }
 
 /// Is a value put together along an axis, maybe with changes that are alike for all parts?
-fn is_stacked(func: &Function, value: Value, axis: usize, depth: usize) -> bool {
-    let Some(inst) = func.def_inst(value).filter(|_| depth < MAX_DEPTH) else {
-        return false;
-    };
-    let data = &func.insts[inst];
-    match &data.op {
-        Op::Concat { axis: along } if *along == axis => {
-            let size = |v: &Value| size(func, *v, axis);
-            data.args.len() > 1 && data.args.iter().all(|v| size(v).is_some())
+fn is_stacked(func: &Function, value: Value, axis: usize) -> bool {
+    // An array may be an operand of many: each is looked at once, at its least distance.
+    let (mut open, mut seen) = (vec![(value, axis)], HashSet::new());
+    for _ in 0..MAX_DEPTH {
+        let mut before = vec![];
+        for (value, axis) in open {
+            let inst = func.def_inst(value);
+            let Some(inst) = inst.filter(|_| seen.insert((value, axis))) else {
+                continue;
+            };
+            let data = &func.insts[inst];
+            match &data.op {
+                Op::Concat { axis: along } if *along == axis => {
+                    let is_static = |v: &Value| size(func, *v, axis).is_some();
+                    if data.args.len() > 1 && data.args.iter().all(is_static) {
+                        return true;
+                    }
+                }
+                Op::Loop { .. } => before.extend(LoopView::of(func, inst).and_then(|l| {
+                    let place = l.last.iter().position(|v| *v == value)?;
+                    Some((l.next[place], axis))
+                })),
+                _ => before.extend(source_axis(func, inst, axis).into_iter().flat_map(|axis| {
+                    let args = data.args.iter().take(changed_operands(func, inst));
+                    args.map(move |&arg| (arg, axis))
+                })),
+            }
         }
-        Op::Loop { .. } => LoopView::of(func, inst).is_some_and(|l| {
-            let place = l.last.iter().position(|v| *v == value);
-            place.is_some_and(|k| is_stacked(func, l.next[k], axis, depth + 1))
-        }),
-        _ => source_axis(func, inst, axis).is_some_and(|axis| {
-            let mut args = data.args.iter().take(changed_operands(func, inst));
-            args.any(|&arg| is_stacked(func, arg, axis, depth + 1))
-        }),
+        open = before;
     }
+    false
 }
 
 /// The size of an axis, if it is static.
