@@ -866,3 +866,36 @@ fn @main(%x: f32[2,a], %on: bool[], %other: f32[c], %many: i64[2,a], %k: i64[], 
         one_by_one(&program, &forms, &[one.clone(), one]);
     }
 }
+
+/// An instruction of a loop is evaluated once for each use, however many passes looked at it.
+#[test]
+fn postponed_instructions_are_evaluated_once() {
+    let program = "
+fn @main(%x: f32[n,2], %more: f32[m,2], %on: bool[]) -> (%y: f32[]) {
+  %y: f32[] = loop %i trip 3 carry (%s: f32[] = 0.0) {
+    %z: f32[] = if %on {
+      %a = sin(dot(%x, transpose(%more, perm=[1, 0])))
+      %u, %first, %inverse, %counts = unique(%a)
+      yield add(%s, reduce(%u, kind=sum, axes=[0], keep=false))
+    } else {
+      yield %s
+    }
+    continue carry %z
+  }
+  return %y
+}";
+    let module = text::parse(program).expect("parses");
+    let on = Datum::Tensor(Tensor::splat(heddle_ir::DType::Bool, vec![], 1.0));
+    let all = sentences(&[3, 1, 2]);
+    let all: Vec<_> = all
+        .iter()
+        .map(|x| vec![rows_of(x, 2), rows_of(x, 2), on.clone()])
+        .collect();
+    let batch = compare(&module, &[Ragged, Ragged, Shared], &all).expect("each instance runs");
+    let mut sines = 0;
+    batch.module.entry().for_each_inst(&mut |_, inst| {
+        sines += (inst.op.name() == "sin") as usize;
+    });
+    // For all instances, and for one after the other.
+    assert_eq!(sines, 2, "{}", text::print(&batch.module));
+}

@@ -164,6 +164,7 @@ impl<'a> Set<'a> {
             self.values.remove(value);
             self.padded.remove(value);
         }
+        self.postponed.retain(|other| *other != inst);
         let mark = self.mark(b);
         let lanes = match self.together(b, inst) {
             Ok(lanes) => lanes,
