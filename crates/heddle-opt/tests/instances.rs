@@ -899,3 +899,28 @@ fn @main(%x: f32[n,2], %more: f32[m,2], %on: bool[]) -> (%y: f32[]) {
     // For all instances, and for one after the other.
     assert_eq!(sines, 2, "{}", text::print(&batch.module));
 }
+
+/// An arm has what it needs to evaluate a postponed value for one instance after the other.
+#[test]
+fn arms_use_what_is_evaluated_where_it_is_used() {
+    let program = "
+fn @main(%x: f32[n,2], %more: f32[m,2], %on: bool[]) -> (%y: i64[]) {
+  %a = dot(%x, transpose(%more, perm=[1, 0]))
+  %y: i64[] = if %on {
+    %u, %first, %inverse, %counts = unique(%a)
+    yield add(gather(shape(%u), 0, axis=0), gather(%counts, 0, axis=0))
+  } else {
+    yield gather(shape(%x), 0, axis=0)
+  }
+  return %y
+}";
+    let on = |on: f64| Datum::Tensor(Tensor::splat(heddle_ir::DType::Bool, vec![], on));
+    let all = sentences(&[3, 1, 2, 5]);
+    let all: Vec<_> = all
+        .iter()
+        .zip([1.0, 0.0, 1.0, 0.0])
+        .map(|(x, holds)| vec![rows_of(x, 2), rows_of(x, 2), on(holds)])
+        .collect();
+    let left = one_by_one(program, &[Ragged, Ragged, Stacked], &all);
+    assert_eq!(left, ["unique"]);
+}

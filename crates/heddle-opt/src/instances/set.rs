@@ -108,12 +108,15 @@ impl<'a> Set<'a> {
         self.context.mark_region(b, count, self.source, regions);
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
         set.kinds = Rc::clone(&self.kinds);
-        for value in self.captured(regions) {
+        let (postponed, captured) = self.captured_with(regions);
+        set.postponed = postponed;
+        for value in captured {
             if let Some(padded) = self.padded.get(&value) {
                 set.padded.insert(value, padded.of(b, ids)?);
-            } else if !known.contains_key(&value) {
-                let lane = self.value(value)?.of(b, ids)?;
-                set.values.insert(value, lane);
+            } else if let Some(lane) = self.values.get(&value) {
+                set.values.insert(value, lane.of(b, ids)?);
+            } else if !known.contains_key(&value) && !set.is_postponed(value) {
+                return Err(Refusal::NotEvaluated);
             }
         }
         set.values.extend(known);
@@ -122,6 +125,10 @@ impl<'a> Set<'a> {
 
     /// The values of this set that regions use.
     pub fn captured(&self, regions: &[Region]) -> Vec<Value> {
+        self.seen_in(regions).free().collect()
+    }
+
+    fn seen_in(&self, regions: &[Region]) -> Seen {
         let mut seen = Seen::default();
         for &region in regions {
             let data = &self.source.regions[region];
@@ -131,7 +138,32 @@ impl<'a> Set<'a> {
                 .iter()
                 .for_each(|&inst| seen.visit(self.source, inst));
         }
-        seen.free().collect()
+        seen
+    }
+
+    /// The postponed instructions whose results regions use, in order, and the values of this set
+    /// that the regions and these use.
+    fn captured_with(&self, regions: &[Region]) -> (Vec<Inst>, Vec<Value>) {
+        let mut seen = self.seen_in(regions);
+        let mut captured: Vec<Value> = seen.free().collect();
+        let mut postponed = vec![];
+        for &inst in self.postponed.iter().rev() {
+            let results = &self.source.insts[inst].results;
+            if results.iter().any(|v| seen.used.contains(v)) {
+                seen.visit(self.source, inst);
+                postponed.push(inst);
+            }
+        }
+        postponed.reverse();
+        let more: Vec<Value> = seen.free().filter(|v| !captured.contains(v)).collect();
+        captured.extend(more);
+        (postponed, captured)
+    }
+
+    /// Is a value a result of an instruction that is evaluated where its results are used?
+    fn is_postponed(&self, value: Value) -> bool {
+        let mut all = self.postponed.iter();
+        all.any(|&inst| self.source.insts[inst].results.contains(&value))
     }
 
     /// The point that [`Set::rollback`] returns to.
