@@ -3,7 +3,7 @@
 mod common;
 
 use common::many::{
-    compare, compare_made, f32s, i64, i64s, options, tensor, together, together_frames,
+    compare, compare_made, f32s, gathered, i64, i64s, options, tensor, together, together_frames,
 };
 use heddle_interp::run;
 use heddle_ir::{DType, Datum, Tensor, text};
@@ -339,6 +339,49 @@ fn frames_have_a_limit() {
         let batch = compare_made(&module, &[Stacked, Stacked], &all, options);
         assert!(batch.expect("runs").one_by_one.is_empty());
     }
+}
+
+/// Frames are needed for the calls of the block that runs next, not for all that are ready. A call
+/// of the recursion itself is one of the depth-first run.
+#[test]
+fn frames_are_those_of_the_next_block() {
+    let program = "
+fn @main(%x: f32[2], %n: i64[]) -> (%r: f32[2]) {
+  %r = call @f(%x, %n)
+  return %r
+}
+fn @f(%x: f32[2], %n: i64[]) -> (%r: f32[2]) {
+  %r: f32[2] = if lt(%n, 1) {
+    yield add(%x, 1.0)
+  } else {
+    %a = call @f(tanh(%x), sub(%n, 1))
+    %b = call @f(%a, sub(%n, 1))
+    yield %b
+  }
+  return %r
+}";
+    let module = text::parse(program).expect("parses");
+    let goes_deep = |all: &[i64], frames: usize| {
+        let all = all.iter().map(|n| vec![f32s(&[0.5, -1.0]), i64(*n)]);
+        let all: Vec<_> = all.collect();
+        let choices = BatchOptions {
+            max_frames: Some(frames),
+            ..Default::default()
+        };
+        let forms = [Stacked, Stacked];
+        let batch = compare_made(&module, &forms, &all, choices).expect("runs");
+        let limits = heddle_interp::Options {
+            max_depth: 1,
+            ..options()
+        };
+        run(&batch.module, &gathered(&forms, &all, &all[0]), &limits).is_err()
+    };
+    // No instance calls; one does, and four frames of one call are open together.
+    assert!(!goes_deep(&[0; 8], 8));
+    assert!(goes_deep(&[0, 0, 0, 1], 4));
+    assert!(!goes_deep(&[0, 0, 0, 1], 5));
+    assert!(!goes_deep(&[3], 4));
+    assert!(goes_deep(&[3], 3));
 }
 
 /// An array that follows from one of the instance stays with it, also where sizes differ.

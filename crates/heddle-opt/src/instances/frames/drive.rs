@@ -113,27 +113,47 @@ impl Driver<'_> {
         Ok(rows)
     }
 
-    /// Is a frame ready, and are there enough for all calls that those which are ready may do?
+    /// Is a frame ready, and are there enough for the calls of the next block?
     fn goes_on(&self, b: &mut FuncBuilder, state: &State) -> Result<(Value, Value)> {
-        let (zero, most) = (b.i64(0), b.i64(self.slots.most_calls as i64));
-        let ready = b.size(state.ready, 0)?;
-        let more = b.compare(CompareOp::Lt, zero, ready)?;
-        let need = b.binary(BinaryOp::Mul, ready, most)?;
+        let zero = b.i64(0);
+        let more = b.compare(CompareOp::Lt, zero, state.count)?;
+        let need = self.needed(b, state)?;
         let enough = b.compare(CompareOp::Le, need, state.free_count)?;
         Ok((more, enough))
     }
 
-    /// The first block with frames that are ready, for all of these.
-    fn step(&self, b: &mut FuncBuilder, state: &State) -> Result<State> {
+    /// The number of frames for the calls of the next block.
+    pub(super) fn needed(&self, b: &mut FuncBuilder, state: &State) -> Result<Value> {
+        let calls = self.calls(b, state.number)?;
+        Ok(b.binary(BinaryOp::Mul, calls, state.count)?)
+    }
+
+    /// The number of calls that each frame of a block does.
+    fn calls(&self, b: &mut FuncBuilder, number: Value) -> Result<Value> {
+        self.table(b, &|block| block.end.sites().len() as i64, number)
+    }
+
+    /// The first of the blocks of frames that are ready, and the number of these frames.
+    fn first(&self, b: &mut FuncBuilder, at: Value) -> Result<(Value, Value)> {
         let first = Op::Reduce {
             kind: ReduceOp::Min,
             axes: vec![0],
             keep: false,
         };
-        let number = b.op1(first, &[state.at])?;
+        let (number, last) = (b.op1(first, &[at])?, b.i64(self.blocks.len() as i64 - 1));
+        // Without frames, the number is that of some block.
+        let number = b.binary(BinaryOp::Min, number, last)?;
+        let runs = b.compare(CompareOp::Eq, at, number)?;
+        let runs = b.cast(DType::I64, runs)?;
+        Ok((number, self.top.total(b, runs)?))
+    }
+
+    /// The first block with frames that are ready, for all of these.
+    fn step(&self, b: &mut FuncBuilder, state: &State) -> Result<State> {
+        let (number, count) = (state.number, state.count);
         let runs = b.compare(CompareOp::Eq, state.at, number)?;
         let waits = b.op1(Op::Unary(UnaryOp::Not), &[runs])?;
-        let ((runs, count), (waits, _)) = (self.top.those(b, runs)?, self.top.those(b, waits)?);
+        let ((runs, _), (waits, _)) = (self.top.those(b, runs)?, self.top.those(b, waits)?);
         let (ids, ready) = (b.gather(state.ready, runs)?, b.gather(state.ready, waits)?);
         let at = b.gather(state.at, waits)?;
         let who = b.gather(state.who, ids)?;
@@ -167,6 +187,7 @@ impl Driver<'_> {
         let after = b.gather(state.after, woken)?;
         state.ready = b.join(&[calls.0, woken, on, state.ready])?;
         state.at = b.join(&[calls.1, after, next, state.at])?;
+        (state.number, state.count) = self.first(b, state.at)?;
         Ok(state)
     }
 
@@ -204,7 +225,7 @@ impl Driver<'_> {
         count: Value,
     ) -> Result<(Value, Value)> {
         let most = b.i64(self.slots.most_calls as i64);
-        let calls = self.table(b, &|block| block.end.sites().len() as i64, number)?;
+        let calls = self.calls(b, number)?;
         let after = |block: &Block| match block.end {
             End::Calls(_, next) => next as i64,
             _ => 0,

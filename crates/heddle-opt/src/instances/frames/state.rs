@@ -16,6 +16,9 @@ pub(super) struct State {
     pub ready: Value,
     /// The next block of each of them.
     pub at: Value,
+    /// The first of these blocks, which runs next, and the number of its frames.
+    pub number: Value,
+    pub count: Value,
     /// The number of free frames.
     pub free_count: Value,
     /// The free frames come first: `i64[frames]`, as are the following.
@@ -37,10 +40,14 @@ pub(super) struct State {
     pub results: Vec<Value>,
 }
 
+/// The number of the values in front of [`State::slots`].
+const FIRST_SLOT: usize = 11;
+
 impl State {
     pub fn values(&self) -> Vec<Value> {
-        let mut all = vec![self.ready, self.at, self.free_count, self.free, self.who];
-        all.extend([self.back, self.open, self.after, self.last]);
+        let mut all = vec![self.ready, self.at, self.number, self.count];
+        all.extend([self.free_count, self.free, self.who, self.back]);
+        all.extend([self.open, self.after, self.last]);
         all.extend(&self.slots);
         all.extend(&self.results);
         all
@@ -126,6 +133,8 @@ impl Driver<'_> {
             slots,
             ready: all,
             at: filled(b, entry, count)?,
+            number: entry,
+            count,
             free_count: zero,
             free: none,
             who: all,
@@ -139,8 +148,8 @@ impl Driver<'_> {
     /// The types of [`State::values`].
     pub(super) fn state_types(&self) -> Vec<Type> {
         let numbers = Type::tensor(DType::I64, [Dim::UNKNOWN]);
-        let mut types = vec![numbers; 9];
-        types[2] = Type::scalar(DType::I64);
+        let mut types = vec![numbers; FIRST_SLOT];
+        types[2..5].fill(Type::scalar(DType::I64));
         types.extend(self.slots.types.iter().map(with_rows));
         types.extend(self.slots.result_types.iter().map(with_rows));
         types
@@ -148,27 +157,32 @@ impl Driver<'_> {
 
     /// The state that [`State::values`] lists.
     pub(super) fn state(&self, values: &[Value]) -> State {
-        let (slots, results) = values[9..].split_at(self.slots.types.len());
+        let (slots, results) = values[FIRST_SLOT..].split_at(self.slots.types.len());
         State {
             ready: values[0],
             at: values[1],
-            free_count: values[2],
-            free: values[3],
-            who: values[4],
-            back: values[5],
-            open: values[6],
-            after: values[7],
-            last: values[8],
+            number: values[2],
+            count: values[3],
+            free_count: values[4],
+            free: values[5],
+            who: values[6],
+            back: values[7],
+            open: values[8],
+            after: values[9],
+            last: values[10],
             slots: slots.to_vec(),
             results: results.to_vec(),
         }
     }
 
-    /// More frames: enough for the calls of all that there are, unless a limit forbids that.
+    /// More frames: enough for the calls of the next block, and twice as many as there are, so that
+    /// they seldom move; unless a limit forbids that.
     pub(super) fn grown(&self, b: &mut FuncBuilder, state: &State) -> Result<State> {
         let (zero, most) = (b.i64(0), b.i64(self.slots.most_calls as i64));
         let count = b.size(state.free, 0)?;
-        let mut more = b.binary(BinaryOp::Mul, count, most)?;
+        let need = self.needed(b, state)?;
+        let lacks = b.binary(BinaryOp::Sub, need, state.free_count)?;
+        let mut more = b.binary(BinaryOp::Max, count, lacks)?;
         if let Some(limit) = self.limit {
             let limit = b.i64(limit);
             let room = b.binary(BinaryOp::Sub, limit, count)?;
