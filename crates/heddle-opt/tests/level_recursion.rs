@@ -5,7 +5,7 @@ mod common;
 
 use common::{Random, assert_same, costs, machine};
 use heddle_interp::{Options, run};
-use heddle_ir::{Datum, Module, Op, Tensor, text, verify::verify};
+use heddle_ir::{DType, Datum, Module, Op, Tensor, text, verify::verify};
 use heddle_opt::{
     CostModel, LevelOptions, Stats, TransformOptions, level_recursion, optimize, transform,
 };
@@ -534,6 +534,83 @@ fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%h: f32
         let expected = run(&before, &inputs, &options()).expect("a tree");
         let found = run(&after, &inputs, &options()).expect("a tree");
         assert_same(&expected, &found, "a tree");
+    }
+}
+
+/// A path that no node takes is not evaluated: neither in the first level, nor before it, nor for
+/// the roots.
+#[test]
+fn paths_without_nodes_do_not_fail() {
+    let leaf = "%y: f32[1,3] = if eq(%g, 1) {
+      yield gather(%x, unsqueeze(%bad, axes=[0]), axis=0)
+    } else {
+      yield gather(%x, unsqueeze(%n, axes=[0]), axis=0)
+    }
+    yield %y, %y";
+    let early = "%own: f32[1,3] = if eq(%g, 1) {
+      yield dot(unsqueeze(concat(gather(%x, %n, axis=0), gather(%x, %bad, axis=0), axis=0), axes=[0]), %w)
+    } else {
+      yield gather(%x, unsqueeze(%n, axes=[0]), axis=0)
+    }
+    %h = tanh(add(dot(concat(%p, %q, axis=1), %w), %own))
+    yield %h, %h";
+    let late = "%h = tanh(dot(concat(%p, %q, axis=1), %w))
+    %o: f32[1,3] = if eq(%g, 1) {
+      yield dot(concat(%h, gather(%x, unsqueeze(%bad, axes=[0]), axis=0), axis=1), %w)
+    } else {
+      yield dot(concat(%h, %h, axis=1), %w)
+    }
+    yield %h, %o";
+    let usual_leaf = "%y = gather(%x, unsqueeze(%n, axes=[0]), axis=0)
+    yield %y, %y";
+    let usual = "%h = tanh(dot(concat(%p, %q, axis=1), %w))
+    yield %h, %h";
+    let always = LevelOptions {
+        always: true,
+        width: 0.0,
+        ..LevelOptions::USUAL
+    };
+    for (leaf, node) in [(leaf, usual), (usual_leaf, early), (usual_leaf, late)] {
+        let source = format!(
+            "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %root: i64[], %tag: i64[n], %bad: i64[]) -> (%h: f32[1,3], %o: f32[1,3]) {{
+  %h, %o = call @f(%l, %r, %x, %w, %root, %tag, %bad)
+  return %h, %o
+}}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[], %tag: i64[n], %bad: i64[]) -> (%h: f32[1,3], %o: f32[1,3]) {{
+  %a = gather(%l, %n, axis=0)
+  %g = gather(%tag, %n, axis=0)
+  %h: f32[1,3], %o: f32[1,3] = if lt(%a, 0) {{
+    {leaf}
+  }} else {{
+    %p, %po = call @f(%l, %r, %x, %w, %a, %tag, %bad)
+    %q, %qo = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0), %tag, %bad)
+    {node}
+  }}
+  return %h, %o
+}}"
+        );
+        let (before, after, stats) = leveled(&source, &always);
+        assert!(!stats.reasons.is_empty(), "{source}");
+        let mut random = Random(5);
+        for (tags, bad) in [(0, 99), (1, 2), (1, 99)] {
+            let (left, right, root) = children(9, 0, false, &mut random);
+            let mut inputs = inputs(&left, &right, root, &mut random);
+            inputs.push(Datum::Tensor(Tensor::splat(
+                DType::I64,
+                vec![9],
+                tags as f64,
+            )));
+            inputs.push(Datum::Tensor(Tensor::scalar(bad as i64)));
+            let expected = run(&before, &inputs, &options());
+            let found = run(&after, &inputs, &options());
+            assert_eq!(expected.is_ok(), (tags, bad) != (1, 99));
+            match (expected, found) {
+                (Ok(expected), Ok(found)) => assert_same(&expected, &found, &source),
+                (expected, found) => {
+                    assert!(expected.is_err() && found.is_err(), "{found:?}\n{source}");
+                }
+            }
+        }
     }
 }
 

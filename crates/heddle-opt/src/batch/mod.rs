@@ -17,7 +17,7 @@ mod rules;
 
 use std::collections::HashMap;
 
-use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, Value};
+use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, Value, cannot_fail};
 
 pub(crate) use control::states_as_much;
 pub use refusal::Refusal;
@@ -149,6 +149,23 @@ impl<'a> Batch<'a> {
             self.values.insert(value, batched);
         }
         Ok(())
+    }
+
+    /// Is an instruction, whose operands are evaluated, certain not to fail where there are no rows?
+    /// Sizes, and indices that are the same for all rows, are checked also then.
+    pub fn cannot_fail_without_rows(&self, inst: Inst) -> bool {
+        let data = &self.source.insts[inst];
+        let is_rows = |arg: usize| {
+            let batched = self.values.get(&data.args[arg]);
+            batched.is_some_and(|batched| batched.is_rows())
+        };
+        cannot_fail(self.source, inst)
+            || match data.op {
+                Op::Gather { .. } => is_rows(1),
+                Op::GatherNd { batch_dims: 0 } => is_rows(0) || is_rows(1),
+                Op::ArgReduce { .. } => is_rows(0),
+                _ => false,
+            }
     }
 
     /// Evaluates an op that is no control flow on operands of these kinds.

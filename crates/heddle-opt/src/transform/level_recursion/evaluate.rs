@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
-use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Type, Value};
 
 use super::analyze::{Recursion, is_costly};
-use super::rows::{Known, Rows, States, Which};
+use super::rows::{Known, Rows, States, Which, if_any, zeros};
 use super::stages::{Stage, Stages};
 use super::walk::Walk;
 use crate::batch::{Batched, Refusal, Result};
@@ -37,6 +37,9 @@ struct Store {
     stage: Stage,
 }
 
+/// Gives sizes as a vector, `i64[k]`.
+type SizesOf<'a> = &'a mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>;
+
 /// By member and result: the number of the store, if all states have it.
 type StoreOf = Vec<Vec<Option<usize>>>;
 
@@ -46,7 +49,7 @@ pub fn evaluate(
     recursion: &Recursion,
     walk: &Walk,
     policy: &Policy,
-    sizes: &mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>,
+    sizes: SizesOf,
 ) -> Result<Vec<Value>> {
     let (stores, of) = stores(b, recursion, &policy.stages, sizes)?;
     let params = b.params().to_vec();
@@ -63,18 +66,18 @@ pub fn evaluate(
     };
     let plans = policy.stages.plans.iter().enumerate();
     for (k, plan) in plans.clone() {
-        evaluation.all_of_kind(b, k, &plan.early)?;
+        evaluation.all_of_kind(b, k, &plan.early, sizes)?;
     }
     evaluation.by_levels(b, Stage::First)?;
     (0..recursion.kinds.len()).for_each(|k| evaluation.know_results(k));
     if policy.stages.has(Stage::Again) {
         for (k, plan) in plans {
-            evaluation.all_of_kind(b, k, &plan.between)?;
+            evaluation.all_of_kind(b, k, &plan.between, sizes)?;
         }
         evaluation.by_levels(b, Stage::Again)?;
     }
     let mut late = match policy.stages.has(Stage::Roots) {
-        true => evaluation.of_roots(b)?,
+        true => evaluation.of_roots(b, sizes)?,
         false => vec![],
     };
     late.reverse();
@@ -93,7 +96,7 @@ fn stores(
     b: &mut FuncBuilder,
     recursion: &Recursion,
     stages: &Stages,
-    sizes: &mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>,
+    sizes: SizesOf,
 ) -> Result<(Vec<Store>, StoreOf)> {
     let mut stores: Vec<Store> = vec![];
     let mut of: StoreOf = vec![];
@@ -118,14 +121,6 @@ fn stores(
         of.push(own);
     }
     Ok((stores, of))
-}
-
-fn zeros(b: &mut FuncBuilder, store: &Store, count: Value) -> Result<Value> {
-    let dtype = store.row.as_tensor().map_or(DType::F32, |t| t.dtype);
-    let zero = b.constant(Tensor::splat(dtype, vec![], 0.0));
-    let count = b.vector_of(count)?;
-    let shape = b.join(&[count, store.sizes])?;
-    Ok(b.op1(Op::Broadcast, &[zero, shape])?)
 }
 
 /// An evaluation as far as it has come.
@@ -158,7 +153,13 @@ impl Evaluation<'_, '_> {
     }
 
     /// Evaluates values for all states of a kind.
-    fn all_of_kind(&mut self, b: &mut FuncBuilder, k: usize, values: &[Value]) -> Result<()> {
+    fn all_of_kind(
+        &mut self,
+        b: &mut FuncBuilder,
+        k: usize,
+        values: &[Value],
+        sizes: SizesOf,
+    ) -> Result<()> {
         if values.is_empty() {
             return Ok(());
         }
@@ -180,13 +181,50 @@ impl Evaluation<'_, '_> {
                 dim: Dim::UNKNOWN,
             },
         };
-        let found = self.states(&self.arrays).values(b, k, &rows, values)?;
-        let found = found.into_iter().map(|batched| match batched {
-            Batched::Same(value) => Known::Same(value),
-            Batched::Rows(value) => Known::OfKind(value),
-        });
+        let states = self.states(&self.arrays);
+        let mark = b.checkpoint();
+        let (found, is_safe) = states.values(b, k, &rows, values)?;
+        let found: Vec<Known> = match is_safe {
+            true => found.into_iter().map(known).collect(),
+            false => {
+                b.rollback(&mark);
+                let member = &self.recursion.members[self.recursion.kinds[k].member];
+                let types = values.iter().map(|v| member.ty(member.func.ty(*v)));
+                let types: Vec<Type> = types.collect();
+                match self.of_kind_if_any(b, k, &rows, values, &types, sizes) {
+                    Ok(found) => found.into_iter().map(Known::OfKind).collect(),
+                    // They are left to the levels.
+                    Err(Refusal::UnknownSize | Refusal::UnknownRank) => return Ok(()),
+                    Err(refusal) => return Err(refusal),
+                }
+            }
+        };
         self.known[k].extend(values.iter().copied().zip(found));
         Ok(())
+    }
+
+    /// Rows of values of these types, one for each of some states of a kind, evaluated only if there
+    /// are some, unless that cannot fail without.
+    fn of_kind_if_any(
+        &self,
+        b: &mut FuncBuilder,
+        k: usize,
+        rows: &Rows,
+        wanted: &[Value],
+        types: &[Type],
+        sizes: SizesOf,
+    ) -> Result<Vec<Value>> {
+        let evaluate = |b: &mut FuncBuilder| {
+            let (found, is_safe) = self.states(&self.arrays).values(b, k, rows, wanted)?;
+            let found = found.into_iter().map(|v| rows.spread(b, self.recursion, v));
+            Ok((found.collect::<Result<Vec<_>>>()?, is_safe))
+        };
+        let mut sizes = |b: &mut FuncBuilder| {
+            let shapes = types.iter().map(|row| row.as_tensor()?.shape.as_deref());
+            let sizes = shapes.map(|shape| sizes(b, shape.ok_or(Refusal::UnknownRank)?));
+            sizes.collect()
+        };
+        if_any(b, rows, types, &evaluate, &mut sizes)
     }
 
     /// The list of the states of a kind; none if there is but one kind.
@@ -229,8 +267,12 @@ impl Evaluation<'_, '_> {
     }
 
     /// Late results, which no call reads, of the roots.
-    fn of_roots(&self, b: &mut FuncBuilder) -> Result<Vec<Value>> {
+    fn of_roots(&self, b: &mut FuncBuilder, sizes: SizesOf) -> Result<Vec<Value>> {
         let recursion = self.recursion;
+        let root = &recursion.members[0];
+        let late = root.func.sig.results.iter().zip(&self.policy.stages.of[0]);
+        let late = late.filter(|(_, stage)| **stage == Stage::Roots);
+        let late: Vec<Type> = late.map(|((_, ty), _)| root.ty(ty)).collect();
         let is_one = b.rank(self.walk.root) == Some(0);
         let roots = match is_one {
             true => b.vector_of(self.walk.root)?,
@@ -261,9 +303,7 @@ impl Evaluation<'_, '_> {
                 dim: Dim::UNKNOWN,
             };
             let wanted = self.policy.stages.wanted(recursion, k, Stage::Roots);
-            let found = self.states(&self.arrays).values(b, k, &rows, &wanted)?;
-            let found = found.into_iter().map(|v| rows.spread(b, recursion, v));
-            parts.push(found.collect::<Result<Vec<_>>>()?);
+            parts.push(self.of_kind_if_any(b, k, &rows, &wanted, &late, sizes)?);
         }
         let mut results = vec![];
         for i in 0..parts[0].len() {
@@ -288,7 +328,8 @@ impl Evaluation<'_, '_> {
         let own: Vec<usize> = own.collect();
         let mut initial = vec![];
         for &s in &own {
-            initial.push(zeros(b, &self.stores[s], self.walk.len)?);
+            let Store { row, sizes, .. } = &self.stores[s];
+            initial.push(zeros(b, row, *sizes, self.walk.len)?);
         }
         let (first, kinds) = self.first_level(b, stage, &own, &mut initial)?;
         let go = b.compare(CompareOp::Lt, first, self.walk.count)?;
@@ -366,18 +407,28 @@ impl Evaluation<'_, '_> {
                 count,
                 dim: Dim::UNKNOWN,
             };
-            let found = self.rows(b, k, &rows, &self.arrays, stage)?;
-            for (array, &s) in arrays.iter_mut().zip(own) {
-                if let Some(rows) = found[s] {
-                    *array = written(b, *array, rows, place)?;
-                }
+            let mut all: Vec<_> = own.iter().zip(arrays.iter_mut()).collect();
+            all.retain(|(s, _)| self.of[recursion.kinds[k].member].contains(&Some(**s)));
+            let evaluate = |b: &mut FuncBuilder| {
+                let (found, is_safe) = self.rows(b, k, &rows, &self.arrays, stage)?;
+                let found = all.iter().map(|(s, _)| found[**s]);
+                let found = found.collect::<Option<Vec<Value>>>();
+                Ok((found.ok_or(Refusal::NotEvaluated)?, is_safe))
+            };
+            let stores = all.iter().map(|(s, _)| &self.stores[**s]);
+            let types: Vec<Type> = stores.clone().map(|s| s.row.clone()).collect();
+            let sizes: Vec<Value> = stores.map(|s| s.sizes).collect();
+            let found = if_any(b, &rows, &types, &evaluate, &mut |_| Ok(sizes.clone()))?;
+            for ((_, array), rows) in all.into_iter().zip(found) {
+                *array = written(b, *array, rows, place)?;
             }
             place = b.binary(BinaryOp::Add, place, count)?;
         }
         Ok((place, rest))
     }
 
-    /// By store: rows of states of a kind, if the store has results of it.
+    /// By store: rows of states of a kind, if the store has results of it. Tells if that cannot fail
+    /// where the kind has no states.
     fn rows(
         &self,
         b: &mut FuncBuilder,
@@ -385,10 +436,10 @@ impl Evaluation<'_, '_> {
         rows: &Rows,
         arrays: &[Option<Value>],
         stage: Stage,
-    ) -> Result<Vec<Option<Value>>> {
+    ) -> Result<(Vec<Option<Value>>, bool)> {
         let (recursion, stages) = (self.recursion, &self.policy.stages);
         let wanted = stages.wanted(recursion, k, stage);
-        let found = self.states(arrays).values(b, k, rows, &wanted)?;
+        let (found, is_safe) = self.states(arrays).values(b, k, rows, &wanted)?;
         let member = recursion.kinds[k].member;
         let own = &stages.of[member];
         let results = (0..own.len()).filter(|&i| own[i] == stage);
@@ -397,7 +448,7 @@ impl Evaluation<'_, '_> {
             let store = self.of[member][i].ok_or(Refusal::NotEvaluated)?;
             all[store] = Some(rows.spread(b, recursion, value)?);
         }
-        Ok(all)
+        Ok((all, is_safe))
     }
 
     /// The rows of the batch that begins at a place: what is left of the group in parts of equal
@@ -428,6 +479,13 @@ fn written(b: &mut FuncBuilder, array: Value, rows: Value, place: Value) -> Resu
         }
     };
     Ok(b.op1(Op::UpdateSlice, &[array, rows, starts])?)
+}
+
+fn known(batched: Batched) -> Known {
+    match batched {
+        Batched::Same(value) => Known::Same(value),
+        Batched::Rows(value) => Known::OfKind(value),
+    }
 }
 
 /// The places at which a `bool[n]` holds.
@@ -503,13 +561,13 @@ impl LevelBatch<'_, '_> {
             None => None,
         };
         let here = self.here(number);
-        let found = all.rows(b, k, &here, self.arrays, self.stage)?;
+        let (found, _) = all.rows(b, k, &here, self.arrays, self.stage)?;
         let mut rows = vec![];
         for &s in self.own {
             let store = &all.stores[s];
             let value = match found[s] {
                 Some(value) => value,
-                None => zeros(b, store, self.count)?,
+                None => zeros(b, &store.row, store.sizes, self.count)?,
             };
             let ty = here.ty(&store.row);
             if b.ty(value).compatible(&ty)

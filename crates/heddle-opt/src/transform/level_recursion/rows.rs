@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Type, Value};
+use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, TensorType, Type, Value};
 
 use super::analyze::{Recursion, Step};
 use super::stages::Stages;
@@ -124,15 +124,59 @@ impl Rows {
     }
 }
 
+/// Arrays with rows of these types. They are evaluated only if there are some rows, unless that
+/// cannot fail without: `evaluate` gives the arrays, and tells so; `sizes` gives each type's.
+pub fn if_any(
+    b: &mut FuncBuilder,
+    rows: &Rows,
+    types: &[Type],
+    evaluate: &dyn Fn(&mut FuncBuilder) -> Result<(Vec<Value>, bool)>,
+    sizes: &mut dyn FnMut(&mut FuncBuilder) -> Result<Vec<Value>>,
+) -> Result<Vec<Value>> {
+    let mark = b.checkpoint();
+    let (values, is_safe) = evaluate(b)?;
+    if is_safe {
+        return Ok(values);
+    }
+    b.rollback(&mark);
+    // Others may use them, too.
+    let sizes = sizes(b)?;
+    let zero = b.i64(0);
+    let some = b.compare(CompareOp::Lt, zero, rows.count)?;
+    b.begin_region(&[]);
+    let (values, _) = evaluate(b)?;
+    let then = b.end_region(&values);
+    b.begin_region(&[]);
+    let none = types.iter().zip(sizes);
+    let none = none.map(|(ty, sizes)| zeros(b, ty, sizes, zero));
+    let none = none.collect::<Result<Vec<_>>>()?;
+    let otherwise = b.end_region(&none);
+    let values = b.if_(some, then, otherwise)?;
+    for (&value, ty) in values.iter().zip(types) {
+        b.refine_type(value, rows.ty(ty))?;
+    }
+    Ok(values)
+}
+
+/// So many rows of zeros, of a type with these sizes.
+pub fn zeros(b: &mut FuncBuilder, row: &Type, sizes: Value, count: Value) -> Result<Value> {
+    let dtype = row.as_tensor().map_or(DType::F32, |t| t.dtype);
+    let zero = b.constant(Tensor::splat(dtype, vec![], 0.0));
+    let count = b.vector_of(count)?;
+    let shape = b.join(&[count, sizes])?;
+    Ok(b.op1(Op::Broadcast, &[zero, shape])?)
+}
+
 impl States<'_, '_> {
-    /// Evaluates values of states of kind `k`.
+    /// Evaluates values of states of kind `k`. Tells if that cannot fail where the kind has no
+    /// states.
     pub fn values(
         &self,
         b: &mut FuncBuilder,
         k: usize,
         rows: &Rows,
         wanted: &[Value],
-    ) -> Result<Vec<Batched>> {
+    ) -> Result<(Vec<Batched>, bool)> {
         let kind = &self.recursion.kinds[k];
         let member = &self.recursion.members[kind.member];
         let (path, known) = (&self.stages.paths[k], &self.known[k]);
@@ -149,9 +193,13 @@ impl States<'_, '_> {
             batch.values.insert(value, there);
         }
         self.parameters(b, &mut batch, kind.member, rows)?;
+        let mut is_safe = true;
         for (step, _) in path.steps.iter().zip(&needed.steps).filter(|(_, n)| **n) {
             match *step {
-                Step::Inst(inst) => batch.inst(b, inst)?,
+                Step::Inst(inst) => {
+                    is_safe &= batch.cannot_fail_without_rows(inst);
+                    batch.inst(b, inst)?;
+                }
                 Step::Arm(result, value) => {
                     let batched = batch.value(value)?;
                     batch.values.insert(result, batched);
@@ -172,7 +220,8 @@ impl States<'_, '_> {
                 }
             }
         }
-        wanted.iter().map(|v| batch.value(*v)).collect()
+        let found = wanted.iter().map(|v| batch.value(*v));
+        Ok((found.collect::<Result<Vec<_>>>()?, is_safe))
     }
 
     fn array(&self, number: Option<usize>) -> Result<Value> {
