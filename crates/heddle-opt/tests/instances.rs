@@ -691,6 +691,46 @@ fn bounds_hold_for_each_instance() {
     }
 }
 
+/// A named size may stand where a bounded one is expected. In a program for many it has no name, so the
+/// bound is compared with it when the program runs, also in an arm that no instance takes.
+#[test]
+fn a_size_that_differs_by_instance_takes_the_place_of_a_bounded_one() {
+    let program = "
+fn @main(%x: f32[n], %s: f32[3], %some: bool[]) -> (%y: i64[1]) {
+  %y: i64[1] = if %some {
+    %t = cast(reduce(%x, kind=sum, axes=[0], keep=false), to=i64)
+    %first: f32[?<=3] = slice(%s, [0], unsqueeze(%t, axes=[0]), [1], axes=[0])
+    %last: f32[?<=3], %all: f32[2,?<=3] = loop %k trip 2 carry (%a: f32[?<=3] = %first) {
+      continue carry %x stack %first
+    }
+    yield add(shape(%last), reduce(shape(%all), kind=sum, axes=[0], keep=true))
+  } else {
+    yield shape(%s)
+  }
+  return %y
+}";
+    let module = text::parse(program).expect("parses");
+    let with = |x: &[f32], some: bool| {
+        let some = Tensor::splat(heddle_ir::DType::Bool, vec![], some as u8 as f64);
+        vec![f32s(x), f32s(&[1.0, 2.0, 3.0]), Datum::Tensor(some)]
+    };
+    let all = [
+        with(&[1.0, 1.0], true),
+        with(&[], true),
+        with(&[1.0, 2.0, 0.0], false),
+    ];
+    let forms = [Ragged, Stacked, Stacked];
+    compare(&module, &forms, &all).expect("each instance runs");
+    let large = with(&[0.0; 4], false);
+    compare(&module, &forms, &[all[0].clone(), large.clone()]).expect("the bound is not reached");
+    let batch = batch_instances(&module, &forms).expect("batches");
+    let large = with(&[0.0; 4], true);
+    let inputs = gathered(&forms, &[all[1].clone(), large], &all[1]);
+    let error = run(&batch.module, &inputs, &options()).expect_err("stops");
+    let is_named = error.to_string().contains("larger than its type states");
+    assert!(is_named, "{error}");
+}
+
 #[test]
 fn an_index_outside_of_an_instance_is_an_error() {
     let program = "

@@ -18,6 +18,7 @@
 
 mod alike;
 mod blocks;
+mod bounded;
 mod carried;
 mod each;
 mod frames;

@@ -34,9 +34,13 @@ impl Set<'_> {
                 .borrow_mut()
                 .retain(|p, _| !view.params.contains(p));
             let lanes = match found.parts {
-                true => self.until_all_left(b, &view, &inits, &mut found)?,
-                false => self.all_alike(b, &view, &inits, &mut found)?,
+                true => self.until_all_left(b, &view, &inits, &mut found),
+                false => self.all_alike(b, &view, &inits, &mut found),
             };
+            if let Err(Refusal::MayFail) = lanes {
+                self.needs_instance |= self.may_be_empty;
+            }
+            let lanes = lanes?;
             let forms = Forms {
                 given: given.clone(),
                 found: found.clone(),
@@ -79,8 +83,9 @@ impl Set<'_> {
                 }
                 _ => init,
             };
-            initial.extend(self.settled(b, init, kind)?);
+            initial.push(self.settled(b, init, kind)?);
         }
+        let initial = self.as_carried(b, view, found, initial)?;
         let types = [vec![Type::scalar(DType::I64)], self.all_types(view, found)].concat();
         let (_, params) = b.begin_region(&types);
         let lanes = self.lanes(b, view, &params[1..], found, &homes)?;
@@ -93,9 +98,10 @@ impl Set<'_> {
         }
         let mut all = vec![];
         all.extend(ends.iter().filter_map(|l| l.batched()).map(|l| l.value()));
-        for (&lane, &kind) in next.iter().zip(&found.kinds) {
-            all.extend(self.settled(b, lane, kind)?);
-        }
+        let next = next.iter().zip(&found.kinds);
+        let next = next.map(|(&lane, &kind)| self.settled(b, lane, kind));
+        let next = next.collect::<Result<Vec<_>>>()?;
+        all.extend(self.as_carried(b, view, found, next)?);
         for &lane in stacked {
             all.push(lane.batched().ok_or(Refusal::UnknownSize)?.value());
         }
@@ -113,6 +119,26 @@ impl Set<'_> {
             });
         }
         Ok(lanes)
+    }
+
+    /// Values in the forms that a loop carries; those that are no ranges have the types that the loop
+    /// states.
+    fn as_carried(
+        &self,
+        b: &mut FuncBuilder,
+        view: &LoopView,
+        found: &Found,
+        settled: Vec<Vec<Value>>,
+    ) -> Result<Vec<Value>> {
+        let mut all = vec![];
+        for ((mut values, &kind), &param) in settled.into_iter().zip(&found.kinds).zip(&view.params)
+        {
+            if let ([value], false) = (&mut values[..], kind.is_ragged()) {
+                *value = self.bounded(b, *value, &self.param_type(param, kind))?;
+            }
+            all.extend(values);
+        }
+        Ok(all)
     }
 
     /// Stacked rows, of which the iterations come first, with the instances first.

@@ -284,6 +284,9 @@ impl<'a> Set<'a> {
             Some(_) if self.may_be_empty => Err(Refusal::Call),
             Some(args) => {
                 let sig = &self.context.module.functions[callee].sig;
+                let params = args.into_iter().zip(&sig.params);
+                let args = params.map(|(arg, (_, ty))| self.bounded(b, arg, ty));
+                let args = args.collect::<Result<Vec<Value>>>()?;
                 let results = b.call(callee, sig, &args)?;
                 Ok(results.into_iter().map(Lane::Same).collect())
             }
