@@ -7,6 +7,9 @@ use crate::{DType, Dim, DimExpr, Op, Tensor, TensorType, Type, TypeError, Value}
 
 type Result<T> = std::result::Result<T, TypeError>;
 
+/// The size with a name, `i64[]`, if it is known.
+pub type SizeOf<'a> = dyn FnMut(&mut FuncBuilder, &str) -> Result<Option<Value>> + 'a;
+
 impl FuncBuilder {
     /// Appends a binary elementwise op.
     pub fn binary(&mut self, op: BinaryOp, a: Value, b: Value) -> Result<Value> {
@@ -65,8 +68,18 @@ impl FuncBuilder {
     /// Appends the size that a type states, `i64[]`, computed from axes of parameters; `None` if
     /// nothing states it.
     pub fn size_of(&mut self, dim: &Dim) -> Result<Option<Value>> {
+        self.size_by(dim, &mut |_, _| Ok(None))
+    }
+
+    /// [`FuncBuilder::size_of`], where `own` gives the sizes of some names.
+    pub fn size_by(&mut self, dim: &Dim, own: &mut SizeOf) -> Result<Option<Value>> {
         if let Some(n) = dim.as_const() {
             return Ok(Some(self.i64(n)));
+        }
+        if let Some(name) = dim.as_expr().and_then(|e| e.as_sym())
+            && let Some(size) = own(self, name)?
+        {
+            return Ok(Some(size));
         }
         for param in self.params().to_vec() {
             let shape = self.ty(param).as_tensor().and_then(|t| t.shape.as_ref());
@@ -76,17 +89,17 @@ impl FuncBuilder {
             }
         }
         match dim {
-            Dim::Expr(expr) if expr.as_sym().is_none() => self.size_of_sum(expr),
+            Dim::Expr(expr) if expr.as_sym().is_none() => self.size_of_sum(expr, own),
             _ => Ok(None),
         }
     }
 
-    fn size_of_sum(&mut self, expr: &DimExpr) -> Result<Option<Value>> {
+    fn size_of_sum(&mut self, expr: &DimExpr, own: &mut SizeOf) -> Result<Option<Value>> {
         let mut sum = self.i64(0);
         for (atoms, factor) in expr.terms() {
             let mut product = self.i64(factor);
             for atom in atoms {
-                let Some(size) = self.size_of_atom(atom)? else {
+                let Some(size) = self.size_of_atom(atom, own)? else {
                     return Ok(None);
                 };
                 product = self.binary(BinaryOp::Mul, product, size)?;
@@ -96,15 +109,15 @@ impl FuncBuilder {
         Ok(Some(sum))
     }
 
-    fn size_of_atom(&mut self, atom: &Atom) -> Result<Option<Value>> {
+    fn size_of_atom(&mut self, atom: &Atom, own: &mut SizeOf) -> Result<Option<Value>> {
         let (Atom::FloorDiv(pair) | Atom::Max(pair) | Atom::Min(pair)) = atom else {
             let Atom::Sym(name) = atom else {
                 return Ok(None);
             };
-            return self.size_of(&Dim::sym(name));
+            return self.size_by(&Dim::sym(name), own);
         };
-        let a = self.size_of(&Dim::Expr(pair.0.clone()))?;
-        let b = self.size_of(&Dim::Expr(pair.1.clone()))?;
+        let a = self.size_by(&Dim::Expr(pair.0.clone()), own)?;
+        let b = self.size_by(&Dim::Expr(pair.1.clone()), own)?;
         let (Some(a), Some(b)) = (a, b) else {
             return Ok(None);
         };

@@ -174,7 +174,7 @@ impl Batch<'_> {
 }
 
 /// Are the sizes of a scan output's elements known only where `stated` has them?
-pub(crate) fn states_as_much(found: &Type, stated: Type) -> bool {
+fn states_as_much(found: &Type, stated: Type) -> bool {
     let (Type::Tensor(found), Type::Tensor(stated)) = (found, stated) else {
         return true;
     };

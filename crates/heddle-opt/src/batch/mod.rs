@@ -19,7 +19,6 @@ use std::collections::HashMap;
 
 use heddle_ir::{Dim, FuncBuilder, Function, Inst, Op, Region, Type, Value, cannot_fail};
 
-pub(crate) use control::states_as_much;
 pub use refusal::Refusal;
 
 /// A result of batching.

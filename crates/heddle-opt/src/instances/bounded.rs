@@ -5,10 +5,10 @@
 //! bound is tested when the program runs.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{Dim, FuncBuilder, Type, Value};
+use heddle_ir::{Dim, FuncBuilder, Op, Type, Value};
 
 use super::set::Set;
-use crate::batch::{Refusal, Result};
+use crate::batch::{Batched, Refusal, Result};
 
 impl Set<'_> {
     /// The value where this type is expected. A size that is not known to be within the bound that
@@ -27,7 +27,10 @@ impl Set<'_> {
             let (&Dim::Unknown(Some(most)), false) = (wanted, wanted.accepts(given)) else {
                 continue;
             };
-            let (size, most) = (b.size(value, axis)?, b.i64(most.min(i64::MAX as u64) as i64));
+            let (size, most) = (
+                b.size(value, axis)?,
+                b.i64(most.min(i64::MAX as u64) as i64),
+            );
             let above = b.compare(CompareOp::Gt, size, most)?;
             wrong = Some(match wrong {
                 None => above,
@@ -44,6 +47,29 @@ impl Set<'_> {
         let value = self.unless(b, wrong, TOO_LARGE, value)?;
         b.refine_type(value, met)?;
         Ok(value)
+    }
+
+    /// The operands of an op that puts elements into a list, which have the type that the list states.
+    pub(super) fn as_elements(
+        &self,
+        b: &mut FuncBuilder,
+        op: &Op,
+        mut args: Vec<Batched>,
+    ) -> Result<Vec<Batched>> {
+        let (elem, elements) = match (op, &mut args[..]) {
+            (Op::SeqNew { elem }, elements) => (elem.clone(), elements),
+            (Op::SeqInsert, [list, element, ..]) => match b.ty(list.value()) {
+                Type::Seq(elem) => ((**elem).clone(), std::slice::from_mut(element)),
+                _ => return Ok(args),
+            },
+            _ => return Ok(args),
+        };
+        for element in elements {
+            if let Batched::Same(value) = element {
+                *value = self.bounded(b, *value, &elem)?;
+            }
+        }
+        Ok(args)
     }
 }
 

@@ -47,6 +47,7 @@ impl Set<'_> {
             }
         }
         before.reverse();
+        seen.used.extend(self.params_of_scans(&seen));
         (before, seen.free().collect())
     }
 

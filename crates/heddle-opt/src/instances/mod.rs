@@ -33,6 +33,7 @@ mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
+mod scanned;
 mod segments;
 mod set;
 mod sizes;

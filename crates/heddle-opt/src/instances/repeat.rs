@@ -5,7 +5,7 @@ use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Type, Value};
 use super::carried::{Forms, Found, Kind};
 use super::lane::{Lane, Ragged};
 use super::set::Set;
-use crate::batch::{Refusal, Result, states_as_much};
+use crate::batch::{Refusal, Result};
 
 impl Set<'_> {
     pub(super) fn repeat(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
@@ -111,10 +111,8 @@ impl Set<'_> {
         let mut lanes = self.lanes(b, view, &results, found, &homes)?;
         lanes.iter_mut().for_each(|lane| lane.leave_home());
         for ((scan, lane), &result) in scans.into_iter().zip(stacked).zip(&view.scans) {
-            let stated = self.ty(result, *lane);
             lanes.push(match lane.is_same() {
-                true if states_as_much(b.ty(scan), stated) => Lane::Same(scan),
-                true => return Err(Refusal::UnknownSize),
+                true => Lane::Same(self.scanned(b, view, scan, result)?),
                 false => Lane::Rows(self.turned(b, scan, result)?),
             });
         }

@@ -138,6 +138,7 @@ impl<'a> Set<'a> {
                 .iter()
                 .for_each(|&inst| seen.visit(self.source, inst));
         }
+        seen.used.extend(self.params_of_scans(&seen));
         seen
     }
 
@@ -333,6 +334,7 @@ impl<'a> Set<'a> {
         {
             return Ok(vec![self.range_to(b, start, limit, step)?]);
         }
+        let batched = self.as_elements(b, op, batched)?;
         let results = self.rules().op(b, op, &batched)?;
         Ok(results.into_iter().map(Lane::from).collect())
     }
