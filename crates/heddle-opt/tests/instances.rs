@@ -731,6 +731,45 @@ fn @main(%x: f32[n], %s: f32[3], %some: bool[]) -> (%y: i64[1]) {
     assert!(is_named, "{error}");
 }
 
+/// Without iterations, the elements of scan outputs have the sizes that their types state: those of
+/// instances, of which a branch takes some or none, and those with names.
+#[test]
+fn scan_outputs_without_iterations_have_sizes() {
+    let program = "
+fn @main(%x: f32[n], %h: f32[2], %go: bool[], %some: bool[]) -> (%y: i64[3]) {
+  %y: i64[3] = if %some {
+    %s: f32[?] = loop %k while %go {
+      continue while lt(%k, 2) stack reduce(tanh(%h), kind=sum, axes=[0])
+    }
+    yield concat(shape(%s), shape(%s), shape(%s), axis=0)
+  } else {
+    %t: f32[?,n] = loop %k while %go {
+      %u, %first, %inverse, %counts = unique(%x)
+      continue while lt(%k, 2) stack gather(%u, %inverse, axis=0)
+    }
+    yield concat(shape(%t), shape(%h), axis=0)
+  }
+  return %y
+}";
+    let flag = |on: bool| {
+        let on = Tensor::splat(heddle_ir::DType::Bool, vec![], on as u8 as f64);
+        Datum::Tensor(on)
+    };
+    let module = text::parse(program).expect("parses");
+    for go in [false, true] {
+        let with = |x: &[f32], some| vec![f32s(x), f32s(&[0.5, 1.0]), flag(go), flag(some)];
+        let all = [
+            with(&[1.0, 2.0, 1.0], false),
+            with(&[], false),
+            with(&[3.0], true),
+        ];
+        let forms = [Ragged, Stacked, Shared, Stacked];
+        for some in [&all[..], &all[..2], &all[2..]] {
+            compare(&module, &forms, some).expect("each instance runs");
+        }
+    }
+}
+
 #[test]
 fn an_index_outside_of_an_instance_is_an_error() {
     let program = "

@@ -92,6 +92,13 @@ impl Set<'_> {
     /// Nothing in it can fail or takes much time.
     fn is_cheap(&self, arm: Region) -> bool {
         let mut is_cheap = region_cannot_fail(self.source, arm);
+        if self.is_after {
+            let is_fixed = |v: Value| self.source.constant(v).is_some();
+            self.source.for_each_inst_in(arm, &mut |_, inst| {
+                let mut sizes = inst.op.props().operands.sizes();
+                is_cheap &= sizes.all(|k| inst.args.get(k).is_none_or(|&v| is_fixed(v)));
+            });
+        }
         self.source.for_each_inst_in(arm, &mut |_, inst| {
             is_cheap &= inst.regions.is_empty()
                 && !matches!(inst.op, Op::Dot | Op::Conv { .. } | Op::Call(_));

@@ -1,6 +1,6 @@
 //! Loops, and those that end for all instances at once.
 
-use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Type, Value};
+use heddle_ir::{DType, FuncBuilder, Inst, LoopView, Type, Value};
 
 use super::carried::{Forms, Found, Kind};
 use super::lane::{Lane, Ragged};
@@ -113,7 +113,7 @@ impl Set<'_> {
         for ((scan, lane), &result) in scans.into_iter().zip(stacked).zip(&view.scans) {
             lanes.push(match lane.is_same() {
                 true => Lane::Same(self.scanned(b, view, scan, result)?),
-                false => Lane::Rows(self.turned(b, scan, result)?),
+                false => Lane::Rows(self.turned(b, view, scan, result)?),
             });
         }
         Ok(lanes)
@@ -137,26 +137,6 @@ impl Set<'_> {
             all.extend(values);
         }
         Ok(all)
-    }
-
-    /// Stacked rows, of which the iterations come first, with the instances first.
-    fn turned(&self, b: &mut FuncBuilder, scan: Value, result: Value) -> Result<Value> {
-        let stated = self.ty(result, Lane::Rows(scan));
-        if let Type::Tensor(mut t) = stated
-            && let Some(shape) = &mut t.shape
-        {
-            // Without iterations the sizes of the elements are those that the type states.
-            shape.swap(0, 1);
-            if shape.iter().skip(2).any(|d| matches!(d, Dim::Unknown(_))) {
-                return Err(Refusal::UnknownSize);
-            }
-            let stated = Type::Tensor(t);
-            let met = b.ty(scan).meet(&stated).unwrap_or(stated);
-            b.refine_type(scan, met)?;
-        }
-        let rank = b.rank(scan).ok_or(Refusal::UnknownRank)?;
-        let perm = [vec![1, 0], (2..rank).collect()].concat();
-        Ok(b.op1(Op::Transpose { perm }, &[scan])?)
     }
 
     fn same(&self, value: Option<Value>) -> Result<Option<Value>> {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncBuilder, LoopView, Op, Value, ValueDef};
+use heddle_ir::{Dim, FuncBuilder, LoopView, Op, Type, Value, ValueDef};
 
 use super::lane::Lane;
 use super::set::Set;
@@ -36,9 +36,7 @@ impl Set<'_> {
             true => is_open(found),
             false => !self.differs(stated),
         });
-        let trip = view.trip.and_then(|v| self.source.constant(v)?.to_i64s());
-        let has_some = view.cond.is_none() && trip.is_some_and(|trip| trip.iter().all(|n| *n > 0));
-        if is_as_stated || has_some {
+        if is_as_stated || self.surely_iterates(view) {
             return Ok(scan);
         }
         let (count, one) = (b.size(scan, 0)?, b.i64(1));
@@ -56,6 +54,48 @@ impl Set<'_> {
         }
         let shape = b.join(&sizes)?;
         Ok(b.op1(Op::Reshape, &[scan, shape])?)
+    }
+
+    fn surely_iterates(&self, view: &LoopView) -> bool {
+        let trip = view.trip.and_then(|v| self.source.constant(v)?.to_i64s());
+        view.cond.is_none() && trip.is_some_and(|trip| trip.iter().all(|n| *n > 0))
+    }
+
+    /// Stacked rows, of which the iterations come first, with the instances first.
+    pub(super) fn turned(
+        &self,
+        b: &mut FuncBuilder,
+        view: &LoopView,
+        mut scan: Value,
+        result: Value,
+    ) -> Result<Value> {
+        let stated = self.ty(result, Lane::Rows(scan));
+        if let Type::Tensor(mut t) = stated
+            && let Some(shape) = &mut t.shape
+        {
+            // Without iterations the sizes of the elements are those that the type states.
+            shape.swap(0, 1);
+            let is_open = |dim: &Dim| matches!(dim, Dim::Unknown(_));
+            if shape.iter().skip(2).any(is_open) {
+                return Err(Refusal::UnknownSize);
+            }
+            if shape.get(1).is_some_and(is_open) && !self.surely_iterates(view) {
+                let (times, rows) = (b.size(scan, 0)?, self.count);
+                let mut sizes = vec![b.vector_of(times)?, b.vector_of(rows)?];
+                for dim in &shape[2..] {
+                    let size = b.size_of(dim)?.ok_or(Refusal::UnknownSize)?;
+                    sizes.push(b.vector_of(size)?);
+                }
+                let sizes = b.join(&sizes)?;
+                scan = b.op1(Op::Reshape, &[scan, sizes])?;
+            }
+            let stated = Type::Tensor(t);
+            let met = b.ty(scan).meet(&stated).unwrap_or(stated);
+            b.refine_type(scan, met)?;
+        }
+        let rank = b.rank(scan).ok_or(Refusal::UnknownRank)?;
+        let perm = [vec![1, 0], (2..rank).collect()].concat();
+        Ok(b.op1(Op::Transpose { perm }, &[scan])?)
     }
 
     /// A size of an array that is the same for all, from parameters that are, too.

@@ -47,6 +47,8 @@ pub(super) struct Set<'a> {
     /// The set is evaluated also where no instance is in it: shared values that may fail, or never
     /// end, must not be.
     pub may_be_empty: bool,
+    /// Values that arms read may be anything for instances that take another arm, also sizes.
+    pub is_after: bool,
     /// An instruction was found that must not be evaluated where no instance is in the set.
     pub needs_instance: bool,
     /// Facts about control flow, as far as they are known. Sets that are parted from this one share
@@ -75,6 +77,7 @@ impl<'a> Set<'a> {
             count,
             dim,
             may_be_empty: false,
+            is_after: false,
             needs_instance: false,
             kinds: Rc::default(),
             now: None,
@@ -108,6 +111,7 @@ impl<'a> Set<'a> {
         self.context.mark_region(b, count, self.source, regions);
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
         set.kinds = Rc::clone(&self.kinds);
+        set.is_after = self.is_after;
         let (postponed, captured) = self.captured_with(regions);
         set.postponed = postponed;
         for value in captured {

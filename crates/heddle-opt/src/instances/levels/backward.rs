@@ -128,6 +128,7 @@ impl Driver<'_> {
     ) -> Result<Set<'_>> {
         let count = b.size(numbers, 0)?;
         let mut set = Set::new(self.after, self.top.context, count, Dim::UNKNOWN);
+        set.is_after = true;
         let mut lanes = kept.lanes().into_iter();
         let Some(Lane::Rows(ids)) = lanes.next() else {
             return Err(Refusal::NotEvaluated);
