@@ -21,12 +21,16 @@ use heddle_uprogram::program::{
     Body, Buffer, BufferKind, Call, Local, Procedure, ProcedureId, Stmt, Store,
 };
 
-/// Limit on the specialisations of one function; further outer calls share one that takes all
-/// arguments.
-const MAX_INSTANCES: usize = 8;
+/// Limit on the instructions of further specialisations, of all functions together: so many times
+/// those of the program. Outer calls beyond it share procedures that take all arguments.
+const MAX_COPIED: usize = 8;
 
-/// Limit on procedures; larger programs are left to the interpreter.
-const MAX_PROCEDURES: usize = 256;
+/// Instructions that may be copied also in small programs.
+const MIN_COPIED: usize = 4096;
+
+/// Limit on procedures; larger programs are left to the interpreter. Specialisations take half of
+/// them at most.
+const MAX_PROCEDURES: usize = 1024;
 
 /// A call cycle, as procedures specialised for one outer call.
 pub(super) struct Cycle {
@@ -205,8 +209,7 @@ impl<'m> Lowerer<'m> {
             return self.finished.swap_remove(k);
         }
         let functions = component(self.module, entry);
-        let made = self.finished.iter().filter(|c| c.entry == entry).count();
-        let shared = match made < MAX_INSTANCES {
+        let shared = match self.may_specialise(entry, &functions) {
             true => shared_params(self.module, &functions, entry),
             false => HashMap::new(),
         };
@@ -217,6 +220,32 @@ impl<'m> Lowerer<'m> {
             shared,
             procedures: HashMap::new(),
         }
+    }
+
+    /// Is there room for procedures of a cycle that are for one outer call alone? For the first one
+    /// always.
+    fn may_specialise(&mut self, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
+        let made = self.cycles.iter().chain(&self.finished);
+        if !made.into_iter().any(|cycle| cycle.entry == entry) {
+            return true;
+        }
+        let count = |id: FuncId| {
+            let mut count = 0;
+            self.module.functions[id].for_each_inst(&mut |_, _| count += 1);
+            count
+        };
+        let most = *self.copies.get_or_insert_with(|| {
+            let all = self.module.functions.iter();
+            let all: usize = all.map(|(id, _)| count(id)).sum();
+            MIN_COPIED.max(all.saturating_mul(MAX_COPIED))
+        });
+        let own: usize = functions.iter().map(|&id| count(id)).sum();
+        let procedures = self.program.procedures.len() + functions.len();
+        if procedures > MAX_PROCEDURES / 2 || own > most {
+            return false;
+        }
+        self.copies = Some(most - own);
+        true
     }
 
     /// The procedure of a function of the innermost cycle.

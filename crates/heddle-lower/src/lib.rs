@@ -151,6 +151,8 @@ struct Lowerer<'m> {
     cycles: Vec<Cycle>,
     /// Call cycles already lowered.
     finished: Vec<Cycle>,
+    /// The instructions that specialisations may still copy, once there are several.
+    copies: Option<usize>,
     /// Values that determine sizes.
     wanted: HashSet<Value>,
     /// The inferred shape of the current op's result, where its type has dynamic sizes.
@@ -189,6 +191,7 @@ impl<'m> Lowerer<'m> {
             procedure: None,
             cycles: vec![],
             finished: vec![],
+            copies: None,
             wanted: wanted::size_sources(f),
             inferred: None,
             derived: HashMap::new(),
