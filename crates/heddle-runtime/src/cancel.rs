@@ -1,11 +1,13 @@
 //! Stops a run from outside: by hand, or at its deadline.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use crate::abi::{ErrorCell, code};
 use crate::error::RunError;
+use crate::fork::PerProcess;
 
 /// Cancels all runs that use it, now and later, until [`CancelToken::reset`].
 #[derive(Clone, Debug, Default)]
@@ -83,44 +85,42 @@ impl Token {
 #[derive(Debug)]
 pub(crate) struct Watch {
     id: u64,
+    watchdog: &'static Watchdog,
 }
 
 impl Watch {
     /// Watches a run until the watch is dropped.
     pub(crate) fn start(deadline: Instant, error: &Arc<ErrorCell>) -> Result<Watch, RunError> {
-        static THREAD: LazyLock<Result<(), String>> = LazyLock::new(|| {
-            let thread = std::thread::Builder::new().name("heddle-watchdog".to_owned());
-            thread
-                .spawn(keep_watch)
-                .map(drop)
-                .map_err(|e| e.to_string())
-        });
-        THREAD.clone().map_err(RunError::NoWatchdog)?;
-        let mut state = lock();
+        let watchdog = Watchdog::of_this_process()?;
+        let mut state = watchdog.lock();
         let id = state.next_id;
         state.next_id += 1;
         state.runs.push((deadline, id, error.clone()));
         if state.wakes.is_none_or(|at| deadline < at) {
             state.wakes = Some(deadline);
-            WATCHDOG.changed.notify_one();
+            watchdog.changed.notify_one();
         }
-        Ok(Watch { id })
+        Ok(Watch { id, watchdog })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        lock().runs.retain(|(_, id, _)| *id != self.id);
+        self.watchdog
+            .lock()
+            .runs
+            .retain(|(_, id, _)| *id != self.id);
     }
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Watchdog {
     state: Mutex<State>,
     changed: Condvar,
+    is_started: AtomicBool,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     runs: Vec<(Instant, u64, Arc<ErrorCell>)>,
     next_id: u64,
@@ -128,39 +128,50 @@ struct State {
     wakes: Option<Instant>,
 }
 
-static WATCHDOG: LazyLock<Watchdog> = LazyLock::new(Watchdog::default);
+impl Watchdog {
+    /// The one of this process, whose thread starts with its first deadline.
+    fn of_this_process() -> Result<&'static Watchdog, RunError> {
+        static WATCHDOG: PerProcess<Watchdog> = PerProcess::none();
+        let Ok(watchdog) = WATCHDOG.get_or_try(|| Ok::<_, Infallible>(Watchdog::default()));
+        if !watchdog.is_started.swap(true, Ordering::Relaxed) {
+            let thread = std::thread::Builder::new().name("heddle-watchdog".to_owned());
+            thread.spawn(|| watchdog.keep_watch()).map_err(|e| {
+                watchdog.is_started.store(false, Ordering::Relaxed);
+                RunError::NoWatchdog(e.to_string())
+            })?;
+        }
+        Ok(watchdog)
+    }
 
-fn lock() -> MutexGuard<'static, State> {
-    WATCHDOG
-        .state
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-}
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-fn keep_watch() {
-    let mut state = lock();
-    loop {
-        let now = Instant::now();
-        state.runs.retain(|(deadline, _, error)| {
-            let over = *deadline <= now;
-            if over {
-                let (ok, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
-                let _ = error.code.compare_exchange(0, code::TIMEOUT, ok, relaxed);
-            }
-            !over
-        });
-        state.wakes = state.runs.iter().map(|(deadline, ..)| *deadline).min();
-        state = match state.wakes {
-            None => WATCHDOG
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(at) => {
-                let nap = at.saturating_duration_since(now);
-                let woken = WATCHDOG.changed.wait_timeout(state, nap);
-                woken.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
+    fn keep_watch(&self) {
+        let mut state = self.lock();
+        loop {
+            let now = Instant::now();
+            state.runs.retain(|(deadline, _, error)| {
+                let over = *deadline <= now;
+                if over {
+                    let (ok, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+                    let _ = error.code.compare_exchange(0, code::TIMEOUT, ok, relaxed);
+                }
+                !over
+            });
+            state.wakes = state.runs.iter().map(|(deadline, ..)| *deadline).min();
+            state = match state.wakes {
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let nap = at.saturating_duration_since(now);
+                    let woken = self.changed.wait_timeout(state, nap);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
     }
 }
 

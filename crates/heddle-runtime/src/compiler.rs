@@ -15,8 +15,18 @@ use crate::error::BuildError;
 use crate::flags::{Flags, Product};
 use crate::program::BuildOptions;
 
-/// The candidates in order, if neither an option nor `HEDDLE_CC` names a compiler.
-pub const CANDIDATES: &[&str] = &["clang", "cc", "gcc"];
+/// The candidates in order, if neither an option nor `HEDDLE_CC` names a compiler. Those of [`add_candidate`] follow.
+pub const CANDIDATES: &[&str] = &["gcc", "clang", "cc"];
+
+static MORE: Mutex<Vec<String>> = Mutex::new(vec![]);
+
+/// Adds a compiler, optionally with leading arguments, that is tried when no other one works: one that a package brings along.
+pub fn add_candidate(command: &str) {
+    let mut more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !more.iter().any(|known| known == command) {
+        more.push(command.to_owned());
+    }
+}
 
 /// Flags that select this processor, in order of preference; the last always works.
 const ARCHS: &[&str] = &["-march=native", "-mcpu=native", ""];
@@ -49,20 +59,24 @@ impl Compiler {
         if let Some(compiler) = found.filter(|c| c.program.exists()) {
             return Ok(compiler);
         }
-        let candidates: Vec<&str> = match &id.0 {
-            Some(wanted) => vec![wanted],
-            None => CANDIDATES.to_vec(),
+        let candidates = match &id.0 {
+            Some(wanted) => vec![wanted.clone()],
+            None => {
+                let more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
+                let usual = CANDIDATES.iter().map(|usual| (*usual).to_owned());
+                usual.chain(more.iter().cloned()).collect()
+            }
         };
         let mut probed = Vec::new();
         for candidate in candidates {
-            match probe(candidate, cache) {
+            match probe(&candidate, cache) {
                 Ok(compiler) => {
                     let compiler = Arc::new(compiler);
                     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
                     found.insert(id, compiler.clone());
                     return Ok(compiler);
                 }
-                Err(Unfit::Reason(why)) => probed.push((candidate.to_owned(), why)),
+                Err(Unfit::Reason(why)) => probed.push((candidate, why)),
                 Err(Unfit::Disk(path, source)) => {
                     let action = "writing a test program to";
                     return Err(BuildError::Io {

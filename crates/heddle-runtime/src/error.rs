@@ -192,6 +192,9 @@ pub enum RunError {
         "no thread to watch over the timeout ({0}): run without a timeout, or end other threads"
     )]
     NoWatchdog(String),
+    /// The process was forked, and the system gives the child no threads.
+    #[error("no threads to run on ({0}): end other threads")]
+    NoWorkers(String),
     /// The program stopped with an error.
     #[error("{fault} (site {site} of the program)")]
     Program {

@@ -15,6 +15,7 @@ pub mod cpu;
 mod error;
 mod executable;
 mod flags;
+mod fork;
 mod libraries;
 mod pool;
 mod program;

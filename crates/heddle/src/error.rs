@@ -421,6 +421,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
         | RunError::MemoryLimit { .. }
         | RunError::Memory(_)
         | RunError::Plan { .. }
+        | RunError::NoWorkers(_)
         | RunError::Timeout(_) => ErrorKind::Limit,
         RunError::Cancelled => ErrorKind::Cancelled,
         RunError::Program {

@@ -96,3 +96,4 @@ pub use heddle_ir::{DType, TensorError};
 pub use heddle_machine::NameError;
 pub use heddle_runtime::CancelToken;
 pub use heddle_runtime::cache::CacheChoice;
+pub use heddle_runtime::compiler::add_candidate as add_compiler;

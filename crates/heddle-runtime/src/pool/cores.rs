@@ -4,16 +4,25 @@
 //! processes of this user, so that replicas take different cores. A claim is advice: pools get
 //! cores that are claimed already when no others are left.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::fork::{PerProcess, generation};
 
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// This process's pinned workers, by core.
-static TAKEN: Mutex<BTreeMap<usize, Taken>> = Mutex::new(BTreeMap::new());
+/// This process's pinned workers, by core. A child begins without any.
+static TAKEN: PerProcess<Mutex<BTreeMap<usize, Taken>>> = PerProcess::none();
+
+fn taken() -> MutexGuard<'static, BTreeMap<usize, Taken>> {
+    let Ok(taken) = TAKEN.get_or_try(|| Ok::<_, Infallible>(Mutex::default()));
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -34,7 +43,7 @@ impl Cores {
         if allowed.len() < count {
             return None;
         }
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = taken();
         let workers = |taken: &BTreeMap<_, Taken>, core| taken.get(&core).map_or(0, |t| t.workers);
         let (mut cores, mut claimed) = (vec![], vec![]);
         let siblings = Siblings::of(&allowed);
@@ -72,7 +81,7 @@ impl Cores {
 
 impl Drop for Cores {
     fn drop(&mut self) {
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = taken();
         for core in &self.0 {
             if let Some(entry) = taken.get_mut(core) {
                 entry.workers -= 1;
@@ -187,8 +196,16 @@ pub(super) fn count() -> usize {
 pub(super) fn thread() -> i32 {
     #[cfg(target_os = "linux")]
     {
-        thread_local!(static THREAD: i32 = rustix::thread::gettid().as_raw_nonzero().get());
-        THREAD.with(|thread| *thread)
+        // A child has another number.
+        thread_local!(static THREAD: Cell<Option<(u32, i32)>> = const { Cell::new(None) });
+        let own = generation();
+        let known = THREAD.get().filter(|(of, _)| *of == own);
+        let (_, thread) = known.unwrap_or_else(|| {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            THREAD.set(Some((own, thread)));
+            (own, thread)
+        });
+        thread
     }
     #[cfg(not(target_os = "linux"))]
     return 0;

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::Pool;
+use super::Workers;
 use super::cores::{self, Pinned};
 use super::shared::{Job, Shared};
 use super::team::Tick;
@@ -14,7 +14,7 @@ use crate::abi::{LEFT, Sync, UnitState, ask};
 
 /// A run whose team may change. It lives on the caller's stack.
 pub(super) struct Crew<'a> {
-    pub(super) pool: &'a Pool,
+    pub(super) pool: &'a Workers,
     /// The run's environment: its barrier, and a unit for each worker of the pool.
     pub(super) sync: &'a Sync,
     pub(super) units: &'a [UnitState],

@@ -11,6 +11,8 @@
 //! workers run, and milliseconds when one of them waits for a core that another program spins on.
 //! Separate pools run concurrently, on different cores as long as there are enough.
 //!
+//! **Forks.** A child of this process has none of its threads: the first run there starts new ones.
+//!
 //! **Teams.** While other threads want the cores, fewer workers take part in a run (`team.rs`), also
 //! from the middle of it on (`crew.rs`). If worker 0 takes no part from the beginning, the caller
 //! takes the place of the first one that does.
@@ -41,6 +43,8 @@ use team::{Lost, Team};
 
 use crate::abi::{EntryFn, Env, Sync, UnitState};
 use crate::cancel::CancelToken;
+use crate::error::RunError;
+use crate::fork::PerProcess;
 
 /// Options of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,10 +81,16 @@ impl Default for PoolOptions {
     }
 }
 
-/// The workers.
+/// The workers. In a child of the process that made it, a pool has workers of its own.
 #[derive(Debug)]
 pub struct Pool {
     options: PoolOptions,
+    workers: PerProcess<Workers>,
+}
+
+/// The workers of a process.
+#[derive(Debug)]
+struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     cores: Option<Cores>,
@@ -96,41 +106,10 @@ const SHORT: Duration = Duration::from_micros(500);
 impl Pool {
     /// Starts the threads; an error if the system refuses.
     pub fn new(options: &PoolOptions) -> io::Result<Pool> {
-        let threads = options.threads.max(1);
-        let crowded = threads > cores::count();
-        let cores = (options.pin && threads > 1 && !crowded)
-            .then(|| Cores::take(threads))
-            .flatten();
-        let default = if crowded { Duration::ZERO } else { PATIENCE };
-        let shared = Arc::new(Shared {
-            patience: options.patience.unwrap_or(default),
-            crowded,
-            adapts: options.adapt && threads > 1 && !crowded,
-            slots: std::iter::repeat_with(Slot::default)
-                .take(threads)
-                .collect(),
-            ..Shared::default()
-        });
-        let mut pool = Pool {
+        Ok(Pool {
             options: options.clone(),
-            shared,
-            threads: Vec::new(),
-            cores,
-            lease: Lease::default(),
-            team: Mutex::new(Team::new(threads)),
-        };
-        for slot in 1..threads {
-            let core = pool.cores.as_ref().map(|c| c.of(slot));
-            let shared = pool.shared.clone();
-            let builder = std::thread::Builder::new()
-                .name(format!("heddle-{slot}"))
-                .stack_size(options.stack);
-            pool.threads.push(builder.spawn(move || {
-                let _pinned = core.map(Pinned::new);
-                shared.serve(slot);
-            })?);
-        }
-        Ok(pool)
+            workers: PerProcess::of(Workers::start(options)?),
+        })
     }
 
     /// This process's pool with the default options for `threads`; started on first use, stopped
@@ -159,24 +138,20 @@ impl Pool {
 
     /// Number of workers; the most that take part in a run.
     pub fn threads(&self) -> usize {
-        self.shared.slots.len()
+        self.options.threads.max(1)
     }
 
     /// Number of workers that take part in the next run, unless it is a probe.
     pub fn team(&self) -> usize {
-        self.lock_team().members().len()
+        let workers = self.workers();
+        workers.map_or(self.threads(), |workers| {
+            workers.lock_team().members().len()
+        })
     }
 
     /// True if each worker has its own core.
     pub fn is_pinned(&self) -> bool {
-        self.cores.is_some()
-    }
-
-    /// `env->patience` and `env->yields`.
-    pub(crate) fn patience(&self) -> (u32, u32) {
-        let patience = self.shared.patience.as_nanos();
-        let patience = u32::try_from(patience).unwrap_or(u32::MAX);
-        (patience, self.shared.yields())
+        self.workers().is_ok_and(|workers| workers.cores.is_some())
     }
 
     /// Waits for the pool. `expected` is the estimated time of the run, in which at most `most`
@@ -187,10 +162,75 @@ impl Pool {
         most: usize,
         deadline: Option<Instant>,
         cancel: Option<&CancelToken>,
-    ) -> Result<Leased<'_>, crate::error::RunError> {
+    ) -> Result<Leased<'_>, RunError> {
+        let workers = self.workers().map_err(RunError::NoWorkers)?;
+        workers.lease(expected, most, deadline, cancel)
+    }
+
+    /// The workers; those of this process start with the first run after a fork.
+    fn workers(&self) -> Result<&Workers, String> {
+        let start = || Workers::start(&self.options).map_err(|e| e.to_string());
+        self.workers.get_or_try(start)
+    }
+}
+
+impl Workers {
+    /// Starts the threads; an error if the system refuses.
+    fn start(options: &PoolOptions) -> io::Result<Workers> {
+        let threads = options.threads.max(1);
+        let crowded = threads > cores::count();
+        let cores = (options.pin && threads > 1 && !crowded)
+            .then(|| Cores::take(threads))
+            .flatten();
+        let default = if crowded { Duration::ZERO } else { PATIENCE };
+        let shared = Arc::new(Shared {
+            patience: options.patience.unwrap_or(default),
+            crowded,
+            adapts: options.adapt && threads > 1 && !crowded,
+            slots: std::iter::repeat_with(Slot::default)
+                .take(threads)
+                .collect(),
+            ..Shared::default()
+        });
+        let mut workers = Workers {
+            shared,
+            threads: Vec::new(),
+            cores,
+            lease: Lease::default(),
+            team: Mutex::new(Team::new(threads)),
+        };
+        for slot in 1..threads {
+            let core = workers.cores.as_ref().map(|c| c.of(slot));
+            let shared = workers.shared.clone();
+            let builder = std::thread::Builder::new()
+                .name(format!("heddle-{slot}"))
+                .stack_size(options.stack);
+            workers.threads.push(builder.spawn(move || {
+                let _pinned = core.map(Pinned::new);
+                shared.serve(slot);
+            })?);
+        }
+        Ok(workers)
+    }
+
+    /// `env->patience` and `env->yields`.
+    fn patience(&self) -> (u32, u32) {
+        let patience = self.shared.patience.as_nanos();
+        let patience = u32::try_from(patience).unwrap_or(u32::MAX);
+        (patience, self.shared.yields())
+    }
+
+    /// Waits for the workers, as [`Pool::lease`] says.
+    fn lease(
+        &self,
+        expected: Duration,
+        most: usize,
+        deadline: Option<Instant>,
+        cancel: Option<&CancelToken>,
+    ) -> Result<Leased<'_>, RunError> {
         let held = self.lease.take(deadline, cancel).map_err(|e| match e {
-            GaveUp::Cancelled => crate::error::RunError::Cancelled,
-            GaveUp::TimedOut => crate::error::RunError::Timeout(Default::default()),
+            GaveUp::Cancelled => RunError::Cancelled,
+            GaveUp::TimedOut => RunError::Timeout(Default::default()),
         })?;
         let mut team = self.lock_team();
         let thread = cores::thread();
@@ -210,7 +250,7 @@ impl Pool {
         drop(team);
         let pinned = core.filter(|core| expected > SHORT || !cores::is_on(*core));
         Ok(Leased {
-            pool: self,
+            workers: self,
             caller,
             most: most.max(1),
             overdue: false,
@@ -241,7 +281,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for worker in 1..=self.threads.len() {
@@ -257,7 +297,7 @@ impl Drop for Pool {
 /// The right to run programs on a pool.
 #[derive(Debug)]
 pub(crate) struct Leased<'a> {
-    pool: &'a Pool,
+    workers: &'a Workers,
     /// The caller's thread and worker.
     caller: (i32, usize),
     most: usize,
@@ -268,6 +308,11 @@ pub(crate) struct Leased<'a> {
 }
 
 impl Leased<'_> {
+    /// `env->patience` and `env->yields`.
+    pub(crate) fn patience(&self) -> (u32, u32) {
+        self.workers.patience()
+    }
+
     /// Runs `entry` on the team and waits for it. Zero if all returned zero. `changes`: the team may
     /// change meanwhile.
     ///
@@ -281,7 +326,7 @@ impl Leased<'_> {
         (sync, units): (&Sync, &[UnitState]),
         changes: bool,
     ) -> i32 {
-        let (pool, shared) = (self.pool, &*self.pool.shared);
+        let (pool, shared) = (self.workers, &*self.workers.shared);
         let crew = Crew {
             pool,
             sync,
@@ -346,7 +391,7 @@ impl Leased<'_> {
 /// Between the dispatches of a run the team stays as it is.
 impl Drop for Leased<'_> {
     fn drop(&mut self) {
-        let pool = self.pool;
+        let pool = self.workers;
         if pool.shared.adapts {
             let lost = |worker| pool.lost(worker, self.caller);
             pool.lock_team().end(Instant::now, self.overdue, lost);

@@ -189,7 +189,7 @@ impl Session {
                 RunError::Timeout(_) => RunError::Timeout(timeout),
                 e => e,
             })?;
-        let (patience, yields) = self.pool.patience();
+        let (patience, yields) = leased.patience();
         let env = Env {
             inputs: self.memory.raw_inputs.as_ptr(),
             outputs: self.memory.raw_outputs.as_mut_ptr(),
