@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _native
+from . import _compilers, _native
 from ._errors import (
     BuildError,
     Cancelled,
@@ -30,6 +30,8 @@ from ._native import Cancel, Model
 from ._values import as_target, library_of, to_library
 
 __version__: str = _native.version
+
+_compilers.add_installed()
 
 __all__ = [
     "BuildError", "Cancel", "Cancelled", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",

@@ -32,5 +32,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::open_program, module)?)?;
     module.add_function(wrap_pyfunction!(model::model_of_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(describe::describe, module)?)?;
+    module.add_function(wrap_pyfunction!(options::add_compiler, module)?)?;
     module.add("version", env!("CARGO_PKG_VERSION"))
 }

@@ -118,3 +118,9 @@ impl Running<'_> {
         })
     }
 }
+
+/// Adds a C compiler, with its arguments, that is tried when no other one works.
+#[pyfunction]
+pub fn add_compiler(command: &str) {
+    heddle::add_compiler(command);
+}
