@@ -10,9 +10,9 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-from . import _compilers, _native
+from . import _compilers, _html, _native
 from ._errors import (
     BuildError,
     Cancelled,
@@ -26,6 +26,7 @@ from ._errors import (
     Timeout,
     Unsupported,
 )
+from ._measure import Agreement, Bench, Check, bench, check
 from ._native import Cancel, Model
 from ._values import as_target, library_of, to_library
 
@@ -34,8 +35,8 @@ __version__: str = _native.version
 _compilers.add_installed()
 
 __all__ = [
-    "BuildError", "Cancel", "Cancelled", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
-    "NoCompiler", "Program", "Timeout", "Unsupported", "compile", "load", "open",
+    "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
+    "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "load", "open",
 ]
 
 
@@ -65,6 +66,7 @@ def load(
     return _native.load(Path(name), data, reading)
 
 
+@overload
 def compile(
     model: Model | str | os.PathLike[str] | bytes | Any,
     *,
@@ -77,12 +79,36 @@ def compile(
     max_frames: int | None = None,
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
-) -> Program:
+    entries: None = None,
+) -> Program: ...
+
+
+@overload
+def compile(
+    model: Model | str | os.PathLike[str] | bytes | Any, *, entries: Sequence[str], **options: Any
+) -> dict[str, Program]: ...
+
+
+def compile(
+    model: Model | str | os.PathLike[str] | bytes | Any,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    verify: bool = False,
+    tune: bool = False,
+    pin: bool = True,
+    optimize: bool = True,
+    max_frames: int | None = None,
+    compiler: str | None = None,
+    cache: str | os.PathLike[str] | bool | None = None,
+    entries: Sequence[str] | None = None,
+) -> Program | dict[str, Program]:
     """Compiles a model, or what `load` reads.
 
     `device` is "cpu", or "interp" for the interpreter, which needs no C compiler. `threads` is the most that take part in a run; `None`:
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
-    `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine.
+    `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
+    functions: the result is a dictionary of a program for each, which share their weights.
     """
     if not isinstance(model, Model):
         model = load(model)
@@ -90,7 +116,9 @@ def compile(
         device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
         compiler=compiler, cache=_cache(cache),
     )
-    return Program(_native.compile(model, options))
+    if entries is None:
+        return Program(_native.compile(model, options))
+    return {name: Program(_native.compile(model.with_entry(name), options)) for name in entries}
 
 
 def open(
@@ -126,6 +154,14 @@ _model_of_bytes = _native.model_of_bytes
 _NO_LIMITS: dict[str, Any] = dict(
     timeout=None, max_depth=None, max_iterations=None, max_memory=None, max_frames=None, seed=0, f64=False, cancel=None,
 )
+
+
+class Report(dict[str, Any]):
+    """What compiling took: seconds as `load`, `compile` and, by name, `stages`; `verified`, if the schedule was proven sound; `interpreted`,
+    triples of a node, a reason and a change of the model, for what the interpreter runs; `compiled_parts` beside it, or `None`."""
+
+    def _repr_html_(self) -> str:
+        return _html.of_report(self)
 
 
 class Program:
@@ -175,8 +211,16 @@ class Program:
     def _run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, **limits: Any) -> dict[str, Any]:
         """The results as arrays of NumPy."""
         arrays = None if not out else {name: as_target(name, array) for name, array in out.items()}
-        results, _ = self._native.run(dict(inputs), {**_NO_LIMITS, **limits}, arrays)
+        results, _ = self._native.run(dict(inputs), self._limits(limits), arrays)
         return results
+
+    @staticmethod
+    def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
+        """All limits of a run, of which some are given."""
+        unknown = [name for name in limits if name not in _NO_LIMITS]
+        if unknown:
+            raise TypeError(f"there is no limit {', '.join(unknown)}; there are {', '.join(_NO_LIMITS)}")
+        return {**_NO_LIMITS, **limits}
 
     async def run_async(self, inputs: Mapping[str, Any], **limits: Any) -> dict[str, Any]:
         """The same, on a thread of its own. Cancelling the task ends the run."""
@@ -204,9 +248,14 @@ class Program:
         return self._native.device
 
     @property
-    def report(self) -> dict[str, Any]:
-        """Seconds of loading, compiling and each stage, and what the interpreter runs with the reasons."""
-        return self._native.report()
+    def threads(self) -> int:
+        """The most worker threads that take part in a run."""
+        return self._native.threads
+
+    @property
+    def report(self) -> Report:
+        """What compiling took, and what the interpreter runs."""
+        return Report(self._native.report())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program to a file (`.hprog`), which `heddle.open` reads: its graph, constants, options, source and binary. The file is
@@ -220,6 +269,9 @@ class Program:
     def source(self, stage: str = "c") -> str:
         """The program as text: "c", "cuda", "ir" or "schedule"."""
         return self._native.source(stage)
+
+    def _repr_html_(self) -> str:
+        return _html.of_program(self)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {ty}" for name, ty in self._native.inputs)

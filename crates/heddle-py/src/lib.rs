@@ -3,6 +3,7 @@
 //! - `arrays`, `strided`, `values`, `outputs`: arrays of Python as tensors and back, without copies where memory allows it;
 //! - `options`: keyword arguments as options;
 //! - `model`, `program`: the classes; `describe`: what an ONNX file says of itself;
+//! - `measure`: times and comparisons of results;
 //! - `interrupt`: Ctrl-C ends a run;
 //! - `errors`: errors as exceptions, whose classes `heddle/_errors.py` defines.
 //!
@@ -12,6 +13,7 @@ mod arrays;
 mod describe;
 mod errors;
 mod interrupt;
+mod measure;
 mod model;
 mod options;
 mod outputs;
@@ -32,6 +34,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::open_program, module)?)?;
     module.add_function(wrap_pyfunction!(model::model_of_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(describe::describe, module)?)?;
+    module.add_function(wrap_pyfunction!(measure::bench, module)?)?;
+    module.add_function(wrap_pyfunction!(measure::compare, module)?)?;
     module.add_function(wrap_pyfunction!(options::add_compiler, module)?)?;
     module.add("version", env!("CARGO_PKG_VERSION"))
 }

@@ -50,6 +50,23 @@ impl PyModel {
         detached(py, || Ok(self.0.clone().into_graph().outline()))
     }
 
+    /// The name of the function that is compiled and run.
+    #[getter]
+    fn entry(&self) -> &str {
+        self.0.entry()
+    }
+
+    /// The model with another one of its entries; both share their weights.
+    fn with_entry(&self, py: Python<'_>, name: &str) -> PyResult<PyModel> {
+        detached(py, || self.0.clone().with_entry(name)).map(PyModel)
+    }
+
+    /// For notebooks: `heddle/_html.py`.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let html = slf.py().import("heddle._html")?;
+        html.call_method1("of_model", (slf,))
+    }
+
     /// The model as bytes: its graph, with all entries and constants.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = detached(py, || self.0.to_bytes())?;

@@ -53,8 +53,8 @@ impl PyCancel {
 /// A program that is ready to run: `heddle.Program` is made of it.
 #[pyclass(frozen, name = "Program", module = "heddle")]
 pub struct PyProgram {
-    program: Program,
-    signature: Signature,
+    pub program: Program,
+    pub signature: Signature,
 }
 
 /// Compiles a model. The dictionary holds all of the options.
@@ -67,7 +67,7 @@ pub fn compile(
     let options = options.options(py)?;
     let model = model.get().0.clone();
     let program = detached(py, || heddle::compile(&model, &options))?;
-    PyProgram::of(py, program)
+    Ok(PyProgram::of(program))
 }
 
 #[pymethods]
@@ -114,6 +114,10 @@ impl PyProgram {
         dict.set_item("compile", report.compile.as_secs_f64())?;
         dict.set_item("stages", stages)?;
         dict.set_item("verified", report.verified)?;
+        dict.set_item(
+            "compiled_parts",
+            report.interpreted.as_ref().map(|all| all.compiled_parts),
+        )?;
         let interpreted = report.interpreted.iter().flat_map(|all| &all.uncompiled);
         let interpreted = interpreted.map(|one| {
             let one = (one.node.clone(), one.reason.clone(), one.change);
@@ -208,6 +212,11 @@ impl PyProgram {
         Ok((results, run.report.run.as_secs_f64()))
     }
 
+    /// The same graph on the interpreter.
+    fn on_interpreter(&self) -> PyProgram {
+        PyProgram::of(self.program.on_interpreter())
+    }
+
     /// Writes the program to a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         detached(py, || self.program.save(&path))
@@ -234,11 +243,11 @@ pub fn open_program(
         None => Program::open(&path, &options),
         Some(bytes) => Program::from_bytes(&path.to_string_lossy(), bytes, &options),
     })?;
-    PyProgram::of(py, program)
+    Ok(PyProgram::of(program))
 }
 
 /// Runs work of the main thread that Ctrl-C ends. What a signal ended that raises nothing is done again.
-fn watched<T: Send>(
+pub fn watched<T: Send>(
     py: Python<'_>,
     options: &RunOptions,
     mut work: impl FnMut(&RunOptions) -> Result<T, Error> + Send,
@@ -274,9 +283,9 @@ fn watched<T: Send>(
 }
 
 impl PyProgram {
-    fn of(_py: Python<'_>, program: Program) -> PyResult<Self> {
+    fn of(program: Program) -> Self {
         let signature = program.signature();
-        Ok(Self { program, signature })
+        Self { program, signature }
     }
 
     fn execute(
@@ -311,7 +320,7 @@ impl PyProgram {
     }
 
     /// Inputs by name.
-    fn inputs_of(
+    pub fn inputs_of(
         &self,
         py: Python<'_>,
         args: &Bound<'_, PyTuple>,

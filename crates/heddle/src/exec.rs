@@ -206,6 +206,11 @@ impl Program {
         dump::emit_from(origin, self.report.load, &self.options, target, emit)
     }
 
+    /// The same graph on the interpreter, whose results a compiled program is to have.
+    pub fn on_interpreter(&self) -> Self {
+        self.with(interpreted(self.module.clone()), Duration::ZERO)
+    }
+
     /// The workers that run the compiled form; 1 on the interpreter.
     pub fn threads(&self) -> usize {
         self.artifact.threads()
