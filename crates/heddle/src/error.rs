@@ -18,7 +18,7 @@ use crate::batch_error::BatchError;
 use crate::draw::DrawError;
 use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};
-use crate::saved::SavedError;
+use crate::saved_error::SavedError;
 
 /// Failure to load, compile or run a model.
 ///

@@ -51,6 +51,7 @@ mod repeat;
 mod report;
 mod round_trip;
 mod saved;
+mod saved_error;
 mod sequence;
 mod session;
 mod signature;
@@ -76,12 +77,14 @@ pub use machine::Machine;
 pub use model::{Fold, Format, LoadOptions, Model};
 pub use options::{
     Baseline, CompileOptions, Device, MAX_THREADS, Pin, RunOptions, Target, Tune, Weights,
+    add_compiler,
 };
 pub use pipeline::compile;
 pub use remedy::{Limit, Remedy};
 pub use repeat::Repeat;
 pub use report::{Interpreted, Report, StageTimes, Uncompiled};
-pub use saved::{OpenOptions, SavedError};
+pub use saved::OpenOptions;
+pub use saved_error::SavedError;
 pub use session::Session;
 pub use signature::{Dim, Port, Signature, Type};
 pub use specialise::{Specialisation, Specialised, specialise};
@@ -96,4 +99,3 @@ pub use heddle_ir::{DType, TensorError};
 pub use heddle_machine::NameError;
 pub use heddle_runtime::CancelToken;
 pub use heddle_runtime::cache::CacheChoice;
-pub use heddle_runtime::compiler::add_candidate as add_compiler;

@@ -52,8 +52,8 @@ pub struct CompileOptions {
     pub pin: Pin,
     /// The place of packed weights.
     pub weights: Weights,
-    /// The C compiler, optionally with leading arguments. `None`: what the environment's `HEDDLE_CC` names, else the first of the
-    /// usual ones that works.
+    /// The C compiler, optionally with leading arguments. `None`: what the environment's `HEDDLE_CC` names, else the first that works
+    /// of `gcc`, `clang`, `cc`, and those of [`add_compiler`].
     pub compiler: Option<String>,
     /// The place of what is kept from one compilation to the next: built programs, packed weights, measured times.
     pub cache: CacheChoice,
@@ -151,6 +151,12 @@ impl CompileOptions {
             (None, Target::Cuda) => heddle_machine::Machine::h100(),
         }
     }
+}
+
+/// Adds a C compiler, optionally with leading arguments, to those that are tried when the system has none that works: one that a package
+/// brings along. [`CompileOptions::compiler`] and `HEDDLE_CC` go before it.
+pub fn add_compiler(command: &str) {
+    heddle_runtime::compiler::add_candidate(command);
 }
 
 /// Options and limits of a run.

@@ -13,10 +13,7 @@
 use bytes::Bytes;
 use heddle_runtime::cache::Key;
 
-use super::SavedError;
-
-/// The version that is written and read.
-pub const VERSION: u32 = 1;
+use crate::saved_error::{SavedError, VERSION};
 
 const MAGIC: &[u8; 8] = b"\x89HPROG\r\n";
 

@@ -2,9 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::saved_error::SavedError;
 use crate::{CompileOptions, Device, Pin, Step, Tune, Weights};
-
-use super::SavedError;
 
 /// The most worker threads that a file may ask for.
 const MAX_THREADS: usize = 4096;
