@@ -48,11 +48,14 @@ def load(
     ranks: Mapping[str, int] | None = None,
     overrides: Sequence[str] = (),
     entry: str | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Model:
     """Reads a model: a `.onnx`, `.heddle` or `.hl` file, the bytes of one, or an `onnx.ModelProto`.
 
     `format` is that of bytes, and `folder` holds the weights beside them. `ranks` states those of inputs that the model declares without,
-    `overrides` names inputs with a default value that are to be given, `entry` is the function to run.
+    `overrides` names inputs with a default value that are to be given, `entry` is the function to run. `constants` are arrays in the place of
+    initializers of an ONNX model, of their types and shapes: a model that is compiled again with other weights is not built again, but found
+    in the cache.
     """
     name, data = "model", None
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -62,7 +65,9 @@ def load(
     else:
         name = os.fspath(source)
     folder = None if folder is None else Path(folder)
-    reading = dict(format=format, folder=folder, ranks=dict(ranks or {}), overrides=list(overrides), entry=entry)
+    reading = dict(
+        format=format, folder=folder, ranks=dict(ranks or {}), overrides=list(overrides), entry=entry, constants=dict(constants or {}),
+    )
     return _native.load(Path(name), data, reading)
 
 

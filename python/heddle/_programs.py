@@ -26,8 +26,8 @@ class Programs:
     """Compiles a model anew for each choice of what a file may leave open: inputs with a default value that are given, and ranks of
     inputs that are declared without one. For all other models that is one program."""
 
-    def __init__(self, source: str | os.PathLike[str] | bytes, **options: Any) -> None:
-        self._source, self._options = source, options
+    def __init__(self, source: str | os.PathLike[str] | bytes, *, constants: Mapping[str, Any] | None = None, **options: Any) -> None:
+        self._source, self._constants, self._options = source, constants, options
         self._lock = threading.Lock()
         self._programs: dict[Any, Program] = {}
         #: What the file says of itself; see `describe`.
@@ -37,7 +37,7 @@ class Programs:
             name for name, notation, dims in self.description["inputs"] if dims is None and notation.startswith("tensor")
         ]
         try:
-            model = load(source)
+            model = load(source, constants=constants)
         except Unsupported:
             # Operators that depend on the rank are read once it is known.
             if not self._unranked:
@@ -59,6 +59,6 @@ class Programs:
         with self._lock:
             program = self._programs.get((overrides, ranks))
             if program is None:
-                model = load(self._source, overrides=overrides, ranks=dict(ranks))
+                model = load(self._source, overrides=overrides, ranks=dict(ranks), constants=self._constants)
                 program = self._programs[overrides, ranks] = compile(model, **self._options)
         return program

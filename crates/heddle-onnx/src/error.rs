@@ -35,6 +35,14 @@ pub enum ImportError {
         /// The fault.
         message: String,
     },
+    /// A tensor that is given for an initializer does not fit.
+    #[error("constant `{name}`: {message}")]
+    Replacement {
+        /// The initializer's name.
+        name: String,
+        /// The fault.
+        message: String,
+    },
     /// A graph, a function or the model as a whole breaks the specification.
     #[error("{place}: {message}")]
     Graph {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use heddle::{Format, LoadOptions, Model, Port};
+use heddle::{DType, Format, LoadOptions, Model, Port, Type, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{detached, input_error};
+use crate::values::value;
 
 /// A model as it was read: `heddle.Model`.
 #[pyclass(frozen, name = "Model", module = "heddle")]
@@ -111,7 +112,15 @@ pub struct Reading {
     ranks: HashMap<String, usize>,
     overrides: Vec<String>,
     entry: Option<String>,
+    /// Arrays by the names of initializers.
+    constants: HashMap<String, Py<PyAny>>,
 }
+
+/// The type of a replaced constant that is no array.
+const NUMBERS: Type = Type::Tensor {
+    dtype: DType::F32,
+    dims: None,
+};
 
 /// Reads a model: a file, or the bytes of one. The dictionary holds all of the options.
 #[pyfunction]
@@ -121,7 +130,14 @@ pub fn load(
     bytes: Option<Vec<u8>>,
     reading: Reading,
 ) -> PyResult<PyModel> {
+    let mut constants = HashMap::new();
+    for (name, object) in reading.constants {
+        if let Value::Tensor(tensor) = value(&name, &NUMBERS, object.bind(py))? {
+            constants.insert(name, tensor);
+        }
+    }
     let options = LoadOptions {
+        constants,
         overrides: reading.overrides.into_iter().collect(),
         ranks: reading.ranks,
         entry: reading.entry,

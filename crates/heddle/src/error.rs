@@ -283,6 +283,7 @@ impl Error {
             Error::Batch(BatchError::Instance { error, .. }) => error.is_of_inputs(),
             Error::Batch(error) => !matches!(error, BatchError::Refused(_)),
             Error::Run(RunError::Input(_)) => true,
+            Error::Import(ImportError::Replacement { .. }) => true,
             _ => false,
         }
     }

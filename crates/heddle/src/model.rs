@@ -8,7 +8,7 @@ use bytes::Bytes;
 use heddle_ir::text::{Loader, parse_with};
 use heddle_ir::{Folder, FuncId, Module, Op, Tensor, VerifyError};
 use heddle_lang::Structure;
-use heddle_onnx::{ImportOptions, Imported};
+use heddle_onnx::{ImportError, ImportOptions, Imported};
 use indexmap::IndexMap;
 
 use crate::Error;
@@ -27,6 +27,9 @@ pub struct LoadOptions {
     /// Ranks of inputs for which the file declares none. With them, operators that depend on the rank are read, and the program is
     /// compiled; other names are ignored.
     pub ranks: HashMap<String, usize>,
+    /// Values in the place of initializers of an ONNX model, of their types and shapes. A program that differs in large ones only is built of
+    /// the same text: with a [cache](crate::CompileOptions::cache), the C compiler is not called again.
+    pub constants: HashMap<String, crate::Tensor>,
     /// The [entry](Model::entries) that is compiled and run; `None`: the first.
     pub entry: Option<String>,
 }
@@ -150,6 +153,13 @@ impl Model {
     }
 
     fn finish(self, options: &LoadOptions, start: Instant) -> Result<Self, Error> {
+        if let Some(name) = options.constants.keys().next()
+            && self.format != Format::Onnx
+        {
+            let message = "constants are replaced in ONNX models only".to_owned();
+            let name = name.clone();
+            return Err(ImportError::Replacement { name, message }.into());
+        }
         let mut model = match &options.entry {
             Some(name) => self.with_entry(name)?,
             None => self,
@@ -298,10 +308,14 @@ fn format_of(path: &Path) -> Result<Format, Error> {
 }
 
 fn import_options(options: &LoadOptions) -> ImportOptions {
+    let constants = options.constants.iter();
     ImportOptions {
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
         ranks: options.ranks.clone(),
+        constants: constants
+            .map(|(name, t)| (name.clone(), t.0.clone()))
+            .collect(),
     }
 }
 

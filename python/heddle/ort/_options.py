@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 from .. import Cancel
 from ._errors import NotImplemented
 from ._process import warn_once
+from ._value import plain
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -90,6 +92,10 @@ class SessionOptions(_Options):
     )
     _MEANT = frozenset({"graph_optimization_level", "intra_op_num_threads", "use_deterministic_compute"})
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._initializers: dict[str, Any] = {}
+
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keeps an entry, which has no meaning here."""
         self._add_entry(key, value)
@@ -116,12 +122,13 @@ class SessionOptions(_Options):
         return False
 
     def add_initializer(self, name: str, value: Any) -> None:
-        """Is not supported: it would change results."""
-        raise NotImplemented("SessionOptions.add_initializer is not supported: put the value into the model")
+        """Has sessions take this value in the place of the model's initializer of this name."""
+        self._initializers[str(name)] = plain(value)
 
-    def add_external_initializers(self, names: Any, values: Any) -> None:
-        """Is not supported: it would change results."""
-        raise NotImplemented("SessionOptions.add_external_initializers is not supported: put the values into the model")
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """The same for several."""
+        for name, value in zip(names, values, strict=True):
+            self.add_initializer(name, value)
 
     def register_custom_ops_library(self, path: str) -> None:
         """Is not supported."""

@@ -60,7 +60,8 @@ class InferenceSession:
             warn_once(f"InferenceSession's {name}")
         _check_providers(providers)
         self._options = sess_options or SessionOptions()
-        compiling = dict(
+        compiling: dict[str, Any] = dict(
+            constants=dict(self._options._initializers),
             threads=self._options.intra_op_num_threads or None,
             optimize=self._options.graph_optimization_level != GraphOptimizationLevel.ORT_DISABLE_ALL,
         )

@@ -54,7 +54,14 @@ impl<'m> Importer<'m> {
             if given.contains(proto.name()) {
                 continue;
             }
-            let value = f.b.constant(self.stored(proto)?);
+            let replaced = match self.is_main(graph) {
+                true => self.options.constants.get(proto.name()).cloned(),
+                false => None,
+            };
+            let value = f.b.constant(match replaced {
+                Some(tensor) => tensor,
+                None => self.stored(proto)?,
+            });
             if !f.define(scope, proto.name(), Binding::Value(value)) {
                 return Err(twice(proto.name()));
             }
@@ -90,6 +97,11 @@ impl<'m> Importer<'m> {
         let outputs = outputs.collect();
         f.scopes.truncate(scope);
         outputs
+    }
+
+    fn is_main(&self, graph: &GraphProto) -> bool {
+        let main = self.model.graph.as_ref();
+        main.is_some_and(|main| std::ptr::eq(main, graph))
     }
 
     /// Imports nodes, sorted if they have to be.

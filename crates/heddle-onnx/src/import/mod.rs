@@ -46,7 +46,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use heddle_ir::types::MAX_RANK;
-use heddle_ir::{Dim, Signature, Type};
+use heddle_ir::{Dim, Signature, Tensor, Type};
 
 use crate::error::{ImportError, graph_error};
 use crate::file::{decode, open, with_stack};
@@ -128,6 +128,12 @@ impl<'m> Importer<'m> {
         let Some(graph) = &self.model.graph else {
             return Err(graph_error("the model", "has no graph".into()));
         };
+        for (name, tensor) in &self.options.constants {
+            replaces(graph, name, tensor).map_err(|message| ImportError::Replacement {
+                name: name.clone(),
+                message,
+            })?;
+        }
         let result = self.main(graph);
         if !self.unsupported.is_empty() {
             return Err(ImportError::Unsupported(self.unsupported.finish()));
@@ -208,6 +214,17 @@ fn ranked(ty: Type, rank: Option<&usize>) -> Type {
             Type::tensor(t.dtype, vec![Dim::UNKNOWN; rank])
         }
         _ => ty,
+    }
+}
+
+/// Checks that a tensor may stand for an initializer of this name. An error is a message.
+fn replaces(graph: &GraphProto, name: &str, tensor: &Tensor) -> Result<(), String> {
+    let stored = graph.initializer.iter().find(|t| t.name() == name);
+    let stored = stored.ok_or("the model has no initializer of this name")?;
+    let (ty, given) = (tensor_type(stored)?, tensor.ty());
+    match ty == given {
+        true => Ok(()),
+        false => Err(format!("it is {ty}, and {given} is given")),
     }
 }
 

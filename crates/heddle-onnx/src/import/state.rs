@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use heddle_ir::{Folder, FuncBuilder, Loc, MAX_NESTING, Module, Signature, Type, Value};
+use heddle_ir::{Folder, FuncBuilder, Loc, MAX_NESTING, Module, Signature, Tensor, Type, Value};
 
 use super::call_graph::{CallGraph, Functions};
 use super::captures::Captures;
@@ -33,6 +33,8 @@ pub struct ImportOptions {
     pub overrides: HashSet<String>,
     /// Ranks of inputs for which the file declares none. Other names are ignored.
     pub ranks: HashMap<String, usize>,
+    /// Values in the place of initializers of the main graph, of their types and shapes.
+    pub constants: HashMap<String, Tensor>,
 }
 
 /// An imported model.
