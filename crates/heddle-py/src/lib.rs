@@ -30,6 +30,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<program::PyProgram>()?;
     module.add_class::<program::PyCancel>()?;
     module.add_function(wrap_pyfunction!(model::load, module)?)?;
+    module.add_function(wrap_pyfunction!(model::load_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(model::trace_targets, module)?)?;
     module.add_function(wrap_pyfunction!(program::compile, module)?)?;
     module.add_function(wrap_pyfunction!(program::open_program, module)?)?;
     module.add_function(wrap_pyfunction!(model::model_of_bytes, module)?)?;

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use heddle::{DType, Format, LoadOptions, Model, Port, Type, Value};
+use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::arrays::tensor;
 use crate::errors::{detached, input_error};
 use crate::values::value;
 
@@ -166,4 +168,24 @@ pub fn load(
 #[pyfunction]
 pub fn model_of_bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<PyModel> {
     detached(py, || Model::from_saved("model", bytes)).map(PyModel)
+}
+
+/// Reads a traced graph, JSON as `docs/trace.md` describes it. Constants are read in place where their memory is dense.
+#[pyfunction]
+pub fn load_trace(
+    py: Python<'_>,
+    json: &str,
+    constants: HashMap<String, Bound<'_, PyUntypedArray>>,
+) -> PyResult<PyModel> {
+    let mut tensors = Vec::with_capacity(constants.len());
+    for (name, array) in &constants {
+        tensors.push((name.clone(), tensor(name, array)?));
+    }
+    detached(py, || Model::from_trace(json, tensors)).map(PyModel)
+}
+
+/// Targets of nodes that [`load_trace`] reads.
+#[pyfunction]
+pub fn trace_targets() -> Vec<String> {
+    heddle::trace_targets()
 }

@@ -64,6 +64,13 @@ pub enum Error {
         #[from]
         ImportError,
     ),
+    /// A traced graph cannot be read.
+    #[error(transparent)]
+    Traced(
+        #[doc(hidden)]
+        #[from]
+        heddle_trace::TraceError,
+    ),
     /// A program in text form cannot be parsed.
     #[error("{}", located(.path, .error))]
     Text {
@@ -252,6 +259,11 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
+            Error::Traced(e) => match e {
+                heddle_trace::TraceError::Unsupported(_) => ErrorKind::Unsupported,
+                heddle_trace::TraceError::TooLarge { .. } => ErrorKind::Limit,
+                _ => ErrorKind::Invalid,
+            },
             Error::NotCompiled(_) => ErrorKind::Unsupported,
             Error::Thread(_) | Error::Frames(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
@@ -305,6 +317,7 @@ impl Error {
     pub fn node(&self) -> Option<String> {
         match self {
             Error::Compiled { site, .. } => site.clone(),
+            Error::Traced(error) => error.node().map(ToString::to_string),
             Error::Run(RunError::At { at, .. }) => Some(match &at.loc {
                 Some(loc) => loc.to_string(),
                 None => at.to_string(),

@@ -74,7 +74,7 @@ pub use exec::{Outputs, Program, Run};
 pub use graph::{Graph, graph_passes};
 pub use inputs::{InputError, Inputs};
 pub use machine::Machine;
-pub use model::{Fold, Format, LoadOptions, Model};
+pub use model::{Fold, Format, LoadOptions, Model, trace_targets};
 pub use options::{
     Baseline, CompileOptions, Device, MAX_THREADS, Pin, RunOptions, Target, Tune, Weights,
     add_compiler,

@@ -72,6 +72,8 @@ pub enum Format {
     Text,
     /// `.hl`: the language of `heddle-lang`.
     Language,
+    /// A traced graph, which has no file.
+    Traced,
 }
 
 /// A program as it was read, verified and not optimised, and the entry that is compiled and run. Threads may share
@@ -111,6 +113,7 @@ impl Model {
                 Ok(Self::new(module, path, format))
             }
             Format::Language => translate(path, &read(path)?),
+            Format::Traced => traced(&read(path)?, vec![], options),
         })??;
         model.finish(options, start)
     }
@@ -148,8 +151,23 @@ impl Model {
                 Ok(Self::new(module, path, format))
             }
             Format::Language => translate(path, &text(bytes)?),
+            Format::Traced => traced(&text(bytes)?, vec![], options),
         })??;
         model.finish(options, start)
+    }
+
+    /// Reads a traced graph, JSON of the form that `docs/trace.md` describes, with the constants that it names.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Traced`]; its text names each operator that is not supported, with its line of source.
+    pub fn from_trace(json: &str, constants: Vec<(String, crate::Tensor)>) -> Result<Self, Error> {
+        let start = Instant::now();
+        let options = LoadOptions::default();
+        let constants = constants.into_iter().map(|(name, t)| (name, t.0));
+        let constants = constants.collect();
+        let model = on_large_stack(|| traced(json, constants, &options))??;
+        model.finish(&options, start)
     }
 
     fn finish(self, options: &LoadOptions, start: Instant) -> Result<Self, Error> {
@@ -331,6 +349,23 @@ fn translate(path: &Path, text: &str) -> Result<Model, Error> {
         structures: program.structures,
         ..Model::new(program.module, path, Format::Language)
     })
+}
+
+/// Targets of nodes that [`Model::from_trace`] reads, in order.
+pub fn trace_targets() -> Vec<String> {
+    heddle_trace::targets()
+}
+
+/// Reads a traced graph.
+fn traced(
+    json: &str,
+    constants: Vec<(String, Tensor)>,
+    options: &LoadOptions,
+) -> Result<Model, Error> {
+    let module = heddle_trace::load(json, constants, options.fold.folder())?;
+    // The reader promises a valid module.
+    heddle_ir::verify(&module).map_err(|errors| Error::invalid("the trace reader", &errors))?;
+    Ok(Model::new(module, Path::new("trace"), Format::Traced))
 }
 
 fn read(path: &Path) -> Result<String, Error> {

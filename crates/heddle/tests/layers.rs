@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["heddle-ir", "heddle-interp", "heddle-machine"],
     ),
     ("heddle-runtime", &["heddle-abi"]),
+    ("heddle-trace", &["heddle-ir"]),
     ("heddle-uprogram", &["heddle-abi", "heddle-ir"]),
     ("heddle-lower", &["heddle-ir", "heddle-uprogram"]),
     (
@@ -31,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "heddle-lang",
             "heddle-machine",
             "heddle-onnx",
+            "heddle-trace",
             "heddle-interp",
             "heddle-opt",
             "heddle-uprogram",

@@ -1,0 +1,75 @@
+//! One node: an operator of the table, or control flow.
+
+use heddle_ir::{TypeError, Value};
+
+use super::{Frame, Lower};
+use crate::error::{OpError, TraceError};
+use crate::graph::Node;
+use crate::ops::{self, NodeCx};
+use crate::scope::Scope;
+
+/// The end of a lowering.
+pub enum Stop {
+    /// The fault is this node's.
+    Here(OpError),
+    /// The fault is one of a node within.
+    Inner(TraceError),
+}
+
+impl From<OpError> for Stop {
+    fn from(error: OpError) -> Self {
+        Stop::Here(error)
+    }
+}
+
+impl From<TypeError> for Stop {
+    fn from(error: TypeError) -> Self {
+        Stop::Here(error.into())
+    }
+}
+
+impl From<TraceError> for Stop {
+    fn from(error: TraceError) -> Self {
+        Stop::Inner(error)
+    }
+}
+
+/// The results of a node.
+pub type Results = Result<Vec<Value>, Stop>;
+
+impl<'m> Lower<'m> {
+    /// Lowers a node.
+    pub(super) fn apply(
+        &mut self,
+        f: &mut Frame<'m>,
+        node: &'m Node,
+        scope: &mut Scope,
+    ) -> Results {
+        match node.target.as_str() {
+            "call" => self.call(f, node, scope),
+            "cond" => self.cond(f, node, scope),
+            "invoke_subgraph" | "wrap_with_set_grad_enabled" => self.subgraph(f, node, scope),
+            "map" => self.map(f, node, scope),
+            "scan" => self.scan(f, node, scope),
+            "switch" => self.switch(f, node, scope),
+            "while_loop" => self.while_loop(f, node, scope, false),
+            "while_loop_stack_output" => self.while_loop(f, node, scope, true),
+            target => {
+                let Some(op) = ops::find(target) else {
+                    let message = "there is no lowering of it";
+                    return Err(OpError::Unsupported(message.into()).into());
+                };
+                let mut cx = NodeCx {
+                    node,
+                    scope,
+                    constants: self.constants,
+                    key: f.key,
+                    iterations: &f.iterations,
+                    draws: &mut f.draws,
+                    b: &mut f.b,
+                };
+                Ok(op(&mut cx)?)
+            }
+        }
+    }
+}

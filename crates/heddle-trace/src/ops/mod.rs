@@ -1,0 +1,88 @@
+//! Operators, a file for each family. A table's entry is an operator of ATen with its overload, which is left out where it is
+//! `default`; those of [`sizes`] are full targets.
+
+mod activation;
+mod args;
+mod cast;
+mod create;
+mod cx;
+mod elementwise;
+mod indexing;
+mod linear;
+mod promote;
+mod reduce;
+mod shape;
+mod sizes;
+mod slicing;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use heddle_ir::Value;
+
+use crate::error::Result;
+
+pub use cx::NodeCx;
+
+/// The lowering of an operator: its results.
+pub type OpFn = fn(&mut NodeCx) -> Result<Vec<Value>>;
+
+/// Operators of a family.
+type Table = &'static [(&'static str, OpFn)];
+
+const ATEN: &[Table] = &[
+    activation::OPS,
+    cast::OPS,
+    create::OPS,
+    elementwise::OPS,
+    indexing::OPS,
+    linear::OPS,
+    reduce::OPS,
+    shape::OPS,
+    sizes::ATEN,
+    slicing::OPS,
+];
+
+fn full(name: &str) -> String {
+    match name.contains('.') {
+        true => format!("aten.{name}"),
+        false => format!("aten.{name}.default"),
+    }
+}
+
+fn all() -> &'static HashMap<String, OpFn> {
+    static ALL: OnceLock<HashMap<String, OpFn>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let aten = ATEN.iter().copied().flatten();
+        let aten = aten.map(|(name, op)| (full(name), *op));
+        let plain = sizes::OPS
+            .iter()
+            .map(|(name, op)| ((*name).to_owned(), *op));
+        aten.chain(plain).collect()
+    })
+}
+
+/// The lowering of a target.
+pub fn find(target: &str) -> Option<OpFn> {
+    all().get(target).copied()
+}
+
+/// All targets.
+pub fn targets() -> impl Iterator<Item = String> {
+    all().keys().cloned()
+}
+
+/// Does a target draw random numbers?
+pub fn is_random(target: &str) -> bool {
+    let _ = target;
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_operator_stands_twice() {
+        let rows: usize = super::ATEN.iter().map(|t| t.len()).sum();
+        assert_eq!(super::all().len(), rows + super::sizes::OPS.len());
+    }
+}
