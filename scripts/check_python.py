@@ -1,5 +1,7 @@
 """Installs the wheel into a new environment outside of the repo and runs the tests of the Python package there.
-usage: python check_python.py WHEELS"""
+usage: python check_python.py WHEELS [torch]
+
+With `torch` it installs PyTorch, too, and runs the tests of what comes from PyTorch."""
 import os
 import re
 import subprocess
@@ -13,7 +15,10 @@ PINNED = dict(line.split("==") for line in (ROOT / "scripts/requirements.txt").r
 TOOLS = ("pytest==9.2.0", "ml_dtypes==0.6.0", *(f"{name}=={PINNED[name]}" for name in ("numpy", "onnx", "onnxruntime")))
 
 
-def main(wheels: str) -> int:
+FROM_TORCH = ROOT / "tests" / "python" / "from_torch"
+
+
+def main(wheels: str, extra: str = "") -> int:
     wheel = max(Path(wheels).resolve().glob("heddle_compiler-*.whl"), key=os.path.getmtime, default=None)
     if wheel is None:
         sys.exit(f"{wheels} holds no wheel; `make test STAGES=wheel` builds one")
@@ -22,7 +27,13 @@ def main(wheels: str) -> int:
         python = f"{folder}/bin/python"
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, str(wheel), *TOOLS], check=True)
-        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "tests" / "python")]
+        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        if extra == "torch":
+            requirements = ROOT / "scripts" / "requirements-torch.txt"
+            subprocess.run([*install, "-r", str(requirements)], check=True)
+            tests.append(str(FROM_TORCH))
+        else:
+            tests += [str(ROOT / "tests" / "python"), f"--ignore={FROM_TORCH}"]
         # Not in the repo, whose folder `python` would be found before the wheel.
         done = subprocess.run(tests, cwd=folder, text=True, stdout=subprocess.PIPE)
     print(done.stdout, end="")
@@ -32,4 +43,4 @@ def main(wheels: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

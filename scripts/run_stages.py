@@ -28,6 +28,7 @@ STAGES = {
     "release-build": "cargo build --release",
     "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
     "python": f"{PYTHON} scripts/check_python.py target/wheels",
+    "python-torch": f"{PYTHON} scripts/check_python.py target/wheels torch",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
     "onnx-cpu": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --min-compiled 90 --verify"

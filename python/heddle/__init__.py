@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, overload
 
@@ -36,7 +38,7 @@ _compilers.add_installed()
 
 __all__ = [
     "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
-    "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "load", "open",
+    "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "eager", "function", "load", "open",
 ]
 
 
@@ -74,7 +76,9 @@ def load(
 @overload
 def compile(
     model: Model | str | os.PathLike[str] | bytes | Any,
-    *,
+    *example: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = "auto",
     device: str = "cpu",
     threads: int | None = None,
     verify: bool = False,
@@ -96,7 +100,9 @@ def compile(
 
 def compile(
     model: Model | str | os.PathLike[str] | bytes | Any,
-    *,
+    *example: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = "auto",
     device: str = "cpu",
     threads: int | None = None,
     verify: bool = False,
@@ -107,23 +113,78 @@ def compile(
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: Sequence[str] | None = None,
-) -> Program | dict[str, Program]:
-    """Compiles a model, or what `load` reads.
+) -> Any:
+    """Compiles a model, what `load` reads, a PyTorch module, a `torch.export.ExportedProgram`, or a Python function on tensors.
+
+    A module or function is traced with the arguments `example` and `kwargs`. Sizes of 2 and more are open, or as `dynamic_shapes` says in
+    the form of `torch.export`; `None` keeps all. The program is called as the module is.
 
     `device` is "cpu", or "interp" for the interpreter, which needs no C compiler. `threads` is the most that take part in a run; `None`:
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
     `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
     functions: the result is a dictionary of a program for each, which share their weights.
     """
-    if not isinstance(model, Model):
-        model = load(model)
     options = dict(
         device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
-        compiler=compiler, cache=_cache(cache),
+        compiler=compiler, cache=cache,
     )
+    if _is_traced(model):
+        if entries is not None:
+            raise TypeError("entries are functions of a model; a PyTorch module has one")
+        from ._trace import api
+
+        return api.compile(model, example, dict(kwargs or {}), dynamic_shapes, options)
+    if example or kwargs:
+        raise TypeError("examples are for PyTorch modules and functions; a model states its inputs")
+    if not isinstance(model, Model):
+        model = load(model)
+    native = _native_options(options)
     if entries is None:
-        return Program(_native.compile(model, options))
-    return {name: Program(_native.compile(model.with_entry(name), options)) for name in entries}
+        return Program(_native.compile(model, native))
+    return {name: Program(_native.compile(model.with_entry(name), native)) for name in entries}
+
+
+def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the native part takes them: defaults stated, and the cache as a path."""
+    made = dict(
+        device="cpu", threads=None, verify=False, tune=False, pin=True, optimize=True, max_frames=None, compiler=None, cache=None,
+    )
+    unknown = set(options) - set(made)
+    if unknown:
+        raise InputError(f"there is no option {', '.join(sorted(unknown))}; there are {', '.join(made)}")
+    made.update(options)
+    made["cache"] = _cache(made["cache"])
+    return made
+
+
+def _is_traced(model: Any) -> bool:
+    """Whether a model is to be traced: a module of PyTorch, an exported program, or a function."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        return True
+    return callable(model) and not isinstance(model, (Model, type)) and not hasattr(model, "SerializeToString")
+
+
+def function(target: Callable[..., Any] | None = None, *, results: Any = None, **options: Any) -> Any:
+    """Makes a Python function run compiled, with its loops, branches and recursion: `@heddle.function`.
+
+    The function is traced once for each signature of its arguments: their types, and sizes that are 0 or 1. Tensors decide its `if`,
+    `while` and `for`, and its calls of itself and of other such functions are calls of the program. `results` states what the function
+    gives, as a function of its arguments, where its calls of itself don't show it. `options` are those of `compile`. Needs PyTorch and
+    diastatic-malt (`pip install heddle-compiler[torch]`).
+    """
+    from ._trace import api
+
+    if target is None:
+        return lambda target: api.function(target, results, options)
+    return api.function(target, results, options)
+
+
+def eager() -> AbstractContextManager[None]:
+    """Within it, functions of `function` run as plain Python, for a debugger."""
+    from ._trace import api
+
+    return api.eager()
 
 
 def open(

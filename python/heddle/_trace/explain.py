@@ -1,0 +1,62 @@
+"""Says what torch.compile makes of a function: its graphs, what stays in Python, at which line and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import _native
+from .fx import place_of, target_of
+
+# Parts of Dynamo's reasons, with what to write instead.
+_INSTEAD = (
+    ("data-dependent", "put the function that branches or loops into @heddle.function"),
+    ("Data-dependent", "put the function that branches or loops into @heddle.function"),
+    ("Tensor.item", "keep the number a tensor, or read it in a @heddle.function"),
+    ("print", "print outside of the compiled function"),
+    ("LSTM", "model = heddle.torch.prepare(model)"),
+    ("RNN", "model = heddle.torch.prepare(model)"),
+)
+
+
+@dataclass
+class Explanation:
+    """What torch.compile makes of a function."""
+
+    #: For each graph the number of its operators.
+    graphs: list[int] = field(default_factory=list)
+    #: Operators that stay in PyTorch, with their lines.
+    eager: list[tuple[str, str]] = field(default_factory=list)
+    #: Lines that end a graph, with the reason and what to write instead.
+    breaks: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.graphs)} graph{'s' * (len(self.graphs) != 1)} with {sum(self.graphs)} operators compiled"]
+        lines += [f"{place}: {name} runs in PyTorch" for name, place in self.eager]
+        for place, reason, instead in self.breaks:
+            lines.append(f"{place}: stays in Python: {reason}" + (f"\n    instead: {instead}" if instead else ""))
+        return "\n".join(lines)
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """What of a function or module `torch.compile(…, backend="heddle")` compiles, and what stays in Python: at which line, why, and what to
+    write instead. Runs it once in PyTorch."""
+    found = torch._dynamo.explain(function)(*args, **kwargs)
+    targets, made = set(_native.trace_targets()), Explanation()
+    table = torch._decomp.core_aten_decompositions()
+    for module in found.graphs:
+        nodes = [n for n in module.graph.nodes if n.op in ("call_function", "call_method", "call_module")]
+        made.graphs.append(len(nodes))
+        for node in nodes:
+            if isinstance(node.target, torch._ops.OpOverload) and node.target not in table and target_of(node) not in targets:
+                made.eager.append((str(node.target), str(place_of(node))))
+    for reason in found.break_reasons:
+        frames = [f for f in reason.user_stack if not f.filename.startswith("<")]
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
+        text = next((line.strip() for line in reason.reason.splitlines() if line.strip()), "")
+        instead = next((what for part, what in _INSTEAD if part in reason.reason), "")
+        made.breaks.append((place, text, instead))
+    return made

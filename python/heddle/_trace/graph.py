@@ -1,0 +1,188 @@
+"""Builds the neutral graph of docs/trace.md from PyTorch's values."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NamedTuple
+
+import sympy
+import torch
+
+from .. import _errors, _native, _values
+
+TYPES = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8", torch.uint8: "u8",
+    torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool",
+}
+
+
+class Place(NamedTuple):
+    """A line of the user's Python."""
+
+    file: str
+    line: int
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def unsupported(message: str, place: Place | None = None, hint: str | None = None) -> _errors.Unsupported:
+    """The error for what can't be recorded, with its line."""
+    error = _errors.Unsupported(f"{place}: {message}" if place else message)
+    error.place, error.hint = str(place) if place else None, hint
+    return error
+
+
+class ChangesConstant(_errors.Unsupported):
+    """A function changes in place what it was to read as a constant."""
+
+
+def type_of(dtype: torch.dtype, place: Place | None = None) -> str:
+    """Name of an element type."""
+    name = TYPES.get(dtype)
+    if name is None:
+        raise unsupported(f"arrays of {dtype} are not supported", place)
+    return name
+
+
+def size_of(value: Any, place: Place | None = None) -> int | str:
+    """A size: a number, or an expression in the names of sizes."""
+    if isinstance(value, int):
+        return value
+    expression = value if isinstance(value, sympy.Basic) else value.node.expr
+    if expression.is_Integer:
+        return int(expression)
+    return _text(expression, place)
+
+
+def _text(e: sympy.Basic, place: Place | None) -> str:
+    kind = type(e).__name__
+    if e.is_Integer:
+        return str(int(e)) if e >= 0 else f"(0 - {-int(e)})"
+    if e.is_Symbol:
+        return e.name
+    parts = [_text(a, place) for a in e.args]
+    if e.is_Add:
+        return "(" + " + ".join(parts) + ")"
+    if e.is_Mul and all(not a.is_Rational or a.is_Integer for a in e.args):
+        return "(" + " * ".join(parts) + ")"
+    if kind in ("FloorDiv", "CleanDiv"):
+        return f"({parts[0]} // {parts[1]})"
+    if kind in ("Mod", "PythonMod"):
+        return f"({parts[0]} % {parts[1]})"
+    if kind in ("Max", "Min"):
+        text = parts[0]
+        for part in parts[1:]:
+            text = f"{kind.lower()}({text}, {part})"
+        return text
+    if e.is_Pow and e.args[1].is_Integer and 0 < e.args[1] <= 8:
+        return "(" + " * ".join([parts[0]] * int(e.args[1])) + ")"
+    if kind == "CeilToInt" or kind == "TruncToInt" or kind == "FloorToInt":
+        return parts[0]
+    raise unsupported(f"a size is `{e}`, which has no form in Heddle", place)
+
+
+def names_in(size: int | str | sympy.Basic | Any) -> set[str]:
+    """The names of sizes in a size."""
+    if isinstance(size, int):
+        return set()
+    expression = size if isinstance(size, sympy.Basic) else size.node.expr
+    return {s.name for s in expression.free_symbols}
+
+
+def scalar(value: Any) -> dict[str, Any]:
+    """A number, text or None of Python as an argument."""
+    if value is None:
+        return {"none": True}
+    if isinstance(value, bool):
+        return {"bool": value}
+    if isinstance(value, int):
+        return {"int": value}
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return {"float": value}
+        return {"float": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
+    if isinstance(value, torch.dtype):
+        return {"dtype": type_of(value)}
+    if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
+        return {"str": str(value)}
+    if isinstance(value, str):
+        return {"str": value}
+    raise unsupported(f"{type(value).__name__} can't be an argument of an operator")
+
+
+class Graph:
+    """A graph under construction. Ids are its own. Sizes stay PyTorch's until `load`, since what equals what is known at the end."""
+
+    def __init__(self) -> None:
+        self.inputs: list[dict[str, Any]] = []
+        self.nodes: list[dict[str, Any]] = []
+        self.outputs: list[dict[str, Any]] = []
+        self._ids = 0
+
+    def value(self, name: str, dtype: str, shape: Any = ()) -> dict[str, Any]:
+        """A new value, which nothing defines yet."""
+        self._ids += 1
+        return {"id": self._ids - 1, "name": name, "type": dtype, "shape": list(shape)}
+
+    def tensor(self, name: str, tensor: torch.Tensor, place: Place | None = None) -> dict[str, Any]:
+        """A new value of a tensor's type and shape."""
+        return self.value(name, type_of(tensor.dtype, place), tensor.shape)
+
+    def node(
+        self, target: str, args: list[Any], kwargs: dict[str, Any], results: list[dict[str, Any]], place: Place | None,
+    ) -> None:
+        """Adds a node."""
+        where = None if place is None else {"file": place.file, "line": place.line, "text": place.text}
+        self.nodes.append({"target": target, "args": args, "kwargs": kwargs, "results": results, "place": where})
+
+    def json(self) -> dict[str, Any]:
+        """The graph, without nodes that nothing reads."""
+        read: set[int] = set()
+        _ids_in(self.outputs, read)
+        kept = []
+        for node in reversed(self.nodes):
+            if any(r["id"] in read for r in node["results"]):
+                _ids_in(node["args"], read)
+                _ids_in(list(node["kwargs"].values()), read)
+                kept.append(node)
+        self.nodes = kept[::-1]
+        return {"inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
+
+
+def _ids_in(args: list[Any], found: set[int]) -> None:
+    for arg in args:
+        if "value" in arg:
+            found.add(arg["value"])
+        elif "list" in arg:
+            _ids_in(arg["list"], found)
+
+
+class Constants:
+    """Tensors that a graph reads as constants, each once. They are kept, and not copied."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, torch.Tensor] = {}
+        self._names: dict[tuple[Any, ...], str] = {}
+
+    def name(self, tensor: torch.Tensor, name: str = "constant") -> str:
+        """The constant's name."""
+        tensor = tensor.detach()
+        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device)
+        if tensor.numel() == 0 or key not in self._names:
+            unique = name if name not in self.tensors else f"{name}.{len(self.tensors)}"
+            self._names[key], self.tensors[unique] = unique, tensor
+            return unique
+        return self._names[key]
+
+    def arrays(self) -> dict[str, Any]:
+        """The constants as arrays of NumPy on the same memory."""
+        return {name: _values.as_array(name, "", tensor) for name, tensor in self.tensors.items()}
+
+
+def load(functions: dict[str, Any], entry: str, constants: Constants) -> _native.Model:
+    """The model of neutral graphs."""
+    module = {"version": 1, "entry": entry, "functions": functions}
+    return _native.load_trace(json.dumps(module, default=size_of), constants.arrays())

@@ -1,0 +1,102 @@
+"""PyTorch's own control flow operators, where converted code calls them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import control, loops
+from .graph import unsupported
+from .record import active
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+    """`torch.cond`."""
+    from .convert import converted_call
+
+    return control.if_exp(
+        pred, lambda: converted_call(true_fn, tuple(operands), None), lambda: converted_call(false_fn, tuple(operands), None), "torch.cond",
+    )
+
+
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
+    """`while_loop` of `torch._higher_order_ops`."""
+    from .convert import converted_call
+
+    state = [tuple(carried_inputs)]
+
+    def body() -> None:
+        result = converted_call(body_fn, state[0], None)
+        state[0] = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+    def set_state(value: Any) -> None:
+        state[0] = value[0]
+
+    loops.while_stmt(lambda: converted_call(cond_fn, state[0], None), body, lambda: (state[0],), set_state, ["carried"], {})
+    return state[0]
+
+
+def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> Any:
+    """`scan` of `torch._higher_order_ops`."""
+    from .convert import converted_call
+
+    rec = active()
+    assert rec is not None
+    carried, carried_spec = pytree.tree_flatten(init)
+    arrays, arrays_spec = pytree.tree_flatten(xs)
+    arrays = [torch.movedim(a, dim, 0) if dim else a for a in arrays]
+    if reverse:
+        arrays = [a.flip(0) for a in arrays]
+    place = rec.place()
+    with rec.inside(rec.nested()) as region:
+        state = [rec.input(region, "carried", c.dtype, c.shape) for c in carried]
+        rows = [rec.input(region, "row", a.dtype, a.shape[1:]) for a in arrays]
+        following, made = converted_call(
+            combine_fn, (pytree.tree_unflatten(state, carried_spec), pytree.tree_unflatten(rows, arrays_spec)), None,
+        )
+        following, made_spec = pytree.tree_leaves(following), pytree.tree_flatten(made)[1]
+        each = pytree.tree_leaves(made)
+        for now, was in zip(following, carried):
+            if now.dtype != was.dtype or not all(map(control.same_size, now.shape, was.shape)):
+                raise unsupported(f"scan carries {control.describe(was)}, and then {control.describe(now)}", place)
+        region.graph.outputs = [rec.read(t) for t in (*following, *each)]
+    operands = [{"list": [rec.read(t) for t in part]} for part in (carried, arrays)]
+    captured = control.share_captures(rec, [region])
+    length = arrays[0].shape[0]
+    results = [rec.fresh(c.dtype, c.shape) for c in carried] + [rec.fresh(y.dtype, (length, *y.shape)) for y in each]
+    values = []
+    for result in results:
+        values.append(rec.region.graph.tensor("scan", result))
+        rec.bind(result, {"value": values[-1]["id"]})
+    rec.region.graph.node("scan", [{"graph": region.graph.json()}, *operands, {"list": captured}], {}, values, place)
+    rec.finish([region])
+    stacked = results[len(carried) :]
+    if reverse:
+        stacked = [y.flip(0) for y in stacked]
+    if dim:
+        stacked = [torch.movedim(y, 0, dim) for y in stacked]
+    return pytree.tree_unflatten(results[: len(carried)], carried_spec), pytree.tree_unflatten(stacked, made_spec)
+
+
+def map_(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+    """`map` of `functorch.experimental.control_flow`."""
+    from .convert import converted_call
+
+    return scan(lambda _, row: ((), converted_call(f, (row, *args), None)), (), xs)[1]
+
+
+SPECIALS: dict[Any, Any] = {torch.cond: cond}
+for _module, _name, _own in (
+    ("torch._higher_order_ops", "while_loop", while_loop), ("torch._higher_order_ops.while_loop", "while_loop", while_loop),
+    ("torch._higher_order_ops.scan", "scan", scan), ("torch._higher_order_ops", "scan", scan), ("torch._higher_order_ops.map", "map", map_),
+    ("torch._higher_order_ops", "map", map_),
+):
+    try:
+        SPECIALS[getattr(importlib.import_module(_module), _name)] = _own
+    except (ImportError, AttributeError, TypeError):
+        # Another version of PyTorch, without this operator.
+        continue

@@ -1,0 +1,480 @@
+"""Records operators, nested regions and calls while a function runs on fake tensors.
+
+A value is known by the fake tensor that stands for it. A region is a graph of its own: what it reads of the regions around it becomes an
+input and an operand. Changes in place are made functional: the tensor that is changed, what it is a view of and all other views of that
+stand for new values from then on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sympy
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from . import views
+from .graph import ChangesConstant, Constants, Graph, Place, scalar, unsupported
+
+aten = torch.ops.aten
+
+# Operators that Heddle reads whole, where PyTorch would take them apart.
+WHOLE = {
+    aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input, aten.scaled_dot_product_attention.default,
+}
+# Checks of sizes and values: Heddle has its own.
+_CHECKS = ("aten._assert", "aten.sym_constrain_range")
+
+_active = threading.local()
+
+
+def active() -> Recorder | None:
+    """The recorder of this thread, if it records."""
+    return getattr(_active, "recorder", None)
+
+
+class Region:
+    """A graph under construction, in another one or a function's own."""
+
+    def __init__(self, parent: Region | None, frame: Any) -> None:
+        self.parent, self.frame, self.graph = parent, frame, Graph()
+        #: Tensors of the regions around that it reads, with the inputs that stand for them.
+        self.captures: list[tuple[torch.Tensor, dict[str, Any]]] = []
+        self._captured: dict[int, dict[str, Any]] = {}
+        #: Tensors that it changed in place, by the root of their views, with the line.
+        self.changes: list[tuple[torch.Tensor, Place | None]] = []
+
+    def capture(self, tensor: torch.Tensor) -> dict[str, Any]:
+        """The input that stands for a tensor of a region around."""
+        made = self._captured.get(id(tensor))
+        if made is None:
+            made = self._captured[id(tensor)] = self.graph.tensor("captured", tensor)
+            self.captures.append((tensor, made))
+        return {"value": made["id"]}
+
+    def begins_in(self, outer: Region) -> bool:
+        """Whether a region is this one or around it."""
+        region: Region | None = self
+        while region is not None and region is not outer:
+            region = region.parent
+        return region is outer
+
+
+class _Value:
+    """What a fake tensor stands for: an argument in a region. A view knows what it is a view of."""
+
+    __slots__ = ("region", "arg", "parent", "again", "weak")
+
+    def __init__(self, region: Region | None, arg: dict[str, Any]) -> None:
+        self.region, self.arg = region, arg
+        self.parent: torch.Tensor | None = None
+        self.again: tuple[Any, Any, Any] | None = None
+        #: It stands for a number of Python, whose type gives way to that of an array.
+        self.weak = False
+
+
+class Recorder(TorchDispatchMode):
+    """Records what PyTorch is asked to do, into the region that is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.env = ShapeEnv()
+        self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
+        self.constants = Constants()
+        self.functions: dict[str, Any] = {}
+        #: Names of constants, by the identity of their tensors.
+        self.names: dict[int, str] = {}
+        self.region = Region(None, None)
+        self._values: Any = WeakIdKeyDictionary()
+        self._views: Any = WeakIdKeyDictionary()
+        #: For inputs of loops the tensors that they begin as, for arguments of functions their frame.
+        self.given: Any = WeakIdKeyDictionary()
+        #: Names of sizes that began in the region that was just recorded.
+        self.local: set[sympy.Symbol] = set()
+        self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._table = core_aten_decompositions()
+        #: Files of converted code, with the places of their lines.
+        self.places: Callable[[str, int], Place | None] = lambda file, line: None
+
+    # Values
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Records what this thread does."""
+        before = active()
+        _active.recorder = self
+        try:
+            with torch.inference_mode(), self.fake, self:
+                yield
+        finally:
+            _active.recorder = before
+
+    @contextmanager
+    def inside(self, region: Region) -> Iterator[Region]:
+        """Records into a region."""
+        before, self.region = self.region, region
+        try:
+            yield region
+        finally:
+            self.region = before
+
+    def nested(self) -> Region:
+        """A new region in the one that is open."""
+        return Region(self.region, self.region.frame)
+
+    def fresh(self, dtype: torch.dtype, shape: Sequence[Any]) -> torch.Tensor:
+        """A new fake tensor, which stands for nothing yet."""
+        with torch.utils._python_dispatch._disable_current_modes(), torch.inference_mode(), self.fake:
+            return torch.empty(list(shape), dtype=dtype)
+
+    def input(self, region: Region, name: str, dtype: torch.dtype, shape: Sequence[Any], weak: bool = False) -> torch.Tensor:
+        """A new tensor that is an input of a region."""
+        tensor = self.fresh(dtype, shape)
+        made = region.graph.tensor(name, tensor)
+        region.graph.inputs.append(made)
+        self.bind(tensor, {"value": made["id"]}, region, weak)
+        return tensor
+
+    def bind(self, tensor: torch.Tensor, arg: dict[str, Any], region: Region | None = None, weak: bool = False) -> None:
+        value = _Value(region or self.region, arg)
+        value.weak = weak
+        self._values[tensor] = value
+
+    def is_weak(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor stands for a number of Python."""
+        value = self._values.get(tensor)
+        return value is not None and value.weak
+
+    def set_weak(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._values[tensor].weak = True
+        return tensor
+
+    def open_size(self) -> torch.SymInt:
+        """A size that only the run knows."""
+        size = self.env.create_unbacked_symint()
+        torch._check(size >= 0)
+        return size
+
+    @property
+    def born(self) -> set[sympy.Symbol]:
+        """All names of sizes."""
+        return set(self.env.var_to_range)
+
+    def symbolic(self, tensor: torch.Tensor) -> list[Any]:
+        """The shape of an input: sizes of 2 and more are open."""
+        made = self.fake.from_tensor(
+            torch.empty(tensor.shape, dtype=tensor.dtype),
+            symbolic_context=StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * tensor.dim()),
+        )
+        return list(made.shape)
+
+    def held(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The fake tensor of a real one, which is a constant."""
+        found = self._real.get(id(tensor))
+        if found is None:
+            with torch.utils._python_dispatch._disable_current_modes():
+                if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+                    raise unsupported(f"a constant on {tensor.device} with layout {tensor.layout}", self.place())
+                fake = self.fake.from_tensor(tensor.detach(), static_shapes=True)
+                name = self.constants.name(tensor, self.names.get(id(tensor), "constant"))
+            found = self._real[id(tensor)] = (fake, tensor)
+            self.bind(fake, {"constant": name}, None)
+            self._values[fake].region = None
+        return found[0]
+
+    def read(self, tensor: torch.Tensor, region: Region | None = None) -> dict[str, Any]:
+        """The argument that a tensor is in a region."""
+        region = region or self.region
+        if not isinstance(tensor, FakeTensor):
+            tensor = self.held(tensor)
+        value = self._values.get(tensor)
+        if value is None:
+            raise unsupported("a tensor that was made while nothing was recorded", self.place())
+        self._check_unchanged(tensor, value, region)
+        if value.region is None or value.region is region:
+            return value.arg
+        if not region.begins_in(value.region):
+            raise unsupported("a tensor of a branch or loop is used outside of it", self.place(), "assign it to a variable in front of it")
+        path = []
+        inner: Region | None = region
+        while inner is not value.region:
+            assert inner is not None
+            path.append(inner)
+            inner = inner.parent
+        arg = value.arg
+        for inner in reversed(path):
+            arg = inner.capture(tensor)
+        return arg
+
+    def is_outer(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is known in the region that is open."""
+        value = self._values.get(tensor)
+        return value is not None and (value.region is None or self.region.begins_in(value.region))
+
+    # Operators
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = str(func)
+        if name.startswith("prim.") or not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **kwargs)
+        if name.startswith(_CHECKS):
+            return None
+        args, kwargs = pytree.tree_map(self._fake, (args, kwargs))
+        if name.startswith("heddle."):
+            # The operators of `prepare` have no arguments for training.
+            whole, args = (aten.lstm.input, args) if name == "heddle.lstm.default" else (getattr(aten, args[0]).input, args[1:])
+            with self:
+                return whole(*args[:5], 0.0, False, *args[5:])
+        if func in (aten.lift_fresh.default, aten.lift_fresh_copy.default):
+            with self:
+                return aten.clone.default(args[0])
+        if func is aten.detach_.default:
+            return args[0]
+        if func._schema.is_mutable:
+            return self._in_place(func, args, kwargs)
+        if func in (aten.detach.default, aten.alias.default):
+            return self._alias(func, args[0])
+        args, kwargs, weak = self._strengthen(func, args, kwargs)
+        if func not in WHOLE:
+            taken_apart = self._table[func] if func in self._table else None
+            if taken_apart is None and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+                taken_apart = func.decompose
+            if taken_apart is not None:
+                with self:
+                    result = taken_apart(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+        result = func(*args, **kwargs)
+        self.node(str(func), args, kwargs, result)
+        if weak and isinstance(result, torch.Tensor):
+            self._values[result].weak = True
+        if views.is_view(func) and isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor) and result is not args[0]:
+            self._is_view(result, args[0], (func, args[1:], kwargs))
+        return result
+
+    def _fake(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+            return self.held(value)
+        return value
+
+    def _alias(self, func: Any, tensor: torch.Tensor) -> torch.Tensor:
+        result = func(tensor)
+        if result is not tensor:
+            old = self._values[tensor]
+            self.bind(result, self.read(tensor), self.region if old.region is not None else None, old.weak)
+            if old.region is None:
+                self._values[result].region = None
+            self._is_view(result, tensor, (aten.alias.default, (), {}))
+        return result
+
+    def node(self, target: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
+        """Records an operator whose result on fake tensors is known."""
+        place = self.place()
+        graph = self.region.graph
+        packed = [self.arg(a) for a in args]
+        named = {k: self.arg(a) for k, a in kwargs.items() if k not in ("device", "layout", "pin_memory")}
+        made = []
+        for i, leaf in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
+            if isinstance(leaf, torch.Tensor):
+                made.append(graph.tensor(target.split(".")[1] if "." in target else target, leaf, place))
+                self.bind(leaf, {"value": made[-1]["id"]})
+            elif isinstance(leaf, torch.SymInt):
+                made.append(graph.value(str(leaf.node.expr), "size"))
+            elif leaf is None:
+                made.append(graph.value("none", "f32", (0,)))
+            else:
+                raise unsupported(f"{target} gives a {type(leaf).__name__} that only the run knows", place)
+        graph.node(target, packed, named, made, place)
+
+    def arg(self, value: Any) -> dict[str, Any]:
+        """An argument of an operator."""
+        if isinstance(value, torch.Tensor):
+            return self.read(value)
+        if isinstance(value, (tuple, list)):
+            return {"list": [self.arg(v) for v in value]}
+        if isinstance(value, torch.SymInt):
+            self.region.frame.uses.append(value)
+            return {"size": value}
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            raise unsupported("a number that follows from sizes", self.place())
+        return scalar(value)
+
+    def _strengthen(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
+        """Numbers of Python in elementwise operators take the type of the arrays. Says whether the result is a number, too."""
+        if torch.Tag.pointwise not in func.tags:
+            return args, kwargs, False
+        tensors = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
+        numbers = [a for a in tensors if self.is_weak(a)]
+        if not numbers:
+            return args, kwargs, False
+        if len(numbers) == len(tensors):
+            result = func(*args, **kwargs)
+            if result.dtype == torch.get_default_dtype() and result.dtype != torch.float64:
+                args, kwargs = pytree.tree_map(lambda a: self._cast(a, torch.float64), (args, kwargs))
+            return args, kwargs, True
+        wanted = [t.dtype for t in tensors if not self.is_weak(t)][0]
+        for tensor in tensors:
+            if not self.is_weak(tensor):
+                wanted = torch.promote_types(wanted, tensor.dtype)
+
+        def fit(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or not self.is_weak(value):
+                return value
+            if wanted.is_floating_point or (value.dtype == torch.int64 and wanted != torch.bool):
+                return self._cast(value, wanted)
+            return self._cast(value, torch.get_default_dtype()) if value.dtype == torch.float64 else value
+
+        args, kwargs = pytree.tree_map(fit, (args, kwargs))
+        return args, kwargs, False
+
+    def _cast(self, value: Any, dtype: torch.dtype) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype == dtype or value.dtype == torch.bool:
+            return value
+        with self:
+            return aten._to_copy.default(value, dtype=dtype)
+
+    # Changes in place
+
+    def _is_view(self, result: torch.Tensor, parent: torch.Tensor, again: tuple[Any, Any, Any]) -> None:
+        value = self._values[result]
+        value.parent, value.again = parent, again
+        root = self._root(parent)
+        found = self._views.get(root)
+        if found is None:
+            found = self._views[root] = WeakIdKeyDictionary()
+        found[result] = True
+
+    def _root(self, tensor: torch.Tensor) -> torch.Tensor:
+        while (parent := self._values[tensor].parent) is not None:
+            tensor = parent
+        return tensor
+
+    def _in_place(self, func: Any, args: Any, kwargs: Any) -> Any:
+        target = args[0]
+        written = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        if written != [func._schema.arguments[0].name] or not isinstance(target, torch.Tensor):
+            raise unsupported(f"{func} writes to its arguments", self.place(), "leave out `out=`")
+        with self:
+            made = views.functional(func, args, kwargs, self.place())
+            if made.dtype != target.dtype:
+                made = aten._to_copy.default(made, dtype=target.dtype)
+            if made is target:
+                return target
+            self._rebind(target, made)
+        return target
+
+    def _rebind(self, tensor: torch.Tensor, made: torch.Tensor) -> None:
+        """From now on the tensor stands for another value, and so does all that shares its memory."""
+        root = self._root(tensor)
+        held = self._values[root]
+        if held.region is None:
+            place = self.place()
+            error = ChangesConstant(f"{place}: a constant is changed in place")
+            error.place, error.hint = str(place), "give it as an argument, or write x = x + y for x += y"
+            raise error
+        if held.region is not self.region:
+            raise unsupported(
+                "a tensor from outside of a branch or loop is changed in place inside", self.place(), "write x = x + y, or x[i] = y",
+            )
+        self._on_change(root)
+        chain = {id(tensor)}
+        self._set(tensor, made)
+        while (parent := self._values[tensor].parent) is not None:
+            func, args, kwargs = self._values[tensor].again
+            made = views.write_back(func, parent, made, args, kwargs, self.place())
+            tensor = parent
+            self._set(tensor, made)
+            chain.add(id(tensor))
+        for view in list(self._views.get(root) or ()):
+            if id(view) not in chain:
+                self._renew(view, chain)
+
+    def _renew(self, view: torch.Tensor, done: set[int]) -> None:
+        parent = self._values[view].parent
+        if id(parent) not in done:
+            self._renew(parent, done)
+        func, args, kwargs = self._values[view].again
+        made = self._values[view]
+        result = func(parent, *args, **kwargs)
+        made.arg, made.region = self._values[result].arg, self.region
+        done.add(id(view))
+
+    def _set(self, tensor: torch.Tensor, made: torch.Tensor) -> None:
+        value = self._values[tensor]
+        value.arg, value.region = self.read(made), self.region
+
+    def _on_change(self, root: torch.Tensor) -> None:
+        """An input of a region is changed: so is the tensor that the region was given."""
+        given = self.given.get(root)
+        if given is None:
+            return
+        if not isinstance(given, torch.Tensor):
+            raise unsupported("an argument is changed in place", self.place(), "x = x.clone() in front")
+        if not isinstance(given, FakeTensor):
+            given = self.held(given)
+        self.region.changes.append((self._root(given), self.place()))
+
+    def replaced(self, tensor: torch.Tensor) -> None:
+        """A tensor of a region around is changed in place in this one, by a value that takes its place under one name only."""
+        root = self._root(tensor)
+        self._on_change(root)
+        self.region.changes.append((root, self.place()))
+
+    def is_own(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor may be changed in place here."""
+        return self._values[self._root(tensor)].region is self.region
+
+    def finish(self, regions: list[Region]) -> None:
+        """Closes regions: what they changed in place can't be read any more, but by the names that they give back."""
+        for region in regions:
+            for root, place in region.changes:
+                self.region.changes.append((root, place))
+                value = self._values.get(root)
+                if value is not None and value.region is self.region:
+                    self._on_change(root)
+
+    def _check_unchanged(self, tensor: torch.Tensor, value: _Value, region: Region | None) -> None:
+        if value.region is None:
+            return
+        root = self._root(tensor)
+        while region is not None:
+            for changed, place in region.changes:
+                if changed is root:
+                    raise unsupported(
+                        f"a tensor that {place or 'a loop or branch'} changes in place is read by another name", self.place(),
+                        "write x = x + y for x += y",
+                    )
+            region = region.parent
+
+    # Places
+
+    def place(self) -> Place | None:
+        """The line of the user's Python that runs."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            found = self.place_of(frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__", ""))
+            if found is not None:
+                return found
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+    def place_of(self, file: str, line: int, module: str) -> Place | None:
+        """The place of a line that runs, if it is the user's."""
+        found = self.places(file, line)
+        if found is not None:
+            return found
+        root = module.partition(".")[0]
+        if root in ("torch", "heddle", "malt", "functorch") or root in sys.stdlib_module_names - {"__main__"} or file.startswith("<"):
+            return None
+        import linecache
+
+        return Place(file, line, linecache.getline(file, line).strip())

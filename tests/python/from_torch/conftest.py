@@ -1,0 +1,6 @@
+"""Tests import `generate` from their own folder."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
