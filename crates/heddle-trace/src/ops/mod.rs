@@ -3,14 +3,23 @@
 
 mod activation;
 mod args;
+mod attention;
 mod cast;
+mod conv;
 mod create;
 mod cx;
 mod elementwise;
 mod indexing;
 mod linear;
+mod norm;
+mod order;
+mod pad;
+mod pool;
 mod promote;
+mod random;
+mod recurrent;
 mod reduce;
+mod scatter;
 mod shape;
 mod sizes;
 mod slicing;
@@ -32,12 +41,21 @@ type Table = &'static [(&'static str, OpFn)];
 
 const ATEN: &[Table] = &[
     activation::OPS,
+    attention::OPS,
     cast::OPS,
+    conv::OPS,
     create::OPS,
     elementwise::OPS,
     indexing::OPS,
     linear::OPS,
+    norm::OPS,
+    order::OPS,
+    pad::OPS,
+    pool::OPS,
+    random::OPS,
+    recurrent::OPS,
     reduce::OPS,
+    scatter::OPS,
     shape::OPS,
     sizes::ATEN,
     slicing::OPS,
@@ -74,8 +92,7 @@ pub fn targets() -> impl Iterator<Item = String> {
 
 /// Does a target draw random numbers?
 pub fn is_random(target: &str) -> bool {
-    let _ = target;
-    false
+    random::OPS.iter().any(|(name, _)| full(name) == target)
 }
 
 #[cfg(test)]

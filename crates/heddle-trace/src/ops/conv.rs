@@ -1,0 +1,158 @@
+//! Convolutions.
+
+use heddle_ir::{Op, Value};
+
+use super::Table;
+use super::args::Int;
+use super::cx::NodeCx;
+use crate::error::{Result, invalid};
+
+/// The operators of this file.
+pub(super) const OPS: Table = &[
+    ("conv1d", |cx| plain(cx, 1)),
+    ("conv2d", |cx| plain(cx, 2)),
+    ("conv3d", |cx| plain(cx, 3)),
+    ("convolution", convolution),
+];
+
+/// The numbers of a convolution, one for each spatial axis.
+struct Form {
+    strides: Vec<usize>,
+    pads: Vec<Int>,
+    dilations: Vec<usize>,
+    groups: usize,
+}
+
+impl Form {
+    /// From the argument at `i` on: strides, padding, dilations.
+    fn of(cx: &mut NodeCx, i: usize, spatial: usize) -> Result<Self> {
+        let pads = cx.per_axis(i + 1, "padding", spatial, &[0])?;
+        Ok(Self {
+            strides: cx.positive(i, "stride", spatial, &[1])?,
+            pads: pads.into_iter().map(Int::Const).collect(),
+            dilations: cx.positive(i + 2, "dilation", spatial, &[1])?,
+            groups: 1,
+        })
+    }
+}
+
+fn groups(cx: &mut NodeCx, i: usize) -> Result<usize> {
+    match usize::try_from(cx.int_or(i, "groups", 1)?) {
+        Ok(groups) if groups > 0 => Ok(groups),
+        _ => invalid("there is no group"),
+    }
+}
+
+/// `conv1d` and its like, with padding in numbers.
+fn plain(cx: &mut NodeCx, spatial: usize) -> Result<Vec<Value>> {
+    let (x, weight) = (cx.value(0, "input")?, cx.value(1, "weight")?);
+    let mut form = Form::of(cx, 3, spatial)?;
+    form.groups = groups(cx, 6)?;
+    let y = batched(cx, x, weight, spatial, |cx, x| forward(cx, x, weight, &form))?;
+    with_bias(cx, y, spatial)
+}
+
+fn convolution(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, weight) = (cx.value(0, "input")?, cx.value(1, "weight")?);
+    let Some(spatial) = cx.rank(weight)?.checked_sub(2) else {
+        return invalid("a weight has two axes or more");
+    };
+    let mut form = Form::of(cx, 3, spatial)?;
+    form.groups = groups(cx, 8)?;
+    let is_transposed = cx.flag(6, "transposed", false)?;
+    let y = match is_transposed {
+        false => batched(cx, x, weight, spatial, |cx, x| forward(cx, x, weight, &form))?,
+        true => {
+            let extra = cx.per_axis(7, "output_padding", spatial, &[0])?;
+            let extra: Vec<Int> = extra.into_iter().map(Int::Const).collect();
+            batched(cx, x, weight, spatial, |cx, x| transposed(cx, x, weight, &form, &extra))?
+        }
+    };
+    with_bias(cx, y, spatial)
+}
+
+/// Adds an axis in front of an input that is not a batch, and removes it from the result.
+fn batched(
+    cx: &mut NodeCx,
+    x: Value,
+    weight: Value,
+    spatial: usize,
+    work: impl FnOnce(&mut NodeCx, Value) -> Result<Value>,
+) -> Result<Value> {
+    if cx.rank(weight)? != spatial + 2 {
+        return invalid(format!("the weight has {} axes", cx.rank(weight)?));
+    }
+    match cx.rank(x)? {
+        rank if rank == spatial + 2 => work(cx, x),
+        rank if rank == spatial + 1 => {
+            let x = cx.unsqueeze(x, &[0])?;
+            let y = work(cx, x)?;
+            cx.squeeze(y, &[0])
+        }
+        rank => invalid(format!("the input has {rank} axes")),
+    }
+}
+
+fn with_bias(cx: &mut NodeCx, y: Value, spatial: usize) -> Result<Vec<Value>> {
+    let Some(bias) = cx.opt_value(2, "bias")? else {
+        return Ok(vec![y]);
+    };
+    let bias = cx.per_channel(bias, spatial)?;
+    Ok(vec![cx.add(y, bias)?])
+}
+
+fn forward(cx: &mut NodeCx, x: Value, weight: Value, form: &Form) -> Result<Value> {
+    let pads = [form.pads.clone(), form.pads.clone()].concat();
+    let pads = cx.ints_value(&pads)?;
+    let op = Op::Conv {
+        strides: form.strides.clone(),
+        dilations: form.dilations.clone(),
+        input_dilations: vec![1; form.strides.len()],
+        groups: form.groups,
+    };
+    cx.op(op, &[x, weight, pads])
+}
+
+/// A convolution of the input with zeros between its elements and of the mirrored weight.
+fn transposed(cx: &mut NodeCx, x: Value, weight: Value, form: &Form, extra: &[Int]) -> Result<Value> {
+    let spatial = form.strides.len();
+    let mut pads = vec![Int::Const(0); 2 * spatial];
+    for i in 0..spatial {
+        // Positions that a window reaches back over.
+        let size = cx.size(weight, i + 2)?;
+        let reach = cx.int_sub(size, 1)?;
+        let reach = cx.int_mul(reach, form.dilations[i] as i64)?;
+        pads[i] = cx.int_sub(reach, form.pads[i])?;
+        pads[spatial + i] = cx.int_add(pads[i], extra[i])?;
+    }
+    let pads = cx.ints_value(&pads)?;
+    let weight = mirrored(cx, weight, form.groups)?;
+    let op = Op::Conv {
+        strides: vec![1; spatial],
+        dilations: form.dilations.clone(),
+        input_dilations: form.strides.clone(),
+        groups: form.groups,
+    };
+    cx.op(op, &[x, weight, pads])
+}
+
+/// `w[c, m/g, k…]` as `[m, c/g, k…]`, mirrored along the spatial axes.
+fn mirrored(cx: &mut NodeCx, w: Value, groups: usize) -> Result<Value> {
+    let sizes = cx.sizes(w)?;
+    let (g, rank) = (groups as i64, sizes.len());
+    let mut y = w;
+    if groups > 1 {
+        let inputs = cx.int_div(sizes[0], g)?;
+        let outputs = cx.int_mul(sizes[1], g)?;
+        y = cx.reshape(y, &[&[g.into(), inputs], &sizes[1..]].concat())?;
+        let perm: Vec<usize> = [0, 2, 1].into_iter().chain(3..rank + 1).collect();
+        y = cx.transpose(y, &perm)?;
+        y = cx.reshape(y, &[&[outputs, inputs], &sizes[2..]].concat())?;
+    } else {
+        y = cx.swap(y, 0, 1)?;
+    }
+    for axis in 2..rank {
+        y = cx.reverse(y, axis)?;
+    }
+    Ok(y)
+}
