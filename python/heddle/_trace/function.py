@@ -446,7 +446,7 @@ def record(
     made = Trace(model, spec, gives, leaves, goes=goes, fixed=fixed)
     made.lists = any(isinstance(v, lists.Grown) for v in pytree.tree_leaves(result, is_leaf=lambda v: isinstance(v, lists.Grown)))
     made.guards = _guards(rec, sizes)
-    made.weights = [(t, t.data_ptr(), _version(t)) for t in rec.constants.tensors.values()]
+    made.weights = [(t, t.data_ptr(), _version(t)) for t in rec.constants.given.values()]
     if module is not None:
         made.owner, made.owned = module, _owned(module)
     return made

@@ -141,23 +141,43 @@ class Graph:
     def json(self) -> dict[str, Any]:
         """The graph, without nodes that nothing reads."""
         read: set[int] = set()
-        _ids_in(self.outputs, read)
+        names: set[str] = set()
+        _read_by(self.outputs, read, names)
         kept = []
         for node in reversed(self.nodes):
-            if any(r["id"] in read for r in node["results"]):
-                _ids_in(node["args"], read)
-                _ids_in(list(node["kwargs"].values()), read)
+            if any(r["id"] in read or _begins(r, names) for r in node["results"]):
+                _read_by(node["args"], read, names)
+                _read_by(list(node["kwargs"].values()), read, names)
                 kept.append(node)
         self.nodes = kept[::-1]
         return {"inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
 
 
-def _ids_in(args: list[Any], found: set[int]) -> None:
+def _read_by(args: list[Any], values: set[int], names: set[str]) -> None:
+    """Collects the values, and the names of sizes, that arguments read."""
     for arg in args:
         if "value" in arg:
-            found.add(arg["value"])
+            values.add(arg["value"])
         elif "list" in arg:
-            _ids_in(arg["list"], found)
+            _read_by(arg["list"], values, names)
+        elif "size" in arg:
+            names |= names_in(arg["size"]) if not isinstance(arg["size"], str) else {arg["size"]}
+        elif "graph" in arg:
+            inner = arg["graph"]
+            for node in inner["nodes"]:
+                _read_by([*node["args"], *node["kwargs"].values()], set(), names)
+            _read_by(inner["outputs"], set(), names)
+
+
+def _begins(result: dict[str, Any], names: set[str]) -> bool:
+    """Whether a name of a size may begin at a result."""
+    if result["type"] == "size":
+        return result["name"] in names
+    return any(not isinstance(s, (int, str)) and names_in(s) & names for s in result["shape"] if _is_open(s))
+
+
+def _is_open(size: Any) -> bool:
+    return isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and not size.node.has_hint()
 
 
 class Constants:
@@ -165,15 +185,17 @@ class Constants:
 
     def __init__(self) -> None:
         self.tensors: dict[str, torch.Tensor] = {}
+        #: The tensors as they were given, whose versions say if they changed.
+        self.given: dict[str, torch.Tensor] = {}
         self._names: dict[tuple[Any, ...], str] = {}
 
     def name(self, tensor: torch.Tensor, name: str = "constant") -> str:
         """The constant's name."""
-        tensor = tensor.detach()
+        given, tensor = tensor, tensor.detach()
         key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device)
         if tensor.numel() == 0 or key not in self._names:
             unique = name if name not in self.tensors else f"{name}.{len(self.tensors)}"
-            self._names[key], self.tensors[unique] = unique, tensor
+            self._names[key], self.tensors[unique], self.given[unique] = unique, tensor, given
             return unique
         return self._names[key]
 

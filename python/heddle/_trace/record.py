@@ -100,7 +100,7 @@ class Recorder(TorchDispatchMode):
         #: Names of sizes that began in the region that was just recorded.
         self.local: set[sympy.Symbol] = set()
         self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._table = core_aten_decompositions()
+        self._table = {op: how for op, how in core_aten_decompositions().items() if op is not aten.select_scatter.default}
         #: Files of converted code, with the places of their lines.
         self.places: Callable[[str, int], Place | None] = lambda file, line: None
 

@@ -91,7 +91,7 @@ class Generator:
         kind = self.rng.random()
         self.names += 1
         if kind < 0.4:
-            name, value, where = f"a{self.names}", self._array() + ".clone()", self.arrays
+            name, value, where = f"a{self.names}", f"({self._array()}).clone()", self.arrays
         elif kind < 0.7:
             name, value, where = f"s{self.names}", self._scalar(), self.scalars
         else:
@@ -131,7 +131,7 @@ class Generator:
                 self.loops += 1
                 count_name = f"n{self.loops}"
                 self.lines.append(f"{pad}{count_name} = 0")
-                self.lines.append(f"{pad}while {count_name} < {self.rng.choice(self.numbers)} % 6 and {self._test()}:")
+                self.lines.append(f"{pad}while {count_name} < {self.rng.choice(self.numbers)} % 6 and ({self._test()}):")
                 self.lines.append(f"{pad}    {count_name} = {count_name} + 1")
                 self._block(indent + 1, self.rng.randint(1, 2), True)
             if indent == 1 and self.rng.random() < 0.06:
