@@ -33,7 +33,6 @@ def compile_graph(module: GraphModule, example_inputs: list[Any], options: dict[
         raise _errors.InputError(f'fallback is "eager" or "error", not {fallback!r}')
     _native_options(options)
     _count(module)
-    table = {op: how for op, how in core_aten_decompositions().items() if op not in WHOLE}
 
     def compiler(fixed: bool) -> Callable[..., Any]:
         def compile(inner: GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -43,8 +42,13 @@ def compile_graph(module: GraphModule, example_inputs: list[Any], options: dict[
 
     return aot_module_simplified(
         module, example_inputs, fw_compiler=compiler(False), bw_compiler=compiler(False), inference_compiler=compiler(True),
-        decompositions=table,
+        decompositions=decompositions(),
     )
+
+
+def decompositions() -> dict[Any, Any]:
+    """How operators are taken apart that Heddle does not read."""
+    return {op: how for op, how in core_aten_decompositions().items() if op not in WHOLE}
 
 
 def _static() -> tuple[int, ...]:

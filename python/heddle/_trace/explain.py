@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from functorch.compile import make_boxed_func
+from torch._functorch.aot_autograd import aot_module_simplified
 
 from .. import _native
+from .dynamo import decompositions, refused
 from .fx import place_of, target_of
 
 # Parts of Dynamo's reasons, with what to write instead.
 _INSTEAD = (
     ("data-dependent", "put the function that branches or loops into @heddle.function"),
     ("Data-dependent", "put the function that branches or loops into @heddle.function"),
+    ("generic_jump", "put the function that branches or loops into @heddle.function"),
     ("Tensor.item", "keep the number a tensor, or read it in a @heddle.function"),
     ("print", "print outside of the compiled function"),
     ("LSTM", "model = heddle.torch.prepare(model)"),
@@ -43,20 +47,28 @@ class Explanation:
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """What of a function or module `torch.compile(…, backend="heddle")` compiles, and what stays in Python: at which line, why, and what to
-    write instead. Runs it once in PyTorch."""
-    found = torch._dynamo.explain(function)(*args, **kwargs)
-    targets, made = set(_native.trace_targets()), Explanation()
-    table = torch._decomp.core_aten_decompositions()
-    for module in found.graphs:
-        nodes = [n for n in module.graph.nodes if n.op in ("call_function", "call_method", "call_module")]
-        made.graphs.append(len(nodes))
-        for node in nodes:
-            if isinstance(node.target, torch._ops.OpOverload) and node.target not in table and target_of(node) not in targets:
-                made.eager.append((str(node.target), str(place_of(node))))
+    write instead. Runs it twice in PyTorch."""
+    found, made = torch._dynamo.explain(function)(*args, **kwargs), Explanation()
+    targets = set(_native.trace_targets())
+
+    def count(inner: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        nodes = [n for n in inner.graph.nodes if n.op == "call_function" and target_of(n) != "operator.getitem"]
+        left = [n for node in nodes for n in refused(node, targets)]
+        made.graphs.append(len(nodes) - len(left))
+        made.eager += [(target_of(n), str(place_of(n))) for n in left]
+        return make_boxed_func(inner.forward)
+
+    def collect(module: torch.fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
+        return aot_module_simplified(module, inputs, fw_compiler=count, decompositions=decompositions())
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=collect)(*args, **kwargs)
+    torch._dynamo.reset()
     for reason in found.break_reasons:
         frames = [f for f in reason.user_stack if not f.filename.startswith("<")]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
-        text = next((line.strip() for line in reason.reason.splitlines() if line.strip()), "")
+        plain = "a branch or loop that a tensor decides" if "generic_jump" in reason.reason else None
+        text = plain or next((line.strip() for line in reason.reason.splitlines() if line.strip()), "")
         instead = next((what for part, what in _INSTEAD if part in reason.reason), "")
         made.breaks.append((place, text, instead))
     return made

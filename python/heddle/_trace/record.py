@@ -26,10 +26,9 @@ from .graph import ChangesConstant, Constants, Graph, Place, scalar, unsupported
 
 aten = torch.ops.aten
 
+RECURRENT = {aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input}
 # Operators that Heddle reads whole, where PyTorch would take them apart.
-WHOLE = {
-    aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input, aten.scaled_dot_product_attention.default,
-}
+WHOLE = RECURRENT | {aten.scaled_dot_product_attention.default}
 # Checks of sizes and values: Heddle has its own.
 _CHECKS = ("aten._assert", "aten.sym_constrain_range")
 
@@ -253,13 +252,19 @@ class Recorder(TorchDispatchMode):
                     result = taken_apart(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
-        result = func(*args, **kwargs)
+        result = self._recurrent(func, args) if func in RECURRENT else func(*args, **kwargs)
         self.node(str(func), args, kwargs, result)
         if weak and isinstance(result, torch.Tensor):
             self._values[result].weak = True
         if views.is_view(func) and isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor) and result is not args[0]:
             self._is_view(result, args[0], (func, args[1:], kwargs))
         return result
+
+    def _recurrent(self, func: Any, args: Any) -> tuple[torch.Tensor, ...]:
+        """What a recurrent layer gives: PyTorch's own fake of it would fix the length."""
+        data, state = args[0], args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
+        width = state[0].shape[-1] * (2 if args[7] else 1)
+        return tuple(self.fresh(data.dtype, shape) for shape in ((*data.shape[:-1], width), *(h.shape for h in state)))
 
     def _fake(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):

@@ -47,41 +47,47 @@ def _(
 
 
 class _Recurrent(torch.nn.Module):
-    """A recurrent module as one operator, where no gradient is wanted."""
+    """A recurrent module as one operator, where no gradient is wanted. Its parameters have the names that they had."""
 
     def __init__(self, inner: torch.nn.RNNBase) -> None:
         super().__init__()
-        self.inner = inner
         self.kind = _MODES[inner.mode]
+        self.num_layers, self.hidden_size, self.bias = inner.num_layers, inner.hidden_size, inner.bias
+        self.bidirectional, self.batch_first, self.dropout = inner.bidirectional, inner.batch_first, float(inner.dropout)
+        self.names = list(inner._flat_weights_names)
+        for name in self.names:
+            self.register_parameter(name, getattr(inner, name))
+        self.train(inner.training)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        inner = self.inner
-        if not isinstance(input, Tensor) or torch.is_grad_enabled() or inner.training and inner.dropout or getattr(inner, "proj_size", 0):
-            return inner(input, hx)
         batched = input.dim() == 3
+        rows_axis = 0 if self.batch_first else 1
         if not batched:
-            input = input.unsqueeze(0 if inner.batch_first else 1)
+            input = input.unsqueeze(rows_axis)
         if hx is None:
-            rows = inner.num_layers * (2 if inner.bidirectional else 1)
-            state = input.new_zeros(rows, input.shape[0 if inner.batch_first else 1], inner.hidden_size)
+            rows = self.num_layers * (2 if self.bidirectional else 1)
+            state = input.new_zeros(rows, input.shape[rows_axis], self.hidden_size)
             hx = (state, state.clone()) if self.kind == "lstm" else state
         elif not batched:
             hx = tuple(h.unsqueeze(1) for h in hx) if self.kind == "lstm" else hx.unsqueeze(1)
-        rest = (inner._flat_weights, inner.bias, inner.num_layers, inner.bidirectional, inner.batch_first)
-        if self.kind == "lstm":
-            output, *last = lstm(input, list(hx), *rest)
+        params = [getattr(self, name) for name in self.names]
+        if torch.is_grad_enabled() or (self.training and self.dropout):
+            rest = (params, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional, self.batch_first)
+            output, *last = getattr(torch._VF, self.kind)(input, hx, *rest)
+        elif self.kind == "lstm":
+            output, *last = lstm(input, list(hx), params, self.bias, self.num_layers, self.bidirectional, self.batch_first)
         else:
-            output, *last = rnn(self.kind, input, hx, *rest)
+            output, *last = rnn(self.kind, input, hx, params, self.bias, self.num_layers, self.bidirectional, self.batch_first)
         if not batched:
-            output, last = output.squeeze(0 if inner.batch_first else 1), [h.squeeze(1) for h in last]
+            output, last = output.squeeze(rows_axis), [h.squeeze(1) for h in last]
         return output, tuple(last) if self.kind == "lstm" else last[0]
 
 
 def prepare(module: torch.nn.Module) -> torch.nn.Module:
     """Replaces `nn.LSTM`, `nn.GRU` and `nn.RNN` in a module, and gives the module: each becomes one operator of PyTorch's graphs, whose
-    length stays open. Subclasses stay as they are, since they may compute something else. Weights are shared. Where gradients are wanted
-    the modules run as before."""
-    if type(module) in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+    length stays open. Subclasses stay as they are, since they may compute something else, and so do modules with projections. Weights are
+    shared. Where gradients are wanted the modules compute as before. They take no packed sequences."""
+    if type(module) in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN) and not getattr(module, "proj_size", 0):
         return _Recurrent(module)  # type: ignore[arg-type]
     for name, child in module.named_children():
         if not isinstance(module, _Recurrent):

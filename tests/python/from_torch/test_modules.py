@@ -63,12 +63,6 @@ def test_keywords_and_constants():
         program(x)
 
 
-def test_weights_are_not_copied():
-    module = nn.Linear(64, 64).eval()
-    program = heddle.compile(module, torch.zeros(2, 64), device="interp")
-    assert "weight" in program.source("ir")
-
-
 class Structured(nn.Module):
     def forward(self, pair, named):
         return {"sum": pair[0] + named["z"], "rest": [pair[1] * 2, None, 3]}
