@@ -267,9 +267,14 @@ impl<'m> Lower<'m> {
             name,
         };
         f.b.set_loc(Some(Arc::new(loc)));
+        let (before, regions) = (f.b.checkpoint(), self.regions);
+        let iterations = f.iterations.len();
         let lowered = match self.apply(f, node, scope) {
             Err(node::Stop::Inner(error)) => return Err(error),
             Err(node::Stop::Here(OpError::Unsupported(reason))) => {
+                f.b.rollback(&before);
+                f.iterations.truncate(iterations);
+                self.regions = regions;
                 let stand_ins = stand_ins(f, node);
                 note(&mut self.refused, at.clone(), Some(reason));
                 stand_ins

@@ -204,6 +204,15 @@ impl<'a> NodeCx<'a> {
         }
     }
 
+    /// The argument `output_mask`: which of `count` results are asked for.
+    pub fn mask(&mut self, i: usize, count: usize) -> Result<Vec<bool>> {
+        let mask = self.ints(i, "output_mask")?;
+        match mask.len() == count {
+            true => Ok(mask.into_iter().map(|m| m != 0).collect()),
+            false => invalid(format!("its mask is for {} results", mask.len())),
+        }
+    }
+
     /// A number, or its default.
     pub fn float(&self, i: usize, name: &str, default: f64) -> Result<f64> {
         match self.arg(i, name) {

@@ -1,11 +1,12 @@
 //! Convolutions.
 
+use heddle_ir::op::ReduceOp;
 use heddle_ir::{Op, Value};
 
 use super::Table;
 use super::args::Int;
 use super::cx::NodeCx;
-use crate::error::{Result, invalid};
+use crate::error::{Result, invalid, refuse};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -13,6 +14,7 @@ pub(super) const OPS: Table = &[
     ("conv2d", |cx| plain(cx, 2)),
     ("conv3d", |cx| plain(cx, 3)),
     ("convolution", convolution),
+    ("convolution_backward", gradients),
 ];
 
 /// The numbers of a convolution, one for each spatial axis.
@@ -155,4 +157,113 @@ fn mirrored(cx: &mut NodeCx, w: Value, groups: usize) -> Result<Value> {
         y = cx.reverse(y, axis)?;
     }
     Ok(y)
+}
+
+/// What has to be added behind each axis of a transposed convolution of `y` for it to have the sizes of `x`.
+fn missing(cx: &mut NodeCx, x: Value, y: Value, weight: Value, form: &Form) -> Result<Vec<Int>> {
+    let mut extra = vec![];
+    for i in 0..form.strides.len() {
+        let (want, steps) = (cx.size(x, i + 2)?, cx.size(y, i + 2)?);
+        let steps = cx.int_sub(steps, 1)?;
+        let reach = cx.int_mul(steps, form.strides[i] as i64)?;
+        let kernel = cx.size(weight, i + 2)?;
+        let span = cx.int_sub(kernel, 1)?;
+        let span = cx.int_mul(span, form.dilations[i] as i64)?;
+        let full = cx.int_add(reach, span)?;
+        let full = cx.int_add(full, 1)?;
+        let pads = cx.int_mul(form.pads[i], 2)?;
+        let have = cx.int_sub(full, pads)?;
+        extra.push(cx.int_sub(want, have)?);
+    }
+    Ok(extra)
+}
+
+/// Gradients of input, weight and bias.
+fn gradients(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (dy, x, weight) = (cx.value(0, "grad_output")?, cx.value(1, "input")?, cx.value(2, "weight")?);
+    let rank = cx.rank(weight)?;
+    if cx.flag(7, "transposed", false)? {
+        return refuse("the gradient of a transposed convolution");
+    }
+    if rank < 3 || cx.rank(x)? != rank || cx.rank(dy)? != rank {
+        return invalid(format!("the weight has {rank} axes"));
+    }
+    let spatial = rank - 2;
+    let mut form = Form::of(cx, 4, spatial)?;
+    form.groups = groups(cx, 9)?;
+    let mask = cx.mask(10, 3)?;
+    let mut results = vec![];
+    for (i, is_wanted) in mask.into_iter().enumerate() {
+        results.push(match i {
+            _ if !is_wanted => cx.nothing()?,
+            0 => {
+                let extra = missing(cx, x, dy, weight, &form)?;
+                transposed(cx, dy, weight, &form, &extra)?
+            }
+            1 => weight_gradient(cx, dy, x, weight, &form)?,
+            _ => {
+                let axes: Vec<usize> = (0..rank).filter(|axis| *axis != 1).collect();
+                cx.reduce(ReduceOp::Sum, dy, &axes, false)?
+            }
+        });
+    }
+    Ok(results)
+}
+
+/// A convolution of the input with the gradient, in which batch and channels change places.
+fn weight_gradient(cx: &mut NodeCx, dy: Value, x: Value, weight: Value, form: &Form) -> Result<Value> {
+    let sizes = cx.sizes(x)?;
+    let (g, rank) = (form.groups as i64, sizes.len());
+    let each = cx.int_div(sizes[1], g)?;
+    let split = cx.reshape(x, &[&[sizes[0], g.into(), each], &sizes[2..]].concat())?;
+    let perm: Vec<usize> = [2, 1, 0].into_iter().chain(3..rank + 1).collect();
+    let moved = cx.transpose(split, &perm)?;
+    let batch = cx.int_mul(sizes[0], g)?;
+    let input = cx.reshape(moved, &[&[each, batch], &sizes[2..]].concat())?;
+    let kernel = cx.swap(dy, 0, 1)?;
+    let own = Form {
+        strides: form.dilations.clone(),
+        pads: form.pads.clone(),
+        dilations: form.strides.clone(),
+        groups: form.groups,
+    };
+    let mut y = forward(cx, input, kernel, &own)?;
+    for axis in 2..rank {
+        // What the last stride leaves over is not part of a kernel.
+        let end = cx.size(weight, axis)?;
+        y = cx.slice(y, axis, 0.into(), end, 1.into())?;
+    }
+    cx.swap(y, 0, 1)
+}
+
+/// The gradient of sums over windows: `dy` spread over the windows of `x`. Planes are the last axes.
+pub(super) fn spread(
+    cx: &mut NodeCx,
+    dy: Value,
+    x: Value,
+    window: &[usize],
+    strides: &[usize],
+    pads: &[i64],
+) -> Result<Value> {
+    let (sizes, spatial) = (cx.sizes(x)?, window.len());
+    let first = sizes.len() - spatial;
+    let planes = |cx: &mut NodeCx, v: Value| {
+        let of = cx.sizes(v)?;
+        let count = cx.int_product(&of[..first])?;
+        cx.reshape(v, &[&[count, 1.into()], &of[first..]].concat())
+    };
+    let (dy, x) = (planes(cx, dy)?, planes(cx, x)?);
+    let mut kernel: Vec<Int> = vec![1.into(), 1.into()];
+    kernel.extend(window.iter().map(|&n| Int::Const(n as i64)));
+    let one = cx.like(dy, 1.0)?;
+    let weight = cx.filled(one, &kernel)?;
+    let form = Form {
+        strides: strides.to_vec(),
+        pads: pads.iter().map(|&p| Int::Const(p)).collect(),
+        dilations: vec![1; spatial],
+        groups: 1,
+    };
+    let extra = missing(cx, x, dy, weight, &form)?;
+    let dx = transposed(cx, dy, weight, &form, &extra)?;
+    cx.reshape(dx, &sizes)
 }

@@ -350,6 +350,12 @@ impl NodeCx<'_> {
         self.unsqueeze(x, &(1..=behind).collect::<Vec<_>>())
     }
 
+    /// What stands for a result that is not asked for: `f32[0]`.
+    pub fn nothing(&mut self) -> Result<Value> {
+        let none: [f32; 0] = [];
+        Ok(self.b.constant(heddle_ir::Tensor::vector(&none)))
+    }
+
     /// Floats of under 32 bits as `f32`: what several operations compute rounds once.
     pub fn widen(&mut self, x: Value) -> Result<Value> {
         match self.dtype(x)? {

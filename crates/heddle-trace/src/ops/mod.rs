@@ -9,6 +9,7 @@ mod conv;
 mod create;
 mod cx;
 mod elementwise;
+mod fold;
 mod indexing;
 mod linear;
 mod norm;
@@ -19,6 +20,7 @@ mod promote;
 mod random;
 mod recurrent;
 mod reduce;
+mod resize;
 mod scatter;
 mod shape;
 mod sizes;
@@ -46,6 +48,7 @@ const ATEN: &[Table] = &[
     conv::OPS,
     create::OPS,
     elementwise::OPS,
+    fold::OPS,
     indexing::OPS,
     linear::OPS,
     norm::OPS,
@@ -55,6 +58,7 @@ const ATEN: &[Table] = &[
     random::OPS,
     recurrent::OPS,
     reduce::OPS,
+    resize::OPS,
     scatter::OPS,
     shape::OPS,
     sizes::ATEN,

@@ -35,6 +35,7 @@ pub(super) const OPS: Table = &[
     }),
     ("native_batch_norm", |cx| batch_norm_of(cx, true)),
     ("native_group_norm", native_group_norm),
+    ("native_group_norm_backward", group_norm_gradient),
     ("group_norm", group_norm),
     ("native_layer_norm", |cx| {
         let eps = cx.float(4, "eps", 1e-5)?;
@@ -124,12 +125,18 @@ fn layer_norm_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let dw = cx.mul(gradient, y)?;
     let dw = cx.reduce(ReduceOp::Sum, dw, &outer, false)?;
     let db = cx.reduce(ReduceOp::Sum, gradient, &outer, false)?;
-    let all = [dx, dw, db];
-    // Results that are not asked for are not stated.
-    let mask = cx.ints(7, "output_mask")?;
-    let wanted = all.iter().zip(mask.iter().chain([1; 3].iter())).filter(|(_, m)| **m != 0);
-    let wanted: Vec<Value> = wanted.map(|(v, _)| *v).collect();
-    wanted.into_iter().map(|v| cx.cast(v, dtype)).collect()
+    let mask = cx.mask(7, 3)?;
+    wanted(cx, [dx, dw, db], &mask, dtype)
+}
+
+/// Gradients in an element type; nothing in place of those that are not asked for.
+fn wanted(cx: &mut NodeCx, all: [Value; 3], mask: &[bool], dtype: DType) -> Result<Vec<Value>> {
+    let pairs = all.into_iter().zip(mask);
+    let each = pairs.map(|(value, is_wanted)| match is_wanted {
+        true => cx.cast(value, dtype),
+        false => cx.nothing(),
+    });
+    each.collect()
 }
 
 fn rms_norm(cx: &mut NodeCx) -> Result<Vec<Value>> {
@@ -289,4 +296,50 @@ fn batch_norm_functional(cx: &mut NodeCx) -> Result<Vec<Value>> {
         next.push(cx.add(old, new)?);
     }
     Ok(vec![y, mean, inverse, next[0], next[1]])
+}
+
+fn group_norm_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (dy, x) = (cx.value(0, "grad_out")?, cx.value(1, "input")?);
+    let (mean, inverse) = (cx.value(2, "mean")?, cx.value(3, "rstd")?);
+    let (weight, groups) = (cx.opt_value(4, "weight")?, cx.int(8, "group")?);
+    let sizes = cx.sizes(x)?;
+    if sizes.len() < 2 || groups <= 0 {
+        return invalid(format!("{groups} groups of {} axes", sizes.len()));
+    }
+    let dtype = cx.dtype(x)?;
+    // `[n, groups, channels of a group, elements]`
+    let each = cx.int_div(sizes[1], groups)?;
+    let plane = cx.int_product(&sizes[2..])?;
+    let split = [sizes[0], groups.into(), each, plane];
+    let (x, dy) = (cx.widen(x)?, cx.widen(dy)?);
+    let (x, dy) = (cx.reshape(x, &split)?, cx.reshape(dy, &split)?);
+    let (mean, inverse) = (cx.widen(mean)?, cx.widen(inverse)?);
+    let statistic = [sizes[0], groups.into(), 1.into(), 1.into()];
+    let (mean, inverse) = (cx.reshape(mean, &statistic)?, cx.reshape(inverse, &statistic)?);
+    let gap = cx.sub(x, mean)?;
+    let y = cx.mul(gap, inverse)?;
+    let scaled = match weight {
+        Some(weight) => {
+            let weight = cx.widen(weight)?;
+            let weight = cx.reshape(weight, &[groups.into(), each, 1.into()])?;
+            cx.mul(dy, weight)?
+        }
+        None => dy,
+    };
+    let own = cx.mean(scaled, &[2, 3], true)?;
+    let product = cx.mul(scaled, y)?;
+    let along = cx.mean(product, &[2, 3], true)?;
+    let along = cx.mul(y, along)?;
+    let dx = cx.sub(scaled, own)?;
+    let dx = cx.sub(dx, along)?;
+    let dx = cx.mul(dx, inverse)?;
+    let dw = cx.mul(dy, y)?;
+    let dx = cx.reshape(dx, &sizes)?;
+    let mut sums = [dw, dy];
+    for sum in &mut sums {
+        let channels = cx.reduce(ReduceOp::Sum, *sum, &[0, 3], false)?;
+        *sum = cx.reshape(channels, &[sizes[1]])?;
+    }
+    let mask = cx.mask(9, 3)?;
+    wanted(cx, [dx, sums[0], sums[1]], &mask, dtype)
 }

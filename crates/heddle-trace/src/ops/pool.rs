@@ -1,21 +1,24 @@
 //! Pooling.
 
-use heddle_ir::op::{CompareOp, ReduceOp, ScatterReduce};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce, UnaryOp};
 use heddle_ir::{DType, Op, Value};
 
 use super::Table;
 use super::args::Int;
+use super::conv::spread;
 use super::cx::NodeCx;
 use crate::error::{Result, invalid, refuse};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
     ("_adaptive_avg_pool2d", |cx| adaptive(cx, 2)),
+    ("_adaptive_avg_pool2d_backward", adaptive_gradient),
     ("_adaptive_avg_pool3d", |cx| adaptive(cx, 3)),
     ("adaptive_avg_pool1d", |cx| adaptive(cx, 1)),
     ("adaptive_avg_pool2d", |cx| adaptive(cx, 2)),
     ("avg_pool1d", |cx| average(cx, 1)),
     ("avg_pool2d", |cx| average(cx, 2)),
+    ("avg_pool2d_backward", average_gradient),
     ("avg_pool3d", |cx| average(cx, 3)),
     ("max_pool2d", |cx| largest(cx, 2, false)),
     ("max_pool2d_with_indices", |cx| largest(cx, 2, true)),
@@ -36,20 +39,21 @@ struct Windows {
 }
 
 impl Windows {
-    fn of(cx: &mut NodeCx, x: Value, count: usize, has_dilation: bool) -> Result<Self> {
+    /// From the argument at `i` on.
+    fn of(cx: &mut NodeCx, x: Value, i: usize, count: usize, has_dilation: bool) -> Result<Self> {
         let Some(first) = cx.rank(x)?.checked_sub(count) else {
             return invalid(format!("{} axes can't be pooled along {count}", cx.rank(x)?));
         };
-        let window = cx.positive(1, "kernel_size", count, &[])?;
+        let window = cx.positive(i, "kernel_size", count, &[])?;
         let sizes: Vec<i64> = window.iter().map(|&n| n as i64).collect();
-        let strides = cx.positive(2, "stride", count, &sizes)?;
-        let pads = cx.per_axis(3, "padding", count, &[0])?;
+        let strides = cx.positive(i + 1, "stride", count, &sizes)?;
+        let pads = cx.per_axis(i + 2, "padding", count, &[0])?;
         if pads.iter().zip(&sizes).any(|(p, n)| *p < 0 || *p > *n) {
             return invalid(format!("padding {pads:?} of windows {window:?}"));
         }
         let (dilations, ceils) = match has_dilation {
-            true => (cx.positive(4, "dilation", count, &[1])?, cx.flag(5, "ceil_mode", false)?),
-            false => (vec![1; count], cx.flag(4, "ceil_mode", false)?),
+            true => (cx.positive(i + 3, "dilation", count, &[1])?, cx.flag(i + 4, "ceil_mode", false)?),
+            false => (vec![1; count], cx.flag(i + 3, "ceil_mode", false)?),
         };
         let mut ends: Vec<Int> = pads.iter().map(|&p| Int::Const(p)).collect();
         if ceils {
@@ -120,7 +124,7 @@ impl Windows {
 
 fn average(cx: &mut NodeCx, count: usize) -> Result<Vec<Value>> {
     let x = cx.value(0, "self")?;
-    let windows = Windows::of(cx, x, count, false)?;
+    let windows = Windows::of(cx, x, 1, count, false)?;
     let padded = cx.flag(5, "count_include_pad", true)?;
     let divisor = cx.opt_float(6, "divisor_override")?;
     Ok(vec![cx.on_floats(x, |cx, x| {
@@ -135,7 +139,7 @@ fn average(cx: &mut NodeCx, count: usize) -> Result<Vec<Value>> {
 
 fn largest(cx: &mut NodeCx, count: usize, has_indices: bool) -> Result<Vec<Value>> {
     let x = cx.value(0, "self")?;
-    let windows = Windows::of(cx, x, count, true)?;
+    let windows = Windows::of(cx, x, 1, count, true)?;
     let y = windows.reduce(cx, ReduceOp::Max, x)?;
     if !has_indices {
         return Ok(vec![y]);
@@ -147,7 +151,8 @@ fn largest(cx: &mut NodeCx, count: usize, has_indices: bool) -> Result<Vec<Value
 /// The place in the flattened plane of each window's first largest element.
 fn largest_indices(cx: &mut NodeCx, x: Value, y: Value, windows: &Windows) -> Result<Value> {
     let count = windows.window.len();
-    let total: usize = windows.window.iter().product();
+    let sizes = windows.window.iter();
+    let total = sizes.fold(1usize, |all, n| all.saturating_mul(*n));
     if total > 4096 {
         return refuse(format!("indices of windows of {total} elements"));
     }
@@ -180,7 +185,7 @@ fn largest_indices(cx: &mut NodeCx, x: Value, y: Value, windows: &Windows) -> Re
             let end = cx.int_value(size);
             let above = cx.compare(CompareOp::Ge, at, zero)?;
             let below = cx.compare(CompareOp::Lt, at, end)?;
-            let fits = cx.binary(heddle_ir::op::BinaryOp::And, above, below)?;
+            let fits = cx.binary(BinaryOp::And, above, below)?;
             let safe = cx.select(fits, at, zero)?;
             value = cx.gather(value, safe, first + i)?;
             let weight = cx.int_value(weights[i]);
@@ -188,14 +193,14 @@ fn largest_indices(cx: &mut NodeCx, x: Value, y: Value, windows: &Windows) -> Re
             let part = cx.per_channel(part, count - 1 - i)?;
             index = cx.add(index, part)?;
             let fits = cx.per_channel(fits, count - 1 - i)?;
-            inside = cx.binary(heddle_ir::op::BinaryOp::And, inside, fits)?;
+            inside = cx.binary(BinaryOp::And, inside, fits)?;
         }
         let mut same = cx.compare(CompareOp::Eq, value, y)?;
         if cx.dtype(x)?.is_float() {
-            let nan = cx.unary(heddle_ir::op::UnaryOp::IsNan, value)?;
-            same = cx.binary(heddle_ir::op::BinaryOp::Or, same, nan)?;
+            let nan = cx.unary(UnaryOp::IsNan, value)?;
+            same = cx.binary(BinaryOp::Or, same, nan)?;
         }
-        let same = cx.binary(heddle_ir::op::BinaryOp::And, same, inside)?;
+        let same = cx.binary(BinaryOp::And, same, inside)?;
         found = cx.select(same, index, found)?;
     }
     Ok(found)
@@ -247,14 +252,57 @@ fn adaptive(cx: &mut NodeCx, count: usize) -> Result<Vec<Value>> {
     })?])
 }
 
-/// Means of `parts` parts of one axis: part `i` goes from `i*n/parts` to `ceil((i+1)*n/parts)`. It is a product with the matrix of
-/// the parts' shares.
+/// Each window's gradient, shared by its elements.
+fn average_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (dy, x) = (cx.value(0, "grad_output")?, cx.value(1, "self")?);
+    let windows = Windows::of(cx, x, 2, 2, false)?;
+    let padded = cx.flag(6, "count_include_pad", true)?;
+    let count = match cx.opt_float(7, "divisor_override")? {
+        Some(divisor) => cx.like(x, divisor)?,
+        None => windows.counts(cx, x, padded)?,
+    };
+    let each = cx.div(dy, count)?;
+    let dx = spread(cx, each, x, &windows.window, &windows.strides, &windows.pads)?;
+    Ok(vec![dx])
+}
+
+fn adaptive_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (mut dy, x) = (cx.value(0, "grad_output")?, cx.value(1, "self")?);
+    let rank = cx.rank(x)?;
+    if rank < 2 || cx.rank(dy)? != rank {
+        return invalid("it has no plane");
+    }
+    for axis in [rank - 2, rank - 1] {
+        let (size, parts) = (cx.size(x, axis)?, cx.size(dy, axis)?);
+        let dtype = cx.dtype(dy)?;
+        let (inside, counts) = shares(cx, size, parts, dtype)?;
+        dy = cx.swap(dy, axis, rank - 1)?;
+        let each = cx.div(dy, counts)?;
+        let inside = cx.swap(inside, 0, 1)?;
+        let spread = cx.matmul(each, inside)?;
+        dy = cx.swap(spread, axis, rank - 1)?;
+    }
+    Ok(vec![dy])
+}
+
+/// Means of parts of one axis: a product with the matrix of the parts' elements.
 fn adaptive_axis(cx: &mut NodeCx, x: Value, axis: usize, parts: Int) -> Result<Value> {
     let rank = cx.rank(x)?;
     let size = cx.size(x, axis)?;
     if size.as_const().is_some() && size.as_const() == parts.as_const() {
         return Ok(x);
     }
+    let dtype = cx.dtype(x)?;
+    let (inside, counts) = shares(cx, size, parts, dtype)?;
+    let x = cx.swap(x, axis, rank - 1)?;
+    let sums = cx.matmul(x, inside)?;
+    let means = cx.div(sums, counts)?;
+    cx.swap(means, axis, rank - 1)
+}
+
+/// For parts of an axis, part `i` from `i*size/parts` to `ceil((i+1)*size/parts)`: the matrix `[size, parts]` that is 1 where an element
+/// is in a part, and the number of elements of each part.
+fn shares(cx: &mut NodeCx, size: Int, parts: Int, dtype: DType) -> Result<(Value, Value)> {
     let (size, parts_value) = (cx.int_value(size), cx.int_value(parts));
     let steps = cx.iota(parts)?;
     let begins = cx.mul(steps, size)?;
@@ -268,13 +316,7 @@ fn adaptive_axis(cx: &mut NodeCx, x: Value, axis: usize, parts: Int) -> Result<V
     let places = cx.unsqueeze(places, &[1])?;
     let above = cx.compare(CompareOp::Ge, places, begins)?;
     let below = cx.compare(CompareOp::Lt, places, ends)?;
-    let inside = cx.binary(heddle_ir::op::BinaryOp::And, above, below)?;
-    let dtype = cx.dtype(x)?;
-    let inside = cx.cast(inside, dtype)?;
+    let inside = cx.binary(BinaryOp::And, above, below)?;
     let counts = cx.sub(ends, begins)?;
-    let counts = cx.cast(counts, dtype)?;
-    let x = cx.swap(x, axis, rank - 1)?;
-    let sums = cx.matmul(x, inside)?;
-    let means = cx.div(sums, counts)?;
-    cx.swap(means, axis, rank - 1)
+    Ok((cx.cast(inside, dtype)?, cx.cast(counts, dtype)?))
 }

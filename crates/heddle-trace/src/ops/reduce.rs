@@ -10,6 +10,24 @@ use crate::error::{Result, invalid};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
+    ("_cdist_forward", |cx| {
+        let (a, b) = (cx.value(0, "x1")?, cx.value(1, "x2")?);
+        let order = cx.float(2, "p", 2.0)?;
+        Ok(vec![distances(cx, a, b, order)?])
+    }),
+    ("_pdist_forward", |cx| {
+        let x = cx.value(0, "self")?;
+        let order = cx.float(1, "p", 2.0)?;
+        let all = distances(cx, x, x, order)?;
+        // Pairs of a row and a later one.
+        let count = cx.size(x, 0)?;
+        let places = cx.iota(count)?;
+        let rows = cx.unsqueeze(places, &[1])?;
+        let is_pair = cx.compare(CompareOp::Lt, rows, places)?;
+        let pairs = cx.op(Op::NonZero, &[is_pair])?;
+        let pairs = cx.swap(pairs, 0, 1)?;
+        Ok(vec![cx.op(Op::GatherNd { batch_dims: 0 }, &[all, pairs])?])
+    }),
     ("all", |cx| truth(cx, ReduceOp::Min)),
     ("all.dim", |cx| truth(cx, ReduceOp::Min)),
     ("all.dims", |cx| truth(cx, ReduceOp::Min)),
@@ -292,6 +310,19 @@ pub(super) fn norm(
     let sum = cx.reduce(ReduceOp::Sum, powers, axes, keep)?;
     let root = cx.like(x, 1.0 / ord)?;
     cx.binary(BinaryOp::Pow, sum, root)
+}
+
+/// Norms of the differences of all pairs of rows.
+fn distances(cx: &mut NodeCx, a: Value, b: Value, order: f64) -> Result<Value> {
+    let rank = cx.rank(a)?;
+    if rank < 2 || cx.rank(b)? < 2 {
+        return invalid("rows have two axes or more");
+    }
+    let behind = cx.rank(b)? - 2;
+    let (a, b) = (cx.unsqueeze(a, &[rank - 1])?, cx.unsqueeze(b, &[behind])?);
+    let gap = cx.sub(a, b)?;
+    let last = cx.rank(gap)? - 1;
+    norm(cx, gap, order, &[last], false)
 }
 
 impl NodeCx<'_> {

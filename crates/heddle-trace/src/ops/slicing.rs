@@ -229,7 +229,7 @@ fn diagonal(cx: &mut NodeCx) -> Result<Vec<Value>> {
     perm.extend((0..rank).filter(|axis| *axis != a && *axis != b));
     let y = cx.transpose(x, &perm)?;
     let (rows, columns) = (cx.size(y, 0)?, cx.size(y, 1)?);
-    let (first_row, first_column) = ((-offset.min(0)).max(0), offset.max(0));
+    let (first_row, first_column) = (offset.min(0).saturating_neg(), offset.max(0));
     let (rows, columns) = (
         cx.int_sub(rows, first_row)?,
         cx.int_sub(columns, first_column)?,
