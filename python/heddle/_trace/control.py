@@ -134,7 +134,8 @@ def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], t
 def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], names: Sequence[str]) -> list[Any]:
     """Records two arms, and gives the values that either leaves for each name."""
     place = rec.place()
-    chosen = rec.read(predicate(rec, cond))
+    cond = predicate(rec, cond)
+    chosen = rec.read(cond)
     mark = rec.born
     regions: list[Region] = []
     values: list[list[Any] | None] = []
@@ -151,6 +152,8 @@ def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], nam
     # An arm that calls what is not known yet gives what the other one does.
     pairs = list(zip(*(v if v is not None else values[1 - i] for i, v in enumerate(values)))) if values else []
     known = [i for i, v in enumerate(values) if v is not None]
+    if len(known) == 2:
+        pairs = [(_decided(rec, cond, a, True), _decided(rec, cond, b, False)) for a, b in pairs]
     joined = [_join(rec, name, list(pair), place) for name, pair in zip(names, pairs)]
     outputs: list[list[Any]] = [[], []]
     results: list[Any] = []
@@ -179,6 +182,13 @@ def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], nam
                 graph.node("cond", args, {}, made, place)
     rec.finish(regions)
     return [tree.build() for tree in joined]
+
+
+def _decided(rec: Recorder, cond: torch.Tensor, value: Any, taken: bool) -> Any:
+    """A value in an arm: the condition itself is known there, and so is what it is the negation of."""
+    if value is cond:
+        return taken
+    return (not taken) if isinstance(value, torch.Tensor) and value is rec.negated.get(cond) else value
 
 
 def share_captures(rec: Recorder, regions: list[Region]) -> list[dict[str, Any]]:
@@ -357,4 +367,7 @@ def not_(value: Any) -> Any:
     rec = active()
     if rec is None or not is_staged(value):
         return not value
-    return torch.logical_not(predicate(rec, value))
+    value = predicate(rec, value)
+    made = torch.logical_not(value)
+    rec.negated[made] = value
+    return made

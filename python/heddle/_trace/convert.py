@@ -37,15 +37,21 @@ MARK = "autograph_info__"
 class _Subscripts(ast.NodeTransformer):
     """Reads `x[i]` become `get_item(x, i)`, and `x[i] = y` becomes `x = set_item(x, i, y)`, so that `x` is known to change."""
 
-    def __init__(self, own: set[str]) -> None:
-        self.own = own
+    def __init__(self, own: set[str], first: str | None) -> None:
+        self.own, self.first = own, first
 
     def visit_arguments(self, node: ast.arguments) -> Any:
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        inner = _Subscripts(self.own | _names(node))
+        inner = _Subscripts(self.own | _names(node), self.first or _first(node))
         node.body = [s for b in node.body for s in _listed(inner.visit(b))]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and self.first is not None:
+            node.args = [_at(ast.Name("__class__", ast.Load()), node), _at(ast.Name(self.first, ast.Load()), node)]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -108,6 +114,13 @@ def _names(node: ast.AST) -> set[str]:
     return found
 
 
+def _first(node: ast.AST) -> str | None:
+    """Name of the first parameter of a function."""
+    arguments = getattr(node, "args", None)
+    positional = [*arguments.posonlyargs, *arguments.args] if isinstance(arguments, ast.arguments) else []
+    return positional[0].arg if positional else None
+
+
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -145,7 +158,7 @@ class _Transpiler(api.PyToPy):
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
-        node = _Subscripts(_names(node)).visit(node)
+        node = _Subscripts(_names(node), _first(node)).visit(node)
         unsupported_features_checker.verify(node)
         node = self.initial_analysis(node, ctx)
         node = functions.transform(node, ctx)
@@ -353,15 +366,19 @@ def _specials() -> dict[Any, Any]:
 
     return {
         range: loops.range_, enumerate: loops.enumerate_, zip: loops.zip_, int: _int, float: _float, bool: _bool, len: _len,
-        max: _extreme("max"), min: _extreme("min"), any: _truths("any"), all: _truths("all"), super: _no_super,
+        max: _extreme("max"), min: _extreme("min"), any: _truths("any"), all: _truths("all"),
         **higher.SPECIALS, **lists.SPECIALS,
     }
 
 
-def _no_super(*args: Any) -> Any:
-    if not args:
-        raise unsupported("super() without arguments", active().place(), "super(Class, self)")  # type: ignore[union-attr]
-    return super(*args)
+class _Scope(FunctionScope):
+    """A function's scope, which gives its result."""
+
+    def ret(self, value: Any, did_return: Any) -> Any:
+        rec = active()
+        if rec is not None and control.is_staged(did_return):
+            raise unsupported("a function returns a value on some of its paths only", rec.place(), "return a value on all paths")
+        return super().ret(value, did_return)
 
 
 def update(value: Any, kind: str, other: Any) -> Any:
@@ -399,7 +416,7 @@ def _operators() -> types.ModuleType:
         if_stmt=control.if_stmt, if_exp=control.if_exp, while_stmt=loops.while_stmt, for_stmt=loops.for_stmt, and_=control.and_,
         or_=control.or_, not_=control.not_, converted_call=converted_call, get_item=index.get_item, set_item=index.set_item,
         update_item=update_item, update=update, append=lists.append, slice=slice, Undefined=Undefined, UndefinedReturnValue=UndefinedReturnValue, ld=ld, ldu=ldu,
-        FunctionScope=FunctionScope, with_function_scope=with_function_scope, ConversionOptions=converter.ConversionOptions,
+        FunctionScope=_Scope, with_function_scope=with_function_scope, ConversionOptions=converter.ConversionOptions,
         STD=converter.STANDARD_OPTIONS, Feature=converter.Feature, autograph_artifact=api.autograph_artifact,
     )
     return made

@@ -65,10 +65,30 @@ class Function:
     def _call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rec = active()
         if rec is not None:
-            return call(rec, self, owner, args, kwargs)
+            if not self._reads_traced():
+                return call(rec, self, owner, args, kwargs)
+            if self in rec.inlined:
+                raise graph.unsupported(f"{self.__qualname__} calls itself, and reads variables of the function around", rec.place(),
+                                        "give them as arguments")
+            rec.inlined.append(self)
+            try:
+                return convert.convert(self.function)(*(() if owner is None else (owner,)), *args, **kwargs)
+            finally:
+                rec.inlined.pop()
         if getattr(_state, "eager", False):
             return self.function(*(() if owner is None else (owner,)), *args, **kwargs)
         return self._program(owner, args, kwargs)(*args, **kwargs)
+
+    def _reads_traced(self) -> bool:
+        """Whether it reads tensors of a function around that is being recorded: it is recorded in place then."""
+        for cell in self.function.__closure__ or ():
+            try:
+                if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(cell.cell_contents)):
+                    return True
+            except ValueError:
+                # A variable that is not assigned yet.
+                continue
+        return False
 
     def _program(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat, spec = pytree.tree_flatten((args, kwargs))

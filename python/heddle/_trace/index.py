@@ -25,8 +25,17 @@ def get_item(target: Any, key: Any) -> Any:
         return target[key]
     key = _clean(rec, key)
     if _is_index(key):
-        return aten.index.Tensor(target, [key])
+        return row(target, key)
     return view(rec, target, key) if _is_dynamic(key) else target[key]
+
+
+def row(target: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """`target[key]` for an index that is a tensor without axes: a view, as in PyTorch."""
+    made = aten.index.Tensor(target, [key])
+    rec = active()
+    if rec is not None:
+        rec.is_view(made, target if isinstance(target, FakeTensor) else rec.held(target), (aten.index.Tensor, ([key],), {}))
+    return made
 
 
 def set_item(target: Any, key: Any, value: Any) -> Any:

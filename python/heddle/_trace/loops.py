@@ -13,6 +13,7 @@ from .control import (
     share_captures,
 )
 from .graph import Place, unsupported
+from .index import row
 from .lists import Grown, grown
 from .record import Recorder, Region, active
 
@@ -117,7 +118,7 @@ def _items(iterated: Any) -> Items | None:
     if isinstance(iterated, torch.Tensor):
         if iterated.dim() == 0:
             raise unsupported("a loop over a tensor without axes", _place())
-        return Items(iterated.shape[0], lambda i: torch.ops.aten.index.Tensor(iterated, [i]))
+        return Items(iterated.shape[0], lambda i: row(iterated, i))
     if isinstance(iterated, range) and len(iterated) > UNROLLED:
         return Items(len(iterated), lambda i: i * iterated.step + iterated.start)
     return None

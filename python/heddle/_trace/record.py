@@ -89,6 +89,8 @@ class Recorder(TorchDispatchMode):
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.constants = Constants()
         self.functions: dict[str, Any] = {}
+        #: Functions that are recorded in place.
+        self.inlined: list[Any] = []
         #: Names of constants, by the identity of their tensors.
         self.names: dict[int, str] = {}
         self.region = Region(None, None)
@@ -96,6 +98,8 @@ class Recorder(TorchDispatchMode):
         self._views: Any = WeakIdKeyDictionary()
         #: For inputs of loops the tensors that they begin as, for arguments of functions their frame.
         self.given: Any = WeakIdKeyDictionary()
+        #: For results of `not` what they negate.
+        self.negated: Any = WeakIdKeyDictionary()
         #: Names of sizes that began in the region that was just recorded.
         self.local: set[sympy.Symbol] = set()
         self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -108,13 +112,16 @@ class Recorder(TorchDispatchMode):
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Records what this thread does."""
-        before = active()
+        before, fast = active(), torch.backends.mha.get_fastpath_enabled()
         _active.recorder = self
+        # PyTorch's fused layers of transformers are operators of their own.
+        torch.backends.mha.set_fastpath_enabled(False)
         try:
             with torch.inference_mode(), self.fake, self:
                 yield
         finally:
             _active.recorder = before
+            torch.backends.mha.set_fastpath_enabled(fast)
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[Region]:
@@ -257,7 +264,7 @@ class Recorder(TorchDispatchMode):
         if weak and isinstance(result, torch.Tensor):
             self._values[result].weak = True
         if views.is_view(func) and isinstance(result, torch.Tensor) and isinstance(args[0], torch.Tensor) and result is not args[0]:
-            self._is_view(result, args[0], (func, args[1:], kwargs))
+            self.is_view(result, args[0], (func, args[1:], kwargs))
         return result
 
     def _recurrent(self, func: Any, args: Any) -> tuple[torch.Tensor, ...]:
@@ -278,7 +285,7 @@ class Recorder(TorchDispatchMode):
             self.bind(result, self.read(tensor), self.region if old.region is not None else None, old.weak)
             if old.region is None:
                 self._values[result].region = None
-            self._is_view(result, tensor, (aten.alias.default, (), {}))
+            self.is_view(result, tensor, (aten.alias.default, (), {}))
         return result
 
     def node(self, target: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
@@ -296,6 +303,11 @@ class Recorder(TorchDispatchMode):
                 made.append(graph.value(str(leaf.node.expr), "size"))
             elif leaf is None:
                 made.append(graph.value("none", "f32", (0,)))
+            elif isinstance(leaf, torch.SymBool):
+                raise unsupported(
+                    "Python asks if a tensor is true, which only the run knows", place,
+                    "`if`, `while`, `and`, `or`, `not` and conditional expressions are converted; an `assert` is not",
+                )
             else:
                 raise unsupported(f"{target} gives a {type(leaf).__name__} that only the run knows", place)
         graph.node(target, packed, named, made, place)
@@ -349,7 +361,8 @@ class Recorder(TorchDispatchMode):
 
     # Changes in place
 
-    def _is_view(self, result: torch.Tensor, parent: torch.Tensor, again: tuple[Any, Any, Any]) -> None:
+    def is_view(self, result: torch.Tensor, parent: torch.Tensor, again: tuple[Any, Any, Any]) -> None:
+        """Says that a tensor shares its memory with another one, from which `again` makes it."""
         value = self._values[result]
         value.parent, value.again = parent, again
         root = self._root(parent)
@@ -479,6 +492,8 @@ class Recorder(TorchDispatchMode):
             return found
         root = module.partition(".")[0]
         if root in ("torch", "heddle", "malt", "functorch") or root in sys.stdlib_module_names - {"__main__"} or file.startswith("<"):
+            return None
+        if "__autograph_generated_file" in file:
             return None
         import linecache
 

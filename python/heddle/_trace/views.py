@@ -47,6 +47,8 @@ def write_back(func: Any, parent: torch.Tensor, made: torch.Tensor, args: Any, k
         return aten.select_scatter.default(parent, made, *args, **kwargs)
     if name == "slice":
         return aten.slice_scatter.default(parent, made, *args, **kwargs)
+    if name == "index":
+        return aten.index_put.default(parent, args[0], made)
     if name in ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten"):
         return made.reshape(parent.shape)
     if name in ("t", "transpose"):

@@ -54,7 +54,7 @@ class Generator:
     def _scalar(self):
         a, s, k = self.rng.choice(self.arrays), self.rng.choice(self.scalars), self.rng.choice(self.numbers)
         return self.rng.choice([
-            f"torch.tanh({a}.sum())", f"torch.tanh({s} * 1.25 + 0.125)", f"{a}.max() * 0.25", f"torch.tanh({s} + {k} % 5)", f"{a}[{k} % 2]",
+            f"torch.tanh({a}.sum())", f"torch.tanh({s} * 1.25 + 0.125)", f"{a}.max() * 0.25", f"torch.tanh({s} + {k} % 5)", f"{a}[{k} % 2].clone()",
             f"({a}.mean() if {s} > 0.3 else {s} * 0.5)",
         ])
 

@@ -199,6 +199,17 @@ def writes(x, n):
     return y
 
 
+def views(x, i):
+    y = x.clone()
+    row = y[i]
+    other = y[0]
+    row += 10
+    y[1] = y[1] * 2
+    z = y.t()
+    z[0] = 7
+    return y, row, other
+
+
 def pairs(x, y):
     s = 0
     for i, (a, b) in enumerate(zip(x, y)):
@@ -225,6 +236,7 @@ CASES = [
     (chooses, [(ROW,), (-ROW,), (-torch.ones(3),)]),
     (steps, [(N(0), N(10)), (N(10), N(0)), (N(3), N(3)), (N(-5), N(5))]),
     (writes, [(torch.randn(5, 3), N(4)), (-torch.ones(3, 2), N(0)), (torch.ones(2, 7), N(2))]),
+    (views, [(torch.ones(3, 2), N(0)), (torch.ones(3, 2), N(2)), (torch.ones(5, 7), N(1))]),
     (pairs, [(ROW, ROW), (torch.ones(7), torch.arange(7.0)), (ROW[:2], ROW[2:])]),
     (numbers, [(N(5),), (N(0),), (N(11),)]),
 ]
@@ -232,8 +244,6 @@ CASES = [
 
 @pytest.mark.parametrize("function,examples", CASES, ids=lambda v: getattr(v, "__name__", ""))
 def test_statements(function, examples):
-    if function is break_and_continue:
-        examples = [e for e in examples]
     check(function, *examples)
 
 
@@ -362,6 +372,39 @@ def test_lists_that_grow():
     check(grows, (torch.randn(5, 3), N(4)), (torch.ones(2, 3), N(2)))
 
 
+class Base(nn.Module):
+    def step(self, x):
+        return x * 1.5
+
+
+class Derived(Base):
+    def forward(self, x):
+        y = super().step(x)
+        while y.sum() < 10:
+            y = super().step(y)
+        return y
+
+
+def test_methods_of_a_base_class():
+    program = heddle.compile(Derived(), torch.ones(3), device="interp")
+    same(program(torch.ones(5)), Derived()(torch.ones(5)))
+
+
+def test_functions_that_read_variables_around():
+    def outer(x):
+        y = x * 2
+
+        @heddle.function
+        def inner(z):
+            return z + y if z.sum() > 0 else z
+
+        return inner(x)
+
+    with heddle.eager():
+        wanted = outer(torch.ones(3))
+    same(heddle.function(device="interp")(outer)(torch.ones(3)), wanted)
+
+
 # What is refused
 
 
@@ -369,7 +412,7 @@ def refused(function, *args):
     with pytest.raises(heddle.Unsupported) as caught:
         heddle.function(device="interp")(function)(*args)
     assert "test_function.py" in (caught.value.place or ""), caught.value
-    return str(caught.value)
+    return f"{caught.value} {caught.value.hint}"
 
 
 def test_what_can_t_be_converted_names_its_line():
@@ -420,6 +463,26 @@ def test_what_can_t_be_converted_names_its_line():
         return z
 
     assert "another name" in refused(hides, torch.ones(3))
+
+    def sometimes(x):
+        if x.sum() > 0:
+            return x
+
+    assert "paths" in refused(sometimes, torch.ones(3))
+
+    def asserts(x):
+        assert x.sum() > 0
+        return x
+
+    assert "assert" in refused(asserts, torch.ones(3))
+
+    def rows(x):
+        y = x.clone()
+        for row in y:
+            row += 1
+        return y
+
+    assert "changes in place" in refused(rows, torch.ones(3, 2))
 
     def argument(x):
         x += 1
