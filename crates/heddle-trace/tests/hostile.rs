@@ -16,13 +16,32 @@ fn text_error(text: &str) -> TraceError {
 
 /// A graph whose second node is this one.
 fn with(node: Json) -> Json {
-    module(graph(&[(0, "f32[n,3]")], vec![common::node("aten.neg.default", json!([v(0)]), &[(1, "f32[n,3]")]), node], &[1]))
+    module(graph(
+        &[(0, "f32[n,3]")],
+        vec![
+            common::node("aten.neg.default", json!([v(0)]), &[(1, "f32[n,3]")]),
+            node,
+        ],
+        &[1],
+    ))
 }
 
 #[test]
 fn texts_that_are_no_graphs() {
-    for text in ["", "{", "[]", "null", "1", "{\"version\": 1}", "\u{0}", "{\"version\": 1, \"entry\": 3, \"functions\": {}}"] {
-        assert!(matches!(text_error(text), TraceError::Json { .. }), "{text}");
+    for text in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "1",
+        "{\"version\": 1}",
+        "\u{0}",
+        "{\"version\": 1, \"entry\": 3, \"functions\": {}}",
+    ] {
+        assert!(
+            matches!(text_error(text), TraceError::Json { .. }),
+            "{text}"
+        );
     }
     let deep = "[".repeat(100_000);
     assert!(matches!(text_error(&deep), TraceError::TooLarge { .. }));
@@ -40,12 +59,20 @@ fn graphs_nested_too_deep() {
     let mut inner = graph(&[(0, "f32[]")], vec![], &[0]);
     for _ in 0..60 {
         let args = json!([{"graph": inner}, v(0)]);
-        inner = graph(&[(0, "f32[]")], vec![node("invoke_subgraph", args, &[(1, "f32[]")])], &[1]);
+        inner = graph(
+            &[(0, "f32[]")],
+            vec![node("invoke_subgraph", args, &[(1, "f32[]")])],
+            &[1],
+        );
     }
     assert!(read(&module(inner.clone())).is_ok());
     for _ in 0..10 {
         let args = json!([{"graph": inner}, v(0)]);
-        inner = graph(&[(0, "f32[]")], vec![node("invoke_subgraph", args, &[(1, "f32[]")])], &[1]);
+        inner = graph(
+            &[(0, "f32[]")],
+            vec![node("invoke_subgraph", args, &[(1, "f32[]")])],
+            &[1],
+        );
     }
     assert!(matches!(error(&module(inner)), TraceError::TooLarge { .. }));
 }
@@ -56,7 +83,11 @@ fn branches_nested_deep_within_the_limit() {
     for _ in 0..40 {
         let other = graph(&[(0, "bool[]"), (1, "f32[]")], vec![], &[1]);
         let args = json!([v(0), {"graph": inner}, {"graph": other}, list(&[v(0), v(1)])]);
-        inner = graph(&[(0, "bool[]"), (1, "f32[]")], vec![node("cond", args, &[(2, "f32[]")])], &[2]);
+        inner = graph(
+            &[(0, "bool[]"), (1, "f32[]")],
+            vec![node("cond", args, &[(2, "f32[]")])],
+            &[2],
+        );
     }
     let found = results(&module(inner), &[bools(&[], &[true]), f32s(&[], &[5.0])]);
     close(&found[0], &[], &[5.0]);
@@ -65,20 +96,90 @@ fn branches_nested_deep_within_the_limit() {
 #[test]
 fn wrong_ids() {
     for (name, wrong) in [
-        ("not defined", node("aten.neg.default", json!([v(9)]), &[(2, "f32[n,3]")])),
-        ("the id 1", node("aten.neg.default", json!([v(0)]), &[(1, "f32[n,3]")])),
-        ("not defined", node("aten.neg.default", json!([v(2)]), &[(2, "f32[n,3]")])),
-        ("2 are stated", node("aten.neg.default", json!([v(0)]), &[(2, "f32[n,3]"), (3, "f32[]")])),
-        ("stated as f32 with 1 axes", node("aten.neg.default", json!([v(0)]), &[(2, "f32[n]")])),
-        ("stated as i64", node("aten.neg.default", json!([v(0)]), &[(2, "i64[n,3]")])),
-        ("missing", node("aten.neg.default", json!([]), &[(2, "f32[n,3]")])),
-        ("no constant", node("aten.neg.default", json!([{"constant": "w"}]), &[(2, "f32[n,3]")])),
-        ("no value has the size", node("aten.full.default", json!([list(&[json!({"size": "q"})]), f(1.0)]), &[(2, "f32[q]")])),
-        ("can't be read", node("aten.full.default", json!([list(&[json!({"size": "n +"})]), f(1.0)]), &[(2, "f32[q]")])),
-        ("no function", node("call", json!([{"function": "g"}, v(0)]), &[(2, "f32[n,3]")])),
-        ("no graph", node("cond", json!([{"bool": true}, i(1), i(2)]), &[(2, "f32[n,3]")])),
-        ("out of range", node("aten.sum.dim_IntList", json!([v(0), ints(&[5])]), &[(2, "f32[n]")])),
-        ("out of range", node("aten.unsqueeze.default", json!([v(0), i(i64::MIN)]), &[(2, "f32[n,3,1]")])),
+        (
+            "not defined",
+            node("aten.neg.default", json!([v(9)]), &[(2, "f32[n,3]")]),
+        ),
+        (
+            "the id 1",
+            node("aten.neg.default", json!([v(0)]), &[(1, "f32[n,3]")]),
+        ),
+        (
+            "not defined",
+            node("aten.neg.default", json!([v(2)]), &[(2, "f32[n,3]")]),
+        ),
+        (
+            "2 are stated",
+            node(
+                "aten.neg.default",
+                json!([v(0)]),
+                &[(2, "f32[n,3]"), (3, "f32[]")],
+            ),
+        ),
+        (
+            "stated as f32 with 1 axes",
+            node("aten.neg.default", json!([v(0)]), &[(2, "f32[n]")]),
+        ),
+        (
+            "stated as i64",
+            node("aten.neg.default", json!([v(0)]), &[(2, "i64[n,3]")]),
+        ),
+        (
+            "missing",
+            node("aten.neg.default", json!([]), &[(2, "f32[n,3]")]),
+        ),
+        (
+            "no constant",
+            node(
+                "aten.neg.default",
+                json!([{"constant": "w"}]),
+                &[(2, "f32[n,3]")],
+            ),
+        ),
+        (
+            "no value has the size",
+            node(
+                "aten.full.default",
+                json!([list(&[json!({"size": "q"})]), f(1.0)]),
+                &[(2, "f32[q]")],
+            ),
+        ),
+        (
+            "can't be read",
+            node(
+                "aten.full.default",
+                json!([list(&[json!({"size": "n +"})]), f(1.0)]),
+                &[(2, "f32[q]")],
+            ),
+        ),
+        (
+            "no function",
+            node("call", json!([{"function": "g"}, v(0)]), &[(2, "f32[n,3]")]),
+        ),
+        (
+            "no graph",
+            node(
+                "cond",
+                json!([{"bool": true}, i(1), i(2)]),
+                &[(2, "f32[n,3]")],
+            ),
+        ),
+        (
+            "out of range",
+            node(
+                "aten.sum.dim_IntList",
+                json!([v(0), ints(&[5])]),
+                &[(2, "f32[n]")],
+            ),
+        ),
+        (
+            "out of range",
+            node(
+                "aten.unsqueeze.default",
+                json!([v(0), i(i64::MIN)]),
+                &[(2, "f32[n,3,1]")],
+            ),
+        ),
     ] {
         let error = error(&with(wrong));
         let TraceError::Node { at, .. } = &error else {
@@ -102,13 +203,21 @@ fn wrong_ids() {
 
 #[test]
 fn all_unsupported_operators_at_once() {
-    let body = graph(&[(0, "f32[]")], vec![node("aten.mystery.default", json!([v(0)]), &[(1, "f32[]")])], &[1]);
+    let body = graph(
+        &[(0, "f32[]")],
+        vec![node("aten.mystery.default", json!([v(0)]), &[(1, "f32[]")])],
+        &[1],
+    );
     let main = graph(
         &[(0, "f32[]")],
         vec![
             node("aten.lgamma.default", json!([v(0)]), &[(1, "f32[]")]),
             node("aten.lgamma.default", json!([v(0)]), &[(2, "f32[]")]),
-            node("invoke_subgraph", json!([{"graph": body}, v(0)]), &[(3, "f32[]")]),
+            node(
+                "invoke_subgraph",
+                json!([{"graph": body}, v(0)]),
+                &[(3, "f32[]")],
+            ),
         ],
         &[3],
     );
@@ -116,44 +225,110 @@ fn all_unsupported_operators_at_once() {
     let TraceError::Unsupported(ops) = &error else {
         panic!("{error}");
     };
-    let found: Vec<_> = ops.iter().map(|op| (op.at.target.as_str(), op.count)).collect();
-    assert_eq!(found, [("aten.lgamma.default", 2), ("aten.mystery.default", 1)]);
+    let found: Vec<_> = ops
+        .iter()
+        .map(|op| (op.at.target.as_str(), op.count))
+        .collect();
+    assert_eq!(
+        found,
+        [("aten.lgamma.default", 2), ("aten.mystery.default", 1)]
+    );
 }
 
 #[test]
 fn all_unsupported_uses_at_once() {
     let div = |mode: &str, id: i64| {
         let mode = json!({"rounding_mode": {"str": mode}});
-        node_with("aten.div.Tensor_mode", json!([v(0), v(0)]), mode, &[(id, "f32[n]")])
+        node_with(
+            "aten.div.Tensor_mode",
+            json!([v(0), v(0)]),
+            mode,
+            &[(id, "f32[n]")],
+        )
     };
-    let gelu = node_with("aten.gelu.default", json!([v(2)]), json!({"approximate": {"str": "cosh"}}), &[(3, "f32[n]")]);
-    let error = error(&module(graph(&[(0, "f32[n]")], vec![div("up", 1), div("floor", 2), gelu], &[3])));
+    let gelu = node_with(
+        "aten.gelu.default",
+        json!([v(2)]),
+        json!({"approximate": {"str": "cosh"}}),
+        &[(3, "f32[n]")],
+    );
+    let error = error(&module(graph(
+        &[(0, "f32[n]")],
+        vec![div("up", 1), div("floor", 2), gelu],
+        &[3],
+    )));
     let TraceError::Unsupported(ops) = &error else {
         panic!("{error}");
     };
-    let found: Vec<_> = ops.iter().map(|op| op.reason.as_deref().unwrap_or("")).collect();
+    let found: Vec<_> = ops
+        .iter()
+        .map(|op| op.reason.as_deref().unwrap_or(""))
+        .collect();
     assert_eq!(found, ["rounding_mode `up`", "approximate `cosh`"]);
 }
 
 #[test]
 fn huge_numbers_are_errors() {
     for wrong in [
-        node("aten.full.default", json!([ints(&[i64::MAX, i64::MAX]), f(1.0)]), &[(2, "f32[a,b]")]),
-        node("aten.full.default", json!([ints(&[-1]), f(1.0)]), &[(2, "f32[a]")]),
-        node("aten.view.default", json!([v(0), ints(&[-1, -1])]), &[(2, "f32[a,b]")]),
-        node("aten.constant_pad_nd.default", json!([v(0), ints(&[i64::MAX, i64::MAX])]), &[(2, "f32[n,a]")]),
-        node("aten.repeat.default", json!([v(0), ints(&[i64::MAX, i64::MAX])]), &[(2, "f32[a,b]")]),
-        node("aten.unfold.default", json!([v(0), i(1), i(i64::MAX), i(1)]), &[(2, "f32[n,a,b]")]),
-        node("aten.diagonal.default", json!([v(0), i(i64::MIN)]), &[(2, "f32[a]")]),
-        node("aten.avg_pool2d.default", json!([v(0), ints(&[i64::MAX, 2])]), &[(2, "f32[a,b]")]),
-        node("aten.slice.Tensor", json!([v(0), i(0), i(0), i(9), i(0)]), &[(2, "f32[a,3]")]),
-        node("aten.arange.start_step", json!([i(0), i(9), i(0)]), &[(2, "i64[a]")]),
+        node(
+            "aten.full.default",
+            json!([ints(&[i64::MAX, i64::MAX]), f(1.0)]),
+            &[(2, "f32[a,b]")],
+        ),
+        node(
+            "aten.full.default",
+            json!([ints(&[-1]), f(1.0)]),
+            &[(2, "f32[a]")],
+        ),
+        node(
+            "aten.view.default",
+            json!([v(0), ints(&[-1, -1])]),
+            &[(2, "f32[a,b]")],
+        ),
+        node(
+            "aten.constant_pad_nd.default",
+            json!([v(0), ints(&[i64::MAX, i64::MAX])]),
+            &[(2, "f32[n,a]")],
+        ),
+        node(
+            "aten.repeat.default",
+            json!([v(0), ints(&[i64::MAX, i64::MAX])]),
+            &[(2, "f32[a,b]")],
+        ),
+        node(
+            "aten.unfold.default",
+            json!([v(0), i(1), i(i64::MAX), i(1)]),
+            &[(2, "f32[n,a,b]")],
+        ),
+        node(
+            "aten.diagonal.default",
+            json!([v(0), i(i64::MIN)]),
+            &[(2, "f32[a]")],
+        ),
+        node(
+            "aten.avg_pool2d.default",
+            json!([v(0), ints(&[i64::MAX, 2])]),
+            &[(2, "f32[a,b]")],
+        ),
+        node(
+            "aten.slice.Tensor",
+            json!([v(0), i(0), i(0), i(9), i(0)]),
+            &[(2, "f32[a,3]")],
+        ),
+        node(
+            "aten.arange.start_step",
+            json!([i(0), i(9), i(0)]),
+            &[(2, "i64[a]")],
+        ),
     ] {
         let program = with(wrong.clone());
         // Refused when it is read, or when it runs; never a panic.
         if let Ok(module) = read(&program) {
             let input = heddle_ir::Datum::from(f32s(&[1, 3], &[1.0, 2.0, 3.0]));
-            let options = heddle_interp::Options { max_memory: 1 << 20, ..Default::default() };
+            let options = heddle_interp::Options {
+                max_memory: 1 << 20,
+                ..Default::default()
+            };
             let _ = heddle_interp::run(&module, &[input], &options);
         }
     }
@@ -162,14 +337,27 @@ fn huge_numbers_are_errors() {
 /// Each number, string and list of the slices replaced: errors, never panics.
 #[test]
 fn changed_slices_do_not_panic() {
-    for text in [include_str!("slices/tree.json"), include_str!("slices/decoder.json")] {
+    for text in [
+        include_str!("slices/tree.json"),
+        include_str!("slices/decoder.json"),
+    ] {
         let whole: Json = serde_json::from_str(text).unwrap();
         let mut count = 0;
         visit(&whole, &mut vec![], &mut |path| {
-            for new in [json!(0), json!(-1), json!(i64::MAX), json!("n"), json!([]), json!(null), json!({"none": true}), json!("f64")] {
+            for new in [
+                json!(0),
+                json!(-1),
+                json!(i64::MAX),
+                json!("n"),
+                json!([]),
+                json!(null),
+                json!({"none": true}),
+                json!("f64"),
+            ] {
                 let mut changed = whole.clone();
                 *changed.pointer_mut(path).unwrap() = new;
-                let constants = ["emb", "weight", "head"].map(|n| (n.to_owned(), f32s(&[6, 3], &[0.5; 18])));
+                let constants =
+                    ["emb", "weight", "head"].map(|n| (n.to_owned(), f32s(&[6, 3], &[0.5; 18])));
                 if let Ok(module) = load(&changed.to_string(), constants.to_vec(), None) {
                     heddle_ir::verify(&module).unwrap_or_else(|e| panic!("{path}: {e:?}"));
                 }
@@ -186,7 +374,11 @@ fn visit(json: &Json, path: &mut Vec<String>, work: &mut dyn FnMut(&str)) {
         work(&text);
     }
     let children: Vec<(String, &Json)> = match json {
-        Json::Array(all) => all.iter().enumerate().map(|(i, j)| (i.to_string(), j)).collect(),
+        Json::Array(all) => all
+            .iter()
+            .enumerate()
+            .map(|(i, j)| (i.to_string(), j))
+            .collect(),
         Json::Object(all) => all.iter().map(|(k, j)| (k.clone(), j)).collect(),
         _ => vec![],
     };

@@ -24,7 +24,10 @@ fn programs(json: &str, constants: &[(&str, Tensor)]) -> [Program; 2] {
         };
         let program = compile(&model, &options).unwrap();
         let interpreted = &program.report().interpreted;
-        assert!(device == Device::Interp || interpreted.is_none(), "{interpreted:?}");
+        assert!(
+            device == Device::Interp || interpreted.is_none(),
+            "{interpreted:?}"
+        );
         program
     })
 }
@@ -44,7 +47,10 @@ fn check(program: &Program, inputs: &[(&str, Tensor)], output: &str, expected: &
     let found = found.to_vec::<f32>().or_else(integers).unwrap();
     assert_eq!(found.len(), expected.len());
     for (a, b) in found.iter().zip(expected) {
-        assert!((a - b).abs() <= 1e-5, "{output}: {found:?}, not {expected:?}");
+        assert!(
+            (a - b).abs() <= 1e-5,
+            "{output}: {found:?}, not {expected:?}"
+        );
     }
 }
 
@@ -56,7 +62,14 @@ fn product(x: &[f32], w: &[f32], columns: usize) -> Vec<f32> {
     (0..columns).map(element).collect()
 }
 
-fn tree(node: usize, left: &[i64], right: &[i64], words: &[i64], emb: &[f32], w: &[f32]) -> Vec<f32> {
+fn tree(
+    node: usize,
+    left: &[i64],
+    right: &[i64],
+    words: &[i64],
+    emb: &[f32],
+    w: &[f32],
+) -> Vec<f32> {
     let state = match left[node] {
         l if l < 0 => emb[3 * words[node] as usize..][..3].to_vec(),
         l => {
@@ -78,7 +91,10 @@ fn recursion_over_a_tree() {
     let programs = programs(TREE, &constants);
     let trees: [&[i64]; 3] = [&[-1], &[-1, -1, 0], &[-1, -1, -1, -1, 0, 2, 4]];
     for left in trees {
-        let right: Vec<i64> = left.iter().map(|&l| if l < 0 { -1 } else { l + 1 }).collect();
+        let right: Vec<i64> = left
+            .iter()
+            .map(|&l| if l < 0 { -1 } else { l + 1 })
+            .collect();
         let words: Vec<i64> = (0..left.len() as i64).map(|i| (3 * i + 2) % 7).collect();
         let root = left.len() - 1;
         let expected = tree(root, left, &right, &words, &emb, &w);
@@ -136,8 +152,15 @@ fn errors_name_operator_and_line() {
     let error = Model::from_trace(&text, vec![]).unwrap_err();
     assert_eq!(error.kind(), heddle::ErrorKind::Unsupported);
     let message = error.to_string();
-    assert!(message.contains("aten.mystery.default `odd` (decoder.py:9)"), "{message}");
-    assert!(error.node().is_some_and(|node| node.contains("decoder.py:9")));
+    assert!(
+        message.contains("aten.mystery.default `odd` (decoder.py:9)"),
+        "{message}"
+    );
+    assert!(
+        error
+            .node()
+            .is_some_and(|node| node.contains("decoder.py:9"))
+    );
     let error = Model::from_trace("{", vec![]).unwrap_err();
     assert_eq!(error.kind(), heddle::ErrorKind::Invalid);
 }

@@ -12,7 +12,12 @@ pub(super) const OPS: Table = &[
     ("_scaled_dot_product_flash_attention_for_cpu", |cx| {
         let scale = cx.opt_float(usize::MAX, "scale")?;
         let mask = cx.opt_value(usize::MAX, "attn_mask")?;
-        let form = Form { mask, dropout: 3, causal: 4, scale };
+        let form = Form {
+            mask,
+            dropout: 3,
+            causal: 4,
+            scale,
+        };
         let (y, scores) = attention(cx, &form)?;
         let log = log_sum(cx, scores)?;
         Ok(vec![y, log])
@@ -20,7 +25,12 @@ pub(super) const OPS: Table = &[
     ("scaled_dot_product_attention", |cx| {
         let scale = cx.opt_float(usize::MAX, "scale")?;
         let mask = cx.opt_value(3, "attn_mask")?;
-        let form = Form { mask, dropout: 4, causal: 5, scale };
+        let form = Form {
+            mask,
+            dropout: 4,
+            causal: 5,
+            scale,
+        };
         Ok(vec![attention(cx, &form)?.0])
     }),
 ];
@@ -35,7 +45,11 @@ struct Form {
 
 /// `softmax(q k^T * scale + mask) v`, and the scores.
 fn attention(cx: &mut NodeCx, form: &Form) -> Result<(Value, Value)> {
-    let (q, mut k, mut v) = (cx.value(0, "query")?, cx.value(1, "key")?, cx.value(2, "value")?);
+    let (q, mut k, mut v) = (
+        cx.value(0, "query")?,
+        cx.value(1, "key")?,
+        cx.value(2, "value")?,
+    );
     if cx.float(form.dropout, "dropout_p", 0.0)? != 0.0 {
         return refuse("dropout in attention");
     }

@@ -50,7 +50,9 @@ fn plain(cx: &mut NodeCx, spatial: usize) -> Result<Vec<Value>> {
     let (x, weight) = (cx.value(0, "input")?, cx.value(1, "weight")?);
     let mut form = Form::of(cx, 3, spatial)?;
     form.groups = groups(cx, 6)?;
-    let y = batched(cx, x, weight, spatial, |cx, x| forward(cx, x, weight, &form))?;
+    let y = batched(cx, x, weight, spatial, |cx, x| {
+        forward(cx, x, weight, &form)
+    })?;
     with_bias(cx, y, spatial)
 }
 
@@ -63,11 +65,15 @@ fn convolution(cx: &mut NodeCx) -> Result<Vec<Value>> {
     form.groups = groups(cx, 8)?;
     let is_transposed = cx.flag(6, "transposed", false)?;
     let y = match is_transposed {
-        false => batched(cx, x, weight, spatial, |cx, x| forward(cx, x, weight, &form))?,
+        false => batched(cx, x, weight, spatial, |cx, x| {
+            forward(cx, x, weight, &form)
+        })?,
         true => {
             let extra = cx.per_axis(7, "output_padding", spatial, &[0])?;
             let extra: Vec<Int> = extra.into_iter().map(Int::Const).collect();
-            batched(cx, x, weight, spatial, |cx, x| transposed(cx, x, weight, &form, &extra))?
+            batched(cx, x, weight, spatial, |cx, x| {
+                transposed(cx, x, weight, &form, &extra)
+            })?
         }
     };
     with_bias(cx, y, spatial)
@@ -116,7 +122,13 @@ fn forward(cx: &mut NodeCx, x: Value, weight: Value, form: &Form) -> Result<Valu
 }
 
 /// A convolution of the input with zeros between its elements and of the mirrored weight.
-fn transposed(cx: &mut NodeCx, x: Value, weight: Value, form: &Form, extra: &[Int]) -> Result<Value> {
+fn transposed(
+    cx: &mut NodeCx,
+    x: Value,
+    weight: Value,
+    form: &Form,
+    extra: &[Int],
+) -> Result<Value> {
     let spatial = form.strides.len();
     let mut pads = vec![Int::Const(0); 2 * spatial];
     for i in 0..spatial {
@@ -180,7 +192,11 @@ fn missing(cx: &mut NodeCx, x: Value, y: Value, weight: Value, form: &Form) -> R
 
 /// Gradients of input, weight and bias.
 fn gradients(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (dy, x, weight) = (cx.value(0, "grad_output")?, cx.value(1, "input")?, cx.value(2, "weight")?);
+    let (dy, x, weight) = (
+        cx.value(0, "grad_output")?,
+        cx.value(1, "input")?,
+        cx.value(2, "weight")?,
+    );
     let rank = cx.rank(weight)?;
     if cx.flag(7, "transposed", false)? {
         return refuse("the gradient of a transposed convolution");
@@ -211,7 +227,13 @@ fn gradients(cx: &mut NodeCx) -> Result<Vec<Value>> {
 }
 
 /// A convolution of the input with the gradient, in which batch and channels change places.
-fn weight_gradient(cx: &mut NodeCx, dy: Value, x: Value, weight: Value, form: &Form) -> Result<Value> {
+fn weight_gradient(
+    cx: &mut NodeCx,
+    dy: Value,
+    x: Value,
+    weight: Value,
+    form: &Form,
+) -> Result<Value> {
     let sizes = cx.sizes(x)?;
     let (g, rank) = (form.groups as i64, sizes.len());
     let each = cx.int_div(sizes[1], g)?;

@@ -90,7 +90,10 @@ fn col2im(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let zero = cx.like(x, 0.0)?;
     let zeros = cx.filled(zero, &[sizes[0], channels, plane])?;
     let reduce = ScatterReduce::Add;
-    let y = cx.op(Op::ScatterElements { axis: 2, reduce }, &[zeros, places, columns])?;
+    let y = cx.op(
+        Op::ScatterElements { axis: 2, reduce },
+        &[zeros, places, columns],
+    )?;
     let mut y = cx.reshape(y, &[sizes[0], channels, height, width])?;
     for i in 0..2 {
         let begin = Int::Const(blocks.padding[i]);

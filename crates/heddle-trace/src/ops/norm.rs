@@ -12,7 +12,9 @@ use crate::error::{Result, invalid};
 /// The operators of this file.
 pub(super) const OPS: Table = &[
     ("_native_batch_norm_legit", |cx| batch_norm_of(cx, true)),
-    ("_native_batch_norm_legit.no_stats", |cx| batch_norm_of(cx, false)),
+    ("_native_batch_norm_legit.no_stats", |cx| {
+        batch_norm_of(cx, false)
+    }),
     ("_native_batch_norm_legit_functional", batch_norm_functional),
     ("_native_batch_norm_legit_no_training", |cx| {
         let eps = cx.float(6, "eps", 1e-5)?;
@@ -61,7 +63,12 @@ fn normalised(cx: &mut NodeCx, x: Value, axes: &[usize], eps: f64) -> Result<[Va
 }
 
 /// `x * weight + bias`, where they are given, in the type of `x`.
-fn affine(cx: &mut NodeCx, mut x: Value, weight: Option<Value>, bias: Option<Value>) -> Result<Value> {
+fn affine(
+    cx: &mut NodeCx,
+    mut x: Value,
+    weight: Option<Value>,
+    bias: Option<Value>,
+) -> Result<Value> {
     let dtype = cx.dtype(x)?;
     if let Some(weight) = weight {
         let weight = cx.cast(weight, dtype)?;
@@ -103,7 +110,8 @@ fn layer_norm_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let Some(first) = cx.rank(x)?.checked_sub(count) else {
         return invalid("it has too few axes");
     };
-    let (inner, outer): (Vec<usize>, Vec<usize>) = ((first..first + count).collect(), (0..first).collect());
+    let (inner, outer): (Vec<usize>, Vec<usize>) =
+        ((first..first + count).collect(), (0..first).collect());
     let dtype = cx.dtype(x)?;
     let (wide, gradient) = (cx.widen(x)?, cx.widen(gradient)?);
     let gap = cx.sub(wide, mean)?;
@@ -188,7 +196,11 @@ fn grouped_with(
     let bias = bias.map(|b| cx.per_channel(b, behind)).transpose()?;
     let y = affine(cx, y, weight, bias)?;
     let (mean, inverse) = (cx.squeeze(mean, &[2])?, cx.squeeze(inverse, &[2])?);
-    Ok(vec![cx.cast(y, dtype)?, cx.cast(mean, dtype)?, cx.cast(inverse, dtype)?])
+    Ok(vec![
+        cx.cast(y, dtype)?,
+        cx.cast(mean, dtype)?,
+        cx.cast(inverse, dtype)?,
+    ])
 }
 
 fn native_group_norm(cx: &mut NodeCx) -> Result<Vec<Value>> {
@@ -232,7 +244,10 @@ fn batch_norm_running(cx: &mut NodeCx, x: Value, eps: f64) -> Result<Value> {
     let dtype = cx.dtype(x)?;
     let (x, mean, variance) = (cx.widen(x)?, cx.widen(mean)?, cx.widen(variance)?);
     let inverse = inverse_deviation(cx, variance, eps)?;
-    let (mean, inverse) = (cx.per_channel(mean, behind)?, cx.per_channel(inverse, behind)?);
+    let (mean, inverse) = (
+        cx.per_channel(mean, behind)?,
+        cx.per_channel(inverse, behind)?,
+    );
     let gap = cx.sub(x, mean)?;
     let y = cx.mul(gap, inverse)?;
     let y = channel_affine(cx, y, behind)?;
@@ -315,7 +330,10 @@ fn group_norm_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, dy) = (cx.reshape(x, &split)?, cx.reshape(dy, &split)?);
     let (mean, inverse) = (cx.widen(mean)?, cx.widen(inverse)?);
     let statistic = [sizes[0], groups.into(), 1.into(), 1.into()];
-    let (mean, inverse) = (cx.reshape(mean, &statistic)?, cx.reshape(inverse, &statistic)?);
+    let (mean, inverse) = (
+        cx.reshape(mean, &statistic)?,
+        cx.reshape(inverse, &statistic)?,
+    );
     let gap = cx.sub(x, mean)?;
     let y = cx.mul(gap, inverse)?;
     let scaled = match weight {

@@ -47,7 +47,11 @@ pub(super) const OPS: Table = &[
     ("topk", |cx| {
         let (x, count) = (cx.value(0, "self")?, cx.size_arg(1, "k")?);
         let (axis, is_largest) = (cx.int_or(2, "dim", -1)?, cx.flag(3, "largest", true)?);
-        let kind = if is_largest { Extreme::Max } else { Extreme::Min };
+        let kind = if is_largest {
+            Extreme::Max
+        } else {
+            Extreme::Min
+        };
         let axis = cx.axis(axis, cx.rank(x)?)?;
         ends(cx, x, count, axis, kind)
     }),
@@ -74,13 +78,25 @@ fn sorted(cx: &mut NodeCx, place: usize, descends: bool) -> Result<Vec<Value>> {
     let rank = cx.rank(x)?;
     let axis = cx.axis(axis, rank)?;
     let kind = if descends { Extreme::Max } else { Extreme::Min };
-    let count = if rank == 0 { Int::Const(1) } else { cx.size(x, axis)? };
+    let count = if rank == 0 {
+        Int::Const(1)
+    } else {
+        cx.size(x, axis)?
+    };
     ends(cx, x, count, axis, kind)
 }
 
 fn cumulative(cx: &mut NodeCx, kind: ReduceOp, x: Value, axis: usize) -> Result<Value> {
     let (exclusive, reverse) = (false, false);
-    cx.op(Op::Cumulative { kind, axis, exclusive, reverse }, &[x])
+    cx.op(
+        Op::Cumulative {
+            kind,
+            axis,
+            exclusive,
+            reverse,
+        },
+        &[x],
+    )
 }
 
 /// Integers and truth values are counted in `i64`.

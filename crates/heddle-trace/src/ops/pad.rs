@@ -50,11 +50,18 @@ fn moved(cx: &mut NodeCx, mode: PadMode) -> Result<Vec<Value>> {
 
 /// Counts before and after each axis, the last axis first.
 fn padded(cx: &mut NodeCx, mode: PadMode, value: Operand) -> Result<Vec<Value>> {
-    let name = if cx.arg(1, "pad").is_some() { "pad" } else { "padding" };
+    let name = if cx.arg(1, "pad").is_some() {
+        "pad"
+    } else {
+        "padding"
+    };
     let (x, counts) = (cx.value(0, "self")?, cx.size_list(1, name)?);
     let rank = cx.rank(x)?;
     if counts.len() % 2 != 0 || counts.len() > 2 * rank {
-        return invalid(format!("{} counts of padding for {rank} axes", counts.len()));
+        return invalid(format!(
+            "{} counts of padding for {rank} axes",
+            counts.len()
+        ));
     }
     let mut pads = vec![Int::Const(0); 2 * rank];
     for (i, pair) in counts.chunks(2).enumerate() {

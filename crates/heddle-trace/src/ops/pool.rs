@@ -42,7 +42,10 @@ impl Windows {
     /// From the argument at `i` on.
     fn of(cx: &mut NodeCx, x: Value, i: usize, count: usize, has_dilation: bool) -> Result<Self> {
         let Some(first) = cx.rank(x)?.checked_sub(count) else {
-            return invalid(format!("{} axes can't be pooled along {count}", cx.rank(x)?));
+            return invalid(format!(
+                "{} axes can't be pooled along {count}",
+                cx.rank(x)?
+            ));
         };
         let window = cx.positive(i, "kernel_size", count, &[])?;
         let sizes: Vec<i64> = window.iter().map(|&n| n as i64).collect();
@@ -52,13 +55,18 @@ impl Windows {
             return invalid(format!("padding {pads:?} of windows {window:?}"));
         }
         let (dilations, ceils) = match has_dilation {
-            true => (cx.positive(i + 3, "dilation", count, &[1])?, cx.flag(i + 4, "ceil_mode", false)?),
+            true => (
+                cx.positive(i + 3, "dilation", count, &[1])?,
+                cx.flag(i + 4, "ceil_mode", false)?,
+            ),
             false => (vec![1; count], cx.flag(i + 3, "ceil_mode", false)?),
         };
         let mut ends: Vec<Int> = pads.iter().map(|&p| Int::Const(p)).collect();
         if ceils {
             for i in 0..count {
-                let span = (window[i] as i64 - 1).saturating_mul(dilations[i] as i64).saturating_add(1);
+                let span = (window[i] as i64 - 1)
+                    .saturating_mul(dilations[i] as i64)
+                    .saturating_add(1);
                 let (pad, stride) = (pads[i], strides[i] as i64);
                 let size = cx.size(x, first + i)?;
                 let padded = cx.int_add(size, 2 * pad)?;
@@ -75,7 +83,14 @@ impl Windows {
                 ends[i] = cx.int_sub(end, front)?;
             }
         }
-        Ok(Self { window, strides, dilations, pads, ends, first })
+        Ok(Self {
+            window,
+            strides,
+            dilations,
+            pads,
+            ends,
+            first,
+        })
     }
 
     fn pads_value(&self, cx: &mut NodeCx) -> Result<Value> {
@@ -208,7 +223,11 @@ fn largest_indices(cx: &mut NodeCx, x: Value, y: Value, windows: &Windows) -> Re
 
 /// Gradients go to the places that the indices name.
 fn largest_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (gradient, x, indices) = (cx.value(0, "grad_output")?, cx.value(1, "self")?, cx.value(7, "indices")?);
+    let (gradient, x, indices) = (
+        cx.value(0, "grad_output")?,
+        cx.value(1, "self")?,
+        cx.value(7, "indices")?,
+    );
     let rank = cx.rank(x)?;
     if rank < 2 {
         return invalid("it has no plane");
@@ -235,7 +254,10 @@ fn largest_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
 fn adaptive(cx: &mut NodeCx, count: usize) -> Result<Vec<Value>> {
     let (x, sizes) = (cx.value(0, "self")?, cx.size_list(1, "output_size")?);
     let Some(first) = cx.rank(x)?.checked_sub(count) else {
-        return invalid(format!("{} axes can't be pooled along {count}", cx.rank(x)?));
+        return invalid(format!(
+            "{} axes can't be pooled along {count}",
+            cx.rank(x)?
+        ));
     };
     if sizes.len() != count {
         return invalid(format!("{} sizes for {count} axes", sizes.len()));
@@ -262,7 +284,14 @@ fn average_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
         None => windows.counts(cx, x, padded)?,
     };
     let each = cx.div(dy, count)?;
-    let dx = spread(cx, each, x, &windows.window, &windows.strides, &windows.pads)?;
+    let dx = spread(
+        cx,
+        each,
+        x,
+        &windows.window,
+        &windows.strides,
+        &windows.pads,
+    )?;
     Ok(vec![dx])
 }
 

@@ -54,7 +54,10 @@ pub(super) const OPS: Table = &[
     }),
     ("rand_like", |cx| {
         let x = cx.value(0, "self")?;
-        let (sizes, dtype) = (cx.sizes(x)?, cx.dtype_arg(usize::MAX, "dtype")?.unwrap_or(cx.dtype(x)?));
+        let (sizes, dtype) = (
+            cx.sizes(x)?,
+            cx.dtype_arg(usize::MAX, "dtype")?.unwrap_or(cx.dtype(x)?),
+        );
         Ok(vec![unit(cx, dtype, &sizes)?])
     }),
     ("randint", |cx| integers(cx, None, 0, 1)),
@@ -66,7 +69,10 @@ pub(super) const OPS: Table = &[
     }),
     ("randn_like", |cx| {
         let x = cx.value(0, "self")?;
-        let (sizes, dtype) = (cx.sizes(x)?, cx.dtype_arg(usize::MAX, "dtype")?.unwrap_or(cx.dtype(x)?));
+        let (sizes, dtype) = (
+            cx.sizes(x)?,
+            cx.dtype_arg(usize::MAX, "dtype")?.unwrap_or(cx.dtype(x)?),
+        );
         Ok(vec![normal(cx, dtype, &sizes, 0.0, 1.0)?])
     }),
     ("randperm", |cx| {
@@ -128,7 +134,13 @@ fn unit(cx: &mut NodeCx, dtype: DType, sizes: &[Int]) -> Result<Value> {
     cx.cast(x, dtype)
 }
 
-fn normal(cx: &mut NodeCx, dtype: DType, sizes: &[Int], mean: f64, deviation: f64) -> Result<Value> {
+fn normal(
+    cx: &mut NodeCx,
+    dtype: DType,
+    sizes: &[Int],
+    mean: f64,
+    deviation: f64,
+) -> Result<Value> {
     wide(dtype)?;
     let (key, shape) = (key(cx)?, cx.ints_value(sizes)?);
     let draws = cx.b.normal(key, shape)?;
@@ -194,7 +206,15 @@ fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let noise = cx.b.as_floats(DType::F64, draws)?;
         let sums = cx.add(noise, logits)?;
         let (kind, axis, keep, last) = (Extreme::Max, rank, false, false);
-        return Ok(vec![cx.op(Op::ArgReduce { kind, axis, keep, last }, &[sums])?]);
+        return Ok(vec![cx.op(
+            Op::ArgReduce {
+                kind,
+                axis,
+                keep,
+                last,
+            },
+            &[sums],
+        )?]);
     }
     let sizes = cx.sizes(logits)?;
     let shape = cx.ints_value(&sizes)?;

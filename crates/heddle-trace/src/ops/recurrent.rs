@@ -64,7 +64,9 @@ fn layers(cx: &mut NodeCx, cell: Cell, starts: &[Value], at: usize) -> Result<Ve
         return refuse("dropout between layers");
     }
     let directions = if both { 2 } else { 1 };
-    let cells = usize::try_from(count).ok().and_then(|n| n.checked_mul(directions));
+    let cells = usize::try_from(count)
+        .ok()
+        .and_then(|n| n.checked_mul(directions));
     let Some(cells) = cells.filter(|n| *n > 0 && *n <= params.len()) else {
         return invalid(format!("{count} layers have {} weights", params.len()));
     };
@@ -72,7 +74,10 @@ fn layers(cx: &mut NodeCx, cell: Cell, starts: &[Value], at: usize) -> Result<Ve
     let plain = if has_biases { 4 } else { 2 };
     let projects = each == plain + 1 && cell == Cell::Lstm;
     if params.len() != cells * each || each != plain + usize::from(projects) {
-        return invalid(format!("{cells} layers and directions have {} weights", params.len()));
+        return invalid(format!(
+            "{cells} layers and directions have {} weights",
+            params.len()
+        ));
     }
     if starts.len() != if cell == Cell::Lstm { 2 } else { 1 } {
         return invalid(format!("{} states", starts.len()));
@@ -102,8 +107,10 @@ fn layers(cx: &mut NodeCx, cell: Cell, starts: &[Value], at: usize) -> Result<Ve
                 projection: projects.then(|| params[each - 1]),
             };
             let place = cx.b.i64(number as i64);
-            let first: Vec<Value> =
-                states.iter().map(|&s| cx.gather(s, place, 0)).collect::<Result<_>>()?;
+            let first: Vec<Value> = states
+                .iter()
+                .map(|&s| cx.gather(s, place, 0))
+                .collect::<Result<_>>()?;
             let (y, last) = run(cx, cell, x, &first, weights, direction == 1)?;
             sides.push(y);
             for (list, value) in lasts.iter_mut().zip(last) {
@@ -218,7 +225,11 @@ fn lstm(cx: &mut NodeCx, part: Value, own: Value, cell: Value) -> Result<Vec<Val
     let mut gates = vec![];
     for k in 0..4 {
         let gate = gate(cx, sum, k, 4)?;
-        let kind = if k == 2 { UnaryOp::Tanh } else { UnaryOp::Sigmoid };
+        let kind = if k == 2 {
+            UnaryOp::Tanh
+        } else {
+            UnaryOp::Sigmoid
+        };
         gates.push(cx.unary(kind, gate)?);
     }
     let kept = cx.mul(gates[1], cell)?;
@@ -259,8 +270,16 @@ fn mkldnn(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let weights = Weights {
         input: cx.value(1, "weight0")?,
         hidden: cx.value(2, "weight1")?,
-        input_bias: if has_biases { Some(cx.value(3, "weight2")?) } else { None },
-        hidden_bias: if has_biases { Some(cx.value(4, "weight3")?) } else { None },
+        input_bias: if has_biases {
+            Some(cx.value(3, "weight2")?)
+        } else {
+            None
+        },
+        hidden_bias: if has_biases {
+            Some(cx.value(4, "weight3")?)
+        } else {
+            None
+        },
         projection: None,
     };
     let states = [cx.value(5, "hx_")?, cx.value(6, "cx_")?];
@@ -273,7 +292,11 @@ fn mkldnn(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let mut first = vec![];
     for (state, rank) in states.into_iter().zip(ranks) {
         let zero = cx.b.i64(0);
-        first.push(if rank == 3 { cx.gather(state, zero, 0)? } else { state });
+        first.push(if rank == 3 {
+            cx.gather(state, zero, 0)?
+        } else {
+            state
+        });
     }
     let (mut y, last) = run(cx, Cell::Lstm, x, &first, weights, is_reverse)?;
     if is_batch_first {
@@ -281,7 +304,11 @@ fn mkldnn(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }
     let mut results = vec![y];
     for (value, rank) in last.into_iter().zip(ranks) {
-        results.push(if rank == 3 { cx.unsqueeze(value, &[0])? } else { value });
+        results.push(if rank == 3 {
+            cx.unsqueeze(value, &[0])?
+        } else {
+            value
+        });
     }
     let byte = cx.b.scalar(DType::U8, 0.0);
     results.push(cx.filled(byte, &[Int::Const(0)])?);

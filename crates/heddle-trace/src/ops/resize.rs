@@ -58,11 +58,14 @@ fn targets(cx: &mut NodeCx, count: usize, sizes: usize, factors: usize) -> Resul
     };
     let factors = match cx.arg(factors, "scale_factors") {
         Some(_) => {
-            let all = cx.list(factors, "scale_factors")?.iter().map(|arg| match arg {
-                Arg::Float(x) => Ok(x.0),
-                Arg::Int(n) => Ok(*n as f64),
-                _ => refuse("a factor that the run computes"),
-            });
+            let all = cx
+                .list(factors, "scale_factors")?
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Float(x) => Ok(x.0),
+                    Arg::Int(n) => Ok(*n as f64),
+                    _ => refuse("a factor that the run computes"),
+                });
             Some(all.collect::<Result<Vec<f64>>>()?)
         }
         None => None,
@@ -82,9 +85,16 @@ fn targets(cx: &mut NodeCx, count: usize, sizes: usize, factors: usize) -> Resul
                     Int::Value(cx.cast(n, DType::I64)?)
                 }
             },
-            (None, None) => return Err(OpError::Invalid("it has neither sizes nor factors".into())),
+            (None, None) => {
+                return Err(OpError::Invalid("it has neither sizes nor factors".into()));
+            }
         };
-        found.push(Target { axis: i + 2, from, to, factor });
+        found.push(Target {
+            axis: i + 2,
+            from,
+            to,
+            factor,
+        });
     }
     Ok(found)
 }
@@ -160,7 +170,10 @@ fn linear(cx: &mut NodeCx, x: Value, target: Target, aligns: bool) -> Result<Val
     let share = cx.at_most(share, 1.0)?;
     let behind = cx.rank(x)? - 1 - target.axis;
     let share = cx.per_channel(share, behind)?;
-    let (a, b) = (cx.gather(x, low, target.axis)?, cx.gather(x, high, target.axis)?);
+    let (a, b) = (
+        cx.gather(x, low, target.axis)?,
+        cx.gather(x, high, target.axis)?,
+    );
     let from = cx.dtype(x)?;
     let (a, b) = (cx.cast(a, dtype)?, cx.cast(b, dtype)?);
     let one = cx.like(share, 1.0)?;
@@ -176,7 +189,9 @@ fn grid_sampler(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (mode, padding) = (cx.int(2, "interpolation_mode")?, cx.int(3, "padding_mode")?);
     let aligns = cx.flag(4, "align_corners", false)?;
     if !(0..=1).contains(&mode) || !(0..=2).contains(&padding) {
-        return refuse(format!("interpolation_mode {mode} with padding_mode {padding}"));
+        return refuse(format!(
+            "interpolation_mode {mode} with padding_mode {padding}"
+        ));
     }
     let (sizes, out) = (cx.sizes(x)?, cx.sizes(grid)?);
     if sizes.len() != 4 || out.len() != 4 {
@@ -251,7 +266,9 @@ fn grid_sampler(cx: &mut NodeCx) -> Result<Vec<Value>> {
         });
     }
     let sum = sum.ok_or_else(|| OpError::Invalid("there is no corner".into()))?;
-    Ok(vec![cx.reshape(sum, &[sizes[0], sizes[1], out[1], out[2]])?])
+    Ok(vec![
+        cx.reshape(sum, &[sizes[0], sizes[1], out[1], out[2]])?,
+    ])
 }
 
 /// Places from -1 to 1 as places of an axis, with its padding: 0 zeros, 1 the border, 2 mirrored.

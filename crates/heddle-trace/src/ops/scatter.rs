@@ -92,7 +92,11 @@ fn write(cx: &mut NodeCx, x: Value, from: Value, reduce: ScatterReduce) -> Resul
     let (have, want) = (cx.shape(from)?, cx.shape(places)?);
     let mut from = from;
     if have.len() != rank || want.len() != rank {
-        return invalid(format!("it has {rank} axes, its indices {} and its source {}", want.len(), have.len()));
+        return invalid(format!(
+            "it has {rank} axes, its indices {} and its source {}",
+            want.len(),
+            have.len()
+        ));
     }
     for axis in 0..rank {
         if !have[axis].equals(&want[axis]) {
@@ -186,12 +190,18 @@ fn rows(cx: &mut NodeCx, from: Value, reduce: ScatterReduce) -> Result<Vec<Value
         let y = elements(cx, x, places, from, 0, reduce, dtype)?;
         return Ok(vec![cx.reshape(y, &[])?]);
     }
-    let perm: Vec<usize> = std::iter::once(axis).chain((0..rank).filter(|a| *a != axis)).collect();
+    let perm: Vec<usize> = std::iter::once(axis)
+        .chain((0..rank).filter(|a| *a != axis))
+        .collect();
     let mut back = vec![0; rank];
     for (i, &p) in perm.iter().enumerate() {
         back[p] = i;
     }
-    let from = if cx.rank(from)? < rank { cx.unsqueeze(from, &[axis])? } else { from };
+    let from = if cx.rank(from)? < rank {
+        cx.unsqueeze(from, &[axis])?
+    } else {
+        from
+    };
     let (x, from) = (cx.transpose(x, &perm)?, cx.transpose(from, &perm)?);
     let tuples = cx.unsqueeze(places, &[1])?;
     let wide = match dtype {
@@ -206,13 +216,25 @@ fn rows(cx: &mut NodeCx, from: Value, reduce: ScatterReduce) -> Result<Vec<Value
 
 /// The elements under the mask are those of the source, in order.
 fn masked_scatter(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (x, mask, from) = (cx.value(0, "self")?, cx.value(1, "mask")?, cx.value(2, "source")?);
+    let (x, mask, from) = (
+        cx.value(0, "self")?,
+        cx.value(1, "mask")?,
+        cx.value(2, "source")?,
+    );
     let dtype = cx.dtype(x)?;
     let (mask, from) = (cx.broadcast_like(mask, x)?, cx.cast(from, dtype)?);
     let (flat, source) = (cx.flat(mask)?, cx.flat(from)?);
     let counted = cx.cast(flat, DType::I64)?;
     let (kind, axis, exclusive, reverse) = (ReduceOp::Sum, 0, true, false);
-    let places = cx.op(Op::Cumulative { kind, axis, exclusive, reverse }, &[counted])?;
+    let places = cx.op(
+        Op::Cumulative {
+            kind,
+            axis,
+            exclusive,
+            reverse,
+        },
+        &[counted],
+    )?;
     // Where nothing is written, any element is read: a zero behind the source.
     let zero = cx.like(source, 0.0)?;
     let zero = cx.unsqueeze(zero, &[0])?;
@@ -229,7 +251,10 @@ fn masked_scatter(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// Gradients of the rows that were read, added up.
 fn embedding_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (gradient, places) = (cx.value(0, "grad_output")?, cx.value(1, "indices")?);
-    let (count, padding) = (cx.size_arg(2, "num_weights")?, cx.int_or(3, "padding_idx", -1)?);
+    let (count, padding) = (
+        cx.size_arg(2, "num_weights")?,
+        cx.int_or(3, "padding_idx", -1)?,
+    );
     if cx.flag(4, "scale_grad_by_freq", false)? {
         return refuse("gradients scaled by frequency");
     }
@@ -251,5 +276,7 @@ fn embedding_gradient(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let zeros = cx.filled(zero, &[count, width])?;
     let tuples = cx.unsqueeze(places, &[1])?;
     let reduce = ScatterReduce::Add;
-    Ok(vec![cx.op(Op::ScatterNd { reduce }, &[zeros, tuples, rows])?])
+    Ok(vec![
+        cx.op(Op::ScatterNd { reduce }, &[zeros, tuples, rows])?,
+    ])
 }
