@@ -23,7 +23,7 @@ from malt.operators import FunctionScope, Undefined, UndefinedReturnValue, ld, l
 from malt.pyct import errors, origin_info
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import control, index, lists, loops
+from . import control, index, lambdas, lists, loops
 from .graph import Place, unsupported
 from .record import Recorder, active
 
@@ -185,7 +185,7 @@ def place_of_line(file: str, line: int) -> Place | None:
     info = source_map.get(origin_info.LineLocation(file, line))
     if info is None:
         return None
-    return Place(info.loc.filename, info.loc.lineno, (info.source_code_line or "").strip())
+    return Place(lambdas.file_of(info.loc.filename), info.loc.lineno, (info.source_code_line or "").strip())
 
 
 def convert(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,6 +199,11 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     if made is None:
         try:
             made, module, source_map = _transpiler.transform(plain, converter.ProgramContext(options=_OPTIONS))
+        except errors.UnsupportedLanguageElementError as error:
+            other = lambdas.rebuilt(plain) if plain.__name__ == "<lambda>" else None
+            if other is None:
+                raise _not_converted(plain, error) from error
+            return convert(other)
         except (errors.PyCTError, NotImplementedError, SyntaxError, ValueError, OSError) as error:
             raise _not_converted(plain, error) from error
         _sources[module.__file__] = (source_map, plain.__code__.co_filename)

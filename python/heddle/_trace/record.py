@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import views
+from . import lambdas, views
 from .graph import ChangesConstant, Constants, Graph, Place, scalar, unsupported
 
 aten = torch.ops.aten
@@ -497,4 +497,5 @@ class Recorder(TorchDispatchMode):
             return None
         import linecache
 
+        file = lambdas.file_of(file)
         return Place(file, line, linecache.getline(file, line).strip())
