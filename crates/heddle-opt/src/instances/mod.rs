@@ -128,7 +128,7 @@ struct Context<'a> {
     joined: &'a RefCell<HashMap<FuncId, Joined>>,
     /// The functions that evaluate calls level by level, by those that are called and the forms of
     /// their arguments.
-    levels: &'a RefCell<HashMap<(FuncId, Vec<Form>), FuncId>>,
+    levels: &'a RefCell<HashMap<(FuncId, Vec<Form>), levels::Leveled>>,
     /// The blocks of these functions.
     counted: &'a RefCell<Vec<Counted>>,
     /// Named sizes that differ by instance.

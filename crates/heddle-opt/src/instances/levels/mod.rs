@@ -34,8 +34,14 @@ use drive::Driver;
 use parts::Parts;
 pub(super) use parts::has_sizes;
 
-/// The name of a result's sizes, which follow its elements, without that of the result.
-const SIZES_OF: &str = "sizes of ";
+/// A function that evaluates calls level by level.
+#[derive(Clone)]
+pub(super) struct Leveled {
+    pub id: FuncId,
+    /// The form of each result of the function that is called; the sizes of a ragged one are a
+    /// result behind its elements.
+    results: Vec<Form>,
+}
 
 impl Set<'_> {
     /// A call of a recursive function for all instances, level by level.
@@ -51,7 +57,7 @@ impl Set<'_> {
             Lane::Ragged(_) => Form::Ragged,
         };
         let forms: Vec<Form> = args.iter().map(form).collect();
-        let id = self.context.levels(callee, &forms)?;
+        let Leveled { id, results: forms } = self.context.levels(callee, &forms)?;
         let mut own: Vec<Value> = vec![];
         for &lane in args {
             match lane {
@@ -65,19 +71,19 @@ impl Set<'_> {
             }
         }
         let sig = self.context.made.borrow().functions[id].sig.clone();
-        let results = b.call(id, &sig, &own)?;
+        let mut results = b.call(id, &sig, &own)?.into_iter();
+        let mut next = || results.next().ok_or(Refusal::NotEvaluated);
         let mut lanes: Vec<Lane> = vec![];
-        for (value, (name, _)) in results.into_iter().zip(&sig.results) {
-            match (name.starts_with(SIZES_OF), lanes.pop()) {
-                (true, Some(Lane::Rows(data))) => {
-                    let starts = self.sums_before(b, value)?;
-                    lanes.push(Lane::Ragged(Ragged::packed(data, starts, value)));
+        for form in forms {
+            let data = next()?;
+            lanes.push(match form {
+                Form::Ragged => {
+                    let lens = next()?;
+                    let starts = self.sums_before(b, lens)?;
+                    Lane::Ragged(Ragged::packed(data, starts, lens))
                 }
-                (_, last) => {
-                    lanes.extend(last);
-                    lanes.push(Lane::Rows(value));
-                }
-            }
+                _ => Lane::Rows(data),
+            });
         }
         Ok(lanes)
     }
@@ -85,10 +91,10 @@ impl Set<'_> {
 
 impl Context<'_> {
     /// The function that evaluates calls of a recursive one for many instances.
-    fn levels(&self, callee: FuncId, forms: &[Form]) -> Result<FuncId> {
+    fn levels(&self, callee: FuncId, forms: &[Form]) -> Result<Leveled> {
         let key = (callee, forms.to_vec());
-        if let Some(&known) = self.levels.borrow().get(&key) {
-            return Ok(known);
+        if let Some(known) = self.levels.borrow().get(&key) {
+            return Ok(known.clone());
         }
         let mut components = callgraph::components(self.module).into_iter();
         let own = components.find(|c| c.contains(&callee));
@@ -118,13 +124,17 @@ impl Context<'_> {
             top: &top,
         };
         let results = driver.run(&mut b)?;
-        let mut outputs: Vec<(String, Value)> = vec![];
+        let (mut outputs, mut forms): (Vec<(String, Value)>, _) = (vec![], vec![]);
         for ((name, _), lane) in source.sig.results.iter().zip(results) {
             match lane {
-                Lane::Same(v) | Lane::Rows(v) => outputs.push((name.clone(), v)),
+                Lane::Same(v) | Lane::Rows(v) => {
+                    outputs.push((name.clone(), v));
+                    forms.push(Form::Stacked);
+                }
                 Lane::Ragged(x) => {
                     outputs.push((name.clone(), x.data));
-                    outputs.push((format!("{SIZES_OF}{name}"), x.lens));
+                    outputs.push((format!("sizes of {name}"), x.lens));
+                    forms.push(Form::Ragged);
                 }
             }
         }
@@ -136,7 +146,8 @@ impl Context<'_> {
         self.counted
             .borrow_mut()
             .extend(context.counted(&marks, id));
-        self.levels.borrow_mut().insert(key, id);
-        Ok(id)
+        let leveled = Leveled { id, results: forms };
+        self.levels.borrow_mut().insert(key, leveled.clone());
+        Ok(leveled)
     }
 }
