@@ -101,11 +101,16 @@ impl Driver<'_> {
     ) -> Result<Vec<Value>> {
         let written = self.block(b, number, running)?;
         let mut all = vec![];
-        for (slots, rows) in [(&writes.own, &written.own), (&writes.args, &written.args)] {
-            all_or_none(b, slots, rows, &self.slots.types, &mut all)?;
+        let (types, result_types) = (&self.slots.types, &self.slots.result_types);
+        for (slots, rows, types) in [
+            (&writes.own, &written.own, types),
+            (&writes.args, &written.args, types),
+            (&writes.results, &written.results, result_types),
+        ] {
+            for &slot in slots {
+                all.push(rows_or_empty(b, slot, rows, &types[slot])?);
+            }
         }
-        let (slots, types) = (&writes.results, &self.slots.result_types);
-        all_or_none(b, slots, &written.results, types, &mut all)?;
         all.push(match written.next {
             Some(next) => next,
             None => b.i64s(&[]),
@@ -114,25 +119,20 @@ impl Driver<'_> {
     }
 }
 
-/// Adds the rows of slots; none for those that are not written.
-fn all_or_none(
+/// The rows that a block writes to a slot of this type; no rows if it writes none.
+fn rows_or_empty(
     b: &mut FuncBuilder,
-    slots: &[usize],
-    rows: &[(usize, Value)],
-    types: &[Type],
-    all: &mut Vec<Value>,
-) -> Result<()> {
-    for &slot in slots {
-        let own = rows.iter().find(|(own, _)| *own == slot);
-        all.push(match own {
-            Some((_, rows)) => *rows,
-            None => {
-                let none = b.i64(0);
-                zeros(b, &types[slot], none)?
-            }
-        });
+    slot: usize,
+    written: &[(usize, Value)],
+    ty: &Type,
+) -> Result<Value> {
+    match written.iter().find(|(own, _)| *own == slot) {
+        Some((_, rows)) => Ok(*rows),
+        None => {
+            let none = b.i64(0);
+            zeros(b, ty, none)
+        }
     }
-    Ok(())
 }
 
 /// Does an edge behind a block give the value another one?
