@@ -140,6 +140,7 @@ pub fn load(
             .filter_map(|(name, rank)| Some((name, rank?)))
             .collect(),
         entry: entry.map(str::to_string),
+        ..Default::default()
     };
     let model = Model::load(path, &options)?;
     let options = CompileOptions {

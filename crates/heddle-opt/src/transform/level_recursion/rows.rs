@@ -124,13 +124,16 @@ impl Rows {
     }
 }
 
+/// Writes what gives arrays, and tells whether that cannot fail without rows.
+type Evaluate<'e> = &'e dyn Fn(&mut FuncBuilder) -> Result<(Vec<Value>, bool)>;
+
 /// Arrays with rows of these types. They are evaluated only if there are some rows, unless that
 /// cannot fail without: `evaluate` gives the arrays, and tells so; `sizes` gives each type's.
 pub fn if_any(
     b: &mut FuncBuilder,
     rows: &Rows,
     types: &[Type],
-    evaluate: &dyn Fn(&mut FuncBuilder) -> Result<(Vec<Value>, bool)>,
+    evaluate: Evaluate,
     sizes: &mut dyn FnMut(&mut FuncBuilder) -> Result<Vec<Value>>,
 ) -> Result<Vec<Value>> {
     let mark = b.checkpoint();
