@@ -4,8 +4,8 @@
 //! count. In conjunction with another condition, or if the comparison is of floats, which are
 //! rounded, it states a bound. Exporters write it in many ways: with a carried counter of 32 bits
 //! that begins anywhere and steps by any constant, with both numbers cast, with an `n` that each
-//! iteration recomputes from loop-invariant values, with the length of an array that grows. Both sides
-//! may move.
+//! iteration recomputes from loop-invariant values, with the length of an array that grows. Both
+//! sides may move.
 
 mod between;
 mod number;

@@ -20,8 +20,9 @@ use rewriter::Rewriter;
 pub use pattern::commutes;
 
 /// Rewrites instructions by tables of rules until none applies: algebra of elementwise ops
-/// (`algebra.rs`), views (`views.rs`), rows that are read (`rows.rs`), ranges (`ranges.rs`), sequences and optionals (`sequences.rs`),
-/// branches (`branches.rs`) and loops (`control.rs`). Every edit is counted under its rule's name.
+/// (`algebra.rs`), views (`views.rs`), rows that are read (`rows.rs`), ranges (`ranges.rs`),
+/// sequences and optionals (`sequences.rs`), branches (`branches.rs`) and loops (`control.rs`).
+/// Every edit is counted under its rule's name.
 ///
 /// All rules are exact bit for bit. It does *not* evaluate constants (`fold_constants`), nor remove
 /// dead code (`remove_dead`), nor move computation out of branches and loops.

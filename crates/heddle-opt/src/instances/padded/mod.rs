@@ -1,5 +1,5 @@
-//! Arrays that differ by instance in another axis than the first, such as the scores `[n, n]` of all
-//! pairs of words.
+//! Arrays that differ by instance in another axis than the first, such as the scores `[n, n]` of
+//! all pairs of words.
 //!
 //! Each is a row as large as the largest instance's. Elements outside of an instance's array hold
 //! anything, and are replaced in front of ops that combine elements along such an axis. Ranges

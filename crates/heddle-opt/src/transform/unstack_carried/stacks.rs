@@ -37,7 +37,8 @@ enum Use {
     Yield(Region, usize),
 }
 
-/// The stacks of a function that are replaced by their parts: carried values, and what is made of them with all parts alike.
+/// The stacks of a function that are replaced by their parts: carried values, and what is made of
+/// them with all parts alike.
 pub(super) fn stacks(func: &Function) -> HashMap<Value, Stack> {
     let mut loops = vec![];
     func.for_each_inst(&mut |inst, _| loops.extend(LoopView::of(func, inst).map(|l| (inst, l))));
@@ -138,7 +139,8 @@ pub(super) fn changed_operands(func: &Function, inst: Inst) -> usize {
     }
 }
 
-/// The operands' axis that a result's axis is, if the instruction changes all elements along it alike.
+/// The operands' axis that a result's axis is, if the instruction changes all elements along it
+/// alike.
 pub(super) fn source_axis(func: &Function, inst: Inst, axis: usize) -> Option<usize> {
     let data = &func.insts[inst];
     match &data.op {
@@ -246,7 +248,8 @@ impl Places {
         });
     }
 
-    /// A stack and all that is made of it with all parts alike; `None` if something else than its parts is read.
+    /// A stack and all that is made of it with all parts alike; `None` if something else than its
+    /// parts is read.
     fn spread(
         &self,
         func: &Function,
