@@ -149,7 +149,7 @@ fn counters_keep_results() {
 
 #[test]
 fn pairs_of_counters_keep_results() {
-    keep_results(random_pair, 100);
+    keep_results(random_pair, 200);
 }
 
 fn keep_results(program: fn(&mut Random) -> String, usual: u64) {
