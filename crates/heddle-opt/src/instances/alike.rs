@@ -77,7 +77,7 @@ impl Set<'_> {
 
     /// Arrays packed as the same ranges: they must have one size in each instance, or, if they
     /// `broadcast`, size 1. Sizes that are not known to be equal are compared when it runs.
-    fn alike(
+    pub(super) fn alike(
         &self,
         b: &mut FuncBuilder,
         parts: Vec<Ragged>,

@@ -23,6 +23,7 @@ mod carried;
 mod each;
 mod frames;
 mod grow;
+mod indexed;
 mod joined;
 mod lane;
 mod leave;

@@ -3,6 +3,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{Dim, FuncBuilder, Op, Value};
 
+use super::indexed::is_by_row;
 use super::lane::{Lane, Ragged};
 use super::set::Set;
 use crate::batch::{Refusal, Result};
@@ -80,6 +81,16 @@ impl Set<'_> {
                 self.along(b, op, x, &[])
             }
             (Op::Gather { axis }, &[Lane::Ragged(x), ref rest @ ..]) if *axis > 0 => {
+                self.along(b, op, x, rest)
+            }
+            (Op::GatherNd { .. }, &[x, indices]) => Ok(vec![self.read_tuples(b, op, x, indices)?]),
+            (&Op::GatherElements { axis }, &[x, indices]) => {
+                Ok(vec![self.read_elements(b, axis, x, indices)?])
+            }
+            (&Op::Unique { axis, sorted }, &[Lane::Ragged(x)]) => {
+                self.different(b, axis, sorted, x)
+            }
+            (op, &[Lane::Ragged(x), ref rest @ ..]) if is_by_row(b, op, x) => {
                 self.along(b, op, x, rest)
             }
             (Op::Concat { axis }, _) if *axis > 0 => Ok(vec![self.beside(b, op, args)?]),

@@ -338,6 +338,10 @@ impl<'a> Set<'a> {
         {
             return Ok(vec![self.range_to(b, start, limit, step)?]);
         }
+        if let (&Op::Unique { axis, sorted }, [x @ Batched::Rows(_)]) = (op, &batched[..]) {
+            let x = self.as_ragged(b, (*x).into())?;
+            return self.different(b, axis, sorted, x);
+        }
         let batched = self.as_elements(b, op, batched)?;
         let results = self.rules().op(b, op, &batched)?;
         Ok(results.into_iter().map(Lane::from).collect())

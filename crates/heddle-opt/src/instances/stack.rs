@@ -66,7 +66,13 @@ impl Set<'_> {
             None => self.packed(b, x)?,
         };
         let refused = || Refusal::SizesByRow(op.name());
+        let is_ragged = |lane: &Lane| matches!(lane, Lane::Ragged(_));
         let data = match (op, by) {
+            (Op::ScatterElements { .. } | Op::ScatterNd { .. }, &[indices, updates])
+                if by.iter().any(is_ragged) =>
+            {
+                self.write_ranges(b, op, x, (indices, updates))?
+            }
             (Op::ScatterElements { axis: 0, reduce }, &[indices, updates])
                 if b.rank(x.data) == Some(1) =>
             {
@@ -176,8 +182,13 @@ impl Set<'_> {
     }
 
     /// Index tuples of each instance as those of all elements.
-    fn tuples(&self, b: &mut FuncBuilder, x: Ragged, indices: Value) -> Result<Value> {
+    pub(super) fn tuples(&self, b: &mut FuncBuilder, x: Ragged, indices: Value) -> Result<Value> {
         let axis = b.rank(indices).ok_or(Refusal::UnknownRank)? - 1;
+        let shape = b.ty(indices).as_tensor().and_then(|t| t.shape.as_ref());
+        let width = shape.and_then(|shape| shape.last()?.as_const());
+        if width.is_none_or(|width| width == 0) {
+            return Err(Refusal::SizesByRow("an index tuple"));
+        }
         let cut = |b: &mut FuncBuilder, from: i64, to: i64| {
             let (from, to, one) = (b.i64s(&[from]), b.i64s(&[to]), b.i64s(&[1]));
             b.op1(Op::Slice { axes: vec![axis] }, &[indices, from, to, one])

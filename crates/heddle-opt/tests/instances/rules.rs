@@ -498,3 +498,98 @@ fn @main(%t: f32[4,10], %k: i64[]) -> (%sizes: i64[2], %sum: f32[4], %last: f32[
     let batch = super::compare(&module, &[Shared, Stacked], &all);
     batch.expect("each instance runs");
 }
+
+/// Elements that differ within an instance, whatever others have; also those of vectors of one size,
+/// and rows of matrices. NaNs and zeros of both signs are those of the instance.
+#[test]
+fn different_elements() {
+    let program = "
+fn @main(%x: f32[n], %rows: i64[n,2], %v: f32[4]) -> (%a: f32[?], %b: i64[?], %c: i64[?], %d: i64[?], %e: f32[?], %f: i64[?], %g: i64[?], %h: i64[?], %i: i64[?,2], %j: i64[?], %k: i64[?], %l: f32[?], %m: i64[?]) {
+  %a, %b, %c, %d = unique(%x)
+  %e, %f, %g, %h = unique(%x, sorted=false)
+  %i, %j, %k, %rest = unique(%rows, axis=0)
+  %l, %p, %q, %m = unique(%v)
+  return %a, %b, %c, %d, %e, %f, %g, %h, %i, %j, %k, %l, %m
+}";
+    let with = |x: &[f32], v: [f32; 4]| {
+        let rows: Vec<i64> = x.iter().flat_map(|x| [*x as i64 % 2, 1]).collect();
+        let rows = Tensor::from_slice(vec![x.len(), 2], &rows);
+        vec![f32s(x), Datum::Tensor(rows), f32s(&v)]
+    };
+    let all = [
+        with(&[3.0, 1.0, 3.0, -0.0, 2.0, 0.0], [1.0, 2.0, 1.0, 1.0]),
+        with(&[], [0.0; 4]),
+        with(&[0.0, f32::NAN, -0.0, f32::NAN, 3.0], [2.0, 1.0, 0.5, 2.0]),
+        with(&[7.0], [-0.0, 0.0, 1.0, -0.0]),
+    ];
+    many(program, &[Ragged, Ragged, Stacked], &all);
+}
+
+#[test]
+fn index_tuples_of_ranges() {
+    let program = "
+fn @main(%x: f32[n,3], %at: i64[m,2], %by: f32[m], %k: i64[2,1], %table: f32[4,3]) -> (%a: f32[m], %b: f32[2,3], %c: f32[m,3], %d: f32[n,3], %e: f32[n], %f: f32[m], %g: f32[n], %h: f32[m]) {
+  %a = gather_nd(%x, %at)
+  %b = gather_nd(%x, %k)
+  %first = slice(%at, [0], [1], [1], axes=[1])
+  %c = gather_nd(%table, %first)
+  %d = scatter_nd(%x, %at, %by, reduce=add)
+  %column = squeeze(slice(%x, [0], [1], [1], axes=[1]), axes=[1])
+  %flat = squeeze(%first, axes=[1])
+  %e = scatter_elements(%column, %flat, %by, axis=0)
+  %f = gather_elements(%column, %flat, axis=0)
+  %g = gather_nd(%x, argmax_of, batch_dims=1)
+  %h = mul(gather_nd(%table, %at), %by)
+  return %a, %b, %c, %d, %e, %f, %g, %h
+}";
+    let program = program.replace(
+        "argmax_of",
+        "arg_reduce(%x, kind=max, axis=1, keep=true, last=false)",
+    );
+    let with = |n: usize, at: &[i64], k: [i64; 2]| {
+        let x: Vec<f32> = (0..n).map(|i| (i * 5 % 7) as f32 - 1.5).collect();
+        let by: Vec<f32> = (0..at.len() / 2).map(|i| i as f32 + 0.25).collect();
+        let table: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        vec![
+            rows_of(&x, 3),
+            Datum::Tensor(Tensor::from_slice(vec![at.len() / 2, 2], at)),
+            f32s(&by),
+            Datum::Tensor(Tensor::from_slice(vec![2, 1], &k)),
+            Datum::Tensor(Tensor::from_slice(vec![4, 3], &table)),
+        ]
+    };
+    let all = [
+        with(3, &[0, 2, 2, 1, -1, -1, 0, 2], [1, -3]),
+        with(1, &[], [0, 0]),
+        with(4, &[3, 0], [-1, 2]),
+    ];
+    many(&program, &[Ragged, Ragged, Ragged, Stacked, Shared], &all);
+    // A place of another instance's array.
+    let mut far = all.clone();
+    far[2] = with(4, &[3, 0], [-1, 4]);
+    let module = text::parse(&program).expect("parses");
+    let forms = [Ragged, Ragged, Ragged, Stacked, Shared];
+    let batch = batch_instances(&module, &forms).expect("batches");
+    far.swap(0, 2);
+    let inputs = gathered(&forms, &far, &far[0]);
+    run(&batch.module, &inputs, &options()).expect_err("an index is out of range");
+}
+
+#[test]
+fn windows_and_convolutions_of_many_pictures() {
+    let program = "
+fn @main(%x: f32[n,1,5], %w: f32[2,1,3]) -> (%a: f32[n,2,5], %b: f32[n,1,2]) {
+  %a = conv(%x, %w, [1, 1], strides=[1], dilations=[1], input_dilations=[1], groups=1)
+  %b = window(%x, [0, 0], kind=max, window=[3], strides=[2], dilations=[1])
+  return %a, %b
+}";
+    let with = |n: usize| {
+        let x: Vec<f32> = (0..5 * n).map(|i| (i * 3 % 11) as f32 - 4.0).collect();
+        let w = [0.5f32, -1.0, 0.25, 1.0, 2.0, -0.5];
+        vec![
+            Datum::Tensor(Tensor::from_slice(vec![n, 1, 5], &x)),
+            Datum::Tensor(Tensor::from_slice(vec![2, 1, 3], &w)),
+        ]
+    };
+    many(program, &[Ragged, Shared], &SIZES.map(with));
+}
