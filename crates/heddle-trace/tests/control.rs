@@ -380,3 +380,42 @@ fn sizes_are_open() {
         close(&found[2], &[2 + n], &vec![0.5; 2 + n]);
     }
 }
+
+#[test]
+fn draws_differ_by_iteration_and_call() {
+    let draw = |id: i64| node("aten.rand.default", json!([ints(&[])]), &[(id, "f32[]")]);
+    let noise = graph(&[], vec![draw(0)], &[0]);
+    let body = graph(
+        &[(0, "f32[]")],
+        vec![
+            draw(1),
+            node(
+                "call",
+                json!([{"function": "noise"}, list(&[])]),
+                &[(2, "f32[]")],
+            ),
+        ],
+        &[1, 2],
+    );
+    let args = json!([{"graph": body}, list(&[v(0)]), list(&[])]);
+    let main = graph(
+        &[(0, "f32[t]")],
+        vec![
+            node("map", args, &[(1, "f32[t]"), (2, "f32[t]")]),
+            node("call", json!([{"function": "noise"}]), &[(3, "f32[]")]),
+            node("call", json!([{"function": "noise"}]), &[(4, "f32[]")]),
+        ],
+        &[1, 2, 3, 4],
+    );
+    let program =
+        json!({"version": 1, "entry": "main", "functions": {"main": main, "noise": noise}});
+    let run = || -> Vec<f64> {
+        let found = results(&program, &[f32s(&[3], &[0.0; 3])]);
+        found.iter().flat_map(numbers).collect()
+    };
+    let mut all = run();
+    assert_eq!(all, run());
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    assert_eq!(all.len(), 8, "{all:?}");
+}

@@ -39,6 +39,10 @@ type Body<'b, 'm> = &'b mut dyn FnMut(
     &[Value],
 ) -> std::result::Result<Iteration, Stop>;
 
+/// An arm of a branch, the one that is taken if the last argument is so.
+type Arm<'b, 'm> =
+    &'b mut dyn FnMut(&mut Lower<'m>, &mut Frame<'m>, &Scope, &'m [Arg], bool) -> Results;
+
 impl<'m> Lower<'m> {
     /// `cond`: one of two graphs.
     pub(super) fn cond(&mut self, f: &mut Frame<'m>, node: &'m Node, scope: &mut Scope) -> Results {
@@ -126,7 +130,7 @@ impl<'m> Lower<'m> {
         scope: &Scope,
         predicate: Value,
         operands: &'m [Arg],
-        arm: &mut dyn FnMut(&mut Self, &mut Frame<'m>, &Scope, &'m [Arg], bool) -> Results,
+        arm: Arm<'_, 'm>,
     ) -> Results {
         if let Some(yes) = f.b.func().constant(predicate).and_then(|t| t.truth()) {
             return arm(self, f, scope, operands, yes);

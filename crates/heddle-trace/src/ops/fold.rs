@@ -36,11 +36,11 @@ impl Blocks {
     /// The number of blocks along each axis of an image of this size.
     fn counts(&self, cx: &mut NodeCx, size: [Int; 2]) -> Result<[Int; 2]> {
         let mut counts = size;
-        for i in 0..2 {
+        for (i, count) in counts.iter_mut().enumerate() {
             let span = (self.kernel[i] as i64 - 1) * self.dilation[i] as i64 + 1;
             let room = cx.int_add(size[i], 2 * self.padding[i] - span)?;
             let steps = cx.int_div(room, self.stride[i] as i64)?;
-            counts[i] = cx.int_add(steps, 1)?;
+            *count = cx.int_add(steps, 1)?;
         }
         Ok(counts)
     }
@@ -48,10 +48,10 @@ impl Blocks {
     /// The place of each element of each block in the flattened padded image: one axis, kernel before blocks.
     fn places(&self, cx: &mut NodeCx, counts: [Int; 2], width: Int) -> Result<Value> {
         let mut axes = vec![];
-        for i in 0..2 {
+        for (i, count) in counts.into_iter().enumerate() {
             let offsets = cx.iota((self.kernel[i] as i64).into())?;
             let offsets = cx.times(offsets, self.dilation[i] as f64)?;
-            let starts = cx.iota(counts[i])?;
+            let starts = cx.iota(count)?;
             let starts = cx.times(starts, self.stride[i] as f64)?;
             // Kernel axis i, block axis 2 + i.
             let offsets = cx.per_channel(offsets, 3 - i)?;
@@ -95,9 +95,9 @@ fn col2im(cx: &mut NodeCx) -> Result<Vec<Value>> {
         &[zeros, places, columns],
     )?;
     let mut y = cx.reshape(y, &[sizes[0], channels, height, width])?;
-    for i in 0..2 {
+    for (i, &size) in size.iter().enumerate() {
         let begin = Int::Const(blocks.padding[i]);
-        let end = cx.int_add(size[i], blocks.padding[i])?;
+        let end = cx.int_add(size, blocks.padding[i])?;
         y = cx.slice(y, i + 2, begin, end, 1.into())?;
     }
     Ok(vec![if is_single { cx.squeeze(y, &[0])? } else { y }])
