@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -17,7 +18,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from .. import _errors
 from . import control, convert, graph, lists
-from .program import OPEN, Trace, TracedProgram, compile_trace
+from .program import OPEN, Trace, TracedProgram, compile_trace, like
 from .record import Recorder, Region, active
 
 # A function is recorded this often at most, until what it gives for what its own calls give does not change.
@@ -123,7 +124,7 @@ class Method:
 
 def _shape_key(leaf: Any) -> Any:
     """What decides which program runs a leaf: sizes of 0 and 1 differ from larger ones, as they do in PyTorch."""
-    if isinstance(leaf, torch.Tensor):
+    if isinstance(leaf, (torch.Tensor, np.ndarray)):
         return (leaf.dtype, tuple(s if s < 2 else -1 for s in leaf.shape))
     if isinstance(leaf, (int, float, bool, str, type(None), torch.dtype)):
         return (type(leaf), leaf)
@@ -421,6 +422,7 @@ def record(
     module = owner if isinstance(owner, torch.nn.Module) else module
     if module is not None:
         rec.names = {id(t): name for name, t in [*module.named_parameters(), *module.named_buffers()]}
+    args, kwargs = pytree.tree_map(like, (args, kwargs))
     flat, spec = pytree.tree_flatten((args, kwargs))
     names = _names(getattr(function, "signature", function.function), owner, args, kwargs)
     main = Frame("main", None, None)

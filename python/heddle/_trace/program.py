@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -75,7 +76,14 @@ def _is_grown(value: Any) -> bool:
 
 
 def _listed(value: Any) -> Any:
-    return list(value.data.unbind(0)) if _is_grown(value) else value
+    return list(value.data) if _is_grown(value) else value
+
+
+def like(leaf: Any) -> Any:
+    """A tensor of the type and shape of an array of NumPy; anything else itself."""
+    if not isinstance(leaf, np.ndarray) or leaf.dtype == object:
+        return leaf
+    return torch.empty(leaf.shape, dtype=torch.from_numpy(np.empty(0, leaf.dtype)).dtype)
 
 
 class TracedProgram(Program):
@@ -95,7 +103,9 @@ class TracedProgram(Program):
         outputs = super().__call__(*trace.inputs(flat)) if trace.goes else ()
         if len(trace.goes) == 1:
             outputs = (outputs,)
-        return trace.results(flat, [o if isinstance(o, torch.Tensor) else torch.as_tensor(o) for o in outputs])
+        if not any(isinstance(leaf, np.ndarray) for leaf in flat):
+            outputs = [o if isinstance(o, torch.Tensor) else torch.as_tensor(o) for o in outputs]
+        return trace.results(flat, outputs)
 
     def fits(self, flat: list[Any]) -> bool:
         """Whether the sizes of arguments are like those that it was compiled for."""

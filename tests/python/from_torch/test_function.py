@@ -1,5 +1,6 @@
 """Functions of plain Python, beside Python itself: loops, branches, recursion, lists, changes in place, and what is refused."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -370,6 +371,17 @@ def grows(x, n):
 
 def test_lists_that_grow():
     check(grows, (torch.randn(5, 3), N(4)), (torch.ones(2, 3), N(2)))
+
+
+def test_arrays_of_numpy():
+    @heddle.function(device="interp")
+    def f(x):
+        return x * 2 if x.sum() > 0 else x
+
+    for n in (3, 5):
+        found = f(np.ones(n, np.float32))
+        assert isinstance(found, np.ndarray) and found.tolist() == [2] * n
+    assert isinstance(f(torch.ones(3)), torch.Tensor)
 
 
 class Base(nn.Module):
