@@ -16,17 +16,10 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
-from .. import _errors
 from . import control, convert, graph, lists
+from .calls import Frame, call, place_of_def
 from .program import OPEN, Trace, TracedProgram, compile_trace, like
 from .record import Recorder, Region, active
-
-# A function is recorded this often at most, until what it gives for what its own calls give does not change.
-_ATTEMPTS = 12
-# Calls of a function with other constants in its own calls, before the constants become arguments.
-_CONSTANTS = 16
-# Functions in one another while one is recorded.
-_DEPTH = 100
 
 _state = threading.local()
 
@@ -76,7 +69,8 @@ class Function:
                 return convert.convert(self.function)(*(() if owner is None else (owner,)), *args, **kwargs)
             finally:
                 rec.inlined.pop()
-        if getattr(_state, "eager", False):
+        if getattr(_state, "eager", False) or any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves((args, kwargs))):
+            # For a debugger, or since PyTorch's own export traces it.
             return self.function(*(() if owner is None else (owner,)), *args, **kwargs)
         return self._program(owner, args, kwargs)(*args, **kwargs)
 
@@ -131,281 +125,6 @@ def _shape_key(leaf: Any) -> Any:
     return id(leaf)
 
 
-# Calls while a function is recorded
-
-
-class _Leaf:
-    """A leaf of what a function gives: a tensor, or a constant."""
-
-    def __init__(self, rec: Recorder, value: Any, known: set[Any]) -> None:
-        self.constant = None if isinstance(value, torch.Tensor) else value
-        self.dtype = value.dtype if isinstance(value, torch.Tensor) else None
-        self.weak = isinstance(value, torch.Tensor) and isinstance(value, FakeTensor) and rec.is_weak(value)
-        #: Sizes; None are those that the run decides.
-        self.sizes: list[Any] = []
-        if self.dtype is not None:
-            self.sizes = [s if isinstance(s, int) or s.node.expr.free_symbols <= known else None for s in value.shape]
-
-    def agrees(self, other: _Leaf) -> bool:
-        if self.dtype is None or other.dtype is None:
-            return self.dtype == other.dtype and control.same(self.constant, other.constant)
-        return (self.dtype, self.weak, len(self.sizes)) == (other.dtype, other.weak, len(other.sizes)) and all(
-            a is None or (b is not None and control.same_size(a, b)) for a, b in zip(self.sizes, other.sizes)
-        )
-
-    def widen(self, other: _Leaf) -> None:
-        """Opens the sizes in which the other one differs."""
-        if self.dtype is not None and other.dtype is not None and len(self.sizes) == len(other.sizes):
-            other.sizes = [
-                a if a is not None and b is not None and control.same_size(a, b) else None for a, b in zip(self.sizes, other.sizes)
-            ]
-
-
-class Frame:
-    """A function that is recorded, for one signature."""
-
-    def __init__(self, name: str, function: Function | None, key: Any) -> None:
-        self.name, self.function, self.key = name, function, key
-        #: Sizes that it reads.
-        self.uses: list[Any] = []
-        #: Operands of the calls of it.
-        self.calls: list[list[Any]] = []
-        self.types: list[_Leaf] | None = None
-        self.spec: Any = None
-        self.known: set[Any] = set()
-        self.sizes: dict[str, Any] = {}
-        self.called = self.done = False
-        #: Positions of leaves that are arguments though they are numbers, and (leaf, axis) that are open.
-        self.opened: set[Any] = set()
-        #: Functions that assumed what this one gives.
-        self.dependents: list[Frame] = []
-
-
-class _Open(Exception):
-    """A function that is recorded needs more of its arguments open."""
-
-    def __init__(self, frame: Frame, what: set[Any]) -> None:
-        self.frame, self.what = frame, what
-
-
-def _frames(rec: Recorder) -> dict[Any, list[Frame]]:
-    if not hasattr(rec, "frames"):
-        rec.frames, rec.stack, rec.owners = {}, [], []  # type: ignore[attr-defined]
-    return rec.frames  # type: ignore[attr-defined, no-any-return]
-
-
-def call(rec: Recorder, function: Function, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Records a call."""
-    flat, spec = pytree.tree_flatten((args, kwargs))
-    loose = (id(function), None if owner is None else id(owner), spec, tuple(_loose(rec, leaf) for leaf in flat))
-    exact = [_exact(leaf) for leaf in flat]
-    frames = _frames(rec).setdefault(loose, [])
-    frame = next((f for f in frames if _matches(f, exact)), None)
-    if frame is None:
-        running = [f for f in frames if not f.done]
-        differs = set() if not running else _differences(running[0].key, exact)
-        sized = {d for d in differs if isinstance(d, tuple)}
-        if sized:
-            raise _Open(running[0], sized)
-        if len(running) > _CONSTANTS:
-            if any(not isinstance(flat[d], (int, float)) for d in differs):
-                raise graph.unsupported(f"{function.__qualname__} calls itself with ever other constants", rec.place())
-            raise _Open(running[0], differs)
-        frame = _record(rec, function, owner, flat, spec, loose, exact)
-    if not frame.done:
-        frame.called = True
-        for other in rec.stack[rec.stack.index(frame) + 1 :]:  # type: ignore[attr-defined]
-            if other not in frame.dependents:
-                frame.dependents.append(other)
-        if frame.types is None:
-            raise control.Unknown
-    return _emit(rec, frame, flat)
-
-
-def _loose(rec: Recorder, leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return (leaf.dtype, leaf.dim(), isinstance(leaf, FakeTensor) and rec.is_weak(leaf))
-    if isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
-        return type(leaf)
-    if isinstance(leaf, torch.SymInt):
-        return int
-    return leaf if isinstance(leaf, (bool, str, type(None), torch.dtype)) else id(leaf)
-
-
-def _exact(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return [s if isinstance(s, int) else s.node.expr for s in leaf.shape]
-    return leaf.node.expr if isinstance(leaf, torch.SymInt) else leaf
-
-
-def _differences(one: Any, other: Any) -> set[Any]:
-    found: set[Any] = set()
-    for position, (a, b) in enumerate(zip(one, other)):
-        if isinstance(a, list):
-            found |= {(position, axis) for axis, (s, t) in enumerate(zip(a, b)) if s != t}
-        elif isinstance(a, (int, float)) and a != b:
-            found.add(position)
-    return found
-
-
-def _matches(frame: Frame, exact: Any) -> bool:
-    return all(d in frame.opened for d in _differences(frame.key, exact))
-
-
-def _emit(rec: Recorder, frame: Frame, flat: list[Any]) -> Any:
-    """A node that calls a function."""
-    assert frame.types is not None
-    operands = []
-    for position, leaf in enumerate(flat):
-        if isinstance(leaf, torch.Tensor) or position in frame.opened:
-            operands.append(rec.read(control.as_tensor(rec, leaf)))
-    for size in frame.sizes.values():
-        operands.append(rec.arg(size))
-    if not frame.done:
-        frame.calls.append(operands)
-    made, leaves = [], []
-    for leaf in frame.types:
-        if leaf.dtype is None:
-            leaves.append(leaf.constant)
-            continue
-        shape = [rec.open_size() if s is None else s for s in leaf.sizes]
-        result = rec.fresh(leaf.dtype, shape)
-        made.append(rec.region.graph.tensor(frame.name.rpartition(".")[2], result))
-        rec.bind(result, {"value": made[-1]["id"]}, weak=leaf.weak)
-        leaves.append(result)
-    rec.region.graph.node("call", [{"function": frame.name}, {"list": operands}], {}, made, rec.place())
-    return pytree.tree_unflatten(leaves, frame.spec)
-
-
-def _record(rec: Recorder, function: Function, owner: Any, flat: list[Any], spec: Any, loose: Any, exact: Any) -> Frame:
-    """Records a function until what it gives is what its calls of itself were taken to give."""
-    stack = rec.stack  # type: ignore[attr-defined]
-    if len(stack) >= _DEPTH:
-        raise graph.unsupported(f"calls of functions are nested more than {_DEPTH} deep", rec.place())
-    frames = _frames(rec)[loose]
-    name = function.__qualname__.rpartition(".<locals>.")[2]
-    count = sum(1 for other in rec.functions if other == name or other.startswith(f"{name}#"))
-    frame = Frame(name if not count else f"{name}#{count + 1}", function, exact)
-    rec.functions[frame.name] = None
-    frame.known = rec.born
-    rec.owners.append((function, owner))  # type: ignore[attr-defined]
-    if function.results is not None:
-        _state_results(rec, frame, function, flat, spec)
-    frames.append(frame)
-    stack.append(frame)
-    try:
-        for _ in range(_ATTEMPTS):
-            try:
-                region, leaves = _attempt(rec, frame, owner, flat, spec)
-            except _Open as more:
-                if more.frame is not frame:
-                    raise
-                frame.opened |= more.what
-                frame.types = None
-                _forget(rec, frame)
-                continue
-            except control.Unknown:
-                if any(frame in other.dependents for other in stack[:-1]):
-                    raise
-                raise graph.unsupported(
-                    f"{frame.name} calls itself on every path, so that its results can't be known", _place(function),
-                    "state them: @heddle.function(results=lambda x: x)",
-                ) from None
-            types = [_Leaf(rec, leaf, frame.known) for leaf in leaves]
-            settled = not frame.called or (
-                frame.types is not None and len(types) == len(frame.types) and all(a.agrees(b) for a, b in zip(frame.types, types))
-            )
-            if settled:
-                if frame.types is None or not frame.called:
-                    frame.types = types
-                _close(rec, frame, region, leaves)
-                return frame
-            if frame.types is not None and len(types) == len(frame.types):
-                for was, now in zip(frame.types, types):
-                    was.widen(now)
-            frame.types = types
-            _forget(rec, frame)
-        raise graph.unsupported(f"the types of what {frame.name} gives change with each call of itself", _place(function))
-    except BaseException:
-        if frame in frames:
-            frames.remove(frame)
-        rec.functions.pop(frame.name, None)
-        raise
-    finally:
-        stack.remove(frame)
-
-
-def _place(function: Function) -> graph.Place:
-    code = function.function.__code__
-    found = convert.place_of_line(code.co_filename, code.co_firstlineno)
-    return found or graph.Place(code.co_filename, code.co_firstlineno, f"def {function.__name__}")
-
-
-def _forget(rec: Recorder, frame: Frame) -> None:
-    """Drops functions that were recorded on an assumption which does not hold."""
-    for other in frame.dependents:
-        for frames in _frames(rec).values():
-            if other in frames:
-                frames.remove(other)
-        rec.functions.pop(other.name, None)
-        _forget(rec, other)
-    frame.dependents = []
-
-
-def _attempt(rec: Recorder, frame: Frame, owner: Any, flat: list[Any], spec: Any) -> tuple[Region, list[Any]]:
-    region = Region(None, frame)
-    frame.uses, frame.calls, frame.called = [], [], False
-    given = []
-    for position, leaf in enumerate(flat):
-        if isinstance(leaf, torch.Tensor):
-            shape = [rec.open_size() if (position, axis) in frame.opened else s for axis, s in enumerate(leaf.shape)]
-            weak = isinstance(leaf, FakeTensor) and rec.is_weak(leaf)
-            tensor = rec.input(region, f"a{position}", leaf.dtype, shape, weak)
-            rec.given[tensor] = frame
-            given.append(tensor)
-        elif position in frame.opened:
-            given.append(rec.input(region, f"a{position}", control.number_type(leaf), (), True))
-        else:
-            given.append(leaf)
-    args, kwargs = pytree.tree_unflatten(given, spec)
-    assert frame.function is not None
-    body = convert.convert(frame.function.function)
-    with rec.inside(region):
-        result = body(*(() if owner is None else (owner,)), *args, **kwargs)
-        leaves, frame.spec = pytree.tree_flatten(result)
-        leaves = [control.as_tensor(rec, leaf) if isinstance(leaf, torch.SymInt) else leaf for leaf in leaves]
-        for leaf in leaves:
-            if isinstance(leaf, control._UNDEFINED):
-                raise graph.unsupported(f"{frame.name} gives nothing on some path", _place(frame.function))
-        region.graph.outputs = [rec.read(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return region, leaves
-
-
-def _close(rec: Recorder, frame: Frame, region: Region, leaves: list[Any]) -> None:
-    """Gives a function the sizes that it reads and its arguments don't name as further arguments."""
-    bound = {s.node.expr.name for value in region.graph.inputs for s in value["shape"] if isinstance(s, torch.SymInt) and s.node.expr.is_Symbol}
-    born = {s.name for s in rec.born - frame.known}
-    for size in frame.uses:
-        for symbol in size.node.expr.free_symbols:
-            if symbol.name not in bound and symbol.name not in born and symbol.name not in frame.sizes:
-                frame.sizes[symbol.name] = rec.env.create_symintnode(symbol, hint=rec.env.var_to_val.get(symbol))
-    for name, size in frame.sizes.items():
-        region.graph.inputs.append(region.graph.value(name, "size"))
-        for operands in frame.calls:
-            operands.append({"size": size})
-    frame.done = True
-    rec.functions[frame.name] = region.graph.json()
-
-
-def _state_results(rec: Recorder, frame: Frame, function: Function, flat: list[Any], spec: Any) -> None:
-    """What a function gives, as its `results` say: an example, made of the arguments."""
-    args, kwargs = pytree.tree_unflatten(flat, spec)
-    with rec.inside(Region(None, Frame("results", None, None))):
-        stated = function.results(*args, **kwargs) if callable(function.results) else function.results
-    leaves, frame.spec = pytree.tree_flatten(stated)
-    frame.types = [_Leaf(rec, leaf, frame.known) for leaf in leaves]
-
-
 # Programs
 
 
@@ -441,7 +160,6 @@ def record(
         leaves.append(OPEN)
         given.append(tensor)
     args, kwargs = pytree.tree_unflatten(given, spec)
-    _frames(rec)
     try:
         with rec.recording():
             result = call(rec, function, owner, args, kwargs)
@@ -455,7 +173,7 @@ def record(
                 else:
                     fixed[i] = leaf
     except control.Unknown:
-        raise graph.unsupported(f"{function.__qualname__} calls itself on every path", _place(function)) from None
+        raise graph.unsupported(f"{function.__qualname__} calls itself on every path", place_of_def(function)) from None
     except GuardOnDataDependentSymNode as error:
         place = convert.users_place(rec, error)
         raise graph.unsupported(
@@ -469,6 +187,7 @@ def record(
     made.lists = any(isinstance(v, lists.Grown) for v in pytree.tree_leaves(result, is_leaf=lambda v: isinstance(v, lists.Grown)))
     made.guards = _guards(rec, sizes)
     made.weights = [(t, t.data_ptr(), _version(t)) for t in rec.constants.given.values()]
+    made.bound = owner
     if module is not None:
         made.owner, made.owned = module, _owned(module)
     return made

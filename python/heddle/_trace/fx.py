@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .graph import Constants, Graph, Place, names_in, scalar, size_of, type_of, unsupported
+from .graph import Constants, Graph, Place, names_in, scalar, size_of, unsupported
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n\s*(.*)')
 _HIGHER_ORDER = {

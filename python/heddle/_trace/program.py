@@ -43,6 +43,8 @@ class Trace:
     #: Constants with their address and version, and the module whose they are with the identities of all of its tensors.
     weights: list[tuple[torch.Tensor, int, int]] = field(default_factory=list)
     owner: torch.nn.Module | None = None
+    #: The object whose method was traced. While this lives no other object has its identity.
+    bound: Any = None
     owned: list[int] = field(default_factory=list)
 
     #: Whether a part of the result is a list whose length only the run knows.
@@ -98,6 +100,10 @@ class TracedProgram(Program):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = self._trace
         flat, spec = pytree.tree_flatten((args, kwargs))
+        if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in flat):
+            error = _errors.InputError("a program gives no gradients, and an argument asks for one")
+            error.hint = "with torch.no_grad(), or x.detach()"
+            raise error
         if spec != trace.takes:
             raise _errors.InputError(f"the arguments are {spec}, but were {trace.takes} when this was compiled")
         outputs = super().__call__(*trace.inputs(flat)) if trace.goes else ()

@@ -89,6 +89,9 @@ class Recorder(TorchDispatchMode):
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.constants = Constants()
         self.functions: dict[str, Any] = {}
+        #: Functions by signature, and those that are recorded now, the outermost first.
+        self.frames: dict[Any, list[Any]] = {}
+        self.stack: list[Any] = []
         #: Functions that are recorded in place.
         self.inlined: list[Any] = []
         #: Names of constants, by the identity of their tensors.

@@ -384,6 +384,26 @@ def test_arrays_of_numpy():
     assert isinstance(f(torch.ones(3)), torch.Tensor)
 
 
+def test_gradients_are_refused():
+    double = heddle.function(lambda x: x * 2, device="interp")
+    with pytest.raises(heddle.InputError, match="gradient"):
+        double(torch.ones(3, requires_grad=True))
+    with torch.no_grad():
+        assert double(torch.ones(3, requires_grad=True)).tolist() == [2, 2, 2]
+
+
+def test_two_objects_have_programs_of_their_own():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        @heddle.function(device="interp")
+        def __call__(self, x):
+            return x * self.by
+
+    assert [Scale(by)(torch.ones(1)).item() for by in (2.0, 3.0, 4.0)] == [2, 3, 4]
+
+
 class Base(nn.Module):
     def step(self, x):
         return x * 1.5
