@@ -6,6 +6,7 @@ use heddle_ir::{DType, Value};
 use super::Table;
 use super::cx::NodeCx;
 use crate::error::{Result, refuse};
+use crate::graph::Size;
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -40,9 +41,19 @@ pub(super) const OPS: Table = &[
     ("leaky_relu", leaky_relu),
     ("log_sigmoid_forward", |cx| {
         let y = of_float(cx, log_sigmoid)?[0];
-        // The second result is a buffer for the gradient.
-        let zero = cx.like(y, 0.0)?;
-        let none = cx.filled(zero, &[0.into()])?;
+        // The second result is a buffer for the gradient, which some devices leave empty.
+        let stated = cx.node.results.get(1).map(|r| r.shape.as_slice());
+        let none = match stated {
+            Some([Size::Int(0)]) => {
+                let zero = cx.like(y, 0.0)?;
+                cx.filled(zero, &[0.into()])?
+            }
+            _ => of_float(cx, |cx, x| {
+                let size = cx.unary(UnaryOp::Abs, x)?;
+                let least = cx.unary(UnaryOp::Neg, size)?;
+                cx.unary(UnaryOp::Exp, least)
+            })?[0],
+        };
         Ok(vec![y, none])
     }),
     ("log_sigmoid", |cx| of_float(cx, log_sigmoid)),
@@ -52,8 +63,12 @@ pub(super) const OPS: Table = &[
         of_float(cx, |cx, x| {
             let x = match eps {
                 Some(eps) => {
-                    let x = cx.at_least(x, eps)?;
-                    cx.at_most(x, 1.0 - eps)?
+                    // The lower bound comes first, also where it is the larger.
+                    let (low, high) = (cx.like(x, eps)?, cx.like(x, 1.0 - eps)?);
+                    let is_low = cx.compare(CompareOp::Lt, x, low)?;
+                    let is_high = cx.compare(CompareOp::Gt, x, high)?;
+                    let y = cx.select(is_high, high, x)?;
+                    cx.select(is_low, low, y)?
                 }
                 None => x,
             };

@@ -49,7 +49,12 @@ pub(super) fn as_places(cx: &mut NodeCx, places: Value) -> Result<Value> {
 }
 
 /// Two arrays broadcast against each other, of `rank` axes.
-fn same_shape(cx: &mut NodeCx, x: Value, mask: Value, rank: usize) -> Result<(Value, Value)> {
+pub(super) fn same_shape(
+    cx: &mut NodeCx,
+    x: Value,
+    mask: Value,
+    rank: usize,
+) -> Result<(Value, Value)> {
     let mut lifted = [x, mask];
     for value in &mut lifted {
         let missing = rank - cx.rank(*value)?;

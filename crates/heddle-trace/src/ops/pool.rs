@@ -142,14 +142,18 @@ fn average(cx: &mut NodeCx, count: usize) -> Result<Vec<Value>> {
     let windows = Windows::of(cx, x, 1, count, false)?;
     let padded = cx.flag(5, "count_include_pad", true)?;
     let divisor = cx.opt_float(6, "divisor_override")?;
-    Ok(vec![cx.on_floats(x, |cx, x| {
+    let mean = |cx: &mut NodeCx, x: Value| {
         let sum = windows.reduce(cx, ReduceOp::Sum, x)?;
         let count = match divisor {
             Some(divisor) => cx.like(x, divisor)?,
             None => windows.counts(cx, x, padded)?,
         };
         cx.div(sum, count)
-    })?])
+    };
+    Ok(vec![match cx.dtype(x)?.is_float() {
+        true => cx.on_floats(x, mean)?,
+        false => mean(cx, x)?,
+    }])
 }
 
 fn largest(cx: &mut NodeCx, count: usize, has_indices: bool) -> Result<Vec<Value>> {

@@ -6,7 +6,7 @@ use heddle_ir::{DType, Op, Value};
 use super::Table;
 use super::args::Int;
 use super::cx::NodeCx;
-use super::indexing::as_places;
+use super::indexing::{as_places, same_shape};
 use crate::error::{Result, invalid, refuse};
 
 /// The operators of this file.
@@ -18,7 +18,10 @@ pub(super) const OPS: Table = &[
             Some(alpha) => {
                 let dtype = cx.dtype(from)?;
                 let alpha = cx.scalar(alpha, dtype)?;
-                cx.mul(from, alpha)?
+                match dtype {
+                    DType::Bool => cx.binary(BinaryOp::And, from, alpha)?,
+                    _ => cx.mul(from, alpha)?,
+                }
             }
             None => from,
         };
@@ -222,7 +225,9 @@ fn masked_scatter(cx: &mut NodeCx) -> Result<Vec<Value>> {
         cx.value(2, "source")?,
     );
     let dtype = cx.dtype(x)?;
-    let (mask, from) = (cx.broadcast_like(mask, x)?, cx.cast(from, dtype)?);
+    let rank = cx.rank(x)?.max(cx.rank(mask)?);
+    let (x, mask) = same_shape(cx, x, mask, rank)?;
+    let from = cx.cast(from, dtype)?;
     let (flat, source) = (cx.flat(mask)?, cx.flat(from)?);
     let counted = cx.cast(flat, DType::I64)?;
     let (kind, axis, exclusive, reverse) = (ReduceOp::Sum, 0, true, false);

@@ -154,6 +154,19 @@ pub fn elementwise(d: &mut Done) {
         &["f32[n]", "f32[0]"],
     );
     close(&log[0], &[1], &[0.5f64.ln()]);
+    // The lower bound wins where the bounds cross, as PyTorch has it.
+    let crossed = json!([v(0), f(0.6)]);
+    d.function("logit", crossed, &[0.5, 0.7], |x| {
+        if x < 0.6 { 1.5f64.ln() } else { -(1.5f64.ln()) }
+    });
+    let log = d.run(
+        "log_sigmoid_forward",
+        args(),
+        json!({}),
+        &[("f32[n]", f32s(&[1], &[0.0]))],
+        &["f32[n]", "f32[n]"],
+    );
+    close(&log[1], &[1], &[1.0]);
     let odd = f32s(&[3], &[f32::NAN, f32::INFINITY, 2.0]);
     d.one(
         "isnan",

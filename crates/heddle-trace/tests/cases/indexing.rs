@@ -121,6 +121,20 @@ pub fn indexing(d: &mut Done) {
         &[2, 3],
         &[7.0, 2.0, 8.0, 9.0, 5.0, 10.0],
     );
+    let column = [
+        ("bool[2,1]", bools(&[2, 1], &[false, true])),
+        ("f32[3]", count(&[3])),
+        ("f32[3]", f32s(&[3], &[7.0, 8.0, 9.0])),
+    ];
+    let expected = [1.0, 2.0, 3.0, 7.0, 8.0, 9.0];
+    d.one(
+        "masked_scatter",
+        json!([v(1), v(0), v(2)]),
+        &column,
+        "f32[2,3]",
+        &[2, 3],
+        &expected,
+    );
     let one = ("f32[2,1]", f32s(&[2, 1], &[10.0, 20.0]));
     let args = json!([v(0), i(1), v(1), v(2)]);
     let inputs = [x23(), grid.clone(), one];

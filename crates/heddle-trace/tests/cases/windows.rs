@@ -91,6 +91,15 @@ pub fn windows(d: &mut Done) {
             &expected,
         );
     }
+    let integers = [("i64[1,1,1,4]", i64s(&[1, 1, 1, 4], &[1, 2, 3, 5]))];
+    d.one(
+        "avg_pool2d",
+        json!([v(0), ints(&[1, 2])]),
+        &integers,
+        "i64[1,1,1,2]",
+        &[1, 1, 1, 2],
+        &[1.0, 4.0],
+    );
     let transposed = json!([v(0), v(1), none(), ints(&[2]), ints(&[0]), ints(&[1]), {"bool": true}, ints(&[1]), i(1)]);
     let inputs = [
         ("f32[1,1,2]", count(&[1, 1, 2])),
