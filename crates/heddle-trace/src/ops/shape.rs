@@ -222,8 +222,11 @@ fn repeat(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.reshape(y, &joined)?])
 }
 
-/// Elements by their place in memory, where the operand lies in row-major order.
+/// Elements by their place in memory, where the operand is stated to lie in row-major order: other places are not known here.
 fn as_strided(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    if !cx.flag(usize::MAX, "dense", false)? {
+        return refuse("its operand is not stated to lie in row-major order");
+    }
     let x = cx.value(0, "self")?;
     let (sizes, strides) = (cx.size_list(1, "size")?, cx.size_list(2, "stride")?);
     let start = cx.opt_size(3, "storage_offset")?.unwrap_or(Int::Const(0));
