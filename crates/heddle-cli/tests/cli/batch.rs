@@ -105,7 +105,7 @@ fn a_note_names_what_runs_one_by_one() {
     let s = Scratch::new();
     s.write(
         "m.heddle",
-        "fn @main(%x: f32[n]) -> (%y: f32[?]) {\n  %y, %first, %place, %count = unique(%x)\n  return %y\n}\n",
+        "fn @main(%x: f32[n]) -> (%y: f32[?]) {\n  %m = mul(unsqueeze(%x, axes=[0]), unsqueeze(%x, axes=[1]))\n  %y, %a, %b, %c = unique(%m)\n  return %y\n}\n",
     );
     let x = f32s(&[1.0, 2.0, 4.0]);
     s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 3]))]);
@@ -113,11 +113,11 @@ fn a_note_names_what_runs_one_by_one() {
     assert_eq!((done.code, done.out.as_str()), (0, ""));
     assert!(
         done.err
-            .contains("note: one instance after the other: line 2"),
+            .contains("note: one instance after the other: line 3"),
         "{}",
         done.err
     );
-    assert_eq!(s.elements::<f32>("out.npz", "y").1, [1.0, 2.0, 4.0]);
+    assert_eq!(s.elements::<f32>("out.npz", "y").1, [1.0, 4.0, 8.0, 16.0]);
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_report_counts_steps() {
 #[test]
 fn a_report_names_what_runs_one_by_one() {
     let s = Scratch::new();
-    s.write("m.heddle", "fn @main(%x: f32[n], %k: f32[]) -> (%y: f32[?]) {\n  %y, %first, %place, %count = unique(mul(%x, %k))\n  return %y\n}\n");
+    s.write("m.heddle", "fn @main(%x: f32[n], %k: f32[]) -> (%y: f32[?]) {\n  %m = mul(unsqueeze(%x, axes=[0]), unsqueeze(mul(%x, %k), axes=[1]))\n  %y, %a, %b, %c = unique(%m)\n  return %y\n}\n");
     let x = Array::F32(vec![3], vec![1.0, 2.0, 4.0]);
     s.npz("in.npz", &[("x", x), ("x.offsets", i64s(&[0, 1, 2, 3]))]);
     s.npz("w.npz", &[("k", Array::F32(vec![], vec![2.0]))]);
