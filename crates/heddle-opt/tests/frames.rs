@@ -5,7 +5,7 @@ mod common;
 use common::many::{
     compare, compare_made, f32s, gathered, i64, i64s, options, tensor, together, together_frames,
 };
-use heddle_interp::run;
+use heddle_interp::{Options, run};
 use heddle_ir::{DType, Datum, Tensor, text};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
 use heddle_opt::{BatchOptions, batch_instances};
@@ -315,7 +315,7 @@ fn recursions_are_as_deep_as_they_are() {
     // Deeper than a stack of calls may be.
     let module = text::parse(DEEP).expect("parses");
     let batch = batch_instances(&module, &[Stacked, Shared]).expect("batches");
-    let limits = heddle_interp::Options {
+    let limits = Options {
         max_iterations: 1_000_000,
         ..options()
     };
@@ -370,7 +370,7 @@ fn @f(%x: f32[2], %n: i64[]) -> (%r: f32[2]) {
         };
         let forms = [Stacked, Stacked];
         let batch = compare_made(&module, &forms, &all, choices).expect("runs");
-        let limits = heddle_interp::Options {
+        let limits = Options {
             max_depth: 1,
             ..options()
         };
@@ -382,6 +382,44 @@ fn @f(%x: f32[2], %n: i64[]) -> (%r: f32[2]) {
     assert!(!goes_deep(&[0, 0, 0, 1], 5));
     assert!(!goes_deep(&[3], 4));
     assert!(goes_deep(&[3], 3));
+}
+
+/// Short of frames, the newest go on first: a bushy tree, whose levels have more calls than there may be
+/// frames, needs no calls within calls.
+#[test]
+fn newest_frames_go_on_first() {
+    let program = "
+fn @main(%n: i64[]) -> (%y: i64[]) {
+  return call @grow(%n, 1)
+}
+fn @grow(%n: i64[], %k: i64[]) -> (%y: i64[]) {
+  %y: i64[] = if gt(%n, 0) {
+    %a: i64[] = call @grow(sub(%n, 1), add(%k, %k))
+    %b: i64[] = call @grow(sub(%n, 1), sub(%k, %n))
+    %c: i64[] = call @grow(sub(%n, 2), mod(%b, 7))
+    yield add(sub(%a, %b), %c)
+  } else {
+    yield %k
+  }
+  return %y
+}";
+    let module = text::parse(program).expect("parses");
+    let all: Vec<_> = [9, 3, 10, 0, 7].map(|n| vec![i64(n)]).to_vec();
+    for (frames, goes_deep) in [(300, false), (400, false), (100_000, false), (12, true)] {
+        let choices = BatchOptions {
+            max_frames: Some(frames),
+            prefers_frames: true,
+        };
+        let batch = compare_made(&module, &[Stacked], &all, choices).expect("runs");
+        assert!(batch.one_by_one.is_empty());
+        let numbers: Vec<i64> = vec![9, 3, 10, 0, 7];
+        let shallow = Options {
+            max_depth: 3,
+            ..options()
+        };
+        let found = run(&batch.module, &[i64s(&numbers)], &shallow);
+        assert_eq!(found.is_err(), goes_deep, "{frames}");
+    }
 }
 
 /// An array that follows from one of the instance stays with it, also where sizes differ.

@@ -7,9 +7,10 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::many::{Compare, compare, compare_frames};
+use common::many::{Compare, compare, compare_frames, compare_made};
 use common::{recursions, variable};
 use heddle_ir::text;
+use heddle_opt::BatchOptions;
 use heddle_opt::Form::{Shared, Stacked};
 
 /// Runs programs for instances together; the number of those in which nothing goes one by one.
@@ -44,6 +45,22 @@ fn random_recursions() {
 fn random_recursions_by_frames() {
     let (together, count) = compare_all(false, 100, compare_frames);
     assert_eq!(together, count);
+}
+
+/// Few frames: the newest go on first, or instances run one after the other.
+#[test]
+fn random_recursions_with_few_frames() {
+    let few: Compare = |module, forms, instances| {
+        let choices = BatchOptions {
+            max_frames: Some(5 + instances.len() * 7 % 40),
+            prefers_frames: true,
+        };
+        compare_made(module, forms, instances, choices)
+    };
+    for is_free in [false, true] {
+        let (together, count) = compare_all(is_free, 60, few);
+        assert_eq!(together, count);
+    }
 }
 
 /// Functions that call each other, arguments and control flow that need calls, loops in loops.

@@ -57,7 +57,10 @@ impl Driver<'_> {
         let types = [vec![Type::scalar(DType::I64)], self.state_types()].concat();
         let (_, params) = b.begin_region(&types);
         let state_here = self.state(&params[1..]);
-        let state_here = self.grown(b, &state_here)?;
+        let mut state_here = self.grown(b, &state_here)?;
+        if self.limit.is_some() {
+            (state_here.number, state_here.count) = self.next(b, &state_here)?;
+        }
         let begins = match self.limit {
             None => b.constant(Tensor::splat(DType::Bool, vec![], 1.0)),
             Some(_) => self.goes_on(b, &state_here)?.1,
@@ -129,12 +132,12 @@ impl Driver<'_> {
     }
 
     /// The number of calls that each frame of a block does.
-    fn calls(&self, b: &mut FuncBuilder, number: Value) -> Result<Value> {
+    pub(super) fn calls(&self, b: &mut FuncBuilder, number: Value) -> Result<Value> {
         self.table(b, &|block| block.end.sites().len() as i64, number)
     }
 
     /// The first of the blocks of frames that are ready, and the number of these frames.
-    fn first(&self, b: &mut FuncBuilder, at: Value) -> Result<(Value, Value)> {
+    pub(super) fn first(&self, b: &mut FuncBuilder, at: Value) -> Result<(Value, Value)> {
         let first = Op::Reduce {
             kind: ReduceOp::Min,
             axes: vec![0],
@@ -148,10 +151,10 @@ impl Driver<'_> {
         Ok((number, self.top.total(b, runs)?))
     }
 
-    /// The first block with frames that are ready, for all of these.
+    /// The next block, for its frames that run.
     fn step(&self, b: &mut FuncBuilder, state: &State) -> Result<State> {
         let (number, count) = (state.number, state.count);
-        let runs = b.compare(CompareOp::Eq, state.at, number)?;
+        let runs = self.running(b, state)?;
         let waits = b.op1(Op::Unary(UnaryOp::Not), &[runs])?;
         let ((runs, _), (waits, _)) = (self.top.those(b, runs)?, self.top.those(b, waits)?);
         let (ids, ready) = (b.gather(state.ready, runs)?, b.gather(state.ready, waits)?);
@@ -187,7 +190,7 @@ impl Driver<'_> {
         let after = b.gather(state.after, woken)?;
         state.ready = b.join(&[calls.0, woken, on, state.ready])?;
         state.at = b.join(&[calls.1, after, next, state.at])?;
-        (state.number, state.count) = self.first(b, state.at)?;
+        (state.number, state.count) = self.next(b, &state)?;
         Ok(state)
     }
 

@@ -16,6 +16,7 @@ mod cut;
 mod drive;
 mod graph;
 mod live;
+mod newest;
 mod order;
 mod own;
 mod recursion;
