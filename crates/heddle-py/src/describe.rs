@@ -1,4 +1,4 @@
-//! What an ONNX file says of itself, as a dictionary.
+//! The description that an ONNX file gives of itself, as a dictionary.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What an ONNX file says of itself: who made it, and how it declares its inputs and outputs.
+//! The description that an ONNX file gives of itself: who made it, and how it declares its inputs and outputs.
 
 use std::path::Path;
 

@@ -125,7 +125,7 @@ fn results_are_handed_over_and_their_memory_comes_back() {
     addresses.sort_unstable();
     addresses.dedup();
     assert_eq!(addresses.len(), kept.len());
-    // Those that were dropped give theirs to later runs.
+    // Results that were dropped give their memory to later runs.
     drop(kept);
     let held = program.held_bytes();
     for k in 0..20 {

@@ -25,7 +25,7 @@ struct Head {
     fixed: Vec<Vec<bool>>,
 }
 
-/// What one iteration yields.
+/// The values that an iteration yields.
 struct Iteration {
     cond: Option<Value>,
     next: Vec<Value>,

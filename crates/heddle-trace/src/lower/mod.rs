@@ -213,7 +213,7 @@ impl<'m> Lower<'m> {
             .collect();
         let named: Vec<_> = named.into_iter().map(|(n, v, _)| (n, v)).collect();
         let mut function = frame.b.finish(&named);
-        // What its callers were told.
+        // Its callers were told these types.
         let mut signature = (*function.sig).clone();
         signature.results = types;
         function.sig = Arc::new(signature);

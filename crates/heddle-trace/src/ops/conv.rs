@@ -171,7 +171,7 @@ fn mirrored(cx: &mut NodeCx, w: Value, groups: usize) -> Result<Value> {
     Ok(y)
 }
 
-/// What has to be added behind each axis of a transposed convolution of `y` for it to have the sizes of `x`.
+/// The elements to add behind each axis of a transposed convolution of `y` for it to have the sizes of `x`.
 fn missing(cx: &mut NodeCx, x: Value, y: Value, weight: Value, form: &Form) -> Result<Vec<Int>> {
     let mut extra = vec![];
     for i in 0..form.strides.len() {
@@ -251,7 +251,7 @@ fn weight_gradient(
     };
     let mut y = forward(cx, input, kernel, &own)?;
     for axis in 2..rank {
-        // What the last stride leaves over is not part of a kernel.
+        // Elements that the last stride leaves over are not part of a kernel.
         let end = cx.size(weight, axis)?;
         y = cx.slice(y, axis, 0.into(), end, 1.into())?;
     }

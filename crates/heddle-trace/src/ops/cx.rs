@@ -350,7 +350,7 @@ impl NodeCx<'_> {
         self.unsqueeze(x, &(1..=behind).collect::<Vec<_>>())
     }
 
-    /// What stands for a result that is not asked for: `f32[0]`.
+    /// The array that stands for a result that is not asked for: `f32[0]`.
     pub fn nothing(&mut self) -> Result<Value> {
         let none: [f32; 0] = [];
         Ok(self.b.constant(heddle_ir::Tensor::vector(&none)))

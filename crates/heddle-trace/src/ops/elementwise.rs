@@ -257,7 +257,7 @@ fn bitwise_not(cx: &mut NodeCx) -> Result<Vec<Value>> {
     Ok(vec![cx.unary(UnaryOp::Not, x)?])
 }
 
-/// Of signed integers the sign fills in.
+/// The sign of signed integers fills in.
 fn shift_right(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, by, dtype) = operands(cx)?;
     let shifted = cx.binary(BinaryOp::Shr, x, by)?;
@@ -358,7 +358,7 @@ pub(super) fn floor_quotient(cx: &mut NodeCx, a: Value, b: Value) -> Result<Valu
     let is_below = cx.binary(BinaryOp::And, has_rest, differs)?;
     let below = cx.plus(y, -1.0)?;
     let y = cx.select(is_below, below, y)?;
-    // What is almost an integer is one.
+    // A number that is almost an integer is one.
     let y = cx.unary(UnaryOp::Round, y)?;
     let plain = cx.div(a, b)?;
     let is_zero = cx.compare_with(CompareOp::Eq, b, 0.0)?;

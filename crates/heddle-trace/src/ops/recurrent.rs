@@ -153,7 +153,7 @@ fn run(
     if let Some(bias) = w.input_bias {
         parts = cx.add(parts, bias)?;
     }
-    // Of a GRU the hidden bias is under the reset gate.
+    // The hidden bias of a GRU is under the reset gate.
     let inner_bias = match cell {
         Cell::Gru => w.hidden_bias,
         _ => {

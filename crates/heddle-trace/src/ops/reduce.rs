@@ -156,7 +156,7 @@ fn truth(cx: &mut NodeCx, kind: ReduceOp) -> Result<Vec<Value>> {
     let x = cx.value(0, "self")?;
     let axes = cx.axes_arg(1, "dim", cx.rank(x)?)?;
     let keep = cx.flag(2, "keepdim", false)?;
-    // Of bytes it gives bytes.
+    // Bytes give bytes.
     let is_byte = cx.dtype(x)? == DType::U8;
     let x = cx.cast(x, DType::Bool)?;
     let y = cx.reduce(kind, x, &axes, keep)?;

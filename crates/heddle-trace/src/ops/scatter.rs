@@ -91,7 +91,7 @@ fn write(cx: &mut NodeCx, x: Value, from: Value, reduce: ScatterReduce) -> Resul
         let y = elements(cx, x, places, from, 0, reduce, dtype)?;
         return cx.reshape(y, &sizes);
     }
-    // Of the source as much is used as there are indices.
+    // As much of the source is used as there are indices.
     let (have, want) = (cx.shape(from)?, cx.shape(places)?);
     let mut from = from;
     if have.len() != rank || want.len() != rank {
@@ -240,7 +240,7 @@ fn masked_scatter(cx: &mut NodeCx) -> Result<Vec<Value>> {
         },
         &[counted],
     )?;
-    // Where nothing is written, any element is read: a zero behind the source.
+    // An element to which nothing is written reads a zero behind the source.
     let zero = cx.like(source, 0.0)?;
     let zero = cx.unsqueeze(zero, &[0])?;
     let count = cx.size(source, 0)?;

@@ -131,7 +131,7 @@ impl Program {
         compile_for(&*backend, origin, start.elapsed(), &compiling)
     }
 
-    /// What is saved in any case.
+    /// The parts that are saved in any case.
     fn contents(&self, path: &Path) -> Result<Container, Error> {
         if !self.structures.is_empty() {
             let text = "its inputs are tables or graphs, whose checks have no form in a file";

@@ -48,7 +48,7 @@ impl Set<'_> {
         let fill = self.last(b, x, kind)?;
         let mut data = self.masked(b, x, &[axis], fill)?;
         if count.data.is_rows() {
-            // Of an array that all share, each has its own part.
+            // Each instance has a part of its own of an array that all share.
             data = Batched::Rows(self.spread(b, data.into())?);
         }
         let data = match x.sizes[axis] {
