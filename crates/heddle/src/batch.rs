@@ -37,7 +37,7 @@ use std::fmt;
 
 use heddle_ir::Module;
 use heddle_lang::Structure;
-use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead};
+use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead, seed_as_input};
 use indexmap::IndexMap;
 
 use crate::{Dim, Error, Model, Port, Type};
@@ -59,6 +59,11 @@ pub enum Form {
 
 /// The inputs that differ by instance, with their forms. All others are shared.
 pub type Forms = IndexMap<String, Form>;
+
+/// The name of the input with a seed for each instance, `i64[instances]`. The model for one has no such input: where a batch
+/// has it, instance `k` draws the random numbers of a run alone with [`RunOptions::seed`](crate::RunOptions::seed) `seeds[k]`.
+/// Without it, all instances have the run's seed.
+pub const SEEDS: &str = "batch.seeds";
 
 /// A model for many instances.
 #[derive(Clone, Debug)]
@@ -118,6 +123,12 @@ impl Model {
         forms: &Forms,
         max_frames: Option<usize>,
     ) -> Result<Batch, Error> {
+        if forms.contains_key(SEEDS) && !self.has_input(SEEDS) {
+            self = self.edited(|module| {
+                seed_as_input(module, SEEDS);
+                Ok(())
+            })?;
+        }
         let signature = self.signature();
         let known = |name: &&String| signature.inputs.iter().all(|port| port.name != **name);
         if let Some(name) = forms.keys().find(known) {

@@ -4,6 +4,8 @@
 mod edges;
 #[path = "batching/frames.rs"]
 mod frames;
+#[path = "batching/seeds.rs"]
+mod seeds;
 
 use std::path::Path;
 

@@ -87,6 +87,7 @@ fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
         false => Form::Stacked,
     };
     let names = inputs.into_iter().map(|port| port.name);
+    let names = names.chain([heddle::batch::SEEDS.to_string()]);
     let differ = names.filter(|name| batch.contains_key(name));
     let differ = differ.map(|name| {
         let form = form(&name);

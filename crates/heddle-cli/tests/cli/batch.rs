@@ -60,6 +60,26 @@ fn outputs_are_stacked_or_ragged() {
     }
 }
 
+#[test]
+fn instances_have_seeds_of_their_own() {
+    let s = Scratch::new();
+    let program = "fn @main() -> (%y: u64[]) {\n  return philox(run_key(), 5)\n}\n";
+    s.write("m.heddle", program);
+    s.npz("in.npz", &[("batch.seeds", i64s(&[4, -1, 4]))]);
+    s.heddle("run m.heddle --batch in.npz -o out.npz").ok();
+    let together = s.elements::<u64>("out.npz", "y").1;
+    let alone = |seed: &str| {
+        s.heddle(&format!("run m.heddle --seed {seed} -o one.npz"))
+            .ok();
+        s.elements::<u64>("one.npz", "y").1[0]
+    };
+    let (of_4, of_last) = (alone("4"), alone("18446744073709551615"));
+    assert_eq!(together, [of_4, of_last, of_4]);
+    assert_ne!(of_4, of_last);
+    s.heddle("compile m.heddle --batch-of batch.seeds --emit ir")
+        .ok();
+}
+
 /// One built program runs batches of any size and sentences of any length.
 #[test]
 fn one_artifact_serves_all_batches() {
