@@ -18,6 +18,7 @@ from . import _compilers, _html, _native
 from ._errors import (
     BuildError,
     Cancelled,
+    CheckFailed,
     Error,
     FileError,
     InputError,
@@ -37,7 +38,7 @@ __version__: str = _native.version
 _compilers.add_installed()
 
 __all__ = [
-    "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
+    "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "CheckFailed", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
     "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "eager", "function", "load", "open",
 ]
 

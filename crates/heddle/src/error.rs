@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use heddle_interp::{Fault, RunError};
 use heddle_ir::text::ParseError;
-use heddle_ir::{UnknownEntry, VerifyError};
+use heddle_ir::{Loc, Module, Op, UnknownEntry, VerifyError};
 use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
@@ -151,10 +152,14 @@ pub enum Error {
         BuildError,
     ),
     /// The compiled program stopped.
-    #[error("{}", compiled_message(site.as_deref(), error))]
+    #[error("{}", compiled_message(site.as_deref(), failure.as_deref(), error))]
     Compiled {
         /// The model's node, if one is to blame.
         site: Option<String>,
+        /// The line of the user's source that made the node, as `file:line`.
+        place: Option<String>,
+        /// The model's own text of the failure.
+        failure: Option<Arc<str>>,
         /// The runtime's error.
         #[doc(hidden)]
         error: Box<heddle_runtime::RunError>,
@@ -300,6 +305,18 @@ impl Error {
         }
     }
 
+    /// Did the run come to a failure that the model states, such as a check that does not hold?
+    pub fn is_stated_failure(&self) -> bool {
+        match self {
+            Error::Compiled { failure, .. } => failure.is_some(),
+            Error::Run(RunError::At { at, .. }) => at.op == FAIL,
+            Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => {
+                error.is_stated_failure()
+            }
+            _ => false,
+        }
+    }
+
     /// Is there no C compiler that works?
     pub fn is_missing_compiler(&self) -> bool {
         matches!(self, Error::Build(BuildError::NoCompiler { .. }))
@@ -324,6 +341,60 @@ impl Error {
             }),
             Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => error.node(),
             _ => None,
+        }
+    }
+
+    /// The line of the user's source that made the node, as `file:line`, where the model states it.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Error::Compiled { place, .. } => place.clone(),
+            Error::Traced(error) => error.place().map(ToString::to_string),
+            Error::Run(RunError::At { at, .. }) => {
+                let place = at.loc.as_deref().and_then(Loc::place);
+                place.map(ToString::to_string)
+            }
+            Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => {
+                error.place()
+            }
+            _ => None,
+        }
+    }
+
+    /// The error with the line of source of its node, and the text of a failure that the model states.
+    pub(crate) fn placed(self, module: &Module) -> Self {
+        let Error::Compiled {
+            site: Some(site),
+            error,
+            ..
+        } = self
+        else {
+            return self;
+        };
+        let (mut place, mut failure) = (None, None);
+        for id in module.functions.keys() {
+            module.functions[id].for_each_inst(&mut |_, data| {
+                let Some(loc) = data.loc.as_deref().filter(|loc| loc.to_string() == site) else {
+                    return;
+                };
+                place = place.take().or(loc.place().map(ToString::to_string));
+                if let Op::Fail { message } = &data.op {
+                    failure = Some(message.clone());
+                }
+            });
+        }
+        // Lowering compares 0 with 1 where the model fails.
+        let is_failure = matches!(
+            *error,
+            heddle_runtime::RunError::Program {
+                fault: heddle_runtime::Fault::Shape { left: 0, right: 1 },
+                ..
+            }
+        );
+        Error::Compiled {
+            site: Some(site),
+            place,
+            failure: failure.filter(|_| is_failure),
+            error,
         }
     }
 
@@ -377,6 +448,9 @@ fn read_error(path: &Path, error: &ReadError) -> String {
 }
 
 /// The place, the message and the source line with a marker, without the hint.
+/// The op that stops a run, in the text form.
+const FAIL: &str = "fail";
+
 fn located(path: &Path, error: &ParseError) -> String {
     let plain = ParseError {
         hint: None,
@@ -386,9 +460,16 @@ fn located(path: &Path, error: &ParseError) -> String {
 }
 
 /// With the model's node in place of the program's number for it.
-fn compiled_message(site: Option<&str>, error: &heddle_runtime::RunError) -> String {
+fn compiled_message(
+    site: Option<&str>,
+    failure: Option<&str>,
+    error: &heddle_runtime::RunError,
+) -> String {
     match (site, error) {
-        (Some(site), heddle_runtime::RunError::Program { fault, .. }) => format!("{site}: {fault}"),
+        (Some(site), heddle_runtime::RunError::Program { fault, .. }) => match failure {
+            Some(failure) => format!("{site}: {failure}"),
+            None => format!("{site}: {fault}"),
+        },
         _ => error.to_string(),
     }
 }

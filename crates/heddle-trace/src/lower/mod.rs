@@ -7,7 +7,9 @@ mod node;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Loc, Module, Signature, Type, Value};
+use heddle_ir::{
+    DType, Dim, FuncBuilder, FuncId, Function, Loc, Module, Place, Signature, Type, Value,
+};
 
 use crate::error::{NodePlace, OpError, Result, TraceError, UnsupportedOp, invalid};
 use crate::graph::{self, Arg, Graph, Node, SIZE, Size};
@@ -19,6 +21,7 @@ use crate::size::Expr;
 /// Targets of control flow, which are lowered here.
 pub const TARGETS: &[&str] = &[
     "call",
+    "check",
     "cond",
     "invoke_subgraph",
     "map",
@@ -258,13 +261,14 @@ impl<'m> Lower<'m> {
         scope: &mut Scope,
     ) -> Result<(), TraceError> {
         let at = place(f.name, node);
-        let name = match &at.place {
-            Some(place) => format!("{} ({place})", at.name),
-            None => at.name.clone(),
-        };
+        let place = at.place.as_ref().map(|place| Place {
+            file: place.file.clone(),
+            line: place.line,
+        });
         let loc = Loc::Node {
             op: node.target.clone(),
-            name,
+            name: at.name.clone(),
+            place,
         };
         f.b.set_loc(Some(Arc::new(loc)));
         let (before, regions) = (f.b.checkpoint(), self.regions);
