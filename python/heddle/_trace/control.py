@@ -274,6 +274,11 @@ def _join(rec: Recorder, name: str, pair: list[Any], place: Place | None) -> _Tr
         return _join_maybe(rec, name, pair, undefined, place)
     flat = [pytree.tree_flatten(v) for v in pair]
     if flat[0][1] != flat[1][1]:
+        from .joined import join_lists
+
+        stacked = join_lists(rec, pair)
+        if stacked is not None:
+            return stacked
         raise unsupported(
             f"`{name}` is {describe(pair[0])} after one branch and {describe(pair[1])} after the other", place,
             "both branches must give the same structure",

@@ -253,6 +253,10 @@ def converted_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None,
         return method(*args, **kwargs)
     if is_users(f):
         return convert(f)(*args, **kwargs)
+    if (getattr(f, "__module__", None) or "").startswith("torch"):
+        # An option that is a condition on sizes, which PyTorch wants as a bool: it holds from then on.
+        args = tuple(bool(a) if isinstance(a, torch.SymBool) else a for a in args)
+        kwargs = {name: bool(a) if isinstance(a, torch.SymBool) else a for name, a in kwargs.items()}
     return f(*args, **kwargs)
 
 

@@ -212,17 +212,23 @@ class _Variable:
 
     def grow(self, init: Any, value: Any) -> bool:
         """Makes a list that a turn makes longer a tensor of its elements. Says whether it is one."""
-        if not isinstance(init, list) or not isinstance(value, list) or len(value) <= len(init):
+        if not isinstance(init, list):
             return False
-        last = as_tensor(self.rec, value[-1])
+        if isinstance(value, Grown):
+            dtype, shape, weak = value.data.dtype, value.data.shape[1:], self.rec.is_weak(value.data)
+        elif isinstance(value, list) and len(value) > len(init):
+            last = as_tensor(self.rec, value[-1])
+            dtype, shape, weak = last.dtype, last.shape, self.rec.is_weak(last)
+        else:
+            return False
         leaf = _Leaf(self.rec, None)
-        leaf.carry(last.dtype, (0, *last.shape), self.rec.is_weak(last))
+        leaf.carry(dtype, (0, *shape), weak)
         leaf.open(0, object())
-        for axis, size in enumerate(last.shape):
+        for axis, size in enumerate(shape):
             if not isinstance(size, int) and size.node.expr.free_symbols & self.rec.local:
                 leaf.open(axis + 1, object())
         leaf.init = init
-        self.leaves, self.spec = [leaf], pytree.tree_structure(Grown(last))
+        self.leaves, self.spec = [leaf], pytree.tree_structure(Grown(0))  # type: ignore[arg-type]
         return True
 
 

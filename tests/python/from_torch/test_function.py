@@ -373,6 +373,47 @@ def test_lists_that_grow():
     check(grows, (torch.randn(5, 3), N(4)), (torch.ones(2, 3), N(2)))
 
 
+def picks(x, n):
+    rows, signs = [x[0]], []
+    for i in range(n):
+        if x[i].sum() > 0:
+            rows.append(x[i] * 2)
+            if x[i, 0] > 1:
+                continue
+        else:
+            signs.append(-1)
+        signs.append(i)
+    if n > 2:
+        rows.append(x[1])
+    return torch.stack(rows), len(rows), torch.tensor(signs) if len(signs) else torch.zeros(0, dtype=torch.int64)
+
+
+def test_lists_that_grow_in_one_arm():
+    torch.manual_seed(0)
+    check(picks, (torch.randn(7, 3), N(7)), (torch.ones(2, 3), N(2)), (-torch.ones(5, 3), N(3)), (torch.ones(3, 2) * 2, N(0)))
+
+
+def test_arms_that_leave_lists_of_other_kinds_are_refused():
+    def mixes(x):
+        rows = []
+        if x.sum() > 0:
+            rows.append(x)
+        else:
+            rows.append(x[0])
+            rows.append(x)
+        return rows
+
+    assert "`rows`" in refused(mixes, torch.ones(3))
+
+
+def attends(x):
+    return nn.functional.scaled_dot_product_attention(x, x, x, is_causal=x.shape[0] > 1)
+
+
+def test_conditions_on_sizes_as_options_of_pytorch():
+    check(attends, (torch.randn(3, 4),), (torch.randn(1, 4),), (torch.randn(7, 4),))
+
+
 def test_arrays_of_numpy():
     @heddle.function(device="interp")
     def f(x):
