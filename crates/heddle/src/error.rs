@@ -447,10 +447,10 @@ fn read_error(path: &Path, error: &ReadError) -> String {
     }
 }
 
-/// The place, the message and the source line with a marker, without the hint.
 /// The op that stops a run, in the text form.
 const FAIL: &str = "fail";
 
+/// The place, the message and the source line with a marker, without the hint.
 fn located(path: &Path, error: &ParseError) -> String {
     let plain = ParseError {
         hint: None,
