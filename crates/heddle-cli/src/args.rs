@@ -145,7 +145,7 @@ pub enum Command {
 /// A model, and the entry to take of it.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// The model: .onnx, .heddle or .hl.
+    /// The model: .onnx, .pt2, .heddle or .hl.
     #[arg(value_name = "MODEL")]
     pub path: PathBuf,
     /// The entry of a program that has several; default: the first.

@@ -11,6 +11,7 @@ use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
 use heddle_schedule::TraceError;
+use heddle_trace::pt2::Pt2Error;
 use heddle_uprogram::ScheduleError;
 use heddle_uprogram::text::ReadError;
 
@@ -53,7 +54,7 @@ pub enum Error {
         fault: SavedError,
     },
     /// The file's name has no known extension.
-    #[error("{} is none of .onnx, .heddle and .hl", .path.display())]
+    #[error("{} is none of .onnx, .pt2, .heddle and .hl", .path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -72,6 +73,15 @@ pub enum Error {
         #[from]
         heddle_trace::TraceError,
     ),
+    /// An exported program of PyTorch (`.pt2`) cannot be read.
+    #[error("{}: {error}", .path.display())]
+    Exported {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        #[doc(hidden)]
+        error: Box<heddle_trace::TraceError>,
+    },
     /// A program in text form cannot be parsed.
     #[error("{}", located(.path, .error))]
     Text {
@@ -264,11 +274,8 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
-            Error::Traced(e) => match e {
-                heddle_trace::TraceError::Unsupported(_) => ErrorKind::Unsupported,
-                heddle_trace::TraceError::TooLarge { .. } => ErrorKind::Limit,
-                _ => ErrorKind::Invalid,
-            },
+            Error::Traced(e) => traced_kind(e),
+            Error::Exported { error, .. } => traced_kind(error),
             Error::NotCompiled(_) => ErrorKind::Unsupported,
             Error::Thread(_) | Error::Frames(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
@@ -301,6 +308,10 @@ impl Error {
             Error::Batch(error) => !matches!(error, BatchError::Refused(_)),
             Error::Run(RunError::Input(_)) => true,
             Error::Import(ImportError::Replacement { .. }) => true,
+            Error::Exported { error, .. } => matches!(
+                **error,
+                heddle_trace::TraceError::Pt2(Pt2Error::Replacement { .. })
+            ),
             _ => false,
         }
     }
@@ -335,6 +346,7 @@ impl Error {
         match self {
             Error::Compiled { site, .. } => site.clone(),
             Error::Traced(error) => error.node().map(ToString::to_string),
+            Error::Exported { error, .. } => error.node().map(ToString::to_string),
             Error::Run(RunError::At { at, .. }) => Some(match &at.loc {
                 Some(loc) => loc.to_string(),
                 None => at.to_string(),
@@ -411,6 +423,10 @@ impl Error {
                 }
             }
             Error::Import(error) => Remedy::Advice(error.hint()?),
+            Error::Exported { error, .. } => match &**error {
+                heddle_trace::TraceError::Pt2(error) => Remedy::Advice(error.hint()?.into()),
+                _ => return None,
+            },
             Error::Run(
                 RunError::At { fault, .. }
                 | RunError::Input(heddle_interp::InputError::Fault { fault, .. }),
@@ -437,6 +453,24 @@ impl Error {
             "{stage} left the program invalid:{}",
             lines(errors)
         ))
+    }
+}
+
+fn traced_kind(error: &heddle_trace::TraceError) -> ErrorKind {
+    use heddle_trace::{OpError, TraceError};
+    match error {
+        TraceError::Unsupported(_)
+        | TraceError::Node {
+            error: OpError::Unsupported(_),
+            ..
+        }
+        | TraceError::Pt2(Pt2Error::Unsupported(_) | Pt2Error::Version { .. }) => {
+            ErrorKind::Unsupported
+        }
+        TraceError::TooLarge { .. } | TraceError::Pt2(Pt2Error::TooLarge { .. }) => {
+            ErrorKind::Limit
+        }
+        _ => ErrorKind::Invalid,
     }
 }
 

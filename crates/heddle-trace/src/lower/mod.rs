@@ -167,7 +167,8 @@ impl<'m> Lower<'m> {
                 Arg::Bool(_) => (format!("output{i}"), Type::scalar(DType::Bool)),
                 _ => return invalid(format!("output {i} is no value")),
             };
-            results.push((unique(&name, &mut names), ty));
+            let name = graph.output_names.get(i).unwrap_or(&name);
+            results.push((unique(name, &mut names), ty));
         }
         Ok(Signature {
             name: name.to_owned(),
