@@ -18,6 +18,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from . import control, convert, graph, lists
 from .calls import Frame, call, place_of_def
+from .flat import flatten
 from .program import OPEN, Trace, TracedProgram, compile_trace, like
 from .record import Recorder, Region, active
 
@@ -86,7 +87,7 @@ class Function:
         return False
 
     def _program(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        flat, spec = pytree.tree_flatten((args, kwargs))
+        flat, spec = flatten(args, kwargs)
         key = (None if owner is None else id(owner), spec, tuple(_shape_key(leaf) for leaf in flat))
         with self._lock:
             entries = self._entries.setdefault(key, [])
@@ -142,7 +143,7 @@ def record(
     if module is not None:
         rec.names = {id(t): name for name, t in [*module.named_parameters(), *module.named_buffers()]}
     args, kwargs = pytree.tree_map(like, (args, kwargs))
-    flat, spec = pytree.tree_flatten((args, kwargs))
+    flat, spec = flatten(args, kwargs)
     names = _names(getattr(function, "signature", function.function), owner, args, kwargs)
     main = Frame("main", None, None)
     rec.region = Region(None, main)

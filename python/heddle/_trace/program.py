@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options
+from .flat import flatten
 
 
 class _Open:
@@ -99,12 +100,12 @@ class TracedProgram(Program):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = self._trace
-        flat, spec = pytree.tree_flatten((args, kwargs))
+        flat, spec = flatten(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in flat):
             error = _errors.InputError("a program gives no gradients, and an argument asks for one")
             error.hint = "with torch.no_grad(), or x.detach()"
             raise error
-        if spec != trace.takes:
+        if spec is not trace.takes and spec != trace.takes:
             raise _errors.InputError(f"the arguments are {spec}, but were {trace.takes} when this was compiled")
         outputs = super().__call__(*trace.inputs(flat)) if trace.goes else ()
         if len(trace.goes) == 1:
