@@ -35,6 +35,7 @@ STAGES = {
     # Behind those that compile the same cases.
     "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
     "python": f"{PYTHON} scripts/check_python.py target/wheels",
+    "python-installed": f"{PYTHON} scripts/check_python.py target/wheels installed",
     "python-torch": f"{PYTHON} scripts/check_python.py target/wheels torch",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases --device interp",

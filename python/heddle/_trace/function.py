@@ -20,6 +20,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from . import checks, control, convert, graph, lists, operators
 from .calls import Frame, call, place_of_def
 from .entry import Entry
+from .flat import flatten
 from .program import OPEN, Trace
 from .record import Recorder, Region, active, hint_of
 
@@ -116,7 +117,7 @@ class Function:
 
     def entry(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         """What it is for arguments like these."""
-        flat, spec = pytree.tree_flatten((args, kwargs))
+        flat, spec = flatten(args, kwargs)
         key = (None if owner is None else id(owner), spec, tuple(_shape_key(leaf) for leaf in flat))
         with self._lock:
             entries = self._entries.setdefault(key, [])
@@ -185,7 +186,7 @@ def _record(
     rec = Recorder(lifts)
     rec.places = convert.place_of_line
     args, kwargs = pytree.tree_map(outline, (args, kwargs))
-    flat, spec = pytree.tree_flatten((args, kwargs))
+    flat, spec = flatten(args, kwargs)
     modules = [m for m in (module, owner, *flat) if isinstance(m, torch.nn.Module)]
     for m in modules[::-1]:
         rec.names.update((id(t), name) for name, t in [*m.named_parameters(), *m.named_buffers()])

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options
 from . import graph
+from .flat import flatten
 
 
 class _Open:
@@ -133,12 +134,12 @@ class TracedProgram(Program):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = self.trace
-        flat, spec = pytree.tree_flatten((args, kwargs))
+        flat, spec = flatten(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in flat):
             error = _errors.InputError("a program gives no gradients, and an argument asks for one")
             error.hint = "with torch.no_grad(), or x.detach()"
             raise error
-        if spec != trace.takes:
+        if spec is not trace.takes and spec != trace.takes:
             raise _errors.InputError(f"the arguments are {spec}, but were {trace.takes} when this was compiled")
         trace.check_memory(flat)
         return trace.results(flat, self.on(trace.inputs(flat), ()))
