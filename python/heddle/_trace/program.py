@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import Program, _errors, _native, _native_options
+from .. import Program, _errors, _native, _native_options, _progress
 from .flat import flatten
 
 
@@ -129,4 +129,4 @@ class TracedProgram(Program):
 
 def compile_trace(trace: Trace, options: dict[str, Any]) -> TracedProgram:
     """The program of a traced model."""
-    return TracedProgram(_native.compile(trace.model, _native_options(options)), trace)
+    return TracedProgram(_progress.compile(trace.model, _native_options(options)), trace)
