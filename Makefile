@@ -1,4 +1,5 @@
-# make demo           three models with control flow, run and checked
+# make demo           three models with control flow, run and checked, and a TreeLSTM from Python
+# make wheel          the Python package, in target/wheels
 # make test           everything that is tested, within 30 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make batching ZOO=DIR  the same of the zoo for batches
@@ -14,7 +15,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: build setup demo test zoo batching bench-zoo bench-steps bench-import clean
+.PHONY: build setup wheel demo test zoo batching bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -25,8 +26,12 @@ $(VENV)/.stamp: scripts/requirements.txt scripts/setup.sh
 	scripts/setup.sh $(VENV)
 	touch $@
 
-demo: build
+wheel: setup
+	$(VENV)/bin/python -m maturin build --release --out target/wheels
+
+demo: build wheel
 	$(VENV)/bin/python scripts/demo.py
+	$(VENV)/bin/python scripts/demo_python.py target/wheels
 
 test: setup
 	scripts/setup_clang.sh

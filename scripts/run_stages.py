@@ -50,6 +50,7 @@ STAGES = {
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",
+    "demo-python": f"{PYTHON} scripts/demo_python.py target/wheels",
 }
 COUNTS = re.compile(r"(\d+) passed[,;] (\d+) failed")
 
@@ -90,11 +91,11 @@ def main(chosen) -> int:
             begin = time.perf_counter()
             passed, failed = run(name, command)
             rows.append((name, time.perf_counter() - begin, passed, failed))
-    print(f"\n{'stage':14} {'seconds':>8} {'passed':>7} {'failed':>7}")
+    print(f"\n{'stage':16} {'seconds':>8} {'passed':>7} {'failed':>7}")
     for name, seconds, passed, failed in rows:
-        print(f"{name:14} {seconds:8.1f} {passed:7} {failed:7}")
+        print(f"{name:16} {seconds:8.1f} {passed:7} {failed:7}")
     seconds, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3))
-    print(f"{'total':14} {seconds:8.1f}\n{passed} passed, {failed} failed")
+    print(f"{'total':16} {seconds:8.1f}\n{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

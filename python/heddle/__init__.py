@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, overload
 
-from . import _compilers, _html, _native
+from . import _compilers, _html, _native, _progress
 from ._errors import (
     BuildError,
     Cancelled,
@@ -141,8 +141,8 @@ def compile(
         model = load(model)
     native = _native_options(options)
     if entries is None:
-        return Program(_native.compile(model, native))
-    return {name: Program(_native.compile(model.with_entry(name), native)) for name in entries}
+        return Program(_progress.compile(model, native))
+    return {name: Program(_progress.compile(model.with_entry(name), native)) for name in entries}
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:

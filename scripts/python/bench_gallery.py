@@ -71,15 +71,24 @@ def agree(found, wanted):
 def by_compile(module, call, finish, **options):
     """Under torch.compile, warm: it compiles in its first calls."""
     torch._dynamo.reset()
+    # Recurrent modules are kept in the graph.
+    torch._dynamo.config.allow_rnn = True
     compiled = torch.compile(module, **options)
     for _ in range(3):
         compiled(*call)
     return lambda: finish(compiled(*call))
 
 
+class NotExported(Exception):
+    """PyTorch's exporter to ONNX refuses a model."""
+
+
 def by_onnx_runtime(module, call, finish, threads):
     file = io.BytesIO()
-    torch.onnx.export(module, call, file, dynamo=True, verbose=False)
+    try:
+        torch.onnx.export(module, call, file, dynamo=True, verbose=False)
+    except Exception as error:  # noqa: BLE001 - whatever it refuses
+        raise NotExported(error) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, threads
     session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
@@ -114,7 +123,7 @@ def ways(name, model, call, threads):
         except TooLong as error:
             made[column] = str(error)
         except Exception as error:  # noqa: BLE001 - whatever a peer refuses
-            made[column] = "refuses"
+            made[column] = "not exported" if isinstance(error, NotExported) else "refuses"
             print(f"{name}, {column}: {type(error).__name__}: {str(error).strip().splitlines()[0][:200]}", file=sys.stderr)
     if not agree(leaves(made["Heddle"]()), wanted):
         sys.exit(f"{name}: Heddle's results differ from eager's")

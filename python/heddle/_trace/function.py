@@ -98,7 +98,7 @@ class Function:
                 rec.inlined.pop()
         if getattr(_state, "eager", False):
             return self.function(*(() if owner is None else (owner,)), *args, **kwargs)
-        flat = pytree.tree_leaves((args, kwargs))
+        flat, _ = flatten(args, kwargs)
         weights = operators.weights_of(owner, flat)
         if any(operators.is_foreign(leaf) for leaf in (*flat, *weights)):
             return operators.node_call(self, owner, args, kwargs, weights)

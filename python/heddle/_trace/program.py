@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import Program, _errors, _native, _native_options
+from .. import Program, _errors, _native_options, _progress
 from . import graph
 from .flat import flatten
 
@@ -162,4 +162,4 @@ class TracedProgram(Program):
 def compile_trace(trace: Trace, options: dict[str, Any]) -> TracedProgram:
     """The program of a traced model."""
     weights = [(t, t.data_ptr(), 0 if t.is_inference() else t._version) for t in trace.source.constants.given.values()]
-    return TracedProgram(_native.compile(trace.source.model(), _native_options(options)), trace, weights)
+    return TracedProgram(_progress.compile(trace.source.model(), _native_options(options)), trace, weights)
