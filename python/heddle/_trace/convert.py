@@ -317,6 +317,9 @@ def _number(value: Any, kind: Any) -> Any:
     floats = value.dtype.is_floating_point
     if kind is bool:
         return control.predicate(rec, value)
+    if kind is int and floats:
+        message = "a float that is NaN or infinite has no integer"
+        (value,) = checks.checked(rec, torch.isfinite(value), message, [value], rec.place())
     dtype = torch.bool if kind is None and value.dtype == torch.bool else torch.float64 if kind is float or (kind is None and floats) else torch.int64
     made = torch.ops.aten._to_copy.default(value, dtype=dtype) if value.dtype != dtype else torch.ops.aten.clone.default(value)
     return made if dtype == torch.bool else rec.set_weak(made)

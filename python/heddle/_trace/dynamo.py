@@ -34,7 +34,7 @@ def compile_graph(module: GraphModule, example_inputs: list[Any], options: dict[
     if fallback not in ("eager", "error"):
         raise _errors.InputError(f'fallback is "eager" or "error", not {fallback!r}')
     _native_options(options)
-    _count(module)
+    count_line(module, _lines, "made")
 
     def compiler(fixed: bool) -> Callable[..., Any]:
         def compile(inner: GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -60,14 +60,15 @@ def _static() -> tuple[int, ...]:
     return tuple(getattr(metadata, "static_input_indices", None) or ())
 
 
-def _count(module: GraphModule) -> None:
+def count_line(module: GraphModule, lines: Counter[str], done: str) -> None:
+    """Counts the graphs that were made of a line, or run, and warns where they are many."""
     place = next((p for p in map(place_of, module.graph.nodes) if p is not None), None)
     if place is None:
         return
-    _lines[str(place)] += 1
-    if _lines[str(place)] == _MANY:
+    lines[str(place)] += 1
+    if lines[str(place)] == _MANY:
         warnings.warn(
-            f"{place}: torch.compile made {_MANY} graphs of this line ({place.text}): Python decides what runs there. With the loop or"
+            f"{place}: torch.compile {done} {_MANY} graphs of this line ({place.text}): Python decides what runs there. With the loop or"
             " branch in a @heddle.function it is one; heddle.torch.explain says more.", stacklevel=2,
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import Program, _errors, _native_options, _progress
+from .. import Program, _errors, _native, _native_options, _progress
 from . import graph
 from .flat import flatten
 

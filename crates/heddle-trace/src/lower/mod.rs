@@ -237,6 +237,7 @@ impl<'m> Lower<'m> {
             message: error.to_string(),
         };
         let mut scope = around.inner();
+        let loc = f.b.loc().cloned();
         for (input, arg) in graph.inputs.iter().zip(args) {
             scope.rebind(input, &arg).map_err(|e| wrong(f, e))?;
             scope.define(input.id, arg).map_err(|e| wrong(f, e))?;
@@ -244,7 +245,7 @@ impl<'m> Lower<'m> {
         for node in &graph.nodes {
             self.node(f, node, &mut scope)?;
         }
-        f.b.set_loc(None);
+        f.b.set_loc(loc);
         let mut results = vec![];
         for output in &graph.outputs {
             if !matches!(output, Arg::None(_)) {
