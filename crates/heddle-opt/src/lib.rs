@@ -51,7 +51,7 @@ pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
 pub use instances::{
     BatchOptions, Block, Counted, Form, Instances, OneByOne, batch_instances, batch_instances_with,
-    offsets_name,
+    offsets_name, shapes_name,
 };
 pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
