@@ -81,7 +81,7 @@ def main(wheels: str, extra: str = "") -> int:
             subprocess.run([*install, "-r", str(requirements)], check=True)
             if subprocess.run([*install, RAY]).returncode != 0:
                 print("Ray is not to be had for this Python; the tests of examples/ray are left out")
-            tests.append(str(FROM_TORCH))
+            tests += [str(FROM_TORCH), str(ROOT / "tests" / "python" / "test_frameworks.py")]
         else:
             tests += [str(ROOT / "tests" / "python"), f"--ignore={FROM_TORCH}"]
         # Not in the repo, whose folder `python` would be found before the wheel.
