@@ -2,6 +2,7 @@
 # make wheel          the Python package, in target/wheels
 # make test           everything that is tested, within 30 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
+# make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
 # make bench-steps    each step of compiling on the program where it pays
 # make bench-import   time and memory to import 3 GB of weights
@@ -14,7 +15,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: build setup wheel demo test zoo bench-zoo bench-steps bench-import clean
+.PHONY: build setup wheel demo test zoo batching bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -40,6 +41,11 @@ zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO)
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO) --f64
+
+batching: build
+	@test -n "$(ZOO)" || { echo "usage: make batching ZOO=FOLDER (what make.py of the zoo for batches wrote)"; exit 2; }
+	$(VENV)/bin/python scripts/check_batching.py $(ZOO)
+	$(VENV)/bin/python scripts/check_batching.py $(ZOO) --f64
 
 bench-zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make bench-zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }

@@ -145,7 +145,7 @@ pub enum Command {
 /// A model, and the entry to take of it.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// The model: .onnx, .heddle or .hl.
+    /// The model: .onnx, .pt2, .heddle or .hl.
     #[arg(value_name = "MODEL")]
     pub path: PathBuf,
     /// The entry of a program that has several; default: the first.
@@ -205,8 +205,10 @@ pub struct Source {
     #[arg(short, long, value_name = "FILE", conflicts_with = "batch")]
     pub input: Option<PathBuf>,
     /// The inputs of many instances, which run together: an .npz file with an array for each input
-    /// that differs by instance, with another axis in front or, where sizes differ, one behind the
-    /// other with NAME.offsets beside it. Outputs are written likewise.
+    /// that differs by instance, with another axis in front or, where first axes differ in size, one
+    /// behind the other with NAME.offsets beside it. Where other axes differ, it has the elements of
+    /// all instances along one axis, with NAME.offsets and NAME.shapes beside it. Outputs are written
+    /// likewise.
     #[arg(long, value_name = "FILE")]
     pub batch: Option<PathBuf>,
     /// The inputs that all instances share: an .npz file with those that --batch lacks.
@@ -384,7 +386,7 @@ pub struct CompileArgs {
     #[arg(long = "override", value_name = "INPUT")]
     pub overrides: Vec<String>,
     /// Compile for many instances at once, which differ in these inputs and share all others. Arrays with a dynamic first size are
-    /// ragged, others stacked (see `run --batch`); NAME:ragged and NAME:stacked say otherwise.
+    /// ragged, others stacked (see `run --batch`); NAME:ragged, NAME:stacked and NAME:flat (elements with shapes) say otherwise.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub batch_of: Vec<String>,
     /// Compile for batches like this one, an .npz file as for `run --batch` with the shared inputs, too: the interpreter counts the

@@ -222,7 +222,7 @@ impl Program {
         if !error.is_of_compiled_code() {
             return error;
         }
-        interpreted_error(&self.module, args, options).unwrap_or(error)
+        interpreted_error(&self.module, args, options).unwrap_or_else(|| error.placed(&self.module))
     }
 }
 

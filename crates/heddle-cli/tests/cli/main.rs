@@ -11,6 +11,7 @@ mod inspect;
 mod language;
 mod npz;
 mod opt;
+mod pt2;
 mod run;
 mod setup;
 mod suite;

@@ -10,7 +10,7 @@
 //! params    = [VALUE ":" type {"," VALUE ":" type}]
 //! bound     = size "in" INT ".." | size "in" INT "..=" INT
 //!
-//! statement = [def {"," def} "="] expr ["at" (WORD | STRING) STRING]
+//! statement = [def {"," def} "="] expr ["at" (WORD | STRING) STRING ["in" STRING "line" NUMBER]]
 //!                                                     at: operator and name of an ONNX node
 //! def       = VALUE [":" type]                        the type is inferred when it is left out
 //! expr      = "const" constant

@@ -47,6 +47,7 @@ impl<'m> Lower<'m> {
     ) -> Results {
         match node.target.as_str() {
             "call" => self.call(f, node, scope),
+            "check" => self.check(f, node, scope),
             "cond" => self.cond(f, node, scope),
             "invoke_subgraph" | "wrap_with_set_grad_enabled" => self.subgraph(f, node, scope),
             "map" => self.map(f, node, scope),
