@@ -28,7 +28,7 @@ def compile(model: _native.Model, options: Mapping[str, Any]) -> _native.Program
 
 
 def _is_seen() -> bool:
-    """Whether a person may see it: in a terminal or a notebook."""
+    """Can a person see it, in a terminal or a notebook?"""
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 

@@ -77,7 +77,7 @@ def _of_torch(name: str, value: Any, torch: Any) -> np.ndarray:
     value = value.detach().resolve_conj().resolve_neg()
     if value.dtype in _torch_types(torch):
         kind, width = _torch_types(torch)[value.dtype]
-        return value.view(getattr(torch, width)).numpy().view(_dtype(kind))
+        return value.view(getattr(torch, width)).numpy().view(dtype_named(kind))
     try:
         return value.numpy()
     except TypeError:

@@ -33,7 +33,7 @@ def microseconds(call, calls):
 
 
 class Small(torch.nn.Module):
-    """Hardly any work: what is left is the call."""
+    """Hardly any work beside the call."""
 
     def forward(self, x, n):
         for _ in range(n):

@@ -37,7 +37,7 @@ class TooLong(Exception):
 
 
 def patient(make):
-    """What `make` gives, if that does not take too long."""
+    """The result of `make`, unless it takes too long."""
     def stop(*_):
         raise TooLong(f"over {PATIENCE} s")
 

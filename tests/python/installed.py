@@ -1,4 +1,4 @@
-"""What every installation must do: read, compile, run, save, open, and say what is wrong. Run outside of the repository.
+"""Checks of an installation: it reads, compiles, runs, saves, opens, and refuses wrong inputs. Run outside of the repository.
 usage: python installed.py"""
 
 import tempfile

@@ -137,7 +137,7 @@ def test_a_full_disk(tmp_path):
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert not list(tmp_path.glob("*.hprog*"))
-    # What was begun there is no harm to whom has room again.
+    # Remains of the failed build do not disturb the next one.
     np.testing.assert_allclose(program(cache=tmp_path / "cache")(x, 3), wanted(x, 3), rtol=1e-4, atol=1e-5)
 
 
