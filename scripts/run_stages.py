@@ -16,7 +16,8 @@ HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/co
 OPSETS, MODELS = "target/opset-cases", "target/models"
 # Models for many instances, with the inputs that differ.
 BATCHED = " ".join(f"tests/models/batching/{name}" for name in (
-    "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x"))
+    "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x",
+    "birnn.heddle@word"))
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",

@@ -3,6 +3,8 @@
 mod common;
 #[path = "instances/random.rs"]
 mod random;
+#[path = "instances/row_loops.rs"]
+mod row_loops;
 #[path = "instances/rules.rs"]
 mod rules;
 #[path = "instances/stack.rs"]

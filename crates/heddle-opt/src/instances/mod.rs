@@ -8,7 +8,8 @@
 //!
 //! - a branch evaluates each arm for the instances that take it ([`part`]);
 //! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
-//!   done leaves the list, and its values are written to its row of the results ([`leave`]).
+//!   done leaves the list, and its values are written to its row of the results ([`leave`]). Loops
+//!   whose iterations meet only in rows of arrays go level by level ([`row_loops`]).
 //!
 //! A recursion that follows from tensors is evaluated level by level ([`levels`]) or, where a call
 //! needs another's result, by frames ([`frames`]).
@@ -36,6 +37,7 @@ mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
+mod row_loops;
 mod scanned;
 mod segments;
 mod set;
@@ -61,6 +63,7 @@ pub use blocks::{Block, Counted};
 use flat::{Given, Whole};
 use joined::Joined;
 use lane::{Lane, Ragged};
+pub(crate) use row_loops::LeveledLoop;
 use set::Set;
 
 /// The form of a parameter or result of a program for many instances.
