@@ -11,6 +11,7 @@ use super::cx::NodeCx;
 use super::{OpFn, Table, fourier};
 use crate::error::{OpError, Result, invalid, refuse};
 use crate::graph::Arg;
+use crate::scope;
 
 /// Operators on complex numbers.
 pub(super) const OPS: Table = &[
@@ -19,6 +20,15 @@ pub(super) const OPS: Table = &[
     ("_fft_c2c", fourier::complex_to_complex),
     ("_fft_c2r", fourier::complex_to_real),
     ("_fft_r2c", fourier::real_to_complex),
+    ("_to_copy", |cx| {
+        let stated = cx.node.results.first();
+        let Some(part) = stated.and_then(|r| scope::part(&r.ty)) else {
+            return refuse("complex numbers as real ones");
+        };
+        let (re, im) = cx.complex(0, "self")?;
+        let (re, im) = (cx.cast(re, part)?, cx.cast(im, part)?);
+        Ok(vec![cx.join(re, im)?])
+    }),
     ("abs", |cx| {
         let (re, im) = cx.complex(0, "self")?;
         // The larger part is taken out of the root, so that squares neither overflow nor vanish.

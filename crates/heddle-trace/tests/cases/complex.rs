@@ -128,7 +128,7 @@ pub fn complex(d: &mut Done) {
         &[2, 2],
         &[1.5, 2.0, -0.5, 1.0],
     );
-    for name in ["resolve_conj", "resolve_neg", "clone", "alias"] {
+    for name in ["_to_copy", "resolve_conj", "resolve_neg", "clone", "alias"] {
         near(
             apply_to(d, name, &[], &[a], "c64[2]"),
             &[2, 2],
