@@ -24,7 +24,7 @@ pub mod text;
 pub mod types;
 pub mod verify;
 
-pub use builder::{Draws, Folder, FuncBuilder};
+pub use builder::{Draws, Emit, EmitError, Folder, FuncBuilder};
 pub use copy::{Copier, CopyTypes};
 pub use dim::{Dim, DimBound, DimExpr};
 pub use dtype::DType;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use heddle_ir::{Type, TypeError};
+use heddle_ir::{EmitError, Type, TypeError};
 
 use crate::refusal::Refusal;
 
@@ -112,6 +112,16 @@ pub enum OpError {
     /// An emitted op does not take its operands: the node's inputs have wrong types or shapes.
     #[error(transparent)]
     Type(#[from] TypeError),
+}
+
+impl EmitError for OpError {
+    fn invalid(message: String) -> Self {
+        OpError::Invalid(message)
+    }
+
+    fn unknown_rank() -> Self {
+        Refusal::UnknownRank.into()
+    }
 }
 
 /// A node that could not be imported.

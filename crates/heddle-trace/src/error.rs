@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use heddle_ir::TypeError;
+use heddle_ir::{EmitError, TypeError};
 
 use crate::graph::Place;
 
@@ -137,6 +137,16 @@ pub enum OpError {
     /// Types do not fit.
     #[error(transparent)]
     Type(#[from] TypeError),
+}
+
+impl EmitError for OpError {
+    fn invalid(message: String) -> Self {
+        OpError::Invalid(message)
+    }
+
+    fn unknown_rank() -> Self {
+        OpError::Unsupported("the number of axes is not known".into())
+    }
 }
 
 /// The result of lowering a node.

@@ -46,7 +46,7 @@ pub fn load(
 
 /// Targets that have a lowering, in order.
 pub fn targets() -> Vec<String> {
-    let mut all: Vec<String> = ops::targets().collect();
+    let mut all: Vec<String> = ops::targets().into_iter().collect();
     all.extend(lower::TARGETS.iter().map(|t| (*t).to_owned()));
     all.sort();
     all

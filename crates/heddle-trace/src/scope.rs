@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use heddle_ir::{DType, FuncBuilder, Tensor, Value};
 
-use crate::error::{OpError, Result, invalid};
+use crate::error::{OpError, Result, invalid, refuse};
 use crate::graph::{self, Arg, Node, SIZE, Size};
 use crate::size::Expr;
 
@@ -17,6 +17,8 @@ pub struct Bound {
     pub value: Value,
     /// It is an integer outside of arrays, which does not decide element types.
     pub is_size: bool,
+    /// It is an array of complex numbers, which are pairs along a last axis that the graph does not state.
+    pub is_complex: bool,
 }
 
 impl Bound {
@@ -24,6 +26,7 @@ impl Bound {
         Self {
             value,
             is_size: stated.ty == SIZE,
+            is_complex: part(&stated.ty).is_some(),
         }
     }
 }
@@ -80,13 +83,14 @@ impl Scope {
         for (stated, value) in node.results.iter().zip(values) {
             let ty = b.ty(value).as_tensor();
             let found = ty.map(|t| (t.dtype, t.rank()));
-            let want = match stated.ty.as_str() {
-                SIZE => DType::I64,
-                name => dtype(name)?,
+            let (want, axes) = match (stated.ty.as_str(), part(&stated.ty)) {
+                (_, Some(part)) => (part, stated.shape.len() + 1),
+                (SIZE, None) => (DType::I64, stated.shape.len()),
+                (name, None) => (dtype(name)?, stated.shape.len()),
             };
-            if found != Some((want, Some(stated.shape.len()))) {
+            if found != Some((want, Some(axes))) {
                 let ty = b.ty(value);
-                let (name, axes) = (&stated.name, stated.shape.len());
+                let name = &stated.name;
                 return invalid(format!(
                     "its result `{name}` is stated as {want} with {axes} axes, but is {ty}"
                 ));
@@ -110,6 +114,34 @@ impl Scope {
         found.ok_or_else(|| OpError::Invalid(format!("value {id} is not defined before it")))
     }
 
+    /// Is an argument an array of complex numbers?
+    pub fn is_complex(&self, arg: &Arg, constants: &Constants) -> bool {
+        match arg {
+            Arg::Value(id) => self.values.get(id).is_some_and(|b| b.is_complex),
+            Arg::Constant(name) => constants.get(name).is_some_and(|t| t.dtype().is_complex()),
+            Arg::List(list) => list.iter().any(|arg| self.is_complex(arg, constants)),
+            _ => false,
+        }
+    }
+
+    /// The pairs of an array of complex numbers.
+    pub fn pairs(&self, b: &mut FuncBuilder, arg: &Arg, constants: &Constants) -> Result<Value> {
+        match arg {
+            Arg::Value(id) => Ok(self.bound(*id)?.value),
+            Arg::Constant(name) => {
+                let whole = constants.get(name).ok_or_else(|| no_constant(name))?;
+                let part = part(whole.dtype().name()).ok_or_else(|| no_constant(name))?;
+                let shape = [whole.shape(), &[2]].concat();
+                let pairs = Tensor::new(part, shape, whole.bytes().clone());
+                let pairs = pairs.map_err(|error| OpError::Invalid(error.to_string()))?;
+                let value = b.constant(pairs);
+                b.set_name(value, name);
+                Ok(value)
+            }
+            _ => invalid("an argument is no array"),
+        }
+    }
+
     /// Appends a size, `i64[]`.
     pub fn size(&self, b: &mut FuncBuilder, size: &Size) -> Result<Value> {
         let text = match size {
@@ -127,7 +159,10 @@ impl Scope {
     /// An argument as a value: numbers become scalars, integers `i64[]`, floats `f32[]`.
     pub fn value(&self, b: &mut FuncBuilder, arg: &Arg, constants: &Constants) -> Result<Value> {
         Ok(match arg {
-            Arg::Value(id) => self.bound(*id)?.value,
+            Arg::Value(id) => match self.bound(*id)? {
+                bound if bound.is_complex => return refuse(COMPLEX),
+                bound => bound.value,
+            },
             Arg::Constant(name) => constant(b, name, constants)?,
             Arg::Size(size) => self.size(b, size)?,
             Arg::Int(n) => b.i64(*n),
@@ -141,6 +176,9 @@ impl Scope {
 /// Appends a constant.
 pub fn constant(b: &mut FuncBuilder, name: &str, constants: &Constants) -> Result<Value> {
     let tensor: &Tensor = constants.get(name).ok_or_else(|| no_constant(name))?;
+    if tensor.dtype().is_complex() {
+        return refuse(COMPLEX);
+    }
     if tensor.dtype() == DType::Bool && tensor.bytes().iter().any(|b| *b > 1) {
         return invalid(format!(
             "the constant `{name}` has a truth value that is neither 0 nor 1"
@@ -169,8 +207,23 @@ pub fn no_constant(name: &str) -> OpError {
     OpError::Invalid(format!("there is no constant `{name}`"))
 }
 
+/// Complex numbers where there can't be any.
+const COMPLEX: &str = "complex numbers only go from one operator to the next: torch.view_as_real makes pairs of them, and torch.view_as_complex numbers of pairs";
+
+/// The element type of the parts of complex numbers.
+pub fn part(name: &str) -> Option<DType> {
+    match name {
+        "c64" => Some(DType::F32),
+        "c128" => Some(DType::F64),
+        _ => None,
+    }
+}
+
 /// The element type of this name.
 pub fn dtype(name: &str) -> Result<DType> {
+    if part(name).is_some() {
+        return refuse(COMPLEX);
+    }
     match name.parse() {
         Ok(dtype) if dtype == DType::Bool || DType::is_arith(dtype) => Ok(dtype),
         _ => Err(OpError::Unsupported(format!(

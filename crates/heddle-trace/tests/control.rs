@@ -450,3 +450,40 @@ fn check_stops_with_its_message_and_place() {
     let loc = at.loc.expect("a node");
     assert_eq!(loc.place().expect("a line").to_string(), "model.py:7");
 }
+
+/// `a * 0.5 + b` over the first axis, with a captured factor.
+#[test]
+fn associative_scan_combines_from_the_first() {
+    let combine = graph(
+        &[(0, "f32[2]"), (1, "f32[2]"), (2, "f32[]")],
+        vec![
+            node("aten.mul.Tensor", json!([v(0), v(2)]), &[(3, "f32[2]")]),
+            node("aten.add.Tensor", json!([v(3), v(1)]), &[(4, "f32[2]")]),
+        ],
+        &[4],
+    );
+    let args = json!([{"graph": combine}, list(&[v(0)]), list(&[v(1)])]);
+    let main = graph(
+        &[(0, "f32[n,2]"), (1, "f32[]")],
+        vec![node("associative_scan", args, &[(2, "f32[n,2]")])],
+        &[2],
+    );
+    let program = module(main);
+    let xs = [1.0, 2.0, 3.0, -4.0, 5.0, 6.0];
+    let wanted = [1.0, 2.0, 3.5, -3.0, 6.75, 4.5];
+    for n in [3, 1, 0] {
+        let x = f32s(&[n, 2], &xs[..2 * n]);
+        let found = results(&program, &[x, scalar(0.5)]);
+        close(&found[0], &[n, 2], &wanted[..2 * n]);
+    }
+}
+
+#[test]
+fn associative_scan_of_the_wrong_form_is_an_error() {
+    let combine = graph(&[(0, "f32[2]")], vec![], &[0]);
+    for xs in [list(&[v(0)]), list(&[])] {
+        let args = json!([{"graph": combine}, xs, list(&[])]);
+        let nodes = vec![node("associative_scan", args, &[(2, "f32[n,2]")])];
+        assert!(read(&module(graph(&[(0, "f32[n,2]")], nodes, &[2]))).is_err());
+    }
+}

@@ -136,9 +136,12 @@ fn every_operator_has_a_case() {
     cases::indexing::indexing(&mut done);
     cases::windows::windows(&mut done);
     cases::layers::layers(&mut done);
+    cases::bags::bags(&mut done);
+    cases::complex::complex(&mut done);
     cases::draws::draws(&mut done);
     cases::sizes::sizes(&mut done);
     let control = [
+        "associative_scan",
         "call",
         "check",
         "cond",

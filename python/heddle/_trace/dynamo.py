@@ -14,6 +14,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options, _values
 from . import graph, operators
@@ -87,7 +88,7 @@ def refused(node: Node, targets: set[str]) -> list[Node]:
     """Operators of a node, and of the graphs that it takes, that Heddle does not read."""
     target = target_of(node)
     found = [] if target in targets or target == "operator.getitem" or _is_size(node) else [node]
-    for arg in node.args:
+    for arg in pytree.tree_leaves(list(node.args)):
         inner = _graph(arg)
         if inner is not None:
             found += [n for m in inner.graph.nodes if m.op == "call_function" for n in refused(m, targets)]

@@ -13,7 +13,8 @@ from .program import OPEN, Trace
 
 # Operators that Heddle reads whole, where PyTorch would take them apart.
 _WHOLE = (
-    "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "scaled_dot_product_attention.default",
+    "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", "scaled_dot_product_attention.default", "upsample_linear1d.vec",
+    "upsample_bilinear2d.vec", "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec",
 )
 
 

@@ -10,11 +10,11 @@ import torch
 from torch.fx import GraphModule, Node
 
 from . import operators
-from .graph import Constants, Graph, Place, names_in, scalar, size_of, unsupported
+from .graph import Constants, Graph, Place, names_in, order_in_memory, scalar, size_of, unsupported
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n\s*(.*)')
 _HIGHER_ORDER = {
-    "cond": "cond", "switch": "switch", "while_loop": "while_loop", "while_loop_stack_output": "while_loop_stack_output", "scan": "scan",
+    "associative_scan": "associative_scan", "cond": "cond", "switch": "switch", "while_loop": "while_loop", "while_loop_stack_output": "while_loop_stack_output", "scan": "scan",
     "map_impl": "map", "map": "map", "invoke_subgraph": "invoke_subgraph", "wrap_with_set_grad_enabled": "wrap_with_set_grad_enabled",
 }
 # Checks of sizes and values: Heddle has its own.
@@ -126,6 +126,8 @@ class _Walk:
             args.append({"list": []})
         elif target == "scan":
             args = _scan(args, place)
+        elif target == "aten.as_strided.default":
+            args, kwargs = self._strided(node, args, kwargs, place)
         if str(node.target).startswith("heddle."):
             # The operators of `prepare` have no arguments for training.
             args = args[1:] if target != "aten.lstm.input" else args
@@ -155,6 +157,18 @@ class _Walk:
         if not fixed:
             operands += [weights[i] for i in entry.order]
         return [{"function": prefix + trace.source.entry}, {"list": operands}]
+
+    def _strided(self, node: Node, args: list[Any], kwargs: dict[str, Any], place: Place | None) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of `as_strided`, whose operand is brought to the order of its memory."""
+        value = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
+        order = None if value is None else order_in_memory(value)
+        if order is None:
+            raise unsupported("as_strided of a view that is not all of its memory", place, "x.contiguous() in front of it")
+        if order != list(range(len(order))):
+            moved = self.graph.tensor("permute", value.permute(order), place)
+            self.graph.node("aten.permute.default", [args[0], {"list": [{"int": i} for i in order]}], {}, [moved], place)
+            args = [{"value": moved["id"]}, *args[1:]]
+        return args, kwargs | {"dense": {"bool": True}}
 
     def _result(self, node: Node, index: int, value: Any, place: Place | None) -> dict[str, Any]:
         name = node.name if index == 0 else f"{node.name}.{index}"

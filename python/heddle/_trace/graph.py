@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import sympy
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .. import _errors, _native, _values
 
 TYPES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8", torch.uint8: "u8",
-    torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool",
+    torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128",
 }
 
 
@@ -113,6 +114,24 @@ def scalar(value: Any) -> dict[str, Any]:
     raise unsupported(f"{type(value).__name__} can't be an argument of an operator")
 
 
+def order_in_memory(tensor: torch.Tensor) -> list[int] | None:
+    """The order of axes in which a tensor's elements lie one after the other; None if it is not known to fill its memory from the start."""
+    known, rank = statically_known_true, tensor.dim()
+    if not known(tensor.storage_offset() == 0) or not known(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()):
+        return None
+    order: list[int] = []
+    behind: Any = 1
+    # From the innermost axis on; one of size 1 may stand anywhere.
+    for _ in range(rank):
+        rest = [a for a in reversed(range(rank)) if a not in order]
+        found = next((a for a in rest if known(tensor.stride(a) == behind)), next((a for a in rest if known(tensor.shape[a] == 1)), None))
+        if found is None:
+            return None
+        order.append(found)
+        behind = behind * tensor.shape[found]
+    return order[::-1]
+
+
 class Graph:
     """A graph under construction. Ids are its own. Sizes stay PyTorch's until `load`, since what equals what is known at the end."""
 
@@ -206,6 +225,8 @@ class Source:
     """Neutral graphs, of which models are made: with each, constants are read anew."""
 
     def __init__(self, functions: dict[str, Any], entry: str, constants: Constants) -> None:
+        for function in functions.values():
+            _check_real(function)
         self.text = json.dumps(functions, default=size_of)
         self.entry, self.constants = entry, constants
 
@@ -229,6 +250,16 @@ class Source:
             return {k: renamed(v) for k, v in value.items()}
 
         return {prefix + name: renamed(made) for name, made in json.loads(self.text).items()}
+
+
+def _check_real(function: dict[str, Any]) -> None:
+    """Complex numbers are no arguments and results."""
+    outputs = {o["value"] for o in function["outputs"] if "value" in o}
+    results = [(value, node["place"]) for node in function["nodes"] for value in node["results"] if value["id"] in outputs]
+    for value, place in [*((value, None) for value in function["inputs"]), *results]:
+        if value["type"] in ("c64", "c128"):
+            where = place and Place(place["file"], place["line"])
+            raise unsupported("complex numbers as an argument or result", where, "torch.view_as_real makes pairs of them")
 
 
 def load(functions: dict[str, Any], entry: str, constants: Constants) -> _native.Model:

@@ -23,6 +23,22 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     )
 
 
+def switch(index: Any, branches: Any, operands: Any = ()) -> Any:
+    """`switch` of `torch._higher_order_ops`; an index out of range takes the nearest branch. The branch is searched by halves."""
+
+    def choose(first: int, last: int) -> Any:
+        if first == last:
+            from .convert import converted_call
+
+            return converted_call(branches[first], tuple(operands), None)
+        half = (first + last + 1) // 2
+        return control.if_exp(index < half, lambda: choose(first, half - 1), lambda: choose(half, last), "switch")
+
+    if isinstance(index, torch.Tensor):
+        index = index.reshape(())
+    return choose(0, len(branches) - 1)
+
+
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
     """`while_loop` of `torch._higher_order_ops`."""
     from .convert import converted_call
@@ -87,6 +103,39 @@ def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0, re
     return pytree.tree_unflatten(results[: len(carried)], carried_spec), pytree.tree_unflatten(stacked, made_spec)
 
 
+def associative_scan(combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise") -> Any:
+    """`associative_scan` of `torch._higher_order_ops`, in each of its modes as a loop over the axis."""
+    from .convert import converted_call
+
+    rec = active()
+    assert rec is not None
+    arrays, spec = pytree.tree_flatten(xs)
+    arrays = [torch.movedim(a, dim, 0) if dim else a for a in arrays]
+    if reverse:
+        arrays = [a.flip(0) for a in arrays]
+    place = rec.place()
+    with rec.inside(rec.nested()) as region:
+        sides = [[rec.input(region, name, a.dtype, a.shape[1:]) for a in arrays] for name in ("left", "right")]
+        made = pytree.tree_leaves(converted_call(combine_fn, tuple(pytree.tree_unflatten(side, spec) for side in sides), None))
+        for now, was in zip(made, sides[0]):
+            if now.dtype != was.dtype or not all(map(control.same_size, now.shape, was.shape)):
+                raise unsupported(f"associative_scan combines {control.describe(was)} to {control.describe(now)}", place)
+        region.graph.outputs = [rec.read(t) for t in made]
+    operands = [{"list": [rec.read(a) for a in arrays]}, {"list": control.share_captures(rec, [region])}]
+    results = [rec.fresh(a.dtype, a.shape) for a in arrays]
+    values = []
+    for result in results:
+        values.append(rec.region.graph.tensor("associative_scan", result))
+        rec.bind(result, {"value": values[-1]["id"]})
+    rec.region.graph.node("associative_scan", [{"graph": region.graph.json()}, *operands], {}, values, place)
+    rec.finish([region])
+    if reverse:
+        results = [y.flip(0) for y in results]
+    if dim:
+        results = [torch.movedim(y, 0, dim) for y in results]
+    return pytree.tree_unflatten(results, spec)
+
+
 def map_(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     """`map` of `functorch.experimental.control_flow`."""
     from .convert import converted_call
@@ -96,9 +145,11 @@ def map_(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
 
 SPECIALS: dict[Any, Any] = {torch.cond: cond}
 for _module, _name, _own in (
-    ("torch._higher_order_ops", "while_loop", while_loop), ("torch._higher_order_ops.while_loop", "while_loop", while_loop),
+    ("torch._higher_order_ops", "switch", switch), ("torch._higher_order_ops", "while_loop", while_loop),
+    ("torch._higher_order_ops.while_loop", "while_loop", while_loop),
     ("torch._higher_order_ops.scan", "scan", scan), ("torch._higher_order_ops", "scan", scan), ("torch._higher_order_ops.map", "map", map_),
-    ("torch._higher_order_ops", "map", map_),
+    ("torch._higher_order_ops", "map", map_), ("torch._higher_order_ops.associative_scan", "associative_scan", associative_scan),
+    ("torch._higher_order_ops", "associative_scan", associative_scan),
 ):
     try:
         SPECIALS[getattr(importlib.import_module(_module), _name)] = _own

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 import torch
 from torch._decomp import core_aten_decompositions
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedOperatorException
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
@@ -23,15 +23,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from . import lambdas, views
-from .graph import ChangesConstant, Constants, Graph, Place, scalar, unsupported
+from .graph import ChangesConstant, Constants, Graph, Place, order_in_memory, scalar, unsupported
 
 aten = torch.ops.aten
 
 RECURRENT = {aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input}
 # Operators that Heddle reads whole, where PyTorch would take them apart.
-WHOLE = RECURRENT | {aten.scaled_dot_product_attention.default}
+RESIZING = {
+    aten.upsample_linear1d.vec, aten.upsample_bilinear2d.vec, aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec,
+}
+WHOLE = RECURRENT | RESIZING | {aten.scaled_dot_product_attention.default}
 # Checks of sizes and values: Heddle has its own.
 _CHECKS = ("aten._assert", "aten.sym_constrain_range")
+
+# Operators that write to other arguments than the first, with the form that gives what is written behind its results.
+_FUNCTIONAL = {aten._native_batch_norm_legit.default: (aten._native_batch_norm_legit_functional.default, ("running_mean", "running_var"))}
+
+# What PyTorch says where it has an operator for fixed sizes only.
+_FIXED_ONLY = ("symbolic sizes/strides", "SymIntArrayRef")
 
 _active = threading.local()
 
@@ -44,6 +53,33 @@ def active() -> Recorder | None:
 def hint_of(size: torch.SymInt) -> int | None:
     """The number that a size of another tracer is in its example, if there is one."""
     return int(size.node.hint) if size.node.has_hint() else None
+
+
+def _padded(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> torch.Tensor:
+    shape = list(x.shape)
+    for i in range(len(pad) // 2):
+        shape[-1 - i] = shape[-1 - i] + pad[2 * i] + pad[2 * i + 1]
+    return x.new_empty(shape)
+
+
+def _spectrum(x: torch.Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> torch.Tensor:
+    shape = list(x.shape)
+    if onesided:
+        shape[dim[-1]] = shape[dim[-1]] // 2 + 1
+    return x.new_empty(shape, dtype=x.dtype.to_complex())
+
+
+def _signal(x: torch.Tensor, dim: Sequence[int], normalization: int, size: Any) -> torch.Tensor:
+    shape = list(x.shape)
+    shape[dim[-1]] = size
+    return x.new_empty(shape, dtype=x.dtype.to_real())
+
+
+# Operators whose fakes PyTorch makes for fixed sizes only, or so that sizes become fixed.
+_FAKES: dict[Any, Callable[..., torch.Tensor]] = {
+    aten.constant_pad_nd.default: _padded, aten.masked_scatter.default: lambda x, mask, source: aten.where.self(mask, x, x),
+    aten._fft_r2c.default: _spectrum, aten._fft_c2r.default: _signal, aten._fft_c2c.default: lambda x, *rest: x.new_empty(x.shape),
+}
 
 
 class Region:
@@ -315,7 +351,17 @@ class Recorder(TorchDispatchMode):
                     result = taken_apart(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
-        result = self._recurrent(func, args) if func in RECURRENT else func(*args, **kwargs)
+        if func in RECURRENT:
+            result: Any = self._recurrent(func, args)
+        elif func in RESIZING:
+            result = self._resized(args[0], args[1], args[-1])
+        else:
+            result = _FAKES[func](*args) if func in _FAKES else self._faked(func, args, kwargs)
+        if isinstance(result, (bool, int, float)):
+            # What follows from what is known of shapes.
+            return result
+        if func is aten.as_strided.default:
+            args, kwargs = self._strided(args, kwargs)
         self.node(str(func), args, kwargs, result)
         if weak and isinstance(result, torch.Tensor):
             self._values[result].weak = True
@@ -323,11 +369,39 @@ class Recorder(TorchDispatchMode):
             self.is_view(result, args[0], (func, args[1:], kwargs))
         return result
 
+    def _strided(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments of `as_strided`, whose operand is brought to the order of its memory."""
+        order = order_in_memory(args[0])
+        if order is None:
+            raise unsupported("as_strided of a view that is not all of its memory", self.place(), "x.contiguous() in front of it")
+        if order != list(range(len(order))):
+            with self:
+                args = (aten.permute.default(args[0], order), *args[1:])
+        return args, kwargs | {"dense": True}
+
+    def _faked(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What an operator gives on fake tensors."""
+        try:
+            return func(*args, **kwargs)
+        except (UnsupportedOperatorException, DynamicOutputShapeException, NotImplementedError, RuntimeError) as error:
+            if type(error) is RuntimeError and not any(part in str(error) for part in _FIXED_ONLY):
+                # A fault of the arguments.
+                raise
+            raise unsupported(f"{func} on arrays whose sizes are open", self.place()) from error
+
     def _recurrent(self, func: Any, args: Any) -> tuple[torch.Tensor, ...]:
         """What a recurrent layer gives: PyTorch's own fake of it would fix the length."""
         data, state = args[0], args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
         width = state[0].shape[-1] * (2 if args[7] else 1)
         return tuple(self.fresh(data.dtype, shape) for shape in ((*data.shape[:-1], width), *(h.shape for h in state)))
+
+    def _resized(self, data: torch.Tensor, sizes: Any, factors: Any) -> torch.Tensor:
+        """What an image becomes: by a factor that is no integer, of a size that only the run knows."""
+        if sizes is None:
+            sizes = [
+                n * int(f) if f == int(f) else int(n * f) if isinstance(n, int) else self.open_size() for n, f in zip(data.shape[2:], factors)
+            ]
+        return self.fresh(data.dtype, (*data.shape[:2], *sizes))
 
     def _fake(self, value: Any) -> Any:
         return self.held(value) if isinstance(value, torch.Tensor) and not self.owns(value) else value
@@ -433,6 +507,8 @@ class Recorder(TorchDispatchMode):
     def _in_place(self, func: Any, args: Any, kwargs: Any) -> Any:
         target = args[0]
         written = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+        if func in _FUNCTIONAL or all(name in kwargs for name in written):
+            return self._written(func, written, args, kwargs)
         if written != [func._schema.arguments[0].name] or not isinstance(target, torch.Tensor):
             raise unsupported(f"{func} writes to its arguments", self.place(), "leave out `out=`")
         with self:
@@ -443,6 +519,33 @@ class Recorder(TorchDispatchMode):
                 return target
             self._rebind(target, made)
         return target
+
+    def _written(self, func: Any, written: list[str], args: Any, kwargs: Any) -> Any:
+        """An operator that writes to arguments behind its first: they stand for what its functional form gives."""
+        names = [a.name for a in func._schema.arguments]
+        given = dict(zip(names, args)) | kwargs
+        if func in _FUNCTIONAL:
+            functional, written = _FUNCTIONAL[func]
+            with self:
+                made = functional(*(given[n] for n in names))
+            made, results = made[-len(written) :], made[: -len(written)]
+        else:
+            overload = func._overloadname.removesuffix("out").removesuffix("_") or "default"
+            packet = func.overloadpacket
+            if overload not in packet.overloads():
+                raise unsupported(f"{func} has no form that leaves its arguments as they are", self.place(), "leave out `out=`")
+            with self:
+                made = getattr(packet, overload)(*args, **{n: v for n, v in kwargs.items() if n not in written})
+            made = made if isinstance(made, (tuple, list)) else (made,)
+            results = None
+        for name, value in zip(written, made):
+            target = given[name]
+            if target.dtype != value.dtype or list(target.shape) != list(value.shape):
+                raise unsupported(f"{func} writes {value.dtype}{list(value.shape)} to {target.dtype}{list(target.shape)}", self.place())
+            self._rebind(target, value)
+        if results is not None:
+            return results
+        return given[written[0]] if len(written) == 1 else tuple(given[name] for name in written)
 
     def _rebind(self, tensor: torch.Tensor, made: torch.Tensor) -> None:
         """From now on the tensor stands for another value, and so does all that shares its memory."""

@@ -171,3 +171,57 @@ def test_lines_are_named():
 def test_numpy_goes_in_too():
     program = heddle.compile(Residual().eval(), torch.randn(5, 8), device="interp")
     assert isinstance(program.run({"x": np.zeros((2, 8), np.float32)})["y"], np.ndarray)
+
+
+def test_one_source_for_any_length():
+    torch.manual_seed(1)
+    module = nn.LSTM(6, 5, num_layers=2).eval()
+    first, second = (heddle.compile(module, torch.randn(n, 3, 6)).source("c") for n in (5, 50))
+    assert first == second
+
+
+class Spectrum(nn.Module):
+    """Complex numbers between real ones, one of them a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4.0)))
+
+    def forward(self, x):
+        y = torch.fft.rfft(x)
+        return torch.fft.irfft(y * self.turn, n=6), y.abs(), torch.view_as_real(y.transpose(0, 1)), torch.fft.fft(x).real
+
+
+def test_fourier_transforms():
+    check(Spectrum(), (torch.randn(5, 6),), (torch.randn(7, 6),), (torch.randn(2, 6),), device="interp")
+
+
+def test_complex_numbers_do_not_leave():
+    class Leaves(nn.Module):
+        def forward(self, x):
+            return torch.fft.rfft(x)
+
+    with pytest.raises(heddle.Error, match="view_as_real"):
+        heddle.compile(Leaves(), torch.randn(3, 6), device="interp")
+
+
+def test_dropout_between_layers_is_ours():
+    torch.manual_seed(1)
+    module = nn.LSTM(6, 5, num_layers=3, dropout=0.5).train()
+    program, x = heddle.compile(module, torch.randn(4, 3, 6), device="interp"), torch.randn(4, 3, 6)
+    inputs = dict(zip(program.inputs, [x]))
+    one, again, other = (program.run(inputs, seed=s) for s in (1, 1, 2))
+    first = next(iter(one))
+    assert torch.equal(one[first], again[first]) and not torch.equal(one[first], other[first])
+
+
+def test_as_strided_of_an_exported_program():
+    class Strided(nn.Module):
+        def forward(self, x):
+            return x.t().contiguous().as_strided((3, 2), (2, 1), 1), (x * 2).t().as_strided((2, 2), (1, 2))
+
+    x = torch.randn(4, 5)
+    program = heddle.compile(torch.export.export(Strided(), (x,)), device="interp")
+    same(program(x), Strided()(x))
+    module = heddle.compile(Strided(), x, device="interp")
+    same(module(x), Strided()(x))

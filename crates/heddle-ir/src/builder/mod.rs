@@ -1,8 +1,10 @@
 //! Builds functions instruction by instruction, with result types inferred and checked.
 
+mod emit;
 mod ops;
 mod random;
 
+pub use self::emit::{Emit, EmitError};
 pub use self::random::Draws;
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! `GreedySearch`, `Sampling` and `BeamSearch` of com.microsoft: a first run of the decoder on the
 //! prompt, then a loop over single tokens that carries the decoder's caches.
 
-use heddle_ir::{DType, Op, TensorType, Type, Value};
+use heddle_ir::{DType, Emit, Op, TensorType, Type, Value};
 
 use super::loops::{Iteration, LoopHead};
 use super::scope::{Binding, Frame};

@@ -1,7 +1,7 @@
 //! Activation functions and the softmax family.
 
 use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::elementwise::below_zero;

@@ -1,7 +1,7 @@
 //! Attention and RotaryEmbedding.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::sizes::Int;

@@ -7,7 +7,7 @@
 //! them, the sums of all candidates of each step, `f32[limit - start, rows, vocabulary]`.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, invalid};
 use super::generation::{Generation, Step, any_open};

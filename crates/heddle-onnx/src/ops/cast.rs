@@ -1,7 +1,7 @@
 //! Conversions between element types.
 
 use heddle_ir::op::ScaleRounding;
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid, required};
 use super::elem::dtype_of;

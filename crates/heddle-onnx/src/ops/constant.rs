@@ -1,7 +1,7 @@
 //! Constants, filled and counted arrays.
 
 use heddle_ir::op::CompareOp;
-use heddle_ir::{DType, Op, Tensor, Value};
+use heddle_ir::{DType, Emit, Op, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use crate::proto::SparseTensorProto;

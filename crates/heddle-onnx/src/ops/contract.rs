@@ -1,7 +1,7 @@
 //! Matrix products, and determinants.
 
 use heddle_ir::op::{CompareOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 

@@ -2,7 +2,7 @@
 //! defines them.
 
 use heddle_ir::op::UnaryOp;
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::attention::{join_heads, rotate, split_heads};
 use super::cx::{NodeCx, Result, Table};

@@ -1,6 +1,6 @@
 //! Convolutions: Conv, ConvTranspose and the integer forms.
 
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use super::quant;

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, TensorType, Type, Value};
+use heddle_ir::op::ReduceOp;
+use heddle_ir::{DType, Dim, Emit, FuncBuilder, Op, Tensor, Type, Value};
 
 use super::position::Position;
 pub use crate::error::OpError;
@@ -169,42 +169,21 @@ impl<'a> NodeCx<'a> {
     }
 }
 
+impl Emit for NodeCx<'_> {
+    type Error = OpError;
+
+    fn builder(&mut self) -> &mut FuncBuilder {
+        self.b
+    }
+
+    fn built(&self) -> &FuncBuilder {
+        self.b
+    }
+}
+
 // ---- facts about values
 
 impl NodeCx<'_> {
-    /// The tensor type of a value.
-    pub fn tensor_ty(&self, v: Value) -> Result<&TensorType> {
-        let ty = self.b.ty(v);
-        ty.as_tensor()
-            .ok_or_else(|| OpError::Invalid(format!("a tensor is needed, not {ty}")))
-    }
-
-    /// The element type of a tensor.
-    pub fn dtype(&self, v: Value) -> Result<DType> {
-        Ok(self.tensor_ty(v)?.dtype)
-    }
-
-    /// The shape of a tensor, whose rank must be known.
-    pub fn shape(&self, v: Value) -> Result<Vec<Dim>> {
-        self.tensor_ty(v)?
-            .shape
-            .clone()
-            .ok_or_else(|| Refusal::UnknownRank.into())
-    }
-
-    /// The rank of a tensor, which must be known.
-    pub fn rank(&self, v: Value) -> Result<usize> {
-        Ok(self.shape(v)?.len())
-    }
-
-    /// The elements of an integer array, when all are known constants.
-    pub fn const_i64s(&self, v: Value) -> Option<Vec<i64>> {
-        let is_float = self.tensor_ty(v).is_ok_and(|t| t.dtype.is_float());
-        let known = self.b.known(v).filter(|_| !is_float);
-        let small = known.and_then(|k| k.iter().map(Dim::as_const).collect());
-        small.or_else(|| self.b.func().constant(v)?.to_i64s())
-    }
-
     /// The elements of a constant float array.
     pub fn const_f64s(&self, v: Value) -> Option<Vec<f64>> {
         self.b.func().constant(v)?.to_f64s()
@@ -236,51 +215,6 @@ impl NodeCx<'_> {
 // ---- emitting IR
 
 impl NodeCx<'_> {
-    /// An op with one result.
-    pub fn op(&mut self, op: Op, args: &[Value]) -> Result<Value> {
-        Ok(self.b.op1(op, args)?)
-    }
-
-    /// An elementwise op with one operand.
-    pub fn unary(&mut self, kind: UnaryOp, x: Value) -> Result<Value> {
-        self.op(Op::Unary(kind), &[x])
-    }
-
-    /// An elementwise op with two operands (broadcast; same element type).
-    pub fn binary(&mut self, kind: BinaryOp, a: Value, b: Value) -> Result<Value> {
-        self.op(Op::Binary(kind), &[a, b])
-    }
-
-    /// A comparison (broadcast; same element type).
-    pub fn compare(&mut self, kind: CompareOp, a: Value, b: Value) -> Result<Value> {
-        self.op(Op::Compare(kind), &[a, b])
-    }
-
-    /// `cond ? a : b`, broadcast.
-    pub fn select(&mut self, cond: Value, a: Value, b: Value) -> Result<Value> {
-        self.op(Op::Select, &[cond, a, b])
-    }
-
-    /// The sum.
-    pub fn add(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Add, a, b)
-    }
-
-    /// The difference.
-    pub fn sub(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Sub, a, b)
-    }
-
-    /// The product.
-    pub fn mul(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Mul, a, b)
-    }
-
-    /// The quotient.
-    pub fn div(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Div, a, b)
-    }
-
     /// A constant of rank 0 with the element type of `x`.
     pub fn scalar_like(&mut self, x: Value, value: f64) -> Result<Value> {
         let dtype = self.dtype(x)?;
@@ -288,14 +222,6 @@ impl NodeCx<'_> {
             return Err(Refusal::Arithmetic(dtype).into());
         }
         Ok(self.b.scalar(dtype, value))
-    }
-
-    /// Converts to another element type; emits nothing if it has that type already.
-    pub fn cast(&mut self, x: Value, to: DType) -> Result<Value> {
-        if self.dtype(x)? == to {
-            return Ok(x);
-        }
-        self.op(Op::cast(to), &[x])
     }
 
     /// Reshaped to constant sizes, one of which may be -1.
@@ -307,33 +233,6 @@ impl NodeCx<'_> {
     /// Reshaped to the sizes that an `i64[k]` value holds.
     pub fn reshape_to(&mut self, x: Value, shape: Value) -> Result<Value> {
         self.op(Op::Reshape, &[x, shape])
-    }
-
-    /// Permutes axes; emits nothing for the identity.
-    pub fn transpose(&mut self, x: Value, perm: &[usize]) -> Result<Value> {
-        if perm.iter().enumerate().all(|(i, &p)| i == p) && self.rank(x)? == perm.len() {
-            return Ok(x);
-        }
-        let perm = perm.to_vec();
-        self.op(Op::Transpose { perm }, &[x])
-    }
-
-    /// Adds axes of size 1: the result's `axes` (ascending).
-    pub fn unsqueeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        let axes = axes.to_vec();
-        match axes.is_empty() {
-            true => Ok(x),
-            false => self.op(Op::Unsqueeze { axes }, &[x]),
-        }
-    }
-
-    /// Removes axes (ascending, of size 1).
-    pub fn squeeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        let axes = axes.to_vec();
-        match axes.is_empty() {
-            true => Ok(x),
-            false => self.op(Op::Squeeze { axes }, &[x]),
-        }
     }
 
     /// Broadcast together with the shape that an `i64[k]` value holds.
@@ -367,31 +266,6 @@ impl NodeCx<'_> {
         self.slice_step(x, axis, -1, i64::MIN, -1)
     }
 
-    /// Joined along an axis; nothing is emitted for a single value.
-    pub fn concat(&mut self, parts: &[Value], axis: usize) -> Result<Value> {
-        match parts {
-            [one] => Ok(*one),
-            _ => self.op(Op::Concat { axis }, parts),
-        }
-    }
-
-    /// `indices`' shape replaces `axis` of `x`.
-    pub fn gather(&mut self, x: Value, indices: Value, axis: usize) -> Result<Value> {
-        self.op(Op::Gather { axis }, &[x, indices])
-    }
-
-    /// A reduction over the axes (ascending).
-    pub fn reduce(
-        &mut self,
-        kind: ReduceOp,
-        x: Value,
-        axes: &[usize],
-        keep: bool,
-    ) -> Result<Value> {
-        let axes = axes.to_vec();
-        self.op(Op::Reduce { kind, axes, keep }, &[x])
-    }
-
     /// The mean over the axes (floats; integers divide toward zero).
     pub fn mean(&mut self, x: Value, axes: &[usize], keep: bool) -> Result<Value> {
         let sum = self.reduce(ReduceOp::Sum, x, axes, keep)?;
@@ -399,35 +273,6 @@ impl NodeCx<'_> {
         let dtype = self.dtype(x)?;
         let count = self.cast(count, dtype)?;
         self.div(sum, count)
-    }
-
-    /// `exp(x) / sum(exp(x))` along the axes, without overflow.
-    pub fn softmax(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        let max = self.reduce(ReduceOp::Max, x, axes, true)?;
-        let shifted = self.sub(x, max)?;
-        let exp = self.unary(UnaryOp::Exp, shifted)?;
-        let sum = self.reduce(ReduceOp::Sum, exp, axes, true)?;
-        self.div(exp, sum)
-    }
-
-    /// Matrix product with NumPy's rules for ranks: vectors get an axis that is dropped again.
-    pub fn matmul(&mut self, a: Value, b: Value) -> Result<Value> {
-        let (ra, rb) = (self.rank(a)?, self.rank(b)?);
-        if ra == 0 || rb == 0 {
-            return invalid("a matrix product takes no scalars");
-        }
-        let x = if ra == 1 { self.unsqueeze(a, &[0])? } else { a };
-        let y = if rb == 1 { self.unsqueeze(b, &[1])? } else { b };
-        let mut z = self.op(Op::Dot, &[x, y])?;
-        let rank = self.rank(z)?;
-        if rb == 1 {
-            z = self.squeeze(z, &[rank - 1])?;
-        }
-        if ra == 1 {
-            let last = self.rank(z)? - 1;
-            z = self.squeeze(z, &[if rb == 1 { last } else { rank - 2 }])?;
-        }
-        Ok(z)
     }
 
     /// The shape, as `i64[rank]`.

@@ -1,7 +1,7 @@
 //! Convolution with computed sampling points, and its inverse data layout: DeformConv, Col2Im.
 
 use heddle_ir::op::{BinaryOp, ScatterReduce};
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::sample::Image;

@@ -1,7 +1,7 @@
 //! Object detection: NonMaxSuppression; and ImageDecoder, which is not supported.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Type, Value};
+use heddle_ir::{DType, Emit, Op, Type, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use crate::refusal::Refusal;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use heddle_ir::op::ReduceOp;
-use heddle_ir::{Dim, Op, Value};
+use heddle_ir::{Dim, Emit, Op, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 

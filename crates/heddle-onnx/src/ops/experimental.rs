@@ -1,7 +1,7 @@
 //! Operators of ONNX's first versions that were experiments and went.
 
 use heddle_ir::op::{CompareOp, UnaryOp};
-use heddle_ir::{DType, Op, Tensor, Value};
+use heddle_ir::{DType, Emit, Op, Tensor, Value};
 
 use super::activation::softplus;
 use super::cx::{NodeCx, Result, Table, invalid, required};

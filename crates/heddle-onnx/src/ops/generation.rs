@@ -2,7 +2,7 @@
 //! decoder, as ONNX Runtime's kernels do it. The importer builds the loop.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::beam;
 use super::cx::{NodeCx, Result, invalid};

@@ -1,7 +1,7 @@
 //! `GroupQueryAttention` of com.microsoft.
 
-use heddle_ir::Value;
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use heddle_ir::{Emit, Value};
 
 use super::attention::{join_heads, rotate, scaled_scores, split_heads, weighted_values};
 use super::cx::{NodeCx, Result, Table, invalid};

@@ -1,7 +1,7 @@
 //! Sampling at computed places: GridSample, AffineGrid, CenterCropPad.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_ir::{DType, Dim, Op, Type, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Type, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::kernels::cubic_kernel;

@@ -1,7 +1,7 @@
 //! Gathering, scattering and selecting by index.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 

@@ -1,7 +1,7 @@
 //! Interpolation kernels.
 
-use heddle_ir::Value;
 use heddle_ir::op::CompareOp;
+use heddle_ir::{Emit, Value};
 
 use super::cx::{NodeCx, Result};
 

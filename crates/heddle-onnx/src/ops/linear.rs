@@ -1,6 +1,6 @@
 //! `ai.onnx.ml`: linear models.
 
-use heddle_ir::{DType, Tensor, Value};
+use heddle_ir::{DType, Emit, Tensor, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::scores::{Second, Transform, class_labels, label_of_max, one_of_two, positive, rows};

@@ -1,7 +1,7 @@
 //! Recurrent attention: LinearAttention, CausalConvWithState.
 
 use heddle_ir::op::UnaryOp;
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::attention::split_heads;
 use super::cx::{NodeCx, Result, Table, invalid};

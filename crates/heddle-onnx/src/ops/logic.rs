@@ -1,7 +1,7 @@
 //! Comparisons, logic, bits.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::elementwise::{binary, operands, unary};

@@ -1,7 +1,7 @@
 //! The rules by which searches change the scores of tokens.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result};
 use super::generation::{Generation, Search};

@@ -1,7 +1,7 @@
 //! Losses over classes.
 
 use heddle_ir::op::{CompareOp, ReduceOp};
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::activation::log_softmax;
 use super::cx::{NodeCx, Result, Table, invalid};

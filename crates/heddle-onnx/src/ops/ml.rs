@@ -1,7 +1,7 @@
 //! `ai.onnx.ml`: encoders and scalers of features.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Dim, Op, Tensor, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use super::scores::{class_labels, text};

@@ -2,7 +2,7 @@
 //! forms. ONNX Runtime's kernels for the processor are the reference.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::attention::{four_axes, join_heads, scaled_scores, split_heads, weighted_values};
 use super::cx::{NodeCx, Result, Table, invalid};

@@ -2,7 +2,7 @@
 //! as exact as those of static models.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result};
 use super::sizes::Int;

@@ -1,7 +1,7 @@
 //! Extremes, sorting, running sums.
 
 use heddle_ir::op::{Extreme, ReduceOp};
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table};
 

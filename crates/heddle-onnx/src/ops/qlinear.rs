@@ -2,7 +2,7 @@
 //! quantiser writes them.
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::activation;
 use super::conv::qlinear_conv;

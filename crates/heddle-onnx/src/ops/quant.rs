@@ -1,7 +1,7 @@
 //! Quantisation: QuantizeLinear, DequantizeLinear and the integer matrix products.
 
 use heddle_ir::op::{CompareOp, ReduceOp, ScaleRounding, UnaryOp};
-use heddle_ir::{DType, Dim, Op, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use crate::refusal::Refusal;

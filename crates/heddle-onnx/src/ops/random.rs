@@ -4,7 +4,7 @@
 //! call of the function around. So they are the same in each run, and differ between nodes, iterations and calls.
 
 use heddle_ir::op::CompareOp;
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid, required};
 use super::position::next;

@@ -6,7 +6,7 @@
 mod cell;
 
 use heddle_ir::op::CompareOp;
-use heddle_ir::{Dim, Type, Value};
+use heddle_ir::{Dim, Emit, Type, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use cell::{Activation, Cell, activations};

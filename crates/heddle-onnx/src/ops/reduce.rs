@@ -1,7 +1,7 @@
 //! Reductions, in all their forms: axes as attribute or input, known or computed.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result, Table};
 use crate::refusal::Refusal;

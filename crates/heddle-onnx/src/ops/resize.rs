@@ -4,7 +4,7 @@ mod sampling;
 mod settings;
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
-use heddle_ir::{DType, Dim, Value};
+use heddle_ir::{DType, Dim, Emit, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
 use super::num::Num;

@@ -1,7 +1,7 @@
 //! Pooling over regions of interest: RoiAlign, MaxRoiPool.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::sample::Image;

@@ -1,7 +1,7 @@
 //! Reading images at computed places.
 
 use heddle_ir::op::{BinaryOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result};
 use super::sizes::Int;

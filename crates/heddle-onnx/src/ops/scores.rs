@@ -1,7 +1,7 @@
 //! Scores and labels of `ai.onnx.ml` models, as ONNX Runtime computes them.
 
 use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Tensor, Value};
+use heddle_ir::{DType, Emit, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, invalid};
 use crate::refusal::Refusal;

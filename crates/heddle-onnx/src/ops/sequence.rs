@@ -1,6 +1,6 @@
 //! Sequences and optionals.
 
-use heddle_ir::{DType, Op, Type, Value};
+use heddle_ir::{DType, Emit, Op, Type, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use crate::refusal::Refusal;

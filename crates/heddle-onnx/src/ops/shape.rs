@@ -1,7 +1,7 @@
 //! Shapes, views and rearrangements.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
-use heddle_ir::{DType, Dim, Op, Tensor, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
 

@@ -2,7 +2,7 @@
 //! computed axes.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, PadMode, ScatterReduce, UnaryOp};
-use heddle_ir::{DType, Dim, Op, Tensor, Type, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Tensor, Type, Value};
 
 use super::cx::{NodeCx, OpError, Result, invalid};
 use crate::refusal::Refusal;

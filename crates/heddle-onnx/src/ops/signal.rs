@@ -1,7 +1,7 @@
 //! Signal processing: DFT, STFT, windows. All is computed in double precision and rounded once.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid};
 use super::elem::dtype_of;
@@ -206,19 +206,9 @@ impl Transform {
 
     /// Factors from `points_in` points to `points_out`.
     fn factors(&self, cx: &mut NodeCx, points_in: Int, points_out: Int) -> Result<Factors> {
-        // Angles are reduced to one turn before they become real numbers.
         let (rows, columns) = (cx.iota(points_in)?, cx.iota(points_out)?);
-        let column = cx.unsqueeze(rows, &[1])?;
-        let product = cx.mul(column, columns)?;
         let turn = cx.int_value(self.length);
-        let product = cx.binary(BinaryOp::Mod, product, turn)?;
-        let angle = cx.cast(product, DType::F64)?;
-        let unit = cx.real_like(angle, std::f64::consts::TAU)?;
-        let points = cx.cast(turn, DType::F64)?;
-        let angle = cx.mul(angle, unit)?;
-        let angle = cx.div(angle, points)?;
-        let mut cos = cx.unary(UnaryOp::Cos, angle)?;
-        let mut sin = cx.unary(UnaryOp::Sin, angle)?;
+        let (mut cos, mut sin) = cx.fourier(rows, columns, turn)?;
         if !self.inverse {
             sin = cx.neg(sin)?;
             return Ok(Factors { cos, sin });
@@ -237,6 +227,7 @@ impl Transform {
             cos = cx.mul(cos, times)?;
             sin = cx.mul(sin, times)?;
         }
+        let points = cx.cast(turn, DType::F64)?;
         Ok(Factors {
             cos: cx.div(cos, points)?,
             sin: cx.div(sin, points)?,

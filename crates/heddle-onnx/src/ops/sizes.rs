@@ -1,7 +1,7 @@
 //! Static or dynamic integers: sizes, pads and indices.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Dim, Op, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Value};
 
 use super::cx::{NodeCx, Result};
 use super::short::MAX_LIST;

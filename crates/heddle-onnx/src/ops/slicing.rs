@@ -1,7 +1,7 @@
 //! Cutting, joining and padding.
 
 use heddle_ir::op::{BinaryOp, CompareOp, PadMode, ReduceOp};
-use heddle_ir::{DType, Dim, Op, Type, Value};
+use heddle_ir::{DType, Dim, Emit, Op, Type, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid, required};
 use crate::refusal::Refusal;

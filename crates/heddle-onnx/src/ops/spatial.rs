@@ -1,6 +1,6 @@
 //! Attributes that convolutions and pooling share: strides, dilations and padding.
 
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result, invalid};
 use super::sizes::Int;

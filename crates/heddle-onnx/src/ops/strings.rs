@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use heddle_ir::op::{Case, StrOp};
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table};
 

@@ -3,7 +3,7 @@
 mod probability;
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Tensor, Value};
+use heddle_ir::{DType, Emit, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
 use super::scores::{Second, Transform, class_labels, label_of_max, matrix_size, one_of_two, rows};

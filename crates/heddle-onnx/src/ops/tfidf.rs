@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
-use heddle_ir::{DType, Op, Tensor, Value};
+use heddle_ir::{DType, Emit, Op, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid};
 use crate::refusal::Refusal;

@@ -2,7 +2,7 @@
 //! any number of tensors, followed by as many gradients, and by as many of each kind of state.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::{NodeCx, Result, Table, invalid, required};
 

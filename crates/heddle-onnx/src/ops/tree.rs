@@ -5,7 +5,7 @@ mod descent;
 mod nodes;
 mod votes;
 
-use heddle_ir::{DType, Tensor, Value};
+use heddle_ir::{DType, Emit, Tensor, Value};
 
 use super::cx::{NodeCx, OpError, Result, Table, invalid, required};
 use super::scores::{Second, Transform, class_labels, rows};

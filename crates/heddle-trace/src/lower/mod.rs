@@ -15,11 +15,12 @@ use crate::error::{NodePlace, OpError, Result, TraceError, UnsupportedOp, invali
 use crate::graph::{self, Arg, Graph, Node, SIZE, Size};
 use crate::ops;
 use crate::read::graphs;
-use crate::scope::{Bound, Constants, Scope, dtype, no_constant};
+use crate::scope::{Bound, Constants, Scope, dtype, no_constant, part};
 use crate::size::Expr;
 
 /// Targets of control flow, which are lowered here.
 pub const TARGETS: &[&str] = &[
+    "associative_scan",
     "call",
     "check",
     "cond",
@@ -300,7 +301,14 @@ impl<'m> Lower<'m> {
 fn stand_ins(f: &mut Frame, node: &Node) -> Result<Vec<Value>> {
     let mut values = vec![];
     for result in &node.results {
-        let ty = declared(result, &HashSet::new())?;
+        let ty = match part(&result.ty) {
+            None => declared(result, &HashSet::new())?,
+            Some(part) => {
+                let mut dims = vec![Dim::UNKNOWN; result.shape.len()];
+                dims.push(Dim::constant(2));
+                Type::tensor(part, dims)
+            }
+        };
         values.push(f.b.failure("not supported", &ty)?);
     }
     Ok(values)
@@ -337,7 +345,7 @@ fn unsupported(module: &graph::Module) -> Vec<UnsupportedOp> {
     fn visit(function: &str, graph: &Graph, found: &mut Vec<UnsupportedOp>) {
         for node in &graph.nodes {
             let target = node.target.as_str();
-            if !TARGETS.contains(&target) && ops::find(target).is_none() {
+            if !TARGETS.contains(&target) && !ops::is_target(target) {
                 note(found, place(function, node), None);
             }
             for inner in graphs(node) {
@@ -357,7 +365,7 @@ fn drawing(module: &graph::Module) -> HashSet<&str> {
     fn visit<'m>(graph: &'m Graph, calls: &mut Vec<&'m str>) -> bool {
         let mut draws = false;
         for node in &graph.nodes {
-            draws |= ops::is_random(&node.target);
+            draws |= ops::is_random(node);
             calls.extend(node.args.iter().filter_map(|arg| match arg {
                 Arg::Function(name) => Some(name.as_str()),
                 _ => None,

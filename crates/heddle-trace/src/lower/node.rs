@@ -46,6 +46,7 @@ impl<'m> Lower<'m> {
         scope: &mut Scope,
     ) -> Results {
         match node.target.as_str() {
+            "associative_scan" => self.associative_scan(f, node, scope),
             "call" => self.call(f, node, scope),
             "check" => self.check(f, node, scope),
             "cond" => self.cond(f, node, scope),
@@ -56,10 +57,10 @@ impl<'m> Lower<'m> {
             "while_loop" => self.while_loop(f, node, scope, false),
             "while_loop_stack_output" => self.while_loop(f, node, scope, true),
             target => {
-                let Some(op) = ops::find(target) else {
+                if !ops::is_target(target) {
                     let message = "there is no lowering of it";
                     return Err(OpError::Unsupported(message.into()).into());
-                };
+                }
                 let mut cx = NodeCx {
                     node,
                     scope,
@@ -68,8 +69,9 @@ impl<'m> Lower<'m> {
                     iterations: &f.iterations,
                     draws: &mut f.draws,
                     b: &mut f.b,
+                    part: None,
                 };
-                Ok(op(&mut cx)?)
+                Ok(ops::apply(&mut cx)?)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Activations, and softmax.
 
 use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::Table;
 use super::cx::NodeCx;
@@ -162,7 +162,7 @@ fn softmax(cx: &mut NodeCx, has_log: bool) -> Result<Vec<Value>> {
         return Ok(vec![y]);
     }
     Ok(vec![cx.on_floats(x, |cx, x| match has_log {
-        false => cx.softmax(x, axis),
+        false => cx.softmax(x, &[axis]),
         true => {
             let max = cx.reduce(ReduceOp::Max, x, &[axis], true)?;
             let shifted = cx.sub(x, max)?;
@@ -186,7 +186,7 @@ fn safe_softmax(cx: &mut NodeCx) -> Result<Vec<Value>> {
         return refuse("an array without axes");
     }
     Ok(vec![cx.on_floats(x, |cx, x| {
-        let y = cx.softmax(x, axis)?;
+        let y = cx.softmax(x, &[axis])?;
         let max = cx.reduce(ReduceOp::Max, x, &[axis], true)?;
         let is_nothing = cx.compare_with(CompareOp::Eq, max, f64::NEG_INFINITY)?;
         let zero = cx.like(y, 0.0)?;

@@ -1,7 +1,7 @@
 //! Arguments of a node.
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::cx::NodeCx;
 use crate::error::{OpError, Result, invalid, refuse};
@@ -67,7 +67,23 @@ impl<'a> NodeCx<'a> {
 
     /// An argument as an array.
     pub fn value_of(&mut self, arg: &Arg) -> Result<Value> {
-        self.scope.value(self.b, arg, self.constants)
+        let Some(part) = self.part else {
+            return self.scope.value(self.b, arg, self.constants);
+        };
+        if !self.is_complex(arg) {
+            let x = self.scope.value(self.b, arg, self.constants)?;
+            // Real numbers have no imaginary part.
+            return match part == 1 && self.dtype(x)?.is_float() {
+                true => {
+                    let zero = self.like(x, 0.0)?;
+                    self.broadcast_like(zero, x)
+                }
+                false => Ok(x),
+            };
+        }
+        let pairs = self.scope.pairs(self.b, arg, self.constants)?;
+        let (last, part) = (self.rank(pairs)? - 1, self.b.i64(part));
+        self.gather(pairs, part, last)
     }
 
     /// A list of arguments; one argument is a list of one.

@@ -1,15 +1,19 @@
 //! Scaled dot-product attention.
 
 use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::Table;
 use super::cx::NodeCx;
+use super::random::dropped;
 use crate::error::{Result, invalid, refuse};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
     ("_scaled_dot_product_flash_attention_for_cpu", |cx| {
+        if cx.float(3, "dropout_p", 0.0)? != 0.0 {
+            return refuse("dropout whose gradient PyTorch computes by its own numbers");
+        }
         let scale = cx.opt_float(usize::MAX, "scale")?;
         let mask = cx.opt_value(usize::MAX, "attn_mask")?;
         let form = Form {
@@ -50,9 +54,7 @@ fn attention(cx: &mut NodeCx, form: &Form) -> Result<(Value, Value)> {
         cx.value(1, "key")?,
         cx.value(2, "value")?,
     );
-    if cx.float(form.dropout, "dropout_p", 0.0)? != 0.0 {
-        return refuse("dropout in attention");
-    }
+    let dropout = cx.float(form.dropout, "dropout_p", 0.0)?;
     let (rank, dtype) = (cx.rank(q)?, cx.dtype(q)?);
     if rank < 2 || cx.rank(k)? != rank || cx.rank(v)? != rank {
         return invalid("queries, keys and values have as many axes");
@@ -97,13 +99,16 @@ fn attention(cx: &mut NodeCx, form: &Form) -> Result<(Value, Value)> {
         };
     }
     let axis = cx.rank(scores)? - 1;
-    let mut shares = cx.softmax(scores, axis)?;
+    let mut shares = cx.softmax(scores, &[axis])?;
     if has_gaps {
         // A row that sees nothing gives zeros.
         let most = cx.reduce(ReduceOp::Max, scores, &[axis], true)?;
         let is_blind = cx.compare_with(CompareOp::Eq, most, f64::NEG_INFINITY)?;
         let zero = cx.like(shares, 0.0)?;
         shares = cx.select(is_blind, zero, shares)?;
+    }
+    if dropout != 0.0 {
+        shares = dropped(cx, shares, dropout)?[0];
     }
     let v = cx.widen(v)?;
     let y = cx.matmul(shares, v)?;

@@ -1,6 +1,6 @@
 //! Conversions of element types, and operators that give their operand.
 
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::cx::NodeCx;

@@ -1,12 +1,12 @@
 //! Convolutions.
 
 use heddle_ir::op::ReduceOp;
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;
 use super::cx::NodeCx;
-use crate::error::{Result, invalid, refuse};
+use crate::error::{Result, invalid};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
@@ -198,9 +198,7 @@ fn gradients(cx: &mut NodeCx) -> Result<Vec<Value>> {
         cx.value(2, "weight")?,
     );
     let rank = cx.rank(weight)?;
-    if cx.flag(7, "transposed", false)? {
-        return refuse("the gradient of a transposed convolution");
-    }
+    let is_transposed = cx.flag(7, "transposed", false)?;
     if rank < 3 || cx.rank(x)? != rank || cx.rank(dy)? != rank {
         return invalid(format!("the weight has {rank} axes"));
     }
@@ -212,6 +210,9 @@ fn gradients(cx: &mut NodeCx) -> Result<Vec<Value>> {
     for (i, is_wanted) in mask.into_iter().enumerate() {
         results.push(match i {
             _ if !is_wanted => cx.nothing()?,
+            // A transposed convolution takes what another gives: its gradients are that one's, with both exchanged.
+            0 if is_transposed => forward(cx, dy, weight, &form)?,
+            1 if is_transposed => weight_gradient(cx, x, dy, weight, &form)?,
             0 => {
                 let extra = missing(cx, x, dy, weight, &form)?;
                 transposed(cx, dy, weight, &form, &extra)?

@@ -1,7 +1,7 @@
 //! Arrays out of numbers.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Op, Tensor, Value};
+use heddle_ir::{DType, Emit, Op, Tensor, Value};
 
 use super::Table;
 use super::args::{Int, Number};

@@ -1,7 +1,7 @@
 //! The node that is being lowered: facts about values, and instructions.
 
-use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Dim, FuncBuilder, Op, TensorType, Value};
+use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
+use heddle_ir::{DType, Emit, FuncBuilder, Op, Value};
 
 use super::args::Int;
 use crate::error::{OpError, Result, invalid};
@@ -20,43 +20,24 @@ pub struct NodeCx<'a> {
     pub iterations: &'a [Value],
     /// The number of the next draw.
     pub draws: &'a mut u64,
+    /// The part that complex arrays are read as: 0 is real, 1 imaginary.
+    pub part: Option<i64>,
 }
 
-/// Facts about values.
+impl Emit for NodeCx<'_> {
+    type Error = OpError;
+
+    fn builder(&mut self) -> &mut FuncBuilder {
+        self.b
+    }
+
+    fn built(&self) -> &FuncBuilder {
+        self.b
+    }
+}
+
+/// Axes.
 impl NodeCx<'_> {
-    /// The type of an array.
-    pub fn tensor_ty(&self, v: Value) -> Result<&TensorType> {
-        let ty = self.b.ty(v);
-        ty.as_tensor()
-            .ok_or_else(|| OpError::Invalid(format!("an array is needed, not {ty}")))
-    }
-
-    /// The element type.
-    pub fn dtype(&self, v: Value) -> Result<DType> {
-        Ok(self.tensor_ty(v)?.dtype)
-    }
-
-    /// The sizes.
-    pub fn shape(&self, v: Value) -> Result<Vec<Dim>> {
-        let shape = self.tensor_ty(v)?.shape.clone();
-        shape.ok_or_else(|| OpError::Unsupported("the number of axes is not known".into()))
-    }
-
-    /// The number of axes.
-    pub fn rank(&self, v: Value) -> Result<usize> {
-        Ok(self.shape(v)?.len())
-    }
-
-    /// The integers that a small array is known to hold.
-    pub fn const_i64s(&self, v: Value) -> Option<Vec<i64>> {
-        if self.tensor_ty(v).is_ok_and(|t| t.dtype.is_float()) {
-            return None;
-        }
-        let known = self.b.known(v);
-        let small = known.and_then(|k| k.iter().map(Dim::as_const).collect());
-        small.or_else(|| self.b.func().constant(v)?.to_i64s())
-    }
-
     /// An axis, counted from the end if it is negative. An array without axes has the axis 0 where `rank` is 0.
     pub fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
         let r = rank.max(1) as i64;
@@ -90,45 +71,6 @@ impl NodeCx<'_> {
 
 /// Instructions.
 impl NodeCx<'_> {
-    /// An op with one result.
-    pub fn op(&mut self, op: Op, args: &[Value]) -> Result<Value> {
-        Ok(self.b.op1(op, args)?)
-    }
-
-    pub fn unary(&mut self, kind: UnaryOp, x: Value) -> Result<Value> {
-        self.op(Op::Unary(kind), &[x])
-    }
-
-    /// Both operands are of one element type.
-    pub fn binary(&mut self, kind: BinaryOp, a: Value, b: Value) -> Result<Value> {
-        self.op(Op::Binary(kind), &[a, b])
-    }
-
-    pub fn compare(&mut self, kind: CompareOp, a: Value, b: Value) -> Result<Value> {
-        self.op(Op::Compare(kind), &[a, b])
-    }
-
-    /// `a` where the condition holds, else `b`.
-    pub fn select(&mut self, cond: Value, a: Value, b: Value) -> Result<Value> {
-        self.op(Op::Select, &[cond, a, b])
-    }
-
-    pub fn add(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Add, a, b)
-    }
-
-    pub fn sub(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Sub, a, b)
-    }
-
-    pub fn mul(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Mul, a, b)
-    }
-
-    pub fn div(&mut self, a: Value, b: Value) -> Result<Value> {
-        self.binary(BinaryOp::Div, a, b)
-    }
-
     /// A number of the element type of `x`.
     pub fn like(&mut self, x: Value, number: f64) -> Result<Value> {
         let dtype = self.dtype(x)?;
@@ -174,11 +116,6 @@ impl NodeCx<'_> {
         self.compare(kind, x, number)
     }
 
-    /// As another element type.
-    pub fn cast(&mut self, x: Value, to: DType) -> Result<Value> {
-        Ok(self.b.cast(to, x)?)
-    }
-
     pub fn reshape(&mut self, x: Value, sizes: &[Int]) -> Result<Value> {
         let shape = self.ints_value(sizes)?;
         self.op(Op::Reshape, &[x, shape])
@@ -189,38 +126,11 @@ impl NodeCx<'_> {
         self.reshape(x, &[Int::Const(-1)])
     }
 
-    /// Result axis `i` is axis `perm[i]`.
-    pub fn transpose(&mut self, x: Value, perm: &[usize]) -> Result<Value> {
-        if perm.iter().enumerate().all(|(i, &p)| i == p) {
-            return Ok(x);
-        }
-        let perm = perm.to_vec();
-        self.op(Op::Transpose { perm }, &[x])
-    }
-
     /// Two axes exchanged.
     pub fn swap(&mut self, x: Value, a: usize, b: usize) -> Result<Value> {
         let mut perm: Vec<usize> = (0..self.rank(x)?).collect();
         perm.swap(a, b);
         self.transpose(x, &perm)
-    }
-
-    /// Adds axes of size 1: the result's `axes`, ascending.
-    pub fn unsqueeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        let axes = axes.to_vec();
-        match axes.is_empty() {
-            true => Ok(x),
-            false => self.op(Op::Unsqueeze { axes }, &[x]),
-        }
-    }
-
-    /// Removes axes of size 1, ascending.
-    pub fn squeeze(&mut self, x: Value, axes: &[usize]) -> Result<Value> {
-        let axes = axes.to_vec();
-        match axes.is_empty() {
-            true => Ok(x),
-            false => self.op(Op::Squeeze { axes }, &[x]),
-        }
     }
 
     /// Broadcast to sizes.
@@ -269,34 +179,10 @@ impl NodeCx<'_> {
         self.slice(x, axis, (-1).into(), i64::MIN.into(), (-1).into())
     }
 
-    pub fn concat(&mut self, parts: &[Value], axis: usize) -> Result<Value> {
-        match parts {
-            [one] => Ok(*one),
-            _ => self.op(Op::Concat { axis }, parts),
-        }
-    }
-
-    /// The shape of `indices` replaces the axis.
-    pub fn gather(&mut self, x: Value, indices: Value, axis: usize) -> Result<Value> {
-        self.op(Op::Gather { axis }, &[x, indices])
-    }
-
     /// `0, 1, …` below a number, `i64`.
     pub fn iota(&mut self, count: Int) -> Result<Value> {
         let count = self.int_value(count);
         Ok(self.b.iota(count)?)
-    }
-
-    /// A reduction over axes, ascending.
-    pub fn reduce(
-        &mut self,
-        kind: ReduceOp,
-        x: Value,
-        axes: &[usize],
-        keep: bool,
-    ) -> Result<Value> {
-        let axes = axes.to_vec();
-        self.op(Op::Reduce { kind, axes, keep }, &[x])
     }
 
     /// The mean over axes of floats.
@@ -314,35 +200,6 @@ impl NodeCx<'_> {
             Int::Const(n) => Ok(self.b.scalar(dtype, n as f64)),
             Int::Value(value) => self.cast(value, dtype),
         }
-    }
-
-    /// `exp(x) / sum(exp(x))` along an axis, without overflow.
-    pub fn softmax(&mut self, x: Value, axis: usize) -> Result<Value> {
-        let max = self.reduce(ReduceOp::Max, x, &[axis], true)?;
-        let shifted = self.sub(x, max)?;
-        let exp = self.unary(UnaryOp::Exp, shifted)?;
-        let sum = self.reduce(ReduceOp::Sum, exp, &[axis], true)?;
-        self.div(exp, sum)
-    }
-
-    /// Matrix product; vectors get an axis, which is dropped again.
-    pub fn matmul(&mut self, a: Value, b: Value) -> Result<Value> {
-        let (ra, rb) = (self.rank(a)?, self.rank(b)?);
-        if ra == 0 || rb == 0 {
-            return invalid("a matrix product takes no scalars");
-        }
-        let x = if ra == 1 { self.unsqueeze(a, &[0])? } else { a };
-        let y = if rb == 1 { self.unsqueeze(b, &[1])? } else { b };
-        let mut z = self.op(Op::Dot, &[x, y])?;
-        let rank = self.rank(z)?;
-        if rb == 1 {
-            z = self.squeeze(z, &[rank - 1])?;
-        }
-        if ra == 1 {
-            let axis = if rb == 1 { rank - 2 } else { self.rank(z)? - 2 };
-            z = self.squeeze(z, &[axis])?;
-        }
-        Ok(z)
     }
 
     /// A vector with axes of size 1 behind it.

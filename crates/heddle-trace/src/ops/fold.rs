@@ -1,7 +1,7 @@
 //! Blocks of images as columns.
 
 use heddle_ir::op::{PadMode, ScatterReduce};
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;

@@ -1,7 +1,7 @@
 //! Reading and writing by index.
 
 use heddle_ir::op::{CompareOp, ScatterReduce};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;

@@ -1,6 +1,6 @@
 //! Products of matrices.
 
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::Table;
 use super::args::Number;

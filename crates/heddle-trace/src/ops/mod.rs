@@ -4,12 +4,15 @@
 mod activation;
 mod args;
 mod attention;
+mod bag;
 mod cast;
+mod complex;
 mod conv;
 mod create;
 mod cx;
 mod elementwise;
 mod fold;
+mod fourier;
 mod indexing;
 mod linear;
 mod norm;
@@ -26,12 +29,14 @@ mod shape;
 mod sizes;
 mod slicing;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use heddle_ir::Value;
 
-use crate::error::Result;
+use crate::error::{Result, refuse};
+use crate::graph::{Arg, Node};
+use crate::scope;
 
 pub use cx::NodeCx;
 
@@ -44,6 +49,7 @@ type Table = &'static [(&'static str, OpFn)];
 const ATEN: &[Table] = &[
     activation::OPS,
     attention::OPS,
+    bag::OPS,
     cast::OPS,
     conv::OPS,
     create::OPS,
@@ -95,6 +101,15 @@ fn copying(view: &str) -> String {
     }
 }
 
+/// Operators with dropout inside, and the place and name of its probability.
+const DROPOUT: &[(&str, usize, &str)] = &[
+    ("gru.input", 5, "dropout"),
+    ("lstm.input", 5, "dropout"),
+    ("rnn_relu.input", 5, "dropout"),
+    ("rnn_tanh.input", 5, "dropout"),
+    ("scaled_dot_product_attention", 4, "dropout_p"),
+];
+
 fn full(name: &str) -> String {
     match name.contains('.') {
         true => format!("aten.{name}"),
@@ -120,19 +135,54 @@ fn all() -> &'static HashMap<String, OpFn> {
     })
 }
 
-/// The lowering of a target.
-pub fn find(target: &str) -> Option<OpFn> {
-    all().get(target).copied()
+/// Applies a node's operator, on complex numbers if there are any among its arrays and results.
+pub fn apply(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let target = cx.node.target.as_str();
+    let real = all().get(target).copied();
+    let is_complex = cx.node.args.iter().any(|arg| cx.is_complex(arg))
+        || cx.node.results.iter().any(|r| scope::part(&r.ty).is_some());
+    if !is_complex {
+        return match real {
+            Some(op) => op(cx),
+            None => refuse("it is for complex numbers"),
+        };
+    }
+    if let Some((_, op)) = complex::OPS.iter().find(|(name, _)| full(name) == target) {
+        return op(cx);
+    }
+    match real.filter(|_| complex::goes_by_parts(target)) {
+        Some(op) => complex::by_parts(cx, op),
+        None => refuse("complex numbers"),
+    }
+}
+
+/// Is there a lowering of a target?
+pub fn is_target(target: &str) -> bool {
+    let is_complex = || complex::OPS.iter().any(|(name, _)| full(name) == target);
+    all().contains_key(target) || is_complex()
 }
 
 /// All targets.
-pub fn targets() -> impl Iterator<Item = String> {
-    all().keys().cloned()
+pub fn targets() -> BTreeSet<String> {
+    let complex = complex::OPS.iter().map(|(name, _)| full(name));
+    all().keys().cloned().chain(complex).collect()
 }
 
-/// Does a target draw random numbers?
-pub fn is_random(target: &str) -> bool {
-    random::OPS.iter().any(|(name, _)| full(name) == target)
+/// Does a node draw random numbers?
+pub fn is_random(node: &Node) -> bool {
+    let target = node.target.as_str();
+    if random::OPS.iter().any(|(name, _)| full(name) == target) {
+        return true;
+    }
+    let dropout = DROPOUT.iter().find(|(name, ..)| full(name) == target);
+    dropout.is_some_and(|&(_, i, name)| {
+        let arg = node.args.get(i).or_else(|| node.kwargs.get(name));
+        match arg {
+            None | Some(Arg::None(_)) => false,
+            Some(Arg::Float(p)) => p.0 != 0.0,
+            Some(_) => true,
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Normalisations.
 
 use heddle_ir::op::{ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::Table;
 use super::args::{Int, Number};

@@ -1,7 +1,7 @@
 //! Sorting, and running sums.
 
 use heddle_ir::op::{Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;

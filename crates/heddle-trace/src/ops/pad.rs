@@ -1,7 +1,7 @@
 //! Padding.
 
 use heddle_ir::op::PadMode;
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;
@@ -11,14 +11,7 @@ use crate::error::{Result, invalid, refuse};
 
 /// The operators of this file.
 pub(super) const OPS: Table = &[
-    ("constant_pad_nd", |cx| {
-        let x = cx.value(0, "self")?;
-        let value = match cx.arg(2, "value") {
-            Some(_) => cx.operand(2, "value")?,
-            None => Operand::from(cx.like(x, 0.0)?),
-        };
-        padded(cx, PadMode::Constant, value)
-    }),
+    ("constant_pad_nd", constant),
     ("pad", |cx| {
         let mode = match cx.str(2, "mode", "constant")? {
             "constant" => PadMode::Constant,
@@ -41,6 +34,15 @@ pub(super) const OPS: Table = &[
     ("replication_pad2d", |cx| moved(cx, PadMode::Edge)),
     ("replication_pad3d", |cx| moved(cx, PadMode::Edge)),
 ];
+
+pub(super) fn constant(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let x = cx.value(0, "self")?;
+    let value = match cx.arg(2, "value") {
+        Some(_) => cx.operand(2, "value")?,
+        None => Operand::from(cx.like(x, 0.0)?),
+    };
+    padded(cx, PadMode::Constant, value)
+}
 
 fn moved(cx: &mut NodeCx, mode: PadMode) -> Result<Vec<Value>> {
     let x = cx.value(0, "self")?;

@@ -1,7 +1,7 @@
 //! Element types of results, as PyTorch states them (`aten/src/ATen/native/TypeProperties.cpp`): arrays with axes come before those
 //! without, and those before numbers; a lower one counts only if its kind is higher.
 
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::args::Number;
 use super::cx::NodeCx;

@@ -2,7 +2,7 @@
 //! function around: the same in each run with one seed, and not those that PyTorch draws.
 
 use heddle_ir::op::{CompareOp, Extreme};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;
@@ -156,7 +156,7 @@ fn chosen(cx: &mut NodeCx, p: Value, sizes: &[Int], dtype: DType) -> Result<Vec<
 }
 
 /// Elements are 0 with probability `p`, and the others grow by `1 / (1 - p)`; and which were kept.
-fn dropped(cx: &mut NodeCx, x: Value, p: f64) -> Result<Vec<Value>> {
+pub(super) fn dropped(cx: &mut NodeCx, x: Value, p: f64) -> Result<Vec<Value>> {
     if !(0.0..=1.0).contains(&p) {
         return invalid(format!("p is {p}"));
     }

@@ -4,11 +4,12 @@
 //! are `w_ih[gates*h, input]`, `w_hh[gates*h, h]`, and, with biases, `b_ih` and `b_hh`; with projections, `w_hr` behind them.
 
 use heddle_ir::op::UnaryOp;
-use heddle_ir::{DType, Type, Value};
+use heddle_ir::{DType, Emit, Type, Value};
 
 use super::Table;
 use super::args::Int;
 use super::cx::NodeCx;
+use super::random::dropped;
 use crate::error::{Result, invalid, refuse};
 
 /// The operators of this file.
@@ -60,9 +61,6 @@ fn layers(cx: &mut NodeCx, cell: Cell, starts: &[Value], at: usize) -> Result<Ve
     let trains = cx.flag(at + 4, "train", false)?;
     let both = cx.flag(at + 5, "bidirectional", false)?;
     let is_batch_first = cx.flag(at + 6, "batch_first", false)?;
-    if trains && dropout != 0.0 && count > 1 {
-        return refuse("dropout between layers");
-    }
     let directions = if both { 2 } else { 1 };
     let cells = usize::try_from(count)
         .ok()
@@ -95,6 +93,9 @@ fn layers(cx: &mut NodeCx, cell: Cell, starts: &[Value], at: usize) -> Result<Ve
     }
     let mut lasts: Vec<Vec<Value>> = vec![vec![]; states.len()];
     for layer in 0..cells / directions {
+        if trains && dropout != 0.0 && layer > 0 {
+            x = dropped(cx, x, dropout)?[0];
+        }
         let mut sides = vec![];
         for direction in 0..directions {
             let number = layer * directions + direction;

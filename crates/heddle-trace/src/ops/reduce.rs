@@ -1,7 +1,7 @@
 //! Reductions.
 
 use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::args::{Int, Number};

@@ -1,7 +1,7 @@
 //! Images in other sizes, and images read at computed places.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;
@@ -188,7 +188,7 @@ fn grid_sampler(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, grid) = (cx.value(0, "input")?, cx.value(1, "grid")?);
     let (mode, padding) = (cx.int(2, "interpolation_mode")?, cx.int(3, "padding_mode")?);
     let aligns = cx.flag(4, "align_corners", false)?;
-    if !(0..=1).contains(&mode) || !(0..=2).contains(&padding) {
+    if !(0..=2).contains(&mode) || !(0..=2).contains(&padding) {
         return refuse(format!(
             "interpolation_mode {mode} with padding_mode {padding}"
         ));
@@ -206,7 +206,18 @@ fn grid_sampler(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let k = cx.b.i64(k);
         let at = cx.gather(grid, k, 3)?;
         let at = cx.reshape(at, &[sizes[0], Int::Const(1), count])?;
-        places.push(placed(cx, at, size, padding, aligns)?);
+        let at = unscaled(cx, at, size, aligns)?;
+        places.push(match mode {
+            // The padding is that of each of the points.
+            2 => at,
+            _ => placed(cx, at, size, padding, aligns)?,
+        });
+    }
+    let own = |axis: usize| (places[axis], sizes[axis + 2]);
+    if mode == 2 {
+        let sum = bicubic(cx, flat, [own(0), own(1)], padding, aligns)?;
+        let shape = [sizes[0], sizes[1], out[1], out[2]];
+        return Ok(vec![cx.reshape(sum, &shape)?]);
     }
     let corners: &[[f64; 2]] = match mode {
         0 => &[[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]],
@@ -271,19 +282,99 @@ fn grid_sampler(cx: &mut NodeCx) -> Result<Vec<Value>> {
     ])
 }
 
-/// Places from -1 to 1 as places of an axis, with its padding: 0 zeros, 1 the border, 2 mirrored.
-fn placed(cx: &mut NodeCx, at: Value, size: Int, padding: i64, aligns: bool) -> Result<Value> {
+/// The sum of the four by four points around places, weighted by cubic polynomials.
+fn bicubic(
+    cx: &mut NodeCx,
+    flat: Value,
+    places: [(Value, Int); 2],
+    padding: i64,
+    aligns: bool,
+) -> Result<Value> {
+    let mut axes = vec![];
+    for (at, size) in places {
+        let low = cx.unary(UnaryOp::Floor, at)?;
+        let share = cx.sub(at, low)?;
+        let last = cx.int_sub(size, 1)?;
+        let mut points = vec![];
+        for k in 0..4 {
+            let whole = cx.plus(low, f64::from(k) - 1.0)?;
+            let whole = placed(cx, whole, size, padding, aligns)?;
+            let last = cx.real(last, whole)?;
+            let above = cx.compare_with(CompareOp::Ge, whole, 0.0)?;
+            let below = cx.compare(CompareOp::Le, whole, last)?;
+            let fits = cx.binary(BinaryOp::And, above, below)?;
+            let zero = cx.like(whole, 0.0)?;
+            let safe = cx.select(fits, whole, zero)?;
+            let place = cx.cast(safe, DType::I64)?;
+            let weight = cubic(cx, share, k)?;
+            points.push((place, cx.select(fits, weight, zero)?));
+        }
+        axes.push(points);
+    }
+    let shape = cx.sizes(flat)?;
+    let width = cx.int_value(places[1].1);
+    let mut sum = None;
+    for &(row, by_row) in &axes[0] {
+        let row = cx.mul(row, width)?;
+        for &(column, by_column) in &axes[1] {
+            let index = cx.add(row, column)?;
+            let count = cx.size(index, 2)?;
+            let index = cx.filled(index, &[shape[0], shape[1], count])?;
+            let value = cx.op(Op::GatherElements { axis: 2 }, &[flat, index])?;
+            let weight = cx.mul(by_row, by_column)?;
+            let value = cx.mul(value, weight)?;
+            sum = Some(match sum {
+                Some(sum) => cx.add(sum, value)?,
+                None => value,
+            });
+        }
+    }
+    sum.ok_or_else(|| OpError::Invalid("there is no point".into()))
+}
+
+/// The weight of the `k`-th of four points, the second of which is `share` below the place.
+fn cubic(cx: &mut NodeCx, share: Value, k: u32) -> Result<Value> {
+    const A: f64 = -0.75;
+    let forth = k < 2;
+    let near = match forth {
+        true => share,
+        false => {
+            let one = cx.like(share, 1.0)?;
+            cx.sub(one, share)?
+        }
+    };
+    // Coefficients of the powers 3 to 0, Horner's way.
+    let (x, coefficients) = match k {
+        1 | 2 => (near, [A + 2.0, -(A + 3.0), 0.0, 1.0]),
+        _ => (cx.plus(near, 1.0)?, [A, -5.0 * A, 8.0 * A, -4.0 * A]),
+    };
+    let mut y = cx.like(x, coefficients[0])?;
+    for c in &coefficients[1..] {
+        y = cx.mul(y, x)?;
+        y = cx.plus(y, *c)?;
+    }
+    Ok(y)
+}
+
+/// Places from -1 to 1 as places of an axis.
+fn unscaled(cx: &mut NodeCx, at: Value, size: Int, aligns: bool) -> Result<Value> {
     let size = cx.real(size, at)?;
     let shifted = cx.plus(at, 1.0)?;
-    let last = cx.plus(size, -1.0)?;
-    let mut place = if aligns {
+    if aligns {
         let half = cx.times(shifted, 0.5)?;
-        cx.mul(half, last)?
-    } else {
-        let wide = cx.mul(shifted, size)?;
-        let wide = cx.plus(wide, -1.0)?;
-        cx.times(wide, 0.5)?
-    };
+        let last = cx.plus(size, -1.0)?;
+        return cx.mul(half, last);
+    }
+    let wide = cx.mul(shifted, size)?;
+    let wide = cx.plus(wide, -1.0)?;
+    cx.times(wide, 0.5)
+}
+
+/// Places of an axis within its padding: 0 zeros, 1 the border, 2 mirrored.
+fn placed(cx: &mut NodeCx, at: Value, size: Int, padding: i64, aligns: bool) -> Result<Value> {
+    let size = cx.real(size, at)?;
+    let last = cx.plus(size, -1.0)?;
+    let mut place = at;
     if padding == 2 {
         let (least, span) = if aligns { (0.0, last) } else { (-0.5, size) };
         let gap = cx.plus(place, -least)?;

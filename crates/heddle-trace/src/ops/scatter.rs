@@ -1,7 +1,7 @@
 //! Writing by index arrays along an axis.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, ScatterReduce};
-use heddle_ir::{DType, Op, Value};
+use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;

@@ -1,6 +1,6 @@
 //! Shapes and the order of axes.
 
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;

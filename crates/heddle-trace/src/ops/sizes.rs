@@ -1,7 +1,7 @@
 //! Integers and truth values outside of arrays.
 
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::Table;
 use super::args::Number;

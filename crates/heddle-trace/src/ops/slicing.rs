@@ -1,7 +1,7 @@
 //! Parts of arrays, and arrays of parts.
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Op, Value};
+use heddle_ir::{Emit, Op, Value};
 
 use super::Table;
 use super::args::Int;

@@ -146,4 +146,59 @@ pub fn draws(d: &mut Done) {
     let nodes = [1, 2].map(|id| node("aten.rand.default", json!([ints(&[7])]), &[(id, "f32[7]")]));
     let found = results(&module(graph(&[], nodes.to_vec(), &[1, 2])), &[]);
     assert_ne!(numbers(&found[0]), numbers(&found[1]));
+    dropout_inside(d);
+}
+
+/// Dropout between layers and in attention: with probability 1 the second layer, and the values, see zeros.
+fn dropout_inside(d: &mut Done) {
+    let matrix = |seed: f32, rows: usize, columns: usize| {
+        let values: Vec<f32> = (0..rows * columns)
+            .map(|i| (i as f32 * 0.7 + seed).sin())
+            .collect();
+        f32s(&[rows, columns], &values)
+    };
+    let (yes, no) = (json!({"bool": true}), json!({"bool": false}));
+    let cells = [
+        ("lstm.input", 4, 2),
+        ("gru.input", 3, 1),
+        ("rnn_tanh.input", 1, 1),
+        ("rnn_relu.input", 1, 1),
+    ];
+    for (name, gates, states) in cells {
+        let run = |d: &mut Done, layers: usize, x: f32, p: f64| {
+            let mut inputs = vec![("f32[t,1,2]", f32s(&[3, 1, 2], &[x; 6]))];
+            for _ in 0..states {
+                let zeros = f32s(&[layers, 1, 2], &vec![0.0; 2 * layers]);
+                inputs.push(("f32[l,1,2]", zeros));
+            }
+            // The last layer has the same weights in both.
+            for layer in 2 - layers..2 {
+                for k in 0..2 {
+                    let seed = (2 * layer + k) as f32;
+                    inputs.push(("f32[g,2]", matrix(seed, 2 * gates, 2)));
+                }
+            }
+            let of = |from: usize, to: usize| (from as i64..to as i64).map(v).collect::<Vec<_>>();
+            let hx = match states {
+                1 => v(1),
+                _ => list(&of(1, 3)),
+            };
+            let weights = list(&of(1 + states, 1 + states + 2 * layers));
+            let args = json!([v(0), hx, weights, no, i(layers as i64), f(p), yes, no, no]);
+            let types = ["f32[t,1,2]", "f32[l,1,2]", "f32[l,1,2]"];
+            d.run(name, args, json!({}), &inputs, &types[..1 + states])
+        };
+        let dropped = run(d, 2, 1.0, 1.0);
+        let alone = run(d, 1, 0.0, 0.0);
+        assert_eq!(numbers(&dropped[0]), numbers(&alone[0]), "{name}");
+        let kept = run(d, 2, 1.0, 0.0);
+        let some = run(d, 2, 1.0, 0.5);
+        assert_ne!(numbers(&kept[0]), numbers(&dropped[0]), "{name}");
+        assert_ne!(numbers(&kept[0]), numbers(&some[0]), "{name}");
+    }
+    let x = || ("f32[2,2]", f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]));
+    let args = json!([v(0), v(0), v(0), none(), f(1.0)]);
+    let name = "scaled_dot_product_attention";
+    let found = d.run(name, args, json!({}), &[x()], &["f32[2,2]"]);
+    close(&found[0], &[2, 2], &[0.0; 4]);
 }

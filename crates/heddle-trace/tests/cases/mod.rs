@@ -1,5 +1,7 @@
 //! Cases by family, one file each.
 
+pub mod bags;
+pub mod complex;
 pub mod creation;
 pub mod draws;
 pub mod elementwise;

@@ -1,7 +1,7 @@
 //! One step of each kind of recurrent cell, and its activation functions.
 
 use heddle_ir::op::UnaryOp;
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::super::activation;
 use super::super::cx::{NodeCx, OpError, Result, invalid};

@@ -1,7 +1,7 @@
 //! Sampling of one axis after the other.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Value};
+use heddle_ir::{DType, Emit, Value};
 
 use super::super::cx::{NodeCx, Result, invalid};
 use super::super::kernels::cubic_kernel;

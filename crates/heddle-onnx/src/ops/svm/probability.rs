@@ -2,7 +2,7 @@
 //! "Probability Estimates for Multi-class Classification by Pairwise Coupling", 2004.
 
 use heddle_ir::op::{CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Tensor, Type, Value};
+use heddle_ir::{DType, Emit, Tensor, Type, Value};
 
 use super::super::cx::{NodeCx, Result};
 

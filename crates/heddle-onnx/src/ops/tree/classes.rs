@@ -1,7 +1,7 @@
 //! Labels and scores of TreeEnsembleClassifier, as ONNX Runtime computes them.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
-use heddle_ir::{DType, Tensor, Value};
+use heddle_ir::{DType, Emit, Tensor, Value};
 
 use super::super::cx::{NodeCx, Result, invalid};
 use super::super::scores::{Second, Transform, label_of_max, one_of_two, positive};

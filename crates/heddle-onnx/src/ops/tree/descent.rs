@@ -3,7 +3,7 @@
 //! Nodes and leaves have one numbering: leaf `j` is number `nodes + j` and leads to itself.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-use heddle_ir::{DType, Op, Tensor, Value};
+use heddle_ir::{DType, Emit, Op, Tensor, Value};
 
 use super::super::cx::{NodeCx, OpError, Result, invalid};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use heddle_ir::op::ReduceOp;
-use heddle_ir::{DType, Tensor, Value};
+use heddle_ir::{DType, Emit, Tensor, Value};
 
 use super::super::cx::{NodeCx, Result, invalid};
 use super::super::scores::matrix_size;

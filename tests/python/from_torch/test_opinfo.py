@@ -1,0 +1,126 @@
+"""PyTorch's samples of its own operators (OpInfo) beside eager, interpreted, in f32, i64 and bool: none may be wrong. Operators that Heddle does
+not support are counted.
+
+Tried is the first sample of every sixth operator; `HEDDLE_OPINFO=all` tries all samples of all operators, `HEDDLE_OPINFO=FIRST:STEP:SAMPLES`
+another selection. `pytest -s` prints the counts."""
+
+import os
+import time
+import warnings
+from collections import Counter
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")
+
+from test_aten import Calls, same  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
+
+import heddle  # noqa: E402
+
+DTYPES = (torch.float32, torch.int64, torch.bool)
+# Memory that nothing has written.
+UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+# Results that may be in another order, or rounded otherwise, with the way in which they are compared.
+LOOSE = {
+    "argsort": "places of equal elements", "sort": "places of equal elements", "topk": "places of equal elements", "msort": "places of equal elements",
+}
+
+
+def selection():
+    asked = os.environ.get("HEDDLE_OPINFO", "0:6:1")
+    first, step, samples = (0, 1, 1 << 30) if asked == "all" else map(int, asked.split(":"))
+    return op_db[first::step], samples
+
+
+class Shapes:
+    """Compares types and shapes only."""
+
+    @staticmethod
+    def holds(_):
+        return True
+
+
+def compare(info, function, args, kwargs, found, wanted):
+    if info.name in UNWRITTEN:
+        return same(found, wanted, Shapes)
+    torch.manual_seed(1)
+    if not agree(function(*args, **kwargs), wanted):
+        # Drawn numbers.
+        return same(found, wanted, Shapes)
+    if info.name in LOOSE:
+        # All results but the places.
+        keep = [torch.as_tensor(t).is_floating_point() for t in pytree.tree_leaves(wanted)]
+        found, wanted = ([t for t, k in zip(pytree.tree_leaves(r), keep) if k] for r in (found, wanted))
+    return same(found, wanted, None)
+
+
+def agree(a, b):
+    try:
+        same(a, b, None)
+    except AssertionError:
+        return False
+    return True
+
+
+def detached(value):
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def calls(info, dtype, limit):
+    """Calls of an operator."""
+    torch.manual_seed(0)
+    try:
+        samples = iter(info.sample_inputs("cpu", dtype, requires_grad=False))
+    except (RuntimeError, NotImplementedError, AssertionError):
+        return
+    for _ in range(limit):
+        try:
+            sample = next(samples, None)
+        except (RuntimeError, NotImplementedError, AssertionError):
+            return
+        if sample is None:
+            return
+        yield pytree.tree_map(detached, ((sample.input, *sample.args), dict(sample.kwargs)))
+
+
+def test_samples_of_pytorch():
+    operators, limit = selection()
+    right, wrong, left, began = 0, [], Counter(), time.monotonic()
+    warnings.simplefilter("ignore")
+    for info in operators:
+        for dtype in DTYPES:
+            if not info.supports_dtype(dtype, "cpu"):
+                continue
+            for number, (args, kwargs) in enumerate(calls(info, dtype, limit)):
+                name = f"{info.name}{'.' + info.variant_test_name if info.variant_test_name else ''} {dtype} {number}"
+                torch.manual_seed(0)
+                try:
+                    wanted = info.op(*pytree.tree_map(copied, args), **kwargs)
+                except Exception:
+                    # PyTorch refuses this sample outside of its own tests.
+                    continue
+                try:
+                    program = heddle.compile(Calls(info.op), [(args, kwargs)], device="interp")
+                    found = program([(args, kwargs)])[0]
+                except heddle.Unsupported:
+                    left[info.name] += 1
+                    continue
+                except Exception as error:
+                    wrong.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
+                    continue
+                try:
+                    compare(info, info.op, args, kwargs, found, wanted)
+                    right += 1
+                except AssertionError as error:
+                    wrong.append(f"{name}: {str(error)[:300]}")
+    print(f"\n{right} calls right, {len(wrong)} wrong, {sum(left.values())} of {len(left)} operators not supported, {time.monotonic() - began:.0f} s")
+    print(", ".join(f"{name} {count}" for name, count in left.most_common()))
+    assert not wrong, "\n".join(wrong)
+    assert right > len(operators)
+
+
+def copied(value):
+    return value.clone() if isinstance(value, torch.Tensor) else value
