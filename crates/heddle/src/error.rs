@@ -54,7 +54,7 @@ pub enum Error {
         fault: SavedError,
     },
     /// The file's name has no known extension.
-    #[error("{} is none of .onnx, .pt2, .heddle and .hl", .path.display())]
+    #[error("{} is none of .onnx, .pt2, .heddle, .hl and .hprog", .path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,

@@ -75,6 +75,8 @@ pub enum Format {
     Language,
     /// `.pt2`: an exported program of PyTorch, which `torch.export.save` wrote.
     Exported,
+    /// `.hprog`: a saved program, of which the graph is read.
+    Saved,
     /// A traced graph, which has no file.
     Traced,
 }
@@ -97,7 +99,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a `.onnx`, `.pt2`, `.heddle` or `.hl` file. Weights beside the file are mapped, not read, and must
+    /// Reads a `.onnx`, `.pt2`, `.heddle` or `.hl` file, or the graph of a `.hprog` one. Weights beside the file are mapped, not read, and must
     /// lie in its folder.
     ///
     /// Buffers that a `.pt2` program changes are [optional inputs](Model::optional_inputs) and outputs.
@@ -118,13 +120,8 @@ impl Model {
                 Ok(Self::new(module, path, format))
             }
             Format::Language => translate(path, &read(path)?),
-            Format::Exported => {
-                let bytes = heddle_onnx::map_file(path).map_err(|source| Error::Io {
-                    path: path.into(),
-                    source,
-                })?;
-                exported(path, bytes, options)
-            }
+            Format::Exported => exported(path, mapped(path)?, options),
+            Format::Saved => Self::of_program(path, mapped(path)?),
             Format::Traced => traced(&read(path)?, vec![], options),
         })??;
         model.finish(options, start)
@@ -164,6 +161,7 @@ impl Model {
             }
             Format::Language => translate(path, &text(bytes)?),
             Format::Exported => exported(path, bytes.into(), options),
+            Format::Saved => Self::of_program(path, bytes.into()),
             Format::Traced => traced(&text(bytes)?, vec![], options),
         })??;
         model.finish(options, start)
@@ -242,7 +240,7 @@ impl Model {
 
     /// The model of a verified program that was saved.
     pub(crate) fn of_module(module: Module, path: &Path) -> Self {
-        Self::new(module, path, Format::Text)
+        Self::new(module, path, Format::Saved)
     }
 
     /// Names of the functions that a run can begin with; the first is the default.
@@ -335,6 +333,7 @@ fn format_of(path: &Path) -> Result<Format, Error> {
         Some("pt2") => Ok(Format::Exported),
         Some("heddle") => Ok(Format::Text),
         Some("hl") => Ok(Format::Language),
+        Some("hprog") => Ok(Format::Saved),
         _ => Err(Error::UnknownFormat { path: path.into() }),
     }
 }
@@ -405,6 +404,13 @@ fn traced(
     // The reader promises a valid module.
     heddle_ir::verify(&module).map_err(|errors| Error::invalid("the trace reader", &errors))?;
     Ok(Model::new(module, Path::new("trace"), Format::Traced))
+}
+
+fn mapped(path: &Path) -> Result<Bytes, Error> {
+    heddle_onnx::map_file(path).map_err(|source| Error::Io {
+        path: path.into(),
+        source,
+    })
 }
 
 fn read(path: &Path) -> Result<String, Error> {

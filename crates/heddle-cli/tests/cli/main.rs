@@ -13,6 +13,7 @@ mod npz;
 mod opt;
 mod pt2;
 mod run;
+mod saved;
 mod setup;
 mod suite;
 mod weights;
