@@ -166,17 +166,23 @@ class Entry:
     def program(self) -> TracedProgram:
         """The program with weights as constants."""
         with self._lock:
+            self._drop_stale()
             found = self._programs.get(False)
-            if found is not None and not found.is_current():
-                self._changes += 1
-                found = None
             if found is None:
                 found = self._programs[False] = compile_trace(self.trace(False), self.function.options)
             return found
 
+    def _drop_stale(self) -> None:
+        """Drops the program whose constants are no longer what they were."""
+        found = self._programs.get(False)
+        if found is not None and not found.is_current():
+            self._changes += 1
+            del self._programs[False]
+
     def _program(self, lifted: bool = False) -> tuple[TracedProgram, list[torch.Tensor]]:
         """A program, and the weights that are inputs of it."""
         with self._lock:
+            self._drop_stale()
             if not self._shape.read or not lifted and self._changes < _CHANGES:
                 return self.program(), []
             made = self._programs.get(True)
