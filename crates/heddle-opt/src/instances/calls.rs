@@ -20,6 +20,9 @@ use crate::batch::{Refusal, Result};
 use crate::callgraph;
 use crate::inline_calls::bind;
 
+/// Evaluates a function for a set whose values are its parameters, which are also given.
+type Evaluate<'e> = dyn Fn(&mut FuncBuilder, &mut Set, &[Lane]) -> Result<Vec<Lane>> + 'e;
+
 /// The functions that were made, and what is known of them.
 #[derive(Default)]
 pub(super) struct Calls {
@@ -232,7 +235,7 @@ impl Context<'_> {
         key: &Key,
         source: &Function,
         way: &str,
-        evaluate: &dyn Fn(&mut FuncBuilder, &mut Set, &[Lane]) -> Result<Vec<Lane>>,
+        evaluate: &Evaluate,
     ) -> std::result::Result<Made, Refused> {
         let refused = |refusal: Refusal| Refused {
             refusal,
