@@ -263,8 +263,8 @@ impl Facts {
     fn stays(&self, program: &UProgram, variable: Local, at: Place, value: ExprId) -> bool {
         let operands = variables_of(program, value);
         let mentions = self.mentions.get(&variable).into_iter().flatten();
-        let lifted = mentions.map(|&place| self.lifted(place, at.0).filter(|&k| k > at.1));
-        let Some(last) = lifted.fold(Some(at.1), |last, k| Some(last?.max(k?))) else {
+        let mut lifted = mentions.map(|&place| self.lifted(place, at.0).filter(|&k| k > at.1));
+        let Some(last) = lifted.try_fold(at.1, |last, k| Some(last.max(k?))) else {
             return false;
         };
         let between = &self.blocks[at.0][at.1 + 1..=last];
