@@ -2,7 +2,8 @@
 //!
 //! An operator can be split along any of its parallel axes, whole or in blocks, with a grain, or
 //! run on one unit. Each choice has a time by the cost model, and each pair of operators that touch
-//! the same memory, one of them writing, costs a synchronisation if their partitions of it differ.
+//! the same memory, one of them writing, costs a synchronisation if their partitions of it differ, and the time to read what
+//! the other one wrote.
 //! Coordinate descent: one operator after the other takes its best choice given those of the
 //! others, until nothing changes. Candidates come from the neighbours' partitions: a gate axis of
 //! four times the hidden size is split in blocks because its reader is split along the hidden size.
@@ -14,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::cost::{estimate, handing};
 use crate::latency::Latency;
 use crate::memo::{ByShare, Memo};
 use crate::partition::Partition;
@@ -51,6 +53,7 @@ const MAX_ROUNDS: usize = 8;
 /// An operator's access to memory.
 struct Access {
     op: Option<OperatorId>,
+    buffer: Buffer,
     offset: ExprId,
     write: bool,
     /// Estimated number of times the statement runs.
@@ -105,6 +108,7 @@ impl Graph {
                 let id = graph.accesses.len();
                 graph.accesses.push(Access {
                     op,
+                    buffer,
                     offset,
                     write,
                     often,
@@ -216,7 +220,29 @@ impl Graph {
         candidates
     }
 
-    /// The operator's time plus that of the synchronisations with its neighbours.
+    /// The time that the reader of two conflicting accesses with different partitions takes longer, since other units have
+    /// written what it reads.
+    fn handed(
+        &self,
+        program: &UProgram,
+        latency: &dyn Latency,
+        one: &Access,
+        other: &Access,
+    ) -> f64 {
+        let read = [one, other].into_iter().find(|access| !access.write);
+        let Some((Access { buffer, .. }, id)) = read.and_then(|r| Some((r, r.op?))) else {
+            return 0.0;
+        };
+        let machine = latency.machine();
+        let touched = self.memo.touched(program, latency, id);
+        let bytes = touched.get(buffer).copied().unwrap_or(0.0);
+        let data = &program.buffers[*buffer];
+        let whole = estimate(program, data.len) * data.dtype.bits() as f64 / 8.0;
+        let part = 1.0 - 1.0 / machine.units() as f64;
+        handing(machine, bytes * part, whole.max(bytes))
+    }
+
+    /// The operator's time, plus that of synchronisations with its neighbours and of data that crosses units.
     fn cost(
         &self,
         program: &mut UProgram,
@@ -238,7 +264,8 @@ impl Graph {
                     false => theirs.clone(),
                 };
                 if partition.is_none() || partition != theirs {
-                    cost += latency.sync(Sync::ALL) * often.min(access.often);
+                    let handed = self.handed(program, latency, &self.accesses[own], access);
+                    cost += (latency.sync(Sync::ALL) + handed) * often.min(access.often);
                 }
             }
         }

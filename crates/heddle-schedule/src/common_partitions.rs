@@ -9,8 +9,8 @@ use heddle_uprogram::live::Names;
 use heddle_uprogram::program::{Buffer, Stmt, UProgram, for_each_stmt};
 
 /// For each buffer the partition that all its accesses have in common; buffers without one are left
-/// out. Swapped buffers have none, since names change their memory. Neither have buffers touched
-/// outside of their own procedure, where units may have other numbers.
+/// out. Swapped buffers have none, since names change their memory. Neither have buffers that are split along a size that
+/// changes during a launch, and buffers touched outside of their own procedure, where units may have other numbers.
 pub(super) fn common_partitions(
     program: &UProgram,
     memo: &Memo,
@@ -33,7 +33,9 @@ pub(super) fn common_partitions(
                 for access in memo.operator(program, *id).iter() {
                     names.buffers.remove(&access.buffer);
                     let own = program.buffers[access.buffer].procedure == owner;
-                    note(access.buffer, access.partition.clone().filter(|_| own));
+                    let partition = access.partition.clone();
+                    let partition = partition.filter(|p| own && p.is_fixed(program));
+                    note(access.buffer, partition);
                 }
             }
             names.buffers.into_iter().for_each(|b| note(b, None));

@@ -64,6 +64,33 @@ pub(super) fn time_of_part(
     loaded(machine, program, op, &load)
 }
 
+/// Bytes of each buffer that the unit with the largest load touches.
+pub(super) fn touched(
+    machine: &Machine,
+    program: &UProgram,
+    op: &Operator,
+    share: Share,
+) -> Touched {
+    let load = Load::new(machine.units(), program, op, share);
+    let costs = Costs {
+        machine,
+        program,
+        op,
+    };
+    costs.touched(&load)
+}
+
+/// The time that a unit takes longer to read bytes that another unit has written than to read its own. `whole`: the bytes of
+/// all units. What does not fit the units' nearest memories comes from a memory that they share.
+pub(super) fn handing(machine: &Machine, bytes: f64, whole: f64) -> f64 {
+    let near = machine.resident();
+    if whole > machine.whole_bytes(near) {
+        return 0.0;
+    }
+    let own = machine.unit_rate(near, machine.units());
+    (bytes / machine.handed_rate - bytes / own).max(0.0)
+}
+
 /// Arithmetic rates for a type.
 pub(super) fn arithmetic(machine: &Machine, dtype: DType) -> Arithmetic {
     machine.arithmetic(scalar(dtype))
@@ -274,7 +301,7 @@ impl Costs<'_> {
 }
 
 /// Bytes by buffer.
-type Touched = BTreeMap<Buffer, f64>;
+pub(super) type Touched = BTreeMap<Buffer, f64>;
 
 /// An estimate of a size.
 pub fn estimate(program: &UProgram, size: ExprId) -> f64 {

@@ -33,6 +33,7 @@ mod independent_parts;
 mod latency;
 mod linear;
 mod memo;
+mod merge_variables;
 mod order_waves;
 mod partition;
 mod place_resizes;
@@ -48,6 +49,7 @@ mod total;
 pub mod trace;
 mod trials;
 mod trips;
+mod version_rows;
 
 pub use align_splits::align_splits;
 pub use benchmark::benchmark;
@@ -61,6 +63,7 @@ pub use cut_shares::cut_shares;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
 pub use latency::Latency;
+pub use merge_variables::merge_variables;
 pub use order_waves::order_waves;
 use place_resizes::place_resizes;
 pub use place_syncs::place_syncs;
@@ -72,6 +75,7 @@ pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
 pub use total::total;
 pub use trace::{TraceError, record_decisions, replay};
+pub use version_rows::version_rows;
 
 use heddle_uprogram::program::UProgram;
 
@@ -92,10 +96,11 @@ impl PartialEq for Pass {
     }
 }
 
-/// The passes in the order in which they run. [`fuse`](fn@fuse), [`read_rows`](fn@read_rows) and
-/// [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
+/// The passes in the order in which they run. [`merge_variables`](fn@merge_variables), [`fuse`](fn@fuse),
+/// [`read_rows`](fn@read_rows) and [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
 /// others.
 pub const PASSES: &[Pass] = &[
+    MERGE_VARIABLES,
     FUSE,
     READ_ROWS,
     SELECT_KERNELS,
@@ -108,6 +113,11 @@ pub const PASSES: &[Pass] = &[
         name: "align_splits",
         about: "split operators so that data stays on its worker",
         run: align_splits,
+    },
+    Pass {
+        name: "version_rows",
+        about: "split many rows of a set by rows, and few by columns",
+        run: version_rows,
     },
     Pass {
         name: "order_waves",
@@ -147,6 +157,12 @@ pub const PASSES: &[Pass] = &[
     PLACE_SYNCS,
 ];
 
+const MERGE_VARIABLES: Pass = Pass {
+    name: "merge_variables",
+    about: "make one of the sizes that are always equal",
+    run: |program, _| merge_variables(program),
+};
+
 const FUSE: Pass = Pass {
     name: "fuse",
     about: "merge operators where that saves memory traffic",
@@ -166,7 +182,7 @@ const SELECT_KERNELS: Pass = Pass {
 };
 
 /// Passes that come before scheduling.
-const EARLY: [Pass; 3] = [FUSE, READ_ROWS, SELECT_KERNELS];
+const EARLY: [Pass; 4] = [MERGE_VARIABLES, FUSE, READ_ROWS, SELECT_KERNELS];
 
 /// Places synchronisations.
 pub const PLACE_SYNCS: Pass = Pass {

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Local, LocalKind, Operator, UProgram};
 
-/// A constant times sizes that are constant during a launch.
+/// A constant times sizes: fixed ones, and variables that hold one value until they are assigned again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monomial {
     /// The constant.
@@ -25,7 +25,7 @@ impl Monomial {
         }
     }
 
-    /// A product of fixed sizes; `None` if it overflows or a factor is not fixed.
+    /// A product of sizes; `None` if it overflows or a factor differs by unit or point.
     pub fn of(program: &UProgram, expr: ExprId) -> Option<Self> {
         if let Some(n) = program.pool.as_int(expr) {
             return Some(Self::new(n));
@@ -33,7 +33,7 @@ impl Monomial {
         if let Expr::Binary(BinaryOp::Mul, DType::I64, a, b) = program.pool[expr] {
             return Self::of(program, a)?.times(&Self::of(program, b)?);
         }
-        is_fixed(program, expr).then(|| Self {
+        is_uniform(program, expr).then(|| Self {
             constant: 1,
             sizes: smallvec![expr],
         })
@@ -151,7 +151,7 @@ pub fn bound(program: &UProgram, op: &Operator, atom: ExprId) -> Option<Monomial
     let size = range(program, op, atom)?;
     let either = |a, b| Monomial::of(program, a).or_else(|| Monomial::of(program, b));
     match program.pool[size] {
-        Expr::Binary(BinaryOp::Min, DType::I64, a, b) if !is_fixed(program, size) => either(a, b),
+        Expr::Binary(BinaryOp::Min, DType::I64, a, b) if !is_uniform(program, size) => either(a, b),
         _ => Monomial::of(program, size),
     }
 }
@@ -176,6 +176,20 @@ pub(super) fn is_fixed(program: &UProgram, expr: ExprId) -> bool {
     let varies = |e| match e {
         Expr::Load(..) | Expr::Index(..) => true,
         Expr::Local(l) => program.locals[l].kind != LocalKind::Size,
+        _ => false,
+    };
+    !program.pool.any(expr, &varies)
+}
+
+/// True if all units have the same value of an expression wherever they are in the same iteration: one over sizes and
+/// variables, without axes and loads.
+fn is_uniform(program: &UProgram, expr: ExprId) -> bool {
+    let varies = |e| match e {
+        Expr::Load(..) | Expr::Index(..) => true,
+        Expr::Local(l) => {
+            let kind = program.locals[l].kind;
+            !matches!(kind, LocalKind::Size | LocalKind::Variable)
+        }
         _ => false,
     };
     !program.pool.any(expr, &varies)

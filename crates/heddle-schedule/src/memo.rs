@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use heddle_ir::Entity;
 
+use crate::cost::{Touched, touched};
 use crate::latency::Latency;
 use crate::partition::Partition;
 use crate::trips::trips;
@@ -28,6 +29,7 @@ pub(super) struct Memo {
     accesses: RefCell<ByShare<Rc<[Access]>>>,
     reads: RefCell<HashMap<ExprId, Rc<[Access]>>>,
     times: RefCell<ByShare<f64>>,
+    touched: RefCell<ByShare<Rc<Touched>>>,
     trips: RefCell<HashMap<ExprId, f64>>,
 }
 
@@ -106,6 +108,18 @@ impl Memo {
         *known
             .entry(key)
             .or_insert_with(|| trips(program, iteration, trip))
+    }
+
+    /// Bytes of each buffer that the unit with the largest load touches.
+    pub(super) fn touched(
+        &self,
+        program: &UProgram,
+        latency: &dyn Latency,
+        id: OperatorId,
+    ) -> Rc<Touched> {
+        let op = &program.operators[id];
+        let answer = || Rc::new(touched(latency.machine(), program, op, op.share));
+        self.touched.borrow_mut().get(id.index(), op.share, answer)
     }
 
     /// The time of an operator under this share, in nanoseconds.

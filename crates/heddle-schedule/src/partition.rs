@@ -2,7 +2,7 @@
 
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Grid, Operator, Share, Split, UProgram};
+use heddle_uprogram::program::{Grid, Local, LocalKind, Operator, Share, Split, UProgram};
 
 /// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
 /// element on the same unit.
@@ -45,6 +45,29 @@ impl Partition {
                 let places = Box::new([first?, second?]);
                 Some(Partition::Grid { places, across })
             }
+        }
+    }
+
+    /// True if the partition changes when this variable is assigned.
+    pub fn depends_on(&self, program: &UProgram, variable: Local) -> bool {
+        self.any_local(program, &|local| local == variable)
+    }
+
+    /// True if the partition is the same during a launch.
+    pub fn is_fixed(&self, program: &UProgram) -> bool {
+        !self.any_local(program, &|local| {
+            program.locals[local].kind != LocalKind::Size
+        })
+    }
+
+    fn any_local(&self, program: &UProgram, has: &dyn Fn(Local) -> bool) -> bool {
+        match self {
+            Partition::One(_) => false,
+            Partition::Places { inner, count, .. } => {
+                let mut sizes = inner.sizes.iter().chain(&count.sizes);
+                sizes.any(|&size| program.locals_of(size).into_iter().any(has))
+            }
+            Partition::Grid { places, .. } => places.iter().any(|p| p.any_local(program, has)),
         }
     }
 

@@ -1,16 +1,22 @@
 //! The estimated time of a program, by a simulation of the units' clocks.
 
+use std::rc::Rc;
+
 use crate::candidates::loads;
+use crate::cost::{estimate, handing};
 use crate::latency::Latency;
 use crate::memo::Memo;
+use crate::partition::Partition;
 use crate::place_syncs::Placed;
 use crate::trips::UNKNOWN_TRIP;
-use heddle_uprogram::program::{ProcedureId, Share, Stmt, Sync, UProgram, Units};
+use heddle_uprogram::program::{
+    Buffer, OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units,
+};
 
 /// The estimated time of a program with the synchronisations that it needs.
 ///
 /// Each unit has a clock. Loops are walked twice; each further iteration adds as much as the
-/// second. The arms of a branch count half each.
+/// second. The arms of a branch count half each. An operator takes longer if it reads what another unit has just written.
 pub fn total(program: &UProgram, latency: &dyn Latency) -> f64 {
     total_with(program, latency, &Memo::default())
 }
@@ -39,6 +45,39 @@ pub(super) fn procedure_times(
         .collect()
 }
 
+/// Limit on the buffers that are known to be in the nearest memories of the units that wrote them.
+const MAX_WRITTEN: usize = 32;
+
+/// A buffer and the units that wrote its elements.
+type Written = (Buffer, Option<Rc<Partition>>);
+
+/// The units' clocks, and what they have written last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Clocks {
+    pub(super) times: Vec<f64>,
+    /// The latest last.
+    written: Vec<Written>,
+}
+
+impl Clocks {
+    pub(super) fn new(units: usize) -> Self {
+        Self {
+            times: vec![0.0; units],
+            written: vec![],
+        }
+    }
+
+    fn swap(&mut self, a: Buffer, b: Buffer) {
+        for (buffer, _) in &mut self.written {
+            *buffer = match *buffer {
+                x if x == a => b,
+                x if x == b => a,
+                x => x,
+            };
+        }
+    }
+}
+
 /// Advances the units' clocks over statements.
 pub(super) struct Walk<'p> {
     program: &'p UProgram,
@@ -56,17 +95,19 @@ impl<'p> Walk<'p> {
     }
 
     fn time(&self, stmts: &[Stmt]) -> f64 {
-        let mut clocks = vec![0.0; self.latency.machine().units()];
-        self.block(stmts, &mut clocks);
-        latest(&clocks)
+        let mut now = Clocks::new(self.latency.machine().units());
+        self.block(stmts, &mut now);
+        latest(&now.times)
     }
 
-    pub(super) fn block(&self, stmts: &[Stmt], clocks: &mut Vec<f64>) {
+    pub(super) fn block(&self, stmts: &[Stmt], now: &mut Clocks) {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) => {
                     let share = self.program.operators[*id].share;
                     let time = self.memo.time(self.program, self.latency, *id, share);
+                    let time = time + self.handed(*id, now);
+                    let clocks = &mut now.times;
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
                         Share::Split(_) | Share::Grid(_) => {
@@ -76,7 +117,7 @@ impl<'p> Walk<'p> {
                         }
                     }
                 }
-                Stmt::Sync(sync) => self.sync(*sync, clocks),
+                Stmt::Sync(sync) => self.sync(*sync, &mut now.times),
                 Stmt::Loop {
                     iteration,
                     trip,
@@ -87,29 +128,63 @@ impl<'p> Walk<'p> {
                     if count < 1.0 {
                         continue;
                     }
-                    self.block(body, clocks);
-                    let first = clocks.clone();
-                    self.block(body, clocks);
+                    self.block(body, now);
+                    let first = now.times.clone();
+                    self.block(body, now);
                     // Units that do not synchronise run ahead of each other.
-                    let each = clocks.iter_mut().zip(first);
+                    let each = now.times.iter_mut().zip(first);
                     each.for_each(|(c, first)| *c += (count - 2.0) * (*c - first));
                 }
                 Stmt::If {
                     then, otherwise, ..
                 } => {
-                    let mut other = clocks.clone();
-                    self.block(then, clocks);
+                    let mut other = now.clone();
+                    self.block(then, now);
                     self.block(otherwise, &mut other);
-                    let both = clocks.iter_mut().zip(other);
+                    let both = now.times.iter_mut().zip(other.times);
                     both.for_each(|(a, b)| *a = (*a + b) / 2.0);
+                    now.written.retain(|w| other.written.contains(w));
                 }
-                Stmt::Let(..)
-                | Stmt::Check { .. }
-                | Stmt::Swap(..)
-                | Stmt::Call(_)
-                | Stmt::Fork(_) => {}
+                Stmt::Swap(a, b) => now.swap(*a, *b),
+                Stmt::Call(_) | Stmt::Fork(_) => now.written.clear(),
+                Stmt::Let(..) | Stmt::Check { .. } => {}
             }
         }
+    }
+
+    /// The time to fetch what other units wrote. Later operators find it with their unit.
+    fn handed(&self, id: OperatorId, now: &mut Clocks) -> f64 {
+        let machine = self.latency.machine();
+        let units = now.times.len();
+        if units < 2 || machine.handed_rate.is_infinite() {
+            return 0.0;
+        }
+        let accesses = self.memo.operator(self.program, id);
+        let mut time = 0.0;
+        for read in accesses.iter().filter(|access| !access.write) {
+            let is_it = |w: &&Written| w.0 == read.buffer;
+            let Some((_, owners)) = now.written.iter().find(is_it) else {
+                continue;
+            };
+            let part = match (owners, &read.partition) {
+                (Some(a), Some(b)) if a == b => continue,
+                (Some(owner), _) if matches!(**owner, Partition::One(_)) => 1.0,
+                _ => 1.0 - 1.0 / units as f64,
+            };
+            let touched = self.memo.touched(self.program, self.latency, id);
+            let bytes = touched.get(&read.buffer).copied().unwrap_or(0.0) * part;
+            let data = &self.program.buffers[read.buffer];
+            let whole = estimate(self.program, data.len) * data.dtype.bits() as f64 / 8.0;
+            time += handing(machine, bytes, whole.max(bytes));
+            now.written.retain(|w| w.0 != read.buffer);
+        }
+        for write in accesses.iter().filter(|access| access.write) {
+            now.written.retain(|w| w.0 != write.buffer);
+            now.written.push((write.buffer, write.partition.clone()));
+        }
+        let old = now.written.len().saturating_sub(MAX_WRITTEN);
+        now.written.drain(..old);
+        time
     }
 
     fn sync(&self, sync: Sync, clocks: &mut [f64]) {

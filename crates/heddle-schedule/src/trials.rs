@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::place_syncs::{LOOK_AHEAD, Placer, State};
-use crate::total::{Walk, latest, total_with};
+use crate::total::{Clocks, Walk, latest, total_with};
 use heddle_uprogram::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
 
 /// A program's time, and intermediate results to update it incrementally.
@@ -34,7 +34,7 @@ struct Step {
     /// The state before it.
     before: State,
     /// The units' clocks before it.
-    clocks: Vec<f64>,
+    clocks: Clocks,
     /// The statement with its synchronisations.
     placed: Vec<Stmt>,
 }
@@ -139,7 +139,7 @@ impl<'a> Trials<'a> {
             }
             walk.block(&step.placed, &mut clocks);
         }
-        latest(&clocks)
+        latest(&clocks.times)
     }
 
     /// Stores the placed statements from `first` to `end`, and the clocks of those and all later
@@ -150,7 +150,7 @@ impl<'a> Trials<'a> {
         }
         let walk = Walk::new(program, self.latency, &self.memo);
         let mut clocks = match first {
-            0 => vec![0.0; self.latency.machine().units()],
+            0 => Clocks::new(self.latency.machine().units()),
             _ => self.steps[first].clocks.clone(),
         };
         let state = self.steps[first].before.clone();

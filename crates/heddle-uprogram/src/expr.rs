@@ -217,7 +217,7 @@ impl Pool {
         }
     }
 
-    /// A comparison, folded if both operands are constants.
+    /// A comparison, folded if both operands are constants, or one integer.
     pub fn compare(&mut self, op: CompareOp, dtype: DType, a: ExprId, b: ExprId) -> ExprId {
         if let (DType::I64, Some(x), Some(y)) = (dtype, self.as_int(a), self.as_int(b)) {
             let truth = match op {
@@ -228,6 +228,10 @@ impl Pool {
                 CompareOp::Gt => x > y,
                 CompareOp::Ge => x >= y,
             };
+            return self.add(Expr::Num(DType::Bool, truth as u64));
+        }
+        if dtype == DType::I64 && a == b {
+            let truth = matches!(op, CompareOp::Eq | CompareOp::Le | CompareOp::Ge);
             return self.add(Expr::Num(DType::Bool, truth as u64));
         }
         self.add(Expr::Compare(op, dtype, a, b))

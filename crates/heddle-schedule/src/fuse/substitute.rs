@@ -1,6 +1,8 @@
 //! Substitution in expressions and operators.
 
 use foldhash::HashMap;
+use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
 
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Body, Local};
@@ -59,7 +61,11 @@ impl Substitution {
             }
             Expr::Binary(op, dtype, a, b) => {
                 let (a, b) = (self.apply(pool, a), self.apply(pool, b));
-                pool.binary(op, dtype, a, b)
+                match (op, dtype) {
+                    (BinaryOp::And, DType::Bool) => pool.and(a, b),
+                    (BinaryOp::Or, DType::Bool) => pool.or(a, b),
+                    _ => pool.binary(op, dtype, a, b),
+                }
             }
             Expr::Compare(op, dtype, a, b) => {
                 let (a, b) = (self.apply(pool, a), self.apply(pool, b));

@@ -3,21 +3,26 @@
 
 use super::State;
 use super::walk::Walk;
-use heddle_uprogram::program::{Stmt, Sync, Units};
+use heddle_uprogram::program::{Local, Stmt, Sync, Units};
 
 impl Walk<'_> {
     /// The body of a loop. Synchronisations that only the first iteration needs go before the loop.
-    pub(super) fn repeated(&mut self, out: &mut Vec<Stmt>, body: &[Stmt]) -> Vec<Stmt> {
+    pub(super) fn repeated(
+        &mut self,
+        out: &mut Vec<Stmt>,
+        iteration: Local,
+        body: &[Stmt],
+    ) -> Vec<Stmt> {
         let before = self.state.clone();
-        let placed = self.fixpoint(body);
-        if let Some(with_barrier) = self.barrier_at_head(&before, body, &placed) {
+        let placed = self.fixpoint(iteration, body);
+        if let Some(with_barrier) = self.barrier_at_head(&before, iteration, body, &placed) {
             return with_barrier;
         }
         if count_syncs(&placed) == 0 || before == State::default() {
             return placed;
         }
         let after = std::mem::take(&mut self.state);
-        let least = count_syncs(&self.fixpoint(body));
+        let least = count_syncs(&self.fixpoint(iteration, body));
         if least >= count_syncs(&placed) {
             self.state = after;
             return placed;
@@ -27,7 +32,7 @@ impl Walk<'_> {
             self.state = before.clone();
             let mut prefix = vec![];
             self.sync(&mut prefix, Sync::Wait { from, to });
-            let body = self.fixpoint(body);
+            let body = self.fixpoint(iteration, body);
             if count_syncs(&body) == least {
                 out.append(&mut prefix);
                 return body;
@@ -35,7 +40,7 @@ impl Walk<'_> {
         }
         self.state = before;
         self.sync(out, Sync::ALL);
-        self.fixpoint(body)
+        self.fixpoint(iteration, body)
     }
 
     /// The body of a loop over loops with a barrier at its head, if that saves synchronisations.
@@ -44,6 +49,7 @@ impl Walk<'_> {
     fn barrier_at_head(
         &mut self,
         before: &State,
+        iteration: Local,
         body: &[Stmt],
         placed: &[Stmt],
     ) -> Option<Vec<Stmt>> {
@@ -60,7 +66,7 @@ impl Walk<'_> {
         let with_barrier: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::ALL))
             .chain(body.iter().cloned())
             .collect();
-        let placed = self.fixpoint(&with_barrier);
+        let placed = self.fixpoint(iteration, &with_barrier);
         if count_syncs(&placed) < syncs {
             return Some(placed);
         }
@@ -69,11 +75,12 @@ impl Walk<'_> {
     }
 
     /// Walks a loop's body until the state at its head covers the back edge.
-    fn fixpoint(&mut self, body: &[Stmt]) -> Vec<Stmt> {
+    fn fixpoint(&mut self, iteration: Local, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.state.clone();
         let mut head = before.clone();
         loop {
             self.state = head.clone();
+            self.assign(iteration);
             let placed = self.block(body);
             let next = head.join(&self.state);
             if next == head {

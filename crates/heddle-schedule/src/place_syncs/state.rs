@@ -100,6 +100,22 @@ impl State {
         self.synced |= sync == Sync::ALL;
     }
 
+    /// Forgets partitions that are no longer what they were when the accesses were made: the units' shares of the same
+    /// elements are different ones now.
+    pub(super) fn forget(&mut self, is_stale: impl Fn(&Partition) -> bool) {
+        let lists = self.buffers.values_mut().chain([&mut self.popped]);
+        for list in lists {
+            let stale = |p: &Pending| p.partition.as_deref().is_some_and(&is_stale);
+            if !list.iter().any(stale) {
+                continue;
+            }
+            for mut pending in std::mem::take(list) {
+                pending.partition = pending.partition.filter(|p| !is_stale(p));
+                add(list, pending);
+            }
+        }
+    }
+
     pub(crate) fn join(&self, other: &State) -> State {
         let mut joined = self.clone();
         for (&buffer, pending) in &other.buffers {

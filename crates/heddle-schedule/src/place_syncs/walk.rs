@@ -6,7 +6,7 @@ use super::procedures::Known;
 use super::{Placed, State};
 use crate::memo::{Access, Memo};
 use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{OperatorId, Stmt, Sync, UProgram, Units};
+use heddle_uprogram::program::{Local, OperatorId, Stmt, Sync, UProgram, Units};
 
 /// Operators looked at to merge their synchronisations.
 pub(crate) const LOOK_AHEAD: usize = 16;
@@ -30,6 +30,7 @@ impl Walk<'_> {
             };
             self.state = start.clone();
             procedures.push((id, self.block(&procedure.body)));
+            self.forget_variables();
             let end = self.state.clone();
             self.known.ends.insert(id, end);
         }
@@ -57,8 +58,9 @@ impl Walk<'_> {
                 self.access(out, &accesses);
                 out.push(stmt.clone());
             }
-            Stmt::Let(_, expr) => {
+            Stmt::Let(local, expr) => {
                 self.every_unit_reads(out, &[*expr]);
+                self.assign(*local);
                 out.push(stmt.clone());
             }
             Stmt::Swap(a, b) => {
@@ -67,9 +69,15 @@ impl Walk<'_> {
                 self.state.buffers.extend(moved);
                 out.push(stmt.clone());
             }
-            Stmt::Loop { trip, body, .. } => {
+            Stmt::Loop {
+                iteration,
+                trip,
+                body,
+                ..
+            } => {
                 self.every_unit_reads(out, trip.as_slice());
-                let body = self.repeated(out, body);
+                let body = self.repeated(out, *iteration, body);
+                self.assign(*iteration);
                 out.push(stmt.with_blocks([body, vec![]]));
             }
             Stmt::If {
@@ -89,6 +97,7 @@ impl Walk<'_> {
                 let call = &self.program.calls[*id];
                 let exprs: Vec<_> = call.lets.iter().map(|l| l.1).collect();
                 self.every_unit_reads(out, &exprs);
+                self.forget_variables();
                 self.state = self.known.call(self.program, call, &self.state);
                 out.push(stmt.clone());
             }
@@ -100,6 +109,7 @@ impl Walk<'_> {
                 let calls: Vec<_> = ids.iter().map(|id| &self.program.calls[*id]).collect();
                 let exprs = calls.iter().flat_map(|c| c.lets.iter().map(|l| l.1));
                 self.every_unit_reads(out, &exprs.collect::<Vec<_>>());
+                self.forget_variables();
                 self.state = self.known.fork(self.program, &calls, &self.state);
                 out.push(stmt.clone());
             }
@@ -109,6 +119,18 @@ impl Walk<'_> {
             }
             Stmt::Sync(sync) => self.sync(out, *sync),
         }
+    }
+
+    /// A variable has another value from here on.
+    pub(super) fn assign(&mut self, variable: Local) {
+        let program = self.program;
+        self.state.forget(|p| p.depends_on(program, variable));
+    }
+
+    /// Each activation of a procedure has variables of its own.
+    fn forget_variables(&mut self) {
+        let program = self.program;
+        self.state.forget(|p| !p.is_fixed(program));
     }
 
     fn operator(&self, id: OperatorId) -> Rc<[Access]> {

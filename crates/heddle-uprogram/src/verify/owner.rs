@@ -1,6 +1,6 @@
 //! The unit that owns an element, derived from an access.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
@@ -8,7 +8,7 @@ use heddle_ir::op::BinaryOp;
 use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
-use crate::program::{Grid, Operator, Share, Split, UProgram};
+use crate::program::{Grid, Local, Operator, Share, Split, UProgram};
 
 /// The unit that touches each element of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,23 @@ impl Owner {
             }
             _ => false,
         }
+    }
+
+    /// The variables whose assignment changes who owns an element.
+    pub fn variables(&self, program: &UProgram) -> BTreeSet<Local> {
+        let mut variables = BTreeSet::new();
+        match self {
+            Owner::Any | Owner::One(_) => {}
+            Owner::Place { inner, count, .. } => {
+                inner.add_variables(program, &mut variables);
+                count.add_variables(program, &mut variables);
+            }
+            Owner::Grid { places, .. } => {
+                let places = places.iter();
+                variables.extend(places.flat_map(|p| p.variables(program)));
+            }
+        }
+        variables
     }
 
     /// A grain multiplies the size of places: elements per place, and the number of places. Without

@@ -1,12 +1,12 @@
 //! Polynomials over sizes that are at least 1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use crate::expr::{Expr, ExprId};
-use crate::program::{LocalKind, UProgram};
+use crate::program::{Local, LocalKind, UProgram};
 
 /// A polynomial with integer coefficients: products of sizes, in order, with their non-zero
 /// coefficients.
@@ -23,7 +23,8 @@ impl Polynomial {
         p
     }
 
-    /// A size that is constant during a launch; `None` if it is not, or too large.
+    /// A size that all units know alike, made of sizes of the launch and of variables; `None` if it is none, or too large. It
+    /// means the same until one of its variables is assigned again.
     pub fn of(program: &UProgram, expr: ExprId) -> Option<Self> {
         match program.pool[expr] {
             Expr::Num(DType::I64, bits) => return Some(Self::constant(bits as i64)),
@@ -41,13 +42,23 @@ impl Polynomial {
         // An index may be 0.
         let is_no_size = |e| matches!(e, Expr::Load(..) | Expr::Index(..));
         let fixed = !program.pool.any(expr, &is_no_size)
-            && program
-                .locals_of(expr)
-                .iter()
-                .all(|&l| program.locals[l].kind == LocalKind::Size);
+            && program.locals_of(expr).iter().all(|&l| {
+                matches!(
+                    program.locals[l].kind,
+                    LocalKind::Size | LocalKind::Variable
+                )
+            });
         fixed.then(|| Self {
             terms: BTreeMap::from([(vec![expr], 1)]),
         })
+    }
+
+    /// Adds its variables to a set.
+    pub fn add_variables(&self, program: &UProgram, to: &mut BTreeSet<Local>) {
+        for &size in self.terms.keys().flatten() {
+            let locals = program.locals_of(size).into_iter();
+            to.extend(locals.filter(|&l| program.locals[l].kind == LocalKind::Variable));
+        }
     }
 
     /// Its value, if constant.

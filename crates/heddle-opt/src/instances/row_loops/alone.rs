@@ -95,13 +95,12 @@ fn alone<'a, T>(
     evaluate: impl FnOnce(&Set, &mut FuncBuilder) -> Result<T>,
 ) -> Result<T> {
     let (made, joined) = (RefCell::default(), RefCell::default());
-    let (levels, counted) = (RefCell::default(), RefCell::default());
+    let calls = RefCell::default();
     let context = Context {
         module,
         made: &made,
         joined: &joined,
-        levels: &levels,
-        counted: &counted,
+        calls: &calls,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
         blocks: RefCell::default(),

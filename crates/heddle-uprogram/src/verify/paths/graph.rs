@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::Entity;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, CallId, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Buffer, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
 use crate::verify::owner::Owner;
 use crate::verify::{forks, operator_name};
@@ -27,6 +27,8 @@ pub(super) struct Node {
     /// Its name in messages.
     pub(super) name: String,
     pub(super) accesses: Vec<Access>,
+    /// The variable that it assigns.
+    pub(super) assigns: Option<Local>,
     pub(super) next: Vec<usize>,
     /// True if a team may be here while other units are elsewhere.
     pub(super) in_team: bool,
@@ -130,7 +132,9 @@ impl Graph {
             Stmt::Let(local, expr) => {
                 let name = &program.locals[*local].name;
                 let name = format!("let {name}{}", local.index());
-                vec![self.add(Kind::Units, name, reads(&[*expr]), from)]
+                let node = self.add(Kind::Units, name, reads(&[*expr]), from);
+                self.nodes[node].assigns = Some(*local);
+                vec![node]
             }
             Stmt::Check { cond, sizes, name } => {
                 let accesses = reads(&[*cond, sizes[0], sizes[1]]);
@@ -156,7 +160,11 @@ impl Graph {
                 vec![self.fork(program, ids, reads(&exprs), from)]
             }
             Stmt::Loop {
-                trip, body, name, ..
+                iteration,
+                trip,
+                body,
+                name,
+                ..
             } => {
                 let head = self.add(
                     Kind::Units,
@@ -164,6 +172,7 @@ impl Graph {
                     reads(trip.as_slice()),
                     from,
                 );
+                self.nodes[head].assigns = Some(*iteration);
                 let last = self.block(program, body, vec![head]);
                 last.into_iter().for_each(|n| self.nodes[n].next.push(head));
                 vec![head]
@@ -214,6 +223,7 @@ impl Graph {
             kind,
             name,
             accesses,
+            assigns: None,
             next: vec![],
             in_team: false,
         });

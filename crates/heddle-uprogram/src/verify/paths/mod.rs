@@ -27,6 +27,14 @@ pub fn verify_paths(program: &UProgram, lanes: bool) -> Result<(), ScheduleError
 }
 
 impl Node {
+    /// True at the begin and the end of a call.
+    fn is_border(&self) -> bool {
+        !matches!(
+            self.kind,
+            Kind::Operator | Kind::Units | Kind::Swap(..) | Kind::Sync(_)
+        )
+    }
+
     /// Checks that an operator reads no element on one unit that it writes on another.
     fn verify_alone(&self, program: &UProgram) -> Result<(), ScheduleError> {
         for write in self.accesses.iter().filter(|a| a.write) {
@@ -58,6 +66,7 @@ impl Graph {
             _ => None,
         };
         let known = unit.into_iter().collect::<BTreeSet<_>>();
+        let variables = access.owner.variables(program);
         let first = |&node: &usize| Trace {
             node,
             place: Place::Named(access.buffer),
@@ -65,6 +74,7 @@ impl Graph {
             unit,
             lanes,
             visible: false,
+            stale: false,
             renumbered: false,
             inside: false,
         };
@@ -88,7 +98,10 @@ impl Graph {
                     buffer: buffer_name(program, access.buffer),
                 });
             }
-            for next in self.step(program, trace, self.nodes[start].in_team) {
+            for mut next in self.step(program, trace, self.nodes[start].in_team) {
+                // Each activation has variables of its own.
+                next.stale |= !variables.is_empty() && node.is_border()
+                    || node.assigns.is_some_and(|local| variables.contains(&local));
                 if seen.insert(next.clone()) {
                     open.push(next);
                 }

@@ -19,6 +19,8 @@ pub(super) struct Trace {
     pub(super) lanes: bool,
     /// True if visible to all units of the current team; then it matters only after the join.
     pub(super) visible: bool,
+    /// True if a variable that determines the owner has been assigned since the access.
+    pub(super) stale: bool,
     /// True if units have been renumbered since the access.
     pub(super) renumbered: bool,
     /// True inside a procedure entered by a call of the whole team.
@@ -115,7 +117,7 @@ impl Trace {
             }
             // Reused memory has other elements at its places.
             _ if self.place.is_reused() && !matches!(access.owner, Owner::One(_)) => false,
-            _ => access.owner.is_same(&later.owner) && !self.lanes,
+            _ => !self.stale && access.owner.is_same(&later.owner) && !self.lanes,
         }
     }
 
