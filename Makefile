@@ -1,6 +1,8 @@
-# make demo           three models with control flow, run and checked
+# make demo           three models with control flow, run and checked, and a TreeLSTM from Python
+# make wheel          the Python package, in target/wheels
 # make test           everything that is tested, within 30 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
+# make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
 # make bench-steps    each step of compiling on the program where it pays
 # make bench-import   time and memory to import 3 GB of weights
@@ -13,7 +15,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: build setup demo test zoo bench-zoo bench-steps bench-import clean
+.PHONY: build setup wheel demo test zoo batching bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -24,8 +26,12 @@ $(VENV)/.stamp: scripts/requirements.txt scripts/setup.sh
 	scripts/setup.sh $(VENV)
 	touch $@
 
-demo: build
+wheel: setup
+	$(VENV)/bin/python -m maturin build --release --out target/wheels
+
+demo: build wheel
 	$(VENV)/bin/python scripts/demo.py
+	$(VENV)/bin/python scripts/demo_python.py target/wheels
 
 test: setup
 	scripts/setup_clang.sh
@@ -35,6 +41,11 @@ zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO)
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO) --f64
+
+batching: build
+	@test -n "$(ZOO)" || { echo "usage: make batching ZOO=FOLDER (what make.py of the zoo for batches wrote)"; exit 2; }
+	$(VENV)/bin/python scripts/check_batching.py $(ZOO)
+	$(VENV)/bin/python scripts/check_batching.py $(ZOO) --f64
 
 bench-zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make bench-zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }

@@ -1,9 +1,11 @@
 """Installs the wheel into a new environment outside of the repo and runs the tests of the Python package there.
-usage: python check_python.py WHEELS [torch]
+usage: python check_python.py WHEELS [torch | installed]
 
-With `torch` it installs PyTorch, too, and runs the tests of what comes from PyTorch."""
+With `torch` it installs PyTorch, too, and runs the tests of what comes from PyTorch. With `installed` it installs the wheel for each
+CPython from 3.10 on that this machine has, and once with the extra `cc` where no C compiler is found, and runs tests/python/installed.py."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,16 +14,63 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # What tests need besides the wheel and what it depends on; of packages that the other tests use, the same versions.
 PINNED = dict(line.split("==") for line in (ROOT / "scripts/requirements.txt").read_text().split())
-TOOLS = ("pytest==9.2.0", "ml_dtypes==0.6.0", *(f"{name}=={PINNED[name]}" for name in ("numpy", "onnx", "onnxruntime")))
-
+TOOLS = ("pytest==9.2.0", "ml_dtypes==0.6.0", "tqdm==4.70.1", *(f"{name}=={PINNED[name]}" for name in ("numpy", "onnx", "onnxruntime")))
+# Ray Serve asks descriptors for what protobuf 7 no longer has.
+RAY = ("ray[data,serve]==2.55.1", "protobuf<7")
 
 FROM_TORCH = ROOT / "tests" / "python" / "from_torch"
+
+
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+
+
+def interpreters() -> dict[str, str]:
+    """Programs of CPython by version, of those that this machine has."""
+    folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = {}
+    for version in VERSIONS:
+        own = sorted(str(path) for path in folder.glob(f"{version}.*/bin/python"))
+        candidates = [*own[-1:], shutil.which(f"python{version}")]
+        if sys.version.startswith(f"{version}."):
+            candidates.insert(0, sys.executable)
+        for candidate in filter(None, candidates):
+            # One that is found may be a stub for a version that is not installed, or lack the means to make environments.
+            if subprocess.run([candidate, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0:
+                found[version] = candidate
+                break
+    return found
+
+
+def check_installed(wheel: Path) -> int:
+    """The wheel in clean environments, one for each interpreter; prints how many passed and failed."""
+    found, failed = interpreters(), 0
+    cases = [(f"CPython {version}", python, "", os.environ["PATH"]) for version, python in found.items()]
+    cases.append(("without a C compiler, with ziglang", sys.executable, "[cc]", None))
+    for title, python, extra, path in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([python, "-m", "venv", folder], check=True)
+            own = f"{folder}/bin/python"
+            install = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}{extra}"]
+            subprocess.run(install, check=True)
+            environment = {**os.environ, "PATH": path or f"{folder}/bin"}
+            environment.pop("HEDDLE_CC", None)
+            done = subprocess.run([own, str(ROOT / "tests" / "python" / "installed.py")], cwd=folder, env=environment,
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        failed += done.returncode != 0
+        print(f"{title}: {'ok' if done.returncode == 0 else 'FAILED'}, {done.stdout.strip()}", flush=True)
+    absent = [version for version in VERSIONS if version not in found]
+    if absent:
+        print(f"not on this machine: CPython {', '.join(absent)}")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 def main(wheels: str, extra: str = "") -> int:
     wheel = max(Path(wheels).resolve().glob("heddle_compiler-*.whl"), key=os.path.getmtime, default=None)
     if wheel is None:
         sys.exit(f"{wheels} holds no wheel; `make test STAGES=wheel` builds one")
+    if extra == "installed":
+        return check_installed(wheel)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = f"{folder}/bin/python"
@@ -31,7 +80,9 @@ def main(wheels: str, extra: str = "") -> int:
         if extra == "torch":
             requirements = ROOT / "scripts" / "requirements-torch.txt"
             subprocess.run([*install, "-r", str(requirements)], check=True)
-            tests.append(str(FROM_TORCH))
+            if subprocess.run([*install, *RAY]).returncode != 0:
+                print("Ray is not to be had for this Python; the tests of examples/ray are left out")
+            tests += [str(FROM_TORCH), str(ROOT / "tests" / "python" / "test_frameworks.py")]
         else:
             tests += [str(ROOT / "tests" / "python"), f"--ignore={FROM_TORCH}"]
         # Not in the repo, whose folder `python` would be found before the wheel.

@@ -16,7 +16,8 @@ HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/co
 OPSETS, MODELS = "target/opset-cases", "target/models"
 # Models for many instances, with the inputs that differ.
 BATCHED = " ".join(f"tests/models/batching/{name}" for name in (
-    "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x"))
+    "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x",
+    "birnn.heddle@word"))
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
@@ -35,6 +36,7 @@ STAGES = {
     # Behind those that compile the same cases.
     "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
     "python": f"{PYTHON} scripts/check_python.py target/wheels",
+    "python-installed": f"{PYTHON} scripts/check_python.py target/wheels installed",
     "python-torch": f"{PYTHON} scripts/check_python.py target/wheels torch",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases --device interp",
@@ -49,6 +51,7 @@ STAGES = {
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",
+    "demo-python": f"{PYTHON} scripts/demo_python.py target/wheels",
 }
 COUNTS = re.compile(r"(\d+) passed[,;] (\d+) failed")
 
@@ -89,11 +92,11 @@ def main(chosen) -> int:
             begin = time.perf_counter()
             passed, failed = run(name, command)
             rows.append((name, time.perf_counter() - begin, passed, failed))
-    print(f"\n{'stage':14} {'seconds':>8} {'passed':>7} {'failed':>7}")
+    print(f"\n{'stage':16} {'seconds':>8} {'passed':>7} {'failed':>7}")
     for name, seconds, passed, failed in rows:
-        print(f"{name:14} {seconds:8.1f} {passed:7} {failed:7}")
+        print(f"{name:16} {seconds:8.1f} {passed:7} {failed:7}")
     seconds, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3))
-    print(f"{'total':14} {seconds:8.1f}\n{passed} passed, {failed} failed")
+    print(f"{'total':16} {seconds:8.1f}\n{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

@@ -14,10 +14,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, overload
 
-from . import _compilers, _html, _native
+from . import _compilers, _html, _native, _progress
 from ._errors import (
     BuildError,
     Cancelled,
+    CheckFailed,
     Error,
     FileError,
     InputError,
@@ -37,7 +38,7 @@ __version__: str = _native.version
 _compilers.add_installed()
 
 __all__ = [
-    "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
+    "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "CheckFailed", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
     "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "eager", "function", "load", "open",
 ]
 
@@ -52,11 +53,11 @@ def load(
     entry: str | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> Model:
-    """Reads a model: a `.onnx`, `.heddle` or `.hl` file, the bytes of one, or an `onnx.ModelProto`.
+    """Reads a model: a `.onnx`, `.pt2`, `.heddle` or `.hl` file, the bytes of one, or an `onnx.ModelProto`.
 
-    `format` is that of bytes, and `folder` holds the weights beside them. `ranks` states those of inputs that the model declares without,
+    `format` is that of bytes: "onnx", "pt2", "heddle" or "hl", and `folder` holds the weights beside them. `ranks` states those of inputs that the model declares without,
     `overrides` names inputs with a default value that are to be given, `entry` is the function to run. `constants` are arrays in the place of
-    initializers of an ONNX model, of their types and shapes: a model that is compiled again with other weights is not built again, but found
+    initializers of an ONNX model, or of parameters and buffers of a `.pt2` file, of their types and shapes: a model that is compiled again with other weights is not built again, but found
     in the cache.
     """
     name, data = "model", None
@@ -140,8 +141,8 @@ def compile(
         model = load(model)
     native = _native_options(options)
     if entries is None:
-        return Program(_native.compile(model, native))
-    return {name: Program(_native.compile(model.with_entry(name), native)) for name in entries}
+        return Program(_progress.compile(model, native))
+    return {name: Program(_progress.compile(model.with_entry(name), native)) for name in entries}
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,13 @@ class InputError(Error, ValueError):
     kind = "input"
 
 
+class CheckFailed(Error, AssertionError):
+    """A check of the program does not hold: an `assert` of a `@heddle.function`, a variable that is read where nothing was assigned to it, a
+    branch of the model that can't be computed."""
+
+    kind = "check"
+
+
 class LimitReached(Error):
     """A run reached a limit, whose keyword is `limit`."""
 
@@ -85,16 +92,17 @@ class FileError(Error, OSError):
 _CLASSES = {
     c.kind: c
     for c in (
-        InvalidModel, Unsupported, InputError, LimitReached, Cancelled, NoCompiler, BuildError, InternalError, FileError,
+        InvalidModel, Unsupported, InputError, CheckFailed, LimitReached, Cancelled, NoCompiler, BuildError, InternalError, FileError,
     )
 }
 
 
-def make(kind: str, message: str, *, hint: str | None, node: str | None, limit: str | None) -> Error:
+def make(kind: str, message: str, *, hint: str | None, node: str | None, place: str | None, limit: str | None) -> Error:
     """The exception of an error of the library."""
     error = Timeout(message) if limit == "timeout" else _CLASSES.get(kind, Error)(message)
     error.hint = hint
     error.node = node
+    error.place = place
     if isinstance(error, LimitReached):
         error.limit = limit
     return error

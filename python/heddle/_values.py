@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -64,6 +65,11 @@ def ml_dtypes_for(kind: str) -> Any:
 
 
 def _of_torch(name: str, value: Any, torch: Any) -> np.ndarray:
+    try:
+        # Most tensors are arrays of NumPy as they are.
+        return value.numpy()
+    except (TypeError, RuntimeError):
+        pass
     if value.layout != torch.strided:
         raise _fail(f"{name}: a sparse tensor can't be given", "x.to_dense() makes an array of it")
     if value.device.type != "cpu":
@@ -71,13 +77,14 @@ def _of_torch(name: str, value: Any, torch: Any) -> np.ndarray:
     value = value.detach().resolve_conj().resolve_neg()
     if value.dtype in _torch_types(torch):
         kind, width = _torch_types(torch)[value.dtype]
-        return value.view(getattr(torch, width)).numpy().view(_dtype(kind))
+        return value.view(getattr(torch, width)).numpy().view(dtype_named(kind))
     try:
         return value.numpy()
     except TypeError:
         raise _fail(f"{name}: a tensor of {value.dtype} can't be given") from None
 
 
+@functools.cache
 def _torch_types(torch: Any) -> dict[Any, tuple[str, str]]:
     """PyTorch's types that NumPy does not have, with those of ml_dtypes and integers of the same width."""
     types = {torch.bfloat16: ("bfloat16", "int16")}
@@ -112,25 +119,28 @@ def as_target(name: str, value: Any) -> np.ndarray:
 def library_of(values: Any) -> str | None:
     """The library whose arrays are among the inputs: its results come in the same kind."""
     for value in values:
-        module = type(value).__module__
-        if module.startswith("torch"):
-            return "torch"
-        if module.startswith("jax"):
-            return "jax"
+        library = _library_of_class(type(value))
+        if library is not None:
+            return library
     return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _library_of_class(kind: type) -> str | None:
+    return next((library for library in ("torch", "jax") if kind.__module__.startswith(library)), None)
 
 
 def to_library(library: str | None, value: Any) -> Any:
     """A result in the kind of a library, without a copy."""
-    if isinstance(value, list):
-        return [to_library(library, item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(to_library(library, item) for item in value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([to_library(library, item) for item in value])
     if not isinstance(value, np.ndarray) or value.dtype == object:
         return value
     if library == "torch":
         import torch
 
+        if value.dtype.isbuiltin == 1:
+            return torch.from_numpy(value)
         for torch_type, (kind, width) in _torch_types(torch).items():
             if value.dtype.name == kind:
                 return torch.from_numpy(value.view(width)).view(torch_type)

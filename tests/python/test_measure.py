@@ -106,3 +106,27 @@ def test_notebooks():
     interpreted = heddle.compile(heddle.load(
         b"fn @main(%x: f32[n], %s: str[m]) -> (%y: f32[n], %t: str[m]) {\n  return mul(%x, %x), %s\n}\n", format="heddle")).report
     assert len(interpreted["interpreted"]) >= 1 and "left to the interpreter" in interpreted._repr_html_()
+
+
+def test_a_bar_counts_the_seconds_of_compiling(monkeypatch, capsys):
+    pytest.importorskip("tqdm")
+    from heddle import _progress
+
+    native = _progress._native.compile
+    slow = threading.Event()
+
+    def compile_slowly(m, options):
+        slow.wait(0.1)
+        return native(m, options)
+
+    monkeypatch.setattr(_progress, "_native", type("", (), {"compile": staticmethod(compile_slowly)}))
+    heddle.compile(model(), device="interp")
+    assert "compiling" not in capsys.readouterr().err
+    monkeypatch.setattr(_progress, "_is_seen", lambda: True)
+    monkeypatch.setattr(_progress, "DELAY", 0.01)
+    p = heddle.compile(model(), device="interp")
+    assert "compiling" in capsys.readouterr().err
+    assert heddle.check(p, {"x": X, "k": 3})
+    with pytest.raises(heddle.Error):
+        heddle.compile(model(), device="none")
+    assert not any(thread.name.endswith("(_show)") for thread in threading.enumerate())

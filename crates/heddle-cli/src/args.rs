@@ -82,6 +82,7 @@ Examples:
   heddle compile model.onnx --emit ir --override scale   (an optional input: see inspect)
   heddle compile model.onnx --emit ir --batch-of words,tags   (one program for many sentences)
   heddle compile model.onnx --emit schedule --batch-of words --profile-blocks all.npz
+  heddle compile model.onnx --save model.hprog   (then: heddle run model.hprog --trusted --input in.npz)
   heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
@@ -145,12 +146,16 @@ pub enum Command {
 /// A model, and the entry to take of it.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// The model: .onnx, .heddle or .hl.
+    /// The model: .onnx, .pt2, .heddle, .hl, or a saved program, .hprog.
     #[arg(value_name = "MODEL")]
     pub path: PathBuf,
     /// The entry of a program that has several; default: the first.
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
+    /// Load the binary in a .hprog file, where it was made for this kind of processor: for files of people whose programs you would
+    /// run. Else the file's graph is compiled.
+    #[arg(long)]
+    pub trusted: bool,
 }
 
 /// `heddle run`.
@@ -205,8 +210,10 @@ pub struct Source {
     #[arg(short, long, value_name = "FILE", conflicts_with = "batch")]
     pub input: Option<PathBuf>,
     /// The inputs of many instances, which run together: an .npz file with an array for each input
-    /// that differs by instance, with another axis in front or, where sizes differ, one behind the
-    /// other with NAME.offsets beside it. Outputs are written likewise.
+    /// that differs by instance, with another axis in front or, where first axes differ in size, one
+    /// behind the other with NAME.offsets beside it. Where other axes differ, it has the elements of
+    /// all instances along one axis, with NAME.offsets and NAME.shapes beside it. Outputs are written
+    /// likewise.
     #[arg(long, value_name = "FILE")]
     pub batch: Option<PathBuf>,
     /// The inputs that all instances share: an .npz file with those that --batch lacks.
@@ -365,8 +372,12 @@ pub struct CompileArgs {
     pub model: ModelArgs,
     /// The stage whose program is written. A model that is compiled in parts gives the graph that the interpreter runs, and then
     /// each part.
-    #[arg(long, value_enum)]
-    pub emit: EmitArg,
+    #[arg(long, value_enum, required_unless_present = "save")]
+    pub emit: Option<EmitArg>,
+    /// Save the compiled program, which run, check, bench and inspect take as a model: its graph, constants, options, source and
+    /// binary.
+    #[arg(long, value_name = "FILE.hprog", conflicts_with_all = ["emit", "part", "target", "machine", "output", "batch_of"])]
+    pub save: Option<PathBuf>,
     /// Print the time of each stage on standard error.
     #[arg(long)]
     pub times: bool,
@@ -384,7 +395,7 @@ pub struct CompileArgs {
     #[arg(long = "override", value_name = "INPUT")]
     pub overrides: Vec<String>,
     /// Compile for many instances at once, which differ in these inputs and share all others. Arrays with a dynamic first size are
-    /// ragged, others stacked (see `run --batch`); NAME:ragged and NAME:stacked say otherwise.
+    /// ragged, others stacked (see `run --batch`); NAME:ragged, NAME:stacked and NAME:flat (elements with shapes) say otherwise.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub batch_of: Vec<String>,
     /// Compile for batches like this one, an .npz file as for `run --batch` with the shared inputs, too: the interpreter counts the

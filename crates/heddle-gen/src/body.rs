@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use heddle_ir::{DType, Dim, FuncBuilder, Function, Loc, Op, Signature, Tensor, Type, Value};
+use heddle_ir::{
+    DType, Dim, FuncBuilder, Function, Loc, Op, Place, Signature, Tensor, Type, Value,
+};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -360,6 +362,10 @@ impl<'a> Body<'a> {
             let loc = self.rng.random_bool(0.7).then(|| Loc::Node {
                 op: ["Conv", "my.domain::Op"][self.rng.random_range(0..2)].into(),
                 name: ["node", "a \"node\""][self.rng.random_range(0..2)].into(),
+                place: self.rng.random_bool(0.3).then(|| Place {
+                    file: ["model.py", "a \"file\"\n"][self.rng.random_range(0..2)].into(),
+                    line: self.rng.random_range(0..=u32::MAX),
+                }),
             });
             self.b.set_loc(loc.map(Arc::new));
         }

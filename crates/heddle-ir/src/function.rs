@@ -135,6 +135,8 @@ pub enum Loc {
         op: String,
         /// The node's name, or what stands for it.
         name: String,
+        /// The line of the user's source that made it, where the model states it.
+        place: Option<Place>,
     },
     /// A place in a text file, both counted from 1.
     Text {
@@ -145,10 +147,33 @@ pub enum Loc {
     },
 }
 
+/// A line of a source file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The file.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
 /// Longest path of calls in a node's name, in bytes; a longer one is cut to its end.
 const MAX_CALL_PATH: usize = 120;
 
 impl Loc {
+    /// The line of the user's source, if it is known.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Loc::Node { place, .. } => place.as_ref(),
+            Loc::Text { .. } => None,
+        }
+    }
+
     /// The path of calls that leads to the nodes of a function: `calls`, then the call `name`,
     /// each before a `/`.
     pub fn call_path(calls: &str, name: &str) -> String {
@@ -163,7 +188,10 @@ impl Loc {
     /// body: in a node's name the path of the call takes the place of the function. `None` if the
     /// name does not begin with the function.
     pub fn inlined(&self, function: &str, call: &Loc) -> Option<Loc> {
-        let (Loc::Node { op, name }, Loc::Node { name: call, .. }) = (self, call) else {
+        let Loc::Node { op, name, place } = self else {
+            return None;
+        };
+        let Loc::Node { name: call, .. } = call else {
             return None;
         };
         let inner = name.strip_prefix(function)?.strip_prefix('/')?;
@@ -173,6 +201,7 @@ impl Loc {
         Some(Loc::Node {
             op: op.clone(),
             name: Loc::call_path(calls, call) + inner,
+            place: place.clone(),
         })
     }
 }
@@ -180,7 +209,13 @@ impl Loc {
 impl fmt::Display for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Loc::Node { op, name } => write!(f, "{op} node `{name}`"),
+            Loc::Node { op, name, place } => {
+                write!(f, "{op} node `{name}`")?;
+                match place {
+                    Some(place) => write!(f, " ({place})"),
+                    None => Ok(()),
+                }
+            }
             Loc::Text { line, column } => write!(f, "line {line}, column {column}"),
         }
     }

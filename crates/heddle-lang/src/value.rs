@@ -29,13 +29,14 @@ pub enum Val<'a> {
         /// The row.
         index: Value,
     },
-    /// A value of a data type that the program made, in tables of its own.
+    /// A value of a data type that the program made, in tables of its own; as the column of a list, its
+    /// elements in tables that they share.
     Built {
         /// The type.
         ty: usize,
         /// The columns of its table and of those of the types that it holds.
         columns: BTreeMap<Key, Val<'a>>,
-        /// The row, if it is not the last one.
+        /// The row, if it is not the last one; those of a list's elements.
         index: Option<Value>,
     },
     /// Lists behind each other: a column whose elements are lists.
@@ -112,8 +113,9 @@ pub enum Ty {
     List(Option<Box<Ty>>, bool),
     /// A data type, its store, and the type of the place in it.
     Data(usize, usize, TensorType),
-    /// A data type that the program made: the types of its columns, and whether it has a row of its own.
-    Built(usize, Vec<Ty>, bool),
+    /// A data type that the program made: the types of its columns, and of the place in them if it has
+    /// one of its own.
+    Built(usize, Vec<Ty>, Option<Type>),
     /// Lists behind each other: the types of all elements' columns, and of the offsets.
     Nested(Box<Ty>, Type),
     /// A graph: the types of children and offsets.
@@ -154,8 +156,7 @@ impl Ty {
     pub fn join(&self, other: &Ty) -> Option<Ty> {
         Some(match (self, other) {
             (Ty::Ir(a), Ty::Ir(b)) => {
-                let ranks = |t: &Type| t.as_tensor().and_then(TensorType::rank);
-                if ranks(a) != ranks(b) {
+                if rank(a) != rank(b) {
                     return None;
                 }
                 Ty::Ir(a.join(b)?)
@@ -197,7 +198,12 @@ impl Ty {
             (Ty::Built(a, ..), Ty::Data(b, ..)) if a == b => self.shrinks(),
             (Ty::Built(a, x, own), Ty::Built(b, y, own2)) if a == b && x.len() == y.len() => {
                 let all: Option<_> = x.iter().zip(y).map(|(a, b)| a.join(b)).collect();
-                Ty::Built(*a, all?, *own || *own2)
+                let own = match (own, own2) {
+                    (Some(x), Some(y)) if rank(x) != rank(y) => return None,
+                    (Some(x), Some(y)) => Some(x.join(y)?),
+                    (one, other) => one.clone().or(other.clone()),
+                };
+                Ty::Built(*a, all?, own)
             }
             (Ty::Nested(a, x), Ty::Nested(b, y)) => Ty::Nested(Box::new(a.join(b)?), x.join(y)?),
             (Ty::Graph(a, b), Ty::Graph(c, d)) => Ty::Graph(a.join(c)?, b.join(d)?),
@@ -233,6 +239,9 @@ impl Ty {
         match self {
             Ty::Nested(data, _) => Ty::List(Some(Box::new(data.shrinks())), false),
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(Ty::element).collect()),
+            Ty::Built(ty, tables, _) => {
+                Ty::Built(*ty, tables.clone(), Some(Type::scalar(DType::I64)))
+            }
             other => other.map_arrays(&mut { first }),
         }
     }
@@ -252,6 +261,14 @@ impl Ty {
                 Ty::Nested(Box::new(columns.concrete().shrinks()), offsets)
             }
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(|t| t.columns(length)).collect()),
+            Ty::Built(ty, tables, _) => {
+                let tables = tables.iter().map(Ty::shrinks).collect();
+                Ty::Built(
+                    *ty,
+                    tables,
+                    Some(Type::tensor(DType::I64, [length.clone()])),
+                )
+            }
             other => other.concrete().map_arrays(&mut { more }),
         }
     }
@@ -266,7 +283,12 @@ impl Ty {
                 Ty::List(Some(Box::new(columns.map_arrays(f))), *offset)
             }
             Ty::Built(ty, all, own) => {
-                Ty::Built(*ty, all.iter().map(|t| t.map_arrays(f)).collect(), *own)
+                let all = all.iter().map(|t| t.map_arrays(f)).collect();
+                let own = own.as_ref().map(|own| match own {
+                    Type::Tensor(t) => f(t).into(),
+                    other => other.clone(),
+                });
+                Ty::Built(*ty, all, own)
             }
             Ty::Nested(data, offsets) => {
                 let offsets = match offsets {
@@ -288,7 +310,8 @@ impl Ty {
                 Ty::Nested(Box::new(data.map_dims(f)), offsets.map_dims(f))
             }
             Ty::Built(ty, all, own) => {
-                Ty::Built(*ty, all.iter().map(|t| t.map_dims(f)).collect(), *own)
+                let all = all.iter().map(|t| t.map_dims(f)).collect();
+                Ty::Built(*ty, all, own.as_ref().map(|own| own.map_dims(f)))
             }
             Ty::Tuple(all) => Ty::Tuple(all.iter().map(|t| t.map_dims(f)).collect()),
             Ty::List(Some(columns), offset) => {
@@ -331,7 +354,8 @@ impl Ty {
             }
             (Ty::Data(a, s, _), Ty::Data(b, t, _)) => (a, s) == (b, t),
             (Ty::Built(a, x, own), Ty::Built(b, y, own2)) => {
-                (a, own) == (b, own2) && x.iter().zip(y).all(|(a, b)| a.alike(b))
+                let ranks = [own, own2].map(|own| own.as_ref().map(rank));
+                a == b && ranks[0] == ranks[1] && x.iter().zip(y).all(|(a, b)| a.alike(b))
             }
             (Ty::Nested(a, _), Ty::Nested(b, _)) => a.alike(b),
             (Ty::Literal(..), Ty::Literal(..)) => false,
@@ -348,8 +372,12 @@ impl Ty {
             (Ty::Data(a, s, x), Ty::Data(b, t, y)) => {
                 (a, s) == (b, t) && Type::from(x.clone()).accepts(&y.clone().into())
             }
-            (Ty::Built(a, x, _), Ty::Built(b, y, _)) => {
-                a == b && x.iter().zip(y).all(|(a, b)| a.accepts(b))
+            (Ty::Built(a, x, own), Ty::Built(b, y, own2)) => {
+                let places = match (own, own2) {
+                    (Some(own), Some(other)) => own.accepts(other),
+                    _ => true,
+                };
+                a == b && places && x.iter().zip(y).all(|(a, b)| a.accepts(b))
             }
             (Ty::Nested(a, x), Ty::Nested(b, y)) => a.accepts(b) && x.accepts(y),
             (Ty::Graph(a, b), Ty::Graph(c, d)) => a.accepts(c) && b.accepts(d),
@@ -359,4 +387,9 @@ impl Ty {
             (a, b) => a == b,
         }
     }
+}
+
+/// The number of axes of an array.
+fn rank(ty: &Type) -> Option<usize> {
+    ty.as_tensor().and_then(TensorType::rank)
 }

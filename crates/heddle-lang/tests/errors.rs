@@ -174,8 +174,15 @@ line 1, column 32: expected `;`, found `}`
         field.contains("field 0 of `Leaf` is i64[], but this is f32[2]"),
         "{field}"
     );
-    let list = error(&format!("{TREE}fn main(x: i64) {{ [Leaf(x), Leaf(1)] }}"));
-    assert!(list.contains("a list cannot hold Tree"), "{list}");
+    let list = error(&format!("{TREE}fn main(x: i64) {{ [Leaf(x), x] }}"));
+    assert!(list.contains("a list holds Tree and i64[]"), "{list}");
+    let list = error(&format!("{TREE}fn main(x: i64) {{ stack([Leaf(x)]) }}"));
+    assert!(
+        list.contains("data that the program makes are no array"),
+        "{list}"
+    );
+    let list = error("fn main(x: i64) { len([fn(y) y + x]) }");
+    assert!(list.contains("a list cannot hold a function"), "{list}");
     let deep = error(&format!(
         "fn main(x: f32) {{ let a = x; {} a }}",
         "let a = [a, a]; ".repeat(20)

@@ -227,6 +227,30 @@ fn a_vertex_gathers_what_its_children_scatter() {
 }
 
 #[test]
+fn a_vertex_gathers_within_branches_and_loops() {
+    let text = "
+        vertex cell(x: f32) -> f32 {
+          let n = len(gather());
+          let s = fold(fn(s, k) s * 2 + gather(k), x, [0, 1, 5]);
+          let one = if n > 0 { if x > 3 { gather(1) } else { gather(-1) } } else { 1.0 };
+          let all = if x > 3 { fold(fn(s, k) s + k, 0.0, gather()) } else { gather(0) };
+          scatter(s + gather(0));
+          push(stack([one, all]))
+        }
+        fn main(g: graph, x: list<f32>) { pull(cell, g, x) }";
+    let inputs = [
+        ("g.children", i64s(&[0, 1, 0, 2])),
+        ("g.offsets", i64s(&[0, 0, 0, 2, 4])),
+        ("x", f32s(&[1.0, 2.0, 4.0, 3.0])),
+    ];
+    // The states are 8, 16 and 104.
+    assert_eq!(
+        value(text, &inputs),
+        [1.0, 0.0, 1.0, 0.0, 16.0, 24.0, 0.0, 8.0]
+    );
+}
+
+#[test]
 fn several_vertex_functions_go_over_one_graph() {
     let text = "
         vertex sum(x: f32) -> f32 { scatter(x + gather(0) + gather(1)); push(x + gather(0)) }
@@ -247,4 +271,74 @@ fn several_vertex_functions_go_over_one_graph() {
     let out = run(&compile(text), &inputs);
     assert_eq!(floats(&out[0]), [1.0, 2.0, 5.0, 9.0]);
     assert_eq!(floats(&out[1]), [-1.0, -2.0, -1.0, -1.0]);
+}
+
+/// Trees, and the sum of one.
+const TREES: &str = "
+    type Tree = Leaf(f32) | Node(Tree, Tree)
+    fn sum(t) { match t { Leaf(x) => x, Node(a, b) => sum(a) + sum(b) } }
+    fn total(ts) { match ts { Nil => 0.0, Cons(t, rest) => total(rest) * 2 + sum(t) } }
+";
+
+#[test]
+fn lists_hold_data_that_the_program_makes() {
+    let text = format!(
+        "{TREES}
+        fn main(x: list<f32>) {{
+          let all = append(map(fn(v) Node(Leaf(v), Leaf(1.0)), x), Leaf(10.0));
+          let grown = fold(fn(ts, v) append(ts, Node(ts[-1], Leaf(v))), all[0..1], x);
+          let some = if len(x) > 2 {{ all[1..3] }} else {{ [Leaf(0.5)] }};
+          let pairs = zip(reverse(all), [1.0, 2.0, 3.0]);
+          let lists = [all[2..], all[4..], [Leaf(2.0), all[1]]];
+          (map(sum, all), map(sum, grown), map(sum, some), total(all), sum(reverse(all)[0]),
+            map(fn(p) sum(p.0) * p.1, pairs), map(fn(l) fold(fn(s, t) s + sum(t), 0.0, l), lists))
+        }}"
+    );
+    let out = run(&compile(&text), &[("x", f32s(&[1.0, 2.0, 3.0]))]);
+    assert_eq!(floats(&out[0]), [2.0, 3.0, 4.0, 10.0]);
+    assert_eq!(floats(&out[1]), [2.0, 3.0, 5.0, 8.0]);
+    assert_eq!(floats(&out[2]), [3.0, 4.0]);
+    assert_eq!(floats(&out[3]), [2.0 + 6.0 + 16.0 + 80.0]);
+    assert_eq!(floats(&out[4]), [10.0]);
+    assert_eq!(floats(&out[5]), [10.0, 8.0, 9.0]);
+    assert_eq!(floats(&out[6]), [14.0, 0.0, 5.0]);
+    let out = run(&compile(&text), &[("x", f32s(&[3.0]))]);
+    assert_eq!(floats(&out[2]), [0.5]);
+    assert_eq!(floats(&out[3]), [24.0]);
+}
+
+#[test]
+fn a_list_of_data_is_a_result() {
+    let text = format!(
+        "{TREES}
+        fn main(t: Tree, x: list<f32>) -> (all: list<Tree>) {{
+          let own = if len(x) > 0 {{ [t, t] }} else {{ [Leaf(7.0)] }};
+          fold(fn(ts, v) append(ts, Leaf(v)), own, x)
+        }}"
+    );
+    let program = compile(&text);
+    let results = program.entry().sig.results.iter();
+    let names: Vec<&str> = results.map(|(name, _)| name.as_str()).collect();
+    let tables = [
+        "all.tag",
+        "all.Leaf.0",
+        "all.Node.0",
+        "all.Node.1",
+        "all.rows",
+    ];
+    assert_eq!(names, tables);
+    let inputs = [
+        ("t.tag", i32s(&[0, 0, 1])),
+        ("t.Leaf.0", f32s(&[1.0, 2.0, 0.0])),
+        ("t.Node.0", i64s(&[0, 0, 0])),
+        ("t.Node.1", i64s(&[0, 0, 1])),
+        ("x", f32s(&[4.0])),
+    ];
+    let out = run(&program, &inputs);
+    let rows = |k: usize| out[k].to_i64s().expect("integers");
+    assert_eq!(rows(0), [0, 0, 1, 0, 0, 1, 0]);
+    assert_eq!(floats(&out[1]), [1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 4.0]);
+    assert_eq!(rows(2), [0, 0, 0, 0, 0, 3, 0]);
+    assert_eq!(rows(3), [0, 0, 1, 0, 0, 4, 0]);
+    assert_eq!(rows(4), [2, 5, 6]);
 }

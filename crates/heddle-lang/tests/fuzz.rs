@@ -79,19 +79,25 @@ vertex cell(x: f32[2]) -> (f32[2], f32) {
   scatter((s, gather(0).1));
   push(s * 10)
 }
+vertex inner(x: f32) -> f32 {
+  let s = fold(fn(s, k) s + gather(k), x, [0, 1]);
+  scatter(if s > 1 { gather(0) } else { fold(max, s, gather()) });
+  push(s)
+}
 fn over(t, f, g) { match t { Leaf(x) => f(x), Node(a, b) => g(over(a, f, g), over(b, f, g)) } }
 fn halve(x: f32, n: i64) { if x > 1 { halve(x / 2, n + 1) } else { (x, n) } }
 fn take(x, least) { match x { Nil => Nil, Cons(e, rest) => if e > least { Cons(e, take(rest, e)) } else { Nil } } }
 fn sums(x, s) { match x { Nil => Nil, Cons(e, rest) => { let s = s + e; Cons(s, sums(rest, s)) } } }
 fn count(r: Rose) -> i64 { match r { Twig => 0, Branch(_, rest) => 1 + count(rest) } }
 fn grow(t, n: i64) { if n == 0 { t } else { grow(Node(Leaf(0.5), t), n - 1) } }
+fn leaves(x) { fold(fn(ts, v) append(ts, Node(Leaf(v), ts[-1])), [Leaf(0.5)], x) }
 fn double(b) { match b { Empty => Empty, Some(x, rest) => Some(map(fn(x) x * 2, append(x, 1)), double(rest)) } }
 fn main(t: Tree, u: Nodes, r: Rose[m], b: Bag, g: graph, x: list<f32[2]>, y: list<f32>, z: list<list<f32>>, k: f32[])
-    -> (i64, list<f32[2]>, list<f32>, f32, Tree, Bag, list<list<f32>>, Tree) {
+    -> (i64, list<f32[2]>, list<f32>, list<f32>, f32, Tree, Bag, list<list<f32>>, Tree, list<Tree>) {
   let (a, n) = halve(k, 0);
   let p = zip(reverse(y), take(y[1..], 0.5));
-  (count(r) + n, pull(cell, g, x), sums(map(fn(p) p.0 * p.1 + w[0], p), 0.0), over(t, fn(x) x * k, add),
-    over(u, fn(x) Leaf(x + 1), Node), double(b), reverse(map(fn(x) append(x, k), z)), grow(t, n))
+  (count(r) + n, pull(cell, g, x), pull(inner, g, y), sums(map(fn(p) p.0 * p.1 + w[0], p), 0.0), over(t, fn(x) x * k, add),
+    over(u, fn(x) Leaf(x + 1), Node), double(b), reverse(map(fn(x) append(x, k), z)), grow(t, n), append(reverse(leaves(y)), t))
 }
 ";
 
@@ -102,6 +108,7 @@ fn broken_text_ends_in_errors() {
     let files = [
         "treelstm.hl",
         "treelstm_vertex.hl",
+        "inner_vertex.hl",
         "rnn.hl",
         "drnn.hl",
         "stackrnn.hl",

@@ -30,6 +30,7 @@ mod names;
 mod outline;
 mod pipeline;
 mod remove_dead;
+mod seed_as_input;
 mod separate_ranks;
 mod stop_misfits;
 mod transform;
@@ -50,12 +51,13 @@ pub use infer_shapes::infer_shapes;
 pub use inline_calls::inline_calls;
 pub use instances::{
     BatchOptions, Block, Counted, Form, Instances, OneByOne, batch_instances, batch_instances_with,
-    offsets_name,
+    offsets_name, shapes_name,
 };
 pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
+pub use seed_as_input::seed_as_input;
 pub use separate_ranks::separate_ranks;
 pub use transform::{
     CostModel, FlatPorts, LevelOptions, OptionalPorts, SequenceForm, SequenceLayout,

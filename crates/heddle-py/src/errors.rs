@@ -14,6 +14,7 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
         message: error.to_string(),
         hint: error.remedy().map(hint),
         node: error.node(),
+        place: error.place(),
         limit: error.limit().map(keyword),
     };
     fields.raise(py)
@@ -26,6 +27,7 @@ pub fn input_error(py: Python<'_>, message: String, hint: Option<String>) -> PyE
         message,
         hint,
         node: None,
+        place: None,
         limit: None,
     };
     fields.raise(py)
@@ -48,6 +50,7 @@ pub fn detached<T: Send>(
                 message: text.unwrap_or_else(|| "the library panicked".to_owned()),
                 hint: Some(Remedy::Report.to_string()),
                 node: None,
+                place: None,
                 limit: None,
             };
             Err(fields.raise(py))
@@ -61,6 +64,7 @@ struct Fields {
     message: String,
     hint: Option<String>,
     node: Option<String>,
+    place: Option<String>,
     limit: Option<&'static str>,
 }
 
@@ -70,6 +74,7 @@ impl Fields {
             let fields = PyDict::new(py);
             fields.set_item("hint", self.hint)?;
             fields.set_item("node", self.node)?;
+            fields.set_item("place", self.place)?;
             fields.set_item("limit", self.limit)?;
             maker(py)?.call((self.kind, self.message), Some(&fields))
         };
@@ -93,6 +98,7 @@ fn maker(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 fn kind(error: &Error) -> &'static str {
     match (error, error.kind()) {
         _ if error.is_of_inputs() => "input",
+        _ if error.is_stated_failure() => "check",
         _ if error.is_missing_compiler() => "no_compiler",
         (Error::Build(_), _) => "build",
         (_, ErrorKind::Invalid) => "invalid",

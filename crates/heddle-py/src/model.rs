@@ -149,8 +149,10 @@ pub fn load(
         "onnx" => Format::Onnx,
         "heddle" => Format::Text,
         "hl" => Format::Language,
+        "pt2" => Format::Exported,
         other => {
-            let text = format!("format={other:?} is none of \"onnx\", \"heddle\" and \"hl\"");
+            let text =
+                format!("format={other:?} is none of \"onnx\", \"pt2\", \"heddle\" and \"hl\"");
             return Err(input_error(py, text, None));
         }
     };

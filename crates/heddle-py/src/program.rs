@@ -358,16 +358,15 @@ static UNKNOWN: heddle::Type = heddle::Type::Tensor {
     dims: None,
 };
 
-/// Does this thread handle signals?
+/// Does this thread handle signals? Python's numbers of threads are those of POSIX.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     use pyo3::sync::PyOnceLock;
-    static MAIN: PyOnceLock<(Py<PyAny>, u64)> = PyOnceLock::new();
-    let (get_ident, main) = MAIN.get_or_try_init(py, || {
+    static MAIN: PyOnceLock<u64> = PyOnceLock::new();
+    let main = MAIN.get_or_try_init(py, || {
         let threading = py.import("threading")?;
         let main = threading.call_method0("main_thread")?.getattr("ident")?;
-        let get_ident = threading.getattr("get_ident")?.unbind();
-        Ok::<_, PyErr>((get_ident, main.extract()?))
+        main.extract()
     })?;
-    let ident: u64 = get_ident.bind(py).call0()?.extract()?;
-    Ok(ident == *main)
+    // SAFETY: it only asks for the number of this thread.
+    Ok(unsafe { libc::pthread_self() } as u64 == *main)
 }

@@ -2,9 +2,10 @@
 
 use heddle::{Type, Value};
 use numpy::PyUntypedArray;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::arrays::{array, numpy_name, tensor};
 
@@ -33,6 +34,13 @@ fn as_tensor(name: &str, dtype: &str, object: &Bound<'_, PyAny>) -> PyResult<Val
         return Ok(tensor(name, array)?.into());
     }
     let py = object.py();
+    // A tensor of PyTorch that is an array of NumPy as it is; `as_array` says what is wrong with others.
+    if is_torch_tensor(object)?
+        && let Ok(made) = object.call_method0(intern!(py, "numpy"))
+        && let Ok(array) = made.cast::<PyUntypedArray>()
+    {
+        return Ok(tensor(name, array)?.into());
+    }
     static CONVERT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let convert = CONVERT.get_or_try_init(py, || {
         let module = py.import("heddle._values")?;
@@ -40,6 +48,20 @@ fn as_tensor(name: &str, dtype: &str, object: &Bound<'_, PyAny>) -> PyResult<Val
     })?;
     let made = convert.bind(py).call1((name, dtype, object))?;
     Ok(tensor(name, made.cast::<PyUntypedArray>()?)?.into())
+}
+
+/// Is it a tensor of PyTorch, and of no class of its own?
+fn is_torch_tensor(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let (py, class) = (object.py(), object.get_type());
+    if let Some(known) = CLASS.get(py) {
+        return Ok(class.is(known));
+    }
+    let is_tensor = class.name()? == "Tensor" && class.module()? == "torch";
+    if is_tensor {
+        CLASS.get_or_init(py, || class.unbind());
+    }
+    Ok(is_tensor)
 }
 
 /// A result as a Python object. `is_own`: nothing else reads the memory of its arrays.

@@ -33,6 +33,9 @@ pub enum TraceError {
         /// The most that is read.
         limit: usize,
     },
+    /// A `.pt2` file is wrong outside of its graph's nodes.
+    #[error(transparent)]
+    Pt2(#[from] crate::pt2::Pt2Error),
     /// Operators, or uses of them, without a lowering: all of them.
     #[error("{}", unsupported(.0))]
     Unsupported(Vec<UnsupportedOp>),

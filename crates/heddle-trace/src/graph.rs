@@ -32,6 +32,9 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Results.
     pub outputs: Vec<Arg>,
+    /// Names of the results, if there are any, in the place of those of their values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output_names: Vec<String>,
 }
 
 /// A value: an array, or a size.
@@ -166,9 +169,9 @@ impl<'de> Deserialize<'de> for Float {
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Float, E> {
                 match text {
-                    "inf" => Ok(Float(f64::INFINITY)),
-                    "-inf" => Ok(Float(f64::NEG_INFINITY)),
-                    "nan" => Ok(Float(f64::NAN)),
+                    "inf" | "Infinity" => Ok(Float(f64::INFINITY)),
+                    "-inf" | "-Infinity" => Ok(Float(f64::NEG_INFINITY)),
+                    "nan" | "NaN" => Ok(Float(f64::NAN)),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }

@@ -5,6 +5,7 @@
 //!
 //! - `graph` the form, `read` its bounds, `size` expressions of sizes;
 //! - `scope` values in force; `lower` functions, calls and control flow;
+//! - `pt2` files of `torch.export.save`, translated to that graph;
 //! - `ops` one function per operator, a file for each family, on `ops::cx`;
 //! - `error` the errors, which name node, target and line of source.
 
@@ -14,6 +15,7 @@ mod error;
 pub mod graph;
 mod lower;
 mod ops;
+pub mod pt2;
 mod read;
 mod scope;
 pub mod size;

@@ -6,13 +6,13 @@ use crate::error::TraceError;
 use crate::graph::{Arg, Graph, Module, Node, VERSION};
 
 /// Nesting of brackets in the text. A nested graph takes up to six.
-const MAX_BRACKETS: usize = 400;
+pub const MAX_BRACKETS: usize = 400;
 /// Nesting of graphs.
 pub const MAX_GRAPHS: usize = 64;
 /// Nodes, those of nested graphs included.
 const MAX_NODES: usize = 1 << 20;
 /// Bytes of text.
-const MAX_BYTES: usize = 1 << 30;
+pub const MAX_BYTES: usize = 1 << 30;
 
 /// Reads a module.
 pub fn read(json: &str) -> Result<Module, TraceError> {
@@ -34,6 +34,13 @@ pub fn read(json: &str) -> Result<Module, TraceError> {
         let found = module.version;
         return Err(TraceError::Version { found });
     }
+    check(&module)?;
+    Ok(module)
+}
+
+/// Checks the bounds of a module.
+pub fn check(module: &Module) -> Result<(), TraceError> {
+    let too_large = |what: String, limit| Err(TraceError::TooLarge { what, limit });
     let mut nodes = 0;
     for graph in module.functions.values() {
         let depth = measure(graph, 1, &mut nodes);
@@ -44,11 +51,11 @@ pub fn read(json: &str) -> Result<Module, TraceError> {
     if nodes > MAX_NODES {
         return too_large(format!("{nodes} nodes"), MAX_NODES);
     }
-    Ok(module)
+    Ok(())
 }
 
 /// The depth of brackets outside of strings.
-fn nesting(json: &str) -> usize {
+pub fn nesting(json: &str) -> usize {
     let (mut depth, mut most) = (0usize, 0usize);
     let (mut in_string, mut escaped) = (false, false);
     for byte in json.bytes() {

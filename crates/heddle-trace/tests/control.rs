@@ -420,6 +420,37 @@ fn draws_differ_by_iteration_and_call() {
     assert_eq!(all.len(), 8, "{all:?}");
 }
 
+fn checked() -> serde_json::Value {
+    let positive = node("aten.gt.Scalar", json!([v(0), f(0.0)]), &[(1, "bool[]")]);
+    let check = node(
+        "check",
+        json!([v(1), {"str": "x is not positive"}, list(&[v(0), i(7)])]),
+        &[(2, "f32[]"), (3, "i64[]")],
+    );
+    let inputs = [(0, "f32[]")];
+    module(graph(&inputs, vec![positive, check], &[2, 3]))
+}
+
+#[test]
+fn check_lets_values_through() {
+    let found = results(&checked(), &[scalar(2.0)]);
+    assert_eq!(found, [scalar(2.0), Tensor::scalar(7i64)]);
+}
+
+#[test]
+fn check_stops_with_its_message_and_place() {
+    let module = read(&checked()).expect("it is read");
+    let inputs = [scalar(-1.0).into()];
+    let error = heddle_interp::run(&module, &inputs, &Default::default()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("x is not positive"), "{text}");
+    let heddle_interp::RunError::At { at, .. } = error else {
+        panic!("{text}");
+    };
+    let loc = at.loc.expect("a node");
+    assert_eq!(loc.place().expect("a line").to_string(), "model.py:7");
+}
+
 /// `a * 0.5 + b` over the first axis, with a captured factor.
 #[test]
 fn associative_scan_combines_from_the_first() {

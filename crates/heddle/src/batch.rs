@@ -37,14 +37,14 @@ use std::fmt;
 
 use heddle_ir::Module;
 use heddle_lang::Structure;
-use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead};
+use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead, seed_as_input};
 use indexmap::IndexMap;
 
 use crate::{Dim, Error, Model, Port, Type};
 
 pub use crate::batch_error::{BatchError, FaultyRows};
 pub use activity::{Activity, BlockRuns};
-pub use heddle_opt::offsets_name;
+pub use heddle_opt::{offsets_name, shapes_name};
 pub use run::{Failed, Finished};
 
 /// The form in which an input or output of many instances is given.
@@ -55,10 +55,19 @@ pub enum Form {
     /// Instances behind each other along the first axis, with an array `NAME.offsets`,
     /// `i64[instances + 1]`, of the first element of each and the end.
     Ragged,
+    /// All elements of the instances behind each other, one axis, where other axes than the first differ
+    /// in size. `NAME.offsets` has the first element of each and the end, `NAME.shapes`,
+    /// `i64[instances, rank]`, the sizes of its axes.
+    Flat,
 }
 
 /// The inputs that differ by instance, with their forms. All others are shared.
 pub type Forms = IndexMap<String, Form>;
+
+/// The name of the input with a seed for each instance, `i64[instances]`. The model for one has no such input: where a batch
+/// has it, instance `k` draws the random numbers of a run alone with [`RunOptions::seed`](crate::RunOptions::seed) `seeds[k]`.
+/// Without it, all instances have the run's seed.
+pub const SEEDS: &str = "batch.seeds";
 
 /// A model for many instances.
 #[derive(Clone, Debug)]
@@ -70,8 +79,8 @@ pub struct Batch {
     /// Nodes that are evaluated for one instance after the other, with reasons.
     pub one_by_one: Vec<OneByOne>,
     inputs: Forms,
-    /// The names of ragged inputs' first sizes.
-    sizes: IndexMap<String, String>,
+    /// The axes of ragged and flat inputs that the instances' offsets and shapes tell.
+    axes: IndexMap<String, Vec<Axis>>,
     /// The program for one instance.
     alone: Module,
     /// Blocks of the program.
@@ -95,14 +104,32 @@ impl fmt::Display for OneByOne {
     }
 }
 
+/// The size of an axis in the model.
+#[derive(Clone, Debug)]
+enum Axis {
+    Fixed(u64),
+    Named(String),
+    Any,
+}
+
+impl Axis {
+    fn of(dim: &Dim) -> Self {
+        match dim {
+            Dim::Fixed(n) => Self::Fixed(*n),
+            Dim::Named(name) => Self::Named(name.clone()),
+            _ => Self::Any,
+        }
+    }
+}
+
 impl Model {
     /// The model for many instances, whose inputs have these forms.
     ///
     /// # Errors
     ///
     /// [`Error::Batch`] if a name is no input's, if there is none, or if an input or output has no
-    /// form for many instances: sequences, arrays of unknown rank, those that differ in another axis
-    /// than the first.
+    /// form for many instances: sequences of arrays of different shapes, arrays of unknown rank, text
+    /// whose sizes differ.
     pub fn batched(self, forms: &Forms) -> Result<Batch, Error> {
         self.batched_within(forms, None)
     }
@@ -118,6 +145,12 @@ impl Model {
         forms: &Forms,
         max_frames: Option<usize>,
     ) -> Result<Batch, Error> {
+        if forms.contains_key(SEEDS) && !self.has_input(SEEDS) {
+            self = self.edited(|module| {
+                seed_as_input(module, SEEDS);
+                Ok(())
+            })?;
+        }
         let signature = self.signature();
         let known = |name: &&String| signature.inputs.iter().all(|port| port.name != **name);
         if let Some(name) = forms.keys().find(known) {
@@ -137,6 +170,7 @@ impl Model {
                 None => heddle_opt::Form::Shared,
                 Some(Form::Stacked) => heddle_opt::Form::Stacked,
                 Some(Form::Ragged) => heddle_opt::Form::Ragged,
+                Some(Form::Flat) => heddle_opt::Form::Flat,
             };
             let of_params: Vec<_> = params.map(form).collect();
             let options = BatchOptions {
@@ -151,6 +185,7 @@ impl Model {
                     .cloned()
                     .zip(batch.results.iter().map(|form| match form {
                         heddle_opt::Form::Ragged => Form::Ragged,
+                        heddle_opt::Form::Flat => Form::Flat,
                         _ => Form::Stacked,
                     })),
             );
@@ -159,19 +194,23 @@ impl Model {
             *module = batch.module;
             Ok(())
         })?;
-        let first = |port: &Port| match (&port.ty, forms.get(&port.name)) {
-            (Type::Tensor { dims, .. }, Some(Form::Ragged)) => match dims.as_ref()?.first()? {
-                Dim::Named(size) => Some((port.name.clone(), size.clone())),
-                _ => None,
-            },
-            _ => None,
+        let axes = |port: &Port| {
+            let Type::Tensor { dims, .. } = &port.ty else {
+                return None;
+            };
+            let told = match forms.get(&port.name)? {
+                Form::Stacked => return None,
+                Form::Ragged => dims.as_ref()?.get(..1)?,
+                Form::Flat => dims.as_ref()?,
+            };
+            Some((port.name.clone(), told.iter().map(Axis::of).collect()))
         };
         Ok(Batch {
             model,
             outputs,
             one_by_one,
             inputs: forms.clone(),
-            sizes: signature.inputs.iter().filter_map(first).collect(),
+            axes: signature.inputs.iter().filter_map(axes).collect(),
             alone,
             blocks,
             structures,

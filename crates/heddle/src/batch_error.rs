@@ -26,17 +26,17 @@ pub enum BatchError {
         /// That one's number of instances.
         wanted: usize,
     },
-    /// Offsets that do not part their array.
+    /// Offsets or shapes that do not part their array.
     #[error("`{offsets}` {fault}")]
     Offsets {
-        /// The array.
+        /// The array at fault.
         offsets: String,
         /// The fault.
         fault: String,
     },
     /// Arrays that the model gives one size differ in an instance.
     #[error(
-        "instance {instance} has {found} elements of `{name}`, but {wanted} of `{first}`: the model gives both the size `{size}`"
+        "instance {instance} has the size {found} in `{name}`, but {wanted} in `{first}`: the model gives both the size `{size}`"
     )]
     Size {
         /// The instance.

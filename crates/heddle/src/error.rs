@@ -2,14 +2,16 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use heddle_interp::{Fault, RunError};
 use heddle_ir::text::ParseError;
-use heddle_ir::{UnknownEntry, VerifyError};
+use heddle_ir::{Loc, Module, Op, UnknownEntry, VerifyError};
 use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
 use heddle_runtime::BuildError;
 use heddle_schedule::TraceError;
+use heddle_trace::pt2::Pt2Error;
 use heddle_uprogram::ScheduleError;
 use heddle_uprogram::text::ReadError;
 
@@ -52,7 +54,7 @@ pub enum Error {
         fault: SavedError,
     },
     /// The file's name has no known extension.
-    #[error("{} is none of .onnx, .heddle and .hl", .path.display())]
+    #[error("{} is none of .onnx, .pt2, .heddle, .hl and .hprog", .path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -71,6 +73,15 @@ pub enum Error {
         #[from]
         heddle_trace::TraceError,
     ),
+    /// An exported program of PyTorch (`.pt2`) cannot be read.
+    #[error("{}: {error}", .path.display())]
+    Exported {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        #[doc(hidden)]
+        error: Box<heddle_trace::TraceError>,
+    },
     /// A program in text form cannot be parsed.
     #[error("{}", located(.path, .error))]
     Text {
@@ -151,10 +162,14 @@ pub enum Error {
         BuildError,
     ),
     /// The compiled program stopped.
-    #[error("{}", compiled_message(site.as_deref(), error))]
+    #[error("{}", compiled_message(site.as_deref(), failure.as_deref(), error))]
     Compiled {
         /// The model's node, if one is to blame.
         site: Option<String>,
+        /// The line of the user's source that made the node, as `file:line`.
+        place: Option<String>,
+        /// The model's own text of the failure.
+        failure: Option<Arc<str>>,
         /// The runtime's error.
         #[doc(hidden)]
         error: Box<heddle_runtime::RunError>,
@@ -259,11 +274,8 @@ impl Error {
                 ImportError::TooLarge { .. } => ErrorKind::Limit,
                 _ => ErrorKind::Invalid,
             },
-            Error::Traced(e) => match e {
-                heddle_trace::TraceError::Unsupported(_) => ErrorKind::Unsupported,
-                heddle_trace::TraceError::TooLarge { .. } => ErrorKind::Limit,
-                _ => ErrorKind::Invalid,
-            },
+            Error::Traced(e) => traced_kind(e),
+            Error::Exported { error, .. } => traced_kind(error),
             Error::NotCompiled(_) => ErrorKind::Unsupported,
             Error::Thread(_) | Error::Frames(_) => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
@@ -296,6 +308,22 @@ impl Error {
             Error::Batch(error) => !matches!(error, BatchError::Refused(_)),
             Error::Run(RunError::Input(_)) => true,
             Error::Import(ImportError::Replacement { .. }) => true,
+            Error::Exported { error, .. } => matches!(
+                **error,
+                heddle_trace::TraceError::Pt2(Pt2Error::Replacement { .. })
+            ),
+            _ => false,
+        }
+    }
+
+    /// Did the run come to a failure that the model states, such as a check that does not hold?
+    pub fn is_stated_failure(&self) -> bool {
+        match self {
+            Error::Compiled { failure, .. } => failure.is_some(),
+            Error::Run(RunError::At { at, .. }) => at.op == FAIL,
+            Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => {
+                error.is_stated_failure()
+            }
             _ => false,
         }
     }
@@ -318,12 +346,67 @@ impl Error {
         match self {
             Error::Compiled { site, .. } => site.clone(),
             Error::Traced(error) => error.node().map(ToString::to_string),
+            Error::Exported { error, .. } => error.node().map(ToString::to_string),
             Error::Run(RunError::At { at, .. }) => Some(match &at.loc {
                 Some(loc) => loc.to_string(),
                 None => at.to_string(),
             }),
             Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => error.node(),
             _ => None,
+        }
+    }
+
+    /// The line of the user's source that made the node, as `file:line`, where the model states it.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Error::Compiled { place, .. } => place.clone(),
+            Error::Traced(error) => error.place().map(ToString::to_string),
+            Error::Run(RunError::At { at, .. }) => {
+                let place = at.loc.as_deref().and_then(Loc::place);
+                place.map(ToString::to_string)
+            }
+            Error::Batch(BatchError::Instance { error, .. }) | Error::Frames(error) => {
+                error.place()
+            }
+            _ => None,
+        }
+    }
+
+    /// The error with the line of source of its node, and the text of a failure that the model states.
+    pub(crate) fn placed(self, module: &Module) -> Self {
+        let Error::Compiled {
+            site: Some(site),
+            error,
+            ..
+        } = self
+        else {
+            return self;
+        };
+        let (mut place, mut failure) = (None, None);
+        for id in module.functions.keys() {
+            module.functions[id].for_each_inst(&mut |_, data| {
+                let Some(loc) = data.loc.as_deref().filter(|loc| loc.to_string() == site) else {
+                    return;
+                };
+                place = place.take().or(loc.place().map(ToString::to_string));
+                if let Op::Fail { message } = &data.op {
+                    failure = Some(message.clone());
+                }
+            });
+        }
+        // Lowering compares 0 with 1 where the model fails.
+        let is_failure = matches!(
+            *error,
+            heddle_runtime::RunError::Program {
+                fault: heddle_runtime::Fault::Shape { left: 0, right: 1 },
+                ..
+            }
+        );
+        Error::Compiled {
+            site: Some(site),
+            place,
+            failure: failure.filter(|_| is_failure),
+            error,
         }
     }
 
@@ -340,6 +423,10 @@ impl Error {
                 }
             }
             Error::Import(error) => Remedy::Advice(error.hint()?),
+            Error::Exported { error, .. } => match &**error {
+                heddle_trace::TraceError::Pt2(error) => Remedy::Advice(error.hint()?.into()),
+                _ => return None,
+            },
             Error::Run(
                 RunError::At { fault, .. }
                 | RunError::Input(heddle_interp::InputError::Fault { fault, .. }),
@@ -369,12 +456,33 @@ impl Error {
     }
 }
 
+fn traced_kind(error: &heddle_trace::TraceError) -> ErrorKind {
+    use heddle_trace::{OpError, TraceError};
+    match error {
+        TraceError::Unsupported(_)
+        | TraceError::Node {
+            error: OpError::Unsupported(_),
+            ..
+        }
+        | TraceError::Pt2(Pt2Error::Unsupported(_) | Pt2Error::Version { .. }) => {
+            ErrorKind::Unsupported
+        }
+        TraceError::TooLarge { .. } | TraceError::Pt2(Pt2Error::TooLarge { .. }) => {
+            ErrorKind::Limit
+        }
+        _ => ErrorKind::Invalid,
+    }
+}
+
 fn read_error(path: &Path, error: &ReadError) -> String {
     match error {
         ReadError::Text(error) => located(path, error),
         ReadError::Program(error) => format!("{} is no uProgram: {error}", path.display()),
     }
 }
+
+/// The op that stops a run, in the text form.
+const FAIL: &str = "fail";
 
 /// The place, the message and the source line with a marker, without the hint.
 fn located(path: &Path, error: &ParseError) -> String {
@@ -386,9 +494,16 @@ fn located(path: &Path, error: &ParseError) -> String {
 }
 
 /// With the model's node in place of the program's number for it.
-fn compiled_message(site: Option<&str>, error: &heddle_runtime::RunError) -> String {
+fn compiled_message(
+    site: Option<&str>,
+    failure: Option<&str>,
+    error: &heddle_runtime::RunError,
+) -> String {
     match (site, error) {
-        (Some(site), heddle_runtime::RunError::Program { fault, .. }) => format!("{site}: {fault}"),
+        (Some(site), heddle_runtime::RunError::Program { fault, .. }) => match failure {
+            Some(failure) => format!("{site}: {failure}"),
+            None => format!("{site}: {fault}"),
+        },
         _ => error.to_string(),
     }
 }

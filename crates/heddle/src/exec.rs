@@ -220,9 +220,9 @@ impl Program {
     /// where the interpreter takes long to come to it, the error as it is.
     pub(crate) fn named(&self, error: Error, args: &[Datum], options: &RunOptions) -> Error {
         if !error.is_of_compiled_code() {
-            return error;
+            return error.placed(&self.module);
         }
-        interpreted_error(&self.module, args, options).unwrap_or(error)
+        interpreted_error(&self.module, args, options).unwrap_or_else(|| error.placed(&self.module))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads a model from a file: ONNX, Heddle's text form, or a program of its language.
+//! Reads a model from a file: ONNX, an exported program of PyTorch, Heddle's text form, or a program of its language.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use heddle_ir::text::{Loader, parse_with};
 use heddle_ir::{Folder, FuncId, Module, Op, Tensor, VerifyError};
 use heddle_lang::Structure;
 use heddle_onnx::{ImportError, ImportOptions, Imported};
+use heddle_trace::pt2::Pt2Options;
 use indexmap::IndexMap;
 
 use crate::Error;
@@ -27,7 +28,7 @@ pub struct LoadOptions {
     /// Ranks of inputs for which the file declares none. With them, operators that depend on the rank are read, and the program is
     /// compiled; other names are ignored.
     pub ranks: HashMap<String, usize>,
-    /// Values in the place of initializers of an ONNX model, of their types and shapes. A program that differs in large ones only is built of
+    /// Values in the place of initializers of an ONNX model, or of parameters, buffers and constants of a `.pt2` one, of their types and shapes. A program that differs in large ones only is built of
     /// the same text: with a [cache](crate::CompileOptions::cache), the C compiler is not called again.
     pub constants: HashMap<String, crate::Tensor>,
     /// The [entry](Model::entries) that is compiled and run; `None`: the first.
@@ -72,6 +73,10 @@ pub enum Format {
     Text,
     /// `.hl`: the language of `heddle-lang`.
     Language,
+    /// `.pt2`: an exported program of PyTorch, which `torch.export.save` wrote.
+    Exported,
+    /// `.hprog`: a saved program, of which the graph is read.
+    Saved,
     /// A traced graph, which has no file.
     Traced,
 }
@@ -94,8 +99,10 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a `.onnx`, `.heddle` or `.hl` file. Weights beside the file are mapped, not read, and must
+    /// Reads a `.onnx`, `.pt2`, `.heddle` or `.hl` file, or the graph of a `.hprog` one. Weights beside the file are mapped, not read, and must
     /// lie in its folder.
+    ///
+    /// Buffers that a `.pt2` program changes are [optional inputs](Model::optional_inputs) and outputs.
     pub fn load(path: &Path, options: &LoadOptions) -> Result<Self, Error> {
         let start = Instant::now();
         let format = format_of(path)?;
@@ -113,6 +120,8 @@ impl Model {
                 Ok(Self::new(module, path, format))
             }
             Format::Language => translate(path, &read(path)?),
+            Format::Exported => exported(path, mapped(path)?, options),
+            Format::Saved => Self::of_program(path, mapped(path)?),
             Format::Traced => traced(&read(path)?, vec![], options),
         })??;
         model.finish(options, start)
@@ -151,6 +160,8 @@ impl Model {
                 Ok(Self::new(module, path, format))
             }
             Format::Language => translate(path, &text(bytes)?),
+            Format::Exported => exported(path, bytes.into(), options),
+            Format::Saved => Self::of_program(path, bytes.into()),
             Format::Traced => traced(&text(bytes)?, vec![], options),
         })??;
         model.finish(options, start)
@@ -172,9 +183,9 @@ impl Model {
 
     fn finish(self, options: &LoadOptions, start: Instant) -> Result<Self, Error> {
         if let Some(name) = options.constants.keys().next()
-            && self.format != Format::Onnx
+            && !matches!(self.format, Format::Onnx | Format::Exported)
         {
-            let message = "constants are replaced in ONNX models only".to_owned();
+            let message = "constants are replaced in .onnx and .pt2 models only".to_owned();
             let name = name.clone();
             return Err(ImportError::Replacement { name, message }.into());
         }
@@ -229,7 +240,7 @@ impl Model {
 
     /// The model of a verified program that was saved.
     pub(crate) fn of_module(module: Module, path: &Path) -> Self {
-        Self::new(module, path, Format::Text)
+        Self::new(module, path, Format::Saved)
     }
 
     /// Names of the functions that a run can begin with; the first is the default.
@@ -319,21 +330,20 @@ impl Model {
 fn format_of(path: &Path) -> Result<Format, Error> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("onnx") => Ok(Format::Onnx),
+        Some("pt2") => Ok(Format::Exported),
         Some("heddle") => Ok(Format::Text),
         Some("hl") => Ok(Format::Language),
+        Some("hprog") => Ok(Format::Saved),
         _ => Err(Error::UnknownFormat { path: path.into() }),
     }
 }
 
 fn import_options(options: &LoadOptions) -> ImportOptions {
-    let constants = options.constants.iter();
     ImportOptions {
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
         ranks: options.ranks.clone(),
-        constants: constants
-            .map(|(name, t)| (name.clone(), t.0.clone()))
-            .collect(),
+        constants: tensors(options),
     }
 }
 
@@ -356,6 +366,34 @@ pub fn trace_targets() -> Vec<String> {
     heddle_trace::targets()
 }
 
+/// Reads a `.pt2` file.
+fn exported(path: &Path, bytes: Bytes, options: &LoadOptions) -> Result<Model, Error> {
+    let reading = Pt2Options {
+        folder: options.fold.folder(),
+        overrides: options.overrides.clone(),
+        constants: tensors(options),
+    };
+    let program = heddle_trace::pt2::load(bytes, &reading).map_err(|error| Error::Exported {
+        path: path.into(),
+        error: Box::new(error),
+    })?;
+    // The reader promises a valid module.
+    heddle_ir::verify(&program.module)
+        .map_err(|errors| Error::invalid("the reader of .pt2 files", &errors))?;
+    Ok(Model {
+        optional: ports(&program.optional),
+        ..Model::new(program.module, path, Format::Exported)
+    })
+}
+
+/// The constants that replace those of a model.
+fn tensors(options: &LoadOptions) -> HashMap<String, Tensor> {
+    let constants = options.constants.iter();
+    constants
+        .map(|(name, t)| (name.clone(), t.0.clone()))
+        .collect()
+}
+
 /// Reads a traced graph.
 fn traced(
     json: &str,
@@ -366,6 +404,13 @@ fn traced(
     // The reader promises a valid module.
     heddle_ir::verify(&module).map_err(|errors| Error::invalid("the trace reader", &errors))?;
     Ok(Model::new(module, Path::new("trace"), Format::Traced))
+}
+
+fn mapped(path: &Path) -> Result<Bytes, Error> {
+    heddle_onnx::map_file(path).map_err(|source| Error::Io {
+        path: path.into(),
+        source,
+    })
 }
 
 fn read(path: &Path) -> Result<String, Error> {

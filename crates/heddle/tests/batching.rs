@@ -4,10 +4,12 @@
 mod edges;
 #[path = "batching/frames.rs"]
 mod frames;
+#[path = "batching/seeds.rs"]
+mod seeds;
 
 use std::path::Path;
 
-use heddle::batch::{Form, Forms, offsets_name};
+use heddle::batch::{Form, Forms, offsets_name, shapes_name};
 use heddle::{CompileOptions, Device, ErrorKind, Inputs, LoadOptions, Model, RunOptions, Tensor};
 use heddle::{Tolerance, Value, compile};
 
@@ -57,9 +59,10 @@ fn weights(model: &Model, own: &[&str]) -> Inputs {
 /// Arrays of instances, joined or stacked.
 fn together(all: &[&Tensor], form: Form) -> (Tensor, Tensor) {
     let bytes: Vec<u8> = all.iter().flat_map(|t| t.bytes().to_vec()).collect();
-    let sizes = all
-        .iter()
-        .map(|t| t.shape().first().copied().unwrap_or(0) as i64);
+    let sizes = all.iter().map(|t| match form {
+        Form::Flat => t.len() as i64,
+        _ => t.shape().first().copied().unwrap_or(0) as i64,
+    });
     let ends = sizes.scan(0, |at, n| {
         *at += n;
         Some(*at)
@@ -68,6 +71,7 @@ fn together(all: &[&Tensor], form: Form) -> (Tensor, Tensor) {
     let shape = match form {
         Form::Stacked => [&[all.len()], all[0].shape()].concat(),
         Form::Ragged => [&[offsets[all.len()] as usize], &all[0].shape()[1..]].concat(),
+        Form::Flat => vec![offsets[all.len()] as usize],
     };
     let data = Tensor::new(all[0].dtype(), shape, bytes).expect("of one shape");
     (data, Tensor::vector(&offsets))
@@ -83,8 +87,14 @@ fn joined(forms: &Forms, instances: &[Inputs]) -> Inputs {
             .collect();
         let (data, offsets) = together(&all, form);
         inputs.insert(name.clone(), data.into());
-        if form == Form::Ragged {
+        if form != Form::Stacked {
             inputs.insert(offsets_name(name), offsets.into());
+        }
+        if form == Form::Flat {
+            let shapes = all.iter().flat_map(|t| t.shape().iter().map(|n| *n as i64));
+            let shapes = Tensor::vector(&shapes.collect::<Vec<i64>>());
+            let shapes = shapes.reshaped(vec![all.len(), all[0].shape().len()]);
+            inputs.insert(shapes_name(name), shapes.expect("as many").into());
         }
     }
     inputs
@@ -534,4 +544,113 @@ fn @f(%n: i64[], %x: f32[]) -> (%y: f32[], %calls: i64[]) {
     let error = run(Some(500)).unwrap_err();
     let remedy = Some(heddle::Remedy::Raise(heddle::Limit::Frames));
     assert_eq!((error.kind(), error.remedy()), (ErrorKind::Limit, remedy));
+}
+
+/// Arrays that differ in several axes, in and out; `f` has no rule for these.
+const PAIRS: &str = "
+fn @main(%x: f32[n,m], %y: f32[n], %w: f32[m]) -> (%pairs: f32[n,n], %t: f32[m,n], %sum: f32[n], %twice: f32[?,?]) {
+  %t = transpose(%x, perm=[1, 0])
+  %pairs = mul(unsqueeze(%y, axes=[0]), unsqueeze(%y, axes=[1]))
+  %twice: f32[?,?] = loop %i trip 2 carry (%h: f32[?,?] = %x) {
+    continue carry concat(%h, %h, axis=1)
+  }
+  return %pairs, %t, reduce(mul(%x, %w), kind=sum, axes=[1], keep=false), %twice
+}";
+
+#[test]
+fn arrays_that_differ_in_several_axes() {
+    let model = Model::parse("pairs", PAIRS).expect("parses");
+    let forms = [("x", Form::Flat), ("y", Form::Ragged), ("w", Form::Ragged)];
+    let forms: Forms = forms.map(|(n, form)| (n.to_string(), form)).into();
+    let batch = model.clone().batched(&forms).expect("batches");
+    let expected = [
+        ("pairs", Form::Flat),
+        ("t", Form::Flat),
+        ("sum", Form::Ragged),
+    ];
+    for (name, form) in expected.iter().chain(&[("twice", Form::Flat)]) {
+        assert_eq!(batch.outputs[*name], *form, "{name}");
+    }
+    let filled = |shape: &[usize], first: f32| {
+        let all: Vec<f32> = (0..shape.iter().product::<usize>())
+            .map(|k| first + k as f32 * 0.25)
+            .collect();
+        Tensor::from_slice(shape.to_vec(), &all)
+    };
+    let instance = |(n, m): (usize, usize)| {
+        let arrays = [
+            ("x", filled(&[n, m], n as f32)),
+            ("y", filled(&[n], -1.0)),
+            ("w", filled(&[m], 0.5)),
+        ];
+        Inputs::from_iter(arrays.map(|(name, a)| (name.to_string(), a.into())))
+    };
+    let options = RunOptions::default();
+    let alone = compile(&model, &CompileOptions::default()).expect("compiles");
+    let all: Vec<Inputs> = [(2, 3), (7, 1), (0, 4), (1, 5), (3, 0)]
+        .map(instance)
+        .into();
+    let results: Vec<Inputs> = all
+        .iter()
+        .map(|own| alone.run(own.clone(), &options).expect("runs").outputs)
+        .collect();
+    for threads in [1, 2, 5] {
+        let compiling = CompileOptions {
+            threads: Some(threads),
+            verify: true,
+            ..Default::default()
+        };
+        let program = compile(&batch.model, &compiling).expect("compiles");
+        for some in [0..5, 0..1, 2..4] {
+            let inputs = joined(&forms, &all[some.clone()]);
+            let found = batch.run(&program, inputs.clone(), &options).expect("runs");
+            let wanted = joined(&batch.outputs, &results[some]);
+            assert_eq!(found.outputs.len(), wanted.len());
+            for (name, value) in wanted {
+                let (value, found) = (value.as_tensor(), found.outputs[&name].as_tensor());
+                assert_eq!(value, found, "{name} on {threads} threads");
+            }
+            let finished = batch.run_finishing(&program, inputs, &options);
+            assert!(finished.expect("runs").failed.is_empty());
+        }
+    }
+    let inputs = joined(&forms, &all);
+    let apart = batch.instances(&inputs).expect("parts");
+    for (own, expected) in apart.iter().zip(&all) {
+        for (name, value) in expected {
+            assert_eq!(own[name].as_tensor(), value.as_tensor(), "{name}");
+        }
+    }
+    let wrong = |name: &str, value: Tensor, words: &str| {
+        let mut inputs = inputs.clone();
+        inputs.insert(name.to_string(), value.into());
+        let error = batch.check(&inputs).expect_err("does not fit").to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let shapes = |own: [i64; 10]| Tensor::from_slice(vec![5, 2], &own);
+    let name = shapes_name("x");
+    wrong(
+        &name,
+        shapes([2, 3, 7, 2, 0, 4, 1, 5, 3, 0]),
+        "gives instance 1 the shape [7, 2]",
+    );
+    wrong(
+        &name,
+        shapes([2, 3, 7, 1, 0, -4, 1, 5, 3, 0]),
+        "the size -4 in instance 2",
+    );
+    wrong(
+        &name,
+        shapes([3, 2, 7, 1, 0, 4, 1, 5, 3, 0]),
+        "instance 0 has the size",
+    );
+    wrong(&name, Tensor::vector(&[2i64, 3]), "not i64[instances, 2]");
+    let few = Tensor::from_slice(vec![1, 2], &[2i64, 3]);
+    wrong(&name, few, "has 1 rows, but `x.offsets` parts 5 instances");
+    wrong("x", filled(&[3, 6], 0.0), "along one axis");
+    wrong(
+        &offsets_name("x"),
+        Tensor::vector(&[0i64, 6, 13, 13, 18, 19]),
+        "ends with 19",
+    );
 }

@@ -74,6 +74,31 @@ fn another_thread_cancels_a_run_on_each_device() {
 }
 
 #[test]
+fn a_run_that_was_cancelled_before_does_not_begin() {
+    // Nothing of it is evaluated, so that no instruction would look at the token.
+    let text = "fn @main(%x: f32[]) -> (%y: f32[]) {\n  return %x\n}\n";
+    for &device in Device::ALL {
+        for text in [text, DOUBLED] {
+            let program = program(device, text);
+            let token = CancelToken::new();
+            token.cancel();
+            let options = RunOptions {
+                cancel: Some(token.clone()),
+                ..Default::default()
+            };
+            let x = match text == DOUBLED {
+                true => Tensor::vector(&[1f32]),
+                false => Tensor::scalar(1f32),
+            };
+            let error = program.run(input(x.clone()), &options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+            token.reset();
+            assert!(program.run(input(x), &options).is_ok());
+        }
+    }
+}
+
+#[test]
 fn inputs_in_order_are_those_by_name() {
     let text = "fn @main(%a: f32[], %b: f32[]) -> (%y: f32[]) {
   %y = sub(%a, %b)

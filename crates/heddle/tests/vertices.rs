@@ -87,20 +87,183 @@ fn close(got: &heddle::Value, want: &heddle::Value, what: &str) {
     heddle::compare(got, want, &tolerance).unwrap_or_else(|e| panic!("{what}: {e}"));
 }
 
+/// One model: children by their numbers, all children, and children within loops and branches.
+const MODELS: [&str; 3] = [
+    "treelstm_vertex.hl",
+    "childsum_vertex.hl",
+    "inner_vertex.hl",
+];
+
 #[test]
 fn vertices_are_evaluated_level_by_level() {
-    let text = std::fs::read_to_string(path("treelstm_vertex.hl")).expect("the file");
-    let program = heddle_lang::compile(&text).unwrap_or_else(|error| panic!("{error}"));
-    let mut module = program.module;
-    optimize(&mut module);
-    let machine = heddle_machine::Machine::reference_host(2);
-    let stats = level_loops(&mut module, &LevelOptions::USUAL, &CostModel::of(&machine));
-    assert_eq!(stats.total(), 1, "{}", heddle_ir::text::print(&module));
+    for name in MODELS {
+        let text = std::fs::read_to_string(path(name)).expect("the file");
+        let program = heddle_lang::compile(&text).unwrap_or_else(|error| panic!("{error}"));
+        let mut module = program.module;
+        optimize(&mut module);
+        let machine = heddle_machine::Machine::reference_host(2);
+        let stats = level_loops(&mut module, &LevelOptions::USUAL, &CostModel::of(&machine));
+        assert_eq!(
+            stats.total(),
+            1,
+            "{name}\n{}",
+            heddle_ir::text::print(&module)
+        );
+    }
+}
+
+/// Many graphs as inputs of a batch.
+fn joined(graphs: &[Inputs]) -> Inputs {
+    let mut inputs = Inputs::new();
+    for name in NAMES {
+        let (mut all, mut ends) = (vec![], vec![0]);
+        for graph in graphs {
+            let part = graph[name].as_tensor().and_then(Tensor::to_i64s);
+            all.extend(part.expect("integers"));
+            ends.push(all.len() as i64);
+        }
+        inputs.insert(name.to_string(), Tensor::vector(&all).into());
+        inputs.insert(offsets_name(name), Tensor::vector(&ends).into());
+    }
+    inputs
+}
+
+/// The inputs that differ by graph.
+const NAMES: [&str; 3] = ["g.children", "g.offsets", "word"];
+
+fn batched(model: &Model) -> heddle::batch::Batch {
+    let forms: Forms = NAMES.map(|name| (name.to_string(), Form::Ragged)).into();
+    let batch = model.clone().batched(&forms).expect("batches");
+    let left: Vec<_> = batch.one_by_one.iter().map(ToString::to_string).collect();
+    // Zeros in place of states, before the loop.
+    assert!(left.iter().all(|l| l.contains("`broadcast`")), "{left:?}");
+    batch
+}
+
+/// A graph of so many vertices with up to three children each, some of them shared.
+fn drawn(size: u64, seed: u64) -> Inputs {
+    let (mut children, mut offsets, mut words) = (vec![], vec![0], vec![]);
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = |n: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        ((state >> 33) % n) as i64
+    };
+    for v in 0..size {
+        let count = if v == 0 { 0 } else { below(4) };
+        children.extend((0..count).map(|_| below(v)));
+        offsets.push(children.len() as i64);
+        words.push(below(10));
+    }
+    named([
+        ("g.children", children),
+        ("g.offsets", offsets),
+        ("word", words),
+    ])
+}
+
+fn chain(size: i64) -> Inputs {
+    let children: Vec<i64> = (0..size - 1).collect();
+    let offsets = std::iter::once(0).chain(0..size).collect();
+    let words = (0..size).map(|v| v % 10).collect();
+    named([
+        ("g.children", children),
+        ("g.offsets", offsets),
+        ("word", words),
+    ])
+}
+
+fn height(graph: &Inputs) -> u64 {
+    let array = |name: &str| {
+        graph[name]
+            .as_tensor()
+            .and_then(Tensor::to_i64s)
+            .expect("integers")
+    };
+    let (children, offsets) = (array("g.children"), array("g.offsets"));
+    let mut heights: Vec<u64> = vec![];
+    for ends in offsets.windows(2) {
+        let own = &children[ends[0] as usize..ends[1] as usize];
+        let below = own.iter().map(|&c| heights[c as usize]).max();
+        heights.push(below.unwrap_or(0) + 1);
+    }
+    heights.into_iter().max().unwrap_or(0)
+}
+
+#[test]
+fn graphs_of_a_batch_go_level_by_level_together() {
+    let mut graphs = vec![chain(29), drawn(1, 1), drawn(61, 2), drawn(2, 3), chain(1)];
+    graphs.extend((0..59).map(|k| drawn(1 + k % 7, 100 + k)));
+    let options = RunOptions::default();
+    for name in ["childsum_vertex.hl", "inner_vertex.hl"] {
+        let graph = model(name);
+        let weights = weights(&model("treelstm.heddle"));
+        let with = |own: Inputs| -> Inputs { own.into_iter().chain(weights.clone()).collect() };
+        let batch = batched(&graph);
+        let compiling = CompileOptions {
+            threads: Some(2),
+            verify: true,
+            ..Default::default()
+        };
+        let one = heddle::compile(&graph, &compiling).expect("compiles");
+        let all = heddle::compile(&batch.model, &compiling).expect("compiles");
+        let alone: Vec<_> = graphs
+            .iter()
+            .map(|g| one.run(with(g.clone()), &options).expect("runs").outputs)
+            .collect();
+        for count in [64, 5, 1, 0] {
+            let inputs = with(joined(&graphs[..count]));
+            batch.check(&inputs).expect("parts its arrays");
+            let got = all.run(inputs.clone(), &options).expect("runs");
+            assert!(
+                got.report.interpreted.is_none(),
+                "{:?}",
+                got.report.interpreted
+            );
+            for (name, got) in &got.outputs {
+                let rows = got
+                    .as_tensor()
+                    .and_then(|t| t.to_vec::<f32>())
+                    .expect("floats");
+                assert_eq!(rows.len(), count * 256);
+                for (k, alone) in alone[..count].iter().enumerate() {
+                    let row = Tensor::vector(&rows[k * 256..(k + 1) * 256]);
+                    close(
+                        &row.into(),
+                        &alone[name],
+                        &format!("graph {k} of {count}, {name}"),
+                    );
+                }
+            }
+            let activity = batch.activity(&inputs, &options).expect("runs");
+            let block = activity.blocks.iter().find(|b| b.block.starts_with("loop"));
+            let block = block.expect("a loop");
+            let vertices = graphs[..count]
+                .iter()
+                .map(|g| match &g["word"].as_tensor() {
+                    Some(words) => words.shape()[0] as u64,
+                    None => 0,
+                });
+            let highest = graphs[..count].iter().map(height).max().unwrap_or(0);
+            assert_eq!(
+                (block.steps, block.activations),
+                (highest, vertices.sum()),
+                "{name}"
+            );
+        }
+    }
 }
 
 #[test]
 fn graphs_give_what_trees_give() {
-    let (table, graph) = (model("treelstm.heddle"), model("treelstm_vertex.hl"));
+    for name in MODELS {
+        gives_what_trees_give(name);
+    }
+}
+
+fn gives_what_trees_give(name: &str) {
+    let (table, graph) = (model("treelstm.heddle"), model(name));
     let weights = weights(&table);
     let options = RunOptions::default();
     let compiled = |model: &Model| {
@@ -128,27 +291,8 @@ fn graphs_give_what_trees_give() {
         alone.push(got);
     }
     // Many graphs.
-    let names = ["g.children", "g.offsets", "word"];
-    let forms: Forms = names.map(|name| (name.to_string(), Form::Ragged)).into();
-    let batch = graph.batched(&forms).expect("batches");
-    let left: Vec<_> = batch.one_by_one.iter().map(ToString::to_string).collect();
-    // Zeros in place of states, before the loop.
-    assert!(left.iter().all(|l| l.contains("`broadcast`")), "{left:?}");
-    let mut inputs = Inputs::new();
-    for name in names {
-        let (mut all, mut ends) = (vec![], vec![0]);
-        for &tree in &TREES {
-            let part = &as_graph(tree)[name];
-            all.extend(
-                part.as_tensor()
-                    .and_then(Tensor::to_i64s)
-                    .expect("integers"),
-            );
-            ends.push(all.len() as i64);
-        }
-        inputs.insert(name.to_string(), Tensor::vector(&all).into());
-        inputs.insert(offsets_name(name), Tensor::vector(&ends).into());
-    }
+    let batch = batched(&graph);
+    let inputs = joined(&TREES.map(as_graph));
     batch.check(&inputs).expect("parts its arrays");
     let got = run(&compiled(&batch.model), inputs);
     for (name, got) in &got {

@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from . import control, convert, graph
+from . import checks, control, convert, graph
 from .record import Recorder, Region
 
 # A function is recorded this often at most, until what it gives for what its own calls give does not change.
@@ -29,6 +29,8 @@ class _Leaf:
         self.constant = None if isinstance(value, torch.Tensor) else value
         self.dtype = value.dtype if isinstance(value, torch.Tensor) else None
         self.weak = isinstance(value, torch.Tensor) and isinstance(value, FakeTensor) and rec.is_weak(value)
+        #: The position of the argument that it is, if that is changed in place.
+        self.argument: int | None = None
         #: Sizes; None are those that the run decides.
         self.sizes: list[Any] = []
         if self.dtype is not None:
@@ -63,6 +65,12 @@ class Frame:
         self.known: set[Any] = set()
         self.sizes: dict[str, Any] = {}
         self.called = self.done = False
+        #: Its checks' number is a result behind the others.
+        self.checked = False
+        #: Positions of arguments that it changes in place: their new values are results, too.
+        self.changed: set[int] = set()
+        #: Constants that are arguments of it, by identity, with the region and the input that they are there.
+        self.weights: dict[int, tuple[torch.Tensor, Region, dict[str, Any]]] = {}
         #: Positions of leaves that are arguments though they are numbers, and (leaf, axis) that are open.
         self.opened: set[Any] = set()
         #: Functions that assumed what this one gives.
@@ -141,6 +149,7 @@ def _emit(rec: Recorder, frame: Frame, flat: list[Any]) -> Any:
     for position, leaf in enumerate(flat):
         if isinstance(leaf, torch.Tensor) or position in frame.opened:
             operands.append(rec.read(control.as_tensor(rec, leaf)))
+    operands += [rec.weight(tensor, rec.region) for tensor, _, _ in frame.weights.values()]
     for size in frame.sizes.values():
         operands.append(rec.arg(size))
     if not frame.done:
@@ -154,8 +163,20 @@ def _emit(rec: Recorder, frame: Frame, flat: list[Any]) -> Any:
         result = rec.fresh(leaf.dtype, shape)
         made.append(rec.region.graph.tensor(frame.name.rpartition(".")[2], result))
         rec.bind(result, {"value": made[-1]["id"]}, weak=leaf.weak)
-        leaves.append(result)
+        leaves.append(result if leaf.argument is None else flat[leaf.argument])
+    renewed = []
+    for position in sorted(frame.changed):
+        renewed.append(rec.fresh(flat[position].dtype, flat[position].shape))
+        made.append(rec.region.graph.tensor("changed", renewed[-1]))
+        rec.bind(renewed[-1], {"value": made[-1]["id"]})
+    if frame.checked:
+        token = rec.fresh(torch.int64, ())
+        made.append(rec.region.graph.tensor("check", token))
+        rec.bind(token, {"value": made[-1]["id"]})
+        rec.region.checks.append(token)
     rec.region.graph.node("call", [{"function": frame.name}, {"list": operands}], {}, made, rec.place())
+    for position, result in zip(sorted(frame.changed), renewed):
+        rec.change(flat[position], result, [leaf for i, leaf in enumerate(flat) if i != position])
     return pytree.tree_unflatten(leaves, frame.spec)
 
 
@@ -176,8 +197,10 @@ def _record(rec: Recorder, function: Any, owner: Any, flat: list[Any], spec: Any
     stack.append(frame)
     try:
         for _ in range(_ATTEMPTS):
+            weights = len(frame.weights)
             try:
-                region, leaves = _attempt(rec, frame, owner, flat, spec)
+                changed = set(frame.changed)
+                region, leaves, arguments = _attempt(rec, frame, owner, flat, spec)
             except _Open as more:
                 if more.frame is not frame:
                     raise
@@ -193,8 +216,13 @@ def _record(rec: Recorder, function: Any, owner: Any, flat: list[Any], spec: Any
                     "state them: @heddle.function(results=lambda x: x)",
                 ) from None
             types = [_Leaf(rec, leaf, frame.known) for leaf in leaves]
-            settled = not frame.called or (
-                frame.types is not None and len(types) == len(frame.types) and all(a.agrees(b) for a, b in zip(frame.types, types))
+            for type_, argument in zip(types, arguments):
+                type_.argument = argument
+            checked, frame.checked = frame.checked, bool(region.checks)
+            if frame.checked:
+                region.graph.outputs.append(rec.read(checks.pending(region, rec), region))
+            settled = not frame.called or (checked, changed) == (frame.checked, frame.changed) and (
+                frame.types is not None and len(frame.weights) == weights and len(types) == len(frame.types) and all(a.agrees(b) for a, b in zip(frame.types, types))
             )
             if settled:
                 if frame.types is None or not frame.called:
@@ -233,7 +261,8 @@ def _forget(rec: Recorder, frame: Frame) -> None:
     frame.dependents = []
 
 
-def _attempt(rec: Recorder, frame: Frame, owner: Any, flat: list[Any], spec: Any) -> tuple[Region, list[Any]]:
+def _attempt(rec: Recorder, frame: Frame, owner: Any, flat: list[Any], spec: Any) -> tuple[Region, list[Any], list[int | None]]:
+    """Records a function once: its region, the leaves of its result, and which of them are arguments that it changes."""
     region = Region(None, frame)
     frame.uses, frame.calls, frame.called = [], [], False
     given = []
@@ -242,12 +271,14 @@ def _attempt(rec: Recorder, frame: Frame, owner: Any, flat: list[Any], spec: Any
             shape = [rec.open_size() if (position, axis) in frame.opened else s for axis, s in enumerate(leaf.shape)]
             weak = isinstance(leaf, FakeTensor) and rec.is_weak(leaf)
             tensor = rec.input(region, f"a{position}", leaf.dtype, shape, weak)
-            rec.given[tensor] = frame
+            rec.given[tensor] = (frame, position)
             given.append(tensor)
         elif position in frame.opened:
             given.append(rec.input(region, f"a{position}", control.number_type(leaf), (), True))
         else:
             given.append(leaf)
+    for weight, _, _ in list(frame.weights.values()):
+        rec.weight(weight, region)
     args, kwargs = pytree.tree_unflatten(given, spec)
     assert frame.function is not None
     body = convert.convert(frame.function.function)
@@ -259,7 +290,9 @@ def _attempt(rec: Recorder, frame: Frame, owner: Any, flat: list[Any], spec: Any
             if isinstance(leaf, control._UNDEFINED):
                 raise graph.unsupported(f"{frame.name} gives nothing on some path", place_of_def(frame.function))
         region.graph.outputs = [rec.read(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return region, leaves
+        region.graph.outputs += [rec.read(given[position]) for position in sorted(frame.changed)]
+    same = {id(given[position]): position for position in frame.changed}
+    return region, leaves, [same.get(id(leaf)) for leaf in leaves]
 
 
 def _close(rec: Recorder, frame: Frame, region: Region, leaves: list[Any]) -> None:

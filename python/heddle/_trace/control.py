@@ -13,6 +13,7 @@ from malt.operators import variables
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
+from .checks import Maybe, pending, settled
 from .graph import Place, unsupported
 from .record import Recorder, Region, active
 
@@ -40,6 +41,8 @@ def describe(value: Any) -> str:
         return f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
     if isinstance(value, _UNDEFINED):
         return "nothing"
+    if isinstance(value, Maybe):
+        return describe(value.value)
     return f"{value!r}" if isinstance(value, (int, float, bool, type(None))) else f"a {type(value).__name__}"
 
 
@@ -112,15 +115,15 @@ def if_stmt(
         def run() -> list[Any]:
             set_state(before)
             branch()
-            return list(get_state())[:nouts]
+            return list(get_state())
 
         return run
 
     try:
-        merged = branch_on(rec, cond, [arm(body), arm(orelse)], names)
+        merged = branch_on(rec, cond, [arm(body), arm(orelse)], names, before, nouts)
     finally:
         set_state(before)
-    set_state(tuple(merged) + tuple(before[nouts:]))
+    set_state(tuple(merged))
 
 
 def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], text: str) -> Any:
@@ -131,8 +134,11 @@ def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], t
     return branch_on(rec, cond, [lambda: [if_true()], lambda: [if_false()]], [text])[0]
 
 
-def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], names: Sequence[str]) -> list[Any]:
-    """Records two arms, and gives the values that either leaves for each name."""
+def branch_on(
+    rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], names: Sequence[str], before: Sequence[Any] = (), nouts: int | None = None,
+) -> list[Any]:
+    """Records two arms, and gives the values that either leaves for each name. `before` is what the names are in front. Only the first
+    `nouts` are read behind the branch."""
     place = rec.place()
     cond = predicate(rec, cond)
     chosen = rec.read(cond)
@@ -149,6 +155,11 @@ def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], nam
     if values[0] is None and values[1] is None:
         raise Unknown
     rec.local = rec.born - mark
+    # Names that nobody reads matter where they are tensors that are changed in place.
+    kept = [k for k in range(len(names)) if nouts is None or k < nouts or any(v is not None and rec.is_successor(v[k], before[k]) for v in values)]
+    every = list(before) or [None] * len(names)
+    values = [None if v is None else [v[k] for k in kept] for v in values]
+    names, before = [names[k] for k in kept], [before[k] for k in kept] if before else []
     # An arm that calls what is not known yet gives what the other one does.
     pairs = list(zip(*(v if v is not None else values[1 - i] for i, v in enumerate(values)))) if values else []
     known = [i for i, v in enumerate(values) if v is not None]
@@ -166,6 +177,8 @@ def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], nam
                         with rec.inside(region):
                             outputs[i].append(rec.read(leaf.made(rec, source)))
                 results.append(leaf)
+    token = _join_checks(rec, regions, outputs, known)
+    results += [token] if token is not None else []
     made = []
     graph = rec.region.graph
     for leaf in results:
@@ -180,8 +193,27 @@ def branch_on(rec: Recorder, cond: Any, arms: list[Callable[[], list[Any]]], nam
             if made:
                 args = [chosen, {"graph": regions[0].graph.json()}, {"graph": regions[1].graph.json()}, {"list": operands}]
                 graph.node("cond", args, {}, made, place)
+    merged = [settled(tree.build()) for tree in joined]
+    for i, (was, made_of) in enumerate(zip(before, merged)):
+        merged[i] = rec.renewed(was, [(regions[k], was, values[k][i]) for k in known], made_of)  # type: ignore[index]
     rec.finish(regions)
-    return [tree.build() for tree in joined]
+    if token is not None:
+        rec.region.checks.append(token.result)
+    for k, value in zip(kept, merged):
+        every[k] = value
+    return every
+
+
+def _join_checks(rec: Recorder, regions: list[Region], outputs: list[list[Any]], known: list[int]) -> _Joined | None:
+    """What the checks of either arm let through goes with the branch's results."""
+    if not any(regions[i].checks for i in known):
+        return None
+    joined = _Joined([0, 0], torch.int64, [], False)
+    for i in known:
+        with rec.inside(regions[i]):
+            found = pending(regions[i], rec)
+            outputs[i].append(rec.read(torch.full((), 0, dtype=torch.int64) if found is None else found))
+    return joined
 
 
 def _decided(rec: Recorder, cond: torch.Tensor, value: Any, taken: bool) -> Any:
@@ -234,18 +266,39 @@ def _join(rec: Recorder, name: str, pair: list[Any], place: Place | None) -> _Tr
     undefined = [isinstance(v, _UNDEFINED) for v in pair]
     if all(undefined):
         return _Tree([pair[0]], pytree.tree_structure(0))
-    if any(undefined):
-        # A program that reads the variable where it is not assigned fails in Python; zeros stand there.
-        whole = pair[undefined.index(False)]
-        leaves, spec = pytree.tree_flatten(whole)
+    if any(isinstance(v, variables.UndefinedReturnValue) for v in pair):
+        # What is returned is read only where a flag of the conversion says that something was.
+        leaves, spec = pytree.tree_flatten(pair[undefined.index(False)])
         return _Tree([_undefined_leaf(rec, leaf, undefined) for leaf in leaves], spec)
+    if any(undefined) or any(isinstance(v, Maybe) for v in pair):
+        return _join_maybe(rec, name, pair, undefined, place)
     flat = [pytree.tree_flatten(v) for v in pair]
     if flat[0][1] != flat[1][1]:
+        from .joined import join_lists
+
+        stacked = join_lists(rec, pair)
+        if stacked is not None:
+            return stacked
         raise unsupported(
             f"`{name}` is {describe(pair[0])} after one branch and {describe(pair[1])} after the other", place,
             "both branches must give the same structure",
         )
     return _Tree([_join_leaf(rec, name, a, b, place) for a, b in zip(flat[0][0], flat[1][0])], flat[0][1])
+
+
+def _join_maybe(rec: Recorder, name: str, pair: list[Any], undefined: list[bool], place: Place | None) -> _Tree:
+    """A variable that an arm may leave unassigned: its value, and whether it was assigned."""
+    if not name.isidentifier():
+        raise unsupported(f"`{name}` is assigned on some paths only", place, "assign it in front")
+    parts = [(None, False) if u else v.now() if isinstance(v, Maybe) else (v, True) for v, u in zip(pair, undefined)]
+    if any(undefined):
+        leaves, spec = pytree.tree_flatten(parts[undefined.index(False)][0])
+        tree = _Tree([_undefined_leaf(rec, leaf, undefined) for leaf in leaves], spec)
+    else:
+        tree = _join(rec, name, [value for value, _ in parts], place)
+    flag = _join_leaf(rec, name, parts[0][1], parts[1][1], place)
+    whole = pytree.tree_unflatten(tree.leaves, tree.spec)
+    return _Tree([*tree.leaves, flag], pytree.tree_structure(Maybe(name, whole, flag)))
 
 
 def _undefined_leaf(rec: Recorder, leaf: Any, undefined: list[bool]) -> Any:

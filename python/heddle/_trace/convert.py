@@ -19,11 +19,11 @@ from malt.converters import (
 )
 from malt.core import converter, unsupported_features_checker
 from malt.impl import api
-from malt.operators import FunctionScope, Undefined, UndefinedReturnValue, ld, ldu, with_function_scope
+from malt.operators import FunctionScope, Undefined, UndefinedReturnValue, ldu, with_function_scope
 from malt.pyct import errors, origin_info
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import control, index, lambdas, lists, loops
+from . import checks, control, index, lambdas, lists, loops
 from .graph import Place, unsupported
 from .record import Recorder, active
 
@@ -58,6 +58,12 @@ class _Subscripts(ast.NodeTransformer):
         if node.value is None:
             return node
         return self.visit(_at(ast.Assign(targets=[node.target], value=node.value), node))
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        text = ast.unparse(node)
+        self.generic_visit(node)
+        message = ast.Constant(None) if node.msg is None else ast.Lambda(ast.arguments([], [], None, [], [], None, []), node.msg)
+        return _at(ast.Expr(_call("assert_", node.test, message, ast.Constant(text))), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
@@ -247,6 +253,10 @@ def converted_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None,
         return method(*args, **kwargs)
     if is_users(f):
         return convert(f)(*args, **kwargs)
+    if (getattr(f, "__module__", None) or "").startswith("torch"):
+        # An option that is a condition on sizes, which PyTorch wants as a bool: it holds from then on.
+        args = tuple(bool(a) if isinstance(a, torch.SymBool) else a for a in args)
+        kwargs = {name: bool(a) if isinstance(a, torch.SymBool) else a for name, a in kwargs.items()}
     return f(*args, **kwargs)
 
 
@@ -307,6 +317,9 @@ def _number(value: Any, kind: Any) -> Any:
     floats = value.dtype.is_floating_point
     if kind is bool:
         return control.predicate(rec, value)
+    if kind is int and floats:
+        message = "a float that is NaN or infinite has no integer"
+        (value,) = checks.checked(rec, torch.isfinite(value), message, [value], rec.place())
     dtype = torch.bool if kind is None and value.dtype == torch.bool else torch.float64 if kind is float or (kind is None and floats) else torch.int64
     made = torch.ops.aten._to_copy.default(value, dtype=dtype) if value.dtype != dtype else torch.ops.aten.clone.default(value)
     return made if dtype == torch.bool else rec.set_weak(made)
@@ -395,8 +408,9 @@ def update(value: Any, kind: str, other: Any) -> Any:
         return _PLAIN[kind](value, other)
     if not rec.is_own(value):
         made = _PLAIN[kind](value, other)
-        rec.replaced(value)
-        return made.to(value.dtype) if made.dtype != value.dtype else made
+        made = made.to(value.dtype) if made.dtype != value.dtype else made
+        rec.replaced(value, made)
+        return made
     return _IN_PLACE[kind](value, other)
 
 
@@ -420,7 +434,8 @@ def _operators() -> types.ModuleType:
     made.__dict__.update(
         if_stmt=control.if_stmt, if_exp=control.if_exp, while_stmt=loops.while_stmt, for_stmt=loops.for_stmt, and_=control.and_,
         or_=control.or_, not_=control.not_, converted_call=converted_call, get_item=index.get_item, set_item=index.set_item,
-        update_item=update_item, update=update, append=lists.append, slice=slice, Undefined=Undefined, UndefinedReturnValue=UndefinedReturnValue, ld=ld, ldu=ldu,
+        update_item=update_item, update=update, append=lists.append, slice=slice, Undefined=Undefined, UndefinedReturnValue=UndefinedReturnValue,
+        ld=checks.read, ldu=ldu, assert_=checks.assert_,
         FunctionScope=_Scope, with_function_scope=with_function_scope, ConversionOptions=converter.ConversionOptions,
         STD=converter.STANDARD_OPTIONS, Feature=converter.Feature, autograph_artifact=api.autograph_artifact,
     )

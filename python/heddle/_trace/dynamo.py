@@ -17,12 +17,14 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options, _values
-from . import graph
+from . import graph, operators
 from .fx import place_of, target_of, walk
 from .record import WHOLE
 
 # Graphs from one line, of which as many say that Python decides what runs.
 _MANY = 8
+# A part is compiled anew this often when weights change; then they are inputs.
+_CHANGES = 2
 _lines: Counter[str] = Counter()
 _named: set[str] = set()
 
@@ -33,7 +35,7 @@ def compile_graph(module: GraphModule, example_inputs: list[Any], options: dict[
     if fallback not in ("eager", "error"):
         raise _errors.InputError(f'fallback is "eager" or "error", not {fallback!r}')
     _native_options(options)
-    _count(module)
+    count_line(module, _lines, "made")
 
     def compiler(fixed: bool) -> Callable[..., Any]:
         def compile(inner: GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -59,14 +61,15 @@ def _static() -> tuple[int, ...]:
     return tuple(getattr(metadata, "static_input_indices", None) or ())
 
 
-def _count(module: GraphModule) -> None:
+def count_line(module: GraphModule, lines: Counter[str], done: str) -> None:
+    """Counts the graphs that were made of a line, or run, and warns where they are many."""
     place = next((p for p in map(place_of, module.graph.nodes) if p is not None), None)
     if place is None:
         return
-    _lines[str(place)] += 1
-    if _lines[str(place)] == _MANY:
+    lines[str(place)] += 1
+    if lines[str(place)] == _MANY:
         warnings.warn(
-            f"{place}: torch.compile made {_MANY} graphs of this line ({place.text}): Python decides what runs there. With the loop or"
+            f"{place}: torch.compile {done} {_MANY} graphs of this line ({place.text}): Python decides what runs there. With the loop or"
             " branch in a @heddle.function it is one; heddle.torch.explain says more.", stacklevel=2,
         )
 
@@ -114,6 +117,9 @@ def _split(module: GraphModule, static: tuple[int, ...], options: dict[str, Any]
     if not left:
         return _Part(module, static, options, fallback)
     for node in left:
+        if getattr(node.target, "namespace", "") == operators.BACKWARD:
+            # The gradient of a @heddle.function is PyTorch's.
+            continue
         _stays(target_of(node), place_of(node), fallback, "Heddle has no such operator")
     partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True)
     fused = partitioner.fuse_partitions(partitioner.propose_partitions())
@@ -152,7 +158,8 @@ def _stays(what: str, place: Any, fallback: str, reason: str) -> None:
 
 
 class _Part:
-    """A graph that Heddle runs. It compiles when its weights are known, and anew when they change."""
+    """A graph that Heddle runs. It compiles when its weights are known, and anew when they change. Weights that change time and again
+    become inputs."""
 
     def __init__(self, module: GraphModule, static: tuple[int, ...], options: dict[str, Any], fallback: str) -> None:
         self.module, self.options, self.fallback = module, options, fallback
@@ -162,6 +169,9 @@ class _Part:
         self.single = not isinstance(output, (tuple, list))
         self.results = [_kind(r) for r in ((output,) if self.single else output)]
         self.key: Any = None
+        #: Constants that are no weights, with their address and version.
+        self.others: list[tuple[torch.Tensor, int, int]] = []
+        self.changes = 0
         self.program: Program | None = None
         self.eager = False
 
@@ -169,7 +179,11 @@ class _Part:
         if self.eager:
             return self.module(*args)
         key = tuple((args[i].data_ptr(), _version(args[i]), args[i].shape) for i in self.static)
-        if self.program is None or key != self.key:
+        if self.program is None or key != self.key or any(t.data_ptr() != at or _version(t) != version for t, at, version in self.others):
+            if self.program is not None:
+                self.changes += 1
+                if self.changes >= _CHANGES:
+                    self.static, key = {}, ()
             try:
                 self.program, self.key = self._compile(args), key
             except _errors.Unsupported as error:
@@ -191,10 +205,12 @@ class _Part:
         return results[0] if self.single else tuple(results)
 
     def _compile(self, args: tuple[Any, ...]) -> Program:
-        constants = graph.Constants()
+        constants, functions = graph.Constants(), {}
         fixed = {name: args[i] for i, name in self.static.items()}
-        body = walk(self.module, constants, fixed=fixed)
-        model = graph.load({"main": body.json()}, "main", constants)
+        body = walk(self.module, constants, functions, fixed=fixed)
+        weights = {id(t) for t in fixed.values()}
+        self.others = [(t, t.data_ptr(), _version(t)) for t in constants.given.values() if id(t) not in weights]
+        model = graph.load({**functions, "main": body.json()}, "main", constants)
         return Program(_native.compile(model, _native_options(self.options)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from functorch.compile import make_boxed_func
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from .. import _native
-from .dynamo import decompositions, refused
+from .dynamo import count_line, decompositions, refused
 from .fx import place_of, target_of
 
 # Parts of Dynamo's reasons, with what to write instead.
@@ -47,7 +48,7 @@ class Explanation:
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """What of a function or module `torch.compile(…, backend="heddle")` compiles, and what stays in Python: at which line, why, and what to
-    write instead. Runs it twice in PyTorch."""
+    write instead. Warns of a line of which 8 graphs ran. Runs it twice in PyTorch."""
     found, made = torch._dynamo.explain(function)(*args, **kwargs), Explanation()
     targets = set(_native.trace_targets())
 
@@ -58,8 +59,17 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
         made.eager += [(target_of(n), str(place_of(n))) for n in left]
         return make_boxed_func(inner.forward)
 
+    lines: Counter[str] = Counter()
+
     def collect(module: torch.fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
-        return aot_module_simplified(module, inputs, fw_compiler=count, decompositions=decompositions())
+        compiled = aot_module_simplified(module, inputs, fw_compiler=count, decompositions=decompositions())
+
+        def run(*args: Any) -> Any:
+            # A loop of Python runs one graph in each turn.
+            count_line(module, lines, "ran")
+            return compiled(*args)
+
+        return run
 
     torch._dynamo.reset()
     torch.compile(function, backend=collect)(*args, **kwargs)

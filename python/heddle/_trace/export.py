@@ -71,7 +71,8 @@ def trace(exported: Any) -> Trace:
         else:
             fixed[spec.arg.name] = tensor
     constants = graph.Constants()
-    body = walk(exported.graph_module, constants, fixed=fixed)
+    functions: dict[str, Any] = {}
+    body = walk(exported.graph_module, constants, functions, fixed=fixed)
     goes: list[tuple[str, int]] = []
     results, outputs = 0, []
     constant_results: dict[int, Any] = {}
@@ -92,6 +93,6 @@ def trace(exported: Any) -> Trace:
         else:
             raise graph.unsupported(f"an exported program with an output of kind {spec.kind}")
     body.outputs = outputs
-    model = graph.load({"main": body.json()}, "main", constants)
+    source = graph.Source({**functions, "main": body.json()}, "main", constants)
     spec = exported.call_spec
-    return Trace(model, spec.in_spec, spec.out_spec, leaves, list(state.values()), goes, constant_results)
+    return Trace(source, spec.in_spec, spec.out_spec, leaves, list(state.values()), goes, constant_results)

@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
-from . import control, convert, graph, lists
+from . import checks, control, convert, graph, lists, operators
 from .calls import Frame, call, place_of_def
-from .program import OPEN, Trace, TracedProgram, compile_trace, like
-from .record import Recorder, Region, active
+from .entry import Entry
+from .flat import flatten
+from .program import OPEN, Trace
+from .record import Recorder, Region, active, hint_of
 
 _state = threading.local()
 
@@ -35,6 +38,23 @@ def eager() -> Iterator[None]:
         _state.eager = before
 
 
+@dataclass(frozen=True)
+class Outline:
+    """An array among the arguments: its type, and its shape, in which None is a size that only the run knows."""
+
+    dtype: torch.dtype
+    shape: tuple[int | None, ...]
+
+
+def outline(leaf: Any) -> Any:
+    """The outline of an array; anything else itself."""
+    if isinstance(leaf, torch.Tensor):
+        return Outline(leaf.dtype, tuple(s if isinstance(s, int) else hint_of(s) for s in leaf.shape))
+    if isinstance(leaf, np.ndarray) and leaf.dtype != object:
+        return Outline(torch.from_numpy(np.empty(0, leaf.dtype)).dtype, leaf.shape)
+    return leaf
+
+
 class Function:
     """A function of Python that runs compiled. As a method it compiles for each object."""
 
@@ -43,7 +63,7 @@ class Function:
     def __init__(self, function: Callable[..., Any], results: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function, self.results, self.options = function, results, options
-        self._entries: dict[Any, list[Any]] = {}
+        self._entries: dict[Any, list[Entry]] = {}
         self._lock = threading.RLock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -54,9 +74,16 @@ class Function:
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """The program for arguments like these."""
-        return self._program(None, args, kwargs)
+        return self.entry(None, args, kwargs).program()
+
+    @functools.cached_property
+    def operator(self) -> Any:
+        """The operator of PyTorch that a call of it is."""
+        return operators.define(self)
 
     def _call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return operators.in_graph(self, owner, args, kwargs)
         rec = active()
         if rec is not None:
             if not self._reads_traced():
@@ -69,10 +96,13 @@ class Function:
                 return convert.convert(self.function)(*(() if owner is None else (owner,)), *args, **kwargs)
             finally:
                 rec.inlined.pop()
-        if getattr(_state, "eager", False) or any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves((args, kwargs))):
-            # For a debugger, or since PyTorch's own export traces it.
+        if getattr(_state, "eager", False):
             return self.function(*(() if owner is None else (owner,)), *args, **kwargs)
-        return self._program(owner, args, kwargs)(*args, **kwargs)
+        flat, _ = flatten(args, kwargs)
+        weights = operators.weights_of(owner, flat)
+        if any(operators.is_foreign(leaf) for leaf in (*flat, *weights)):
+            return operators.node_call(self, owner, args, kwargs, weights)
+        return self.entry(owner, args, kwargs)(flat)
 
     def _reads_traced(self) -> bool:
         """Whether it reads tensors of a function around that is being recorded: it is recorded in place then."""
@@ -85,16 +115,16 @@ class Function:
                 continue
         return False
 
-    def _program(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        flat, spec = pytree.tree_flatten((args, kwargs))
+    def entry(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        """What it is for arguments like these."""
+        flat, spec = flatten(args, kwargs)
         key = (None if owner is None else id(owner), spec, tuple(_shape_key(leaf) for leaf in flat))
         with self._lock:
             entries = self._entries.setdefault(key, [])
-            entries[:] = [e for e in entries if e.is_current()]
-            for program in entries:
-                if program.fits(flat):
-                    return program
-            made: TracedProgram = compile_trace(record(self, owner, args, kwargs), self.options)
+            for entry in entries:
+                if entry.fits(flat):
+                    return entry
+            made = Entry(self, owner, args, kwargs)
             entries.append(made)
             return made
 
@@ -113,16 +143,24 @@ class Method:
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """The program for arguments like these."""
-        return self.__func__._program(self.__self__, args, kwargs)
+        return self.__func__.entry(self.__self__, args, kwargs).program()
 
 
 def _shape_key(leaf: Any) -> Any:
     """What decides which program runs a leaf: sizes of 0 and 1 differ from larger ones, as they do in PyTorch."""
     if isinstance(leaf, (torch.Tensor, np.ndarray)):
-        return (leaf.dtype, tuple(s if s < 2 else -1 for s in leaf.shape))
+        return (leaf.dtype, tuple(_size_key(s) for s in leaf.shape))
+    if isinstance(leaf, torch.SymInt):
+        return (int, int(leaf))
     if isinstance(leaf, (int, float, bool, str, type(None), torch.dtype)):
         return (type(leaf), leaf)
     return id(leaf)
+
+
+def _size_key(size: Any) -> int:
+    if isinstance(size, int):
+        return size if size < 2 else -1
+    return -2 if hint_of(size) is None else int(size) if size < 2 else -1
 
 
 # Programs
@@ -130,48 +168,67 @@ def _shape_key(leaf: Any) -> Any:
 
 def record(
     function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = "auto",
-    module: torch.nn.Module | None = None,
+    module: torch.nn.Module | None = None, lifts: Callable[[torch.Tensor], bool] = lambda tensor: False,
 ) -> Trace:
     """The model of a function for arguments like these. `owner` is the object that it is a method of, `module` the one whose weights it
-    reads otherwise."""
+    reads otherwise. Constants that `lifts` says are inputs behind the arguments."""
+    # Another tracer may run around: its modes don't see this one.
+    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction(), torch._guards.tracing(None):
+        return _record(function, owner, args, kwargs, dynamic_shapes, module, lifts)
+
+
+def _record(
+    function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, module: torch.nn.Module | None,
+    lifts: Callable[[torch.Tensor], bool],
+) -> Trace:
     if not isinstance(function, Function):
         function = Function(function, None, {})
-    rec = Recorder()
+    rec = Recorder(lifts)
     rec.places = convert.place_of_line
-    module = owner if isinstance(owner, torch.nn.Module) else module
-    if module is not None:
-        rec.names = {id(t): name for name, t in [*module.named_parameters(), *module.named_buffers()]}
-    args, kwargs = pytree.tree_map(like, (args, kwargs))
-    flat, spec = pytree.tree_flatten((args, kwargs))
+    args, kwargs = pytree.tree_map(outline, (args, kwargs))
+    flat, spec = flatten(args, kwargs)
+    modules = [m for m in (module, owner, *flat) if isinstance(m, torch.nn.Module)]
+    for m in modules[::-1]:
+        rec.names.update((id(t), name) for name, t in [*m.named_parameters(), *m.named_buffers()])
     names = _names(getattr(function, "signature", function.function), owner, args, kwargs)
     main = Frame("main", None, None)
-    rec.region = Region(None, main)
-    leaves, given, sizes = [], [], {}
+    root = rec.region = Region(None, main)
+    leaves, given, tensors, sizes, places = [], [], [], {}, {}
     for position, (leaf, name) in enumerate(zip(flat, names)):
-        if not isinstance(leaf, torch.Tensor):
+        if not isinstance(leaf, Outline):
             leaves.append(leaf)
             given.append(leaf)
             continue
-        shape = rec.symbolic(leaf) if dynamic_shapes == "auto" else list(leaf.shape)
-        tensor = rec.input(rec.region, name, leaf.dtype, shape)
+        shape = rec.symbolic(leaf.shape) if dynamic_shapes == "auto" else list(leaf.shape)
+        tensor = rec.input(root, name, leaf.dtype, shape)
         for axis, size in enumerate(tensor.shape):
             if isinstance(size, torch.SymInt):
                 sizes[size.node.expr] = (position, axis)
+                places[size.node.expr.name] = (len(tensors), axis)
+        rec.given[tensor] = (main, position)
         leaves.append(OPEN)
         given.append(tensor)
+        tensors.append(tensor)
     args, kwargs = pytree.tree_unflatten(given, spec)
+    made = Trace(None, spec, spec, leaves)  # type: ignore[arg-type]
     try:
         with rec.recording():
             result = call(rec, function, owner, args, kwargs)
-            results, gives = pytree.tree_flatten(result)
-            goes: list[tuple[str, int]] = []
-            fixed: dict[int, Any] = {}
+            results, made.gives = pytree.tree_flatten(result)
             for i, leaf in enumerate(results):
-                if isinstance(leaf, torch.Tensor):
-                    goes.append(("result", i))
-                    rec.region.graph.outputs.append(rec.read(leaf))
+                if any(leaf is given[position] for position in main.changed):
+                    made.same[i] = next(position for position in main.changed if leaf is given[position])
+                elif isinstance(leaf, torch.Tensor):
+                    made.goes.append(("result", i))
+                    made.types.append((leaf.dtype, [_size_text(s) for s in leaf.shape]))
+                    root.graph.outputs.append(rec.read(leaf))
                 else:
-                    fixed[i] = leaf
+                    made.fixed[i] = leaf
+            for position in sorted(main.changed):
+                made.goes.append(("input", position))
+                made.types.append((given[position].dtype, [_size_text(s) for s in given[position].shape]))
+                root.graph.outputs.append(rec.read(given[position]))
+            _check(rec, root)
     except control.Unknown:
         raise graph.unsupported(f"{function.__qualname__} calls itself on every path", place_of_def(function)) from None
     except GuardOnDataDependentSymNode as error:
@@ -180,17 +237,37 @@ def record(
             f"Python asks for a number that only the run knows ({error.cond})", place,
             "compare and index with tensors; a condition of Python needs an `if` in a function that Heddle converts",
         ) from error
-    _name_results(rec, results)
-    functions = {**rec.functions, "main": rec.region.graph.json()}
-    model = graph.load(functions, "main", rec.constants)
-    made = Trace(model, spec, gives, leaves, goes=goes, fixed=fixed)
+    _name_results(root)
+    made.source = graph.Source({**rec.functions, "main": root.graph.json()}, "main", rec.constants)
     made.lists = any(isinstance(v, lists.Grown) for v in pytree.tree_leaves(result, is_leaf=lambda v: isinstance(v, lists.Grown)))
     made.guards = _guards(rec, sizes)
-    made.weights = [(t, t.data_ptr(), _version(t)) for t in rec.constants.given.values()]
-    made.bound = owner
-    if module is not None:
-        made.owner, made.owned = module, _owned(module)
+    made.sizes, made.opened = places, sorted(s.name for s in rec.born - set(sizes))
+    made.lifted = [tensor for tensor, _, _ in main.weights.values()]
+    made.read = rec.constants_read()
+    made.is_foreign, made.random = rec.is_foreign, rec.random
+    made.bound = (owner, module)
     return made
+
+
+def _check(rec: Recorder, root: Region) -> None:
+    """Makes a result wait for the checks."""
+    token = checks.pending(root, rec)
+    if token is None:
+        return
+    if not root.graph.outputs:
+        raise graph.unsupported("a function with an `assert` gives no array, so that nothing of it would run", rec.place())
+    first = root.graph.outputs[0]
+    known = {v["id"]: v for node in root.graph.nodes for v in node["results"]} | {v["id"]: v for v in root.graph.inputs}
+    like = known.get(first.get("value"))
+    if like is None:
+        raise graph.unsupported("a function with an `assert` gives a constant, so that nothing of it would run", rec.place())
+    made = root.graph.value(like["name"], like["type"], like["shape"])
+    root.graph.node("check", [rec.read(token == 0), {"str": "a check does not hold"}, {"list": [first]}], {}, [made], None)
+    root.graph.outputs[0] = {"value": made["id"]}
+
+
+def _size_text(size: Any) -> int | str:
+    return size if isinstance(size, int) else PythonPrinter().doprint(size.node.expr)
 
 
 def record_module(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = "auto") -> Trace:
@@ -207,14 +284,12 @@ def record_module(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     return record(function, None, args, kwargs, dynamic_shapes, module)
 
 
-def _name_results(rec: Recorder, results: Sequence[Any]) -> None:
+def _name_results(root: Region) -> None:
     """Names the entry's results y, or y0 and so on."""
-    call_node = rec.region.graph.nodes[-1] if rec.region.graph.nodes else None
-    if call_node is None:
-        return
-    many = len(call_node["results"]) > 1
-    for i, value in enumerate(call_node["results"]):
-        value["name"] = f"y{i}" if many else "y"
+    made = {v["id"]: v for node in root.graph.nodes for v in node["results"]}
+    outputs = [made[o["value"]] for o in root.graph.outputs if o.get("value") in made]
+    for i, value in enumerate(outputs):
+        value["name"] = f"y{i}" if len(root.graph.outputs) > 1 else "y"
 
 
 def _names(function: Callable[..., Any], owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
@@ -231,15 +306,7 @@ def _names(function: Callable[..., Any], owner: Any, args: tuple[Any, ...], kwar
     return names
 
 
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def _owned(owner: torch.nn.Module) -> list[int]:
-    return [id(t) for t in owner.parameters()] + [id(t) for t in owner.buffers()]
-
-
-def _guards(rec: Recorder, sizes: dict[Any, tuple[int, int]]) -> Callable[[list[Any]], bool] | None:
+def _guards(rec: Recorder, sizes: dict[Any, tuple[int, int]]) -> Callable[[Sequence[Any]], bool] | None:
     """What a recording took to hold of the sizes, as a function of the arguments' leaves."""
     printer, parts = PythonPrinter(), []
     for guard in rec.env.guards:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from . import operators
 from .graph import Constants, Graph, Place, names_in, order_in_memory, scalar, size_of, unsupported
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n\s*(.*)')
@@ -33,16 +34,19 @@ def place_of(node: Node) -> Place | None:
 
 
 def walk(
-    module: GraphModule, constants: Constants, *, fixed: dict[str, torch.Tensor] | None = None, place: Place | None = None,
+    module: GraphModule, constants: Constants, functions: dict[str, Any], *, fixed: dict[str, torch.Tensor] | None = None,
+    place: Place | None = None,
 ) -> Graph:
     """The neutral graph of a graph of FX. Placeholders that `fixed` names are constants; all others are inputs. `place` is that of nodes
-    without one."""
-    return _Walk(module, constants, fixed or {}, place).graph
+    without one. What is called is added to `functions`."""
+    return _Walk(module, constants, functions, fixed or {}, place).graph
 
 
 class _Walk:
-    def __init__(self, module: GraphModule, constants: Constants, fixed: dict[str, torch.Tensor], place: Place | None) -> None:
-        self.module, self.constants, self.graph, self.place = module, constants, Graph(), place
+    def __init__(
+        self, module: GraphModule, constants: Constants, functions: dict[str, Any], fixed: dict[str, torch.Tensor], place: Place | None,
+    ) -> None:
+        self.module, self.constants, self.functions, self.graph, self.place = module, constants, functions, Graph(), place
         # Each node of FX is an argument, or a list of the arguments that it is a tuple of.
         self.args: dict[Node, Any] = {}
         for node in module.graph.nodes:
@@ -83,7 +87,7 @@ class _Walk:
             value = getattr(value, part)
         if isinstance(value, GraphModule):
             user = next(iter(node.users), node)
-            self.args[node] = {"graph": walk(value, self.constants, place=place_of(user) or self.place).json()}
+            self.args[node] = {"graph": walk(value, self.constants, self.functions, place=place_of(user) or self.place).json()}
         elif isinstance(value, torch.Tensor):
             self.args[node] = {"constant": self.constants.name(value, str(node.target))}
         else:
@@ -105,6 +109,9 @@ class _Walk:
             self.args[node] = {"int": size} if isinstance(size, int) else {"size": size}
             return
         args, kwargs = [self.arg(a) for a in node.args], {k: self.arg(a) for k, a in node.kwargs.items()}
+        if target == "call":
+            args = self._function(args, kwargs)
+            kwargs = {}
         if target == "map":
             # Captures of `map_impl` are a list of their own, as in the neutral graph.
             args = [args[0], args[1], args[2] if len(args) > 2 else {"list": []}]
@@ -130,6 +137,26 @@ class _Walk:
         self.graph.node(target, args, kwargs, made, place)
         ids = [{"value": m["id"]} for m in made]
         self.args[node] = ids if isinstance(value, (tuple, list)) else ids[0]
+
+    def _function(self, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of a call of a `@heddle.function`, of those of its operator. Weights that are constants here are constants in it."""
+        given = dict(zip(("key", "grad", "args", "weights"), args))
+        given.update(kwargs)
+        entry, weights = operators.entry_of(given["key"]["str"]), given["weights"]["list"]
+        fixed = all("constant" in w for w in weights)
+        trace, prefix = entry.trace(not fixed), f"{entry.key}{'' if fixed else '*'}/"
+        if fixed:
+            prefix += "".join(f"{w['constant']}/" for w in weights)
+        if prefix + trace.source.entry not in self.functions:
+            known = {id(t): w for t, w in zip(entry.used_now(), weights)} if fixed else {}
+            constants = {
+                name: known.get(id(t)) or {"constant": self.constants.name(t, name)} for name, t in trace.source.constants.given.items()
+            }
+            self.functions.update(trace.source.functions(prefix, constants))
+        operands = list(given["args"]["list"])
+        if not fixed:
+            operands += [weights[i] for i in entry.order]
+        return [{"function": prefix + trace.source.entry}, {"list": operands}]
 
     def _strided(self, node: Node, args: list[Any], kwargs: dict[str, Any], place: Place | None) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of `as_strided`, whose operand is brought to the order of its memory."""
@@ -191,6 +218,8 @@ def target_of(node: Node) -> str:
     target = node.target
     if str(target) == "heddle.lstm.default":
         return "aten.lstm.input"
+    if getattr(target, "namespace", "") == operators.FORWARD:
+        return "call"
     if str(target) == "heddle.rnn.default":
         return f"aten.{node.args[0]}.input"
     if isinstance(target, torch._ops.OpOverload):

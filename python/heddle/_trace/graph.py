@@ -203,24 +203,53 @@ class Constants:
     """Tensors that a graph reads as constants, each once. They are kept, and not copied."""
 
     def __init__(self) -> None:
-        self.tensors: dict[str, torch.Tensor] = {}
         #: The tensors as they were given, whose versions say if they changed.
         self.given: dict[str, torch.Tensor] = {}
         self._names: dict[tuple[Any, ...], str] = {}
 
     def name(self, tensor: torch.Tensor, name: str = "constant") -> str:
         """The constant's name."""
-        given, tensor = tensor, tensor.detach()
         key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device)
         if tensor.numel() == 0 or key not in self._names:
-            unique = name if name not in self.tensors else f"{name}.{len(self.tensors)}"
-            self._names[key], self.tensors[unique], self.given[unique] = unique, tensor, given
+            unique = name if name not in self.given else f"{name}.{len(self.given)}"
+            self._names[key], self.given[unique] = unique, tensor
             return unique
         return self._names[key]
 
     def arrays(self) -> dict[str, Any]:
         """The constants as arrays of NumPy on the same memory."""
-        return {name: _values.as_array(name, "", tensor) for name, tensor in self.tensors.items()}
+        return {name: _values.as_array(name, "", tensor.detach()) for name, tensor in self.given.items()}
+
+
+class Source:
+    """Neutral graphs, of which models are made: with each, constants are read anew."""
+
+    def __init__(self, functions: dict[str, Any], entry: str, constants: Constants) -> None:
+        for function in functions.values():
+            _check_real(function)
+        self.text = json.dumps(functions, default=size_of)
+        self.entry, self.constants = entry, constants
+
+    def model(self) -> _native.Model:
+        """The model, with the constants as they are now."""
+        text = f'{{"version": 1, "entry": {json.dumps(self.entry)}, "functions": {self.text}}}'
+        return _native.load_trace(text, self.constants.arrays())
+
+    def functions(self, prefix: str, constants: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """The functions with a prefix before their names, and other arguments in the place of constants."""
+
+        def renamed(value: Any) -> Any:
+            if isinstance(value, list):
+                return [renamed(v) for v in value]
+            if not isinstance(value, dict):
+                return value
+            if value.keys() == {"constant"}:
+                return constants[value["constant"]]
+            if value.keys() == {"function"}:
+                return {"function": prefix + value["function"]}
+            return {k: renamed(v) for k, v in value.items()}
+
+        return {prefix + name: renamed(made) for name, made in json.loads(self.text).items()}
 
 
 def _check_real(function: dict[str, Any]) -> None:
@@ -235,7 +264,4 @@ def _check_real(function: dict[str, Any]) -> None:
 
 def load(functions: dict[str, Any], entry: str, constants: Constants) -> _native.Model:
     """The model of neutral graphs."""
-    for function in functions.values():
-        _check_real(function)
-    module = {"version": 1, "entry": entry, "functions": functions}
-    return _native.load_trace(json.dumps(module, default=size_of), constants.arrays())
+    return Source(functions, entry, constants).model()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import control, loops
+from . import checks, control, loops
 from .graph import unsupported
 from .record import active
 
@@ -79,17 +79,22 @@ def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0, re
         for now, was in zip(following, carried):
             if now.dtype != was.dtype or not all(map(control.same_size, now.shape, was.shape)):
                 raise unsupported(f"scan carries {control.describe(was)}, and then {control.describe(now)}", place)
-        region.graph.outputs = [rec.read(t) for t in (*following, *each)]
+        token = checks.pending(region, rec)
+        region.graph.outputs = [rec.read(t) for t in (*following, *each, *([] if token is None else [token]))]
     operands = [{"list": [rec.read(t) for t in part]} for part in (carried, arrays)]
     captured = control.share_captures(rec, [region])
     length = arrays[0].shape[0]
     results = [rec.fresh(c.dtype, c.shape) for c in carried] + [rec.fresh(y.dtype, (length, *y.shape)) for y in each]
+    if token is not None:
+        results.append(rec.fresh(torch.int64, [length]))
     values = []
     for result in results:
         values.append(rec.region.graph.tensor("scan", result))
         rec.bind(result, {"value": values[-1]["id"]})
     rec.region.graph.node("scan", [{"graph": region.graph.json()}, *operands, {"list": captured}], {}, values, place)
     rec.finish([region])
+    if token is not None:
+        rec.region.checks.append(results.pop().sum())
     stacked = results[len(carried) :]
     if reverse:
         stacked = [y.flip(0) for y in stacked]

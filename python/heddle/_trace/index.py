@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from . import choices
 from .graph import unsupported
 from .lists import Grown
 from .record import Recorder, active
@@ -20,8 +21,8 @@ def get_item(target: Any, key: Any) -> Any:
     if isinstance(target, Grown):
         target = target.data
     if rec is None or not isinstance(target, torch.Tensor):
-        if rec is not None and isinstance(key, torch.Tensor) and isinstance(target, (list, tuple)):
-            raise unsupported("a list is read at an index that only the run knows", rec.place(), "torch.stack makes a tensor of the list")
+        if rec is not None and isinstance(key, torch.Tensor) and isinstance(target, (list, tuple, torch.nn.ModuleList)):
+            return choices.element(rec, list(target), key)
         return target[key]
     key = _clean(rec, key)
     if _is_index(key):
@@ -44,6 +45,10 @@ def set_item(target: Any, key: Any, value: Any) -> Any:
     if isinstance(target, Grown):
         return Grown(set_item(target.data, key, value))
     if rec is None or not isinstance(target, torch.Tensor):
+        if rec is not None and isinstance(key, torch.Tensor) and isinstance(target, list):
+            raise unsupported(
+                "an element of a list is replaced at an index that only the run knows", rec.place(), "torch.stack makes a tensor of the list",
+            )
         if rec is not None and rec.region.parent is not None and type(target) in (list, dict):
             target = target.copy()
         target[key] = value
@@ -53,7 +58,7 @@ def set_item(target: Any, key: Any, value: Any) -> Any:
         raise unsupported("a constant is changed in place", rec.place(), "x = x.clone() in front")
     if not rec.is_own(target):
         made = target.clone()
-        rec.replaced(target)
+        rec.replaced(target, made)
         target = made
     if not isinstance(value, torch.Tensor):
         value = torch.full((), value, dtype=target.dtype) if not isinstance(value, torch.SymInt) else aten.scalar_tensor.default(value)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from malt.operators import variables
 from torch.utils import _pytree as pytree
 
 from .control import (
     UNROLLED, _UNDEFINED, Unknown, as_tensor, common_type, describe, if_stmt, is_staged, number_type, predicate, same, same_size,
     share_captures,
 )
+from .checks import Maybe, pending, settled
 from .graph import Place, unsupported
 from .index import row
 from .lists import Grown, grown
@@ -148,9 +150,17 @@ def _counted(
         set_state(tuple(state[1:]))
 
     loop = _Loop(rec, test, turn, get, set_, ["the counter", *names])
+    loop.runs = _is_positive(rec, items.length) and (extra_test is None or extra_test() is True)
     # The counter changes in any case.
     loop.plan[0].leaves[0].carry(torch.int64, (), True)
     loop.record()
+
+
+def _is_positive(rec: Recorder, length: Any) -> bool:
+    """Whether a loop of this length surely makes a turn."""
+    if isinstance(length, torch.SymInt):
+        return rec.env._maybe_evaluate_static(length.node.expr > 0) == True  # noqa: E712
+    return isinstance(length, int) and length > 0
 
 
 class _Leaf:
@@ -186,24 +196,54 @@ class _Variable:
     def __init__(self, rec: Recorder, name: str, init: Any) -> None:
         self.name = name
         self.undefined = isinstance(init, _UNDEFINED)
+        #: It may be unassigned: its state has a flag.
+        self.maybe = isinstance(init, (variables.Undefined, Maybe))
         leaves, self.spec = pytree.tree_flatten(init)
         self.leaves = [_Leaf(rec, leaf) for leaf in leaves]
         self.rec = rec
 
+    def of(self, value: Any) -> Any:
+        """Its value behind an iteration, as its state has it."""
+        if not self.maybe or isinstance(value, (*_UNDEFINED, Maybe)):
+            return value
+        if not self.name.isidentifier():
+            raise unsupported(f"`{self.name}` is assigned in a loop first", _place(), "assign it in front")
+        return Maybe(self.name, value, True)
+
     def grow(self, init: Any, value: Any) -> bool:
         """Makes a list that a turn makes longer a tensor of its elements. Says whether it is one."""
-        if not isinstance(init, list) or not isinstance(value, list) or len(value) <= len(init):
+        if not isinstance(init, list):
             return False
-        last = as_tensor(self.rec, value[-1])
+        if isinstance(value, Grown):
+            dtype, shape, weak = value.data.dtype, value.data.shape[1:], self.rec.is_weak(value.data)
+        elif isinstance(value, list) and len(value) > len(init):
+            last = as_tensor(self.rec, value[-1])
+            dtype, shape, weak = last.dtype, last.shape, self.rec.is_weak(last)
+        else:
+            return False
         leaf = _Leaf(self.rec, None)
-        leaf.carry(last.dtype, (0, *last.shape), self.rec.is_weak(last))
+        leaf.carry(dtype, (0, *shape), weak)
         leaf.open(0, object())
-        for axis, size in enumerate(last.shape):
+        for axis, size in enumerate(shape):
             if not isinstance(size, int) and size.node.expr.free_symbols & self.rec.local:
                 leaf.open(axis + 1, object())
         leaf.init = init
-        self.leaves, self.spec = [leaf], pytree.tree_structure(Grown(last))
+        self.leaves, self.spec = [leaf], pytree.tree_structure(Grown(0))  # type: ignore[arg-type]
         return True
+
+
+class _Pending(variables.Undefined):
+    """A variable that the loop may assign, while that is not known: what reads it is left out."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, name: str, loop: _Loop) -> None:
+        super().__init__(name)
+        self.loop = loop
+
+    def read(self) -> Any:
+        self.loop.waiting = self.loop.waiting or (self.symbol_name, _place())
+        raise Unknown
 
 
 class _Loop:
@@ -211,33 +251,50 @@ class _Loop:
         self.rec, self.test, self.body, self.get, self.set, self.place = rec, test, body, get_state, set_state, rec.place()
         self.before = get_state()
         self.plan = [_Variable(rec, name, init) for name, init in zip(names, self.before)]
+        #: It surely makes a turn.
+        self.runs = False
+        #: A variable that an iteration read while it was not known to be assigned, and the line.
+        self.waiting: tuple[str, Place | None] | None = None
+        #: The state in front of an iteration.
+        self.begun: tuple[Any, ...] = ()
 
     def record(self) -> None:
         rec = self.rec
         for _ in range(_ATTEMPTS):
             mark = rec.born
-            region = rec.nested()
+            region, self.waiting = rec.nested(), None
             with rec.inside(region):
-                self.set(self._begin(region, {}))
+                self.begun = self._begin(region, {})
+                self.set(self.begun)
                 try:
                     self.body()
                 except Unknown:
+                    self._check_waiting()
                     # The body calls what is not known yet: as if the loop made no turn.
                     self.set(self.before)
                     rec.finish([])
                     return
-                after = self.get()
+                after = [variable.of(value) for variable, value in zip(self.plan, self.get())]
             rec.local = rec.born - mark
             if not self._revise(after):
+                self._check_waiting()
                 self._finish(region, after)
                 return
             rec.finish([])
         raise unsupported("what the loop carries changes its type from turn to turn", self.place)
 
+    def _check_waiting(self) -> None:
+        if self.waiting is not None:
+            name, place = self.waiting
+            raise unsupported(f"`{name}` is read where nothing was assigned to it", place, "assign it in front of the loop")
+
     def _begin(self, region: Region, opened: dict[Any, Any]) -> tuple[Any, ...]:
         """The state in front of an iteration."""
         values = []
         for variable in self.plan:
+            if variable.maybe and _is_undefined(variable):
+                values.append(_Pending(variable.name, self))
+                continue
             leaves = []
             for leaf in variable.leaves:
                 if leaf.carried:
@@ -261,6 +318,9 @@ class _Loop:
             if variable.undefined and spec != variable.spec or (variable.undefined and not variable.leaves[0].carried and _is_undefined(variable)):
                 variable.spec = spec
                 variable.leaves = [self._first(leaf) for leaf in leaves]
+                if variable.maybe:
+                    variable.leaves[-1] = flag = _Leaf(self.rec, False)
+                    flag.carry(torch.bool, (), True)
                 changed = True
                 continue
             if spec != variable.spec and variable.grow(self.before[self.plan.index(variable)], value):
@@ -331,7 +391,8 @@ class _Loop:
         rec = self.rec
         with rec.inside(rec.nested()) as test:
             self.set(self._begin(test, {}))
-            test.graph.outputs = [rec.read(predicate(rec, self.test()))]
+            self._truth = predicate(rec, self.test())
+            test.graph.outputs = [rec.read(self._truth)]
         leaves = [leaf for variable in self.plan for leaf in variable.leaves if leaf.carried]
         with rec.inside(body):
             found = []
@@ -342,6 +403,7 @@ class _Loop:
                         found.append(rec.read(as_tensor(rec, now, leaf.dtype)))
             body.graph.outputs = found
         carried = [rec.read(self._initial(leaf)) for leaf in leaves]
+        self._carry_checks(test, body, carried)
         captured = share_captures(rec, [test, body])
         opened: dict[Any, Any] = {}
         made, results = [], {}
@@ -352,13 +414,40 @@ class _Loop:
                     made.append(rec.region.graph.tensor(_plain(variable.name), result))
                     rec.bind(result, {"value": made[-1]["id"]}, weak=leaf.weak)
                     results[id(leaf)] = result
+        if len(carried) > len(made):
+            token = rec.fresh(torch.int64, ())
+            made.append(rec.region.graph.tensor("check", token))
+            rec.bind(token, {"value": made[-1]["id"]})
+            rec.region.checks.append(token)
         args = [{"graph": test.graph.json()}, {"graph": body.graph.json()}, {"list": carried}, {"list": captured}]
         if made:
             rec.region.graph.node("while_loop", args, {}, made, self.place)
-        self.set(tuple(
-            pytree.tree_unflatten([results.get(id(leaf), leaf.init) for leaf in variable.leaves], variable.spec) for variable in self.plan
-        ))
+        state = []
+        for variable, value in zip(self.plan, after):
+            whole = pytree.tree_unflatten([results.get(id(leaf), leaf.init) for leaf in variable.leaves], variable.spec)
+            if self.runs and isinstance(whole, Maybe) and isinstance(value, Maybe) and value.defined is True:
+                whole.defined = True
+            state.append(settled(whole))
+        for i, (was, begun, value) in enumerate(zip(self.before, self.begun, after)):
+            state[i] = rec.renewed(was, [(body, begun, value)], state[i])
+        self.set(tuple(state))
         rec.finish([test, body])
+
+    def _carry_checks(self, test: Region, body: Region, carried: list[Any]) -> None:
+        """What the checks of an iteration let through is carried."""
+        rec = self.rec
+        if not body.checks and not test.checks:
+            return
+        carried.append(rec.read(torch.full((), 0, dtype=torch.int64)))
+        tokens = [rec.input(region, "check", torch.int64, ()) for region in (test, body)]
+        with rec.inside(body):
+            found = pending(body, rec)
+            body.graph.outputs.append(rec.read(tokens[1] if found is None else tokens[1] + found))
+        if test.checks:
+            # A test that fails ends the loop: it counts as one that holds.
+            with rec.inside(test):
+                held = pending(test, rec)
+                test.graph.outputs = [rec.read(torch.logical_and(self._truth, held == 0))]
 
     def _initial(self, leaf: _Leaf) -> torch.Tensor:
         if leaf.init is _NOTHING:

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import Program, _errors, _native, _native_options
+from .. import Program, _errors, _native, _native_options, _progress
+from . import graph
+from .flat import flatten
 
 
 class _Open:
@@ -26,7 +28,7 @@ OPEN = _Open()
 class Trace:
     """A model that was traced, with what it takes to call it as the function that it comes from."""
 
-    model: _native.Model
+    source: graph.Source
     #: Structure of (args, kwargs), and of the result.
     takes: pytree.TreeSpec
     gives: pytree.TreeSpec
@@ -36,19 +38,29 @@ class Trace:
     state: list[torch.Tensor] = field(default_factory=list)
     #: Where each output goes: ("result", leaf), ("state", index) or ("input", leaf).
     goes: list[tuple[str, int]] = field(default_factory=list)
-    #: Leaves of the result that are no arrays.
+    #: Leaves of the result that are no arrays, and those that are arguments, which the run changes in place.
     fixed: dict[int, Any] = field(default_factory=dict)
+    same: dict[int, int] = field(default_factory=dict)
     #: What was taken to hold of the sizes of the arguments' leaves.
-    guards: Callable[[list[Any]], bool] | None = None
-    #: Constants with their address and version, and the module whose they are with the identities of all of its tensors.
-    weights: list[tuple[torch.Tensor, int, int]] = field(default_factory=list)
-    owner: torch.nn.Module | None = None
+    guards: Callable[[Sequence[Any]], bool] | None = None
     #: The object whose method was traced. While this lives no other object has its identity.
     bound: Any = None
-    owned: list[int] = field(default_factory=list)
-
     #: Whether a part of the result is a list whose length only the run knows.
     lists: bool = False
+    #: Constants that are inputs behind the arguments, and all that were read.
+    lifted: list[torch.Tensor] = field(default_factory=list)
+    #: Positions of these among the weights of an operator, once that is known.
+    order: list[int] | None = None
+    read: list[torch.Tensor] = field(default_factory=list)
+    #: It met tensors of another tracer, which have no elements.
+    is_foreign: bool = False
+    #: Types of the arrays among the results. Their sizes are numbers and expressions, whose names are sizes of tensors among the arguments,
+    #: by their position and axis, or sizes that only the run knows.
+    types: list[tuple[torch.dtype, list[int | str]]] = field(default_factory=list)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    opened: list[str] = field(default_factory=list)
+    #: The line that draws random numbers.
+    random: graph.Place | None = None
 
     def inputs(self, flat: list[Any]) -> list[Any]:
         """The model's inputs of a call, by the leaves of its arguments."""
@@ -60,17 +72,45 @@ class Trace:
                 raise _errors.InputError(f"argument {position} is {value!r:.60}, but was {leaf!r:.60} when this was compiled, and is a constant")
         return found
 
+    def check_memory(self, flat: Sequence[Any]) -> None:
+        """Refuses arguments that share memory with one that the run changes in place: the program takes them for arrays of their own."""
+        for kind, position in self.goes:
+            if kind == "input":
+                start, end = _span(flat[position])
+                for other, leaf in enumerate(flat):
+                    if other != position and isinstance(leaf, (torch.Tensor, np.ndarray)):
+                        begin, last = _span(leaf)
+                        if begin < end and start < last:
+                            error = _errors.InputError(f"arguments {position} and {other} share memory, and the run changes one in place")
+                            error.hint = "x.clone()"
+                            raise error
+
     def results(self, flat: list[Any], outputs: Sequence[Any]) -> Any:
         """The result of a call, once what it changes in place is changed."""
         leaves: dict[int, Any] = dict(self.fixed)
         for (kind, index), value in zip(self.goes, outputs):
             if kind == "result":
                 leaves[index] = value
-            else:
-                with torch.no_grad():
-                    (self.state if kind == "state" else flat)[index].copy_(value)
+                continue
+            target = (self.state if kind == "state" else flat)[index]
+            if isinstance(target, np.ndarray):
+                np.copyto(target, value)
+                continue
+            with torch.no_grad():
+                target.copy_(value)
+        leaves.update((i, flat[position]) for i, position in self.same.items())
         made = pytree.tree_unflatten([leaves[i] for i in range(len(leaves))], self.gives)
         return pytree.tree_map(_listed, made, is_leaf=_is_grown) if self.lists else made
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """The addresses that an array's elements lie between."""
+    if isinstance(array, np.ndarray):
+        return np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
+    size, start = array.element_size(), array.data_ptr()
+    if not array.numel():
+        return start, start
+    return start, start + size * (1 + sum((n - 1) * stride for n, stride in zip(array.shape, array.stride())))
 
 
 def _is_grown(value: Any) -> bool:
@@ -81,51 +121,45 @@ def _listed(value: Any) -> Any:
     return list(value.data) if _is_grown(value) else value
 
 
-def like(leaf: Any) -> Any:
-    """A tensor of the type and shape of an array of NumPy; anything else itself."""
-    if not isinstance(leaf, np.ndarray) or leaf.dtype == object:
-        return leaf
-    return torch.empty(leaf.shape, dtype=torch.from_numpy(np.empty(0, leaf.dtype)).dtype)
-
-
 class TracedProgram(Program):
     """A compiled PyTorch module or Python function. It takes and gives what that did."""
 
-    __slots__ = ("_trace",)
+    __slots__ = ("trace", "_weights")
 
-    def __init__(self, native: _native.Program, trace: Trace) -> None:
+    def __init__(self, native: _native.Program, trace: Trace, weights: list[tuple[torch.Tensor, int, int]]) -> None:
         super().__init__(native)
-        self._trace = trace
+        self.trace = trace
+        #: Constants with their address and version.
+        self._weights = weights
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        trace = self._trace
-        flat, spec = pytree.tree_flatten((args, kwargs))
+        trace = self.trace
+        flat, spec = flatten(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in flat):
             error = _errors.InputError("a program gives no gradients, and an argument asks for one")
             error.hint = "with torch.no_grad(), or x.detach()"
             raise error
-        if spec != trace.takes:
+        if spec is not trace.takes and spec != trace.takes:
             raise _errors.InputError(f"the arguments are {spec}, but were {trace.takes} when this was compiled")
-        outputs = super().__call__(*trace.inputs(flat)) if trace.goes else ()
+        trace.check_memory(flat)
+        return trace.results(flat, self.on(trace.inputs(flat), ()))
+
+    def on(self, operands: Sequence[Any], weights: Sequence[torch.Tensor]) -> Sequence[Any]:
+        """The outputs for arrays and the weights that are inputs."""
+        trace = self.trace
+        outputs = super().__call__(*operands, *weights) if trace.goes else ()
         if len(trace.goes) == 1:
             outputs = (outputs,)
-        if not any(isinstance(leaf, np.ndarray) for leaf in flat):
-            outputs = [o if isinstance(o, torch.Tensor) else torch.as_tensor(o) for o in outputs]
-        return trace.results(flat, outputs)
-
-    def fits(self, flat: list[Any]) -> bool:
-        """Whether the sizes of arguments are like those that it was compiled for."""
-        return self._trace.guards is None or self._trace.guards(flat)
+        if any(isinstance(operand, np.ndarray) for operand in operands):
+            return outputs
+        return [o if isinstance(o, torch.Tensor) else torch.as_tensor(o) for o in outputs]
 
     def is_current(self) -> bool:
         """Whether the constants are what they were."""
-        trace = self._trace
-        if any(t.data_ptr() != at or (not t.is_inference() and t._version != version) for t, at, version in trace.weights):
-            return False
-        owner = trace.owner
-        return owner is None or trace.owned == [id(t) for t in owner.parameters()] + [id(t) for t in owner.buffers()]
+        return all(t.data_ptr() == at and (t.is_inference() or t._version == version) for t, at, version in self._weights)
 
 
 def compile_trace(trace: Trace, options: dict[str, Any]) -> TracedProgram:
     """The program of a traced model."""
-    return TracedProgram(_native.compile(trace.model, _native_options(options)), trace)
+    weights = [(t, t.data_ptr(), 0 if t.is_inference() else t._version) for t in trace.source.constants.given.values()]
+    return TracedProgram(_progress.compile(trace.source.model(), _native_options(options)), trace, weights)

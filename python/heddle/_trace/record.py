@@ -16,6 +16,7 @@ import sympy
 import torch
 from torch._decomp import core_aten_decompositions
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedOperatorException
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -47,6 +48,11 @@ _active = threading.local()
 def active() -> Recorder | None:
     """The recorder of this thread, if it records."""
     return getattr(_active, "recorder", None)
+
+
+def hint_of(size: torch.SymInt) -> int | None:
+    """The number that a size of another tracer is in its example, if there is one."""
+    return int(size.node.hint) if size.node.has_hint() else None
 
 
 def _padded(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> torch.Tensor:
@@ -84,6 +90,8 @@ class Region:
         #: Tensors of the regions around that it reads, with the inputs that stand for them.
         self.captures: list[tuple[torch.Tensor, dict[str, Any]]] = []
         self._captured: dict[int, dict[str, Any]] = {}
+        #: Numbers that its checks let through, which are to go with its results.
+        self.checks: list[torch.Tensor] = []
         #: Tensors that it changed in place, by the root of their views, with the line.
         self.changes: list[tuple[torch.Tensor, Place | None]] = []
 
@@ -106,7 +114,7 @@ class Region:
 class _Value:
     """What a fake tensor stands for: an argument in a region. A view knows what it is a view of."""
 
-    __slots__ = ("region", "arg", "parent", "again", "weak")
+    __slots__ = ("region", "arg", "parent", "again", "weak", "weight")
 
     def __init__(self, region: Region | None, arg: dict[str, Any]) -> None:
         self.region, self.arg = region, arg
@@ -114,13 +122,21 @@ class _Value:
         self.again: tuple[Any, Any, Any] | None = None
         #: It stands for a number of Python, whose type gives way to that of an array.
         self.weak = False
+        #: The constant that it is, which is an argument of each function that reads it.
+        self.weight: torch.Tensor | None = None
 
 
 class Recorder(TorchDispatchMode):
     """Records what PyTorch is asked to do, into the region that is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, lifts: Callable[[torch.Tensor], bool] = lambda tensor: False) -> None:
         super().__init__()
+        #: Constants that are to be arguments of the functions that read them.
+        self.lifts = lifts
+        #: It met tensors of another tracer, which have no elements.
+        self.is_foreign = False
+        #: The first line that draws random numbers.
+        self.random: Place | None = None
         self.env = ShapeEnv()
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.constants = Constants()
@@ -135,8 +151,10 @@ class Recorder(TorchDispatchMode):
         self.region = Region(None, None)
         self._values: Any = WeakIdKeyDictionary()
         self._views: Any = WeakIdKeyDictionary()
-        #: For inputs of loops the tensors that they begin as, for arguments of functions their frame.
+        #: For inputs of loops the tensors that they begin as, for arguments of functions their frame and position.
         self.given: Any = WeakIdKeyDictionary()
+        #: For values in a branch or loop the tensor outside that they are, changed in place.
+        self.stands: Any = WeakIdKeyDictionary()
         #: For results of `not` what they negate.
         self.negated: Any = WeakIdKeyDictionary()
         #: Names of sizes that began in the region that was just recorded.
@@ -213,13 +231,14 @@ class Recorder(TorchDispatchMode):
         """All names of sizes."""
         return set(self.env.var_to_range)
 
-    def symbolic(self, tensor: torch.Tensor) -> list[Any]:
-        """The shape of an input: sizes of 2 and more are open."""
+    def symbolic(self, shape: Sequence[Any]) -> list[Any]:
+        """The shape of an input: sizes of 2 and more are open, and so are those that another tracer does not know."""
+        hints = [s if isinstance(s, int) else hint_of(s) for s in shape]
         made = self.fake.from_tensor(
-            torch.empty(tensor.shape, dtype=tensor.dtype),
-            symbolic_context=StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * tensor.dim()),
+            torch.empty([0 if h is None else h for h in hints], dtype=torch.bool),
+            symbolic_context=StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * len(hints)),
         )
-        return list(made.shape)
+        return [self.open_size() if h is None else s for h, s in zip(hints, made.shape)]
 
     def held(self, tensor: torch.Tensor) -> torch.Tensor:
         """The fake tensor of a real one, which is a constant."""
@@ -228,21 +247,53 @@ class Recorder(TorchDispatchMode):
             with torch.utils._python_dispatch._disable_current_modes():
                 if tensor.device.type != "cpu" or tensor.layout != torch.strided:
                     raise unsupported(f"a constant on {tensor.device} with layout {tensor.layout}", self.place())
-                fake = self.fake.from_tensor(tensor.detach(), static_shapes=True)
-                name = self.constants.name(tensor, self.names.get(id(tensor), "constant"))
+                foreign = isinstance(tensor, (FakeTensor, FunctionalTensor))
+                self.is_foreign |= foreign
+                lifted = self.lifts(tensor)
+                name = "" if lifted or foreign else self.constants.name(tensor, self.names.get(id(tensor), "constant"))
+                fake = None if foreign else self.fake.from_tensor(tensor.detach(), static_shapes=True)
+            if fake is None:
+                fake = self.fresh(tensor.dtype, [int(s) for s in tensor.shape])
             found = self._real[id(tensor)] = (fake, tensor)
             self.bind(fake, {"constant": name}, None)
             self._values[fake].region = None
+            self._values[fake].weight = tensor if lifted else None
         return found[0]
+
+    def constants_read(self) -> list[torch.Tensor]:
+        """All constants that it met."""
+        return [tensor for _, tensor in self._real.values()]
+
+    def owns(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is one of this recorder's."""
+        return isinstance(tensor, FakeTensor) and tensor.fake_mode is self.fake
+
+    def weight(self, tensor: torch.Tensor, region: Region) -> dict[str, Any]:
+        """The argument that a lifted constant is in a region: an input of its function."""
+        held, path = self.held(tensor), []
+        while region.parent is not None:
+            path.append(region)
+            region = region.parent
+        weights = region.frame.weights
+        if id(tensor) not in weights or weights[id(tensor)][1] is not region:
+            made = region.graph.tensor(self.names.get(id(tensor), "weight"), held)
+            region.graph.inputs.append(made)
+            weights[id(tensor)] = (tensor, region, {"value": made["id"]})
+        arg = weights[id(tensor)][2]
+        for inner in reversed(path):
+            arg = inner.capture(held)
+        return arg
 
     def read(self, tensor: torch.Tensor, region: Region | None = None) -> dict[str, Any]:
         """The argument that a tensor is in a region."""
         region = region or self.region
-        if not isinstance(tensor, FakeTensor):
+        if not self.owns(tensor):
             tensor = self.held(tensor)
         value = self._values.get(tensor)
         if value is None:
             raise unsupported("a tensor that was made while nothing was recorded", self.place())
+        if value.weight is not None:
+            return self.weight(value.weight, region)
         self._check_unchanged(tensor, value, region)
         if value.region is None or value.region is region:
             return value.arg
@@ -284,6 +335,8 @@ class Recorder(TorchDispatchMode):
                 return aten.clone.default(args[0])
         if func is aten.detach_.default:
             return args[0]
+        if self.random is None and torch.Tag.nondeterministic_seeded in func.tags:
+            self.random = self.place()
         if func._schema.is_mutable:
             return self._in_place(func, args, kwargs)
         if func in (aten.detach.default, aten.alias.default):
@@ -351,9 +404,7 @@ class Recorder(TorchDispatchMode):
         return self.fresh(data.dtype, (*data.shape[:2], *sizes))
 
     def _fake(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
-            return self.held(value)
-        return value
+        return self.held(value) if isinstance(value, torch.Tensor) and not self.owns(value) else value
 
     def _alias(self, func: Any, tensor: torch.Tensor) -> torch.Tensor:
         result = func(tensor)
@@ -361,7 +412,7 @@ class Recorder(TorchDispatchMode):
             old = self._values[tensor]
             self.bind(result, self.read(tensor), self.region if old.region is not None else None, old.weak)
             if old.region is None:
-                self._values[result].region = None
+                self._values[result].region, self._values[result].weight = None, old.weight
             self.is_view(result, tensor, (aten.alias.default, (), {}))
         return result
 
@@ -542,16 +593,59 @@ class Recorder(TorchDispatchMode):
         if given is None:
             return
         if not isinstance(given, torch.Tensor):
-            raise unsupported("an argument is changed in place", self.place(), "x = x.clone() in front")
-        if not isinstance(given, FakeTensor):
+            frame, position = given
+            frame.changed.add(position)
+            return
+        if not self.owns(given):
             given = self.held(given)
         self.region.changes.append((self._root(given), self.place()))
 
-    def replaced(self, tensor: torch.Tensor) -> None:
+    def change(self, tensor: torch.Tensor, made: torch.Tensor, others: Sequence[Any]) -> None:
+        """A call changes an argument in place."""
+        if not self.owns(tensor):
+            tensor = self.held(tensor)
+        for other in others:
+            if isinstance(other, torch.Tensor) and self.owns(other) and self._root(other) is self._root(tensor):
+                raise unsupported("a call changes an argument in place that shares its memory with another one", self.place(), "x.clone()")
+        with self:
+            self._rebind(tensor, made)
+
+    def replaced(self, tensor: torch.Tensor, made: torch.Tensor) -> None:
         """A tensor of a region around is changed in place in this one, by a value that takes its place under one name only."""
         root = self._root(tensor)
-        self._on_change(root)
+        self.stands[made] = tensor
         self.region.changes.append((root, self.place()))
+
+    def is_successor(self, value: Any, tensor: Any) -> bool:
+        """Whether a value in a branch or loop is a tensor outside, changed in place."""
+        return isinstance(value, torch.Tensor) and value is not tensor and self.stands.get(value) is tensor
+
+    def renewed(self, tensor: Any, ends: Sequence[tuple[Region, Any, Any]], result: Any) -> Any:
+        """What a variable is behind a branch or loop that it enters as `tensor`. If it is the same tensor behind all ways through, changed in
+        place, then it still is, and all other names see the change. `ends` are the regions, with what the variable is at their beginning and
+        end."""
+        if not isinstance(tensor, torch.Tensor) or not self.owns(tensor) or not isinstance(result, torch.Tensor):
+            return result
+        root = self._root(tensor)
+        held = self._values[root].region
+        touched = [any(changed is root for changed, _ in region.changes) for region, _, _ in ends]
+        if held is None or not any(touched):
+            return result
+        for (_, begin, end), is_touched in zip(ends, touched):
+            stands = isinstance(end, torch.Tensor) and (self.stands.get(end) is tensor or end is begin and begin is not tensor)
+            if not (stands if is_touched else end is begin):
+                return result
+        places = []
+        for region, _, _ in ends:
+            places += [place for changed, place in region.changes if changed is root]
+            region.changes = [change for change in region.changes if change[0] is not root]
+        if held is self.region:
+            with self:
+                self._rebind(tensor, result)
+            return tensor
+        self.stands[result] = tensor
+        self.region.changes.append((root, places[0]))
+        return result
 
     def is_own(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor may be changed in place here."""
@@ -563,8 +657,15 @@ class Recorder(TorchDispatchMode):
             for root, place in region.changes:
                 self.region.changes.append((root, place))
                 value = self._values.get(root)
-                if value is not None and value.region is self.region:
-                    self._on_change(root)
+                if value is None or value.region is not self.region:
+                    continue
+                given = self.given.get(root)
+                if given is not None and not isinstance(given, torch.Tensor):
+                    raise unsupported(
+                        "an argument is changed in place in a branch or loop, by a name that stands for something else behind it", place,
+                        "x = x.clone() in front",
+                    )
+                self._on_change(root)
 
     def _check_unchanged(self, tensor: torch.Tensor, value: _Value, region: Region | None) -> None:
         if value.region is None:

@@ -145,3 +145,20 @@ def test_explain_names_the_line_and_what_to_write():
     found = heddle.torch.explain(branches, torch.ones(3))
     assert len(found.graphs) >= 1 and "test_backend.py" in str(found) and "@heddle.function" in str(found)
     assert heddle.torch.explain(unsupported, torch.randn(3, 3)).eager
+
+
+def test_explain_warns_of_a_line_that_makes_many_graphs():
+    def halves(x):
+        while x.sum() > 1:
+            x = x * 0.5
+        return x
+
+    with pytest.warns(UserWarning, match="8 graphs of this line") as caught:
+        heddle.torch.explain(halves, torch.ones(3) * 1000)
+    assert any("test_backend.py" in str(w.message) and "@heddle.function" in str(w.message) for w in caught)
+
+
+def test_explain_does_not_warn_of_one_graph():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert len(heddle.torch.explain(net(), torch.ones(2, 4)).graphs) == 1

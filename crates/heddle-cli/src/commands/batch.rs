@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use heddle::batch::{Batch, BlockRuns, Form, Forms};
+use heddle::batch::{Batch, BlockRuns, Form, Forms, offsets_name, shapes_name};
 use heddle::{Inputs, Model, RunOptions};
 
 use crate::args::{Exec, Source};
@@ -22,8 +22,11 @@ pub fn given(source: &Source) -> Result<Given, Failure> {
     if let Some(path) = &source.batch {
         let batch = npz::ranks(path)?;
         let own = |(name, rank): (&String, &Option<usize>)| {
-            let is_ragged = batch.contains_key(&heddle::batch::offsets_name(name));
-            let axes = rank.and_then(|rank| rank.checked_sub(!is_ragged as usize));
+            let axes = match form(&batch, name) {
+                Form::Stacked => rank.and_then(|rank| rank.checked_sub(1)),
+                Form::Ragged => *rank,
+                Form::Flat => None,
+            };
             (name.clone(), axes)
         };
         given.extend(batch.iter().map(own));
@@ -50,7 +53,11 @@ pub fn of(model: Model, names: &[String]) -> Result<Model, Failure> {
         return Ok(model);
     }
     let parts = |text: &String| {
-        let stated = [(":ragged", Form::Ragged), (":stacked", Form::Stacked)];
+        let stated = [
+            (":ragged", Form::Ragged),
+            (":stacked", Form::Stacked),
+            (":flat", Form::Flat),
+        ];
         let mut stated = stated.into_iter();
         let stated = stated.find_map(|(end, form)| Some((text.strip_suffix(end)?, form)));
         match stated {
@@ -70,6 +77,15 @@ pub fn of(model: Model, names: &[String]) -> Result<Model, Failure> {
     Ok(batch.model)
 }
 
+/// The form of an input, by the names of the arrays in the batch file.
+fn form(batch: &Given, name: &str) -> Form {
+    match () {
+        () if batch.contains_key(&shapes_name(name)) => Form::Flat,
+        () if batch.contains_key(&offsets_name(name)) => Form::Ragged,
+        () => Form::Stacked,
+    }
+}
+
 /// The forms of the inputs, by the names of the arrays in the files.
 fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
     let Some(path) = &source.batch else {
@@ -82,14 +98,11 @@ fn forms(model: &Model, source: &Source) -> Result<Option<Forms>, Failure> {
         return Err(both(path, source.weights.as_deref(), twice));
     }
     let inputs = model.signature().inputs;
-    let form = |name: &String| match batch.contains_key(&heddle::batch::offsets_name(name)) {
-        true => Form::Ragged,
-        false => Form::Stacked,
-    };
     let names = inputs.into_iter().map(|port| port.name);
+    let names = names.chain([heddle::batch::SEEDS.to_string()]);
     let differ = names.filter(|name| batch.contains_key(name));
     let differ = differ.map(|name| {
-        let form = form(&name);
+        let form = form(&batch, &name);
         (name, form)
     });
     Ok(Some(differ.collect()))

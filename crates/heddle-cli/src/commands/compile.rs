@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_stack};
 
-use super::{batch, compile_options};
+use super::{batch, compile_options, note_interpreted};
 use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
@@ -14,6 +14,9 @@ use crate::{files, out, show};
 
 /// Compiles a model and writes the output of a stage.
 pub fn compile(args: CompileArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.save {
+        return save(&args, path);
+    }
     let model = batch::of(load(&args)?, &args.batch_of)?;
     let profile = args.profile_blocks.as_deref();
     let profile = profile.map(|path| npz::read(path, &model.signature().inputs, Floats::Same));
@@ -23,17 +26,17 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         ..compile_options(&args.compiling)
     };
     let target = args.target.into();
-    let dump = heddle::emit(&model, &options, target, args.emit.into())?;
+    let Some(emit) = args.emit else {
+        let text = "compile takes --emit STAGE or --save FILE.hprog";
+        return Err(Failure::new(Exit::Usage, text));
+    };
+    let dump = heddle::emit(&model, &options, target, emit.into())?;
     let printed = match &args.part {
         Some(name) => Some(dump.part(name).ok_or_else(|| no_part(name, &dump))?),
         None => dump.whole(),
     };
     if args.times {
-        let row = |(name, time): &(&str, Duration)| vec![name.to_string(), show::duration(*time)];
-        eprint!(
-            "{}",
-            show::table(&dump.stages.iter().map(row).collect::<Vec<_>>())
-        );
+        eprint!("{}", times(&dump.stages));
     }
     let output = args.output.as_deref();
     match printed {
@@ -41,6 +44,26 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         Some(Printed::Text(text)) => write_text(text, output),
         None => write_text(&on_large_stack(|| dump.to_string())?, output),
     }
+}
+
+/// Compiles a model to a file.
+fn save(args: &CompileArgs, path: &Path) -> Result<(), Failure> {
+    let model = load(args)?;
+    for note in model.notes() {
+        eprintln!("note: {note}");
+    }
+    let program = heddle::compile(&model, &compile_options(&args.compiling))?;
+    note_interpreted(program.report(), &args.model.path);
+    program.save(path)?;
+    if args.times {
+        eprint!("{}", times(&program.report().stages));
+    }
+    Ok(())
+}
+
+fn times(stages: &[(&'static str, Duration)]) -> String {
+    let row = |(name, time): &(&str, Duration)| vec![name.to_string(), show::duration(*time)];
+    show::table(&stages.iter().map(row).collect::<Vec<_>>())
 }
 
 fn no_part(name: &str, dump: &Dump) -> Failure {

@@ -7,6 +7,7 @@ pub mod compile;
 pub mod inspect;
 pub mod opt;
 pub mod run;
+mod saved;
 pub mod test;
 
 use std::collections::HashMap;
@@ -55,6 +56,13 @@ pub fn prepare_run(
     source: &Source,
     keep_going: bool,
 ) -> Result<Prepared, Failure> {
+    if saved::is_saved(&args.path) {
+        return saved::prepare(args, exec, source);
+    }
+    if args.trusted {
+        let text = "--trusted is for saved programs (.hprog)";
+        return Err(Failure::new(Exit::Usage, text));
+    }
     let (model, mut options) = read(args, exec, source)?;
     for note in model.notes() {
         eprintln!("note: {note}");

@@ -60,6 +60,26 @@ fn outputs_are_stacked_or_ragged() {
     }
 }
 
+#[test]
+fn instances_have_seeds_of_their_own() {
+    let s = Scratch::new();
+    let program = "fn @main() -> (%y: u64[]) {\n  return philox(run_key(), 5)\n}\n";
+    s.write("m.heddle", program);
+    s.npz("in.npz", &[("batch.seeds", i64s(&[4, -1, 4]))]);
+    s.heddle("run m.heddle --batch in.npz -o out.npz").ok();
+    let together = s.elements::<u64>("out.npz", "y").1;
+    let alone = |seed: &str| {
+        s.heddle(&format!("run m.heddle --seed {seed} -o one.npz"))
+            .ok();
+        s.elements::<u64>("one.npz", "y").1[0]
+    };
+    let (of_4, of_last) = (alone("4"), alone("18446744073709551615"));
+    assert_eq!(together, [of_4, of_last, of_4]);
+    assert_ne!(of_4, of_last);
+    s.heddle("compile m.heddle --batch-of batch.seeds --emit ir")
+        .ok();
+}
+
 /// One built program runs batches of any size and sentences of any length.
 #[test]
 fn one_artifact_serves_all_batches() {
@@ -177,7 +197,7 @@ fn sizes_of_one_name_are_equal_in_each_instance() {
     s.heddle(RUN).fails(
         3,
         &[
-            "instance 1 has 1 elements of `tags`, but 0 of `words`",
+            "instance 1 has the size 1 in `tags`, but 0 in `words`",
             "the size `n`",
         ],
     );
@@ -513,4 +533,59 @@ fn frames_of_levels_are_limited() {
         "--max-frames",
     ];
     s.heddle(&format!("{run} --max-frames 3")).fails(5, &words);
+}
+
+/// Arrays that differ in several axes.
+#[test]
+fn elements_with_shapes() {
+    let s = Scratch::new();
+    s.write(
+        "m.heddle",
+        "fn @main(%x: f32[n,m], %k: i64[]) -> (%y: f32[m,n], %first: f32[m]) {
+  return transpose(%x, perm=[1, 0]), gather(%x, %k, axis=0)
+}
+",
+    );
+    let run = "run m.heddle --batch in.npz -o out.npz";
+    let with = |shapes: &[i64], k: &[i64]| {
+        let arrays = [
+            ("x", f32s(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])),
+            ("x.offsets", i64s(&[0, 6, 7])),
+            (
+                "x.shapes",
+                Array::I64(vec![shapes.len() as u64 / 2, 2], shapes.to_vec()),
+            ),
+            ("k", i64s(k)),
+        ];
+        s.npz("in.npz", &arrays);
+    };
+    for device in ["cpu", "interp"] {
+        with(&[2, 3, 1, 1], &[1, 0]);
+        s.heddle(&format!("{run} --device {device}")).ok();
+        let y = s.elements::<f32>("out.npz", "y").1;
+        assert_eq!(y, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0, 7.0]);
+        assert_eq!(s.elements::<i64>("out.npz", "y.offsets").1, [0, 6, 7]);
+        let shapes = s.elements::<i64>("out.npz", "y.shapes");
+        assert_eq!(shapes, (vec![2, 2], vec![3, 2, 1, 1]));
+        let first = s.elements::<f32>("out.npz", "first").1;
+        assert_eq!(first, [4.0, 5.0, 6.0, 7.0]);
+        s.heddle(&format!(
+            "check m.heddle --batch in.npz --expect out.npz --device {device} --report"
+        ))
+        .ok();
+        with(&[2, 3, 1, 1], &[1, 5]);
+        let run = format!("{run} --device {device}");
+        s.heddle(&run).fails(3, &["instance 1: `gather`"]);
+        s.heddle(&format!("{run} --keep-going"))
+            .fails(3, &["instance 1"]);
+        assert_eq!(s.elements::<i64>("out.npz", "y.shapes").1, [3, 2]);
+        assert_eq!(s.elements::<i64>("out.npz", "y.offsets").1, [0, 6]);
+    }
+    with(&[2, 2, 1, 1], &[0, 0]);
+    s.heddle(run).fails(
+        3,
+        &["`x.shapes` gives instance 0 the shape [2, 2]", "6 elements"],
+    );
+    let ir = s.heddle("compile m.heddle --batch-of x:flat,k --emit ir");
+    assert!(ir.ok().contains("%x.shapes: i64["));
 }

@@ -31,7 +31,7 @@ fn files_that_are_not_there() {
     s.heddle("run none.heddle").fails(6, &["none.heddle"]);
     s.write("m.txt", "");
     s.heddle("run m.txt")
-        .fails(3, &["none of .onnx, .heddle and .hl"]);
+        .fails(3, &["none of .onnx, .pt2, .heddle, .hl and .hprog"]);
     s.write("m.onnx", "not protobuf at all");
     s.heddle("run m.onnx").fails(3, &["m.onnx"]);
     std::fs::create_dir(s.path("d.onnx")).unwrap();

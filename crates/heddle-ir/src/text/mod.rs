@@ -10,8 +10,9 @@
 //! params    = [VALUE ":" type {"," VALUE ":" type}]
 //! bound     = size "in" INT ".." | size "in" INT "..=" INT
 //!
-//! statement = [def {"," def} "="] expr ["at" (WORD | STRING) STRING]
-//!                                                     at: operator and name of an ONNX node
+//! statement = [def {"," def} "="] expr ["at" (WORD | STRING) STRING ["in" STRING "line" NUMBER]]
+//!                                                     at: operator and name of a model's node,
+//!                                                     in: the line of source that made it
 //! def       = VALUE [":" type]                        the type is inferred when it is left out
 //! expr      = "const" constant
 //!           | op "(" [arg {"," arg}] ")"              op: the names of heddle_ir::op

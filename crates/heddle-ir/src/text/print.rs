@@ -258,11 +258,16 @@ impl Printer<'_, '_, '_> {
                 self.out.push(')');
             }
         }
-        if let Some(Loc::Node { op, name }) = data.loc.as_deref() {
+        if let Some(Loc::Node { op, name, place }) = data.loc.as_deref() {
             self.out.push_str(" at ");
             self.name(op);
             self.out.push(' ');
             self.string(name);
+            if let Some(place) = place {
+                self.out.push_str(" in ");
+                self.string(&place.file);
+                self.out.push_str(&format!(" line {}", place.line));
+            }
         }
         Ok(())
     }

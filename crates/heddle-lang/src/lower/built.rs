@@ -171,7 +171,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Puts tables behind those so far; the rows that they name move on.
-    fn add_tables(
+    pub(super) fn add_tables(
         &mut self,
         tables: &mut Tables<'a>,
         columns: BTreeMap<Key, Val<'a>>,
@@ -403,11 +403,11 @@ impl<'a> Lower<'a> {
 
 /// Tables under construction.
 #[derive(Default)]
-struct Tables<'a> {
+pub(super) struct Tables<'a> {
     /// The parts of each column.
-    columns: BTreeMap<Key, Vec<Val<'a>>>,
+    pub(super) columns: BTreeMap<Key, Vec<Val<'a>>>,
     /// The number of rows of each table so far.
-    rows: BTreeMap<usize, Value>,
+    pub(super) rows: BTreeMap<usize, Value>,
 }
 
 impl<'a> Tables<'a> {

@@ -4,6 +4,7 @@ use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
 use heddle_ir::{Op, Value};
 
 use super::list::whole;
+use super::list_data::has_data;
 use super::nested::has_lists;
 use super::{Lower, Result};
 use crate::lexer::Span;
@@ -92,7 +93,11 @@ impl<'a> Lower<'a> {
     /// The array of a list's elements.
     fn stack(&mut self, list: List<'a>, span: Span) -> Result<Val<'a>> {
         let columns = self.settled(list, span)?;
-        match has_lists(&columns) {
+        match has_lists(&columns) || has_data(&columns) {
+            true if !has_lists(&columns) => {
+                let message = "data that the program makes are no array";
+                Err(self.error_with(span, message, "map the list to arrays before"))
+            }
             true => {
                 let message = "lists of lists are no array";
                 Err(self.error_with(span, message, "stack each: map(stack, xs)"))

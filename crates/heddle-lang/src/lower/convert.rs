@@ -29,6 +29,7 @@ impl<'a> Lower<'a> {
             (val @ (Val::Data { .. } | Val::Built { .. }), Ty::Built(ty, _, own)) => {
                 let built = match val {
                     val @ Val::Built { .. } => val,
+                    val if self.is_column(&val) => return self.copied(val, span),
                     val => Val::Built {
                         ty: *ty,
                         columns: self.tables_of(val, span)?,
@@ -36,8 +37,8 @@ impl<'a> Lower<'a> {
                     },
                 };
                 match own {
-                    true => self.with_row_of(built, span)?,
-                    false => built,
+                    Some(_) => self.with_row_of(built, span)?,
+                    None => built,
                 }
             }
             (Val::Func(Func::Lambda(lambda, captured)), Ty::Func(FuncTy::Lambda(_, types))) => {
@@ -81,6 +82,15 @@ impl<'a> Lower<'a> {
                 let data = Box::new(self.empty(data, span)?);
                 let offsets = self.frame.b.i64s(&[0]);
                 return Ok(Val::Nested { data, offsets });
+            }
+            Ty::Built(ty, tables, _) => {
+                let tables = tables.iter().map(|t| self.empty(t, span));
+                let tables = tables.collect::<Result<Vec<_>>>()?;
+                return Ok(Val::Built {
+                    ty: *ty,
+                    columns: self.keys(*ty).into_iter().zip(tables).collect(),
+                    index: Some(self.frame.b.i64s(&[])),
+                });
             }
             _ => {}
         }
@@ -152,6 +162,19 @@ impl<'a> Lower<'a> {
                 let data = Box::new(self.placeholder(data, span)?);
                 let offsets = self.frame.b.i64s(&[0]);
                 return Ok(Val::Nested { data, offsets });
+            }
+            Ty::Built(ty, tables, index) => {
+                let tables = tables.iter().map(|t| self.placeholder(t, span));
+                let tables = tables.collect::<Result<Vec<_>>>()?;
+                let index = match index.as_ref().and_then(Type::as_tensor) {
+                    Some(index) => Some(self.zeros(index, span)?),
+                    None => None,
+                };
+                return Ok(Val::Built {
+                    ty: *ty,
+                    columns: self.keys(*ty).into_iter().zip(tables).collect(),
+                    index,
+                });
             }
             _ => {}
         }

@@ -114,7 +114,9 @@ impl<'a> Lower<'a> {
                 self.element_fits(&columns.element(), elem, sizes)
             }
             (Ty::List(None, _), TypeKind::List(_)) => true,
-            (Ty::Data(k, ..), TypeKind::Data(name, _)) => self.ast.types[*k].name.text == *name,
+            (Ty::Data(k, ..) | Ty::Built(k, ..), TypeKind::Data(name, _)) => {
+                self.ast.types[*k].name.text == *name
+            }
             _ => false,
         }
     }

@@ -42,6 +42,7 @@ impl<'a> Lower<'a> {
                 Ok(Val::Tuple(all?))
             }
             Val::List(list) => self.one_list(list.clone(), span),
+            Val::Built { .. } => self.one_datum(element.clone(), span),
             _ => {
                 let axes = vec![0];
                 self.each_array(element, span, &mut |b, v| {
@@ -56,7 +57,7 @@ impl<'a> Lower<'a> {
         let fits = match element {
             Val::Ir(v) => self.tensor_type(*v).is_some(),
             Val::Tuple(all) => return all.iter().try_for_each(|v| self.check_element(v, span)),
-            Val::Data { .. } => true,
+            Val::Data { .. } | Val::Built { .. } => true,
             Val::List(list) => list.columns.is_some(),
             _ => false,
         };
@@ -65,13 +66,7 @@ impl<'a> Lower<'a> {
             false => {
                 let ty = self.show(&self.ty(element));
                 let message = format!("a list cannot hold {ty}");
-                let hint = match element {
-                    Val::Built { .. } => {
-                        "data that a list holds are rows of an input's tables; \
-                                          a type with a case for an element and the rest holds others"
-                    }
-                    _ => "elements are arrays, data, lists and tuples of these",
-                };
+                let hint = "elements are arrays, data, lists and tuples of these";
                 Err(self.error_with(span, message, hint))
             }
         }
@@ -96,6 +91,7 @@ impl<'a> Lower<'a> {
                 return Ok(Val::Tuple(joined.collect::<Result<_>>()?));
             }
             Val::Nested { .. } => return self.join_nested(all, span),
+            Val::Built { ty, .. } => return self.join_data(*ty, all, span),
             _ => {}
         }
         let ty = self.ty(first);
@@ -175,7 +171,7 @@ impl<'a> Lower<'a> {
         let from = b.vector_of(from).map_err(&misfit)?;
         let to = b.vector_of(to).map_err(&misfit)?;
         let step = b.i64s(&[1]);
-        self.each_array(of, span, &mut |b, v| {
+        self.each_element(of, span, &mut |b, v| {
             b.op1(Op::Slice { axes: vec![0] }, &[v, from, to, step])
         })
     }
@@ -219,7 +215,7 @@ impl<'a> Lower<'a> {
                 Ok(Val::Tuple(all.collect::<Result<_>>()?))
             }
             Val::Nested { data, offsets } => self.list_at(data, *offsets, at, span),
-            _ => self.each_array(columns, span, &mut |b, v| b.gather(v, at)),
+            _ => self.each_element(columns, span, &mut |b, v| b.gather(v, at)),
         }
     }
 
@@ -313,7 +309,7 @@ impl<'a> Lower<'a> {
         }
         let b = &mut self.frame.b;
         let (from, to, step) = (b.i64s(&[-1]), b.i64s(&[i64::MIN]), b.i64s(&[-1]));
-        let turned = self.each_array(&columns, span, &mut |b, v| {
+        let turned = self.each_element(&columns, span, &mut |b, v| {
             b.op1(Op::Slice { axes: vec![0] }, &[v, from, to, step])
         })?;
         Ok(whole(turned))

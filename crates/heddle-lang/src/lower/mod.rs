@@ -15,6 +15,7 @@ mod declared;
 mod expr;
 mod inputs;
 mod list;
+mod list_data;
 mod literal;
 mod matching;
 mod nested;

@@ -143,11 +143,11 @@ pub fn has_lists(columns: &Val) -> bool {
     }
 }
 
-/// Have values of this type lists?
+/// Have values of this type lists, or data with tables of their own, which differ in size?
 pub fn holds_lists(ty: &Ty) -> bool {
     match ty {
         Ty::Tuple(all) => all.iter().any(holds_lists),
-        Ty::List(..) => true,
+        Ty::List(..) | Ty::Built(..) => true,
         _ => false,
     }
 }

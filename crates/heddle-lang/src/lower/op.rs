@@ -147,6 +147,9 @@ impl<'a> Lower<'a> {
                 let (size, one) = (b.size(*offsets, 0).map_err(&misfit)?, b.i64(1));
                 return b.binary(BinaryOp::Sub, size, one).map_err(misfit);
             }
+            Val::Built {
+                index: Some(index), ..
+            } => return self.rows_of(&Val::Ir(*index), span),
             _ => {}
         }
         let mut parts = vec![];

@@ -28,7 +28,7 @@ impl<'a> Lower<'a> {
             }
             Val::Built { ty, columns, index } => {
                 let columns = columns.values().map(|v| self.ty(v)).collect();
-                Ty::Built(*ty, columns, index.is_some())
+                Ty::Built(*ty, columns, index.map(ir))
             }
             Val::Nested { data, offsets } => Ty::Nested(Box::new(self.ty(data)), ir(*offsets)),
             Val::Graph { children, offsets } => Ty::Graph(ir(*children), ir(*offsets)),
@@ -100,7 +100,7 @@ impl<'a> Lower<'a> {
             Ty::Data(_, _, index) => out.push(index.clone().into()),
             Ty::Built(_, columns, own) => {
                 columns.iter().for_each(|t| Self::flat_types(t, out));
-                out.extend(own.then(|| Type::scalar(heddle_ir::DType::I64)));
+                out.extend(own.clone());
             }
             Ty::Nested(data, offsets) => {
                 Self::flat_types(data, out);
@@ -131,7 +131,7 @@ impl<'a> Lower<'a> {
             Ty::Built(ty, types, own) => {
                 let columns = types.iter().map(|t| self.unflatten(t, parts));
                 let columns = self.keys(*ty).into_iter().zip(columns).collect();
-                let index = own.then(|| parts.next().expect("a row"));
+                let index = own.as_ref().map(|_| parts.next().expect("a row"));
                 Val::Built {
                     ty: *ty,
                     columns,

@@ -166,6 +166,14 @@ impl<'a> Lower<'a> {
                 self.output(*data, format!("{name}.data"), results, span)?;
                 results.push((format!("{name}.offsets"), offsets));
             }
+            val if self.is_column(&val) => {
+                // A list: the tables of all elements, and the row of each.
+                let data = self.copied(val, span)?;
+                let rows = self.row_of(&data, span)?;
+                let tables = self.in_whole(data);
+                self.output(tables, name.clone(), results, span)?;
+                results.push((format!("{name}.rows"), rows));
+            }
             val @ (Val::Data { .. } | Val::Built { .. }) => {
                 for (name, column) in self.named_tables(val, &name, span)? {
                     self.output(column, name, results, span)?;

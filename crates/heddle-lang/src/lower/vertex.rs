@@ -2,8 +2,9 @@
 //!
 //! `pull` is a loop over the vertices that carries the states and the results of all of them, one
 //! row each, and a row of zeros behind these: the state of a child that a vertex does not have.
-//! An iteration writes its own row only, so that a compiler can evaluate vertices level by level
-//! where they read children by their numbers.
+//! An iteration writes its own row only, and reads rows outside of branches and inner loops, so that a
+//! compiler can evaluate vertices level by level: a vertex that gathers within an `if` or a loop reads
+//! copies of its children's states, which it makes first.
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, FuncBuilder, Op, Tensor, TensorType, Type, TypeError, Value};
@@ -36,18 +37,20 @@ pub struct Messages<'a> {
     /// The range of the vertex's children.
     from: Value,
     to: Value,
+    /// The regions that are open around the vertex function.
+    nesting: usize,
+    /// The states of the vertex's children, and zeros behind them, if it gathers within other regions.
+    copies: Option<Val<'a>>,
+    /// It gathered within other regions.
+    gathers_within: bool,
 }
 
-impl Edges {
-    /// The states that a vertex with children in this range may gather.
-    fn messages<'a>(self, states: Val<'a>, (from, to): (Value, Value)) -> Messages<'a> {
-        Messages {
-            states,
-            graph: self,
-            from,
-            to,
-        }
-    }
+/// What a vertex function gives.
+struct Given<'a> {
+    state: Val<'a>,
+    result: Val<'a>,
+    /// It gathered within branches or loops.
+    gathers_within: bool,
 }
 
 impl Messages<'_> {
@@ -61,6 +64,16 @@ impl Messages<'_> {
         let at = b.select(has, at, self.graph.edges)?;
         let row = b.gather(self.graph.padded, at)?;
         b.select(has, row, self.graph.count)
+    }
+
+    /// The place of the state of a child among the copies, that of zeros if there are fewer.
+    fn copy(&self, b: &mut FuncBuilder, child: Value) -> std::result::Result<Value, TypeError> {
+        let zero = b.i64(0);
+        let all = b.binary(BinaryOp::Sub, self.to, self.from)?;
+        let before = b.compare(CompareOp::Lt, child, all)?;
+        let own = b.compare(CompareOp::Ge, child, zero)?;
+        let has = b.binary(BinaryOp::And, before, own)?;
+        b.select(has, child, all)
     }
 }
 
@@ -95,11 +108,12 @@ impl<'a> Lower<'a> {
         };
         let graph = self.edges(children, offsets, span)?;
         let states = self.blank(&state, offsets, vertex.state.span)?;
-        let pushed = self.pushed(vertex, &states, span, |s, states| {
+        let (pushed, copies) = self.pushed(vertex, span, |s| {
             let zero = s.frame.b.i64(0);
             let args = inputs.iter().map(|list| s.element(list, zero, span));
             let args = args.collect::<Result<Vec<_>>>()?;
-            s.evaluate(vertex, args, graph.messages(states, (zero, zero)))
+            let messages = s.messages(states.clone(), graph, (zero, zero));
+            s.evaluate(vertex, args, messages)
         })?;
         let results = self.blank(&pushed, offsets, span)?;
         let init = Val::Tuple(vec![states, results]);
@@ -118,9 +132,12 @@ impl<'a> Lower<'a> {
             let one = b.i64(1);
             let after = b.binary(BinaryOp::Add, v, one).map_err(&misfit)?;
             let to = b.gather(offsets, after).map_err(&misfit)?;
-            let messages = graph.messages(carried[0].clone(), (from, to));
-            let (state, result) = s.evaluate(vertex, args, messages)?;
-            let next = [(&carried[0], state), (&carried[1], result)];
+            let mut messages = s.messages(carried[0].clone(), graph, (from, to));
+            if copies {
+                messages.copies = Some(s.copies(&messages, span)?);
+            }
+            let given = s.evaluate(vertex, args, messages)?;
+            let next = [(&carried[0], given.state), (&carried[1], given.result)];
             let next: Result<_> = next
                 .into_iter()
                 .map(|(all, one)| s.with_row(all, one, v, span))
@@ -152,27 +169,52 @@ impl<'a> Lower<'a> {
         })
     }
 
-    /// The type of what a vertex pushes, found by evaluating it once.
+    /// The states that a vertex with children in this range may gather.
+    fn messages(&self, states: Val<'a>, graph: Edges, (from, to): (Value, Value)) -> Messages<'a> {
+        Messages {
+            states,
+            graph,
+            from,
+            to,
+            nesting: self.frame.nesting,
+            copies: None,
+            gathers_within: false,
+        }
+    }
+
+    /// The states of a vertex's children, and zeros behind them.
+    fn copies(&mut self, messages: &Messages<'a>, span: Span) -> Result<Val<'a>> {
+        let misfit = self.misfit(span);
+        let children = Val::Ir(messages.graph.children);
+        let own = self.cut(&children, messages.from, messages.to, span)?;
+        let own = self.plain_array(own, span)?;
+        let b = &mut self.frame.b;
+        let zeros = b.vector_of(messages.graph.count).map_err(&misfit)?;
+        let rows = b.join(&[own, zeros]).map_err(&misfit)?;
+        self.each_array(&messages.states, span, &mut |b, v| b.gather(v, rows))
+    }
+
+    /// The type of what a vertex pushes, and whether it gathers within branches or loops, found by
+    /// evaluating it once.
     fn pushed(
         &mut self,
         vertex: &'a Vertex,
-        states: &Val<'a>,
         span: Span,
-        evaluate: impl FnOnce(&mut Self, Val<'a>) -> Result<(Val<'a>, Val<'a>)>,
-    ) -> Result<Ty> {
+        evaluate: impl FnOnce(&mut Self) -> Result<Given<'a>>,
+    ) -> Result<(Ty, bool)> {
         let mark = self.mark();
         let outer = self.vertex.take();
-        let evaluated = evaluate(self, states.clone());
+        let evaluated = evaluate(self);
         self.vertex = outer;
-        let (_, result) = evaluated?;
-        self.check_element(&result, vertex.push.span)?;
-        let ty = self.ty(&result).concrete();
+        let given = evaluated?;
+        self.check_element(&given.result, vertex.push.span)?;
+        let ty = self.ty(&given.result).concrete();
         self.rollback(&mark);
         let mut types = vec![];
         Self::flat_types(&ty, &mut types);
         let fixed = |t: &Type| t.as_tensor().is_some_and(|t| t.shape.is_some());
         match types.iter().all(fixed) {
-            true => Ok(ty),
+            true => Ok((ty, given.gathers_within)),
             false => Err(self.error(span, "the sizes of what this vertex pushes are not known")),
         }
     }
@@ -183,7 +225,7 @@ impl<'a> Lower<'a> {
         vertex: &'a Vertex,
         args: Vec<Val<'a>>,
         messages: Messages<'a>,
-    ) -> Result<(Val<'a>, Val<'a>)> {
+    ) -> Result<Given<'a>> {
         let mut env = vec![];
         for (param, arg) in vertex.params.iter().zip(args) {
             let what = || format!("`{}` of `{}`", param.name.text, vertex.name.text);
@@ -198,9 +240,14 @@ impl<'a> Lower<'a> {
         let outer = std::mem::replace(&mut self.frame.env, env);
         self.vertex = Some(messages);
         let done = self.results(vertex);
-        self.vertex = None;
+        let messages = self.vertex.take();
         self.frame.env = outer;
-        done
+        let (state, result) = done?;
+        Ok(Given {
+            state,
+            result,
+            gathers_within: messages.is_some_and(|m| m.gathers_within),
+        })
     }
 
     fn results(&mut self, vertex: &'a Vertex) -> Result<(Val<'a>, Val<'a>)> {
@@ -224,21 +271,35 @@ impl<'a> Lower<'a> {
                 "rows of an array: gather(x, indices, axis=0)",
             ));
         };
-        let children = Val::Ir(messages.graph.children);
-        match child {
-            Some(child) => {
+        let is_within = self.frame.nesting > messages.nesting;
+        if let Some(own) = self.vertex.as_mut() {
+            own.gathers_within |= is_within;
+        }
+        let copies = messages.copies.clone().filter(|_| is_within);
+        match (child, copies) {
+            (Some(child), copies) => {
                 let child = self.index_of(child, span)?;
                 let misfit = self.misfit(span);
-                let row = messages.child(&mut self.frame.b, child);
+                let b = &mut self.frame.b;
+                let row = match copies {
+                    None => messages.child(b, child),
+                    Some(_) => messages.copy(b, child),
+                };
                 let row = row.map_err(misfit)?;
-                self.each_array(&messages.states, span, &mut |b, v| b.gather(v, row))
+                let states = copies.unwrap_or(messages.states);
+                self.each_array(&states, span, &mut |b, v| b.gather(v, row))
             }
-            None => {
+            (None, None) => {
+                let children = Val::Ir(messages.graph.children);
                 let own = self.cut(&children, messages.from, messages.to, span)?;
                 let own = self.plain_array(own, span)?;
                 let states =
                     self.each_array(&messages.states, span, &mut |b, v| b.gather(v, own))?;
                 Ok(whole(states))
+            }
+            (None, Some(copies)) => {
+                let (first, end) = (self.frame.b.i64(0), self.frame.b.i64(-1));
+                self.cut(&copies, first, end, span).map(whole)
             }
         }
     }

@@ -111,6 +111,7 @@ fn stopped(
     f.b.set_loc(Some(Arc::new(Loc::Node {
         op: error.op.clone(),
         name: error.name.clone(),
+        place: None,
     })));
     let mut values = vec![];
     for value in other {

@@ -34,6 +34,7 @@ impl<'m> Importer<'m> {
         let loc = Loc::Node {
             op: op_name(domain(node.domain()), node.op_type()),
             name: format!("{}{}", env.calls, short_name(node)),
+            place: None,
         };
         let mut at = At {
             node,

@@ -73,7 +73,7 @@ impl fmt::Display for Refusal {
             Self::LoopEnd => "a loop whose end differs by row",
             Self::UnknownSize => "an unknown size",
             Self::UnknownRank => "an array of unknown rank",
-            Self::NoTensor => "a value that is no tensor",
+            Self::NoTensor => "a sequence, an optional or text that differs by instance",
             Self::NoRows => "nothing differs by row",
             Self::NotEvaluated => "a value that was not evaluated",
             Self::LoopParameter => "a parameter of a loop",

@@ -4,6 +4,7 @@
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{FuncBuilder, Op, Value};
 
+use super::failing;
 use super::lane::{Lane, Ragged};
 use super::ragged::are_equal;
 use super::ragged_ops::{has_one, rank};
@@ -145,13 +146,7 @@ impl Set<'_> {
         value: Value,
     ) -> Result<Value> {
         let wrong = b.any(wrong)?;
-        b.begin_region(&[]);
-        let ty = b.ty(value).clone();
-        let failure = b.failure(message, &ty)?;
-        let then = b.end_region(&[failure]);
-        b.begin_region(&[]);
-        let otherwise = b.end_region(&[value]);
-        Ok(b.if_(wrong, then, otherwise)?[0])
+        failing(b, wrong, message, value)
     }
 
     /// Arrays with a first axis as ranges.

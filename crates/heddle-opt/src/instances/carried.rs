@@ -203,7 +203,11 @@ impl Set<'_> {
         let trip = b.binary(BinaryOp::Max, trip, zero)?;
         let room = b.binary(BinaryOp::Mul, trip, each)?;
         let rooms = plus(b, own.lens, room)?;
-        let (starts, total) = (self.sums_before(b, rooms)?, self.total(b, rooms)?);
+        let starts = self.sums_before(b, rooms)?;
+        let own_total = self.elements(b, own.lens)?;
+        let trips = self.elements(b, trip)?;
+        let added = b.binary(BinaryOp::Mul, trips, each)?;
+        let total = plus(b, own_total, added)?;
         let places = self.places(b, own.lens)?;
         let first = b.gather(starts, places.instance)?;
         let place = plus(b, first, places.within)?;

@@ -1,8 +1,9 @@
 //! Evaluation of one instance after the other.
 
-use heddle_ir::{Dim, FuncBuilder, Inst, Type, Value};
+use heddle_ir::{Dim, FuncBuilder, Inst, Op, Type, Value};
 
 use super::blocks::Block;
+use super::flat::{Whole, elements_of};
 use super::lane::{Lane, Ragged};
 use super::set::{Set, empty, open};
 use crate::batch::{Refusal, Result};
@@ -15,33 +16,64 @@ enum Join {
     Stack,
     /// They differ in the size of their first axis.
     Append,
+    /// They differ in the sizes of other axes.
+    Flatten,
 }
 
 impl Set<'_> {
     /// An instruction.
     pub(super) fn each(&self, b: &mut FuncBuilder, inst: Inst) -> Result<Vec<Lane>> {
-        let (before, needs) = self.needed(inst);
+        let mut seen = Seen::default();
+        seen.visit(self.source, inst);
+        let (before, needs) = self.needed(seen);
         let results = self.source.insts[inst].results.iter();
         let types: Vec<Type> = results.map(|&v| self.source.ty(v).clone()).collect();
         let block = Block::each(self.source, inst);
-        self.in_turn(b, &needs, &types, block, &|one, b| {
-            for &earlier in &before {
-                let lanes = one.together(b, earlier)?;
-                let results = self.source.insts[earlier].results.iter().copied();
-                one.values.extend(results.zip(lanes));
+        let is_open = |ty: &Type| join(&self.context.ty(ty)).map(|join| join == Join::Flatten);
+        for ty in &types {
+            if is_open(ty)? {
+                return Err(Refusal::UnknownSize);
             }
+        }
+        let found = self.in_turn(b, &needs, &types, block, &|one, b| {
+            one.all_together(b, &before)?;
             one.together(b, inst)
-        })
+        })?;
+        found.into_iter().map(Whole::lane).collect()
     }
 
-    /// The postponed instructions that an instruction needs, and the values that all these need.
-    fn needed(&self, inst: Inst) -> (Vec<Inst>, Vec<Value>) {
+    /// The results of instructions that are evaluated where they are used, for all instances.
+    pub(super) fn each_value(&self, b: &mut FuncBuilder, value: Value) -> Result<Whole> {
+        let inst = self.source.def_inst(value).ok_or(Refusal::NotEvaluated)?;
         let mut seen = Seen::default();
-        seen.visit(self.source, inst);
+        seen.used.insert(value);
+        let (before, needs) = self.needed(seen);
+        let types = [self.source.ty(value).clone()];
+        let block = Block::each(self.source, inst);
+        let mut found = self.in_turn(b, &needs, &types, block, &|one, b| {
+            one.all_together(b, &before)?;
+            Ok(vec![one.value(value)?])
+        })?;
+        found.pop().ok_or(Refusal::NotEvaluated)
+    }
+
+    fn all_together(&mut self, b: &mut FuncBuilder, insts: &[Inst]) -> Result<()> {
+        for &inst in insts {
+            let lanes = self.together(b, inst)?;
+            let results = self.source.insts[inst].results.iter().copied();
+            self.values.extend(results.zip(lanes));
+        }
+        Ok(())
+    }
+
+    /// The postponed instructions that these values need, and the values that all these need. What
+    /// has rows for all instances is not evaluated again.
+    fn needed(&self, mut seen: Seen) -> (Vec<Inst>, Vec<Value>) {
         let mut before = vec![];
         for &earlier in self.postponed.iter().rev() {
             let results = &self.source.insts[earlier].results;
-            if results.iter().any(|v| seen.used.contains(v)) {
+            let is_needed = |v: &Value| seen.used.contains(v) && !self.padded.contains_key(v);
+            if results.iter().any(is_needed) {
                 seen.visit(self.source, earlier);
                 before.push(earlier);
             }
@@ -57,7 +89,7 @@ impl Set<'_> {
         let mut results = self.source.insts[inst].results.iter();
         let can = results.any(|&v| {
             let ty = self.context.ty(self.source.ty(v));
-            join(&ty) == Err(Refusal::UnknownSize)
+            join(&ty) == Ok(Join::Flatten)
         });
         if can {
             self.postponed.push(inst);
@@ -66,7 +98,7 @@ impl Set<'_> {
     }
 
     /// The whole function, of which nothing but the parameters is evaluated.
-    pub(super) fn each_run(&self, b: &mut FuncBuilder) -> Result<Vec<Lane>> {
+    pub(super) fn each_run(&self, b: &mut FuncBuilder) -> Result<Vec<Whole>> {
         let body = self.source.body;
         let params = &self.source.regions[body].params;
         let results = self.source.sig.results.iter();
@@ -84,14 +116,16 @@ impl Set<'_> {
         types: &[Type],
         block: Block,
         evaluate: &dyn Fn(&mut Set, &mut FuncBuilder) -> Result<Vec<Lane>>,
-    ) -> Result<Vec<Lane>> {
+    ) -> Result<Vec<Whole>> {
         let results: Vec<Type> = types.iter().map(|ty| self.context.ty(ty)).collect();
         let joins = results.iter().map(join).collect::<Result<Vec<Join>>>()?;
-        let count = |join| joins.iter().filter(|j| **j == join).count();
+        let appended = joins.iter().filter(|join| **join != Join::Stack).count();
         let mut inits = vec![];
         for (ty, join) in results.iter().zip(&joins) {
-            if *join == Join::Append {
-                inits.push(empty(b, ty)?);
+            match join {
+                Join::Stack => {}
+                Join::Append => inits.push(empty(b, ty)?),
+                Join::Flatten => inits.push(empty(b, &elements_of(ty)?)?),
             }
         }
         let types: Vec<Type> = inits.iter().map(|&v| open(b.ty(v))).collect();
@@ -101,7 +135,10 @@ impl Set<'_> {
         self.context.mark(b, one, block);
         let mut alone = Set::new(self.source, self.context, one, Dim::constant(1));
         for &value in needs {
-            let own = self.value(value)?.one(b, params[0])?;
+            let own = match self.padded.get(&value) {
+                Some(padded) => self.one_padded(b, value, padded, params[0])?,
+                None => self.value(value)?.one(b, params[0])?,
+            };
             alone.values.insert(value, Lane::Same(own));
         }
         let lanes = evaluate(&mut alone, b)?;
@@ -119,30 +156,37 @@ impl Set<'_> {
                     stacked.push(b.size(value, 0)?);
                     next.push(b.join(&[before, value])?);
                 }
+                Join::Flatten => {
+                    let before = params[1 + next.len()];
+                    let rank = b.rank(value).ok_or(Refusal::UnknownRank)?;
+                    stacked.push(b.sizes(value, 0..rank)?);
+                    let all = b.i64s(&[-1]);
+                    let elements = b.op1(Op::Reshape, &[value, all])?;
+                    next.push(b.join(&[before, elements])?);
+                }
             }
         }
         let body = b.end_region(&[next, stacked].concat());
         let found = b.loop_(Some(self.count), None, &inits, body)?;
-        let (mut data, mut rows) = (
-            found[..count(Join::Append)].iter(),
-            found[count(Join::Append)..].iter(),
-        );
+        let (data, rows) = found.split_at(appended);
+        let (mut data, mut rows) = (data.iter(), rows.iter());
         let mut lanes = vec![];
         for (ty, join) in results.iter().zip(&joins) {
             let &row = rows.next().ok_or(Refusal::NotEvaluated)?;
-            let lane = match join {
-                Join::Stack => Lane::Rows(row),
-                Join::Append => Lane::Ragged(Ragged::packed(
-                    *data.next().ok_or(Refusal::NotEvaluated)?,
-                    self.sums_before(b, row)?,
-                    row,
-                )),
-            };
-            if let Lane::Rows(v) = lane {
-                // Without iterations the sizes are those that the type states.
-                b.refine_type(v, self.in_lane(ty, lane))?;
-            }
-            lanes.push(lane);
+            let mut data = || data.next().copied().ok_or(Refusal::NotEvaluated);
+            lanes.push(match join {
+                Join::Stack => {
+                    let lane = Lane::Rows(row);
+                    // Without iterations the sizes are those that the type states.
+                    b.refine_type(row, self.in_lane(ty, lane))?;
+                    Whole::Lane(lane)
+                }
+                Join::Append => {
+                    let starts = self.sums_before(b, row)?;
+                    Whole::Lane(Lane::Ragged(Ragged::packed(data()?, starts, row)))
+                }
+                Join::Flatten => Whole::Flat(self.flattened(b, data()?, row, ty)?),
+            });
         }
         Ok(lanes)
     }
@@ -153,7 +197,7 @@ fn join(ty: &Type) -> Result<Join> {
     let shape = tensor.shape.as_ref().ok_or(Refusal::UnknownRank)?;
     let unknown = |dim: &Dim| matches!(dim, Dim::Unknown(_));
     match shape.split_first() {
-        Some((_, rest)) if rest.iter().any(unknown) => Err(Refusal::UnknownSize),
+        Some((_, rest)) if rest.iter().any(unknown) => Ok(Join::Flatten),
         Some((first, _)) if unknown(first) => Ok(Join::Append),
         _ => Ok(Join::Stack),
     }

@@ -243,9 +243,7 @@ impl Context<'_> {
         self.made.borrow_mut().functions.truncate(first);
         let mut joined = self.joined.borrow_mut();
         joined.retain(|_, made| made.id.index() < first);
-        self.levels
-            .borrow_mut()
-            .retain(|_, made| made.id.index() < first);
+        self.calls.borrow_mut().forget(first);
     }
 
     fn body(

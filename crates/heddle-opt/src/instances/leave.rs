@@ -3,7 +3,8 @@
 //! Such a loop carries the numbers of the instances that go on, their values without gaps, and the
 //! results of all. When somebody leaves, its results are written, and the values of the others move
 //! together; so do the arrays of each instance that its body reads whole. Other values that it reads
-//! are gathered where they are read.
+//! are gathered where they are read. Scan outputs are written to their places if the trip counts say how
+//! many there are; else they are put behind each other and sorted by instance behind the loop.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce, UnaryOp};
 use heddle_ir::{FuncBuilder, LoopView, Op, Value};
@@ -11,7 +12,7 @@ use heddle_ir::{FuncBuilder, LoopView, Op, Value};
 use super::carried::{Found, Kind};
 use super::lane::{Lane, Ragged};
 use super::set::{Set, plus};
-use super::state::{Moving, Scans, State};
+use super::state::{Moving, Planned, Scans, State};
 use crate::batch::{Refusal, Result};
 
 /// The end of an iteration.
@@ -35,7 +36,9 @@ impl Set<'_> {
         found: &mut Found,
     ) -> Result<Vec<Lane>> {
         let read = self.read_whole(b, view);
-        let (first, going, homes) = self.at_first(b, view, inits, found, &read)?;
+        let planned = self.planned(b, view)?;
+        let (first, going, homes) =
+            self.at_first(b, view, inits, found, &read, planned.as_ref())?;
         let (_, params) = b.begin_region(&self.state_types(b, view, &first, found));
         let iteration = params[0];
         let has_scans = first.scans.is_some();
@@ -79,6 +82,15 @@ impl Set<'_> {
                 all.push(b.join(&[made, rows])?);
             }
         }
+        if let Some(planned) = &planned {
+            let own = b.gather(planned.starts, state.ids)?;
+            let place = plus(b, own, iteration)?;
+            let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[place])?;
+            for (&lane, &made) in stacked.iter().zip(&state.planned) {
+                let rows = set.spread(b, lane)?;
+                all.push(written(b, made, at, rows)?);
+            }
+        }
         let zero = b.i64(0);
         let some = b.compare(CompareOp::Lt, zero, left)?;
         let body = b.end_region(&[vec![some], all].concat());
@@ -86,7 +98,11 @@ impl Set<'_> {
         let last = State::of(&last, found, has_scans, read.len());
         let mut lanes = last.left_with(found, &homes);
         if let Some(scans) = &last.scans {
-            lanes.extend(self.sorted(b, view, scans)?);
+            lanes.extend(self.sorted(b, scans)?);
+        }
+        if let Some(Planned { starts, lens }) = planned {
+            let lane = |&data| Lane::Ragged(Ragged::packed(data, starts, lens));
+            lanes.extend(last.planned.iter().map(lane));
         }
         Ok(lanes)
     }
@@ -140,6 +156,7 @@ impl Set<'_> {
             carried: vec![],
             moving: vec![],
             stores: vec![],
+            planned: vec![],
             scans: None,
             inputs: state.inputs.clone(),
             results: state.results.clone(),
@@ -267,15 +284,8 @@ impl Set<'_> {
     }
 
     /// Scan outputs by instance.
-    fn sorted(&self, b: &mut FuncBuilder, view: &LoopView, scans: &Scans) -> Result<Vec<Lane>> {
-        let lens = match (view.cond, view.trip) {
-            (None, Some(trip)) => {
-                let (trip, zero) = (self.value(trip)?, b.i64(0));
-                let trip = self.spread(b, trip)?;
-                b.binary(BinaryOp::Max, trip, zero)?
-            }
-            _ => scans.counts,
-        };
+    fn sorted(&self, b: &mut FuncBuilder, scans: &Scans) -> Result<Vec<Lane>> {
+        let lens = scans.counts;
         let starts = self.sums_before(b, lens)?;
         let first = b.gather(starts, scans.who)?;
         let place = plus(b, first, scans.when)?;

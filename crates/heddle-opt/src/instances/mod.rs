@@ -8,7 +8,8 @@
 //!
 //! - a branch evaluates each arm for the instances that take it ([`part`]);
 //! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
-//!   done leaves the list, and its values are written to its row of the results ([`leave`]).
+//!   done leaves the list, and its values are written to its row of the results ([`leave`]). Loops
+//!   whose iterations meet only in rows of arrays go level by level ([`row_loops`]).
 //!
 //! A recursion that follows from tensors is evaluated level by level ([`levels`]) or, where a call
 //! needs another's result, by frames ([`frames`]).
@@ -19,8 +20,10 @@
 mod alike;
 mod blocks;
 mod bounded;
+mod calls;
 mod carried;
 mod each;
+mod flat;
 mod frames;
 mod grow;
 mod indexed;
@@ -34,6 +37,7 @@ mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
+mod row_loops;
 mod scanned;
 mod segments;
 mod set;
@@ -49,15 +53,17 @@ use std::sync::Arc;
 
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{
-    DType, Dim, DimBound, FuncBuilder, FuncId, Function, Inst, Loc, Module, Op, Signature,
-    TensorType, Type, Value,
+    DType, Dim, FuncBuilder, FuncId, Function, Inst, Loc, Module, Op, Signature, TensorType, Type,
+    Value,
 };
 
 use crate::batch::{Refusal, Result};
-use crate::names::{names_of, unused};
+use crate::names::{Names, collect_names, names_of, unused};
 pub use blocks::{Block, Counted};
+use flat::{Given, Whole};
 use joined::Joined;
 use lane::{Lane, Ragged};
+pub(crate) use row_loops::LeveledLoop;
 use set::Set;
 
 /// The form of a parameter or result of a program for many instances.
@@ -70,6 +76,9 @@ pub enum Form {
     /// The instances behind each other along the first axis, and in a second array, `NAME.offsets`,
     /// `i64[instances + 1]`, the first element of each and the end.
     Ragged,
+    /// All elements of the instances behind each other, `T[total]`. `NAME.offsets` has the first one
+    /// of each and the end, `NAME.shapes`, `i64[instances, rank]`, the sizes of its axes.
+    Flat,
 }
 
 /// Choices for programs for many instances.
@@ -111,12 +120,16 @@ pub fn offsets_name(name: &str) -> String {
     format!("{name}.offsets")
 }
 
+/// The name of the array of the sizes of each instance's axes.
+pub fn shapes_name(name: &str) -> String {
+    format!("{name}.shapes")
+}
+
 /// The same, if it is not the name of one of these.
-fn free_offsets_name(name: &str, ports: &[(String, Type)]) -> Result<String> {
-    let offsets = offsets_name(name);
-    match ports.iter().any(|(port, _)| *port == offsets) {
-        true => Err(Refusal::NameTaken(offsets)),
-        false => Ok(offsets),
+fn free(name: String, ports: &[(String, Type)]) -> Result<String> {
+    match ports.iter().any(|(port, _)| *port == name) {
+        true => Err(Refusal::NameTaken(name)),
+        false => Ok(name),
     }
 }
 
@@ -127,11 +140,8 @@ struct Context<'a> {
     made: &'a RefCell<Module>,
     /// The functions on the arrays of all instances, by those on the arrays of one.
     joined: &'a RefCell<HashMap<FuncId, Joined>>,
-    /// The functions that evaluate calls level by level, by those that are called and the forms of
-    /// their arguments.
-    levels: &'a RefCell<HashMap<(FuncId, Vec<Form>), levels::Leveled>>,
-    /// The blocks of these functions.
-    counted: &'a RefCell<Vec<Counted>>,
+    /// The functions that evaluate calls for a set of instances.
+    calls: &'a RefCell<calls::Calls>,
     /// Named sizes that differ by instance.
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
@@ -142,14 +152,21 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// May a size of the source differ by instance?
+    fn differs(&self, dim: &Dim) -> bool {
+        let Some(expr) = dim.as_expr() else {
+            return true;
+        };
+        let mut differs = false;
+        expr.for_each_sym(&mut |name| differs |= self.ragged.contains(name));
+        differs
+    }
+
     /// A type of the source without sizes that differ by instance.
     fn ty(&self, ty: &Type) -> Type {
-        ty.map_dims(&mut |dim| {
-            let mut differs = false;
-            if let Some(expr) = dim.as_expr() {
-                expr.for_each_sym(&mut |name| differs |= self.ragged.contains(name));
-            }
-            if differs { Dim::UNKNOWN } else { dim.clone() }
+        ty.map_dims(&mut |dim| match dim {
+            Dim::Expr(_) if self.differs(dim) => Dim::UNKNOWN,
+            dim => dim.clone(),
         })
     }
 
@@ -191,29 +208,29 @@ pub fn batch_instances_with(
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
     let (made, joined) = (RefCell::new(module.clone()), RefCell::default());
-    let (levels, counted) = (RefCell::default(), RefCell::default());
+    let calls = RefCell::default();
     let mut context = Context {
         module,
         made: &made,
         joined: &joined,
-        levels: &levels,
-        counted: &counted,
+        calls: &calls,
         ragged: HashSet::new(),
         one_by_one: RefCell::default(),
         blocks: RefCell::default(),
         options,
         grown: RefCell::default(),
     };
-    let sig = signature(&mut context, entry, forms)?;
+    let sig = signature(&mut context, source, forms)?;
     let mut b = FuncBuilder::new(sig);
-    let (values, count, dim) = parameters(&mut b, source, forms)?;
-    let mut set = Set::new(source, &context, count, dim);
-    set.values = values;
+    let parameters = parameters(&mut b, &context, source, forms)?;
+    let mut set = Set::new(source, &context, parameters.count, parameters.dim);
+    set.values = parameters.lanes;
+    set.take_padded(&mut b, parameters.padded)?;
     let mark = b.checkpoint();
-    let yields = match set.region(&mut b, source.body) {
-        Ok(lanes) => {
-            context.mark(&mut b, count, Block::program(false));
-            lanes
+    let yields = match set.results(&mut b) {
+        Ok(results) => {
+            context.mark(&mut b, set.count, Block::program(false));
+            results
         }
         Err(refusal) => {
             b.rollback(&mark);
@@ -227,10 +244,11 @@ pub fn batch_instances_with(
     };
     let (outputs, results) = outputs(&mut b, &set, yields)?;
     let mut blocks = context.counted(b.marks(), entry);
-    let one_by_one = context.one_by_one.into_inner();
-    blocks.extend(counted.take());
+    let mut one_by_one = context.one_by_one.into_inner();
     let mut module = made.into_inner();
     module.functions[entry] = b.finish(&outputs);
+    let calls = calls.into_inner();
+    calls.report(&module, entry, &mut one_by_one, &mut blocks);
     Ok(Instances {
         module,
         results,
@@ -240,20 +258,21 @@ pub fn batch_instances_with(
 }
 
 /// The parameters in their forms.
-fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Signature> {
-    let function = &context.module.functions[entry];
+fn signature(context: &mut Context, function: &Function, forms: &[Form]) -> Result<Signature> {
     let mut names = names_of(function);
     let count = Dim::sym(&unused(&mut names, "instances".into()));
     // A size is known by the name of an axis.
-    let ends = match forms.contains(&Form::Stacked) {
+    let names_instances = |form: &Form| matches!(form, Form::Stacked | Form::Flat);
+    let ends = match forms.iter().any(names_instances) {
         true => count.add(&Dim::constant(1)),
         false => Dim::sym(&unused(&mut names, "offsets".into())),
     };
     let mut sig = (*function.sig).clone();
     let mut totals = HashMap::new();
+    let common = common_names(function, forms);
     let own = std::mem::take(&mut sig.params);
     for ((name, ty), form) in own.into_iter().zip(forms) {
-        let mut ty = ty;
+        let (mut ty, mut rank) = (ty, 0);
         match (form, &mut ty) {
             (Form::Shared, _) => {}
             (_, Type::Seq(_) | Type::Opt(_)) => return Err(Refusal::NoTensor),
@@ -275,12 +294,32 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Sig
                     Dim::Unknown(_) => total(),
                 };
             }
+            (Form::Flat, Type::Tensor(TensorType { shape: Some(s), .. })) => {
+                rank = s.len();
+                if rank == 0 {
+                    return Err(Refusal::UnknownRank);
+                }
+                for dim in s.iter().filter_map(Dim::as_expr) {
+                    dim.for_each_sym(&mut |name| {
+                        if !common.contains(name) {
+                            context.ragged.insert(name.clone());
+                        }
+                    });
+                }
+                *s = vec![Dim::sym(&unused(&mut names, format!("{name}.total")))];
+            }
         }
         sig.params.push((name.clone(), ty));
-        if *form == Form::Ragged {
+        if matches!(form, Form::Ragged | Form::Flat) {
             let ends = Type::tensor(DType::I64, [ends.clone()]);
-            let offsets = free_offsets_name(&name, &function.sig.params)?;
+            let offsets = free(offsets_name(&name), &function.sig.params)?;
             sig.params.push((offsets, ends));
+        }
+        if *form == Form::Flat {
+            let rank = Dim::constant(rank as i64);
+            let shapes = Type::tensor(DType::I64, [count.clone(), rank]);
+            sig.params
+                .push((free(shapes_name(&name), &function.sig.params)?, shapes));
         }
     }
     for (_, ty) in &mut sig.params {
@@ -288,6 +327,25 @@ fn signature(context: &mut Context, entry: FuncId, forms: &[Form]) -> Result<Sig
     }
     sig.bounds.retain(|name, _| !context.ragged.contains(name));
     Ok(sig)
+}
+
+/// The names of sizes that all instances have in common: those of what they share, and of axes that
+/// only the first one of a ragged array, or none, differs in.
+fn common_names(function: &Function, forms: &[Form]) -> Names {
+    let mut names = Names::new();
+    for ((_, ty), form) in function.sig.params.iter().zip(forms) {
+        let mut own = ty.clone();
+        if let Type::Tensor(t) = &mut own
+            && let Some(first) = t.shape.as_mut().and_then(|s| s.first_mut())
+            && *form == Form::Ragged
+        {
+            *first = Dim::UNKNOWN;
+        }
+        if *form != Form::Flat {
+            collect_names(&own, &mut names);
+        }
+    }
+    names
 }
 
 /// The size of an array's first axis.
@@ -301,40 +359,59 @@ fn first_dim(b: &FuncBuilder, array: Value) -> Result<Dim> {
 type Named = Vec<(String, Value)>;
 
 /// The results in their forms.
-fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Lane>) -> Result<(Named, Vec<Form>)> {
+fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Whole>) -> Result<(Named, Vec<Form>)> {
     let (mut outputs, mut forms) = (vec![], vec![]);
     let own = &set.source.sig.results;
-    for ((name, _), lane) in own.iter().zip(yields) {
-        match lane {
-            Lane::Ragged(ragged) => {
+    for ((name, _), whole) in own.iter().zip(yields) {
+        match whole {
+            Whole::Lane(Lane::Ragged(ragged)) => {
                 let packed = set.packed(b, ragged)?;
                 let offsets = set.offsets(b, packed)?;
                 outputs.push((name.clone(), packed.data));
-                outputs.push((free_offsets_name(name, own)?, offsets));
+                outputs.push((free(offsets_name(name), own)?, offsets));
                 forms.push(Form::Ragged);
             }
-            lane => {
+            Whole::Lane(lane) => {
                 outputs.push((name.clone(), set.spread(b, lane)?));
                 forms.push(Form::Stacked);
+            }
+            Whole::Flat(flat) => {
+                let starts = set.sums_before(b, flat.lens)?;
+                let offsets = set.offsets(b, Ragged::packed(flat.data, starts, flat.lens))?;
+                outputs.push((name.clone(), flat.data));
+                outputs.push((free(offsets_name(name), own)?, offsets));
+                outputs.push((free(shapes_name(name), own)?, flat.shapes));
+                forms.push(Form::Flat);
             }
         }
     }
     Ok((outputs, forms))
 }
 
-/// The lanes of the parameters, and the number of instances as a value and as a size.
+/// The parameters of a function for many instances.
+struct Parameters {
+    lanes: lane::Lanes,
+    /// Those that differ in other axes than the first.
+    padded: Vec<(Value, lane::Padded)>,
+    /// The number of instances as a value and as a size.
+    count: Value,
+    dim: Dim,
+}
+
 fn parameters(
     b: &mut FuncBuilder,
+    context: &Context,
     source: &Function,
     forms: &[Form],
-) -> Result<(lane::Lanes, Value, Dim)> {
-    let (mut lanes, mut rows) = (HashMap::new(), None);
+) -> Result<Parameters> {
+    let (mut lanes, mut padded, mut rows) = (HashMap::new(), vec![], None);
     let mut given = b.params().to_vec().into_iter();
-    // Parameters with one name for their first axis have equal sizes in each instance.
-    let mut ranges: HashMap<Dim, (Value, Value)> = HashMap::new();
+    let mut next = || given.next().ok_or(Refusal::NotEvaluated);
+    // Sizes of one name are equal in each instance.
+    let (mut all_starts, mut all_lens) = (HashMap::new(), HashMap::new());
     let own = &source.regions[source.body].params;
-    for (&param, form) in own.iter().zip(forms) {
-        let value = given.next().ok_or(Refusal::NotEvaluated)?;
+    for ((&param, form), (name, _)) in own.iter().zip(forms).zip(&source.sig.params) {
+        let value = next()?;
         let lane = match form {
             Form::Shared => Lane::Same(value),
             Form::Stacked => {
@@ -342,33 +419,56 @@ fn parameters(
                 Lane::Rows(value)
             }
             Form::Ragged => {
-                let offsets = given.next().ok_or(Refusal::NotEvaluated)?;
-                let name = &source.sig.params[lanes.len()].0;
-                let bound = bound(source, param);
-                let offsets = checked(b, name, value, offsets, bound)?;
-                let (starts, lens) = ranges_of(b, offsets)?;
-                rows.get_or_insert(starts);
+                let offsets = next()?;
                 let shape = source.ty(param).as_tensor().and_then(|t| t.shape.clone());
                 let leading = shape.ok_or(Refusal::UnknownRank)?.swap_remove(0);
+                let offsets = checked(b, name, value, offsets, bound(source, &leading))?;
+                let (starts, lens) = ranges_of(b, offsets)?;
+                rows.get_or_insert(starts);
                 let (starts, lens) = match leading {
-                    Dim::Expr(_) => *ranges.entry(leading).or_insert((starts, lens)),
+                    Dim::Expr(_) => (
+                        *all_starts.entry(leading.clone()).or_insert(starts),
+                        *all_lens.entry(leading).or_insert(lens),
+                    ),
                     Dim::Unknown(_) => (starts, lens),
                 };
                 Lane::Ragged(Ragged::packed(value, starts, lens))
+            }
+            Form::Flat => {
+                let given = Given {
+                    name,
+                    param,
+                    data: value,
+                    offsets: next()?,
+                    shapes: next()?,
+                };
+                rows.get_or_insert(given.shapes);
+                let all = flat::rows_of(b, context, source, &given, &mut all_lens)?;
+                padded.push((param, all));
+                continue;
             }
         };
         lanes.insert(param, lane);
     }
     let rows = rows.ok_or(Refusal::NoRows)?;
-    Ok((lanes, b.size(rows, 0)?, first_dim(b, rows)?))
+    Ok(Parameters {
+        lanes,
+        padded,
+        count: b.size(rows, 0)?,
+        dim: first_dim(b, rows)?,
+    })
 }
 
-/// The bound of the first size of a parameter.
-fn bound(source: &Function, param: Value) -> DimBound {
-    let tensor = source.ty(param).as_tensor();
-    let first = tensor.and_then(|t| t.shape.as_ref()?.first()?.as_expr()?.as_sym());
-    let bound = first.and_then(|name| source.sig.bounds.get(name));
-    bound.copied().unwrap_or(DimBound { min: 0, max: None })
+/// The least and the greatest value of a size of a parameter.
+fn bound(source: &Function, dim: &Dim) -> (i64, Option<i64>) {
+    let name = dim.as_expr().and_then(|e| e.as_sym());
+    match name.and_then(|name| source.sig.bounds.get(name)) {
+        None => (0, None),
+        Some(bound) => (
+            bound.min as i64,
+            bound.max.map(|max| i64::try_from(max).unwrap_or(i64::MAX)),
+        ),
+    }
 }
 
 /// Offsets that part an array: anything else stops the run.
@@ -377,7 +477,7 @@ fn checked(
     name: &str,
     data: Value,
     offsets: Value,
-    bound: DimBound,
+    (least, most): (i64, Option<i64>),
 ) -> Result<Value> {
     let (_, lens) = ranges_of(b, offsets)?;
     let (zero, last) = (b.i64(0), b.i64(-1));
@@ -386,33 +486,32 @@ fn checked(
     let far = b.binary(BinaryOp::Sub, end, total)?;
     let wrong = b.binary(BinaryOp::Or, begin, far)?;
     let wrong = b.compare(CompareOp::Ne, wrong, zero)?;
-    let (least, most) = (
-        b.i64(bound.min as i64),
-        b.i64(bound.max.unwrap_or(i64::MAX as u64) as i64),
-    );
+    let sizes = match (least, most) {
+        (0, None) => "never to fall".to_string(),
+        (least, None) => format!("to rise by at least {least}"),
+        (least, Some(most)) => format!("to rise by {least} to {most}"),
+    };
+    let (least, most) = (b.i64(least), b.i64(most.unwrap_or(i64::MAX)));
     let below = b.compare(CompareOp::Lt, lens, least)?;
     let above = b.compare(CompareOp::Gt, lens, most)?;
     let outside = b.binary(BinaryOp::Or, below, above)?;
     let outside = b.any(outside)?;
     let wrong = b.binary(BinaryOp::Or, wrong, outside)?;
-    b.begin_region(&[]);
-    let sizes = match bound {
-        DimBound { min: 0, max: None } => "never to fall".to_string(),
-        DimBound { min, max: None } => format!("to rise by at least {min}"),
-        DimBound {
-            min,
-            max: Some(max),
-        } => format!("to rise by {min} to {max}"),
-    };
     let offsets_of = offsets_name(name);
     let message = format!(
         "`{offsets_of}` does not part `{name}`: it has to begin with 0, {sizes}, and to end with the size"
     );
-    let ty = b.ty(offsets).clone();
-    let failure = b.failure(&message, &ty)?;
+    failing(b, wrong, &message, offsets)
+}
+
+/// The value, unless a `bool[]` holds: that stops the run.
+fn failing(b: &mut FuncBuilder, wrong: Value, message: &str, value: Value) -> Result<Value> {
+    b.begin_region(&[]);
+    let ty = b.ty(value).clone();
+    let failure = b.failure(message, &ty)?;
     let then = b.end_region(&[failure]);
     b.begin_region(&[]);
-    let otherwise = b.end_region(&[offsets]);
+    let otherwise = b.end_region(&[value]);
     Ok(b.if_(wrong, then, otherwise)?[0])
 }
 

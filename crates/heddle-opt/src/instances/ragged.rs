@@ -20,8 +20,24 @@ pub(super) struct Places {
 impl Set<'_> {
     /// The elements of packed ranges of these sizes.
     pub(super) fn places(&self, b: &mut FuncBuilder, lens: Value) -> Result<Places> {
-        let total = self.total(b, lens)?;
+        let total = self.elements(b, lens)?;
         self.places_of(b, lens, total)
+    }
+
+    /// The number of elements of ranges of these sizes. If a parameter has such ranges, it is the size
+    /// of their array, which is known before the run.
+    pub(super) fn elements(&self, b: &mut FuncBuilder, lens: Value) -> Result<Value> {
+        let params = &self.source.regions[self.source.body].params;
+        let known = params
+            .iter()
+            .find_map(|param| match self.values.get(param)? {
+                Lane::Ragged(x) if x.is_packed && are_equal(b.func(), x.lens, lens) => Some(x.data),
+                _ => None,
+            });
+        match known {
+            Some(data) => Ok(b.size(data, 0)?),
+            None => self.total(b, lens),
+        }
     }
 
     /// [`Set::places`] of ranges that have so many elements together.
@@ -54,6 +70,10 @@ impl Set<'_> {
         let (from, to, step) = (b.i64s(&[0]), b.vector_of(total)?, b.i64s(&[1]));
         let begun = b.op1(Op::Slice { axes: vec![0] }, &[begun, from, to, step])?;
         let instance = b.binary(BinaryOp::Sub, begun, one)?;
+        let dim = b.known(total).and_then(|known| known.first().cloned());
+        if let Some(dim) = dim.filter(|dim| dim.as_expr().is_some()) {
+            b.refine_type(instance, Type::tensor(DType::I64, [dim]))?;
+        }
         let all = b.iota(total)?;
         let first = b.gather(starts, instance)?;
         let within = b.binary(BinaryOp::Sub, all, first)?;

@@ -12,6 +12,12 @@ impl Set<'_> {
         let view = LoopView::of(self.source, inst).ok_or(Refusal::LoopEnd)?;
         let inits: Result<Vec<Lane>> = view.inits.iter().map(|v| self.value(*v)).collect();
         let inits = inits?;
+        let mark = self.mark(b);
+        match self.by_levels(b, inst, &view, &inits) {
+            Ok(Some(lanes)) => return Ok(lanes),
+            Ok(None) => {}
+            Err(_) => self.rollback(b, &mark),
+        }
         let ends = [view.trip, view.cond].into_iter().flatten();
         let ends: Result<Vec<Lane>> = ends.map(|v| self.value(v)).collect();
         let mut found = Found {

@@ -10,6 +10,7 @@ use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Ten
 
 use super::Context;
 use super::carried::Forms;
+use super::flat::Whole;
 use super::joined::Activation;
 use super::lane::{Lane, Lanes, Padded, Ragged};
 use super::part::Kind;
@@ -194,6 +195,15 @@ impl<'a> Set<'a> {
         data.yields.iter().map(|v| self.value(*v)).collect()
     }
 
+    /// Evaluates the function; gives its results.
+    pub fn results(&mut self, b: &mut FuncBuilder) -> Result<Vec<Whole>> {
+        let body = &self.source.regions[self.source.body];
+        for &inst in &body.insts {
+            self.inst(b, inst)?;
+        }
+        body.yields.iter().map(|&v| self.whole(b, v)).collect()
+    }
+
     /// Evaluates an instruction: together if there is a rule, else for one instance after the other.
     pub fn inst(&mut self, b: &mut FuncBuilder, inst: Inst) -> Result<()> {
         // An earlier pass may have found them, with values that are gone.
@@ -273,7 +283,7 @@ impl<'a> Set<'a> {
         Some(self.now.as_ref()?.range(data, range))
     }
 
-    fn call(&self, b: &mut FuncBuilder, callee: FuncId, args: &[Value]) -> Result<Vec<Lane>> {
+    fn call(&mut self, b: &mut FuncBuilder, callee: FuncId, args: &[Value]) -> Result<Vec<Lane>> {
         if let Some(now) = &self.now
             && args.iter().any(|v| self.arrays.contains_key(v))
         {
@@ -296,22 +306,14 @@ impl<'a> Set<'a> {
                 Ok(results.into_iter().map(Lane::Same).collect())
             }
             None => {
-                let mark = self.mark(b);
-                let options = self.context.options;
-                if !options.prefers_frames {
+                if !self.context.options.prefers_frames {
+                    let mark = self.mark(b);
                     if let Ok(lanes) = self.call_joined(b, callee, &args) {
                         return Ok(lanes);
                     }
                     self.rollback(b, &mark);
                 }
-                // Levels keep all activations.
-                if !options.prefers_frames && options.max_frames.is_none() {
-                    if let Ok(lanes) = self.call_levels(b, callee, &args) {
-                        return Ok(lanes);
-                    }
-                    self.rollback(b, &mark);
-                }
-                self.call_frames(b, callee, &args)
+                self.call_together(b, callee, &args)
             }
         }
     }

@@ -105,7 +105,7 @@ impl Set<'_> {
             true => x.starts,
             false => self.sums_before(b, lens)?,
         };
-        let total = self.total(b, lens)?;
+        let total = self.elements(b, lens)?;
         let total = b.vector_of(total)?;
         let shape = b.join(&[total, sizes])?;
         let data = b.op1(Op::Reshape, &[x.data, shape])?;
@@ -183,7 +183,7 @@ impl Set<'_> {
                 self.unless(b, wrong, MISFIT, lens)?
             }
         };
-        let total = self.total(b, lens)?;
+        let total = self.elements(b, lens)?;
         let (total, inner) = (b.vector_of(total)?, self.stated(b, inner)?);
         let shape = b.join(&[total, inner])?;
         let starts = self.sums_before(b, lens)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use heddle_ir::op::CompareOp;
+use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Op, Tensor, Type, Value};
 
 use super::carried::{Found, Kind};
@@ -24,7 +24,18 @@ pub(super) struct State {
     pub inputs: Vec<Value>,
     /// The elements of ranges in place.
     pub stores: Vec<Value>,
+    /// Scan outputs whose number the trip counts say.
+    pub planned: Vec<Value>,
+    /// Scan outputs of loops that a condition ends.
     pub scans: Option<Scans>,
+}
+
+/// The places of scan outputs whose number the trip counts say.
+pub(super) struct Planned {
+    /// The first of each instance.
+    pub starts: Value,
+    /// Their number for each instance.
+    pub lens: Value,
 }
 
 /// Carried ranges that are put behind each other in each iteration.
@@ -56,6 +67,7 @@ impl State {
             all.extend([scans.who, scans.when]);
             all.extend(&scans.made);
         }
+        all.extend(&self.planned);
         all
     }
 
@@ -82,7 +94,11 @@ impl State {
         let counts = next(has_scans as usize);
         let is_store = |kind: &Kind| matches!(kind, Kind::InPlace(_) | Kind::Growing);
         let stores = next(many(&is_store));
-        let made = values.collect::<Vec<Value>>();
+        let mut made = values.collect::<Vec<Value>>();
+        let planned = match has_scans {
+            true => vec![],
+            false => std::mem::take(&mut made),
+        };
         let moving = moving.chunks_exact(3);
         State {
             ids: ids[0],
@@ -97,6 +113,7 @@ impl State {
                 .collect(),
             inputs,
             stores,
+            planned,
             scans: counts.first().map(|&counts| Scans {
                 counts,
                 who: made[0],
@@ -143,6 +160,7 @@ impl Set<'_> {
         inits: &[Lane],
         found: &Found,
         read: &[Value],
+        planned: Option<&Planned>,
     ) -> Result<(State, Value, Vec<Value>)> {
         let zero = b.i64(0);
         let cond = view.cond.map(|v| self.value(v)).transpose()?;
@@ -151,9 +169,13 @@ impl Set<'_> {
         let begins = self.spread(b, begins)?;
         let (ids, count) = self.those(b, begins)?;
         let going = b.compare(CompareOp::Lt, zero, count)?;
-        let scans = match view.scans.is_empty() {
+        let scans = match view.scans.is_empty() || planned.is_some() {
             true => None,
             false => Some(self.no_scans(b, view)?),
+        };
+        let planned = match planned {
+            None => vec![],
+            Some(planned) => self.room_for_scans(b, view, planned)?,
         };
         let mut state = State {
             ids,
@@ -162,6 +184,7 @@ impl Set<'_> {
             moving: vec![],
             inputs: vec![],
             stores: vec![],
+            planned,
             scans,
         };
         for &value in read {
@@ -243,6 +266,34 @@ impl Set<'_> {
             .collect()
     }
 
+    /// The places of scan outputs of a loop that no condition ends.
+    pub(super) fn planned(&self, b: &mut FuncBuilder, view: &LoopView) -> Result<Option<Planned>> {
+        let (None, Some(trip), false) = (view.cond, view.trip, view.scans.is_empty()) else {
+            return Ok(None);
+        };
+        let (trip, zero) = (self.value(trip)?, b.i64(0));
+        let trip = self.spread(b, trip)?;
+        let lens = b.binary(BinaryOp::Max, trip, zero)?;
+        let starts = self.sums_before(b, lens)?;
+        Ok(Some(Planned { starts, lens }))
+    }
+
+    /// Arrays for scan outputs.
+    fn room_for_scans(
+        &self,
+        b: &mut FuncBuilder,
+        view: &LoopView,
+        planned: &Planned,
+    ) -> Result<Vec<Value>> {
+        let total = self.elements(b, planned.lens)?;
+        let mut arrays = vec![];
+        for &scan in &view.scans {
+            let none = empty(b, &self.context.ty(self.source.ty(scan)))?;
+            arrays.push(self.zeros(b, none, total)?);
+        }
+        Ok(arrays)
+    }
+
     fn no_scans(&self, b: &mut FuncBuilder, view: &LoopView) -> Result<Scans> {
         let none = b.constant(Tensor::splat(DType::I64, vec![0], 0.0));
         let made = view.scans.iter();
@@ -309,6 +360,7 @@ impl Set<'_> {
             let scans = view.scans.iter();
             types.extend(scans.map(|&v| open(&self.context.ty(self.source.ty(v)))));
         }
+        types.extend(first.planned.iter().map(|&v| b.ty(v).clone()));
         types
     }
 }

@@ -2,7 +2,7 @@
 //! loops in loops, lists.
 
 use heddle_gen::{Config, generate};
-use heddle_ir::{DType, Datum, Dim, Module, Type, text};
+use heddle_ir::{DType, Datum, Module, Type, text};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
 use heddle_opt::{inline_calls, optimize};
 
@@ -96,11 +96,8 @@ fn general(seed: u64, count: u64) -> Option<Drawn> {
     })
 }
 
-/// Is it an array whose shapes differ by instance only in the first axis?
+/// Is it an array of numbers or `bool`, of a known rank?
 fn has_form(ty: &Type) -> bool {
-    ty.as_tensor().is_some_and(|t| {
-        let rest = t.shape.as_ref().and_then(|s| s.get(1..)).unwrap_or(&[]);
-        let is_known = |d: &Dim| !matches!(d, Dim::Unknown(_));
-        t.dtype != DType::Str && t.shape.is_some() && rest.iter().all(is_known)
-    })
+    ty.as_tensor()
+        .is_some_and(|t| t.dtype != DType::Str && t.shape.is_some())
 }

@@ -42,6 +42,17 @@ pub fn joined(all: &[&Tensor], like: &Tensor) -> [Datum; 2] {
     [Datum::Tensor(data), Datum::Tensor(Tensor::vector(&offsets))]
 }
 
+/// The elements of arrays behind each other, their offsets, and the arrays' shapes.
+pub fn flattened(all: &[&Tensor], like: &Tensor) -> [Datum; 3] {
+    let flat = |t: &Tensor| t.reshaped(vec![t.len()]).expect("as many elements");
+    let elements: Vec<Tensor> = all.iter().map(|t| flat(t)).collect();
+    let [data, offsets] = joined(&elements.iter().collect::<Vec<_>>(), &flat(like));
+    let shapes = all.iter().flat_map(|t| t.shape().iter().map(|n| *n as i64));
+    let shapes: Vec<i64> = shapes.collect();
+    let shapes = Tensor::from_slice(vec![all.len(), like.shape().len()], &shapes);
+    [data, offsets, Datum::Tensor(shapes)]
+}
+
 /// The values of all instances in the forms of parameters or results.
 pub fn gathered(forms: &[Form], instances: &[Vec<Datum>], like: &[Datum]) -> Vec<Datum> {
     let mut found = vec![];
@@ -53,6 +64,7 @@ pub fn gathered(forms: &[Form], instances: &[Vec<Datum>], like: &[Datum]) -> Vec
         let all: Vec<&Tensor> = instances.iter().map(|i| tensor(&i[k])).collect();
         match form {
             Form::Ragged => found.extend(joined(&all, tensor(&like[k]))),
+            Form::Flat => found.extend(flattened(&all, tensor(&like[k]))),
             _ => found.push(stacked(&all, tensor(&like[k]))),
         }
     }

@@ -7,7 +7,9 @@ mod node;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Loc, Module, Signature, Type, Value};
+use heddle_ir::{
+    DType, Dim, FuncBuilder, FuncId, Function, Loc, Module, Place, Signature, Type, Value,
+};
 
 use crate::error::{NodePlace, OpError, Result, TraceError, UnsupportedOp, invalid};
 use crate::graph::{self, Arg, Graph, Node, SIZE, Size};
@@ -20,6 +22,7 @@ use crate::size::Expr;
 pub const TARGETS: &[&str] = &[
     "associative_scan",
     "call",
+    "check",
     "cond",
     "invoke_subgraph",
     "map",
@@ -165,7 +168,8 @@ impl<'m> Lower<'m> {
                 Arg::Bool(_) => (format!("output{i}"), Type::scalar(DType::Bool)),
                 _ => return invalid(format!("output {i} is no value")),
             };
-            results.push((unique(&name, &mut names), ty));
+            let name = graph.output_names.get(i).unwrap_or(&name);
+            results.push((unique(name, &mut names), ty));
         }
         Ok(Signature {
             name: name.to_owned(),
@@ -234,6 +238,7 @@ impl<'m> Lower<'m> {
             message: error.to_string(),
         };
         let mut scope = around.inner();
+        let loc = f.b.loc().cloned();
         for (input, arg) in graph.inputs.iter().zip(args) {
             scope.rebind(input, &arg).map_err(|e| wrong(f, e))?;
             scope.define(input.id, arg).map_err(|e| wrong(f, e))?;
@@ -241,7 +246,7 @@ impl<'m> Lower<'m> {
         for node in &graph.nodes {
             self.node(f, node, &mut scope)?;
         }
-        f.b.set_loc(None);
+        f.b.set_loc(loc);
         let mut results = vec![];
         for output in &graph.outputs {
             if !matches!(output, Arg::None(_)) {
@@ -259,13 +264,14 @@ impl<'m> Lower<'m> {
         scope: &mut Scope,
     ) -> Result<(), TraceError> {
         let at = place(f.name, node);
-        let name = match &at.place {
-            Some(place) => format!("{} ({place})", at.name),
-            None => at.name.clone(),
-        };
+        let place = at.place.as_ref().map(|place| Place {
+            file: place.file.clone(),
+            line: place.line,
+        });
         let loc = Loc::Node {
             op: node.target.clone(),
-            name,
+            name: at.name.clone(),
+            place,
         };
         f.b.set_loc(Some(Arc::new(loc)));
         let (before, regions) = (f.b.checkpoint(), self.regions);

@@ -48,6 +48,7 @@ impl<'m> Lower<'m> {
         match node.target.as_str() {
             "associative_scan" => self.associative_scan(f, node, scope),
             "call" => self.call(f, node, scope),
+            "check" => self.check(f, node, scope),
             "cond" => self.cond(f, node, scope),
             "invoke_subgraph" | "wrap_with_set_grad_enabled" => self.subgraph(f, node, scope),
             "map" => self.map(f, node, scope),

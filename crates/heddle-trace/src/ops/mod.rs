@@ -71,6 +71,36 @@ const ATEN: &[Table] = &[
     slicing::OPS,
 ];
 
+/// Views. In graphs of regions PyTorch has a form of each that copies: `permute_copy`.
+const VIEWS: &[&str] = &[
+    "alias",
+    "detach",
+    "diagonal",
+    "expand",
+    "permute",
+    "select.int",
+    "slice.Tensor",
+    "split.Tensor",
+    "split_with_sizes",
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "t",
+    "transpose.int",
+    "unbind.int",
+    "unfold",
+    "unsqueeze",
+    "view",
+];
+
+/// The copying form of a view.
+fn copying(view: &str) -> String {
+    match view.split_once('.') {
+        Some((name, overload)) => format!("{name}_copy.{overload}"),
+        None => format!("{view}_copy"),
+    }
+}
+
 /// Operators with dropout inside, and the place and name of its probability.
 const DROPOUT: &[(&str, usize, &str)] = &[
     ("gru.input", 5, "dropout"),
@@ -91,11 +121,17 @@ fn all() -> &'static HashMap<String, OpFn> {
     static ALL: OnceLock<HashMap<String, OpFn>> = OnceLock::new();
     ALL.get_or_init(|| {
         let aten = ATEN.iter().copied().flatten();
-        let aten = aten.map(|(name, op)| (full(name), *op));
+        let aten: HashMap<&str, OpFn> = aten.copied().collect();
+        let copies = VIEWS.iter().filter_map(|view| {
+            let op = aten.get(view)?;
+            Some((full(&copying(view)), *op))
+        });
+        let copies: Vec<_> = copies.collect();
+        let aten = aten.into_iter().map(|(name, op)| (full(name), op));
         let plain = sizes::OPS
             .iter()
             .map(|(name, op)| ((*name).to_owned(), *op));
-        aten.chain(plain).collect()
+        aten.chain(copies).chain(plain).collect()
     })
 }
 
@@ -154,6 +190,7 @@ mod tests {
     #[test]
     fn no_operator_stands_twice() {
         let rows: usize = super::ATEN.iter().map(|t| t.len()).sum();
-        assert_eq!(super::all().len(), rows + super::sizes::OPS.len());
+        let rows = rows + super::VIEWS.len() + super::sizes::OPS.len();
+        assert_eq!(super::all().len(), rows);
     }
 }

@@ -55,7 +55,6 @@ pub(super) const OPS: Table = &[
         let sizes = cx.sizes(other)?;
         Ok(vec![cx.reshape(x, &sizes)?])
     }),
-    ("view_copy", view),
 ];
 
 fn view(cx: &mut NodeCx) -> Result<Vec<Value>> {

@@ -13,7 +13,7 @@ use super::interface::{
 };
 use crate::options::interpreter_options;
 use crate::stack::on_large_stack;
-use crate::{Device, Error, Interpreted, RunOptions};
+use crate::{CancelToken, Device, Error, Interpreted, RunOptions};
 
 /// Runs the graph as it is.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,17 @@ pub(crate) fn interpret(
     options: &RunOptions,
     natives: Option<&(dyn Natives + Sync)>,
 ) -> Result<Vec<Datum>, Error> {
+    // The interpreter looks at the token now and then: a short run would end before.
+    if options
+        .cancel
+        .as_ref()
+        .is_some_and(CancelToken::is_cancelled)
+    {
+        return Err(Error::Compiled {
+            site: None,
+            error: Box::new(heddle_runtime::RunError::Cancelled),
+        });
+    }
     let options = interpreter_options(options);
     let results = on_large_stack(|| match natives {
         Some(natives) => heddle_interp::run_with(module, args, &options, natives),

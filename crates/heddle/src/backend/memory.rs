@@ -97,6 +97,8 @@ impl Memory for HostMemory {
     fn alloc(&self, bytes: usize) -> Result<Block, Error> {
         let mut buffer = Buffer::zeroed(bytes).map_err(|e| Error::Compiled {
             site: None,
+            place: None,
+            failure: None,
             error: Box::new(e.into()),
         })?;
         Ok(Block {

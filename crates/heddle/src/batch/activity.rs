@@ -2,7 +2,7 @@
 
 use heddle_opt::{Block, Counted};
 
-use super::{Batch, offsets_name};
+use super::{Batch, offsets_name, shapes_name};
 use crate::options::interpreter_options;
 use crate::stack::on_large_stack;
 use crate::{Error, Inputs, RunOptions, inputs};
@@ -81,10 +81,13 @@ impl Batch {
 
     /// The inputs that all instances share.
     pub fn shared(&self) -> Vec<String> {
-        let offsets: Vec<String> = self.inputs.keys().map(|n| offsets_name(n)).collect();
+        let names = self.inputs.keys();
+        let parting: Vec<String> = names
+            .flat_map(|n| [offsets_name(n), shapes_name(n)])
+            .collect();
         let names = self.model.signature().inputs.into_iter();
         let names = names.map(|port| port.name);
-        let differs = |name: &String| self.inputs.contains_key(name) || offsets.contains(name);
+        let differs = |name: &String| self.inputs.contains_key(name) || parting.contains(name);
         names.filter(|name| !differs(name)).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 
-use super::{Batch, BatchError, Form, offsets_name, structures};
+use super::{Axis, Batch, BatchError, Form, offsets_name, shapes_name, structures};
 use crate::{Error, InputError, Inputs, Tensor, Value};
 
 impl Batch {
@@ -35,7 +35,7 @@ impl Batch {
     /// [`Error::Batch`] names the input and the instance.
     pub fn check_parts(&self, inputs: &Inputs) -> Result<usize, Error> {
         let mut first: Option<(&String, usize)> = None;
-        let mut parts: IndexMap<&String, (&String, Vec<i64>)> = IndexMap::new();
+        let mut sizes = Sizes::default();
         for (name, form) in &self.inputs {
             let Some(array) = inputs.get(name).and_then(Value::as_tensor) else {
                 continue;
@@ -43,29 +43,41 @@ impl Batch {
             let found = match form {
                 Form::Stacked => array.shape().first().copied().unwrap_or(0),
                 Form::Ragged => {
-                    let offsets = inputs.get(&offsets_name(name));
-                    let Some(offsets) = offsets.and_then(Value::as_tensor) else {
+                    let Some(offsets) = offsets(inputs, name)? else {
                         continue;
                     };
-                    let whole = offsets.to_vec::<i64>();
-                    let whole = whole.filter(|_| offsets.shape().len() == 1);
-                    let offsets = whole.ok_or_else(|| BatchError::Offsets {
-                        offsets: offsets_name(name),
-                        fault: format!("is {}, not i64[instances + 1]", offsets.ty()),
-                    })?;
                     parted(name, array, &offsets)?;
-                    let count = offsets.len() - 1;
-                    if let Some(size) = self.sizes.get(name) {
-                        match parts.get(size) {
-                            Some((first, wanted)) => {
-                                alike(size, (first.as_str(), wanted), (name, &offsets))?
-                            }
-                            None => {
-                                parts.insert(size, (name, offsets));
-                            }
-                        }
+                    let lens = lens(&offsets);
+                    if let Some(axis) = self.axes.get(name).and_then(|axes| axes.first()) {
+                        sizes.check(name, axis, &lens)?;
                     }
-                    count
+                    lens.len()
+                }
+                Form::Flat => {
+                    let Some(offsets) = offsets(inputs, name)? else {
+                        continue;
+                    };
+                    let axes = self.axes.get(name).map_or(&[][..], Vec::as_slice);
+                    let Some(shapes) = shapes(inputs, name, axes.len())? else {
+                        continue;
+                    };
+                    if array.shape().len() != 1 {
+                        return Err(fault(
+                            name.clone(),
+                            format!(
+                                "is {}; with `{}` beside it, it has the elements of all instances along one axis",
+                                array.ty(),
+                                shapes_name(name)
+                            ),
+                        ));
+                    }
+                    parted(name, array, &offsets)?;
+                    filled(name, &shapes, &lens(&offsets))?;
+                    for (axis, column) in axes.iter().zip(0..) {
+                        let column: Vec<i64> = shapes.iter().map(|own| own[column]).collect();
+                        sizes.check(name, axis, &column)?;
+                    }
+                    shapes.len()
                 }
             };
             match first {
@@ -83,6 +95,113 @@ impl Batch {
             }
         }
         Ok(first.map_or(0, |(_, count)| count))
+    }
+}
+
+fn fault(array: String, fault: String) -> Error {
+    let offsets = array;
+    BatchError::Offsets { offsets, fault }.into()
+}
+
+/// The offsets of an input, if they are given.
+fn offsets(inputs: &Inputs, name: &str) -> Result<Option<Vec<i64>>, Error> {
+    let Some(offsets) = inputs.get(&offsets_name(name)).and_then(Value::as_tensor) else {
+        return Ok(None);
+    };
+    let whole = offsets.to_vec::<i64>();
+    match whole.filter(|_| offsets.shape().len() == 1) {
+        Some(whole) => Ok(Some(whole)),
+        None => Err(fault(
+            offsets_name(name),
+            format!("is {}, not i64[instances + 1]", offsets.ty()),
+        )),
+    }
+}
+
+/// The shapes of an input of this rank by instance, if they are given.
+fn shapes(inputs: &Inputs, name: &str, rank: usize) -> Result<Option<Vec<Vec<i64>>>, Error> {
+    let Some(shapes) = inputs.get(&shapes_name(name)).and_then(Value::as_tensor) else {
+        return Ok(None);
+    };
+    let fits = matches!(shapes.shape(), [_, own] if *own == rank);
+    match shapes.to_vec::<i64>() {
+        Some(all) if fits && rank > 0 => {
+            Ok(Some(all.chunks_exact(rank).map(<[i64]>::to_vec).collect()))
+        }
+        _ => Err(fault(
+            shapes_name(name),
+            format!("is {}, not i64[instances, {rank}]", shapes.ty()),
+        )),
+    }
+}
+
+/// Checks that shapes have as many elements as the offsets say.
+fn filled(name: &str, shapes: &[Vec<i64>], lens: &[i64]) -> Result<(), Error> {
+    if shapes.len() != lens.len() {
+        let text = format!(
+            "has {} rows, but `{}` parts {} instances",
+            shapes.len(),
+            offsets_name(name),
+            lens.len()
+        );
+        return Err(fault(shapes_name(name), text));
+    }
+    for (instance, (shape, len)) in shapes.iter().zip(lens).enumerate() {
+        if let Some(size) = shape.iter().find(|size| **size < 0) {
+            let text = format!("has the size {size} in instance {instance}");
+            return Err(fault(shapes_name(name), text));
+        }
+        let elements = match shape.contains(&0) {
+            true => Some(0),
+            false => shape
+                .iter()
+                .try_fold(1i64, |all, size| all.checked_mul(*size)),
+        };
+        if elements != Some(*len) {
+            let text = format!(
+                "gives instance {instance} the shape {shape:?}, but `{}` gives it {len} elements",
+                offsets_name(name)
+            );
+            return Err(fault(shapes_name(name), text));
+        }
+    }
+    Ok(())
+}
+
+fn lens(offsets: &[i64]) -> Vec<i64> {
+    offsets.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+/// The sizes by instance of what the model gives a name.
+#[derive(Default)]
+struct Sizes {
+    known: IndexMap<String, (String, Vec<i64>)>,
+}
+
+impl Sizes {
+    /// Checks the sizes of an axis of an input.
+    fn check(&mut self, name: &str, axis: &Axis, found: &[i64]) -> Result<(), Error> {
+        match axis {
+            Axis::Any => {}
+            Axis::Fixed(size) => {
+                let other = |n: &i64| u64::try_from(*n) != Ok(*size);
+                if let Some(instance) = found.iter().position(other) {
+                    let text = format!(
+                        "has the size {} in instance {instance}, where the model has {size}",
+                        found[instance]
+                    );
+                    return Err(fault(name.into(), text));
+                }
+            }
+            Axis::Named(size) => match self.known.get(size) {
+                Some((first, wanted)) => alike(size, (first, wanted), (name, found))?,
+                None => {
+                    let own = (name.to_string(), found.to_vec());
+                    self.known.insert(size.clone(), own);
+                }
+            },
+        }
+        Ok(())
     }
 }
 
@@ -116,16 +235,13 @@ fn parted(name: &str, array: &Tensor, offsets: &[i64]) -> Result<(), BatchError>
     }
 }
 
-/// Checks that arrays whose first axis has one name have as many elements in each instance.
+/// Checks that axes of one name have the same size in each instance.
 fn alike(
     size: &str,
     (first, wanted): (&str, &[i64]),
     (name, found): (&str, &[i64]),
 ) -> Result<(), BatchError> {
-    let lens = |offsets: &[i64]| -> Vec<i64> {
-        offsets.windows(2).map(|pair| pair[1] - pair[0]).collect()
-    };
-    for (instance, (wanted, found)) in lens(wanted).into_iter().zip(lens(found)).enumerate() {
+    for (instance, (&wanted, &found)) in wanted.iter().zip(found).enumerate() {
         if wanted != found {
             return Err(BatchError::Size {
                 instance,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{BatchError, Form, Forms};
+use super::{BatchError, Form, Forms, SEEDS};
 use crate::{Dim, Error, Model, Port, Type};
 
 impl Model {
@@ -18,6 +18,9 @@ impl Model {
         let shared = inputs.iter().filter(is_shared);
         let shared: HashSet<&Dim> = shared.flat_map(dims).collect();
         let form = |name: &String| {
+            if name == SEEDS && !self.has_input(name) {
+                return Ok((name.clone(), Form::Stacked));
+            }
             let port = inputs.iter().find(|port| port.name == *name);
             let port = port.ok_or_else(|| BatchError::Unknown(name.clone()))?;
             let form = match dims(port).first() {
@@ -28,6 +31,11 @@ impl Model {
             Ok((name.clone(), form))
         };
         names.iter().map(form).collect()
+    }
+
+    pub(super) fn has_input(&self, name: &str) -> bool {
+        let params = &self.module.entry().sig.params;
+        params.iter().any(|(param, _)| param == name)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Batch, BatchError, Form, Forms, offsets_name};
+use super::{Batch, BatchError, Form, Forms, offsets_name, shapes_name};
 use crate::{DType, Error, Inputs, Outputs, Tensor, Value};
 
 impl Batch {
@@ -11,7 +11,7 @@ impl Batch {
         let (name, form) = self.inputs.first()?;
         match form {
             Form::Stacked => tensor(inputs, name)?.shape().first().copied(),
-            Form::Ragged => tensor(inputs, &offsets_name(name))?.len().checked_sub(1),
+            Form::Ragged | Form::Flat => tensor(inputs, &offsets_name(name))?.len().checked_sub(1),
         }
     }
 
@@ -35,8 +35,13 @@ impl Batch {
             let array = tensor(inputs, name)?;
             let part = match form {
                 Form::Stacked => rows(array, range.clone())?,
-                Form::Ragged => {
+                Form::Ragged | Form::Flat => {
                     let offsets = offsets_name(name);
+                    if *form == Form::Flat {
+                        let name = shapes_name(name);
+                        let shapes = rows(tensor(inputs, &name)?, range.clone())?;
+                        own.insert(name, shapes.into());
+                    }
                     let ends = tensor(inputs, &offsets)?.to_i64s()?;
                     let ends = ends.get(range.start..=range.end)?;
                     let (first, last) = (*ends.first()?, *ends.last()?);
@@ -64,6 +69,16 @@ impl Batch {
                 Form::Ragged => {
                     own.swap_remove(&offsets_name(name));
                 }
+                Form::Flat => {
+                    own.swap_remove(&offsets_name(name));
+                    let Some(Value::Tensor(shape)) = own.swap_remove(&shapes_name(name)) else {
+                        return None;
+                    };
+                    let sizes = shape.to_i64s()?.into_iter().map(usize::try_from);
+                    let shape = sizes.collect::<Result<Vec<usize>, _>>().ok()?;
+                    let one = tensor(&own, name)?.reshaped(shape)?;
+                    own.insert(name.clone(), one.into());
+                }
             }
         }
         Some(own)
@@ -76,13 +91,18 @@ pub(super) fn joined(forms: &Forms, parts: &[Outputs]) -> Result<Outputs, Error>
     for (name, form) in forms {
         let arrays = parts.iter().filter_map(|part| tensor(part, name));
         let data = concatenated(&arrays.collect::<Vec<_>>());
-        let data = data.ok_or_else(|| {
-            Error::Internal(format!(
-                "parts of the output `{name}` do not fit each other"
-            ))
-        })?;
+        let data = data.ok_or_else(|| unfit(name))?;
         outputs.insert(name.clone(), data.into());
-        if *form == Form::Ragged {
+        if *form == Form::Flat {
+            let name = shapes_name(name);
+            let shapes: Vec<_> = parts
+                .iter()
+                .filter_map(|part| tensor(part, &name))
+                .collect();
+            let shapes = concatenated(&shapes).ok_or_else(|| unfit(&name))?;
+            outputs.insert(name, shapes.into());
+        }
+        if matches!(form, Form::Ragged | Form::Flat) {
             let name = offsets_name(name);
             let mut all = vec![0i64];
             for ends in parts.iter().filter_map(|part| tensor(part, &name)) {
@@ -94,6 +114,12 @@ pub(super) fn joined(forms: &Forms, parts: &[Outputs]) -> Result<Outputs, Error>
         }
     }
     Ok(outputs)
+}
+
+fn unfit(name: &str) -> Error {
+    Error::Internal(format!(
+        "parts of the output `{name}` do not fit each other"
+    ))
 }
 
 fn tensor<'a>(values: &'a Inputs, name: &str) -> Option<&'a Tensor> {

@@ -63,7 +63,9 @@ impl<'a> Column<'a> {
         let parts = match forms.get(name) {
             None => Parts::Shared,
             Some(Form::Stacked) => Parts::Rows(tensor.shape().get(1).copied().unwrap_or(1)),
-            Some(Form::Ragged) => Parts::Ragged(array(inputs, &offsets_name(name))?.to_i64s()?),
+            Some(Form::Ragged | Form::Flat) => {
+                Parts::Ragged(array(inputs, &offsets_name(name))?.to_i64s()?)
+            }
         };
         Some(Self {
             name,

@@ -161,6 +161,12 @@ impl Model {
         Ok(container.written())
     }
 
+    /// The model of a saved program, with the graph as it was compiled.
+    pub(crate) fn of_program(path: &Path, bytes: Bytes) -> Result<Self, Error> {
+        let container = Container::read(bytes).map_err(broken(path))?;
+        Ok(Model::of_module(read_graph(path, &container)?, path))
+    }
+
     /// Reads a model of bytes that were made by [`Model::to_bytes`]. `name` stands for it in errors. Default values are constants of it.
     ///
     /// # Errors

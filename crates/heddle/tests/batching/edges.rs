@@ -174,6 +174,7 @@ impl Both {
             let shape = match form {
                 Form::Stacked => [&[0], like.shape()].concat(),
                 Form::Ragged => [&[0], &like.shape()[1..]].concat(),
+                Form::Flat => vec![0],
             };
             let none = Tensor::new(like.dtype(), shape, Vec::<u8>::new()).expect("empty");
             own.insert(name.clone(), none.into());

@@ -217,8 +217,8 @@ fn results(f: &Function, data: &InstData, range: std::ops::Range<usize>) -> Vec<
 /// The name of the node that an instruction comes from.
 fn name(f: &Function, data: &InstData) -> String {
     match data.loc.as_deref() {
-        Some(Loc::Node { op, name }) if is_plain(op, &data.op) => format!("`{name}`"),
-        Some(Loc::Node { op, name }) => format!("`{name}` ({op})"),
+        Some(Loc::Node { op, name, .. }) if is_plain(op, &data.op) => format!("`{name}`"),
+        Some(Loc::Node { op, name, .. }) => format!("`{name}` ({op})"),
         Some(loc @ Loc::Text { .. }) => format!("at {loc}"),
         None => {
             let named = data

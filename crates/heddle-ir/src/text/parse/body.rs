@@ -6,7 +6,7 @@ use super::super::error::ParseError;
 use super::super::lexer::{Name, Pos, Spanned, Token};
 use super::{Parser, Result};
 use crate::infer::{self, Facts, RegionTypes};
-use crate::{DType, FuncId, Function, Inst, Loc, Op, Region, RegionData, Type, Value};
+use crate::{DType, FuncId, Function, Inst, Loc, Op, Place, Region, RegionData, Type, Value};
 
 /// The function whose body is read.
 pub(super) struct Body {
@@ -126,20 +126,44 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// `at OP "name"`.
+    /// `at OP "name"`, then `in "file" line N` if the line of source is known.
     fn node(&mut self) -> Result<Loc> {
         self.advance()?;
         let op = match self.token.token {
             Token::Word(_) | Token::Str(_) => self.size_name()?,
             _ => return Err(self.expected("an operator, such as Conv or \"domain::Op\"")),
         };
-        match self.token.token {
-            Token::Str(_) => Ok(Loc::Node {
-                op,
-                name: self.size_name()?,
-            }),
-            _ => Err(self.expected("the node's name in quotes")),
+        let Token::Str(_) = self.token.token else {
+            return Err(self.expected("the node's name in quotes"));
+        };
+        let name = self.size_name()?;
+        let place = self.place()?;
+        Ok(Loc::Node { op, name, place })
+    }
+
+    /// `in "file" line N`.
+    fn place(&mut self) -> Result<Option<Place>> {
+        if self.token.token != Token::Word("in") {
+            return Ok(None);
         }
+        self.advance()?;
+        let Token::Str(_) = self.token.token else {
+            return Err(self.expected("the file in quotes"));
+        };
+        let file = self.size_name()?;
+        if self.token.token != Token::Word("line") {
+            return Err(self.expected("`line`"));
+        }
+        self.advance()?;
+        let line = match self.token.token {
+            Token::Number(text) => text.parse().ok(),
+            _ => None,
+        };
+        let Some(line) = line else {
+            return Err(self.expected("the line's number"));
+        };
+        self.advance()?;
+        Ok(Some(Place { file, line }))
     }
 
     fn define(&mut self, b: &mut Body, name: Name, place: Spanned, v: Value) -> Result<()> {

@@ -29,13 +29,12 @@ use heddle_ir::{FuncBuilder, FuncId};
 use super::lane::Lane;
 use super::set::Set;
 use crate::batch::Result;
-use crate::callgraph;
 use drive::Driver;
 use recursion::Recursion;
 use slots::Slots;
 
 impl Set<'_> {
-    /// A call for all instances: of a recursive function by frames, of another one as it is.
+    /// A call of a recursive function for all instances.
     pub(super) fn call_frames(
         &self,
         b: &mut FuncBuilder,
@@ -43,14 +42,6 @@ impl Set<'_> {
         args: &[Lane],
     ) -> Result<Vec<Lane>> {
         let recursion = Recursion::of(self.context.module, b, callee, args)?;
-        if !callgraph::is_recursive(self.context.module, &recursion.ids) {
-            let source = &recursion.functions[0];
-            let mut set = Set::new(source, self.context, self.count, self.dim.clone());
-            set.may_be_empty = self.may_be_empty;
-            let params = recursion.params(0).iter().copied();
-            set.values.extend(params.zip(args.iter().copied()));
-            return set.region(b, source.body);
-        }
         let (blocks, entries) = cut::cut(&recursion)?;
         let (blocks, entries) = order::ordered(&recursion, blocks, entries);
         let (own, live) = own::of_instances(b, self, &recursion, args, &blocks)?;

@@ -7,8 +7,8 @@ use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Type, Value};
 use crate::batch::{Refusal, Result};
 use crate::callgraph;
 use crate::inline_calls::bind;
+use crate::instances::calls::type_of_one;
 use crate::instances::lane::Lane;
-use crate::instances::set::open;
 
 /// Functions that call each other. The first is the one that is called from outside.
 pub(super) struct Recursion<'a> {
@@ -112,23 +112,6 @@ enum Origin {
     Param(usize),
     /// Another one in each.
     Varies,
-}
-
-/// The type that a lane has in one instance.
-fn type_of_one(b: &FuncBuilder, lane: Lane) -> Type {
-    match lane {
-        Lane::Same(v) => b.ty(v).clone(),
-        Lane::Ragged(x) => open(b.ty(x.data)),
-        Lane::Rows(v) => {
-            let mut ty = b.ty(v).clone();
-            if let Type::Tensor(t) = &mut ty
-                && let Some(shape) = &mut t.shape
-            {
-                shape.remove(0);
-            }
-            ty
-        }
-    }
 }
 
 /// The functions with the caller's sizes in place of their own names. A name that is not the same

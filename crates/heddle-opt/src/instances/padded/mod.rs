@@ -88,6 +88,26 @@ impl Set<'_> {
         Ok(())
     }
 
+    /// Takes values in padded form; those that need none as lanes.
+    pub(super) fn take_padded(
+        &mut self,
+        b: &mut FuncBuilder,
+        values: Vec<(Value, Padded)>,
+    ) -> Result<()> {
+        for (value, padded) in values {
+            match self.unpadded(b, &padded)? {
+                Some(lane) => {
+                    self.state(b, value, lane)?;
+                    self.values.insert(value, lane);
+                }
+                None => {
+                    self.padded.insert(value, padded);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A source value in padded form.
     fn padded(&self, b: &mut FuncBuilder, value: Value) -> Result<Padded> {
         if let Some(padded) = self.padded.get(&value) {
@@ -182,7 +202,7 @@ fn element(b: &FuncBuilder, x: &Padded) -> Result<DType> {
 }
 
 /// The largest of sizes; 0 without instances.
-fn largest(b: &mut FuncBuilder, sizes: Value) -> Result<Value> {
+pub(super) fn largest(b: &mut FuncBuilder, sizes: Value) -> Result<Value> {
     let (most, zero) = (b.op1(over_first(ReduceOp::Max), &[sizes])?, b.i64(0));
     Ok(b.binary(BinaryOp::Max, most, zero)?)
 }

@@ -1,6 +1,6 @@
 //! Shapes of padded rows.
 
-use heddle_ir::{Dim, FuncBuilder, Inst, Op};
+use heddle_ir::{Dim, FuncBuilder, Inst, Op, Value};
 
 use super::super::lane::Lane;
 use super::super::set::Set;
@@ -10,6 +10,14 @@ use crate::batch::{Batched, Refusal, Result};
 
 impl Set<'_> {
     pub(super) fn padded_shape(&self, b: &mut FuncBuilder, x: &Padded) -> Result<Vec<Padded>> {
+        Ok(vec![Padded {
+            data: Batched::Rows(self.padded_sizes(b, x)?),
+            sizes: vec![None],
+        }])
+    }
+
+    /// The sizes of each instance's axes: `i64[instances, rank]`.
+    pub(in super::super) fn padded_sizes(&self, b: &mut FuncBuilder, x: &Padded) -> Result<Value> {
         let mut columns = vec![];
         for (axis, size) in x.sizes.iter().enumerate() {
             let column = match size {
@@ -21,14 +29,10 @@ impl Set<'_> {
             };
             columns.push(b.op1(Op::Unsqueeze { axes: vec![1] }, &[column])?);
         }
-        let all = match columns[..] {
+        Ok(match columns[..] {
             [one] => one,
             _ => b.op1(Op::Concat { axis: 1 }, &columns)?,
-        };
-        Ok(vec![Padded {
-            data: Batched::Rows(all),
-            sizes: vec![None],
-        }])
+        })
     }
 
     /// A reshape that leaves the axes that differ as they are: those between them are merged or
@@ -81,12 +85,7 @@ impl Set<'_> {
 
     /// May a size of the source differ by instance?
     pub(in super::super) fn differs(&self, dim: &Dim) -> bool {
-        let Some(expr) = dim.as_expr() else {
-            return true;
-        };
-        let mut differs = false;
-        expr.for_each_sym(&mut |name| differs |= self.context.ragged.contains(name));
-        differs
+        self.context.differs(dim)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use heddle_ir::{Dim, Function, Inst, LoopView, Op, Value};
+use heddle_ir::{Dim, Function, Inst, LoopView, Op, Region, Value};
 
 use crate::transform::cost::{CostModel, is_contraction};
 use crate::transform::level_recursion::{LevelOptions, definition, gain};
@@ -149,7 +149,6 @@ impl<'a> RowLoop<'a> {
     /// computed both ways for all rows: if it contains contractions, that may cost more than
     /// batches save.
     pub fn worth(&self, options: &LevelOptions, costs: &CostModel) -> Option<Worth> {
-        let (mut bytes, mut flops) = (0.0, 0.0);
         let (func, outer) = (self.func, self.outer());
         let mut branches = false;
         func.for_each_inst_in(self.parts.body, &mut |_, data| {
@@ -158,19 +157,11 @@ impl<'a> RowLoop<'a> {
                     func.for_each_inst_in(arm, &mut |_, d| branches |= is_contraction(&d.op));
                 }
             }
-            if !is_contraction(&data.op) {
-                return;
-            }
-            let weights = data.args.iter().filter(|v| outer.contains(v));
-            let weights: f64 = weights.map(|v| costs.bytes(func.ty(*v))).sum();
-            if weights > 0.0 {
-                bytes += weights;
-                flops += costs.contraction(func, data);
-            }
         });
         if branches {
             return None;
         }
+        let (bytes, flops) = contractions(func, self.parts.body, &outer, costs);
         let gain = gain(bytes, flops, options, costs);
         let width = match options.always {
             true => options.width,
@@ -183,6 +174,28 @@ impl<'a> RowLoop<'a> {
             level: costs.level,
         })
     }
+}
+
+/// The bytes of weights from outside that contractions in a loop's body read, and their operations.
+pub fn contractions(
+    func: &Function,
+    body: Region,
+    outer: &HashSet<Value>,
+    costs: &CostModel,
+) -> (f64, f64) {
+    let (mut bytes, mut flops) = (0.0, 0.0);
+    func.for_each_inst_in(body, &mut |_, data| {
+        if !is_contraction(&data.op) {
+            return;
+        }
+        let weights = data.args.iter().filter(|v| outer.contains(v));
+        let weights: f64 = weights.map(|v| costs.bytes(func.ty(*v))).sum();
+        if weights > 0.0 {
+            bytes += weights;
+            flops += costs.contraction(func, data);
+        }
+    });
+    (bytes, flops)
 }
 
 /// The sizes of an array, if they are stated.

@@ -3,6 +3,7 @@
 mod analyze;
 mod execute;
 mod inspect;
+mod ranges;
 
 use heddle_ir::patch::Stats;
 use heddle_ir::{FuncId, Inst, Module, Value};
@@ -30,6 +31,9 @@ use crate::batch;
 /// fewer than [`LevelOptions::width`] iterations in the mean, as in a chain. If the arrays may be
 /// long and the loop short, the inspector is skipped.
 ///
+/// Iterations may also read a range of rows each, such as those of all children of a vertex; then
+/// they are rows of a set, as in programs for many instances (`ranges`).
+///
 /// It does *not* change loops with a condition, scan outputs or other carried values, loops whose
 /// indices depend on the iteration number alone (a recurrence), nor, unless
 /// [`LevelOptions::always`], those where batches save less than they cost.
@@ -54,7 +58,7 @@ fn instead(
     costs: &CostModel,
 ) -> Result<bool> {
     let Some(rows) = RowLoop::of(rebuild.source, inst) else {
-        return Ok(false);
+        return ranges::instead(rebuild, inst, options, costs);
     };
     let Some(worth) = rows.worth(options, costs) else {
         return Ok(false);
@@ -83,7 +87,7 @@ fn build(
             let values = inspected(rebuild, rows, options, worth)?;
             let then = rebuild.b.end_region(&values);
             rebuild.b.begin_region(&[]);
-            let values = plain(rebuild, rows)?;
+            let values = plain(rebuild, rows.inst)?;
             let otherwise = rebuild.b.end_region(&values);
             rebuild.b.if_(affordable, then, otherwise)?
         }
@@ -107,14 +111,14 @@ fn inspected(
     let values = execute(rebuild, rows, &found, options.batch)?;
     let then = rebuild.b.end_region(&values);
     rebuild.b.begin_region(&[]);
-    let values = plain(rebuild, rows)?;
+    let values = plain(rebuild, rows.inst)?;
     let otherwise = rebuild.b.end_region(&values);
     rebuild.b.set_loc(rows.func.insts[rows.inst].loc.clone());
     Ok(rebuild.b.if_(found.ok, then, otherwise)?)
 }
 
 /// The original loop.
-fn plain(rebuild: &mut Rebuild, rows: &RowLoop) -> batch::Result<Vec<Value>> {
-    rebuild.inst(rows.inst, &mut |_, _| Ok(false))?;
-    Ok(rebuild.all(&rows.func.insts[rows.inst].results))
+fn plain(rebuild: &mut Rebuild, inst: Inst) -> batch::Result<Vec<Value>> {
+    rebuild.inst(inst, &mut |_, _| Ok(false))?;
+    Ok(rebuild.all(&rebuild.source.insts[inst].results))
 }

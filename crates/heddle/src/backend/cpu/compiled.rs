@@ -82,6 +82,8 @@ impl Compiled {
         };
         Error::Compiled {
             site,
+            place: None,
+            failure: None,
             error: Box::new(error),
         }
     }

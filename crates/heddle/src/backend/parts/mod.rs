@@ -215,7 +215,13 @@ impl Natives for Calls<'_> {
 impl Calls<'_> {
     /// A part's error with the run's limits in place of what was left of them, and the depth counted from the entry.
     fn with_whole_limits(&self, error: Error, depth_left: usize) -> Error {
-        let Error::Compiled { site, mut error } = error else {
+        let Error::Compiled {
+            site,
+            place,
+            failure,
+            mut error,
+        } = error
+        else {
             return error;
         };
         let above = self.options.depth_limit().saturating_sub(depth_left);
@@ -231,6 +237,11 @@ impl Calls<'_> {
             }
             _ => {}
         }
-        Error::Compiled { site, error }
+        Error::Compiled {
+            site,
+            place,
+            failure,
+            error,
+        }
     }
 }

@@ -1,0 +1,166 @@
+//! Parameters, buffers and constants: raw bytes of a storage, and sizes and strides in it.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use heddle_ir::{DType, Tensor};
+
+use super::archive::Archive;
+use super::error::Pt2Error;
+use super::json;
+use super::schema::{self, Payload, PayloadConfig, STRIDED, SymInt, TensorMeta};
+
+/// Axes of an array.
+const MAX_AXES: usize = 32;
+
+/// What an archive has, by name.
+pub struct Weights {
+    /// Each with the folder of its bytes.
+    payloads: HashMap<String, (&'static str, Payload)>,
+}
+
+impl Weights {
+    /// Reads the lists of weights and constants of a model.
+    pub fn of(archive: &mut Archive, model: &str) -> Result<Self, Pt2Error> {
+        let legacy = ["data/weights/", "data/constants/"].map(|f| format!("{f}{model}.pt"));
+        if let Some(name) = legacy.iter().find(|n| archive.has(n)) {
+            let entry = archive.full(name);
+            return Err(Pt2Error::Pickle { entry });
+        }
+        let mut payloads = HashMap::new();
+        for (folder, kind) in [
+            ("data/constants/", "constants"),
+            ("data/weights/", "weights"),
+        ] {
+            let entry = format!("{folder}{model}_{kind}_config.json");
+            if archive.has(&entry) {
+                let config: PayloadConfig = json::read(archive, &entry)?;
+                let all = config.config.into_iter();
+                payloads.extend(all.map(|(name, p)| (name, (folder, p))));
+            }
+        }
+        Ok(Self { payloads })
+    }
+
+    /// The array of a name.
+    pub fn tensor(&self, archive: &mut Archive, name: &str) -> Result<Tensor, Pt2Error> {
+        let Some((folder, payload)) = self.payloads.get(name) else {
+            let entry = format!("an array `{name}` among the weights and constants");
+            return Err(Pt2Error::Missing { entry });
+        };
+        let entry = format!("{folder}{}", payload.path_name);
+        let full = archive.full(&entry);
+        let Some(meta) = payload.tensor_meta.as_ref().filter(|_| !payload.use_pickle) else {
+            return Err(Pt2Error::Pickle { entry: full });
+        };
+        let broken = |message: String| Pt2Error::Entry {
+            entry: full.clone(),
+            message: format!("`{name}`: {message}"),
+        };
+        let layout = Layout::of(meta).map_err(broken)?;
+        let storage = archive.read(&entry)?;
+        let bytes = layout.bytes(archive, &storage)?;
+        let bytes = bytes.ok_or_else(|| {
+            broken(format!(
+                "its elements lie outside of the {} bytes",
+                storage.len()
+            ))
+        })?;
+        Tensor::new(layout.dtype, layout.shape, bytes).map_err(|e| broken(e.to_string()))
+    }
+}
+
+/// The places of an array's elements in a storage.
+struct Layout {
+    dtype: DType,
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+    offset: usize,
+}
+
+impl Layout {
+    fn of(meta: &TensorMeta) -> Result<Self, String> {
+        let dtype = schema::dtype(meta.dtype).ok().and_then(|n| n.parse().ok());
+        let Some(dtype) = dtype else {
+            return Err(format!("its element type has the number {}", meta.dtype));
+        };
+        if meta.layout != STRIDED {
+            return Err(format!("it has the layout {}", meta.layout));
+        }
+        if meta.sizes.len() > MAX_AXES || meta.strides.len() != meta.sizes.len() {
+            let (n, m) = (meta.sizes.len(), meta.strides.len());
+            return Err(format!("it has {n} sizes and {m} strides"));
+        }
+        let number = |n: &SymInt| match n {
+            SymInt::AsInt(n) => usize::try_from(*n).map_err(|_| format!("it has a size of {n}")),
+            SymInt::AsExpr(_) => Err("a size of it is not a number".to_owned()),
+        };
+        Ok(Self {
+            dtype,
+            shape: meta.sizes.iter().map(number).collect::<Result<_, _>>()?,
+            strides: meta.strides.iter().map(number).collect::<Result<_, _>>()?,
+            offset: number(&meta.storage_offset)?,
+        })
+    }
+
+    /// The elements in row-major order: a slice of the storage where they lie so. `None` if some lie outside.
+    fn bytes(&self, archive: &mut Archive, storage: &Bytes) -> Result<Option<Bytes>, Pt2Error> {
+        let Some((length, end)) = self.extent() else {
+            return Ok(None);
+        };
+        if length == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        if end > storage.len() {
+            return Ok(None);
+        }
+        let width = self.dtype.bits() / 8;
+        let start = self.offset * width;
+        if self.is_dense() {
+            return Ok(Some(storage.slice(start..start + length)));
+        }
+        archive.spend(length as u64)?;
+        let mut bytes = Vec::with_capacity(length);
+        let mut index = vec![0; self.shape.len()];
+        for _ in 0..length / width {
+            let place: usize = index.iter().zip(&self.strides).map(|(i, s)| i * s).sum();
+            let at = start + place * width;
+            bytes.extend_from_slice(&storage[at..at + width]);
+            for (axis, i) in index.iter_mut().enumerate().rev() {
+                *i += 1;
+                if *i < self.shape[axis] {
+                    break;
+                }
+                *i = 0;
+            }
+        }
+        Ok(Some(bytes.into()))
+    }
+
+    /// The bytes that the elements take, and where the last one ends in the storage; `None` on overflow.
+    fn extent(&self) -> Option<(usize, usize)> {
+        let width = self.dtype.bits() / 8;
+        if self.shape.contains(&0) {
+            return Some((0, 0));
+        }
+        let mut last = self.offset;
+        let mut count = 1usize;
+        for (size, stride) in self.shape.iter().zip(&self.strides) {
+            count = count.checked_mul(*size)?;
+            last = last.checked_add((size - 1).checked_mul(*stride)?)?;
+        }
+        let end = last.checked_add(1)?.checked_mul(width)?;
+        Some((count.checked_mul(width)?, end))
+    }
+
+    fn is_dense(&self) -> bool {
+        let mut want = 1;
+        for (size, stride) in self.shape.iter().zip(&self.strides).rev() {
+            if *size != 1 && *stride != want {
+                return false;
+            }
+            want *= size;
+        }
+        true
+    }
+}
