@@ -39,9 +39,13 @@ def test_exported_models(name):
     # The arrays of a cache keep their length.
     shapes = tuple({i: auto for i, size in enumerate(a.shape) if size > 1 and size != 3} for a in examples[0])
     with torch.no_grad():
+        wanted = [model(*example) for example in examples]
+        if name == "bidirectional":
+            # PyTorch's export of nn.LSTM itself fixes the length.
+            model = heddle.torch.prepare(nn.Sequential(model))
         program = heddle.compile(torch.export.export(model, examples[0], dynamic_shapes=shapes), device="interp")
-        for example in examples:
-            same(program(*example), model(*example), atol=1e-4)
+        for example, right in zip(examples, wanted):
+            same(program(*example), right, atol=1e-4)
 
 
 @pytest.fixture
