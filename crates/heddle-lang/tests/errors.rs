@@ -181,6 +181,8 @@ line 1, column 32: expected `;`, found `}`
         list.contains("data that the program makes are no array"),
         "{list}"
     );
+    let number = error("fn main(x: i64) { len((1, x)) }");
+    assert!(number.contains("has no first axis"), "{number}");
     let list = error("fn main(x: i64) { len([fn(y) y + x]) }");
     assert!(list.contains("a list cannot hold a function"), "{list}");
     let deep = error(&format!(

@@ -41,7 +41,10 @@ impl<'a> Lower<'a> {
             }
             ("len", 1) => Val::Ir(match next() {
                 Val::List(list) => self.length(&list, span)?,
-                val => self.rows_of(&val, span)?,
+                val => {
+                    let val = self.concrete(val, span)?;
+                    self.rows_of(&val, span)?
+                }
             }),
             ("rows", 1) => {
                 let rows = self.plain_array(next(), span)?;
