@@ -174,7 +174,7 @@ fn functional(op: &str, overload: &str) -> Option<String> {
         "zero_" => "aten.zeros_like.default".to_owned(),
         _ => format!("aten.{}.{overload}", op.trim_end_matches('_')),
     };
-    crate::ops::find(&target).is_some().then_some(target)
+    crate::ops::is_target(&target).then_some(target)
 }
 
 impl<'s> Memory<'s> {

@@ -83,6 +83,8 @@ pub(crate) fn interpret(
     {
         return Err(Error::Compiled {
             site: None,
+            place: None,
+            failure: None,
             error: Box::new(heddle_runtime::RunError::Cancelled),
         });
     }
