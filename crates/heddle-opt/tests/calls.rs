@@ -23,7 +23,7 @@ fn as_alone(module: &Module, forms: &[Form], instances: &[Vec<Datum>]) -> Instan
     let inputs = gathered(forms, instances, &instances[0]);
     let found = run(&batch.module, &inputs, &options()).expect("runs");
     let expected = gathered(&batch.results, &expected, &expected[0]);
-    assert_same(&expected, &found, &"a chain");
+    assert_same(&expected, &found, "a chain");
     batch
 }
 
