@@ -283,7 +283,7 @@ pub fn watched<T: Send>(
 }
 
 impl PyProgram {
-    fn of(program: Program) -> Self {
+    pub fn of(program: Program) -> Self {
         let signature = program.signature();
         Self { program, signature }
     }
@@ -358,16 +358,16 @@ static UNKNOWN: heddle::Type = heddle::Type::Tensor {
     dims: None,
 };
 
-/// Does this thread handle signals?
+/// Does this thread handle signals? In a child of `fork` it is the one that forked, whichever that was.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     use pyo3::sync::PyOnceLock;
-    static MAIN: PyOnceLock<(Py<PyAny>, u64)> = PyOnceLock::new();
-    let (get_ident, main) = MAIN.get_or_try_init(py, || {
+    static THREADING: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+    let [get_ident, main_thread] = THREADING.get_or_try_init(py, || {
         let threading = py.import("threading")?;
-        let main = threading.call_method0("main_thread")?.getattr("ident")?;
-        let get_ident = threading.getattr("get_ident")?.unbind();
-        Ok::<_, PyErr>((get_ident, main.extract()?))
+        let function = |name| Ok::<_, PyErr>(threading.getattr(name)?.unbind());
+        Ok::<_, PyErr>([function("get_ident")?, function("main_thread")?])
     })?;
     let ident: u64 = get_ident.bind(py).call0()?.extract()?;
-    Ok(ident == *main)
+    let main: u64 = main_thread.bind(py).call0()?.getattr("ident")?.extract()?;
+    Ok(ident == main)
 }
