@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, overload
 
-from . import _compilers, _html, _native, _progress
+from . import _batch, _compilers, _html, _native, _progress
 from ._errors import (
     BuildError,
     Cancelled,
@@ -38,7 +38,7 @@ __version__: str = _native.version
 _compilers.add_installed()
 
 __all__ = [
-    "Agreement", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "CheckFailed", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
+    "Agreement", "BatchProgram", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "CheckFailed", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
     "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "eager", "function", "load", "open",
 ]
 
@@ -90,7 +90,14 @@ def compile(
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: None = None,
+    batch_of: None = None,
 ) -> Program: ...
+
+
+@overload
+def compile(
+    model: Model | str | os.PathLike[str] | bytes | Any, *, batch_of: Sequence[str] | Mapping[str, str | None], **options: Any
+) -> BatchProgram: ...
 
 
 @overload
@@ -114,6 +121,7 @@ def compile(
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: Sequence[str] | None = None,
+    batch_of: Sequence[str] | Mapping[str, str | None] | None = None,
 ) -> Any:
     """Compiles a model, what `load` reads, a PyTorch module, a `torch.export.ExportedProgram`, or a Python function on tensors.
 
@@ -124,6 +132,9 @@ def compile(
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
     `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
     functions: the result is a dictionary of a program for each, which share their weights.
+
+    `batch_of` names the inputs in which many instances differ: the result is a `BatchProgram`, which runs them together, each with control
+    flow of its own. Inputs with an open first size are ragged, others stacked; `{"x": "stacked"}` says otherwise.
     """
     options = dict(
         device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
@@ -132,6 +143,8 @@ def compile(
     if _is_traced(model):
         if entries is not None:
             raise TypeError("entries are functions of a model; a PyTorch module has one")
+        if batch_of is not None:
+            raise TypeError("batch_of is for models; torch.export.save writes one of a PyTorch module")
         from ._trace import api
 
         return api.compile(model, example, dict(kwargs or {}), dynamic_shapes, options)
@@ -140,6 +153,11 @@ def compile(
     if not isinstance(model, Model):
         model = load(model)
     native = _native_options(options)
+    if batch_of is not None:
+        if entries is not None:
+            raise TypeError("batch_of is for one entry: heddle.load(path, entry=...)")
+        forms = dict(batch_of) if isinstance(batch_of, Mapping) else dict.fromkeys(batch_of)
+        return BatchProgram(_native.compile_batch(model, forms, native))
     if entries is None:
         return Program(_progress.compile(model, native))
     return {name: Program(_progress.compile(model.with_entry(name), native)) for name in entries}
@@ -344,3 +362,41 @@ class Program:
         inputs = ", ".join(f"{name}: {ty}" for name, ty in self._native.inputs)
         outputs = ", ".join(f"{name}: {ty}" for name, ty in self._native.outputs)
         return f"<heddle.Program ({inputs}) -> ({outputs}) on {self.device}>"
+
+
+class BatchProgram(Program):
+    """A program for many instances. `run` takes and gives batched arrays: with another axis in front, or behind each other with
+    `NAME.offsets`."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, native: _native.Batch) -> None:
+        super().__init__(native.program)
+        self._batch = native
+
+    def run_batch(
+        self, instances: Sequence[Mapping[str, Any]], *, weights: Mapping[str, Any] | None = None, keep_going: bool = False, **limits: Any
+    ) -> list[Any]:
+        """The results of instances, in their order: a dictionary of arrays for each.
+
+        An instance is a dictionary of its inputs; `weights` are the inputs that all share. An instance that fails is an error that names
+        it; with `keep_going` the error stands in the place of its results, and the others run again without it. `limits` are those of
+        `run`.
+        """
+        return _batch.run(self._batch, self.inputs, instances, dict(weights or {}), self._limits(limits), keep_going)
+
+    def activity(self, instances: Sequence[Mapping[str, Any]], *, weights: Mapping[str, Any] | None = None, **limits: Any) -> list[dict[str, Any]]:
+        """How instances run together, as the interpreter counts it: for each block of the program its steps and the activations in them."""
+        inputs = {**_batch.joined(self._batch.inputs, self.inputs, list(instances)), **(weights or {})}
+        names = ("block", "steps", "activations", "one_by_one")
+        return [dict(zip(names, row)) for row in self._batch.activity(inputs, self._limits(limits))]
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """Forms of the inputs that differ by instance, and of the outputs: "stacked" or "ragged"."""
+        return {**self._batch.inputs, **self._batch.outputs}
+
+    @property
+    def one_by_one(self) -> list[tuple[str, str]]:
+        """Nodes that are evaluated for one instance after the other, with reasons."""
+        return self._batch.one_by_one

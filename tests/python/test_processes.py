@@ -102,6 +102,26 @@ def test_a_fork_during_a_run():
     assert works(p, want)
 
 
+@ignored
+def test_ctrl_c_in_a_child_that_another_thread_forked():
+    p = program()
+    p(X, 5)
+    results = []
+
+    def work():
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            p.run({"x": X, "k": 1 << 40}, timeout=20, max_iterations=1 << 62)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    thread = threading.Thread(target=lambda: results.append(child_of(work)))
+    thread.start()
+    thread.join()
+    assert results == [True]
+
+
 def works_in_a_pool(want):
     return works(PROGRAM, want)
 

@@ -2,7 +2,7 @@
 //!
 //! - `arrays`, `strided`, `values`, `outputs`: arrays of Python as tensors and back, without copies where memory allows it;
 //! - `options`: keyword arguments as options;
-//! - `model`, `program`: the classes; `describe`: what an ONNX file says of itself;
+//! - `model`, `program`, `batch`: the classes; `describe`: what an ONNX file says of itself;
 //! - `measure`: times and comparisons of results;
 //! - `interrupt`: Ctrl-C ends a run;
 //! - `errors`: errors as exceptions, whose classes `heddle/_errors.py` defines.
@@ -10,6 +10,7 @@
 //! Architecture invariant: no meaning of an operator is here or in the Python package; both only move values, options and errors.
 
 mod arrays;
+mod batch;
 mod describe;
 mod errors;
 mod interrupt;
@@ -29,6 +30,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::PyModel>()?;
     module.add_class::<program::PyProgram>()?;
     module.add_class::<program::PyCancel>()?;
+    module.add_class::<batch::PyBatch>()?;
+    module.add_function(wrap_pyfunction!(batch::compile_batch, module)?)?;
     module.add_function(wrap_pyfunction!(model::load, module)?)?;
     module.add_function(wrap_pyfunction!(model::load_trace, module)?)?;
     module.add_function(wrap_pyfunction!(model::trace_targets, module)?)?;

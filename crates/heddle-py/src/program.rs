@@ -283,7 +283,7 @@ pub fn watched<T: Send>(
 }
 
 impl PyProgram {
-    fn of(program: Program) -> Self {
+    pub fn of(program: Program) -> Self {
         let signature = program.signature();
         Self { program, signature }
     }
@@ -358,15 +358,16 @@ static UNKNOWN: heddle::Type = heddle::Type::Tensor {
     dims: None,
 };
 
-/// Does this thread handle signals? Python's numbers of threads are those of POSIX.
+/// Does this thread handle signals? In a child of `fork` it is the one that forked, whichever that was.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     use pyo3::sync::PyOnceLock;
-    static MAIN: PyOnceLock<u64> = PyOnceLock::new();
-    let main = MAIN.get_or_try_init(py, || {
+    static THREADING: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+    let [get_ident, main_thread] = THREADING.get_or_try_init(py, || {
         let threading = py.import("threading")?;
-        let main = threading.call_method0("main_thread")?.getattr("ident")?;
-        main.extract()
+        let function = |name| Ok::<_, PyErr>(threading.getattr(name)?.unbind());
+        Ok::<_, PyErr>([function("get_ident")?, function("main_thread")?])
     })?;
-    // SAFETY: it only asks for the number of this thread.
-    Ok(unsafe { libc::pthread_self() } as u64 == *main)
+    let ident: u64 = get_ident.bind(py).call0()?.extract()?;
+    let main: u64 = main_thread.bind(py).call0()?.getattr("ident")?.extract()?;
+    Ok(ident == main)
 }

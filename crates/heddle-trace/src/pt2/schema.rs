@@ -81,8 +81,10 @@ pub struct NamedArgument {
 /// [`NamedArgument::kind`] of an argument by name.
 pub const KEYWORD: i64 = 2;
 
+/// The variants have the schema's names.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[allow(clippy::enum_variant_names)]
 pub enum Argument {
     AsNone(serde::de::IgnoredAny),
     AsTensor(Named),
