@@ -393,7 +393,7 @@ class BatchProgram(Program):
 
     @property
     def forms(self) -> dict[str, str]:
-        """Forms of the inputs that differ by instance, and of the outputs: "stacked" or "ragged"."""
+        """Forms of the inputs that differ by instance, and of the outputs: "stacked", "ragged" or "flat"."""
         return {**self._batch.inputs, **self._batch.outputs}
 
     @property

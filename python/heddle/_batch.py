@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _errors, _native, _values
 
-_OFFSETS = ".offsets"
+_OFFSETS, _SHAPES = ".offsets", ".shapes"
 
 
 def joined(forms: Mapping[str, str], types: Mapping[str, str], instances: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
@@ -24,7 +24,7 @@ def joined(forms: Mapping[str, str], types: Mapping[str, str], instances: Sequen
             if name not in instance:
                 raise _fail(f"instance {number} has no input `{name}`")
             arrays.append(_values.as_array(f"{name} of instance {number}", _dtype(types[name]), instance[name]))
-        inputs |= _FORMS[form][0](name, types[name], arrays)
+        inputs |= _FORMS[form][0](name, types, arrays)
     return inputs
 
 
@@ -37,19 +37,29 @@ def parted(forms: Mapping[str, str], results: Mapping[str, Any], count: int) -> 
     return parts
 
 
-def _stack(name: str, type: str, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+def _stack(name: str, types: Mapping[str, str], arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
     shapes = {a.shape for a in arrays}
     if len(shapes) > 1:
         raise _fail(f"{name}: instances have the shapes {', '.join(map(str, sorted(shapes)))}", f'batch_of={{"{name}": "ragged"}}, if the first axis differs')
-    return {name: np.stack(arrays) if arrays else np.empty(_empty(type), _values.dtype_named(_dtype(type)))}
+    return {name: np.stack(arrays) if arrays else _no_instances(types[name])}
 
 
-def _concatenate(name: str, type: str, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+def _concatenate(name: str, types: Mapping[str, str], arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
     if any(a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:] for a in arrays):
-        raise _fail(f"{name}: instances differ in more than their first axis")
+        raise _fail(f"{name}: instances differ in more than their first axis", f'batch_of={{"{name}": "flat"}}')
     offsets = np.cumsum([0, *(len(a) for a in arrays)], dtype=np.int64)
-    data = np.concatenate(arrays) if arrays else np.empty(_empty(type), _values.dtype_named(_dtype(type)))
+    data = np.concatenate(arrays) if arrays else _no_instances(types[name])
     return {name: data, name + _OFFSETS: offsets}
+
+
+def _flatten(name: str, types: Mapping[str, str], arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+    ranks = {a.ndim for a in arrays}
+    if len(ranks) > 1:
+        raise _fail(f"{name}: instances have {', '.join(map(str, sorted(ranks)))} axes")
+    offsets = np.cumsum([0, *(a.size for a in arrays)], dtype=np.int64)
+    data = np.concatenate([a.ravel() for a in arrays]) if arrays else _no_instances(types[name])
+    shapes = np.array([a.shape for a in arrays], np.int64) if arrays else _no_instances(types[name + _SHAPES])
+    return {name: data, name + _OFFSETS: offsets, name + _SHAPES: shapes}
 
 
 def _rows(name: str, results: Mapping[str, Any]) -> list[Any]:
@@ -61,8 +71,12 @@ def _ranges(name: str, results: Mapping[str, Any]) -> list[Any]:
     return [results[name][start:end] for start, end in zip(offsets[:-1], offsets[1:])]
 
 
+def _shaped(name: str, results: Mapping[str, Any]) -> list[Any]:
+    return [part.reshape(tuple(shape)) for part, shape in zip(_ranges(name, results), results[name + _SHAPES])]
+
+
 # How inputs of each form are put together, and results taken apart.
-_FORMS: dict[str, Any] = {"stacked": (_stack, _rows), "ragged": (_concatenate, _ranges)}
+_FORMS: dict[str, Any] = {"stacked": (_stack, _rows), "ragged": (_concatenate, _ranges), "flat": (_flatten, _shaped)}
 
 _NUMPY = {"f": "float", "i": "int", "u": "uint"}
 
@@ -76,10 +90,11 @@ def _dtype(type: str) -> str:
     return {"bf16": "bfloat16", "str": "object"}.get(name, name)
 
 
-def _empty(type: str) -> tuple[int, ...]:
-    """The shape of no instances: sizes that are stated stay."""
+def _no_instances(type: str) -> np.ndarray:
+    """The array of no instances: sizes that are stated stay."""
     sizes = type.partition("[")[2].rstrip("]").split(",")
-    return (0, *(int(size) if size.isdigit() else 0 for size in sizes[1:] if size))
+    shape = (0, *(int(size) if size.isdigit() else 0 for size in sizes[1:] if size))
+    return np.empty(shape, _values.dtype_named(_dtype(type)))
 
 
 def _fail(message: str, hint: str | None = None) -> _errors.InputError:

@@ -48,6 +48,19 @@ def test_results_are_those_of_each_alone(device, lengths):
             np.testing.assert_allclose(got[name], want[name], rtol=1e-5, atol=1e-6)
 
 
+@DEVICES
+@pytest.mark.parametrize("shapes", [[], [(2, 3)], [(1, 4), (0, 2), (3, 3), (5, 1)]])
+def test_arrays_that_differ_in_several_axes_are_flat(device, shapes):
+    text = "fn @main(%x: f32[n,m]) -> (%y: f32[n,m]) {\n  return mul(%x, 2.0)\n}\n"
+    program = heddle.compile(heddle.load(text.encode(), format="heddle"), batch_of={"x": "flat"}, device=device)
+    assert program.forms == {"x": "flat", "y": "flat"}
+    instances = [{"x": RNG.normal(size=shape).astype("f")} for shape in shapes]
+    found = program.run_batch(instances)
+    assert [r["y"].shape for r in found] == shapes
+    for got, given in zip(found, instances):
+        np.testing.assert_array_equal(got["y"], 2 * given["x"])
+
+
 def test_batched_arrays_go_in_as_they_are():
     program = heddle.compile(model(), batch_of=["words", "h0"], device="interp")
     words = {"words": np.array([3, 1, 4], "i8"), "words.offsets": np.array([0, 2, 3], "i8")}

@@ -21,8 +21,15 @@ pub struct PyBatch {
     inputs: Vec<(String, Form)>,
 }
 
-/// Compiles a model for many instances, which differ in the inputs that `forms` names. A form is "stacked" or "ragged"; `None` is the one
-/// that follows from the input's type.
+/// The forms by their names.
+const FORMS: [(&str, Form); 3] = [
+    ("stacked", Form::Stacked),
+    ("ragged", Form::Ragged),
+    ("flat", Form::Flat),
+];
+
+/// Compiles a model for many instances, which differ in the inputs that `forms` names. A form is "stacked", "ragged" or "flat"; `None` is
+/// the one that follows from the input's type.
 #[pyfunction]
 pub fn compile_batch(
     py: Python<'_>,
@@ -33,14 +40,13 @@ pub fn compile_batch(
     let options = options.options(py)?;
     let mut stated = vec![];
     for (name, form) in &forms {
-        let form = match form.as_deref() {
-            None => continue,
-            Some("stacked") => Form::Stacked,
-            Some("ragged") => Form::Ragged,
-            Some(other) => {
-                let text = format!("{name}: {other:?} is neither \"stacked\" nor \"ragged\"");
-                return Err(input_error(py, text, None));
-            }
+        let Some(form) = form.as_deref() else {
+            continue;
+        };
+        let Some((_, form)) = FORMS.into_iter().find(|(known, _)| *known == form) else {
+            let known = FORMS.map(|(known, _)| format!("{known:?}")).join(", ");
+            let text = format!("{name}: {form:?} is no form; there are {known}");
+            return Err(input_error(py, text, None));
         };
         stated.push((name.clone(), form));
     }
@@ -61,11 +67,9 @@ pub fn compile_batch(
 }
 
 fn named(forms: impl Iterator<Item = (String, Form)>) -> HashMap<String, &'static str> {
+    let name = |form| FORMS.into_iter().find(|(_, known)| *known == form);
     forms
-        .map(|(name, form)| match form {
-            Form::Stacked => (name, "stacked"),
-            Form::Ragged => (name, "ragged"),
-        })
+        .filter_map(|(port, form)| Some((port, name(form)?.0)))
         .collect()
 }
 
