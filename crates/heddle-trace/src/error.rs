@@ -35,7 +35,7 @@ pub enum TraceError {
     },
     /// A `.pt2` file is wrong outside of its graph's nodes.
     #[error(transparent)]
-    Pt2(#[from] crate::pt2::Pt2Error),
+    Pt2(#[from] crate::pt2_error::Pt2Error),
     /// Operators, or uses of them, without a lowering: all of them.
     #[error("{}", unsupported(.0))]
     Unsupported(Vec<UnsupportedOp>),

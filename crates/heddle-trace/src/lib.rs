@@ -16,6 +16,7 @@ pub mod graph;
 mod lower;
 mod ops;
 pub mod pt2;
+mod pt2_error;
 mod read;
 mod scope;
 pub mod size;

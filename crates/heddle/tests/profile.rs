@@ -89,12 +89,16 @@ fn results_do_not_depend_on_counts() {
         outputs["h"].as_tensor().and_then(Tensor::to_vec::<f32>)
     };
     for inputs in [sentences(1, 1), sentences(7, 5), sentences(3, 0)] {
-        let plain = run(None, &inputs);
-        assert!(plain.is_some());
+        let plain = run(None, &inputs).expect("floats");
         for profile in [sentences(0, 0), sentences(2, 3), sentences(500, 2)] {
             // The first run counts, the second finds the counts in the cache.
             for _ in 0..2 {
-                assert_eq!(run(Some(profile.clone()), &inputs), plain);
+                // Other kernels add in another order.
+                let counted = run(Some(profile.clone()), &inputs).expect("floats");
+                assert_eq!(counted.len(), plain.len());
+                for (found, wanted) in counted.iter().zip(&plain) {
+                    assert!((found - wanted).abs() <= 1e-6, "{found} is not {wanted}");
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Tensor, Type, Value};
 
 use super::lane::{Lane, Padded};
-use super::set::{Set, plus};
+use super::set::{Set, largest, plus};
 use super::{Context, bound, failing, offsets_name, ranges_of, shapes_name};
 use crate::batch::{Batched, Refusal, Result};
 
@@ -171,7 +171,7 @@ fn padded(
     for (axis, &size) in sizes.iter().enumerate() {
         let (most, each) = match size {
             Size::One(size) => (size, size),
-            Size::Differs(lens) => (super::padded::largest(b, lens)?, beside(b, lens, 0)?),
+            Size::Differs(lens) => (largest(b, lens)?, beside(b, lens, 0)?),
         };
         let place = b.iota(most)?;
         let place = beside(b, place, axis + 1)?;

@@ -37,7 +37,7 @@ mod part;
 mod ragged;
 mod ragged_ops;
 mod repeat;
-mod row_loops;
+pub(crate) mod row_loops;
 mod scanned;
 mod segments;
 mod set;
@@ -63,7 +63,6 @@ pub use blocks::{Block, Counted};
 use flat::{Given, Whole};
 use joined::Joined;
 use lane::{Lane, Ragged};
-pub(crate) use row_loops::LeveledLoop;
 use set::Set;
 
 /// The form of a parameter or result of a program for many instances.

@@ -451,6 +451,17 @@ pub(super) fn plus(b: &mut FuncBuilder, x: Value, y: Value) -> Result<Value> {
     Ok(b.binary(BinaryOp::Add, x, y)?)
 }
 
+/// The largest of sizes, `i64[k]`; 0 without instances.
+pub(super) fn largest(b: &mut FuncBuilder, sizes: Value) -> Result<Value> {
+    let most = Op::Reduce {
+        kind: ReduceOp::Max,
+        axes: vec![0],
+        keep: false,
+    };
+    let (most, zero) = (b.op1(most, &[sizes])?, b.i64(0));
+    Ok(b.binary(BinaryOp::Max, most, zero)?)
+}
+
 /// The type with a first axis of any size.
 pub(super) fn open(ty: &Type) -> Type {
     let mut ty = ty.clone();

@@ -8,7 +8,7 @@ use std::io::{Cursor, Read};
 use bytes::Bytes;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::error::Pt2Error;
+use crate::pt2_error::Pt2Error;
 
 /// Bytes that all inflated entries and all arrays that are copied may have, besides twice the file's.
 const MAX_COPIED: u64 = 1 << 30;

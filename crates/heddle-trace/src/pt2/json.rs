@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::archive::Archive;
-use super::error::Pt2Error;
+use crate::pt2_error::Pt2Error;
 use crate::read::{MAX_BRACKETS, MAX_BYTES, nesting};
 
 /// Reads an entry.

@@ -8,7 +8,6 @@
 
 mod archive;
 mod args;
-mod error;
 mod expr;
 mod json;
 mod memory;
@@ -24,12 +23,9 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use heddle_ir::{Folder, Module, Tensor, Type};
 
-pub use error::Pt2Error;
+pub use crate::pt2_error::{Pt2Error, VERSIONS};
 
 use crate::error::TraceError;
-
-/// The versions of the schema that are read, for people.
-pub const VERSIONS: &str = "8.0 and later minor versions";
 
 /// Options of reading.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use heddle_ir::{DType, Tensor};
 
 use super::archive::Archive;
-use super::error::Pt2Error;
+use crate::pt2_error::Pt2Error;
 use super::json;
 use super::schema::{self, Payload, PayloadConfig, STRIDED, SymInt, TensorMeta};
 

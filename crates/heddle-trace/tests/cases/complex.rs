@@ -83,7 +83,8 @@ fn transform(x: &[(f64, f64)], sign: f64) -> Vec<f64> {
 pub fn complex(d: &mut Done) {
     let x: &[f32] = &[3.0, 4.0, -1.0, 2.0];
     let y: &[f32] = &[2.0, -1.0, 0.0, 3.0];
-    let (a, b): ((&[usize], &[f32]), (&[usize], &[f32])) = ((&[2], x), (&[2], y));
+    let shape: &[usize] = &[2];
+    let (a, b) = ((shape, x), (shape, y));
     for name in ["_conj", "_conj_physical"] {
         near(
             apply_to(d, name, &[], &[a], "c64[2]"),

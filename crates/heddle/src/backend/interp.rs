@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use heddle_emit::Emitted;
 use heddle_interp::Natives;
 use heddle_ir::{Datum, Module, Signature};
+use heddle_runtime::CancelToken;
 use heddle_uprogram::UProgram;
 
 use super::interface::{
@@ -13,7 +14,7 @@ use super::interface::{
 };
 use crate::options::interpreter_options;
 use crate::stack::on_large_stack;
-use crate::{CancelToken, Device, Error, Interpreted, RunOptions};
+use crate::{Device, Error, Interpreted, RunOptions};
 
 /// Runs the graph as it is.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{DType, FuncBuilder, Inst, Op, Tensor, Value};
 
 use super::lane::{Lane, Padded, Ragged};
-use super::set::{Set, plus};
+use super::set::{Set, largest, plus};
 use crate::batch::{Batched, Refusal, Result};
 
 impl Padded {
@@ -199,12 +199,6 @@ fn element(b: &FuncBuilder, x: &Padded) -> Result<DType> {
     let dtype = b.ty(x.data.value()).as_tensor().map(|t| t.dtype);
     let dtype = dtype.filter(|d| d.is_arith() || *d == DType::Bool);
     dtype.ok_or(Refusal::NoTensor)
-}
-
-/// The largest of sizes; 0 without instances.
-pub(super) fn largest(b: &mut FuncBuilder, sizes: Value) -> Result<Value> {
-    let (most, zero) = (b.op1(over_first(ReduceOp::Max), &[sizes])?, b.i64(0));
-    Ok(b.binary(BinaryOp::Max, most, zero)?)
 }
 
 /// A reduction of a vector.

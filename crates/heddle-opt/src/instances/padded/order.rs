@@ -8,7 +8,8 @@ use super::super::ragged::are_equal;
 use super::super::segments::EMPTY;
 use super::super::set::Set;
 use super::rules::{kind_of, with_none, without};
-use super::{Padded, element, largest, over_first};
+use super::super::set::largest;
+use super::{Padded, element, over_first};
 use crate::batch::{Batched, Refusal, Result};
 
 impl Set<'_> {

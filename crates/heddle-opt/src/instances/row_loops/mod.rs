@@ -19,7 +19,7 @@ use super::ragged_ops::rank;
 use super::set::{Set, plus};
 use super::{BatchOptions, Context};
 use crate::batch::{Refusal, Result};
-pub use alone::LeveledLoop;
+pub(crate) use alone::LeveledLoop;
 use analyze::RowReads;
 use heights::Order;
 

@@ -10,7 +10,7 @@ use heddle_ir::{Function, Inst, LoopView, Value};
 
 use super::analyze::contractions;
 use crate::batch::{Refusal, Result as Built};
-use crate::instances::LeveledLoop;
+use crate::instances::row_loops::LeveledLoop;
 use crate::transform::cost::CostModel;
 use crate::transform::level_recursion::{LevelOptions, gain};
 use crate::transform::rebuild::{Rebuild, Result};

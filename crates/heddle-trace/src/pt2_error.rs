@@ -1,5 +1,8 @@
 //! Faults of a `.pt2` file outside of its nodes.
 
+/// The versions of the schema that are read, for people.
+pub const VERSIONS: &str = "8.0 and later minor versions";
+
 /// A fault of a file, or of an entry of its archive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,7 +42,7 @@ pub enum Pt2Error {
     /// The version of the format is another.
     #[error(
         "the file has schema version {major}.{minor}; this library reads {}",
-        crate::pt2::VERSIONS
+        VERSIONS
     )]
     Version {
         /// The number before the point.
