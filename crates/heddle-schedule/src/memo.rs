@@ -12,7 +12,7 @@ use crate::latency::Latency;
 use crate::partition::Partition;
 use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, UProgram};
+use heddle_uprogram::program::{Buffer, Local, Operator, OperatorId, Share, UProgram};
 
 /// An access by the next statement.
 #[derive(Clone)]
@@ -63,7 +63,29 @@ impl<T: Clone> ByShare<T> {
 impl Memo {
     /// An operator's accesses under its current share.
     pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
+        self.accesses(program, id, &program.operators[id])
+    }
+
+    /// An operator's accesses as long as no unit takes pieces of another one's share.
+    pub(super) fn undisturbed(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
         let op = &program.operators[id];
+        match op.share.is_in_pieces() {
+            true => {
+                let share = op.share.whole();
+                self.accesses(
+                    program,
+                    id,
+                    &Operator {
+                        share,
+                        ..op.clone()
+                    },
+                )
+            }
+            false => self.operator(program, id),
+        }
+    }
+
+    fn accesses(&self, program: &UProgram, id: OperatorId, op: &Operator) -> Rc<[Access]> {
         self.accesses.borrow_mut().get(id.index(), op.share, || {
             if op.is_empty(&program.pool) {
                 return Rc::new([]);

@@ -159,7 +159,7 @@ impl<'p> Walk<'p> {
         if units < 2 || machine.handed_rate.is_infinite() {
             return 0.0;
         }
-        let accesses = self.memo.operator(self.program, id);
+        let accesses = self.memo.undisturbed(self.program, id);
         let mut time = 0.0;
         for read in accesses.iter().filter(|access| !access.write) {
             let is_it = |w: &&Written| w.0 == read.buffer;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use heddle_ir::{DType, Tensor};
 
 use super::archive::Archive;
-use crate::pt2_error::Pt2Error;
 use super::json;
 use super::schema::{self, Payload, PayloadConfig, STRIDED, SymInt, TensorMeta};
+use crate::pt2_error::Pt2Error;
 
 /// Axes of an array.
 const MAX_AXES: usize = 32;

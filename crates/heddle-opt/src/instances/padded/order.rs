@@ -7,8 +7,8 @@ use super::super::lane::Ragged;
 use super::super::ragged::are_equal;
 use super::super::segments::EMPTY;
 use super::super::set::Set;
-use super::rules::{kind_of, with_none, without};
 use super::super::set::largest;
+use super::rules::{kind_of, with_none, without};
 use super::{Padded, element, over_first};
 use crate::batch::{Batched, Refusal, Result};
 
