@@ -488,11 +488,9 @@ HEDDLE_KERNEL HEDDLE_NAME(along)(int64_t columns, int64_t depth, const HEDDLE_T 
 /* line 2_ column 13 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *restrict b0, float *restrict b2) {
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(8, 1, worker, workers);
-  const int64_t to = heddle_share(8, 1, worker + 1, workers);
-  if (from >= to) return;
+  if (worker != 0 % workers) return;
   const int64_t v0 = 0;
-  for (int64_t v1 = (from) * 64; v1 < (to) * 64; v1++) {
+  for (int64_t v1 = 0; v1 < (8) * 64; v1++) {
     const int64_t t1 = ((v0 * 64) + v1);
     b2[t1] = heddle_load_f16(b0[t1]);
   }
@@ -501,32 +499,27 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
 /* line 2_ column 13 */
 HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *restrict b1, float *restrict b3) {
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(64, 1, worker, workers);
-  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t from = heddle_share(32, 16, worker, workers);
+  const int64_t to = heddle_share(32, 16, worker + 1, workers);
   if (from >= to) return;
-  const int64_t v0 = 0;
-  for (int64_t v1 = (from) * 32; v1 < (to) * 32; v1++) {
-    const int64_t t1 = ((v0 * 32) + v1);
-    b3[t1] = heddle_load_f16(b1[t1]);
+  for (int64_t v0 = 0; v0 < 64; v0++) {
+    for (int64_t v1 = from; v1 < to; v1++) {
+      const int64_t t1 = ((v0 * 32) + v1);
+      b3[t1] = heddle_load_f16(b1[t1]);
+    }
   }
 }
 
 /* line 2_ column 8 */
 HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b3, uint16_t *restrict b5, float *restrict b6) {
   (void)env, (void)worker, (void)workers;
-  const int32_t across = workers < 2 ? workers : 2;
-  const int32_t along = workers / across;
-  if (worker >= along * across) return;
-  const int32_t row = worker / across, column = worker % across;
-  const int64_t from = heddle_share(8, 1, row, along);
-  const int64_t to = heddle_share(8, 1, row + 1, along);
-  const int64_t from_across = heddle_share(32, 16, column, across);
-  const int64_t to_across = heddle_share(32, 16, column + 1, across);
+  const int64_t from = heddle_share(32, 16, worker, workers);
+  const int64_t to = heddle_share(32, 16, worker + 1, workers);
   const int64_t depth = 64;
-  const int64_t first_row = from;
-  const int64_t last_row = to;
-  const int64_t first = from_across;
-  const int64_t last = to_across;
+  const int64_t first_row = 0;
+  const int64_t last_row = 8;
+  const int64_t first = from;
+  const int64_t last = to;
   if (first < last && first_row < last_row) {
     const float *const a = b2 + 0;
     const float *const b = b3 + 0;
@@ -573,7 +566,9 @@ HEDDLE_MAIN {
   (void)epoch;
   op0(env, worker, workers, b0, b2);
   op1(env, worker, workers, b1, b3);
-  HEDDLE_TRY(heddle_barrier(env, worker, workers));
+  epoch++;
+  if (worker == 0 % workers) heddle_signal(env, worker, epoch);
+  HEDDLE_TRY(heddle_wait(env, 0 % workers, epoch));
   op2(env, worker, workers, b2, b3, b5, b6);
   if (worker == 0) {
     env->outputs[0].rank = 2;
