@@ -103,7 +103,7 @@ fn notes_are_not_repeated() {
     assert!(batch.one_by_one.len() < 3, "{:?}", batch.one_by_one);
 }
 
-/// What may fail in an arm must not run where no instance takes it.
+/// A call that may fail must not run in an arm that no instance takes.
 #[test]
 fn an_arm_that_nobody_takes_does_not_fail() {
     let program = "
@@ -190,7 +190,7 @@ fn @g0(%x: f32[2], %n: i64[]) -> (%y: f32[2]) {
         let batch = compare(&module, &[Stacked, Stacked], &all).expect("each runs");
         assert!(batch.one_by_one.is_empty(), "{:?}", batch.one_by_one);
         for k in 0..=7 {
-            // Where it calls itself, its caller is an instance of its own function.
+            // A recursive function's caller is an instance of the function itself.
             assert!(made_of(&batch, &format!("g{k}")) <= 2, "g{k}");
         }
     }

@@ -139,14 +139,14 @@ fn drop_choices(program: &mut UProgram, id: OperatorId) {
 /// The number of a block, and the index of a statement in it.
 type Place = (usize, usize);
 
-/// What a statement does, nested ones included.
+/// Variables that a statement, with those nested in it, assigns and mentions.
 #[derive(Clone, Default)]
 struct Step {
     assigns: BTreeSet<Local>,
     mentions: BTreeSet<Local>,
 }
 
-/// What the program's own body assigns and mentions.
+/// Assignments and mentions of variables in the program's own body.
 struct Facts {
     /// The statements of each block.
     blocks: Vec<Vec<Step>>,
@@ -403,7 +403,7 @@ impl Facts {
     }
 }
 
-/// What variables of a class have in common: a class before, or the type and the blocks of assignments; and the values.
+/// Key of a class of variables: the class before, or the type and the blocks of the assignments; then the values.
 type Key = (Option<Local>, Option<DType>, Vec<usize>, Vec<ExprId>);
 
 /// The variables that a statement itself assigns and mentions.

@@ -16,7 +16,7 @@ pub enum Pt2Error {
     /// The archive is not one that `torch.export.save` wrote.
     #[error("it is an archive, but not one of `torch.export.save`: {message}")]
     Foreign {
-        /// What is missing, or there instead.
+        /// The entry that is missing or unexpected.
         message: String,
     },
     /// An entry is missing.

@@ -14,7 +14,7 @@ pub trait EmitError: From<TypeError> {
 
 /// Appends instructions to a function, and asks about its values.
 pub trait Emit {
-    /// What a failure becomes.
+    /// The reader's error, to which a builder's failure converts.
     type Error: EmitError;
 
     /// The builder.

@@ -45,7 +45,7 @@ pub struct Messages<'a> {
     gathers_within: bool,
 }
 
-/// What a vertex function gives.
+/// State and result of a vertex.
 struct Given<'a> {
     state: Val<'a>,
     result: Val<'a>,

@@ -117,9 +117,9 @@ pub(super) fn rows_of(
 /// The size of an axis.
 #[derive(Clone, Copy)]
 enum Size {
-    /// That of all instances, `i64[]`.
+    /// One size for all instances, `i64[]`.
     One(Value),
-    /// That of each, `i64[instances]`.
+    /// A size for each instance, `i64[instances]`.
     Differs(Value),
 }
 

@@ -390,7 +390,7 @@ fn outputs(b: &mut FuncBuilder, set: &Set, yields: Vec<Whole>) -> Result<(Named,
 /// The parameters of a function for many instances.
 struct Parameters {
     lanes: lane::Lanes,
-    /// Those that differ in other axes than the first.
+    /// Parameters whose other axes than the first differ by instance.
     padded: Vec<(Value, lane::Padded)>,
     /// The number of instances as a value and as a size.
     count: Value,

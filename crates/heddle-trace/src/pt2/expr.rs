@@ -139,7 +139,7 @@ fn joined(head: &str, args: &[String]) -> Option<String> {
             Ok(n @ 1..=8) => format!("({})", vec![base.as_str(); n].join(" * ")),
             _ => return None,
         },
-        // Of integers, these are nothing.
+        // Rounding leaves an integer as it is.
         ("CeilToInt" | "FloorToInt" | "TruncToInt", [x]) => x.clone(),
         _ => return None,
     })

@@ -69,7 +69,7 @@ impl Step<'_> {
     }
 }
 
-/// What an operator does with the memory of its first argument.
+/// Effect of an operator on the memory of its first argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Aliasing {
     /// Its results are memory of their own.

@@ -13,7 +13,7 @@ use crate::pt2_error::Pt2Error;
 /// Axes of an array.
 const MAX_AXES: usize = 32;
 
-/// What an archive has, by name.
+/// Weights and constants of an archive, by name.
 pub struct Weights {
     /// Each with the folder of its bytes.
     payloads: HashMap<String, (&'static str, Payload)>,

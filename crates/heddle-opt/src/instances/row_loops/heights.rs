@@ -66,7 +66,7 @@ pub fn order(b: &mut FuncBuilder, all: &Activations, needs: &Needs) -> Result<Or
 /// `i64[total]`: the height of each activation.
 fn heights(b: &mut FuncBuilder, all: &Activations, needs: &Needs) -> Result<Value> {
     let (zero, one, two) = (b.i64(0), b.i64(1), b.i64(2));
-    // What stands for none is below all, and so is not reached by what stands for none later.
+    // A missing row has a place of its own below all heights, which no activation writes.
     let size = plus(b, all.total, two)?;
     let size = b.vector_of(size)?;
     let start = b.op1(Op::Broadcast, &[zero, size])?;
