@@ -161,3 +161,29 @@ pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
 pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(OpError::Unsupported(message.into()))
 }
+
+/// A fault that ends a graph, before or behind the place of its node is known.
+pub enum Stop {
+    /// The fault is this node's.
+    Here(OpError),
+    /// The fault is one of a node within.
+    Inner(TraceError),
+}
+
+impl From<OpError> for Stop {
+    fn from(error: OpError) -> Self {
+        Stop::Here(error)
+    }
+}
+
+impl From<TypeError> for Stop {
+    fn from(error: TypeError) -> Self {
+        Stop::Here(error.into())
+    }
+}
+
+impl From<TraceError> for Stop {
+    fn from(error: TraceError) -> Self {
+        Stop::Inner(error)
+    }
+}

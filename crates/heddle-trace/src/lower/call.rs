@@ -2,9 +2,9 @@
 
 use heddle_ir::{DType, Op, Type, Value};
 
-use super::node::{Results, Stop};
+use super::node::Results;
 use super::{Frame, Lower};
-use crate::error::{OpError, Result, invalid};
+use crate::error::{OpError, Result, Stop, invalid};
 use crate::graph::{self, Arg, Graph, Node, SIZE};
 use crate::scope::{Bound, Scope, dtype};
 

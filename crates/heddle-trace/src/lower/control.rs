@@ -4,9 +4,9 @@ use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{Dim, Op, Region, Type, Value};
 
 use super::call::{fits_input, truth};
-use super::node::{Results, Stop};
+use super::node::Results;
 use super::{Frame, Lower, MAX_REGIONS, fit};
-use crate::error::{OpError, Result, TraceError};
+use crate::error::{OpError, Result, Stop, TraceError};
 use crate::graph::{Arg, Graph, Node, Value as Stated};
 use crate::scope::{Bound, Scope};
 

@@ -11,7 +11,7 @@ use heddle_ir::{
     DType, Dim, FuncBuilder, FuncId, Function, Loc, Module, Place, Signature, Type, Value,
 };
 
-use crate::error::{NodePlace, OpError, Result, TraceError, UnsupportedOp, invalid};
+use crate::error::{NodePlace, OpError, Result, Stop, TraceError, UnsupportedOp, invalid};
 use crate::graph::{self, Arg, Graph, Node, SIZE, Size};
 use crate::ops;
 use crate::read::graphs;
@@ -277,8 +277,8 @@ impl<'m> Lower<'m> {
         let (before, regions) = (f.b.checkpoint(), self.regions);
         let iterations = f.iterations.len();
         let lowered = match self.apply(f, node, scope) {
-            Err(node::Stop::Inner(error)) => return Err(error),
-            Err(node::Stop::Here(OpError::Unsupported(reason))) => {
+            Err(Stop::Inner(error)) => return Err(error),
+            Err(Stop::Here(OpError::Unsupported(reason))) => {
                 f.b.rollback(&before);
                 f.iterations.truncate(iterations);
                 self.regions = regions;
@@ -286,7 +286,7 @@ impl<'m> Lower<'m> {
                 note(&mut self.refused, at.clone(), Some(reason));
                 stand_ins
             }
-            Err(node::Stop::Here(error)) => Err(error),
+            Err(Stop::Here(error)) => Err(error),
             Ok(values) => Ok(values),
         };
         let bound = lowered.and_then(|values| scope.bind_results(&f.b, node, values));

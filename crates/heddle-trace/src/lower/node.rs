@@ -1,38 +1,12 @@
 //! One node: an operator of the table, or control flow.
 
-use heddle_ir::{TypeError, Value};
+use heddle_ir::Value;
 
 use super::{Frame, Lower};
-use crate::error::{OpError, TraceError};
+use crate::error::{OpError, Stop};
 use crate::graph::Node;
 use crate::ops::{self, NodeCx};
 use crate::scope::Scope;
-
-/// The end of a lowering.
-pub enum Stop {
-    /// The fault is this node's.
-    Here(OpError),
-    /// The fault is one of a node within.
-    Inner(TraceError),
-}
-
-impl From<OpError> for Stop {
-    fn from(error: OpError) -> Self {
-        Stop::Here(error)
-    }
-}
-
-impl From<TypeError> for Stop {
-    fn from(error: TypeError) -> Self {
-        Stop::Here(error.into())
-    }
-}
-
-impl From<TraceError> for Stop {
-    fn from(error: TraceError) -> Self {
-        Stop::Inner(error)
-    }
-}
 
 /// The results of a node.
 pub type Results = Result<Vec<Value>, Stop>;

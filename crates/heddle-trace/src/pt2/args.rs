@@ -3,8 +3,8 @@
 use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument,
 };
-use super::translate::{Bound, Stop, Walk};
-use crate::error::{OpError, Result, invalid, refuse};
+use super::translate::{Bound, Walk};
+use crate::error::{OpError, Result, Stop, invalid, refuse};
 use crate::graph::Arg;
 
 impl<'s> Walk<'s> {

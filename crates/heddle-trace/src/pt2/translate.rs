@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::expr::{self, Renamed};
 use super::memory::{Aliasing, Memory};
 use super::schema::{self, Argument, KEYWORD, STRIDED, SymIntArgument, TensorMeta};
-use crate::error::{NodePlace, OpError, Result, TraceError, invalid, refuse};
+use crate::error::{NodePlace, OpError, Result, Stop, TraceError, invalid, refuse};
 use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
 
 /// Nodes of one graph, which changes in place may multiply.
@@ -361,26 +361,6 @@ impl<'s> Walk<'s> {
             OpError::Invalid(format!("the file does not state the size `{name}`"))
         })?;
         expr::size(found, self.renamed).map_err(OpError::Unsupported)
-    }
-}
-
-/// The end of a translation.
-pub enum Stop {
-    /// The fault is this node's.
-    Here(OpError),
-    /// The fault is one of a node within.
-    Inner(TraceError),
-}
-
-impl From<OpError> for Stop {
-    fn from(error: OpError) -> Self {
-        Stop::Here(error)
-    }
-}
-
-impl From<TraceError> for Stop {
-    fn from(error: TraceError) -> Self {
-        Stop::Inner(error)
     }
 }
 
