@@ -132,6 +132,17 @@ fn free(name: String, ports: &[(String, Type)]) -> Result<String> {
     }
 }
 
+/// Functions that are made for the calls of a program. All its contexts share them.
+#[derive(Default)]
+struct Functions {
+    /// The module for many instances, to which functions are added.
+    made: RefCell<Module>,
+    /// The functions on the arrays of all instances, by those on the arrays of one.
+    joined: RefCell<HashMap<FuncId, Joined>>,
+    /// The functions that evaluate calls for a set of instances.
+    calls: RefCell<calls::Calls>,
+}
+
 /// Facts that all sets of a function share.
 struct Context<'a> {
     module: &'a Module,
@@ -148,6 +159,22 @@ struct Context<'a> {
     options: BatchOptions,
     /// The most elements that an iteration appends to an array in place, by the loop's parameter.
     grown: RefCell<HashMap<Value, u32>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(module: &'a Module, functions: &'a Functions, options: BatchOptions) -> Self {
+        Context {
+            module,
+            made: &functions.made,
+            joined: &functions.joined,
+            calls: &functions.calls,
+            ragged: HashSet::new(),
+            one_by_one: RefCell::default(),
+            blocks: RefCell::default(),
+            options,
+            grown: RefCell::default(),
+        }
+    }
 }
 
 impl Context<'_> {
@@ -206,19 +233,11 @@ pub fn batch_instances_with(
     let module = &*lists::as_arrays(module);
     let entry = module.entry_id().ok_or(Refusal::NoRows)?;
     let source = &module.functions[entry];
-    let (made, joined) = (RefCell::new(module.clone()), RefCell::default());
-    let calls = RefCell::default();
-    let mut context = Context {
-        module,
-        made: &made,
-        joined: &joined,
-        calls: &calls,
-        ragged: HashSet::new(),
-        one_by_one: RefCell::default(),
-        blocks: RefCell::default(),
-        options,
-        grown: RefCell::default(),
+    let functions = Functions {
+        made: RefCell::new(module.clone()),
+        ..Default::default()
     };
+    let mut context = Context::new(module, &functions, options);
     let sig = signature(&mut context, source, forms)?;
     let mut b = FuncBuilder::new(sig);
     let parameters = parameters(&mut b, &context, source, forms)?;
@@ -244,9 +263,9 @@ pub fn batch_instances_with(
     let (outputs, results) = outputs(&mut b, &set, yields)?;
     let mut blocks = context.counted(b.marks(), entry);
     let mut one_by_one = context.one_by_one.into_inner();
-    let mut module = made.into_inner();
+    let mut module = functions.made.take();
     module.functions[entry] = b.finish(&outputs);
-    let calls = calls.into_inner();
+    let calls = functions.calls.take();
     calls.report(&module, entry, &mut one_by_one, &mut blocks);
     Ok(Instances {
         module,

@@ -1,13 +1,12 @@
 //! A row loop of one instance by levels: for programs that are not for many.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use heddle_ir::{Dim, FuncBuilder, Function, Inst, LoopView, Module, Op, Value};
 
 use super::analyze::RowReads;
 use super::heights::{self, Order};
-use super::{Activations, BatchOptions, Context, Lane, Ragged, Set};
+use super::{Activations, BatchOptions, Context, Functions, Lane, Ragged, Set};
 use crate::batch::{Refusal, Result};
 
 /// A row loop whose order of iterations is known.
@@ -94,19 +93,8 @@ fn alone<'a, T>(
     values: &HashMap<Value, Value>,
     evaluate: impl FnOnce(&Set, &mut FuncBuilder) -> Result<T>,
 ) -> Result<T> {
-    let (made, joined) = (RefCell::default(), RefCell::default());
-    let calls = RefCell::default();
-    let context = Context {
-        module,
-        made: &made,
-        joined: &joined,
-        calls: &calls,
-        ragged: HashSet::new(),
-        one_by_one: RefCell::default(),
-        blocks: RefCell::default(),
-        options: BatchOptions::default(),
-        grown: RefCell::default(),
-    };
+    let functions = Functions::default();
+    let context = Context::new(module, &functions, BatchOptions::default());
     let one = b.i64(1);
     let mut set = Set::new(source, &context, one, Dim::constant(1));
     let values = values.iter().map(|(&from, &to)| (from, Lane::Same(to)));

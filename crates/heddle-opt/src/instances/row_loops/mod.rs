@@ -17,7 +17,7 @@ use heddle_ir::{DType, Dim, FuncBuilder, Inst, LoopView, Op, Type, Value};
 use super::lane::{Lane, Lanes, Ragged};
 use super::ragged_ops::rank;
 use super::set::{Set, plus};
-use super::{BatchOptions, Context};
+use super::{BatchOptions, Context, Functions};
 use crate::batch::{Refusal, Result};
 pub(crate) use alone::LeveledLoop;
 use analyze::RowReads;
