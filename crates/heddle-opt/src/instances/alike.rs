@@ -4,8 +4,8 @@
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{FuncBuilder, Op, Value};
 
-use super::failing;
 use super::lane::{Lane, Ragged};
+use super::ports::failing;
 use super::ragged::are_equal;
 use super::ragged_ops::{has_one, rank};
 use super::set::Set;

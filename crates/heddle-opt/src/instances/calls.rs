@@ -13,9 +13,10 @@ use heddle_ir::{
 
 use super::blocks::Counted;
 use super::lane::{Lane, Ragged};
+use super::ports::{parameters, signature};
 use super::ragged::are_equal;
 use super::set::{Set, open};
-use super::{Context, Form, OneByOne, parameters, signature};
+use super::{Context, Form, OneByOne};
 use crate::batch::{Refusal, Result};
 use crate::callgraph;
 use crate::inline_calls::bind;

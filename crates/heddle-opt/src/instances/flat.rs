@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
 use heddle_ir::{DType, Dim, FuncBuilder, Function, Op, Tensor, Type, Value};
 
+use super::Context;
 use super::lane::{Lane, Padded};
+use super::ports::{bound, failing, offsets_name, ranges_of, shapes_name};
 use super::set::{Set, largest, plus};
-use super::{Context, bound, failing, offsets_name, ranges_of, shapes_name};
 use crate::batch::{Batched, Refusal, Result};
 
 /// The elements of all instances behind each other.
