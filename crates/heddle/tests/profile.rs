@@ -5,7 +5,8 @@ use heddle::batch::{Form, Forms};
 use heddle::emit;
 use heddle::{CompileOptions, Emit, Inputs, Machine, Model, RunOptions, Target, Tensor, compile};
 
-/// A recurrent network over a sentence.
+/// A recurrent network over a sentence. Its numbers are small integers, whose sums are exact: results are the same to the
+/// bit in whatever order kernels add.
 const SENTENCE: &str = "
 fn @main(%words: i64[n], %table: f32[v,32], %w: f32[64,32]) -> (%h: f32[32]) {
   %n = squeeze(shape(%words), axes=[0])
@@ -13,7 +14,7 @@ fn @main(%words: i64[n], %table: f32[v,32], %w: f32[64,32]) -> (%h: f32[32]) {
   %h: f32[32] = loop %t trip %n carry (%h1: f32[32] = %zero) {
     %x = gather(%table, gather(%words, %t, axis=0), axis=0)
     %y = dot(unsqueeze(concat(%x, %h1, axis=0), axes=[0]), %w)
-    continue carry squeeze(tanh(%y), axes=[0])
+    continue carry squeeze(max(min(%y, 8.0), -8.0), axes=[0])
   }
   return %h
 }
@@ -30,7 +31,7 @@ fn sentences(count: usize, words: usize) -> Inputs {
     let all = (0..count * words).map(|k| (k * 7 % 5) as i64);
     let ends = (0..=count).map(|k| (k * words) as i64);
     let floats = |shape: [usize; 2]| {
-        let small = (0..shape[0] * shape[1]).map(|k| (k * 5 % 11) as f32 / 64.0 - 0.08);
+        let small = (0..shape[0] * shape[1]).map(|k| (k * 5 % 11) as f32 - 5.0);
         Tensor::from_slice(shape.to_vec(), &small.collect::<Vec<f32>>())
     };
     Inputs::from_iter([
@@ -89,16 +90,12 @@ fn results_do_not_depend_on_counts() {
         outputs["h"].as_tensor().and_then(Tensor::to_vec::<f32>)
     };
     for inputs in [sentences(1, 1), sentences(7, 5), sentences(3, 0)] {
-        let plain = run(None, &inputs).expect("floats");
+        let plain = run(None, &inputs);
+        assert!(plain.is_some());
         for profile in [sentences(0, 0), sentences(2, 3), sentences(500, 2)] {
             // The first run counts, the second finds the counts in the cache.
             for _ in 0..2 {
-                // Other kernels add in another order.
-                let counted = run(Some(profile.clone()), &inputs).expect("floats");
-                assert_eq!(counted.len(), plain.len());
-                for (found, wanted) in counted.iter().zip(&plain) {
-                    assert!((found - wanted).abs() <= 1e-6, "{found} is not {wanted}");
-                }
+                assert_eq!(run(Some(profile.clone()), &inputs), plain);
             }
         }
     }
