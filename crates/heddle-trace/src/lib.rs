@@ -48,7 +48,8 @@ pub fn load(
 /// Targets that have a lowering, in order.
 pub fn targets() -> Vec<String> {
     let mut all: Vec<String> = ops::targets().into_iter().collect();
-    all.extend(lower::TARGETS.iter().map(|t| (*t).to_owned()));
+    let here = lower::TARGETS.iter().chain(lower::ASSERTIONS);
+    all.extend(here.map(|t| (*t).to_owned()));
     all.sort();
     all
 }

@@ -1,6 +1,7 @@
 //! Modules and functions.
 
 mod call;
+mod check;
 mod control;
 mod node;
 
@@ -17,6 +18,8 @@ use crate::ops;
 use crate::read::graphs;
 use crate::scope::{Bound, Constants, Scope, dtype, no_constant, part};
 use crate::size::Expr;
+
+pub use check::ASSERTIONS;
 
 /// Targets of control flow, which are lowered here.
 pub const TARGETS: &[&str] = &[
@@ -254,7 +257,11 @@ impl<'m> Lower<'m> {
                 results.push(value.map_err(|e| wrong(f, e))?);
             }
         }
-        Ok(results)
+        self.asserted(f, &scope, results)
+            .map_err(|stop| match stop {
+                Stop::Here(error) => wrong(f, error),
+                Stop::Inner(error) => error,
+            })
     }
 
     fn node(
@@ -345,7 +352,8 @@ fn unsupported(module: &graph::Module) -> Vec<UnsupportedOp> {
     fn visit(function: &str, graph: &Graph, found: &mut Vec<UnsupportedOp>) {
         for node in &graph.nodes {
             let target = node.target.as_str();
-            if !TARGETS.contains(&target) && !ops::is_target(target) {
+            let is_here = TARGETS.iter().chain(ASSERTIONS).any(|t| *t == target);
+            if !is_here && !ops::is_target(target) {
                 note(found, place(function, node), None);
             }
             for inner in graphs(node) {

@@ -11,17 +11,6 @@ use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
 /// Nodes of one graph, which changes in place may multiply.
 const MAX_NODES: usize = 1 << 20;
 
-/// Checks of sizes and values: Heddle has its own.
-const CHECKS: &[&str] = &[
-    "aten._assert_async.default",
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
-    "aten._assert_tensor_metadata.default",
-    "aten._functional_assert_async.msg",
-    "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default",
-];
-
 /// A name of a graph: an array in memory, or an argument that is no array.
 #[derive(Clone)]
 pub enum Bound {
@@ -124,9 +113,6 @@ impl<'s> Walk<'s> {
     }
 
     fn node(&mut self, node: &'s schema::Node, target: &str, function: &str) -> Result<(), Stop> {
-        if CHECKS.contains(&target) {
-            return Ok(());
-        }
         if let Some(size) = self.known_size(node, target)? {
             return Ok(self.define(size.0, Bound::Arg(size.1))?);
         }

@@ -1,0 +1,40 @@
+//! `.pt2` programs that change arrays in place, and those that state what they expect: written here, and run on the interpreter.
+
+mod exported;
+
+use exported::*;
+use heddle_ir::Tensor;
+use serde_json::json;
+
+/// A change of the second array, and both arrays as results.
+fn with_change(view: Vec<serde_json::Value>) -> Program {
+    let mut nodes = view;
+    let args = [arg("self", tensor("y")), arg("other", tensor("x2"))];
+    nodes.push(node("aten.add_.Tensor", &args, &["z"]));
+    Program::new(&["x", "x2"], nodes, &["x", "y"])
+        .with("x", &[1, 2, 2, 2])
+        .with("x2", &[1, 2, 2, 2])
+        .with("y", &[1, 2, 2, 2])
+        .with("z", &[1, 2, 2, 2])
+}
+
+#[test]
+fn assertions_of_files_stop_runs() {
+    let file = std::fs::read(models().join("dynamic.pt2")).unwrap();
+    let run = |n: i64| {
+        let x = Tensor::from_slice(vec![2, 4], &[1f32; 8]);
+        run_file(file.clone(), &[x, Tensor::scalar(n)])
+    };
+    assert!(run(99).is_ok());
+    let error = run(100).expect_err("count < 100");
+    assert!(error.contains("u1 <= 99"), "{error}");
+}
+
+#[test]
+fn changes_of_views_reach_what_they_lie_in() {
+    let view = node("aten.alias.default", &[arg("self", tensor("x"))], &["y"]);
+    let ones = Tensor::from_slice(vec![1, 2, 2, 2], &[1f32; 8]);
+    let found = with_change(vec![view]).run(&[ones.clone(), ones]).unwrap();
+    assert_eq!(found[0].to_f64s().unwrap(), [2.0; 8]);
+    assert_eq!(found[1].to_f64s().unwrap(), [2.0; 8]);
+}
