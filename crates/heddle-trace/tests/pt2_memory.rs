@@ -38,3 +38,28 @@ fn changes_of_views_reach_what_they_lie_in() {
     assert_eq!(found[0].to_f64s().unwrap(), [2.0; 8]);
     assert_eq!(found[1].to_f64s().unwrap(), [2.0; 8]);
 }
+
+#[test]
+fn copies_into_another_order_in_memory_are_not_changed_with_their_origin() {
+    let formats = [
+        ("aten.contiguous.default", 2),
+        ("aten.contiguous.default", 3),
+        ("aten.to.dtype", 2),
+    ];
+    for (target, format) in formats {
+        let stated = key("memory_format", json!({"as_memory_format": format}));
+        let mut args = vec![arg("self", tensor("x")), stated];
+        if target == "aten.to.dtype" {
+            args.insert(1, arg("dtype", json!({"as_scalar_type": 7})));
+        }
+        let error = with_change(vec![node(target, &args, &["y"])]).error();
+        assert!(error.contains("may share"), "{target} {format}: {error}");
+    }
+    // That of arrays that lie so anyway is the array.
+    let stated = key("memory_format", json!({"as_memory_format": 1}));
+    let args = [arg("self", tensor("x")), stated];
+    let same = with_change(vec![node("aten.contiguous.default", &args, &["y"])]);
+    let ones = Tensor::from_slice(vec![1, 2, 2, 2], &[1f32; 8]);
+    let found = same.run(&[ones.clone(), ones]).unwrap();
+    assert_eq!(found[0].to_f64s().unwrap(), [2.0; 8]);
+}

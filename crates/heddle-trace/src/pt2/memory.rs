@@ -27,8 +27,8 @@ struct Storage {
     /// The value of the root.
     root: Arg,
     version: u32,
-    /// The operator whose result may lie in this memory.
-    unclear: Option<String>,
+    /// The operator or array because of which other memory may be this, so that a change of it would have to be one of both.
+    may_alias_with: Option<String>,
 }
 
 struct View<'s> {
@@ -80,6 +80,8 @@ pub enum Aliasing {
     IfDense,
     /// Likewise, if the type stays.
     IfSameType,
+    /// Likewise, if the type stays and its elements lie in an order that the file does not tell.
+    IfInOrder,
     /// It is changed to the result of this operator.
     Writes(String),
 }
@@ -146,14 +148,22 @@ impl Aliasing {
             let stated = inputs.iter().find(|i| i.name == name).map(|i| &i.arg);
             matches!(stated, Some(Argument::AsBool(x)) if *x == of)
         };
+        // Channels last, of images or volumes.
+        let is_reordered = inputs
+            .iter()
+            .any(|i| i.name == "memory_format" && matches!(i.arg, Argument::AsMemoryFormat(2 | 3)));
         match name {
             _ if VIEWS.contains(&name) => Aliasing::View,
+            "contiguous.default" if is_reordered => Aliasing::IfInOrder,
             "dropout.default" if flag("train", false) => Aliasing::View,
             "reshape.default" | "flatten.using_ints" | "contiguous.default" => Aliasing::IfDense,
             "to.dtype" | "to.device" | "to.dtype_layout" | "to.other" | "type_as.default"
                 if !flag("copy", true) =>
             {
-                Aliasing::IfSameType
+                match is_reordered {
+                    true => Aliasing::IfInOrder,
+                    false => Aliasing::IfSameType,
+                }
             }
             _ => match name.split_once('.') {
                 Some((op, overload)) if op.ends_with('_') && !op.ends_with("__") => {
@@ -183,7 +193,7 @@ impl<'s> Memory<'s> {
         self.storages.push(Storage {
             root: value.clone(),
             version: 0,
-            unclear: None,
+            may_alias_with: None,
         });
         self.views.push(View {
             storage: self.storages.len() - 1,
@@ -194,6 +204,13 @@ impl<'s> Memory<'s> {
             version: 0,
         });
         self.views.len() - 1
+    }
+
+    /// Notes that storages may be one, because of an operator or array.
+    fn note_alias(&mut self, storages: &[usize], by: &str) {
+        for &storage in storages {
+            self.storages[storage].may_alias_with = Some(by.to_owned());
+        }
     }
 
     /// The number of arrays.
@@ -272,9 +289,11 @@ impl<'s> Walk<'s> {
             let meta = self.meta(name)?;
             let value = Arg::Value(id);
             let source = &self.memory.views[parent];
+            let is_same_type = source.meta.dtype == meta.dtype;
             let shares = match aliasing {
-                Aliasing::IfSameType => source.meta.dtype == meta.dtype,
+                Aliasing::IfSameType => is_same_type,
                 Aliasing::IfDense => self.is_dense(source.meta),
+                Aliasing::IfInOrder => false,
                 _ => true,
             };
             let view = if shares {
@@ -302,11 +321,14 @@ impl<'s> Walk<'s> {
             } else {
                 let storage = source.storage;
                 let copy = self.memory.fresh(name, meta, value);
-                if aliasing == Aliasing::IfDense && target != "aten.contiguous.default" {
+                let may_share = match aliasing {
+                    Aliasing::IfDense => target != "aten.contiguous.default",
+                    Aliasing::IfInOrder => is_same_type,
+                    _ => false,
+                };
+                if may_share {
                     let copied = self.memory.views[copy].storage;
-                    for storage in [storage, copied] {
-                        self.memory.storages[storage].unclear = Some(target.to_owned());
-                    }
+                    self.memory.note_alias(&[storage, copied], target);
                 }
                 copy
             };
@@ -359,7 +381,7 @@ impl<'s> Walk<'s> {
     /// Makes a value that of an array, and writes it back to its storage.
     fn write(&mut self, view: usize, made: Arg, target: &str) -> Result<()> {
         let storage = self.memory.views[view].storage;
-        if let Some(by) = &self.memory.storages[storage].unclear {
+        if let Some(by) = &self.memory.storages[storage].may_alias_with {
             return refuse(format!(
                 "a change in place of memory that `{by}` may share: write `x = x + y` for `x += y`"
             ));
