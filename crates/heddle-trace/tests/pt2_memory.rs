@@ -63,3 +63,41 @@ fn copies_into_another_order_in_memory_are_not_changed_with_their_origin() {
     let found = same.run(&[ones.clone(), ones]).unwrap();
     assert_eq!(found[0].to_f64s().unwrap(), [2.0; 8]);
 }
+
+#[test]
+fn views_out_of_graphs_are_not_changed_silently() {
+    let inner = |nodes: Vec<serde_json::Value>, outputs: &[&str]| {
+        let graph = Graph::new(&["a"], nodes, outputs)
+            .with("a", &[1, 2, 2, 2])
+            .with("b", &[1, 2, 2, 2])
+            .with("c", &[1, 2, 2, 2]);
+        json!({"as_graph": {"name": "g", "graph": graph.json()}})
+    };
+    let call = |graph: serde_json::Value, outputs: &[&str]| {
+        let args = [
+            arg("enabled", json!({"as_bool": false})),
+            arg("graph", graph),
+            arg("0", tensor("x")),
+        ];
+        node("higher_order.wrap_with_set_grad_enabled", &args, outputs)
+    };
+    let view = node("aten.alias.default", &[arg("self", tensor("a"))], &["b"]);
+    let copy = node("aten.neg.default", &[arg("self", tensor("a"))], &["b"]);
+    let again = node("aten.alias.default", &[arg("self", tensor("b"))], &["c"]);
+    // The input itself, a view of it, and two results that share memory.
+    for (graph, outputs) in [
+        (inner(vec![], &["a"]), &["y"][..]),
+        (inner(vec![view], &["b"]), &["y"]),
+        (inner(vec![copy.clone(), again], &["b", "c"]), &["y", "w"]),
+    ] {
+        let program = with_change(vec![call(graph, outputs)]).with("w", &[1, 2, 2, 2]);
+        let error = program.error();
+        assert!(error.contains("may share"), "{error}");
+    }
+    // A result that is memory of its own can be changed.
+    let program = with_change(vec![call(inner(vec![copy], &["b"]), &["y"])]);
+    let ones = Tensor::from_slice(vec![1, 2, 2, 2], &[1f32; 8]);
+    let found = program.run(&[ones.clone(), ones]).unwrap();
+    assert_eq!(found[0].to_f64s().unwrap(), [1.0; 8]);
+    assert_eq!(found[1].to_f64s().unwrap(), [0.0; 8]);
+}

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::expr::{self, Renamed};
-use super::memory::{Aliasing, Memory};
+use super::memory::{Aliasing, Memory, Ports};
 use super::schema::{self, Argument, KEYWORD, STRIDED, SymIntArgument, TensorMeta};
 use crate::error::{NodePlace, OpError, Result, Stop, TraceError, invalid, refuse};
 use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
@@ -117,9 +117,14 @@ impl<'s> Walk<'s> {
             return Ok(self.define(size.0, Bound::Arg(size.1))?);
         }
         if let Some(name) = target.strip_prefix("higher_order.") {
-            let (target, args) = self.higher_order(name, node, function)?;
+            let (target, args, within) = self.higher_order(name, node, function)?;
             let results = self.results(node)?;
-            return Ok(self.emit_all(target, args, Default::default(), results)?);
+            self.emit_all(target, args, Default::default(), results)?;
+            // Results of `map` are stacked, which copies them.
+            if !matches!(name, "map" | "map_impl") {
+                self.note_aliases(node, &within);
+            }
+            return Ok(());
         }
         let aliasing = Aliasing::of(target, &node.inputs);
         if let Aliasing::Writes(form) = aliasing {
@@ -280,12 +285,12 @@ impl<'s> Walk<'s> {
         begins
     }
 
-    /// A nested graph.
+    /// A nested graph, and where its arrays lie.
     pub fn nested(
         &mut self,
         graph: &'s schema::Graph,
         function: &str,
-    ) -> Result<Graph, TraceError> {
+    ) -> Result<(Graph, Ports), TraceError> {
         let wrong = |error: OpError| TraceError::Graph {
             function: function.to_owned(),
             message: error.to_string(),
@@ -304,7 +309,8 @@ impl<'s> Walk<'s> {
             let output = walk.arg(output).map_err(wrong)?;
             walk.out.outputs.push(output);
         }
-        Ok(walk.finish())
+        let ports = walk.ports();
+        Ok((walk.finish(), ports))
     }
 
     /// The graph, without nodes that nothing reads.
