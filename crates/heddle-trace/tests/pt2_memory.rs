@@ -101,3 +101,23 @@ fn views_out_of_graphs_are_not_changed_silently() {
     assert_eq!(found[0].to_f64s().unwrap(), [1.0; 8]);
     assert_eq!(found[1].to_f64s().unwrap(), [0.0; 8]);
 }
+
+#[test]
+fn buffers_that_overlap_are_not_changed_silently() {
+    let program = |offset: i64| {
+        let args = [arg("self", tensor("p")), arg("other", tensor("x"))];
+        let change = node("aten.add_.Tensor", &args, &["z"]);
+        Program::new(&["x"], vec![change], &["q"])
+            .with("x", &[2, 4])
+            .with("z", &[2, 4])
+            .with_buffer("p", "whole", &[2, 4], 0, "weight_0")
+            .with_buffer("q", "part", &[4], offset, "weight_0")
+            .with_storage("weight_0", 12)
+    };
+    let error = program(0).error();
+    assert!(error.contains("may share"), "{error}");
+    // Buffers of one storage that do not overlap are apart.
+    let ones = Tensor::from_slice(vec![2, 4], &[1f32; 8]);
+    let found = program(8).run(&[ones]).unwrap();
+    assert_eq!(found[0].to_f64s().unwrap(), [0.0; 4]);
+}

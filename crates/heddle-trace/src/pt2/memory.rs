@@ -221,6 +221,11 @@ impl<'s> Memory<'s> {
         }
     }
 
+    /// Notes that an array of the file may overlap with another one.
+    pub fn note_overlap(&mut self, view: usize, other: &str) {
+        self.note_alias(&[self.views[view].storage], other);
+    }
+
     /// The number of arrays.
     pub fn len(&self) -> usize {
         self.views.len()

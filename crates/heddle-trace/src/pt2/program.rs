@@ -28,9 +28,10 @@ pub fn build(
     let renamed = renamed(source);
     let mut walk = Walk::new(&source.graph, &renamed, HashSet::new());
     let state = inputs(&mut walk, source, options)?;
+    note_overlaps(&mut walk, &state, weights);
     walk.nodes(ENTRY)?;
     let (body, changed) = outputs(walk, source, &state)?;
-    let mut constants = arrays(&body, weights, archive, options)?;
+    let constants = arrays(&body, weights, archive, options)?;
     let mut optional = vec![];
     for name in changed {
         let value = match constants.get(&name) {
@@ -39,7 +40,6 @@ pub fn build(
         };
         optional.push((name, value.ty()));
     }
-    constants.shrink_to_fit();
     let functions = BTreeMap::from([(ENTRY.to_owned(), body)]);
     let module = Module {
         version: VERSION,
@@ -149,6 +149,24 @@ fn inputs<'s>(
             .map_err(wrong)?;
     }
     Ok(state)
+}
+
+/// Notes arrays of the file that overlap: a change of one is one of the other.
+fn note_overlaps(walk: &mut Walk, state: &[State], weights: &Weights) {
+    let kept = state.iter().filter_map(|s| match s {
+        State::Kept(name, inner) => Some((*name, *inner)),
+        State::User(_) => None,
+    });
+    let kept: Vec<(&str, &str)> = kept.collect();
+    let names: Vec<&str> = kept.iter().map(|(name, _)| *name).collect();
+    let overlapping: HashMap<&str, &str> = weights.overlapping(&names).into_iter().collect();
+    for (name, inner) in kept {
+        if let (Some(other), Some(Bound::Array(view))) =
+            (overlapping.get(name), walk.names.get(inner))
+        {
+            walk.memory.note_overlap(*view, other);
+        }
+    }
 }
 
 /// The graph with its outputs: those of the user, then what the program changes; and the names of the file's arrays among these.

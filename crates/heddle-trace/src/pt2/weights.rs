@@ -42,6 +42,45 @@ impl Weights {
         Ok(Self { payloads })
     }
 
+    /// Those of these arrays that overlap with another one in the file, each with the name of such a one.
+    pub fn overlapping<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, &'n str)> {
+        let mut places = vec![];
+        for &name in names {
+            let Some((folder, payload)) = self.payloads.get(name) else {
+                continue;
+            };
+            let extent = payload.tensor_meta.as_ref().map(|meta| {
+                let layout = Layout::of(meta).ok()?;
+                let (_, end) = layout.extent()?;
+                Some(layout.offset.saturating_mul(layout.dtype.bits() / 8)..end)
+            });
+            // The error of one that has none is that of reading it.
+            if let Some(Some(extent)) = extent {
+                places.push((*folder, payload.path_name.as_str(), extent, name));
+            }
+        }
+        places.retain(|(_, _, extent, _)| !extent.is_empty());
+        places.sort_by_key(|(folder, path, extent, _)| (*folder, *path, extent.start));
+        let mut found = vec![];
+        // The array that reaches furthest so far.
+        let mut last: Option<&(&str, &str, std::ops::Range<usize>, &str)> = None;
+        for place in &places {
+            let (folder, path, extent, name) = place;
+            let Some((f, p, reached, other)) = last else {
+                last = Some(place);
+                continue;
+            };
+            let is_same = (f, p) == (folder, path);
+            if is_same && extent.start < reached.end {
+                found.extend([(*name, *other), (*other, *name)]);
+            }
+            if !is_same || extent.end > reached.end {
+                last = Some(place);
+            }
+        }
+        found
+    }
+
     /// The array of a name.
     pub fn tensor(&self, archive: &mut Archive, name: &str) -> Result<Tensor, Pt2Error> {
         let Some((folder, payload)) = self.payloads.get(name) else {
