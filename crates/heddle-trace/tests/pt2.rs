@@ -459,7 +459,7 @@ proptest! {
         let name = ["branches.pt2", "in_place.pt2", "state.core.pt2", "types.pt2", "dynamic.pt2", "sizes.pt2"][which];
         let end = ["models/model.json", "models/model.json", "weights_config.json"][entry];
         let pool = [
-            json!(null), json!(-1), json!(i64::MAX), json!(1e300), json!(""), json!("x"), json!([]), json!({}), json!(true),
+            json!(null), json!(-1), json!(2), json!(i64::MAX), json!(1e300), json!(""), json!("x"), json!([]), json!({}), json!(true),
             json!({"as_int": 3}), json!({"as_tensor": {"name": "x"}}), json!({"as_ints": [0, -5, 1i64 << 40]}), json!({"as_none": true}),
             json!({"as_sym_int": {"as_name": "n"}}), json!({"as_float": "NaN"}), json!({"as_expr": {"expr_str": "Symbol('s77')"}}),
             json!("torch.ops.aten.add_.Tensor"), json!("torch.ops.aten.select.int"), json!("torch.ops.higher_order.cond"),

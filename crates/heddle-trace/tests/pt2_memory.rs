@@ -121,3 +121,51 @@ fn buffers_that_overlap_are_not_changed_silently() {
     let found = program(8).run(&[ones]).unwrap();
     assert_eq!(found[0].to_f64s().unwrap(), [0.0; 4]);
 }
+
+#[test]
+fn the_first_argument_of_a_view_stands_first() {
+    for target in ["aten.alias.default", "aten.reshape.default"] {
+        let program = with_change(vec![node(target, &[key("self", tensor("x"))], &["y"])]);
+        let error = program.error();
+        assert!(error.contains("by position"), "{target}: {error}");
+    }
+    let change = node("aten.neg_.default", &[key("self", tensor("x"))], &["y"]);
+    let program = Program::new(&["x"], vec![change], &["x"])
+        .with("x", &[2])
+        .with("y", &[2]);
+    assert!(program.error().contains("by position"));
+}
+
+#[test]
+fn replays_are_bounded_by_what_they_take() {
+    const PARTS: usize = 20_000;
+    let names: Vec<String> = (0..PARTS).map(|i| format!("r{i}")).collect();
+    let split = json!({
+        "target": "torch.ops.aten.unbind.int",
+        "inputs": [arg("self", tensor("x"))],
+        "outputs": [{"as_tensors": names.iter().map(|n| json!({"name": n})).collect::<Vec<_>>()}],
+        "metadata": {},
+    });
+    let mut nodes = vec![split];
+    let mut program_names = vec![];
+    for i in 0..4000 {
+        let (changed, read) = (format!("c{i}"), format!("d{i}"));
+        let change = node(
+            "aten.neg_.default",
+            &[arg("self", tensor("x"))],
+            &[&changed],
+        );
+        let use_of = node("aten.neg.default", &[arg("self", tensor("r0"))], &[&read]);
+        nodes.extend([change, use_of]);
+        program_names.extend([(changed, true), (read, false)]);
+    }
+    let mut program = Program::new(&["x"], nodes, &["x"]).with("x", &[PARTS as i64]);
+    for name in &names {
+        program = program.with(name, &[]);
+    }
+    for (name, is_whole) in &program_names {
+        program = program.with(name, if *is_whole { &[PARTS as i64] } else { &[] });
+    }
+    let error = program.error();
+    assert!(error.contains("more than"), "{error}");
+}

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use heddle_ir::Dim;
 
@@ -35,24 +36,21 @@ struct View<'s> {
     storage: usize,
     name: &'s str,
     meta: &'s TensorMeta,
-    /// `None` for the root.
-    step: Option<Step<'s>>,
+    /// The operator, and which of its results this is; `None` for the root.
+    step: Option<(Rc<Step<'s>>, usize)>,
     /// Its value in a version of the storage.
     value: Arg,
     version: u32,
 }
 
-/// The operator that gives a view.
-#[derive(Clone)]
+/// The operator that gives views.
 struct Step<'s> {
     parent: usize,
     target: String,
     /// Arguments behind the first one.
     args: Vec<Arg>,
     kwargs: BTreeMap<String, Arg>,
-    /// All results, and which of them is the view.
     results: Vec<&'s str>,
-    index: usize,
 }
 
 impl Step<'_> {
@@ -250,16 +248,16 @@ impl<'s> Walk<'s> {
         while self.memory.views[at].version != version {
             stale.push(at);
             match &self.memory.views[at].step {
-                Some(step) => at = step.parent,
+                Some((step, _)) => at = step.parent,
                 None => break,
             }
         }
         for view in stale.into_iter().rev() {
             let value = match self.memory.views[view].step.clone() {
                 None => root.clone(),
-                Some(step) => {
+                Some((step, index)) => {
                     let parent = self.memory.views[step.parent].value.clone();
-                    self.replay(&step, parent)?
+                    self.replay(&step, index, parent)?
                 }
             };
             let view = &mut self.memory.views[view];
@@ -269,7 +267,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Appends the operator of a view.
-    fn replay(&mut self, step: &Step<'s>, parent: Arg) -> Result<Arg> {
+    fn replay(&mut self, step: &Step<'s>, index: usize, parent: Arg) -> Result<Arg> {
         let mut args = vec![parent];
         args.extend(step.args.iter().cloned());
         let mut results = vec![];
@@ -277,9 +275,9 @@ impl<'s> Walk<'s> {
             let meta = self.meta(name)?;
             results.push(self.array(name, meta)?);
         }
-        let id = results.get(step.index).map(|r| r.id);
+        let id = results.get(index).map(|r| r.id);
         let id = id.ok_or_else(|| OpError::Invalid("it has no results".into()))?;
-        self.emit(step.target.clone(), args, step.kwargs.clone(), results)?;
+        self.emit_again(step.target.clone(), args, step.kwargs.clone(), results)?;
         Ok(Arg::Value(id))
     }
 
@@ -288,16 +286,23 @@ impl<'s> Walk<'s> {
         &mut self,
         node: &'s schema::Node,
         target: &str,
-        mut args: Vec<Arg>,
+        args: Vec<Arg>,
         kwargs: BTreeMap<String, Arg>,
         aliasing: Aliasing,
     ) -> Result<()> {
+        let parent = self.written(node)?;
         let results = self.results(node)?;
         let names: Vec<&str> = results.iter().filter_map(|(name, _)| *name).collect();
         let values: Vec<Value> = results.into_iter().map(|(_, value)| value).collect();
         let ids: Vec<i64> = values.iter().map(|v| v.id).collect();
         self.emit(target.to_owned(), args.clone(), kwargs.clone(), values)?;
-        let parent = self.written(node)?;
+        let step = Rc::new(Step {
+            parent,
+            target: target.to_owned(),
+            args: args.into_iter().skip(1).collect(),
+            kwargs,
+            results: names.clone(),
+        });
         for (index, (name, id)) in names.iter().zip(ids).enumerate() {
             let meta = self.meta(name)?;
             let value = Arg::Value(id);
@@ -312,21 +317,11 @@ impl<'s> Walk<'s> {
             let view = if shares {
                 let storage = source.storage;
                 let version = self.memory.storages[storage].version;
-                if index == 0 {
-                    args.remove(0);
-                }
                 self.memory.views.push(View {
                     storage,
                     name,
                     meta,
-                    step: Some(Step {
-                        parent,
-                        target: target.to_owned(),
-                        args: args.clone(),
-                        kwargs: kwargs.clone(),
-                        results: names.clone(),
-                        index,
-                    }),
+                    step: Some((step.clone(), index)),
                     value,
                     version,
                 });
@@ -426,12 +421,15 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// The array that is a node's first argument.
+    /// The array that is a node's first argument by position.
     fn written(&self, node: &schema::Node) -> Result<usize> {
-        let first = node.inputs.first().map(|input| &input.arg);
-        let Some(Argument::AsTensor(tensor)) = first else {
+        let first = node.inputs.first();
+        let Some(Argument::AsTensor(tensor)) = first.map(|input| &input.arg) else {
             return invalid("its first argument is no array");
         };
+        if first.and_then(|input| input.kind) != Some(schema::POSITIONAL) {
+            return refuse("its first argument is not given by position");
+        }
         match self.names.get(tensor.name.as_str()) {
             Some(Bound::Array(view)) => Ok(*view),
             _ => invalid(format!("`{}` is no array", tensor.name)),
@@ -446,16 +444,7 @@ impl<'s> Walk<'s> {
         form: &str,
     ) -> Result<()> {
         let view = self.written(node)?;
-        let (mut args, mut kwargs) = (vec![], BTreeMap::new());
-        for input in &node.inputs {
-            let arg = self.arg(&input.arg)?;
-            match input.kind {
-                Some(schema::KEYWORD) => {
-                    kwargs.insert(input.name.clone(), arg);
-                }
-                _ => args.push(arg),
-            }
-        }
+        let (args, kwargs) = self.arguments(node)?;
         let (name, meta) = (self.memory.views[view].name, self.memory.views[view].meta);
         let result = self.array(name, meta)?;
         let made = Arg::Value(result.id);
@@ -477,9 +466,9 @@ impl<'s> Walk<'s> {
         }
         let mut updates = vec![(view, made.clone())];
         let (mut at, mut value) = (view, made);
-        while let Some(step) = self.memory.views[at].step.clone() {
+        while let Some((step, index)) = self.memory.views[at].step.clone() {
             let parent = self.read(step.parent)?;
-            value = self.put(&step, parent, value, target)?;
+            value = self.put(&step, index, parent, value, target)?;
             at = step.parent;
             updates.push((at, value.clone()));
         }
@@ -494,7 +483,14 @@ impl<'s> Walk<'s> {
     }
 
     /// The value of a view's parent once the view is `made`.
-    fn put(&mut self, step: &Step<'s>, parent: Arg, made: Arg, target: &str) -> Result<Arg> {
+    fn put(
+        &mut self,
+        step: &Step<'s>,
+        index: usize,
+        parent: Arg,
+        made: Arg,
+        target: &str,
+    ) -> Result<Arg> {
         let meta = self.memory.views[step.parent].meta;
         let name = step.target.strip_prefix("aten.").unwrap_or(&step.target);
         let refused = || {
@@ -547,7 +543,7 @@ impl<'s> Walk<'s> {
                 let Some(dim) = step.int(0, "dim", 0) else {
                     return refused();
                 };
-                args.extend([parent, made, Arg::Int(dim), Arg::Int(step.index as i64)]);
+                args.extend([parent, made, Arg::Int(dim), Arg::Int(index as i64)]);
                 "aten.select_scatter.default"
             }
             "view.default" | "reshape.default" | "flatten.using_ints" | "unflatten.int"
@@ -583,7 +579,7 @@ impl<'s> Walk<'s> {
         };
         let result = self.array(self.memory.views[step.parent].name, meta)?;
         let value = Arg::Value(result.id);
-        self.emit(target.to_owned(), args, BTreeMap::new(), vec![result])?;
+        self.emit_again(target.to_owned(), args, BTreeMap::new(), vec![result])?;
         Ok(value)
     }
 
@@ -626,10 +622,11 @@ impl<'s> Walk<'s> {
 
     /// `batch_norm` with its next running statistics.
     pub fn training_norm(&mut self, node: &'s schema::Node) -> Result<()> {
-        let mut args = vec![];
-        for input in node.inputs.iter().take(8) {
-            args.push(self.arg(&input.arg)?);
+        let (mut args, kwargs) = self.arguments(node)?;
+        if !kwargs.is_empty() {
+            return refuse("arguments that are not given by position");
         }
+        args.truncate(8);
         let stats = [3, 4].map(|i: usize| match node.inputs.get(i).map(|i| &i.arg) {
             Some(Argument::AsTensor(t)) => self.names.get(t.name.as_str()).cloned(),
             _ => None,

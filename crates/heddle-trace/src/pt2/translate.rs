@@ -1,6 +1,6 @@
 //! A graph of the file to a neutral one, node by node.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::expr::{self, Renamed};
 use super::memory::{Aliasing, Memory, Ports};
@@ -8,8 +8,8 @@ use super::schema::{self, Argument, KEYWORD, STRIDED, SymIntArgument, TensorMeta
 use crate::error::{NodePlace, OpError, Result, Stop, TraceError, invalid, refuse};
 use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
 
-/// Nodes of one graph, which changes in place may multiply.
-const MAX_NODES: usize = 1 << 20;
+/// Nodes, arguments, results and axes that changes in place may add to a graph: they multiply what the file states.
+const MAX_ADDED: usize = 1 << 22;
 
 /// A name of a graph: an array in memory, or an argument that is no array.
 #[derive(Clone)]
@@ -32,6 +32,8 @@ pub struct Walk<'s> {
     /// Line of the node that is translated.
     pub place: Option<Place>,
     next: i64,
+    /// What changes in place added, as [`MAX_ADDED`] counts it.
+    added: usize,
 }
 
 impl<'s> Walk<'s> {
@@ -47,6 +49,7 @@ impl<'s> Walk<'s> {
             sizes,
             place: None,
             next: 0,
+            added: 0,
         }
     }
 
@@ -133,7 +136,20 @@ impl<'s> Walk<'s> {
         if self.is_training_norm(node, target)? {
             return Ok(self.training_norm(node)?);
         }
-        let (mut args, mut kwargs) = (vec![], std::collections::BTreeMap::new());
+        let (args, kwargs) = self.arguments(node)?;
+        if aliasing != Aliasing::None {
+            return Ok(self.view(node, target, args, kwargs, aliasing)?);
+        }
+        let results = self.results(node)?;
+        Ok(self.emit_all(target.to_owned(), args, kwargs, results)?)
+    }
+
+    /// A node's arguments by position and by name.
+    pub fn arguments(
+        &mut self,
+        node: &'s schema::Node,
+    ) -> Result<(Vec<Arg>, BTreeMap<String, Arg>)> {
+        let (mut args, mut kwargs) = (vec![], BTreeMap::new());
         for input in &node.inputs {
             let arg = self.arg(&input.arg)?;
             match input.kind {
@@ -142,18 +158,13 @@ impl<'s> Walk<'s> {
                 }
                 Some(_) => args.push(arg),
                 None => {
-                    return Err(OpError::Unsupported(
-                        "an argument of which the file does not say if it is given by name: save it with PyTorch 2.9 or later".into(),
-                    )
-                    .into());
+                    return refuse(
+                        "an argument of which the file does not say if it is given by name: save it with PyTorch 2.9 or later",
+                    );
                 }
             }
         }
-        if aliasing != Aliasing::None {
-            return Ok(self.view(node, target, args, kwargs, aliasing)?);
-        }
-        let results = self.results(node)?;
-        Ok(self.emit_all(target.to_owned(), args, kwargs, results)?)
+        Ok((args, kwargs))
     }
 
     /// The size that a node gives, if it is known by the names that are bound.
@@ -226,7 +237,7 @@ impl<'s> Walk<'s> {
         &mut self,
         target: String,
         args: Vec<Arg>,
-        kwargs: std::collections::BTreeMap<String, Arg>,
+        kwargs: BTreeMap<String, Arg>,
         results: Vec<(Option<&'s str>, Value)>,
     ) -> Result<()> {
         let named: Vec<(Option<&str>, Arg, bool)> = results
@@ -253,14 +264,9 @@ impl<'s> Walk<'s> {
         &mut self,
         target: String,
         args: Vec<Arg>,
-        kwargs: std::collections::BTreeMap<String, Arg>,
+        kwargs: BTreeMap<String, Arg>,
         results: Vec<Value>,
     ) -> Result<()> {
-        if self.out.nodes.len() >= MAX_NODES {
-            return refuse(format!(
-                "a graph that becomes one of more than {MAX_NODES} nodes"
-            ));
-        }
         let mut begins = false;
         for value in &results {
             begins |= self.bind_sizes(value);
@@ -274,6 +280,32 @@ impl<'s> Walk<'s> {
             place: self.place.clone(),
         });
         Ok(())
+    }
+
+    /// Appends a node that the file does not state, because of a change in place.
+    pub fn emit_again(
+        &mut self,
+        target: String,
+        args: Vec<Arg>,
+        kwargs: BTreeMap<String, Arg>,
+        results: Vec<Value>,
+    ) -> Result<()> {
+        let lists = args.iter().chain(kwargs.values()).map(|arg| match arg {
+            Arg::List(list) => 1 + list.len(),
+            _ => 1,
+        });
+        let size = |size: &Size| match size {
+            Size::Int(_) => 1,
+            Size::Expr(text) => 1 + text.len() / 8,
+        };
+        let axes = (results.iter()).map(|r| 1 + r.shape.iter().map(size).sum::<usize>());
+        self.added += 1 + lists.sum::<usize>() + axes.sum::<usize>();
+        if self.added > MAX_ADDED {
+            return refuse(format!(
+                "changes in place that make its graph larger by more than {MAX_ADDED} nodes, arguments and results"
+            ));
+        }
+        self.emit(target, args, kwargs, results)
     }
 
     /// Notes the names of sizes that begin at a value. Are there any?
@@ -296,6 +328,7 @@ impl<'s> Walk<'s> {
             message: error.to_string(),
         };
         let mut walk = Walk::new(graph, self.renamed, self.sizes.clone());
+        walk.added = self.added;
         for input in &graph.inputs {
             walk.input(input).map_err(wrong)?;
         }
@@ -309,6 +342,7 @@ impl<'s> Walk<'s> {
             let output = walk.arg(output).map_err(wrong)?;
             walk.out.outputs.push(output);
         }
+        self.added = walk.added;
         let ports = walk.ports();
         Ok((walk.finish(), ports))
     }
