@@ -169,3 +169,29 @@ fn replays_are_bounded_by_what_they_take() {
     let error = program.error();
     assert!(error.contains("more than"), "{error}");
 }
+
+#[test]
+fn changes_keep_the_element_type() {
+    // f32 += f64 is f32, and f32.eq_ is f32 of zeros and ones.
+    let args = [arg("self", tensor("x")), arg("other", tensor("w"))];
+    let wide = Program::new(
+        &["x", "w"],
+        vec![node("aten.add_.Tensor", &args, &["y"])],
+        &["y"],
+    )
+    .with("x", &[2])
+    .with("y", &[2])
+    .with_type("w", &[2], 8);
+    let (x, w) = (
+        Tensor::from_slice(vec![2], &[1f32, 2.0]),
+        Tensor::from_slice(vec![2], &[0.5f64, 1.0]),
+    );
+    let found = wide.run(&[x.clone(), w]).unwrap();
+    assert_eq!(found[0], Tensor::from_slice(vec![2], &[1.5f32, 3.0]));
+    let args = [arg("self", tensor("x")), arg("other", json!({"as_int": 2}))];
+    let same = Program::new(&["x"], vec![node("aten.eq_.Scalar", &args, &["y"])], &["y"])
+        .with("x", &[2])
+        .with("y", &[2]);
+    let found = same.run(&[x]).unwrap();
+    assert_eq!(found[0], Tensor::from_slice(vec![2], &[0f32, 1.0]));
+}

@@ -10,8 +10,9 @@ use std::rc::Rc;
 
 use heddle_ir::Dim;
 
+use super::aliasing::Aliasing;
 use super::expr;
-use super::schema::{self, Argument, NamedArgument, TensorMeta};
+use super::schema::{self, Argument, TensorMeta};
 use super::translate::{Bound, Walk};
 use crate::error::{OpError, Result, invalid, refuse};
 use crate::graph::{Arg, Size, Value};
@@ -67,130 +68,12 @@ impl Step<'_> {
     }
 }
 
-/// Effect of an operator on the memory of its first argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Aliasing {
-    /// Its results are memory of their own.
-    None,
-    /// Its results lie in it.
-    View,
-    /// Likewise, if its elements lie in row-major order. Else PyTorch may copy it.
-    IfDense,
-    /// Likewise, if the type stays.
-    IfSameType,
-    /// Likewise, if the type stays and its elements lie in an order that the file does not tell.
-    IfInOrder,
-    /// It is changed to the result of this operator.
-    Writes(String),
-}
-
 /// Outputs of a nested graph, by what their memory is. Those that are no arrays have memory of their own.
 pub struct Ports {
     /// It may be that of an input.
     in_inputs: Vec<bool>,
     /// It may be that of another output.
     in_outputs: Vec<bool>,
-}
-
-/// Operators whose result lies in their first argument.
-const VIEWS: &[&str] = &[
-    "_reshape_alias.default",
-    "alias.default",
-    "as_strided.default",
-    "broadcast_to.default",
-    "chunk.default",
-    "detach.default",
-    "detach_.default",
-    "diagonal.default",
-    "expand.default",
-    "expand_as.default",
-    "lift_fresh.default",
-    "movedim.int",
-    "movedim.intlist",
-    "narrow.default",
-    "numpy_T.default",
-    "permute.default",
-    "positive.default",
-    "resolve_conj.default",
-    "resolve_neg.default",
-    "select.int",
-    "slice.Tensor",
-    "split.Tensor",
-    "split_with_sizes.default",
-    "squeeze.default",
-    "squeeze.dim",
-    "squeeze.dims",
-    "t.default",
-    "transpose.int",
-    "unbind.int",
-    "unflatten.int",
-    "unfold.default",
-    "unsqueeze.default",
-    "view.default",
-    "view.dtype",
-    "view_as.default",
-];
-
-/// Operators in place that change sizes or memory, and not elements.
-const RESHAPING: &[&str] = &[
-    "as_strided_",
-    "resize_",
-    "resize_as_",
-    "set_",
-    "squeeze_",
-    "swapaxes_",
-    "swapdims_",
-    "t_",
-    "transpose_",
-    "unsqueeze_",
-];
-
-impl Aliasing {
-    pub fn of(target: &str, inputs: &[NamedArgument]) -> Self {
-        let Some(name) = target.strip_prefix("aten.") else {
-            return Aliasing::None;
-        };
-        let flag = |name: &str, of: bool| {
-            let stated = inputs.iter().find(|i| i.name == name).map(|i| &i.arg);
-            matches!(stated, Some(Argument::AsBool(x)) if *x == of)
-        };
-        // Channels last, of images or volumes.
-        let is_reordered = inputs
-            .iter()
-            .any(|i| i.name == "memory_format" && matches!(i.arg, Argument::AsMemoryFormat(2 | 3)));
-        match name {
-            _ if VIEWS.contains(&name) => Aliasing::View,
-            "contiguous.default" if is_reordered => Aliasing::IfInOrder,
-            "dropout.default" if flag("train", false) => Aliasing::View,
-            "reshape.default" | "flatten.using_ints" | "contiguous.default" => Aliasing::IfDense,
-            "to.dtype" | "to.device" | "to.dtype_layout" | "to.other" | "type_as.default"
-                if !flag("copy", true) =>
-            {
-                match is_reordered {
-                    true => Aliasing::IfInOrder,
-                    false => Aliasing::IfSameType,
-                }
-            }
-            _ => match name.split_once('.') {
-                Some((op, overload)) if op.ends_with('_') && !op.ends_with("__") => {
-                    Aliasing::Writes(functional(op, overload).unwrap_or_else(|| target.to_owned()))
-                }
-                _ => Aliasing::None,
-            },
-        }
-    }
-}
-
-/// The operator whose result an operator in place writes.
-fn functional(op: &str, overload: &str) -> Option<String> {
-    if RESHAPING.contains(&op) {
-        return None;
-    }
-    let target = match op {
-        "zero_" => "aten.zeros_like.default".to_owned(),
-        _ => format!("aten.{}.{overload}", op.trim_end_matches('_')),
-    };
-    crate::ops::is_target(&target).then_some(target)
 }
 
 impl<'s> Memory<'s> {
@@ -446,9 +329,23 @@ impl<'s> Walk<'s> {
         let view = self.written(node)?;
         let (args, kwargs) = self.arguments(node)?;
         let (name, meta) = (self.memory.views[view].name, self.memory.views[view].meta);
-        let result = self.array(name, meta)?;
-        let made = Arg::Value(result.id);
+        let mut result = self.array(name, meta)?;
+        let mut made = Arg::Value(result.id);
+        let ty = self.result_type(node, form, meta)?;
+        let stated = std::mem::replace(&mut result.ty, ty);
+        let is_other = result.ty != stated;
         self.emit(form.to_owned(), args, kwargs, vec![result])?;
+        if is_other {
+            let kwargs = BTreeMap::from([("dtype".to_owned(), Arg::DType(stated))]);
+            let result = self.array(name, meta)?;
+            let wide = std::mem::replace(&mut made, Arg::Value(result.id));
+            self.emit(
+                "aten._to_copy.default".to_owned(),
+                vec![wide],
+                kwargs,
+                vec![result],
+            )?;
+        }
         self.write(view, made, target)?;
         match &node.outputs[..] {
             [Argument::AsTensor(output)] => self.define(&output.name, Bound::Array(view)),

@@ -3,9 +3,10 @@
 //! [`load`] translates the graph to the neutral one of [`crate::graph`] and lowers that. No pickle is read and nothing is unpacked.
 //!
 //! - `archive` entries, with bounds; `json`, `schema` the texts; `weights` arrays;
-//! - `translate` graphs, `args` arguments, `memory` changes in place, which become values; `expr` sizes, `names` of outputs, `prune` dead nodes;
+//! - `translate` graphs, `args` arguments, `memory` changes in place, which become values, `aliasing` the operators that make them; `expr` sizes, `names` of outputs, `prune` dead nodes;
 //! - `program` inputs, outputs and the buffers that a run changes.
 
+mod aliasing;
 mod archive;
 mod args;
 mod expr;

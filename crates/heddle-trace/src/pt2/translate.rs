@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::aliasing::Aliasing;
 use super::expr::{self, Renamed};
-use super::memory::{Aliasing, Memory, Ports};
+use super::memory::{Memory, Ports};
 use super::schema::{self, Argument, KEYWORD, STRIDED, SymIntArgument, TensorMeta};
 use crate::error::{NodePlace, OpError, Result, Stop, TraceError, invalid, refuse};
 use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
