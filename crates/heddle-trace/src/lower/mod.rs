@@ -139,7 +139,7 @@ pub struct Frame<'m> {
 
 impl<'m> Lower<'m> {
     fn signature(&self, name: &str, graph: &Graph, is_keyed: bool) -> Result<Signature> {
-        let mut names = HashSet::new();
+        let mut names = HashMap::new();
         let symbols = stated_names(graph)?;
         let mut params = vec![];
         for input in &graph.inputs {
@@ -149,7 +149,7 @@ impl<'m> Lower<'m> {
         if is_keyed {
             params.push((unique("key", &mut names), Type::scalar(DType::U64)));
         }
-        let mut names = HashSet::new();
+        let mut names = HashMap::new();
         let values = values_of(graph);
         let mut results = vec![];
         for (i, output) in graph.outputs.iter().enumerate() {
@@ -460,13 +460,16 @@ fn values_of(graph: &Graph) -> HashMap<i64, &graph::Value> {
         .collect()
 }
 
-fn unique(name: &str, taken: &mut HashSet<String>) -> String {
+fn unique(name: &str, taken: &mut HashMap<String, usize>) -> String {
     let mut found = name.to_owned();
-    let mut number = 1;
-    while !taken.insert(found.clone()) {
+    // The last number that a repetition of the name has.
+    let mut number = taken.get(name).copied().unwrap_or(1);
+    while taken.contains_key(&found) {
         number += 1;
         found = format!("{name}_{number}");
     }
+    taken.insert(name.to_owned(), number);
+    taken.insert(found.clone(), 1);
     found
 }
 
