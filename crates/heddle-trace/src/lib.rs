@@ -20,6 +20,7 @@ mod pt2_error;
 mod read;
 mod scope;
 pub mod size;
+mod stop;
 
 use std::collections::HashMap;
 

@@ -438,6 +438,16 @@ fn check_lets_values_through() {
 }
 
 #[test]
+fn checks_of_nothing_are_wrong() {
+    let check = node("check", json!([v(0), {"str": "no"}, list(&[])]), &[]);
+    let program = module(graph(&[(0, "bool[]")], vec![check], &[0]));
+    let error = read(&program)
+        .expect_err("nothing waits for it")
+        .to_string();
+    assert!(error.contains("checks no values"), "{error}");
+}
+
+#[test]
 fn check_stops_with_its_message_and_place() {
     let module = read(&checked()).expect("it is read");
     let inputs = [scalar(-1.0).into()];

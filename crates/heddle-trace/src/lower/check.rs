@@ -10,6 +10,7 @@ use super::{Frame, Lower};
 use crate::error::{OpError, invalid};
 use crate::graph::{Arg, Node};
 use crate::scope::{Assertion, Scope};
+use crate::stop;
 
 /// Targets of assertions, whose first argument is the predicate.
 pub const ASSERTIONS: &[&str] = &[
@@ -28,8 +29,9 @@ impl<'m> Lower<'m> {
         scope: &mut Scope,
     ) -> Results {
         let [predicate, Arg::Str(message), Arg::List(checked)] = &node.args[..] else {
-            let message = "it takes a predicate, a message and a list of values";
-            return Err(OpError::Invalid(message.into()).into());
+            return Ok(invalid(
+                "it takes a predicate, a message and a list of values",
+            )?);
         };
         let predicate = scope.value(&mut f.b, predicate, self.constants)?;
         let predicate = truth(f, predicate)?;
@@ -37,7 +39,12 @@ impl<'m> Lower<'m> {
         for value in checked {
             values.push(scope.value(&mut f.b, value, self.constants)?);
         }
-        self.checked(f, predicate, message, values)
+        if values.is_empty() {
+            return Ok(invalid(
+                "it checks no values, so that no run would come to it",
+            )?);
+        }
+        Ok(stop::unless(&mut f.b, predicate, message, &values)?)
     }
 
     /// An assertion, which waits for the results of its graph.
@@ -84,31 +91,10 @@ impl<'m> Lower<'m> {
                 return Err(OpError::Unsupported(message.into()).into());
             }
             f.b.set_loc(assertion.loc.clone());
-            results = self.checked(f, assertion.predicate, &assertion.message, results)?;
+            let (predicate, message) = (assertion.predicate, &assertion.message);
+            results = stop::unless(&mut f.b, predicate, message, &results)?;
         }
         f.b.set_loc(around);
         Ok(results)
-    }
-
-    fn checked(
-        &mut self,
-        f: &mut Frame<'m>,
-        predicate: Value,
-        message: &str,
-        values: Vec<Value>,
-    ) -> Results {
-        if let Some(true) = f.b.func().constant(predicate).and_then(|t| t.truth()) {
-            return Ok(values);
-        }
-        self.open(f, &[])?;
-        let holds = self.close(f, &values);
-        self.open(f, &[])?;
-        let mut failures = vec![];
-        for value in values {
-            let ty = f.b.ty(value).clone();
-            failures.push(f.b.failure(message, &ty)?);
-        }
-        let fails = self.close(f, &failures);
-        Ok(f.b.if_(predicate, holds, fails)?)
     }
 }
