@@ -4,6 +4,7 @@ mod exported;
 
 use exported::*;
 use heddle_ir::Tensor;
+use heddle_trace::pt2::Pt2Options;
 use serde_json::json;
 
 /// A change of the second array, and both arrays as results.
@@ -120,6 +121,103 @@ fn buffers_that_overlap_are_not_changed_silently() {
     let ones = Tensor::from_slice(vec![2, 4], &[1f32; 8]);
     let found = program(8).run(&[ones]).unwrap();
     assert_eq!(found[0].to_f64s().unwrap(), [0.0; 4]);
+}
+
+/// `x + first + second` of two buffers of 4 elements.
+fn sum_of_buffers(offset: i64) -> Program {
+    let add = |a: &str, b: &str, y: &str| {
+        node(
+            "aten.add.Tensor",
+            &[arg("self", tensor(a)), arg("other", tensor(b))],
+            &[y],
+        )
+    };
+    let nodes = vec![add("x", "p", "y"), add("y", "q", "z")];
+    let mut program = Program::new(&["x"], nodes, &["z"]);
+    for name in ["x", "y", "z"] {
+        program = program.with(name, &[4]);
+    }
+    program
+        .with_buffer("p", "first", &[4], 0, "weight_0")
+        .with_buffer("q", "second", &[4], offset, "weight_0")
+        .with_name_of("first", "third")
+        .with_storage("weight_0", 12)
+}
+
+#[test]
+fn tied_arrays_are_given_together() {
+    let ones = |n: f32| Tensor::from_slice(vec![4], &[n; 4]);
+    let constants = |given: &[(&str, f32)]| Pt2Options {
+        constants: given
+            .iter()
+            .map(|(n, x)| ((*n).to_owned(), ones(*x)))
+            .collect(),
+        ..Default::default()
+    };
+    let inputs = |given: &[&str]| Pt2Options {
+        overrides: given.iter().map(|n| (*n).to_owned()).collect(),
+        ..Default::default()
+    };
+    let run = |offset: i64, options: &Pt2Options, given: &[f32]| {
+        let given: Vec<Tensor> = given.iter().map(|x| ones(*x)).collect();
+        let found = run_with(sum_of_buffers(offset).file(), options, &given)?;
+        Ok::<f64, String>(found[0].to_f64s().unwrap()[3])
+    };
+    // All three names are one array.
+    for name in ["first", "second", "third"] {
+        assert_eq!(run(0, &constants(&[(name, 2.0)]), &[1.0]), Ok(5.0));
+        assert_eq!(run(0, &inputs(&[name]), &[3.0, 1.0]), Ok(7.0));
+    }
+    let both = [("first", 2.0), ("second", 3.0)];
+    assert_eq!(run(0, &constants(&both), &[1.0]), Ok(6.0));
+    let same = [("first", 2.0), ("third", 2.0)];
+    assert_eq!(run(0, &constants(&same), &[1.0]), Ok(5.0));
+    let error = run(0, &constants(&[("first", 2.0), ("third", 3.0)]), &[1.0]).unwrap_err();
+    assert!(error.contains("one array"), "{error}");
+    // Parts of one array, which is neither the same nor apart.
+    for options in [constants(&[("third", 2.0)]), inputs(&["second"])] {
+        let error = run(2, &options, &[1.0, 1.0]).unwrap_err();
+        assert!(error.contains("a part of it"), "{error}");
+    }
+    assert_eq!(run(2, &constants(&both), &[1.0]), Ok(6.0));
+    assert_eq!(
+        run(2, &inputs(&["first", "second"]), &[3.0, 2.0, 1.0]),
+        Ok(6.0)
+    );
+    // Arrays apart.
+    assert_eq!(run(4, &constants(&[("third", 2.0)]), &[1.0]), Ok(3.0));
+    assert_eq!(run(4, &inputs(&["second"]), &[2.0, 1.0]), Ok(3.0));
+    let error = run(4, &constants(&[("none", 2.0)]), &[1.0]).unwrap_err();
+    assert!(error.contains("no constant"), "{error}");
+    let two = Pt2Options {
+        constants: constants(&[("first", 2.0)]).constants,
+        ..inputs(&["first"])
+    };
+    let error = run(4, &two, &[1.0]).unwrap_err();
+    assert!(error.contains("as an input, too"), "{error}");
+}
+
+#[test]
+fn constants_take_the_place_of_what_a_run_changes() {
+    let change = node(
+        "aten.add_.Tensor",
+        &[arg("self", tensor("p")), arg("other", tensor("x"))],
+        &["z"],
+    );
+    let program = Program::new(&["x"], vec![change], &["p"])
+        .with("x", &[2])
+        .with("z", &[2])
+        .with_buffer("p", "total", &[2], 0, "weight_0")
+        .with_storage("weight_0", 2);
+    let given = Tensor::from_slice(vec![2], &[1f32, 2.0]);
+    let options = Pt2Options {
+        constants: [("total".to_owned(), given.clone())].into(),
+        ..Default::default()
+    };
+    let x = Tensor::from_slice(vec![2], &[10f32, 20.0]);
+    let found = run_with(program.file(), &options, &[x]).unwrap();
+    assert_eq!(found[0], Tensor::from_slice(vec![2], &[11f32, 22.0]));
+    assert_eq!(found[1], found[0]);
 }
 
 #[test]

@@ -129,6 +129,13 @@ impl Program {
         self
     }
 
+    /// Adds another name of a buffer.
+    pub fn with_name_of(mut self, buffer: &str, name: &str) -> Self {
+        let stated = self.weights[buffer].clone();
+        self.weights.insert(name.to_owned(), stated);
+        self
+    }
+
     /// Adds a storage of this many zeros.
     pub fn with_storage(mut self, name: &str, count: usize) -> Self {
         let entry = format!("data/weights/{name}");
@@ -180,9 +187,14 @@ impl Program {
 
 /// Reads and verifies a file.
 pub fn read(file: Vec<u8>) -> Result<Pt2, String> {
+    read_with(file, &Pt2Options::default())
+}
+
+fn read_with(file: Vec<u8>, options: &Pt2Options) -> Result<Pt2, String> {
     let options = Pt2Options {
         folder: Some(heddle_interp::fold),
-        ..Default::default()
+        overrides: options.overrides.clone(),
+        constants: options.constants.clone(),
     };
     let found = load(file.into(), &options).map_err(|e| e.to_string())?;
     heddle_ir::verify(&found.module).unwrap_or_else(|e| panic!("{e:?}"));
@@ -191,7 +203,16 @@ pub fn read(file: Vec<u8>) -> Result<Pt2, String> {
 
 /// The results of a file on the interpreter.
 pub fn run_file(file: Vec<u8>, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
-    let module = read(file)?.module;
+    run_with(file, &Pt2Options::default(), inputs)
+}
+
+/// The results of a file that is read with options.
+pub fn run_with(
+    file: Vec<u8>,
+    options: &Pt2Options,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, String> {
+    let module = read_with(file, options)?.module;
     let inputs: Vec<Datum> = inputs.iter().cloned().map(Datum::from).collect();
     let found = heddle_interp::run(&module, &inputs, &Default::default());
     let tensor = |datum: Datum| match datum {
