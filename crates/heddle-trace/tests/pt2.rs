@@ -105,7 +105,7 @@ fn all_files_are_read() {
             count += 1;
         }
     }
-    assert!(count >= 19, "{count} files");
+    assert!(count >= 21, "{count} files");
 }
 
 #[test]

@@ -122,7 +122,9 @@ impl<'s> Walk<'s> {
         }
         let list = |args: &[Arg]| Arg::List(args.to_vec());
         let target = match name {
-            "cond" | "switch" | "while_loop" | "while_loop_stack_output" => name,
+            "associative_scan" | "cond" | "switch" | "while_loop" | "while_loop_stack_output" => {
+                name
+            }
             "scan" => {
                 if args.iter().any(|arg| matches!(arg, Arg::Bool(true))) {
                     let message = "a scan in reverse order: x.flip(0) scans in reverse";

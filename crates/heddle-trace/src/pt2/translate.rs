@@ -124,8 +124,8 @@ impl<'s> Walk<'s> {
             let (target, args, within) = self.higher_order(name, node, function)?;
             let results = self.results(node)?;
             self.emit_all(target, args, Default::default(), results)?;
-            // Results of `map` are stacked, which copies them.
-            if !matches!(name, "map" | "map_impl") {
+            // These stack their results, which copies them.
+            if !matches!(name, "associative_scan" | "map" | "map_impl") {
                 self.note_aliases(node, &within);
             }
             return Ok(());
