@@ -251,7 +251,7 @@ impl<'s> Walk<'s> {
             *count.entry(*storage).or_insert(0) += 1;
         }
         for output in outputs {
-            let storage = |is: &dyn Fn(usize) -> bool| output.is_some_and(|s| is(s));
+            let storage = |is: &dyn Fn(usize) -> bool| output.is_some_and(is);
             let is_unclear = storage(&|s| self.memory.storages[s].may_alias_with.is_some());
             ports
                 .in_inputs
