@@ -56,7 +56,7 @@ pub fn ablate(
 }
 
 fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Failure> {
-    let (one, compiling) = commands::read(&args.model, &args.exec, &args.source)?;
+    let (one, compiling) = commands::read(&args.program.model, &args.exec, &args.source)?;
     let (model, batch) = commands::batch::prepare(one.clone(), &args.source, &args.exec)?;
     let profile = match &batch {
         Some(batch) => commands::batch::profile(batch, &args.source)?,
@@ -117,7 +117,7 @@ fn document(args: &BenchArgs, program: &Program, rows: &[(&Stage, &Subject)]) ->
         object
     };
     let mut document = json!({
-        "model": args.model.path,
+        "model": args.program.model.path,
         "device": program.device().name(),
         "threads": program.threads(),
     });
