@@ -389,7 +389,12 @@ impl Facts {
             let mut open: BTreeSet<Local> = class.iter().copied().collect();
             (first..=last).all(|k| {
                 if let Some((_, own)) = group.iter().find(|(at, _)| *at == (block, k)) {
-                    return open.remove(own);
+                    // Equal values are made of the class's old value; a closed member has the new one.
+                    let mentions = variables_of(program, values[own][j].1);
+                    let reads_closed = mentions
+                        .iter()
+                        .any(|v| class.contains(v) && !open.contains(v));
+                    return !reads_closed && open.remove(own);
                 }
                 let step = &self.blocks[block][k];
                 let reads = |v: &Local| match forwarded.get(v) {
