@@ -188,6 +188,19 @@ impl Facts {
         }
         facts.kept.extend(&facts.called);
         facts.block(program, &program.body, None);
+        // Shapes of outputs and lengths of segments hold behind the last statement.
+        let shapes = program.outputs.iter().flat_map(|port| port.shape.iter());
+        let lens = program.buffers.iter().map(|(_, data)| &data.len);
+        let read = shapes.chain(lens);
+        let read: BTreeSet<Local> = read.flat_map(|e| variables_of(program, *e)).collect();
+        for &local in &read {
+            let mentions = facts.mentions.entry(local).or_default();
+            mentions.push((0, program.body.len()));
+        }
+        facts.blocks[0].push(Step {
+            mentions: read,
+            ..Step::default()
+        });
         facts
     }
 
