@@ -7,7 +7,7 @@ use crate::cost::{estimate, handing};
 use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::partition::Partition;
-use crate::place_syncs::Placed;
+use crate::place_syncs::{Placed, Placer, State};
 use crate::trips::UNKNOWN_TRIP;
 use heddle_uprogram::program::{
     Buffer, OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units,
@@ -28,6 +28,15 @@ pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo)
     let procedures = placed.procedures.iter();
     let procedures = procedures.map(|(_, body)| UNKNOWN_TRIP * walk.time(body));
     walk.time(&placed.body) + procedures.sum::<f64>()
+}
+
+/// The time of statements of the program's body by themselves: all units have seen what precedes them.
+pub(super) fn time_alone(program: &UProgram, latency: &dyn Latency, stmts: &[Stmt]) -> f64 {
+    let memo = Memo::default();
+    let mut placer = Placer::new(program, latency.machine(), &memo, State::default());
+    let places = 0..stmts.len();
+    let placed: Vec<Stmt> = places.flat_map(|k| placer.place(stmts, k)).collect();
+    Walk::new(program, latency, &memo).time(&placed)
 }
 
 /// The time of one activation of each reachable procedure with its synchronisations, without its
