@@ -108,7 +108,7 @@ def test_wrong_instances():
     ]:
         with pytest.raises(heddle.InputError, match=text):
             program.run_batch(instances, weights=WEIGHTS)
-    with pytest.raises(heddle.Error, match="neither"):
+    with pytest.raises(heddle.Error, match="is no form"):
         heddle.compile(model(), batch_of={"words": "padded"})
     with pytest.raises(heddle.Error, match="nothing"):
         heddle.compile(model(), batch_of=["nothing"])

@@ -23,7 +23,9 @@ def compiled(function, *examples):
     with torch.no_grad():
         module = make_fx(function, tracing_mode="symbolic")(*examples)
     constants = graph.Constants()
-    model = graph.load({"main": fx.walk(module, constants).json()}, "main", constants)
+    functions = {}
+    main = fx.walk(module, constants, functions).json()
+    model = graph.load({**functions, "main": main}, "main", constants)
     return heddle.Program(_native.compile(model, _native_options({"device": "interp"})))
 
 
