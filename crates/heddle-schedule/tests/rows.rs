@@ -109,16 +109,19 @@ fn many_rows_have_a_version_of_their_own() {
     }
 }
 
+/// Changes of a program's text, old and new.
+type Changes = &'static [(&'static str, &'static str)];
+
 #[test]
 fn a_version_that_saves_nothing_is_not_made() {
     let two = Machine::reference_host(2);
     let shared = Machine {
-        handed_rate: f64::INFINITY,
+        remote_read_rate: f64::INFINITY,
         ..two.clone()
     };
     let one = Machine::reference_host(1);
-    let wide: &[(&str, &str)] = &[("4096", "262144"), ("[64,", "[512,"), (" 64", " 512")];
-    let cases: [(&str, &Machine, &[(&str, &str)]); 6] = [
+    let wide: Changes = &[("4096", "262144"), ("[64,", "[512,"), (" 64", " 512")];
+    let cases: [(&str, &Machine, Changes); 6] = [
         ("one unit", &one, &[]),
         ("units share their memory", &shared, &[]),
         (

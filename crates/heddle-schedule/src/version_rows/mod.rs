@@ -42,7 +42,7 @@ const MAX_TRIALS: usize = 64;
 /// Makes versions where that pays.
 pub fn version_rows(program: &mut UProgram, latency: &dyn Latency) {
     let machine = latency.machine();
-    if machine.units() < 2 || machine.handed_rate.is_infinite() {
+    if machine.units() < 2 || machine.remote_read_rate.is_infinite() {
         return;
     }
     let least = ROWS_PER_UNIT * machine.units() as i64;
