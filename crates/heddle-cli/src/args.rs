@@ -237,7 +237,8 @@ pub struct Source {
     #[arg(long, requires = "batch", conflicts_with = "input")]
     pub report: bool,
     /// Compile for batches like this one, an .npz file as for --batch: the interpreter counts the iterations of loops and the
-    /// instances in each step, which weigh the cost model. Results do not depend on it. Counts are cached.
+    /// instances in each step, which weigh the cost model. Results are the same but for rounding, since kernels may add floats in another order. Counts
+    /// are cached.
     #[arg(
         long,
         value_name = "FILE",

@@ -52,7 +52,7 @@ impl Machine {
                 (Scalar::int(64), rates(0.0075, 0.06, 0.03)),
             ],
             streams: COALESCED,
-            handed_rate: f64::INFINITY,
+            remote_read_rate: f64::INFINITY,
             syncs: Syncs {
                 lanes_ns: Some(20.0),
                 barrier: Cost {
@@ -127,7 +127,7 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
             (Scalar::int(64), rates(0.008, 0.064, 0.032)),
         ],
         streams: COALESCED,
-        handed_rate: f64::INFINITY,
+        remote_read_rate: f64::INFINITY,
         syncs: Syncs {
             lanes_ns: Some(20.0),
             barrier: Cost {

@@ -93,7 +93,7 @@ impl Processor {
                 run_bytes: 4096.0,
                 short_run: 0.6,
             },
-            handed_rate: HANDED_RATE,
+            remote_read_rate: REMOTE_READ_RATE,
             syncs: SYNCS,
             pieces: Some(self.pieces()),
             start_ns: 5.0,
@@ -196,7 +196,7 @@ impl Processor {
 
 /// 64 KiB handed to and fro between two threads are read at 7 to 18 on a Xeon, at 59 on a Zen 4 in one sequential run. In
 /// programs, whose operators read runs of some hundred bytes and write them again, a Zen 4 comes to 1 to 10.
-const HANDED_RATE: f64 = 10.0;
+const REMOTE_READ_RATE: f64 = 10.0;
 
 /// Of two threads, a barrier takes 30 ns when both come at the same moment and 200 ns in programs, where they do not; a wait
 /// for one counter half of that. Beyond two threads the figures are estimates: arrivals at one counter follow each other at

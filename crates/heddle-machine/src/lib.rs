@@ -43,7 +43,7 @@ pub struct Machine {
     /// Bytes per nanosecond at which a unit reads what another unit has just written, while it is in that unit's nearest
     /// memory, with the time to take the line back when it is written again. Infinite where units share the memory that keeps
     /// data between operators.
-    pub handed_rate: f64,
+    pub remote_read_rate: f64,
     /// Costs of synchronisation.
     pub syncs: Syncs,
     /// Shares in pieces; `None` where shares are fixed.

@@ -70,7 +70,7 @@ impl Machine {
                 run_bytes: 8.0,
                 short_run: 0.0,
             },
-            handed_rate: f64::INFINITY,
+            remote_read_rate: f64::INFINITY,
             syncs: Syncs {
                 lanes_ns: Some(10.0),
                 // The hardware knows one barrier, of all tiles.

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::cost::{estimate, handing};
+use crate::cost::{remote_part, transfer_time};
 use crate::latency::Latency;
 use crate::memo::{ByShare, Memo};
 use crate::partition::Partition;
@@ -222,7 +222,7 @@ impl Graph {
 
     /// The time that the reader of two conflicting accesses with different partitions takes longer, since other units have
     /// written what it reads.
-    fn handed(
+    fn transfer(
         &self,
         program: &UProgram,
         latency: &dyn Latency,
@@ -235,11 +235,7 @@ impl Graph {
         };
         let machine = latency.machine();
         let touched = self.memo.touched(program, latency, id);
-        let bytes = touched.get(buffer).copied().unwrap_or(0.0);
-        let data = &program.buffers[*buffer];
-        let whole = estimate(program, data.len) * data.dtype.bits() as f64 / 8.0;
-        let part = 1.0 - 1.0 / machine.units() as f64;
-        handing(machine, bytes * part, whole.max(bytes))
+        transfer_time(machine, program, &touched, *buffer, remote_part(machine))
     }
 
     /// The operator's time, plus that of synchronisations with its neighbours and of data that crosses units.
@@ -264,8 +260,8 @@ impl Graph {
                     false => theirs.clone(),
                 };
                 if partition.is_none() || partition != theirs {
-                    let handed = self.handed(program, latency, &self.accesses[own], access);
-                    cost += (latency.sync(Sync::ALL) + handed) * often.min(access.often);
+                    let transfer = self.transfer(program, latency, &self.accesses[own], access);
+                    cost += (latency.sync(Sync::ALL) + transfer) * often.min(access.often);
                 }
             }
         }

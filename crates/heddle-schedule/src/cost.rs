@@ -39,11 +39,7 @@ pub fn time(machine: &Machine, program: &UProgram, op: &Operator, share: Share) 
 }
 
 fn loaded(machine: &Machine, program: &UProgram, op: &Operator, load: &Load) -> f64 {
-    let costs = Costs {
-        machine,
-        program,
-        op,
-    };
+    let costs = Costs::new(machine, program, op);
     let points = product(program, op.axes.iter().chain(op.body.axes()));
     let compute = points * load.part(|_| true) * costs.point()
         + costs.packing(load)
@@ -72,23 +68,33 @@ pub(super) fn touched(
     share: Share,
 ) -> Touched {
     let load = Load::new(machine.units(), program, op, share);
-    let costs = Costs {
-        machine,
-        program,
-        op,
-    };
+    let costs = Costs::new(machine, program, op);
     costs.touched(&load)
 }
 
-/// The time that a unit takes longer to read bytes that another unit has written than to read its own. `whole`: the bytes of
-/// all units. What does not fit the units' nearest memories comes from a memory that they share.
-pub(super) fn handing(machine: &Machine, bytes: f64, whole: f64) -> f64 {
+/// The time that a unit takes longer to read what it touches of a buffer if other units have just written this `part` of it.
+/// A buffer that does not fit the units' nearest memories comes from a memory that they share.
+pub(super) fn transfer_time(
+    machine: &Machine,
+    program: &UProgram,
+    touched: &Touched,
+    buffer: Buffer,
+    part: f64,
+) -> f64 {
+    let bytes = touched.get(&buffer).copied().unwrap_or(0.0) * part;
+    let data = &program.buffers[buffer];
+    let whole = estimate(program, data.len) * data.dtype.bits() as f64 / 8.0;
     let near = machine.resident();
-    if whole > machine.whole_bytes(near) {
+    if whole.max(bytes) > machine.whole_bytes(near) {
         return 0.0;
     }
     let own = machine.unit_rate(near, machine.units());
-    (bytes / machine.handed_rate - bytes / own).max(0.0)
+    (bytes / machine.remote_read_rate - bytes / own).max(0.0)
+}
+
+/// The part of a buffer that other units have written, if it is split evenly.
+pub(super) fn remote_part(machine: &Machine) -> f64 {
+    1.0 - 1.0 / machine.units() as f64
 }
 
 /// Arithmetic rates for a type.
@@ -151,7 +157,15 @@ struct Costs<'a> {
     op: &'a Operator,
 }
 
-impl Costs<'_> {
+impl<'a> Costs<'a> {
+    fn new(machine: &'a Machine, program: &'a UProgram, op: &'a Operator) -> Self {
+        Self {
+            machine,
+            program,
+            op,
+        }
+    }
+
     /// Time of the unit with the largest load to pack an operand into its own memory.
     fn packing(&self, load: &Load) -> f64 {
         let (program, op) = (self.program, self.op);

@@ -12,7 +12,7 @@ use crate::latency::Latency;
 use crate::partition::Partition;
 use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{Buffer, Local, Operator, OperatorId, Share, UProgram};
+use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, UProgram};
 
 /// An access by the next statement.
 #[derive(Clone)]
@@ -63,37 +63,24 @@ impl<T: Clone> ByShare<T> {
 impl Memo {
     /// An operator's accesses under its current share.
     pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
-        self.accesses(program, id, &program.operators[id])
+        self.accesses(program, id, program.operators[id].share)
     }
 
     /// An operator's accesses as long as no unit takes pieces of another one's share.
-    pub(super) fn undisturbed(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
-        let op = &program.operators[id];
-        match op.share.is_in_pieces() {
-            true => {
-                let share = op.share.whole();
-                self.accesses(
-                    program,
-                    id,
-                    &Operator {
-                        share,
-                        ..op.clone()
-                    },
-                )
-            }
-            false => self.operator(program, id),
-        }
+    pub(super) fn whole_share_accesses(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
+        self.accesses(program, id, program.operators[id].share.whole())
     }
 
-    fn accesses(&self, program: &UProgram, id: OperatorId, op: &Operator) -> Rc<[Access]> {
-        self.accesses.borrow_mut().get(id.index(), op.share, || {
+    fn accesses(&self, program: &UProgram, id: OperatorId, share: Share) -> Rc<[Access]> {
+        self.accesses.borrow_mut().get(id.index(), share, || {
+            let op = &program.operators[id];
             if op.is_empty(&program.pool) {
                 return Rc::new([]);
             }
             let store = op.body.store();
             let access = |buffer, offset, write| Access {
                 buffer,
-                partition: Partition::of(program, op, offset).map(Rc::new),
+                partition: Partition::under(program, op, share, offset).map(Rc::new),
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();

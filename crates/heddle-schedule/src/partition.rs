@@ -36,7 +36,17 @@ impl Partition {
     /// The partition of the elements at this offset; `None` if the offset does not determine the
     /// unit.
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Partition> {
-        match op.share {
+        Self::under(program, op, op.share, offset)
+    }
+
+    /// The same with another share.
+    pub fn under(
+        program: &UProgram,
+        op: &Operator,
+        share: Share,
+        offset: ExprId,
+    ) -> Option<Partition> {
+        match share {
             Share::One(unit) => Some(Partition::One(unit)),
             Share::Split(split) if split.piece.is_some() => None,
             Share::Split(split) => places(program, op, offset, split),

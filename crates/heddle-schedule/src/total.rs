@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use crate::candidates::loads;
-use crate::cost::{estimate, handing};
+use crate::cost::{remote_part, transfer_time};
 use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::partition::Partition;
-use crate::place_syncs::Placed;
+use crate::place_syncs::{Placed, Placer, State};
 use crate::trips::UNKNOWN_TRIP;
 use heddle_uprogram::program::{
     Buffer, OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units,
@@ -28,6 +28,15 @@ pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo)
     let procedures = placed.procedures.iter();
     let procedures = procedures.map(|(_, body)| UNKNOWN_TRIP * walk.time(body));
     walk.time(&placed.body) + procedures.sum::<f64>()
+}
+
+/// The time of statements of the program's body by themselves: all units have seen what precedes them.
+pub(super) fn time_alone(program: &UProgram, latency: &dyn Latency, stmts: &[Stmt]) -> f64 {
+    let memo = Memo::default();
+    let mut placer = Placer::new(program, latency.machine(), &memo, State::default());
+    let places = 0..stmts.len();
+    let placed: Vec<Stmt> = places.flat_map(|k| placer.place(stmts, k)).collect();
+    Walk::new(program, latency, &memo).time(&placed)
 }
 
 /// The time of one activation of each reachable procedure with its synchronisations, without its
@@ -106,7 +115,7 @@ impl<'p> Walk<'p> {
                 Stmt::Run(id) => {
                     let share = self.program.operators[*id].share;
                     let time = self.memo.time(self.program, self.latency, *id, share);
-                    let time = time + self.handed(*id, now);
+                    let time = time + self.transfers(*id, now);
                     let clocks = &mut now.times;
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
@@ -153,13 +162,12 @@ impl<'p> Walk<'p> {
     }
 
     /// The time to fetch what other units wrote. Later operators find it with their unit.
-    fn handed(&self, id: OperatorId, now: &mut Clocks) -> f64 {
+    fn transfers(&self, id: OperatorId, now: &mut Clocks) -> f64 {
         let machine = self.latency.machine();
-        let units = now.times.len();
-        if units < 2 || machine.handed_rate.is_infinite() {
+        if now.times.len() < 2 || machine.remote_read_rate.is_infinite() {
             return 0.0;
         }
-        let accesses = self.memo.undisturbed(self.program, id);
+        let accesses = self.memo.whole_share_accesses(self.program, id);
         let mut time = 0.0;
         for read in accesses.iter().filter(|access| !access.write) {
             let is_it = |w: &&Written| w.0 == read.buffer;
@@ -169,13 +177,10 @@ impl<'p> Walk<'p> {
             let part = match (owners, &read.partition) {
                 (Some(a), Some(b)) if a == b => continue,
                 (Some(owner), _) if matches!(**owner, Partition::One(_)) => 1.0,
-                _ => 1.0 - 1.0 / units as f64,
+                _ => remote_part(machine),
             };
             let touched = self.memo.touched(self.program, self.latency, id);
-            let bytes = touched.get(&read.buffer).copied().unwrap_or(0.0) * part;
-            let data = &self.program.buffers[read.buffer];
-            let whole = estimate(self.program, data.len) * data.dtype.bits() as f64 / 8.0;
-            time += handing(machine, bytes, whole.max(bytes));
+            time += transfer_time(machine, self.program, &touched, read.buffer, part);
             now.written.retain(|w| w.0 != read.buffer);
         }
         for write in accesses.iter().filter(|access| access.write) {

@@ -20,6 +20,11 @@ impl Substitution {
         }
     }
 
+    /// Replaces another expression, which no expression that it was applied to contains.
+    pub fn add(&mut self, from: ExprId, to: ExprId) {
+        self.known.insert(from, to);
+    }
+
     /// Renames the axes of one operator to those of another, in order; `None` if their sizes
     /// differ.
     pub fn of_axes(

@@ -74,14 +74,16 @@ impl Walk<'_> {
         None
     }
 
-    /// Walks a loop's body until the state at its head covers the back edge.
+    /// Walks a loop's body until the state at its head covers the back edge. The iteration is assigned before each one, and
+    /// once more behind the last one.
     fn fixpoint(&mut self, iteration: Local, body: &[Stmt]) -> Vec<Stmt> {
+        self.assign(iteration);
         let before = self.state.clone();
         let mut head = before.clone();
         loop {
             self.state = head.clone();
-            self.assign(iteration);
             let placed = self.block(body);
+            self.assign(iteration);
             let next = head.join(&self.state);
             if next == head {
                 // Earlier walks, with fewer synchronisations, left more pending at the head.

@@ -77,7 +77,6 @@ impl Walk<'_> {
             } => {
                 self.every_unit_reads(out, trip.as_slice());
                 let body = self.repeated(out, *iteration, body);
-                self.assign(*iteration);
                 out.push(stmt.with_blocks([body, vec![]]));
             }
             Stmt::If {
