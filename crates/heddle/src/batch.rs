@@ -37,9 +37,10 @@ use std::fmt;
 
 use heddle_ir::Module;
 use heddle_lang::Structure;
-use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead, seed_as_input};
+use heddle_opt::{BatchOptions, batch_instances_with, inline_calls_in_batch, remove_dead, seed_as_input};
 use indexmap::IndexMap;
 
+use crate::stack::on_large_stack;
 use crate::{Dim, Error, Model, Port, Type};
 
 pub use crate::batch_error::{BatchError, FaultyRows};
@@ -140,11 +141,11 @@ impl Model {
     /// # Errors
     ///
     /// Those of [`Model::batched`].
-    pub fn batched_within(
-        mut self,
-        forms: &Forms,
-        max_frames: Option<usize>,
-    ) -> Result<Batch, Error> {
+    pub fn batched_within(self, forms: &Forms, max_frames: Option<usize>) -> Result<Batch, Error> {
+        on_large_stack(|| self.made_for_many(forms, max_frames))?
+    }
+
+    fn made_for_many(mut self, forms: &Forms, max_frames: Option<usize>) -> Result<Batch, Error> {
         if forms.contains_key(SEEDS) && !self.has_input(SEEDS) {
             self = self.edited(|module| {
                 seed_as_input(module, SEEDS);
@@ -163,7 +164,7 @@ impl Model {
         let (mut outputs, mut one_by_one, mut blocks) = (Forms::new(), vec![], vec![]);
         let structures = std::mem::take(&mut self.structures);
         let model = self.edited(|module| {
-            inline_calls(module);
+            inline_calls_in_batch(module);
             remove_dead(module);
             let params = module.entry().sig.params.iter();
             let form = |(name, _): &(String, _)| match forms.get(name) {

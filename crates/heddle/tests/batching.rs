@@ -654,3 +654,37 @@ fn arrays_that_differ_in_several_axes() {
         "ends with 19",
     );
 }
+
+/// A chain of calls that is longer than the caller's stack.
+#[test]
+fn long_chains_of_calls() {
+    let mut program = "
+fn @main(%x: f32[]) -> (%y: f32[]) {
+  %y: f32[] = call @f5000(%x)
+  return %y
+}
+fn @f0(%x: f32[]) -> (%y: f32[]) {
+  return mul(%x, 0.5)
+}"
+    .to_string();
+    for k in 1..=5_000 {
+        program += &format!(
+            "
+fn @f{k}(%x: f32[]) -> (%y: f32[]) {{
+  %y: f32[] = if gt(%x, 1.0) {{
+    %a: f32[] = call @f{before}(mul(%x, 0.75))
+    yield %a
+  }} else {{
+    %a: f32[] = call @f{before}(add(%x, 0.25))
+    yield %a
+  }}
+  return %y
+}}",
+            before = k - 1
+        );
+    }
+    let model = Model::parse("chain", &program).expect("parses");
+    let forms = [("x".to_string(), Form::Stacked)].into();
+    let batch = model.batched(&forms).expect("batches");
+    assert!(batch.one_by_one.is_empty());
+}
