@@ -31,22 +31,26 @@ mod origin;
 mod parts;
 mod rows;
 mod run;
+mod sizes;
 mod structures;
 
 use std::fmt;
 
 use heddle_ir::Module;
 use heddle_lang::Structure;
-use heddle_opt::{BatchOptions, batch_instances_with, inline_calls_in_batch, remove_dead, seed_as_input};
+use heddle_opt::{
+    BatchOptions, batch_instances_with, inline_calls_in_batch, remove_dead, seed_as_input,
+};
 use indexmap::IndexMap;
 
 use crate::stack::on_large_stack;
-use crate::{Dim, Error, Model, Port, Type};
+use crate::{Error, Model};
 
 pub use crate::batch_error::{BatchError, FaultyRows};
 pub use activity::{Activity, BlockRuns};
 pub use heddle_opt::{offsets_name, shapes_name};
 pub use run::{Failed, Finished};
+use sizes::{Axis, dims};
 
 /// The form in which an input or output of many instances is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,24 +106,6 @@ pub struct OneByOne {
 impl fmt::Display for OneByOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.reason)
-    }
-}
-
-/// The size of an axis in the model.
-#[derive(Clone, Debug)]
-enum Axis {
-    Fixed(u64),
-    Named(String),
-    Any,
-}
-
-impl Axis {
-    fn of(dim: &Dim) -> Self {
-        match dim {
-            Dim::Fixed(n) => Self::Fixed(*n),
-            Dim::Named(name) => Self::Named(name.clone()),
-            _ => Self::Any,
-        }
     }
 }
 
@@ -195,23 +181,21 @@ impl Model {
             *module = batch.module;
             Ok(())
         })?;
-        let axes = |port: &Port| {
-            let Type::Tensor { dims, .. } = &port.ty else {
-                return None;
-            };
-            let told = match forms.get(&port.name)? {
+        let axes = |(name, ty): &(String, heddle_ir::Type)| {
+            let told = match forms.get(name)? {
                 Form::Stacked => return None,
-                Form::Ragged => dims.as_ref()?.get(..1)?,
-                Form::Flat => dims.as_ref()?,
+                Form::Ragged => dims(ty).get(..1)?,
+                Form::Flat => dims(ty),
             };
-            Some((port.name.clone(), told.iter().map(Axis::of).collect()))
+            Some((name.clone(), told.iter().map(Axis::of).collect()))
         };
+        let axes = alone.entry().sig.params.iter().filter_map(axes).collect();
         Ok(Batch {
             model,
             outputs,
             one_by_one,
             inputs: forms.clone(),
-            axes: signature.inputs.iter().filter_map(axes).collect(),
+            axes,
             alone,
             blocks,
             structures,

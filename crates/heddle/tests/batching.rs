@@ -6,6 +6,8 @@ mod edges;
 mod frames;
 #[path = "batching/seeds.rs"]
 mod seeds;
+#[path = "batching/sizes.rs"]
+mod sizes;
 
 use std::path::Path;
 
