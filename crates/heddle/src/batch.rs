@@ -27,6 +27,7 @@
 mod activity;
 mod check;
 mod forms;
+
 mod origin;
 mod parts;
 mod rows;
@@ -92,6 +93,8 @@ pub struct Batch {
     blocks: Vec<heddle_opt::Counted>,
     /// Inputs that are tables and graphs.
     structures: Vec<Structure>,
+    /// The input [`SEEDS`] stands for the seeds of runs; the model for one has no such input.
+    seeds_runs: bool,
 }
 
 /// A node that is evaluated for one instance after the other.
@@ -132,7 +135,11 @@ impl Model {
     }
 
     fn made_for_many(mut self, forms: &Forms, max_frames: Option<usize>) -> Result<Batch, Error> {
-        if forms.contains_key(SEEDS) && !self.has_input(SEEDS) {
+        let seeds_runs = forms.contains_key(SEEDS) && !self.has_input(SEEDS);
+        if seeds_runs && forms[SEEDS] != Form::Stacked {
+            return Err(BatchError::Seeds.into());
+        }
+        if seeds_runs {
             self = self.edited(|module| {
                 seed_as_input(module, SEEDS);
                 Ok(())
@@ -199,6 +206,7 @@ impl Model {
             alone,
             blocks,
             structures,
+            seeds_runs,
         })
     }
 }

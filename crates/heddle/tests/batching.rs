@@ -267,8 +267,8 @@ fn instances_that_fail_are_named() {
     let instances = bad_trees();
     let mut inputs = joined(&forms, &instances);
     inputs.extend(weights.clone());
-    let alone = batch.instances(&inputs).expect("parts");
-    assert_eq!(alone[1]["right"], instances[1]["right"]);
+    let alone = batch.instances(&inputs, &options).expect("parts");
+    assert_eq!(alone[1].0["right"], instances[1]["right"]);
     for device in [Device::Cpu, Device::Interp] {
         let compiling = CompileOptions {
             device,
@@ -617,8 +617,9 @@ fn arrays_that_differ_in_several_axes() {
         }
     }
     let inputs = joined(&forms, &all);
-    let apart = batch.instances(&inputs).expect("parts");
-    for (own, expected) in apart.iter().zip(&all) {
+    let apart = batch.instances(&inputs, &RunOptions::default());
+    let apart = apart.expect("parts");
+    for ((own, _), expected) in apart.iter().zip(&all) {
         for (name, value) in expected {
             assert_eq!(own[name].as_tensor(), value.as_tensor(), "{name}");
         }
