@@ -27,6 +27,7 @@
 mod activity;
 mod check;
 mod forms;
+mod groups;
 
 mod origin;
 mod parts;

@@ -91,3 +91,52 @@ fn @main(%x: f32[n+1], %w: f32[n]) -> (%y: f32[n]) {
     let error = checked(program, &ragged, &with(&[0, 2, 6])).expect_err("does not fit");
     assert!(error.contains("has the size 2 in instance 0"), "{error}");
 }
+
+/// Arrays of other proportions run one after the other: all together would take 160 GB.
+#[test]
+fn arrays_of_other_proportions() {
+    let program = "
+fn @main(%x: f32[n,m], %k: f32[]) -> (%y: f32[m,n], %s: f32[n], %t: f32[]) {
+  %y = transpose(mul(%x, %k), perm=[1, 0])
+  %s = reduce(%x, kind=sum, axes=[1], keep=false)
+  return %y, %s, reduce(%s, kind=sum, axes=[0], keep=false)
+}";
+    let model = Model::parse("shapes", program).expect("parses");
+    let forms: Forms = [("x", Form::Flat), ("k", Form::Stacked)]
+        .map(|(name, form)| (name.to_string(), form))
+        .into();
+    let batch = model.clone().batched(&forms).expect("batches");
+    let sizes = [
+        [1, 100_000],
+        [2, 3],
+        [100_000, 1],
+        [0, 7],
+        [100_000, 0],
+        [5, 1],
+    ];
+    let instances = sizes.iter().enumerate().map(|(i, &[n, m])| {
+        let x: Vec<f32> = (0..n * m).map(|k| (k % 7) as f32 - i as f32).collect();
+        let x = Tensor::from_slice(vec![n, m], &x).into();
+        let k = Tensor::from_slice(vec![], &[i as f32 + 0.5]).into();
+        Inputs::from_iter([("x".to_string(), x), ("k".to_string(), k)])
+    });
+    let instances: Vec<Inputs> = instances.collect();
+    let options = RunOptions::default();
+    let alone = compile(&model, &CompileOptions::default()).expect("compiles");
+    let expected: Vec<Inputs> = instances
+        .iter()
+        .map(|own| alone.run(own.clone(), &options).expect("runs").outputs)
+        .collect();
+    let program = compile(&batch.model, &CompileOptions::default()).expect("compiles");
+    let inputs = joined(&forms, &instances);
+    let run = batch.run(&program, inputs.clone(), &options).expect("runs");
+    let expected = joined(&batch.outputs, &expected);
+    assert_eq!(run.outputs.len(), expected.len());
+    for (name, value) in &expected {
+        assert_eq!(run.outputs[name].as_tensor(), value.as_tensor(), "{name}");
+    }
+    let finished = batch
+        .run_finishing(&program, inputs, &options)
+        .expect("runs");
+    assert!(finished.failed.is_empty());
+}
