@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import numpy as np
@@ -50,11 +51,13 @@ def test_exit_codes_and_texts_are_the_command_s(command, folder):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_ends_it_at_once(folder):
-    # A loop without an end, whose text comes from a pipe: once the pipe is open for reading, the command is at work.
-    endless = LOOP.replace(", %k: i64[]", "").replace("loop trip %k", "loop trip 9000000000000000000")
-    os.mkfifo(folder / "endless.heddle")
+    # A loop without an end. The command is at work once it keeps something in its cache.
+    (folder / "endless.heddle").write_text(LOOP.replace(", %k: i64[]", "").replace("loop trip %k", "loop trip 9000000000000000000"))
     arguments = ["run", "endless.heddle", "--random", "0", "--size", "n=4", "--max-iterations", "9000000000000000000"]
-    child = subprocess.Popen([*MODULE, *arguments], cwd=folder)
-    (folder / "endless.heddle").write_text(endless)
+    cache = folder / "cache"
+    child = subprocess.Popen([*MODULE, *arguments], cwd=folder, env={**os.environ, "HEDDLE_CACHE": str(cache)})
+    while not cache.exists():
+        assert child.poll() is None
+        time.sleep(0.01)
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=60) == -signal.SIGINT

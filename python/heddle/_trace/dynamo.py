@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from functorch.compile import make_boxed_func
-from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -17,7 +16,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options, _values
-from . import graph, operators
+from . import graph, operators, record
 from .fx import Functions, place_of, target_of, walk
 from .program import CHANGES
 from .record import WHOLE
@@ -50,7 +49,7 @@ def compile_graph(module: GraphModule, example_inputs: list[Any], options: dict[
 
 def decompositions() -> dict[Any, Any]:
     """How operators are taken apart that Heddle does not read."""
-    return {op: how for op, how in core_aten_decompositions().items() if op not in WHOLE}
+    return {op: how for op, how in record.decompositions().items() if op not in WHOLE}
 
 
 def _static() -> tuple[int, ...]:

@@ -6,6 +6,7 @@ stand for new values from then on."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -106,6 +107,17 @@ _FAKES: dict[Any, Callable[..., torch.Tensor]] = {
 }
 
 
+@functools.cache
+def decompositions() -> dict[Any, Any]:
+    """How PyTorch takes operators apart. It lists them anew at each call, which takes longer than to record a small function."""
+    return dict(core_aten_decompositions().items())
+
+
+@functools.cache
+def _taken_apart() -> dict[Any, Any]:
+    return {op: how for op, how in decompositions().items() if op is not aten.select_scatter.default}
+
+
 def _draws(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Does a call of an operator draw random numbers? Dropout draws none in evaluation, and none if nothing is dropped."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
@@ -193,7 +205,7 @@ class Recorder(TorchDispatchMode):
         #: Names of sizes that began in the region that was just recorded.
         self.local: set[sympy.Symbol] = set()
         self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._table = {op: how for op, how in core_aten_decompositions().items() if op is not aten.select_scatter.default}
+        self._table = _taken_apart()
         #: Files of converted code, with the places of their lines.
         self.places: Callable[[str, int], Place | None] = lambda file, line: None
 
