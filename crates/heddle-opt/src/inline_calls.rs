@@ -22,7 +22,7 @@ const SMALL: usize = 32;
 const MAX_COPIES: usize = 128;
 
 /// The same for functions that [`batch_instances`](crate::batch_instances) makes together.
-const MAX_COPIES_IN_BATCH: usize = 8;
+const MAX_COPIES_IN_BATCH: usize = 32;
 
 /// Replaces calls by copies of their callees' bodies, callees first.
 ///
