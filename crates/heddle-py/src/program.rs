@@ -266,6 +266,8 @@ pub fn watched<T: Send>(
             ..options.clone()
         };
         let watch = is_main.then(|| Watch::start(&token)).flatten();
+        // A signal from before the watch began is Python's alone, who would look at it behind the run.
+        py.check_signals()?;
         let done = detached(py, || match work(&options) {
             Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
             done => done.map(Ok),
