@@ -85,6 +85,8 @@ pub struct BatchOptions {
     pub max_frames: Option<usize>,
     /// Recursions that go level by level go by frames, too: to compare the two.
     pub prefers_frames: bool,
+    /// Loops over rows go level by level also where that hardly pays: to compare the two.
+    pub prefers_levels: bool,
 }
 
 /// An instruction that is evaluated for one instance after the other.

@@ -189,6 +189,11 @@ impl<'a> Set<'a> {
         self.context.one_by_one.borrow_mut().truncate(to.notes);
     }
 
+    /// Does anything that was built since then go one by one?
+    pub fn has_notes_since(&self, mark: &Mark) -> bool {
+        self.context.one_by_one.borrow().len() > mark.notes
+    }
+
     /// Evaluates a region's instructions; gives what it yields.
     pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
         let data = &self.source.regions[region];
