@@ -361,6 +361,10 @@ class Program:
         """The program as text: "c", "cuda", "ir" or "schedule"."""
         return self._native.source(stage)
 
+    def outline(self) -> dict[str, Any]:
+        """Inputs, outputs, operators and the tree of control flow, with what the interpreter runs: `heddle inspect --json`, but for facts of the file."""
+        return self._native.outline()
+
     def _repr_html_(self) -> str:
         return _html.of_program(self)
 

@@ -108,6 +108,34 @@ def test_notebooks():
     assert len(interpreted["interpreted"]) >= 1 and "left to the interpreter" in interpreted._repr_html_()
 
 
+def test_outlines():
+    outline = model().outline()
+    assert [p["name"] for p in outline["inputs"]] == ["x", "k"] and outline["ir_ops"]["dot"] == 1
+    main, step = outline["functions"]
+    (loop,) = main["control_flow"]
+    assert (loop["kind"], loop["trip"], step["control_flow"]) == ("loop", "input k", [])
+    (body,) = loop["inside"]
+    assert [(node["kind"], node["name"]) for node in body["inside"]] == [("call", "@step")]
+    # A program in which text is left to the interpreter says so at its node.
+    text = "fn @main(%s: str[m], %k: i64[]) -> (%t: str[m]) {\n  %t = loop trip %k carry (%u: str[m] = %s) {\n    continue carry concat(%u, %u, axis=0)\n  }\n  return %t\n}\n"
+    p = heddle.compile(heddle.load(text.replace("str[m]", "str[?]").encode(), format="heddle"))
+    assert p.outline()["compiled"]["interpreted"] and "interpreted" in str(p.outline()["functions"])
+
+
+def test_notebooks_show_control_flow_as_a_tree():
+    for shown in (model()._repr_html_(), heddle.compile(model())._repr_html_()):
+        assert shown.index("<summary><b>loop</b>") < shown.index("<b>body</b>") < shown.index("<b>call</b> @step")
+        assert shown.count("<details") == shown.count("</details>") >= 3
+    plain = heddle.load(b"fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  return mul(%x, %x)\n}\n", format="heddle")
+    assert "control flow" not in plain._repr_html_()
+    hostile = TEXT.replace("@step", "@\"<script>\"")
+    try:
+        m = heddle.load(hostile.encode(), format="heddle")
+    except heddle.Error:
+        return
+    assert "<script>" not in m._repr_html_()
+
+
 def test_a_bar_counts_the_seconds_of_compiling(monkeypatch, capsys):
     pytest.importorskip("tqdm")
     from heddle import _progress

@@ -17,6 +17,8 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 use crate::fail::{Exit, Failure};
 
+pub use crate::commands::inspect::{model_outline, program_outline};
+
 /// Runs the command with these arguments, of which the first is the program's name, and returns its
 /// exit code. The process's handler of panics is replaced.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {

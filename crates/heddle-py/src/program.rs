@@ -222,6 +222,12 @@ impl PyProgram {
         detached(py, || self.program.save(&path))
     }
 
+    /// Inputs, outputs, operators and the tree of control flow with what the interpreter runs, as a dictionary.
+    fn outline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let outline = detached(py, || heddle_cli::program_outline(&self.program))?;
+        py.import("json")?.call_method1("loads", (outline.to_string(),))
+    }
+
     /// The program as bytes, without the binary.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = detached(py, || self.program.to_bytes())?;
