@@ -225,7 +225,8 @@ impl PyProgram {
     /// Inputs, outputs, operators and the tree of control flow with what the interpreter runs, as a dictionary.
     fn outline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let outline = detached(py, || heddle_cli::program_outline(&self.program))?;
-        py.import("json")?.call_method1("loads", (outline.to_string(),))
+        py.import("json")?
+            .call_method1("loads", (outline.to_string(),))
     }
 
     /// The program as bytes, without the binary.
