@@ -80,7 +80,7 @@ fn rows_that_are_appended_are_all_that_crosses() {
     heddle_schedule::select_kernels(&mut program, &machine);
     heddle_schedule::schedule(&mut program, &machine);
     let running = program.running().into_iter();
-    let sums = running.filter(|id| program.operators[*id].body.axes().len() > 0);
+    let sums = running.filter(|id| !program.operators[*id].body.axes().is_empty());
     let shares: Vec<_> = sums.map(|id| program.operators[id].share).collect();
     assert!(!shares.is_empty());
     let is_shared = |share: &Share| matches!(share, Share::Split(_) | Share::Grid(_));
