@@ -46,10 +46,10 @@ pub fn model_outline(model: &Model) -> Result<Value, Error> {
 ///
 /// [`Error`] where the system has no stack for it.
 pub fn program_outline(program: &Program) -> Result<Value, Error> {
-    let compiled = match program.device() {
-        Device::Interp => None,
-        _ => Some(Compiled::without(program.report().interpreted.clone())),
-    };
+    let interpreted = program.report().interpreted.clone();
+    // A program that was to be compiled, and has no compiled part, says why.
+    let is_wanted = program.device() != Device::Interp || interpreted.is_some();
+    let compiled = is_wanted.then(|| Compiled::without(interpreted));
     on_large_stack(|| program::outline(program.module(), compiled).document())
 }
 
