@@ -137,7 +137,7 @@ def test_notebooks_show_control_flow_as_a_tree():
         assert shown.count("<details") == shown.count("</details>") >= 1
     plain = heddle.load(b"fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  return mul(%x, %x)\n}\n", format="heddle")
     assert "control flow" not in plain._repr_html_()
-    outline = heddle.compile(model()).outline()
+    outline = model().outline()
     outline["functions"][1]["name"] = "<script>"
     outline["functions"][0]["control_flow"][0]["name"] = "<script>"
     outline["functions"][0]["control_flow"][0]["trip"] = "<script>"
