@@ -266,9 +266,7 @@ class Program:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs on inputs by position and name. Gives the result, or a tuple of several: arrays of PyTorch or JAX if such came in,
         else of NumPy."""
-        library = library_of(args) or (library_of(kwargs.values()) if kwargs else None)
-        results = self._native(*args, **kwargs)
-        return results if library is None else to_library(library, results)
+        return self._native(*args, **kwargs)
 
     def run(
         self,
