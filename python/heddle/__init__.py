@@ -225,11 +225,11 @@ def open(
     return Program(_native.open(path, data, dict(trusted=trusted, compiler=compiler, cache=_cache(cache))))
 
 
-def _cache(choice: str | os.PathLike[str] | bool | None) -> Path | None:
-    """The folder of what is kept, as the native part takes it: an empty path for none."""
+def _cache(choice: str | os.PathLike[str] | bool | None) -> str | None:
+    """The folder of what is kept, as the native part takes it: an empty text for none. (An empty `Path` is the folder at hand.)"""
     if choice is None or choice is True:
         return None
-    return Path(choice) if choice else Path("")
+    return os.fspath(choice) if choice else ""
 
 
 def _program_of_bytes(data: bytes) -> Program:
