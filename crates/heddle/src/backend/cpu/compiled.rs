@@ -34,7 +34,7 @@ pub(super) struct Compiled {
     pub(super) ports: Ports,
     /// Memory of results that were dropped.
     pub(super) spares: Spares,
-    /// Arrays of a run before.
+    /// Dims of a run before.
     pub(super) checked: Checked,
     /// Is each program that is made of this one proven sound before it is built?
     pub(super) verify: bool,
@@ -141,23 +141,31 @@ impl Artifact for Compiled {
     }
 }
 
-/// The dims of the arrays that a run on the caller's memory was given, and the launch's sizes for them: runs on the same dims
-/// need no second check. One session has them at a time.
+/// Dims of arrays that a run on the caller's memory was given, and the launch's sizes for them.
+#[derive(Debug)]
+pub(super) struct Dims {
+    /// By input.
+    pub arrays: Vec<Vec<i64>>,
+    /// In the program's order.
+    pub sizes: Vec<i64>,
+}
+
+/// Dims that were checked, so that runs on the same ones need no second check. One session has them at a time.
 #[derive(Debug, Default)]
-pub(super) struct Checked(Mutex<Option<(Vec<Vec<i64>>, Vec<i64>)>>);
+pub(super) struct Checked(Mutex<Option<Dims>>);
 
 impl Checked {
     /// Those that wait for a session.
-    pub(super) fn take(&self) -> Option<(Vec<Vec<i64>>, Vec<i64>)> {
+    pub(super) fn take(&self) -> Option<Dims> {
         self.lock().take()
     }
 
     /// Keeps those of a session that ends.
-    pub(super) fn keep(&self, dims: Vec<Vec<i64>>, sizes: Vec<i64>) {
-        *self.lock() = Some((dims, sizes));
+    pub(super) fn keep(&self, dims: Dims) {
+        *self.lock() = Some(dims);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Vec<Vec<i64>>, Vec<i64>)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Dims>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

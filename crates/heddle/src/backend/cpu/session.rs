@@ -9,7 +9,7 @@ use heddle_ir::{Datum, Tensor};
 use heddle_runtime::{CancelToken, Input, Lent, Outputs};
 use heddle_uprogram::program::Size;
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Dims};
 use super::marshal;
 use crate::backend::interface::{ArrayView, Required, Session};
 use crate::{Error, RunOptions};
@@ -46,7 +46,8 @@ impl CpuSession {
         let mut session = compiled.executable.lend();
         let default = heddle_interp::Options::default().max_memory;
         session.limit_memory(options.max_memory.unwrap_or(default));
-        let (checked, sizes) = compiled.checked.take().unzip();
+        let known = compiled.checked.take();
+        let (checked, sizes) = known.map(|known| (known.arrays, known.sizes)).unzip();
         Self {
             session,
             limits,
@@ -245,9 +246,9 @@ impl Session for CpuSession {
 /// Sizes that were checked are good for the next session, too.
 impl Drop for CpuSession {
     fn drop(&mut self) {
-        if let Some(dims) = self.checked.take() {
+        if let Some(arrays) = self.checked.take() {
             let sizes = std::mem::take(&mut self.sizes);
-            self.compiled.checked.keep(dims, sizes);
+            self.compiled.checked.keep(Dims { arrays, sizes });
         }
     }
 }
