@@ -69,7 +69,7 @@ def load(
         name = os.fspath(source)
     folder = None if folder is None else Path(folder)
     reading = dict(
-        format=format, folder=folder, ranks=dict(ranks or {}), overrides=list(overrides), entry=entry, constants=dict(constants or {}),
+        format=format, folder=folder, ranks=_dict(ranks), overrides=list(overrides), entry=entry, constants=_dict(constants),
     )
     return _native.load(Path(name), data, reading)
 
@@ -212,17 +212,23 @@ def open(
     source: str | os.PathLike[str] | bytes,
     *,
     trusted: bool = False,
+    device: str | None = None,
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
 ) -> Program:
-    """Opens a program that `Program.save` wrote, or the bytes of one.
+    """Opens a program that `Program.save` wrote, or the bytes of one, for the device that it was compiled for or another.
 
     Its graph is read, verified and compiled; nothing in the file is run. With `trusted=True`, for files of people whose programs you would
     run, the binary in the file is loaded in the place of the C compiler's work, where it was made for the same processor.
     """
     data = bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else None
     path = Path("program" if data is not None else os.fspath(source))
-    return Program(_native.open(path, data, dict(trusted=trusted, compiler=compiler, cache=_cache(cache))))
+    return Program(_native.open(path, data, dict(trusted=trusted, device=device, compiler=compiler, cache=_cache(cache))))
+
+
+def _dict(given: Any) -> Any:
+    """A mapping as a dictionary, which the native part takes; it says what is wrong with anything else."""
+    return dict(given) if isinstance(given, Mapping) else {} if given is None else given
 
 
 def _cache(choice: str | os.PathLike[str] | bool | None) -> str | None:

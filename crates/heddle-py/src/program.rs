@@ -277,7 +277,7 @@ pub fn open_program(
     bytes: Option<Vec<u8>>,
     opening: Opening,
 ) -> PyResult<PyProgram> {
-    let options = opening.options();
+    let options = opening.options(py)?;
     let program = detached(py, || match bytes {
         None => Program::open(&path, &options),
         Some(bytes) => Program::from_bytes(&path.to_string_lossy(), bytes, &options),
