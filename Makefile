@@ -1,6 +1,6 @@
 # make demo           three models with control flow, run and checked, and a TreeLSTM from Python
 # make wheel          the Python package, in target/wheels
-# make test           everything that is tested, within 30 minutes on 2 cores
+# make test           everything that is tested, in some 45 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
