@@ -126,6 +126,26 @@ def test_a_signal_that_raises_nothing_ends_nothing():
     assert seen == [1]
 
 
+def test_handlers_that_change_between_runs():
+    p, seen = program(FOREVER), []
+    interrupted = pytest.raises(KeyboardInterrupt)
+    ends = pytest.raises(heddle.Timeout)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        for handler, outcome in (
+            (signal.default_int_handler, interrupted), (signal.SIG_IGN, ends), (lambda *_: seen.append(1), ends),
+            (signal.SIG_IGN, ends), (signal.default_int_handler, interrupted),
+        ):
+            signal.signal(signal.SIGINT, handler)
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            with outcome:
+                p.run({"x": 1.0}, timeout=0.5, max_iterations=1 << 62)
+            assert signal.getsignal(signal.SIGINT) is handler and p(2.0) == 4
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [1]
+
+
 def test_threads_share_a_program():
     p = program(CHAIN, threads=2)
     results = [None] * 8
