@@ -13,7 +13,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
 
-use crate::dlpack;
 use crate::errors::input_error;
 use crate::strided;
 
@@ -112,8 +111,7 @@ impl Target {
     pub fn of(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Option<Self>> {
         let is_plain =
             array.is_c_contiguous() && array.dtype().is_native_byteorder() != Some(false);
-        let is_packed = (1..8).contains(&dtype.bits()) && dtype != DType::Bool;
-        if !is_plain || is_packed || dtype == DType::Str || !is_writable(array) {
+        if !is_plain || is_copied(dtype) || !is_writable(array) {
             return Ok(None);
         }
         let elements = Elements::of(array.clone());
@@ -155,22 +153,36 @@ pub fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
     flags & npyffi::NPY_ARRAY_WRITEABLE != 0
 }
 
+/// Elements in somebody's memory, dense and as programs have them.
+pub struct Dense {
+    pub dtype: DType,
+    pub data: *const u8,
+    pub bytes: usize,
+}
+
+/// Are elements of this type copied on their way in and out: under 8 bits, or text?
+pub fn is_copied(dtype: DType) -> bool {
+    dtype == DType::Str || is_packed(dtype)
+}
+
+/// Do several elements share a byte? In Python each has one of its own.
+fn is_packed(dtype: DType) -> bool {
+    dtype != DType::Bool && (1..8).contains(&dtype.bits())
+}
+
 /// The elements of an array that lie densely and as programs have them, whose sizes are added to `dims`. `None` for all other arrays.
-pub fn plain(
-    array: &Bound<'_, PyUntypedArray>,
-    dims: &mut Vec<i64>,
-) -> PyResult<Option<dlpack::Elements>> {
+pub fn dense(array: &Bound<'_, PyUntypedArray>, dims: &mut Vec<i64>) -> PyResult<Option<Dense>> {
     let is_plain = array.is_c_contiguous() && array.dtype().is_native_byteorder() != Some(false);
     let Some(dtype) = dtype_of(array)?.filter(|_| is_plain) else {
         return Ok(None);
     };
-    if dtype == DType::Str || (dtype != DType::Bool && (1..8).contains(&dtype.bits())) {
+    if is_copied(dtype) {
         return Ok(None);
     }
     dims.extend(array.shape().iter().map(|&size| size as i64));
     // SAFETY: the structure of an array that is alive.
     let data = unsafe { (*array.as_array_ptr()).fields.data };
-    Ok(Some(dlpack::Elements {
+    Ok(Some(Dense {
         dtype,
         data: data.cast_const().cast(),
         bytes: array.len() * (dtype.bits() / 8),
@@ -189,7 +201,6 @@ pub fn tensor(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor>
     }
     let shape = array.shape().to_vec();
     let is_native = array.dtype().is_native_byteorder() != Some(false);
-    let is_packed = (1..8).contains(&dtype.bits()) && dtype != DType::Bool;
     let elements = match array.is_c_contiguous() && is_native {
         true => Content::Array(Elements::of(array.clone())),
         false => {
@@ -204,7 +215,7 @@ pub fn tensor(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Tensor>
             Content::Copy(dense)
         }
     };
-    let made = match is_packed {
+    let made = match is_packed(dtype) {
         true => Tensor::new(dtype, shape, packed(dtype.bits(), elements.as_ref())),
         false => Tensor::borrowed(dtype, shape, elements),
     };
@@ -318,14 +329,14 @@ pub fn array(py: Python<'_>, tensor: Tensor, is_own: bool) -> PyResult<Bound<'_,
         let flat = numpy.call_method1("array", (texts, "object"))?;
         return flat.call_method1("reshape", (shape,));
     }
-    let tensor = match dtype.bits() {
-        1..8 if dtype != DType::Bool => {
+    let tensor = match is_packed(dtype) {
+        true => {
             let bytes = unpacked(dtype, tensor.bytes(), tensor.len());
             // As bytes: the array's own type gives them their meaning.
             Tensor::new(DType::U8, shape.clone(), bytes)
                 .map_err(|e| pyo3::exceptions::PySystemError::new_err(e.to_string()))?
         }
-        _ => tensor,
+        false => tensor,
     };
     let is_own = is_own || tensor.is_unique();
     let data = tensor.bytes().as_ptr().cast_mut().cast::<c_void>();

@@ -14,6 +14,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use crate::arrays::Dense;
+
 /// The major version whose structures these are.
 const MAJOR: u32 = 1;
 
@@ -96,13 +98,6 @@ unsafe impl Send for Torch {}
 // SAFETY: as above.
 unsafe impl Sync for Torch {}
 
-/// Elements of a tensor, dense in the processor's memory.
-pub struct Elements {
-    pub dtype: DType,
-    pub data: *const u8,
-    pub bytes: usize,
-}
-
 impl Torch {
     /// PyTorch's, if this is one of its plain tensors and it has the functions.
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<&'static Self>> {
@@ -129,7 +124,9 @@ impl Torch {
         let found =
             unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), c"dlpack_exchange_api".as_ptr()) };
         if found.is_null() {
-            return Err(PyErr::fetch(py));
+            // A capsule of another kind: tensors go through NumPy.
+            drop(PyErr::take(py));
+            return Ok(None);
         }
         // SAFETY: DLPack states that the table is of this form at this major version, and lives as long as the process.
         let table = unsafe { &*found.cast::<Table>() };
@@ -145,7 +142,7 @@ impl Torch {
         &self,
         object: &Bound<'_, PyAny>,
         dims: &mut Vec<i64>,
-    ) -> PyResult<Option<Elements>> {
+    ) -> PyResult<Option<Dense>> {
         let py = object.py();
         let mut tensor = DlTensor::EMPTY;
         let Some(borrow) = self.table.borrow else {
@@ -176,7 +173,7 @@ impl Torch {
         let mut count = 1i64;
         for (axis, &size) in shape.iter().enumerate().rev() {
             if size != 1 && strides.get(axis).is_some_and(|&stride| stride != count) {
-                // Where there is no element, strides mean nothing.
+                // Strides of an array without elements mean nothing.
                 if !shape.contains(&0) {
                     return Ok(None);
                 }
@@ -184,7 +181,7 @@ impl Torch {
             count = count.saturating_mul(size);
         }
         dims.extend(shape);
-        Ok(Some(Elements {
+        Ok(Some(Dense {
             dtype,
             data: tensor
                 .data

@@ -158,15 +158,8 @@ impl PyProgram {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = RunOptions::default();
-        if let Some(views) = Views::of(&self.signature, args, kwargs)? {
-            self.can_hold_results(py)?;
-            let arrays = views.arrays();
-            let ran = watched(py, &options, |options| {
-                self.program.run_on(&arrays, options)
-            })?;
-            if let Some(results) = ran {
-                return views.results(py, results);
-            }
+        if let Some((views, results)) = self.run_on(py, args, kwargs, &options)? {
+            return views.results(py, results);
         }
         let run = self.execute(py, args, kwargs, options)?;
         let is_own = self.is_own(&run);
@@ -213,23 +206,17 @@ impl PyProgram {
                 }
             }
         }
+        let (start, none) = (Instant::now(), PyTuple::empty(py));
         if given.is_empty()
-            && let Some(views) = Views::of(&self.signature, &PyTuple::empty(py), Some(inputs))?
+            && let Some((_, values)) = self.run_on(py, &none, Some(inputs), &options)?
         {
-            self.can_hold_results(py)?;
-            let (start, arrays) = (Instant::now(), views.arrays());
-            let ran = watched(py, &options, |options| {
-                self.program.run_on(&arrays, options)
-            })?;
-            if let Some(values) = ran {
-                let (results, time) = (PyDict::new(py), start.elapsed());
-                for (port, value) in self.signature.outputs.iter().zip(values) {
-                    results.set_item(&port.name, object(py, value, true)?)?;
-                }
-                return Ok((results, time.as_secs_f64()));
+            let (results, time) = (PyDict::new(py), start.elapsed());
+            for (port, value) in self.signature.outputs.iter().zip(values) {
+                results.set_item(&port.name, object(py, value, true)?)?;
             }
+            return Ok((results, time.as_secs_f64()));
         }
-        let run = self.execute(py, &PyTuple::empty(py), Some(inputs), options)?;
+        let run = self.execute(py, &none, Some(inputs), options)?;
         let (results, is_own) = (PyDict::new(py), self.is_own(&run));
         for (name, value) in run.outputs {
             let value = object(py, value, is_own)?;
@@ -343,6 +330,27 @@ impl PyProgram {
         })
     }
 
+    /// Runs on arrays where they are, if all inputs are such and the program is compiled as a whole. Results are in order, and their memory
+    /// is their own.
+    fn run_on(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        options: &RunOptions,
+    ) -> PyResult<Option<(Views, Vec<Value>)>> {
+        if !self.is_whole(options) {
+            return Ok(None);
+        }
+        let Some(views) = Views::of(&self.signature, args, kwargs)? else {
+            return Ok(None);
+        };
+        self.can_hold_results(py)?;
+        let arrays = views.arrays();
+        let ran = watched(py, options, |options| self.program.run_on(&arrays, options))?;
+        Ok(ran.map(|results| (views, results)))
+    }
+
     /// Refuses results that no array can hold, before the run.
     fn can_hold_results(&self, py: Python<'_>) -> PyResult<()> {
         for port in &self.signature.outputs {
@@ -355,8 +363,7 @@ impl PyProgram {
 
     /// Is it compiled as a whole, and run so?
     fn is_whole(&self, options: &RunOptions) -> bool {
-        let is_interpreted = self.program.report().interpreted.is_some() || options.f64;
-        self.program.device() == Device::Cpu && !is_interpreted
+        self.program.is_whole() && !options.f64
     }
 
     /// Has each result memory of its own? A program that is compiled as a whole writes them to different buffers; in the interpreter a

@@ -3,27 +3,23 @@
 
 use std::ops::Range;
 
-use heddle::{ArrayView, DType, Signature, Type, Value};
+use heddle::{ArrayView, Signature, Type, Value};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arrays::{array, plain};
-use crate::dlpack::{Elements, Torch};
+use crate::arrays::{Dense, array, dense, is_copied};
+use crate::dlpack::Torch;
 use crate::values::object;
 
 /// The inputs of a call, in the order of the signature. They live as long as the call's arguments.
 pub struct Views {
-    arrays: Vec<(Elements, Range<usize>)>,
+    arrays: Vec<(Dense, Range<usize>)>,
     /// The sizes of all of them.
     dims: Vec<i64>,
     /// PyTorch, if one of them is its tensor: results are tensors, too.
     torch: Option<&'static Torch>,
 }
-
-// SAFETY: the memory belongs to the arguments of the call that made it; that nobody writes to it meanwhile is the caller's part, as for any
-// library that computes without the interpreter's lock.
-unsafe impl Sync for Views {}
 
 impl Views {
     /// The views of arguments, if there is one for each input and all lie densely in memory.
@@ -34,7 +30,7 @@ impl Views {
     ) -> PyResult<Option<Self>> {
         let ports = &signature.inputs;
         let given = args.len() + kwargs.map_or(0, |kwargs| kwargs.len());
-        let is_array = |ty: &Type| matches!(ty, Type::Tensor { dtype, .. } if !is_packed(*dtype));
+        let is_array = |ty: &Type| matches!(ty, Type::Tensor { dtype, .. } if !is_copied(*dtype));
         if given != ports.len() || !ports.iter().all(|port| is_array(&port.ty)) {
             return Ok(None);
         }
@@ -66,7 +62,7 @@ impl Views {
     fn add(&mut self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let first = self.dims.len();
         let elements = match object.cast::<PyUntypedArray>() {
-            Ok(array) => plain(array, &mut self.dims)?,
+            Ok(array) => dense(array, &mut self.dims)?,
             Err(_) => match Torch::of(object)? {
                 None => None,
                 Some(torch) => {
@@ -84,12 +80,13 @@ impl Views {
 
     /// The inputs for a run.
     pub fn arrays(&self) -> Vec<ArrayView<'_>> {
-        let view = |(elements, dims): &(Elements, Range<usize>)| ArrayView {
+        let view = |(elements, dims): &(Dense, Range<usize>)| ArrayView {
             dtype: elements.dtype,
             dims: &self.dims[dims.clone()],
             data: match elements.bytes {
                 0 => &[],
-                // SAFETY: dense elements of this many bytes, as long as the arguments live.
+                // SAFETY: dense elements of this many bytes, as long as the arguments live. That nobody writes to them meanwhile is the caller's
+                // part, as for any library that computes without the interpreter's lock.
                 bytes => unsafe { std::slice::from_raw_parts(elements.data, bytes) },
             },
         };
@@ -125,9 +122,4 @@ impl Views {
         py.import("heddle._values")?
             .call_method1("to_library", ("torch", value))
     }
-}
-
-/// Has it elements of under 8 bits, or of no fixed size? These are copied.
-fn is_packed(dtype: DType) -> bool {
-    dtype == DType::Str || (dtype != DType::Bool && (1..8).contains(&dtype.bits()))
 }

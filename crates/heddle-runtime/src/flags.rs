@@ -107,6 +107,7 @@ impl Flags {
     }
 }
 
+/// The optimisation level that options or the environment name.
 fn level(options: &BuildOptions) -> Result<u8, BuildError> {
     if let Some(level) = options.optimize {
         return Ok(level.min(3));

@@ -68,6 +68,11 @@ impl Program {
         self.artifact.device()
     }
 
+    /// Is it compiled as a whole, with nothing left to the interpreter?
+    pub fn is_whole(&self) -> bool {
+        self.device() != Device::Interp && self.report.interpreted.is_none()
+    }
+
     /// The graph IR, for tools that inspect programs; not part of the stable interface.
     #[doc(hidden)]
     pub fn module(&self) -> &Module {
@@ -120,9 +125,8 @@ impl Program {
         options: &RunOptions,
     ) -> Result<Option<Vec<Value>>, Error> {
         let is_array = |(_, ty): &(String, heddle_ir::Type)| ty.as_tensor().is_some();
-        let is_whole = self.device() == Device::Cpu && self.report.interpreted.is_none();
         let takes_arrays = self.sig().params.iter().all(is_array) && self.structures.is_empty();
-        if !is_whole || options.f64 || !takes_arrays {
+        if !self.is_whole() || options.f64 || !takes_arrays {
             return Ok(None);
         }
         match self.session(options).run_on(inputs) {

@@ -243,7 +243,7 @@ fn tables_and_graphs_come_back() {
             run.map(|run| run.outputs).map_err(|error| error.kind())
         };
         assert_eq!(results(&opened), results(&program), "{name}");
-        // What is wrong with a table is seen as before.
+        // A wrong table is found as before.
         let mut faults = 0;
         for (input, value) in &inputs {
             let Some(mut numbers) = value.as_tensor().and_then(Tensor::to_vec::<i64>) else {

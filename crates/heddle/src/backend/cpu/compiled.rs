@@ -155,7 +155,7 @@ pub(super) struct Dims {
 pub(super) struct Checked(Mutex<Option<Dims>>);
 
 impl Checked {
-    /// Those that wait for a session.
+    /// The dims that wait for a session.
     pub(super) fn take(&self) -> Option<Dims> {
         self.lock().take()
     }

@@ -94,7 +94,7 @@ impl CpuSession {
             })?;
             self.checked = Some(inputs.iter().map(|array| array.dims.to_vec()).collect());
         }
-        // What a run is given besides dims.
+        // Elements and the key are given anew in each run.
         for (size, value) in compiled.sizes.iter().zip(&mut self.sizes) {
             match size {
                 Size::Element { input, place } => {
