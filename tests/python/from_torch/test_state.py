@@ -108,7 +108,6 @@ def may_fail(program):
     return " = fail(" in program.source("ir")
 
 
-
 def test_reads_that_surely_fail_are_errors_of_tracing():
     def f(x):
         if x.sum() > 0:
