@@ -40,6 +40,116 @@ fn changes_of_views_reach_what_they_lie_in() {
     assert_eq!(found[1].to_f64s().unwrap(), [2.0; 8]);
 }
 
+/// The first array after its view `y`, of this shape, grew by `x2`.
+fn changed(shape: &[i64], view: serde_json::Value, part: &[i64]) -> Program {
+    let args = [arg("self", tensor("y")), arg("other", tensor("x2"))];
+    let add = node("aten.add_.Tensor", &args, &["z"]);
+    Program::new(&["x", "x2"], vec![view, add], &["x"])
+        .with("x", shape)
+        .with("x2", part)
+        .with("y", part)
+        .with("z", part)
+}
+
+#[test]
+fn changes_of_views_are_written_back_to_their_places() {
+    let int = |n: i64| json!({"as_int": n});
+    let ints = |all: &[i64]| json!({"as_ints": all});
+    let x = || arg("self", tensor("x"));
+    let count = |shape: &[usize]| {
+        let n: usize = shape.iter().product();
+        let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        Tensor::from_slice(shape.to_vec(), &values)
+    };
+    // Name, arguments, shapes of the array and of the view, and where the view's elements lie in the array.
+    let cases = [
+        (
+            "diagonal.default",
+            vec![x()],
+            vec![2, 3],
+            vec![2],
+            vec![0, 4],
+        ),
+        (
+            "diagonal.default",
+            vec![x(), arg("offset", int(1))],
+            vec![2, 3],
+            vec![2],
+            vec![1, 5],
+        ),
+        (
+            "movedim.int",
+            vec![x(), arg("source", int(0)), arg("destination", int(1))],
+            vec![2, 3],
+            vec![3, 2],
+            vec![0, 3, 1, 4, 2, 5],
+        ),
+        // Axes of size 1 in front expand nothing.
+        (
+            "expand.default",
+            vec![x(), arg("size", ints(&[1, 2, -1]))],
+            vec![2, 3],
+            vec![1, 2, 3],
+            (0..6).collect(),
+        ),
+    ];
+    for (name, args, shape, part, places) in cases {
+        let signed = |shape: &[usize]| shape.iter().map(|&n| n as i64).collect::<Vec<_>>();
+        let view = node(&format!("aten.{name}"), &args, &["y"]);
+        let program = changed(&signed(&shape), view, &signed(&part));
+        let (whole, more) = (count(&shape), count(&part));
+        let found = program.run(&[whole.clone(), more.clone()]).unwrap();
+        let mut wanted = whole.to_f64s().unwrap();
+        for (place, more) in places.into_iter().zip(more.to_f64s().unwrap()) {
+            wanted[place] += more;
+        }
+        assert_eq!(found[0].to_f64s().unwrap(), wanted, "{name}");
+    }
+    // An element that is several ones of the view can't be changed.
+    let args = [x(), arg("size", ints(&[2, 3]))];
+    let view = node("aten.expand.default", &args, &["y"]);
+    let error = changed(&[1, 3], view, &[2, 3]).error();
+    assert!(error.contains("aten.expand.default"), "{error}");
+}
+
+#[test]
+fn changes_of_parts_are_written_back_to_their_places() {
+    let int = |n: i64| json!({"as_int": n});
+    for (name, second) in [
+        ("split.Tensor", arg("split_size", int(2))),
+        (
+            "split_with_sizes.default",
+            arg("split_sizes", json!({"as_ints": [2, 1]})),
+        ),
+        ("chunk.default", arg("chunks", int(2))),
+    ] {
+        for (changed, part, wanted) in [
+            ("a", [2, 2], [10.0, 11.0, 2.0, 13.0, 14.0, 5.0]),
+            ("b", [2, 1], [0.0, 1.0, 12.0, 3.0, 4.0, 15.0]),
+        ] {
+            let args = [arg("self", tensor("x")), second.clone(), arg("dim", int(1))];
+            let mut view = node(&format!("aten.{name}"), &args, &[]);
+            view["outputs"] = json!([{"as_tensors": [{"name": "a"}, {"name": "b"}]}]);
+            let args = [arg("self", tensor(changed)), arg("other", tensor("ten"))];
+            let add = node("aten.add_.Tensor", &args, &["z"]);
+            let program = Program::new(&["x", "ten"], vec![view, add], &["x", "a", "b"])
+                .with("x", &[2, 3])
+                .with("ten", &[1])
+                .with("a", &[2, 2])
+                .with("b", &[2, 1])
+                .with("z", &part);
+            let x = Tensor::from_slice(vec![2, 3], &[0f32, 1., 2., 3., 4., 5.]);
+            let ten = Tensor::from_slice(vec![1], &[10f32]);
+            let found = program.run(&[x, ten]).unwrap();
+            assert_eq!(found[0].to_f64s().unwrap(), wanted, "{name} {changed}");
+            // The other part stays, and both are read anew.
+            let [a, b, c, d, e, f] = wanted;
+            assert_eq!(found[1].to_f64s().unwrap(), [a, b, d, e], "{name}");
+            assert_eq!(found[2].to_f64s().unwrap(), [c, f], "{name}");
+        }
+    }
+}
+
 #[test]
 fn copies_into_another_order_in_memory_are_not_changed_with_their_origin() {
     let formats = [

@@ -31,7 +31,8 @@ pub struct LoadOptions {
     /// Values in the place of initializers of an ONNX model, or of parameters, buffers and constants of a `.pt2` one, of their types and shapes. A program that differs in large ones only is built of
     /// the same text: with a [cache](crate::CompileOptions::cache), the C compiler is not called again.
     pub constants: HashMap<String, crate::Tensor>,
-    /// The [entry](Model::entries) that is compiled and run; `None`: the first.
+    /// The [entry](Model::entries) that is compiled and run; `None`: the first. Of a `.pt2` archive of several models only this one is
+    /// read.
     pub entry: Option<String>,
 }
 
@@ -89,7 +90,8 @@ pub struct Model {
     pub(crate) module: Module,
     /// All entries of the file.
     entries: IndexMap<String, FuncId>,
-    optional: Vec<Port>,
+    /// Optional inputs of each entry.
+    optional: HashMap<String, Vec<Port>>,
     notes: Vec<String>,
     /// Inputs that are tables and graphs.
     pub(crate) structures: Vec<Structure>,
@@ -205,11 +207,10 @@ impl Model {
         } = imported;
         // The importer promises a valid module: a refusal is an error of its own.
         heddle_ir::verify(&module).map_err(|errors| Error::invalid("the importer", &errors))?;
-        Ok(Self {
-            optional: ports(&optional),
-            notes,
-            ..Self::new(module, path, Format::Onnx)
-        })
+        let mut model = Self::new(module, path, Format::Onnx);
+        let entry = model.entry().to_owned();
+        model.optional.insert(entry, ports(&optional));
+        Ok(Self { notes, ..model })
     }
 
     /// Reads a program in text form, which has no files beside it. `name` stands for it in errors.
@@ -229,7 +230,7 @@ impl Model {
         Self {
             module,
             entries,
-            optional: vec![],
+            optional: HashMap::new(),
             notes: vec![],
             structures: vec![],
             path: path.into(),
@@ -301,7 +302,8 @@ impl Model {
     /// Inputs that have a default value. The program holds the values as constants; [`LoadOptions::overrides`]
     /// names those that are to be inputs.
     pub fn optional_inputs(&self) -> &[Port] {
-        &self.optional
+        let found = self.optional.get(self.entry());
+        found.map_or(&[], Vec::as_slice)
     }
 
     /// Sentences for the user about outputs that are not what the file declares: an array in place of
@@ -372,6 +374,7 @@ fn exported(path: &Path, bytes: Bytes, options: &LoadOptions) -> Result<Model, E
         folder: options.fold.folder(),
         overrides: options.overrides.clone(),
         constants: tensors(options),
+        entry: options.entry.clone(),
     };
     let program = heddle_trace::pt2::load(bytes, &reading).map_err(|error| Error::Exported {
         path: path.into(),
@@ -380,8 +383,11 @@ fn exported(path: &Path, bytes: Bytes, options: &LoadOptions) -> Result<Model, E
     // The reader promises a valid module.
     heddle_ir::verify(&program.module)
         .map_err(|errors| Error::invalid("the reader of .pt2 files", &errors))?;
+    let optional = program.optional.iter();
     Ok(Model {
-        optional: ports(&program.optional),
+        optional: optional
+            .map(|(entry, inputs)| (entry.clone(), ports(inputs)))
+            .collect(),
         ..Model::new(program.module, path, Format::Exported)
     })
 }

@@ -15,6 +15,7 @@ pub(super) const OPS: Table = &[
     ("chunk", chunk),
     ("concat", cat),
     ("diagonal", diagonal),
+    ("diagonal_scatter", diagonal_scatter),
     ("flip", flip),
     ("narrow", narrow),
     ("roll", roll),
@@ -218,9 +219,41 @@ fn roll(cx: &mut NodeCx) -> Result<Vec<Value>> {
 /// The elements at `(i, i + offset)` of two axes, along a new last axis.
 fn diagonal(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let x = cx.value(0, "self")?;
+    let (perm, y, places) = diagonal_of(cx, x, 1)?;
+    let y = cx.op(Op::GatherNd { batch_dims: 0 }, &[y, places])?;
+    let mut last: Vec<usize> = (1..perm.len() - 1).collect();
+    last.push(0);
+    Ok(vec![cx.transpose(y, &last)?])
+}
+
+/// Such elements are replaced.
+fn diagonal_scatter(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (x, from) = (cx.value(0, "self")?, cx.value(1, "src")?);
+    let (perm, y, places) = diagonal_of(cx, x, 2)?;
+    let dtype = cx.dtype(x)?;
+    let from = cx.cast(from, dtype)?;
+    // The written diagonals have the sizes of those that are read, which `from` may broadcast to.
+    let mut sizes = cx.sizes(y)?.split_off(2);
+    sizes.push(cx.size(places, 0)?);
+    let from = cx.filled(from, &sizes)?;
+    let mut first: Vec<usize> = vec![perm.len() - 2];
+    first.extend(0..perm.len() - 2);
+    let from = cx.transpose(from, &first)?;
+    let reduce = heddle_ir::op::ScatterReduce::Set;
+    let y = cx.op(Op::ScatterNd { reduce }, &[y, places, from])?;
+    let mut back = vec![0; perm.len()];
+    for (to, axis) in perm.into_iter().enumerate() {
+        back[axis] = to;
+    }
+    Ok(vec![cx.transpose(y, &back)?])
+}
+
+/// The order with the two axes of the diagonal in front, `x` in it, and the places of the diagonal, `i64[count, 2]`. Arguments begin at
+/// `i`.
+fn diagonal_of(cx: &mut NodeCx, x: Value, i: usize) -> Result<(Vec<usize>, Value, Value)> {
     let rank = cx.rank(x)?;
-    let offset = cx.int_or(1, "offset", 0)?;
-    let (a, b) = (cx.int_or(2, "dim1", 0)?, cx.int_or(3, "dim2", 1)?);
+    let offset = cx.int_or(i, "offset", 0)?;
+    let (a, b) = (cx.int_or(i + 1, "dim1", 0)?, cx.int_or(i + 2, "dim2", 1)?);
     let (a, b) = (cx.axis(a, rank)?, cx.axis(b, rank)?);
     if a == b || rank < 2 {
         return invalid("a diagonal has two axes");
@@ -243,10 +276,7 @@ fn diagonal(cx: &mut NodeCx) -> Result<Vec<Value>> {
     );
     let places = [cx.unsqueeze(rows, &[1])?, cx.unsqueeze(columns, &[1])?];
     let places = cx.concat(&places, 1)?;
-    let y = cx.op(Op::GatherNd { batch_dims: 0 }, &[y, places])?;
-    let mut perm: Vec<usize> = (1..rank - 1).collect();
-    perm.push(0);
-    Ok(vec![cx.transpose(y, &perm)?])
+    Ok((perm, y, places))
 }
 
 /// Windows of an axis, along a new last axis.

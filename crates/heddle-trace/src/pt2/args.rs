@@ -1,6 +1,6 @@
 //! Arguments of nodes, and the forms of operators with graphs.
 
-use super::memory::Ports;
+use super::ports::Ports;
 use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument,
 };

@@ -20,6 +20,8 @@ pub fn read<T: DeserializeOwned>(archive: &mut Archive, name: &str) -> Result<T,
             limit: MAX_BYTES as u64,
         });
     }
+    // Entries of one archive may lie in each other.
+    archive.spend(bytes.len() as u64)?;
     let text = std::str::from_utf8(&bytes).map_err(|e| broken(e.to_string()))?;
     let depth = nesting(text);
     if depth > MAX_BRACKETS {

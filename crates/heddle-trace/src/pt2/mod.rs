@@ -3,17 +3,22 @@
 //! [`load`] translates the graph to the neutral one of [`crate::graph`] and lowers that. No pickle is read and nothing is unpacked.
 //!
 //! - `archive` entries, with bounds; `json`, `schema` the texts; `weights` arrays;
-//! - `translate` graphs, `args` arguments, `memory` changes in place, which become values, `aliasing` the operators that make them; `expr` sizes, `names` of outputs, `prune` dead nodes;
+//! - `translate` graphs, `args` arguments; `expr` sizes, `names` of outputs, `prune` dead nodes;
+//! - `memory` views and versions of arrays, `changes` in place, which become values, `norm` those of running statistics; `aliasing` the operators that view and change,
+//!   `ports` the memory of nested graphs;
 //! - `program` inputs, outputs and the buffers that a run changes, `given` values in the place of the file's arrays.
 
 mod aliasing;
 mod archive;
 mod args;
+mod changes;
 mod expr;
 mod given;
 mod json;
 mod memory;
 mod names;
+mod norm;
+mod ports;
 mod program;
 mod prune;
 mod schema;
@@ -38,15 +43,25 @@ pub struct Pt2Options {
     pub overrides: HashSet<String>,
     /// Arrays in the place of parameters, buffers and constants, of their types and shapes. Tied ones are replaced together.
     pub constants: HashMap<String, Tensor>,
+    /// Of an archive of several models the only one that is read, if it has it.
+    pub entry: Option<String>,
 }
 
 /// A program of a file.
 pub struct Pt2 {
-    /// The program.
+    /// The program. The models of an archive of several are its entries, by their names; one that is called `model` is the first. The only
+    /// model of an archive is the entry `main`.
     pub module: Module,
-    /// Buffers that a run changes. The program begins with the file's values, unless they are [overridden](Pt2Options::overrides).
-    pub optional: Vec<(String, Type)>,
+    /// For each entry the buffers that a run changes. It begins with the file's values, unless they are
+    /// [overridden](Pt2Options::overrides).
+    pub optional: HashMap<String, Vec<(String, Type)>>,
 }
+
+/// Models of an archive.
+const MAX_MODELS: usize = 256;
+
+/// The entry of an archive of one model.
+const ENTRY: &str = "main";
 
 /// Reads a `.pt2` file.
 ///
@@ -58,30 +73,60 @@ pub struct Pt2 {
 /// [`TraceError::Pt2`] for faults of the file, others as for [`crate::load`].
 pub fn load(file: Bytes, options: &Pt2Options) -> Result<Pt2, TraceError> {
     let mut archive = archive::Archive::open(file)?;
-    let model = model_of(&archive)?;
+    let models = models_of(&archive)?;
+    if let [model] = &models[..] {
+        return read(&mut archive, model, ENTRY, options);
+    }
+    let asked = models
+        .iter()
+        .find(|name| options.entry.as_ref() == Some(*name));
+    let mut all = Pt2 {
+        module: Module::default(),
+        optional: HashMap::new(),
+    };
+    for name in asked.map_or(&models[..], std::slice::from_ref) {
+        let one = read(&mut archive, name, name, options)?;
+        // A model is one function: what it calls stands in its place.
+        let function = one.module.entry().clone();
+        let id = all.module.functions.push(function);
+        all.module.entries.insert(name.clone(), id);
+        all.optional.extend(one.optional);
+    }
+    Ok(all)
+}
+
+/// Reads a model as the entry of this name.
+fn read(
+    archive: &mut archive::Archive,
+    model: &str,
+    name: &str,
+    options: &Pt2Options,
+) -> Result<Pt2, TraceError> {
     let entry = format!("models/{model}.json");
-    let versioned: schema::Versioned = json::read(&mut archive, &entry)?;
+    let versioned: schema::Versioned = json::read(archive, &entry)?;
     let schema::Version { major, minor } = versioned.schema_version;
     if major != 8 || minor < 0 {
         return Err(Pt2Error::Version { major, minor }.into());
     }
-    let source: schema::Program = json::read(&mut archive, &entry)?;
-    let weights = weights::Weights::of(&mut archive, &model)?;
-    program::build(&source.graph_module, &weights, &mut archive, options)
+    let source: schema::Program = json::read(archive, &entry)?;
+    let weights = weights::Weights::of(archive, model)?;
+    program::build(name, &source.graph_module, &weights, archive, options)
 }
 
-/// The name of the archive's only model, or of the one that is called `model`.
-fn model_of(archive: &archive::Archive) -> Result<String, Pt2Error> {
+/// The names of the archive's models, the one that is called `model` first.
+fn models_of(archive: &archive::Archive) -> Result<Vec<String>, Pt2Error> {
     let mut models = archive.names_in("models/", ".json");
-    match (models.iter().position(|m| m == "model"), models.len()) {
-        (Some(at), _) => Ok(models.swap_remove(at)),
-        (None, 1) => Ok(models.swap_remove(0)),
-        (None, 0) => Err(Pt2Error::Missing {
+    if models.is_empty() {
+        return Err(Pt2Error::Missing {
             entry: archive.full("models/model.json"),
-        }),
-        _ => Err(Pt2Error::Unsupported(format!(
-            "an archive of several models ({}), none of which is called `model`,",
-            models.join(", ")
-        ))),
+        });
     }
+    if models.len() > MAX_MODELS {
+        return Err(Pt2Error::TooLarge {
+            what: format!("it has {} models", models.len()),
+            limit: MAX_MODELS as u64,
+        });
+    }
+    models.sort_by_key(|name| name != "model");
+    Ok(models)
 }

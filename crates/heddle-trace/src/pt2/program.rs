@@ -16,11 +16,9 @@ use super::{Pt2, Pt2Error, Pt2Options};
 use crate::error::{OpError, TraceError};
 use crate::graph::{Arg, Graph, Module, VERSION};
 
-/// The name of the program's only function.
-const ENTRY: &str = "main";
-
-/// Translates and lowers a program.
+/// Translates and lowers a program, as an entry of this name.
 pub fn build(
+    name: &str,
     source: &GraphModule,
     weights: &Weights,
     archive: &mut Archive,
@@ -30,27 +28,28 @@ pub fn build(
     let mut walk = Walk::new(&source.graph, &renamed, HashSet::new());
     let kept = names_of(&source.signature.input_specs);
     let given = Given::of(&kept, weights, options)?;
-    let state = inputs(&mut walk, source, &given)?;
+    let state = inputs(name, &mut walk, source, &given)?;
     note_overlaps(&mut walk, &state, weights);
-    walk.nodes(ENTRY)?;
-    let (body, changed) = outputs(walk, source, &state)?;
+    walk.nodes(name)?;
+    let (body, changed) = outputs(name, walk, source, &state)?;
     let constants = arrays(&body, weights, archive, &given)?;
     let mut optional = vec![];
-    for name in changed {
-        let value = match constants.get(&name) {
+    for buffer in changed {
+        let value = match constants.get(&buffer) {
             Some(tensor) => tensor.clone(),
-            None => weights.tensor(archive, &name)?,
+            None => weights.tensor(archive, &buffer)?,
         };
-        optional.push((name, value.ty()));
+        optional.push((buffer, value.ty()));
     }
-    let functions = BTreeMap::from([(ENTRY.to_owned(), body)]);
+    let functions = BTreeMap::from([(name.to_owned(), body)]);
     let module = Module {
         version: VERSION,
-        entry: ENTRY.to_owned(),
+        entry: name.to_owned(),
         functions,
     };
     crate::read::check(&module)?;
     let module = crate::lower::lower(&module, &constants, options.folder)?;
+    let optional = HashMap::from([(name.to_owned(), optional)]);
     Ok(Pt2 { module, optional })
 }
 
@@ -77,9 +76,10 @@ fn names_of(specs: &[InputSpec]) -> Vec<&str> {
     names.collect()
 }
 
-fn wrong(error: OpError) -> TraceError {
-    TraceError::Graph {
-        function: ENTRY.to_owned(),
+/// The error of an entry.
+fn wrong(entry: &str) -> impl Fn(OpError) -> TraceError + Copy {
+    move |error| TraceError::Graph {
+        function: entry.to_owned(),
         message: error.to_string(),
     }
 }
@@ -101,10 +101,12 @@ fn renamed(source: &GraphModule) -> Renamed {
 
 /// Defines the inputs. The file's arrays are constants, unless they are given as inputs.
 fn inputs<'s>(
+    entry: &str,
     walk: &mut Walk<'s>,
     source: &'s GraphModule,
     given: &Given,
 ) -> Result<Vec<State<'s>>, TraceError> {
+    let wrong = wrong(entry);
     let (inputs, specs) = (&source.graph.inputs, &source.signature.input_specs);
     if inputs.len() != specs.len() {
         let (n, m) = (inputs.len(), specs.len());
@@ -196,10 +198,12 @@ fn note_overlaps(walk: &mut Walk, state: &[State], weights: &Weights) {
 
 /// The graph with its outputs: those of the user, then what the program changes; and the names of the file's arrays among these.
 fn outputs(
+    entry: &str,
     mut walk: Walk,
     source: &GraphModule,
     state: &[State],
 ) -> Result<(Graph, Vec<String>), TraceError> {
+    let wrong = wrong(entry);
     let (outputs, specs) = (&source.graph.outputs, &source.signature.output_specs);
     if outputs.len() != specs.len() {
         let (n, m) = (outputs.len(), specs.len());

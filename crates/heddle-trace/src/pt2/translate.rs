@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::aliasing::Aliasing;
 use super::expr::{self, Renamed};
-use super::memory::{Memory, Ports};
+use super::memory::Memory;
+use super::ports::Ports;
 use super::schema::{self, Argument, KEYWORD, STRIDED, SymIntArgument, TensorMeta};
 use crate::error::{NodePlace, OpError, Result, Stop, TraceError, invalid, refuse};
 use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
@@ -291,14 +292,15 @@ impl<'s> Walk<'s> {
         kwargs: BTreeMap<String, Arg>,
         results: Vec<Value>,
     ) -> Result<()> {
-        let lists = args.iter().chain(kwargs.values()).map(|arg| match arg {
-            Arg::List(list) => 1 + list.len(),
-            _ => 1,
-        });
         let size = |size: &Size| match size {
             Size::Int(_) => 1,
             Size::Expr(text) => 1 + text.len() / 8,
         };
+        let lists = args.iter().chain(kwargs.values()).map(|arg| match arg {
+            Arg::List(list) => 1 + list.len(),
+            Arg::Size(stated) => size(stated),
+            _ => 1,
+        });
         let axes = (results.iter()).map(|r| 1 + r.shape.iter().map(size).sum::<usize>());
         self.added += 1 + lists.sum::<usize>() + axes.sum::<usize>();
         if self.added > MAX_ADDED {
@@ -366,9 +368,14 @@ impl<'s> Walk<'s> {
         if meta.layout != STRIDED {
             return refuse(format!("arrays of the layout {}", meta.layout));
         }
-        let sizes = meta.sizes.iter().map(|s| expr::size(s, self.renamed));
-        let sizes: std::result::Result<_, String> = sizes.collect();
-        Ok(self.value(name, ty, sizes.map_err(OpError::Unsupported)?))
+        let sizes = meta.sizes.iter().map(|size| self.size(size));
+        let sizes = sizes.collect::<Result<_>>()?;
+        Ok(self.value(name, ty, sizes))
+    }
+
+    /// A size of the file.
+    pub fn size(&self, size: &schema::SymInt) -> Result<Size> {
+        expr::size(size, self.renamed).map_err(OpError::Unsupported)
     }
 
     pub fn value(&mut self, name: &str, ty: &str, shape: Vec<Size>) -> Value {
@@ -387,7 +394,7 @@ impl<'s> Walk<'s> {
         let found = found.ok_or_else(|| {
             OpError::Invalid(format!("the file does not state the size `{name}`"))
         })?;
-        expr::size(found, self.renamed).map_err(OpError::Unsupported)
+        self.size(found)
     }
 }
 

@@ -243,6 +243,28 @@ pub fn shapes(d: &mut Done) {
         &[2.0, 6.0],
         &[0],
     );
+    let written = [x23(), ("f32[m]", f32s(&[2], &[7.0, 8.0]))];
+    d.one(
+        "diagonal_scatter",
+        json!([v(0), v(1), i(1)]),
+        &written,
+        "f32[n,3]",
+        &[2, 3],
+        &[1.0, 7.0, 3.0, 4.0, 5.0, 8.0],
+    );
+    // Of the last two axes, the later one first.
+    let cube = [
+        ("f32[2,2,2]", count(&[2, 2, 2])),
+        ("f32[2,1]", f32s(&[2, 1], &[0.0, -1.0])),
+    ];
+    d.one(
+        "diagonal_scatter",
+        json!([v(0), v(1), i(1), i(2), i(1)]),
+        &cube,
+        "f32[2,2,2]",
+        &[2, 2, 2],
+        &[1.0, 2.0, 0.0, 4.0, 5.0, 6.0, -1.0, 8.0],
+    );
     let parts: [(&str, Json); 3] = [
         ("split.Tensor", json!([v(0), i(2), i(1)])),
         ("split_with_sizes", json!([v(0), ints(&[2, 1]), i(1)])),

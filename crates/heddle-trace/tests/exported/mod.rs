@@ -145,6 +145,11 @@ impl Program {
 
     /// The file.
     pub fn file(&self) -> Vec<u8> {
+        archive(&[("model", self)])
+    }
+
+    /// The entries of this model in an archive.
+    fn entries(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         let graph = self.graph.json();
         let out = |output: &Json| json!({"user_output": {"arg": output}});
         let outputs: Vec<Json> = self.graph.outputs.iter().map(out).collect();
@@ -152,22 +157,16 @@ impl Program {
             "schema_version": {"major": 8, "minor": 14},
             "graph_module": {"graph": graph, "signature": {"input_specs": self.specs, "output_specs": outputs}},
         });
+        let weights = json!({"config": self.weights});
         let mut entries = vec![
-            ("archive_format".to_owned(), b"pt2".to_vec()),
-            ("models/model.json".to_owned(), model.to_string().into()),
+            (format!("models/{name}.json"), model.to_string().into()),
             (
-                "data/weights/model_weights_config.json".to_owned(),
-                json!({"config": self.weights}).to_string().into(),
+                format!("data/weights/{name}_weights_config.json"),
+                weights.to_string().into(),
             ),
         ];
         entries.extend(self.entries.clone());
-        let mut zip = ZipWriter::new(Cursor::new(vec![]));
-        for (name, bytes) in entries {
-            let options = SimpleFileOptions::default();
-            zip.start_file(format!("m/{name}"), options).unwrap();
-            zip.write_all(&bytes).unwrap();
-        }
-        zip.finish().unwrap().into_inner()
+        entries
     }
 
     /// The error of reading it.
@@ -185,16 +184,32 @@ impl Program {
     }
 }
 
+/// An archive of several models. Their storages have different names.
+pub fn archive(models: &[(&str, &Program)]) -> Vec<u8> {
+    let mut entries = vec![("archive_format".to_owned(), b"pt2".to_vec())];
+    for (name, program) in models {
+        entries.extend(program.entries(name));
+    }
+    let mut zip = ZipWriter::new(Cursor::new(vec![]));
+    for (name, bytes) in entries {
+        let options = SimpleFileOptions::default();
+        zip.start_file(format!("m/{name}"), options).unwrap();
+        zip.write_all(&bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
 /// Reads and verifies a file.
 pub fn read(file: Vec<u8>) -> Result<Pt2, String> {
     read_with(file, &Pt2Options::default())
 }
 
-fn read_with(file: Vec<u8>, options: &Pt2Options) -> Result<Pt2, String> {
+pub fn read_with(file: Vec<u8>, options: &Pt2Options) -> Result<Pt2, String> {
     let options = Pt2Options {
         folder: Some(heddle_interp::fold),
         overrides: options.overrides.clone(),
         constants: options.constants.clone(),
+        entry: options.entry.clone(),
     };
     let found = load(file.into(), &options).map_err(|e| e.to_string())?;
     heddle_ir::verify(&found.module).unwrap_or_else(|e| panic!("{e:?}"));
