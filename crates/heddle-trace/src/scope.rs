@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use heddle_ir::{DType, FuncBuilder, Loc, Tensor, Value};
+use heddle_ir::{DType, Dim, FuncBuilder, Loc, Tensor, Type, Value};
 
 use crate::error::{OpError, Result, invalid, refuse};
 use crate::graph::{self, Arg, Node, SIZE, Size};
@@ -95,11 +95,7 @@ impl Scope {
         for (stated, value) in node.results.iter().zip(values) {
             let ty = b.ty(value).as_tensor();
             let found = ty.map(|t| (t.dtype, t.rank()));
-            let (want, axes) = match (stated.ty.as_str(), part(&stated.ty)) {
-                (_, Some(part)) => (part, stated.shape.len() + 1),
-                (SIZE, None) => (DType::I64, stated.shape.len()),
-                (name, None) => (dtype(name)?, stated.shape.len()),
-            };
+            let (want, axes) = form(stated)?;
             if found != Some((want, Some(axes))) {
                 let ty = b.ty(value);
                 let name = &stated.name;
@@ -151,6 +147,14 @@ impl Scope {
                 Ok(value)
             }
             _ => invalid("an argument is no array"),
+        }
+    }
+
+    /// An argument as a value; of complex numbers, their pairs.
+    pub fn any(&self, b: &mut FuncBuilder, arg: &Arg, constants: &Constants) -> Result<Value> {
+        match self.is_complex(arg, constants) {
+            true => self.pairs(b, arg, constants),
+            false => self.value(b, arg, constants),
         }
     }
 
@@ -220,7 +224,30 @@ pub fn no_constant(name: &str) -> OpError {
 }
 
 /// Complex numbers where there can't be any.
-const COMPLEX: &str = "complex numbers only go from one operator to the next: torch.view_as_real makes pairs of them, and torch.view_as_complex numbers of pairs";
+const COMPLEX: &str = "complex numbers: torch.view_as_real makes pairs of them, and torch.view_as_complex numbers of pairs";
+
+/// The element type and the number of axes in which a value is kept: complex numbers are pairs along a last axis.
+pub fn form(stated: &graph::Value) -> Result<(DType, usize)> {
+    let axes = stated.shape.len();
+    Ok(match (stated.ty.as_str(), part(&stated.ty)) {
+        (_, Some(part)) => (part, axes + 1),
+        (SIZE, None) => (DType::I64, axes),
+        (name, None) => (dtype(name)?, axes),
+    })
+}
+
+/// The type in which a constant is kept, likewise.
+pub fn kept_type(tensor: &Tensor) -> Type {
+    let ty = tensor.ty();
+    match part(tensor.dtype().name()) {
+        Some(part) => {
+            let shape = tensor.shape().iter().chain(&[2]);
+            let dims: Vec<Dim> = shape.map(|&n| Dim::constant(n as i64)).collect();
+            Type::tensor(part, dims)
+        }
+        None => ty,
+    }
+}
 
 /// The element type of the parts of complex numbers.
 pub fn part(name: &str) -> Option<DType> {

@@ -197,7 +197,7 @@ fn wrong_ids() {
     assert!(matches!(error(&inputs), TraceError::Graph { .. }));
     let size = module(graph(&[(0, "f32[-3]")], vec![], &[0]));
     assert!(matches!(error(&size), TraceError::Graph { .. }));
-    let dtype = module(graph(&[(0, "c64[3]")], vec![], &[0]));
+    let dtype = module(graph(&[(0, "c32[3]")], vec![], &[0]));
     assert!(matches!(error(&dtype), TraceError::Graph { .. }));
 }
 

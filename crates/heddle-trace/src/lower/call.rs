@@ -6,7 +6,7 @@ use super::node::Results;
 use super::{Frame, Lower};
 use crate::error::{OpError, Result, Stop, invalid};
 use crate::graph::{self, Arg, Graph, Node, SIZE};
-use crate::scope::{Bound, Scope, dtype};
+use crate::scope::{Bound, Scope, dtype, form, part};
 
 impl<'m> Lower<'m> {
     /// `call`: a function of the module, which may be the one that is being built.
@@ -68,10 +68,22 @@ impl<'m> Lower<'m> {
         let pairs = args.iter().zip(inputs);
         pairs
             .map(|(arg, input)| {
+                let is_complex = part(&input.ty).is_some();
                 let value = match (arg, input.ty.as_str()) {
                     (Arg::Int(n), name) if name != SIZE => f.b.scalar(dtype(name)?, *n as f64),
                     (Arg::Float(x), name) if name != SIZE => f.b.scalar(dtype(name)?, x.0),
-                    _ => scope.value(&mut f.b, arg, self.constants)?,
+                    _ if is_complex != scope.is_complex(arg, self.constants) => {
+                        let kinds = ["real", "complex"].map(|kind| format!("{kind} numbers"));
+                        let [given, wanted] = match is_complex {
+                            true => kinds,
+                            false => [kinds[1].clone(), kinds[0].clone()],
+                        };
+                        let name = &input.name;
+                        return invalid(format!(
+                            "input `{name}` of its graph is of {wanted}, and is given {given}"
+                        ));
+                    }
+                    _ => scope.any(&mut f.b, arg, self.constants)?,
                 };
                 fits_input(f, value, input)?;
                 Ok(Bound::new(value, input))
@@ -100,14 +112,11 @@ impl<'m> Lower<'m> {
 /// Checks a value against what an input states.
 pub(super) fn fits_input(f: &Frame, value: Value, input: &graph::Value) -> Result<()> {
     let ty = f.b.ty(value);
-    let want = match input.ty.as_str() {
-        SIZE => DType::I64,
-        name => dtype(name)?,
-    };
+    let (want, axes) = form(input)?;
     match ty.as_tensor() {
-        Some(t) if t.dtype == want && t.rank() == Some(input.shape.len()) => Ok(()),
+        Some(t) if t.dtype == want && t.rank() == Some(axes) => Ok(()),
         _ => {
-            let (name, axes) = (&input.name, input.shape.len());
+            let name = &input.name;
             invalid(format!(
                 "input `{name}` of its graph is {want} with {axes} axes, not {ty}"
             ))

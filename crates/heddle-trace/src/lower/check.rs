@@ -37,7 +37,7 @@ impl<'m> Lower<'m> {
         let predicate = truth(f, predicate)?;
         let mut values = vec![];
         for value in checked {
-            values.push(scope.value(&mut f.b, value, self.constants)?);
+            values.push(scope.any(&mut f.b, value, self.constants)?);
         }
         if values.is_empty() {
             return Ok(invalid(

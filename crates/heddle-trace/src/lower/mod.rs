@@ -1,9 +1,13 @@
 //! Modules and functions.
 
+mod associative;
+mod branch;
 mod call;
 mod check;
-mod control;
 mod node;
+mod repeat;
+mod scan;
+mod while_loop;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +20,7 @@ use crate::error::{NodePlace, OpError, Result, Stop, TraceError, UnsupportedOp, 
 use crate::graph::{self, Arg, Graph, Node, SIZE, Size};
 use crate::ops;
 use crate::read::graphs;
-use crate::scope::{Bound, Constants, Scope, dtype, no_constant, part};
+use crate::scope::{Bound, Constants, Scope, form, kept_type, no_constant, part};
 use crate::size::Expr;
 
 pub use check::ASSERTIONS;
@@ -164,7 +168,7 @@ impl<'m> Lower<'m> {
                 Arg::Constant(name) => {
                     let found = self.constants.get(name);
                     let tensor = found.ok_or_else(|| no_constant(name))?;
-                    (name.clone(), tensor.ty())
+                    (name.clone(), kept_type(tensor))
                 }
                 Arg::Int(_) | Arg::Size(_) => (format!("output{i}"), Type::scalar(DType::I64)),
                 Arg::Float(_) => (format!("output{i}"), Type::scalar(DType::F32)),
@@ -253,7 +257,7 @@ impl<'m> Lower<'m> {
         let mut results = vec![];
         for output in &graph.outputs {
             if !matches!(output, Arg::None(_)) {
-                let value = scope.value(&mut f.b, output, self.constants);
+                let value = scope.any(&mut f.b, output, self.constants);
                 results.push(value.map_err(|e| wrong(f, e))?);
             }
         }
@@ -308,14 +312,7 @@ impl<'m> Lower<'m> {
 fn stand_ins(f: &mut Frame, node: &Node) -> Result<Vec<Value>> {
     let mut values = vec![];
     for result in &node.results {
-        let ty = match part(&result.ty) {
-            None => declared(result, &HashSet::new())?,
-            Some(part) => {
-                let mut dims = vec![Dim::UNKNOWN; result.shape.len()];
-                dims.push(Dim::constant(2));
-                Type::tensor(part, dims)
-            }
-        };
+        let ty = declared(result, &HashSet::new())?;
         values.push(f.b.failure("not supported", &ty)?);
     }
     Ok(values)
@@ -423,7 +420,7 @@ fn declared(value: &graph::Value, names: &HashSet<String>) -> Result<Type> {
     if value.ty == SIZE {
         return Ok(Type::scalar(DType::I64));
     }
-    let dtype = dtype(&value.ty)?;
+    let (dtype, _) = form(value)?;
     if value.shape.len() > MAX_AXES {
         return invalid(format!("`{}` has {} axes", value.name, value.shape.len()));
     }
@@ -445,6 +442,9 @@ fn declared(value: &graph::Value, names: &HashSet<String>) -> Result<Type> {
     }
     if dims.iter().filter_map(Dim::as_const).any(|n| n < 0) {
         return invalid(format!("`{}` has a negative size", value.name));
+    }
+    if part(&value.ty).is_some() {
+        dims.push(Dim::constant(2));
     }
     Ok(Type::tensor(dtype, dims))
 }

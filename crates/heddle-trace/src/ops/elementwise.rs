@@ -44,6 +44,8 @@ pub(super) const OPS: Table = &[
     ("clamp_max.Tensor", |cx| clamp_one(cx, BinaryOp::Min)),
     ("clamp_min", |cx| clamp_one(cx, BinaryOp::Max)),
     ("clamp_min.Tensor", |cx| clamp_one(cx, BinaryOp::Max)),
+    ("copysign.Scalar", copysign),
+    ("copysign.Tensor", copysign),
     ("cos", |cx| float(cx, UnaryOp::Cos)),
     ("cosh", |cx| float(cx, UnaryOp::Cosh)),
     ("div.Scalar", quotient),
@@ -87,6 +89,11 @@ pub(super) const OPS: Table = &[
     ("ge.Tensor", |cx| comparison(cx, CompareOp::Ge)),
     ("gt.Scalar", |cx| comparison(cx, CompareOp::Gt)),
     ("gt.Tensor", |cx| comparison(cx, CompareOp::Gt)),
+    ("hypot", |cx| {
+        let (a, b, _) = operands(cx)?;
+        let (a, b) = (cx.unary(UnaryOp::Abs, a)?, cx.unary(UnaryOp::Abs, b)?);
+        Ok(vec![cx.length(a, b)?])
+    }),
     ("isfinite", |cx| {
         let (nan, infinite) = (
             predicate(cx, UnaryOp::IsNan)?,
@@ -97,6 +104,14 @@ pub(super) const OPS: Table = &[
     }),
     ("isinf", |cx| Ok(vec![predicate(cx, UnaryOp::IsInf)?])),
     ("isnan", |cx| Ok(vec![predicate(cx, UnaryOp::IsNan)?])),
+    ("ldexp.Tensor", |cx| {
+        // The exponent is rounded to the type of the result, as PyTorch multiplies by `pow(2, other)`.
+        let (a, b, _) = operands(cx)?;
+        let (a, b) = (cx.as_float(a)?, cx.as_float(b)?);
+        let two = cx.like(b, 2.0)?;
+        let power = cx.binary(BinaryOp::Pow, two, b)?;
+        Ok(vec![cx.mul(a, power)?])
+    }),
     ("le.Scalar", |cx| comparison(cx, CompareOp::Le)),
     ("le.Tensor", |cx| comparison(cx, CompareOp::Le)),
     ("lerp.Scalar", lerp),
@@ -193,6 +208,21 @@ fn float_pair(cx: &mut NodeCx, kind: BinaryOp) -> Result<Vec<Value>> {
     let (a, b, _) = operands(cx)?;
     let (a, b) = (cx.as_float(a)?, cx.as_float(b)?);
     Ok(vec![cx.binary(kind, a, b)?])
+}
+
+/// The size of one number with the sign of another, which zeros have, too.
+fn copysign(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let (a, b, _) = operands(cx)?;
+    let (a, b) = (cx.as_float(a)?, cx.as_float(b)?);
+    let size = cx.unary(UnaryOp::Abs, a)?;
+    let inverse = cx.inverse(b)?;
+    let (below, inverse) = (
+        cx.compare_with(CompareOp::Lt, b, 0.0)?,
+        cx.compare_with(CompareOp::Lt, inverse, 0.0)?,
+    );
+    let is_negative = cx.binary(BinaryOp::Or, below, inverse)?;
+    let negated = cx.unary(UnaryOp::Neg, size)?;
+    Ok(vec![cx.select(is_negative, negated, size)?])
 }
 
 fn float(cx: &mut NodeCx, kind: UnaryOp) -> Result<Vec<Value>> {

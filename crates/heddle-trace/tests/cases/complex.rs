@@ -1,4 +1,4 @@
-//! Complex numbers, which are pairs where they begin and end.
+//! Complex numbers, which are pairs.
 
 use std::f64::consts::TAU;
 
@@ -149,6 +149,57 @@ pub fn complex(d: &mut Done) {
         &padded,
     );
 
+    // (3 + 4i) / (2 - i) and (-1 + 2i) / 3i.
+    near(
+        apply_to(d, "div.Tensor", &[], &[a, b], "c64[2]"),
+        &[2, 2],
+        &[0.4, 2.2, 2.0 / 3.0, 1.0 / 3.0],
+    );
+    near(
+        apply_to(d, "reciprocal", &[], &[b], "c64[2]"),
+        &[2, 2],
+        &[0.4, 0.2, 0.0, -1.0 / 3.0],
+    );
+    let e = std::f64::consts::E;
+    let turned = |(re, im): (f64, f64)| [re.exp() * im.cos(), re.exp() * im.sin()];
+    near(
+        apply_to(d, "exp", &[], &[(&[2], &[1.0, 0.0, -1.0, 2.0])], "c64[2]"),
+        &[2, 2],
+        &[&[e, 0.0], &turned((-1.0, 2.0))[..]].concat(),
+    );
+    let same = (shape, &[3.0, 4.0, 0.0, 3.0][..]);
+    for (name, wanted) in [("eq.Tensor", [1.0, 0.0]), ("ne.Tensor", [0.0, 1.0])] {
+        near(apply_to(d, name, &[], &[a, same], "bool[2]"), &[2], &wanted);
+    }
+    for (name, wanted) in [("eq.Scalar", [0.0, 1.0]), ("ne.Scalar", [1.0, 0.0])] {
+        let x = (shape, &[2.0, 1.0, 2.0, 0.0][..]);
+        near(apply_to(d, name, &[f(2.0)], &[x], "bool[2]"), &[2], &wanted);
+    }
+    let gap = (shape, &[0.0, f32::NAN, 1.0, 1.0][..]);
+    near(
+        apply_to(d, "isnan", &[], &[gap], "bool[2]"),
+        &[2],
+        &[1.0, 0.0],
+    );
+    near(
+        apply_to(d, "full_like", &[f(0.5)], &[a], "c64[2]"),
+        &[2, 2],
+        &[0.5, 0.0, 0.5, 0.0],
+    );
+    // [[3 + 4i, -1 + 2i]] [[2 - i], [3i]]
+    let [row, column]: [&[usize]; 2] = [&[1, 2], &[2, 1]];
+    near(
+        apply_to(d, "mm", &[], &[(row, x), (column, y)], "c64[1,1]"),
+        &[1, 1, 2],
+        &[4.0, 2.0],
+    );
+    let [row, column]: [&[usize]; 2] = [&[1, 1, 2], &[1, 2, 1]];
+    near(
+        apply_to(d, "bmm", &[], &[(row, x), (column, y)], "c64[1,1,1]"),
+        &[1, 1, 1, 2],
+        &[4.0, 2.0],
+    );
+
     let parts = [
         ("f32[2]", f32s(&[2], &[1.0, 2.0])),
         ("f32[2]", f32s(&[2], &[3.0, 4.0])),
@@ -166,6 +217,12 @@ pub fn complex(d: &mut Done) {
         ),
     ];
     d.0.insert("aten.complex.default".into());
+    d.0.insert("aten.polar.default".into());
+    let polar = node("aten.polar.default", json!([v(0), v(1)]), &[(2, "c64[2]")]);
+    let main = graph(&[(0, parts[0].0), (1, parts[1].0)], vec![polar], &[2]);
+    let found = results(&module(main), &[parts[0].1.clone(), parts[1].1.clone()]);
+    let wanted = [3f64.cos(), 3f64.sin(), 2.0 * 4f64.cos(), 2.0 * 4f64.sin()];
+    close(&found[0], &[2, 2], &wanted);
     let main = graph(&[(0, parts[0].0), (1, parts[1].0)], nodes, &[3]);
     let found = results(&module(main), &[parts[0].1.clone(), parts[1].1.clone()]);
     close(&found[0], &[2, 2], &[1.0, 3.0, 2.0, 4.0]);
@@ -288,28 +345,80 @@ fn pairs_have_two_parts() {
     assert!(run(3).unwrap_err().to_string().contains("size 2"));
 }
 
-/// Complex numbers that leave their graph, and operators that can't take them.
+/// Large and small divisors neither overflow nor vanish; zero gives no numbers.
 #[test]
-fn complex_numbers_stay_between_operators() {
-    let begin = node(
-        "aten.view_as_complex.default",
-        json!([v(0)]),
+fn quotients_of_extreme_numbers() {
+    let mut done = Done(Default::default());
+    let (shape, big): (&[usize], f32) = (&[3], 1e30);
+    let x = [big, big, 1e-30, 0.0, 1.0, 1.0];
+    let y = [big, big, 0.0, 1e-30, 0.0, 0.0];
+    let (_, found) = apply_to(
+        &mut done,
+        "div.Tensor",
+        &[],
+        &[(shape, &x), (shape, &y)],
+        "c64[3]",
+    );
+    assert_eq!(found[..4], [1.0, 0.0, 0.0, -1.0]);
+    assert!(found[4..].iter().all(|x| !x.is_finite()), "{found:?}");
+}
+
+/// Arguments, results, and values of branches, loops and calls are pairs.
+#[test]
+fn complex_numbers_go_in_and_out() {
+    let inputs = [(0, "c64[n]"), (1, "bool[]")];
+    let double = json!({"graph": graph(&[(0, "c64[n]")],
+        vec![node("aten.add.Tensor", json!([v(0), v(0)]), &[(1, "c64[n]")])], &[1])});
+    let same = json!({"graph": graph(&[(0, "c64[n]")], vec![], &[0])});
+    let square = node("aten.mul.Tensor", json!([v(0), v(1)]), &[(2, "c64[n]")]);
+    let step = json!({"graph": graph(&[(0, "c64[n]"), (1, "c64[n]")], vec![square], &[2, 2])});
+    let nodes = vec![
+        node(
+            "cond",
+            json!([v(1), double, same, list(&[v(0)])]),
+            &[(2, "c64[n]")],
+        ),
+        node(
+            "aten.unsqueeze.default",
+            json!([v(2), i(0)]),
+            &[(3, "c64[1,n]")],
+        ),
+        node(
+            "aten.cat.default",
+            json!([list(&[v(3), v(3)])]),
+            &[(4, "c64[2,n]")],
+        ),
+        node(
+            "scan",
+            json!([step, list(&[v(2)]), list(&[v(4)]), list(&[])]),
+            &[(5, "c64[n]"), (6, "c64[2,n]")],
+        ),
+    ];
+    let program = module(graph(&inputs, nodes, &[2, 5, 6]));
+    let printed = text(&read(&program).unwrap());
+    assert!(printed.contains("f32[n,2]"), "{printed}");
+    let i_ = f32s(&[1, 2], &[0.0, 1.0]);
+    let found = results(&program, &[i_, bools(&[], &[true])]);
+    close(&found[0], &[1, 2], &[0.0, 2.0]);
+    // (2i)^3 after (2i)^2.
+    close(&found[1], &[1, 2], &[0.0, -8.0]);
+    close(&found[2], &[2, 1, 2], &[-4.0, 0.0, 0.0, -8.0]);
+}
+
+/// Operators that can't take them, and real numbers where complex ones are stated.
+#[test]
+fn complex_numbers_that_are_refused() {
+    let erf = node("aten.erf.default", json!([v(0)]), &[(1, "c64[3]")]);
+    let refused = read(&module(graph(&[(0, "c64[3]")], vec![erf], &[1])));
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("aten.erf.default"), "{message}");
+    let inner = json!({"graph": graph(&[(0, "c64[3]")], vec![], &[0])});
+    let call = node(
+        "invoke_subgraph",
+        json!([inner, list(&[v(0)])]),
         &[(1, "c64[3]")],
     );
-    let inputs = [(0, "f32[3,2]")];
-    let leaves = read(&module(graph(&inputs, vec![begin.clone()], &[1])));
-    let message = leaves.unwrap_err().to_string();
-    assert!(message.contains("view_as_real"), "{message}");
-    let exp = node("aten.exp.default", json!([v(1)]), &[(2, "c64[3]")]);
-    let end = node(
-        "aten.view_as_real.default",
-        json!([v(2)]),
-        &[(3, "f32[3,2]")],
-    );
-    let refused = read(&module(graph(&inputs, vec![begin, exp, end], &[3])));
-    let message = refused.unwrap_err().to_string();
-    assert!(message.contains("aten.exp.default"), "{message}");
-    let inputs = [(0, "c64[3]")];
-    let given = read(&module(graph(&inputs, vec![], &[0])));
-    assert!(given.unwrap_err().to_string().contains("view_as_real"));
+    let given = read(&module(graph(&[(0, "f32[3,2]")], vec![call], &[1])));
+    let message = given.unwrap_err().to_string();
+    assert!(message.contains("is of complex numbers"), "{message}");
 }

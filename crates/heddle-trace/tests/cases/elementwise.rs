@@ -237,6 +237,33 @@ pub fn elementwise(d: &mut Done) {
         d.pair(name, "f32[n]", f);
     }
     {
+        let x = [
+            ("f32[n]", f32s(&[4], &[2.0, -3.0, 4.0, 0.0])),
+            ("f32[n]", f32s(&[4], &[-0.0, 0.0, -1.0, f32::NEG_INFINITY])),
+        ];
+        let args = json!([v(0), v(1)]);
+        let found = d.run("copysign.Tensor", args, json!({}), &x, &["f32[n]"]);
+        close(&found[0], &[4], &[-2.0, 3.0, -4.0, 0.0]);
+        assert!(numbers(&found[0])[3].is_sign_negative());
+        let args = json!([v(0), f(-1.0)]);
+        let wanted = [-2.0, -3.0, -4.0, 0.0];
+        d.one("copysign.Scalar", args, &x[..1], "f32[n]", &[4], &wanted);
+        d.pair("hypot", "f32[n]", f64::hypot);
+        let powers = [
+            ("f32[n]", f32s(&[3], &[1.5, -3.0, 1.0])),
+            ("i64[n]", i64s(&[3], &[2, -1, 0])),
+        ];
+        let args = json!([v(0), v(1)]);
+        d.one(
+            "ldexp.Tensor",
+            args,
+            &powers,
+            "f32[n]",
+            &[3],
+            &[6.0, -1.5, 1.0],
+        );
+    }
+    {
         let (a, b) = (f32s(&[2], &[2.0, 9.0]), f32s(&[2], &[-1.0, 0.5]));
         d.one(
             "pow.Tensor_Tensor",
