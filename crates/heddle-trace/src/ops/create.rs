@@ -24,6 +24,9 @@ pub(super) const OPS: Table = &[
     ("full", full),
     ("full_like", full_like),
     ("linspace", linspace),
+    ("linspace.Scalar_Tensor", linspace),
+    ("linspace.Tensor_Scalar", linspace),
+    ("linspace.Tensor_Tensor", linspace),
     ("new_empty", new_filled),
     ("new_empty_strided", new_filled),
     ("new_full", new_full),
@@ -159,13 +162,27 @@ fn range(
     }
     let bounds: Vec<Value> = bounds.into_iter().flatten().collect();
     let y = cx.op(Op::Range, &bounds)?;
+    if is_float && !dtype.is_float() {
+        // The numbers as they are decide how many elements there are, their integer parts which.
+        let count = cx.size(y, 0)?;
+        let places = cx.iota(count)?;
+        let (start, step) = (
+            cx.cast(bounds[0], DType::I64)?,
+            cx.cast(bounds[2], DType::I64)?,
+        );
+        let places = cx.mul(places, step)?;
+        let y = cx.add(start, places)?;
+        return Ok(vec![cx.cast(y, dtype)?]);
+    }
     Ok(vec![cx.cast(y, dtype)?])
 }
 
+/// Numbers or arrays without axes as bounds.
 fn linspace(cx: &mut NodeCx) -> Result<Vec<Value>> {
-    let (start, end) = (cx.float(0, "start", 0.0)?, cx.float(1, "end", 0.0)?);
     let steps = cx.size_arg(2, "steps")?;
     let dtype = stated(cx)?.unwrap_or(DType::F32);
+    // Between integers the bounds are their integer parts.
+    let bound = if dtype.is_float() { dtype } else { DType::I64 };
     let wide = if dtype == DType::F32 {
         DType::F32
     } else {
@@ -177,7 +194,9 @@ fn linspace(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let last = cx.int_max(last, 1)?;
     let last = cx.real(last, places)?;
     // From both ends, as PyTorch does: both are exact.
-    let (from, to) = (cx.b.scalar(wide, start), cx.b.scalar(wide, end));
+    let (from, to) = (cx.operand(0, "start")?, cx.operand(1, "end")?);
+    let (from, to) = (cx.as_type(from, bound)?, cx.as_type(to, bound)?);
+    let (from, to) = (cx.cast(from, wide)?, cx.cast(to, wide)?);
     let width = cx.sub(to, from)?;
     let step = cx.div(width, last)?;
     let forth = cx.mul(places, step)?;

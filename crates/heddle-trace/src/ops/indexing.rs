@@ -103,6 +103,12 @@ fn gather(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let places = as_places(cx, places)?;
     let rank = cx.rank(x)?;
     let axis = cx.axis(axis, rank)?;
+    let sizes = cx.sizes(places)?;
+    if cx.int_product(&sizes)?.as_const() == Some(0) {
+        // An empty index may have any number of axes.
+        let zero = cx.like(x, 0.0)?;
+        return Ok(vec![cx.filled(zero, &sizes)?]);
+    }
     if rank == 0 || cx.rank(places)? == 0 {
         let x = cx.flat(x)?;
         let shape = cx.sizes(places)?;

@@ -20,6 +20,18 @@ pub(super) const OPS: Table = &[
     }),
     ("cumprod", |cx| running(cx, ReduceOp::Prod)),
     ("cumsum", |cx| running(cx, ReduceOp::Sum)),
+    ("kthvalue", |cx| {
+        let (x, axis, keep) = (
+            cx.value(0, "self")?,
+            cx.int_or(2, "dim", -1)?,
+            cx.flag(3, "keepdim", false)?,
+        );
+        let axis = cx.axis(axis, cx.rank(x)?)?;
+        let k = cx.size_arg(1, "k")?;
+        let place = cx.int_sub(k, 1)?;
+        let place = cx.int_value(place);
+        at_place(cx, x, axis, keep, place)
+    }),
     ("logcumsumexp", |cx| {
         let (x, axis) = (cx.value(0, "self")?, cx.int(1, "dim")?);
         let axis = cx.axis(axis, cx.rank(x)?)?;
@@ -35,6 +47,22 @@ pub(super) const OPS: Table = &[
             let log = cx.unary(UnaryOp::Log, sum)?;
             cx.add(log, most)
         })?])
+    }),
+    ("median", |cx| {
+        let x = cx.value(0, "self")?;
+        let flat = cx.flat(x)?;
+        let place = middle(cx, flat, 0)?;
+        Ok(vec![at_place(cx, flat, 0, false, place)?[0]])
+    }),
+    ("median.dim", |cx| {
+        let (x, axis) = (cx.value(0, "self")?, cx.int(1, "dim")?);
+        let (rank, keep) = (cx.rank(x)?, cx.flag(2, "keepdim", false)?);
+        let axis = cx.axis(axis, rank)?;
+        let place = match rank {
+            0 => cx.b.i64(0),
+            _ => middle(cx, x, axis)?,
+        };
+        at_place(cx, x, axis, keep, place)
     }),
     ("sort", |cx| {
         let descends = cx.flag(2, "descending", false)?;
@@ -84,6 +112,52 @@ fn sorted(cx: &mut NodeCx, place: usize, descends: bool) -> Result<Vec<Value>> {
         cx.size(x, axis)?
     };
     ends(cx, x, count, axis, kind)
+}
+
+/// The place of the median in the order along an axis: of an even number the lower one of the middle, `i64[]`; the last one where a NaN is
+/// among the elements, since these are ordered behind all numbers, `i64` for each row.
+fn middle(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Value> {
+    let size = cx.size(x, axis)?;
+    let last = cx.int_sub(size, 1)?;
+    let half = cx.int_div(last, 2)?;
+    let (last, half) = (cx.int_value(last), cx.int_value(half));
+    if !cx.dtype(x)?.is_float() {
+        return Ok(half);
+    }
+    let is_nan = cx.unary(UnaryOp::IsNan, x)?;
+    let has_nan = cx.reduce(ReduceOp::Max, is_nan, &[axis], false)?;
+    cx.select(has_nan, last, half)
+}
+
+/// The elements at a place in the order along an axis, and their indices. The place is one number, or one for each row.
+fn at_place(
+    cx: &mut NodeCx,
+    x: Value,
+    axis: usize,
+    keep: bool,
+    place: Value,
+) -> Result<Vec<Value>> {
+    let rank = cx.rank(x)?;
+    if rank == 0 {
+        let zero = cx.b.i64(0);
+        return Ok(vec![x, zero]);
+    }
+    let size = cx.size(x, axis)?;
+    let mut found = ends(cx, x, size, axis, Extreme::Min)?;
+    for values in &mut found {
+        *values = match cx.rank(place)? {
+            0 => cx.gather(*values, place, axis)?,
+            _ => {
+                let places = cx.unsqueeze(place, &[axis])?;
+                let row = cx.op(Op::GatherElements { axis }, &[*values, places])?;
+                cx.squeeze(row, &[axis])?
+            }
+        };
+        if keep {
+            *values = cx.unsqueeze(*values, &[axis])?;
+        }
+    }
+    Ok(found)
 }
 
 fn cumulative(cx: &mut NodeCx, kind: ReduceOp, x: Value, axis: usize) -> Result<Value> {

@@ -1,7 +1,7 @@
 //! Random numbers. They are a function of the run's key, of the node, of the iterations of the loops around and of the call of the
 //! function around: the same in each run with one seed, and not those that PyTorch draws.
 
-use heddle_ir::op::{CompareOp, Extreme};
+use heddle_ir::op::{CompareOp, Extreme, UnaryOp};
 use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
@@ -23,6 +23,17 @@ pub(super) const OPS: Table = &[
         let p = cx.b.scalar(DType::F32, p);
         chosen(cx, p, &sizes, dtype)
     }),
+    ("cauchy", |cx| {
+        let x = cx.value(0, "self")?;
+        let (median, sigma) = (cx.float(1, "median", 0.0)?, cx.float(2, "sigma", 1.0)?);
+        drawn(cx, x, |cx, u| {
+            let turn = cx.plus(u, -0.5)?;
+            let turn = cx.times(turn, std::f64::consts::PI)?;
+            let y = cx.unary(UnaryOp::Tan, turn)?;
+            let y = cx.times(y, sigma)?;
+            cx.plus(y, median)
+        })
+    }),
     ("dropout", |cx| {
         let x = cx.value(0, "input")?;
         let p = cx.float(1, "p", 0.5)?;
@@ -30,6 +41,33 @@ pub(super) const OPS: Table = &[
             true => Ok(vec![dropped(cx, x, p)?[0]]),
             false => Ok(vec![x]),
         }
+    }),
+    ("exponential", |cx| {
+        let (x, rate) = (cx.value(0, "self")?, cx.float(1, "lambd", 1.0)?);
+        drawn(cx, x, |cx, u| {
+            let y = waited(cx, u)?;
+            cx.times(y, 1.0 / rate)
+        })
+    }),
+    ("geometric", |cx| {
+        let (x, p) = (cx.value(0, "self")?, cx.float(1, "p", 0.5)?);
+        if !(p > 0.0 && p < 1.0) {
+            return invalid(format!("p is {p}"));
+        }
+        drawn(cx, x, |cx, u| {
+            let y = waited(cx, u)?;
+            let y = cx.times(y, -1.0 / (-p).ln_1p())?;
+            let y = cx.unary(UnaryOp::Ceil, y)?;
+            // The first trial counts.
+            cx.at_least(y, 1.0)
+        })
+    }),
+    ("log_normal", |cx| {
+        let x = cx.value(0, "self")?;
+        let (mean, deviation) = (cx.float(1, "mean", 1.0)?, cx.float(2, "std", 2.0)?);
+        let (dtype, sizes) = (cx.dtype(x)?, cx.sizes(x)?);
+        let y = normal(cx, dtype, &sizes, mean, deviation)?;
+        Ok(vec![cx.on_floats(y, |cx, y| cx.unary(UnaryOp::Exp, y))?])
     }),
     ("multinomial", multinomial),
     ("native_dropout", |cx| {
@@ -129,9 +167,33 @@ fn unit(cx: &mut NodeCx, dtype: DType, sizes: &[Int]) -> Result<Value> {
     let x = cx.b.as_floats(DType::F32, draws)?;
     let steps = f64::from(1u32 << bits);
     let x = cx.times(x, steps)?;
-    let x = cx.unary(heddle_ir::op::UnaryOp::Floor, x)?;
+    let x = cx.unary(UnaryOp::Floor, x)?;
     let x = cx.times(x, 1.0 / steps)?;
     cx.cast(x, dtype)
+}
+
+/// A function of numbers in `[0, 1)`, in the type and shape of `x`.
+fn drawn(
+    cx: &mut NodeCx,
+    x: Value,
+    function: impl FnOnce(&mut NodeCx, Value) -> Result<Value>,
+) -> Result<Vec<Value>> {
+    let (dtype, sizes) = (cx.dtype(x)?, cx.sizes(x)?);
+    let wide = if dtype.is_float() {
+        wide(dtype)?
+    } else {
+        DType::F32
+    };
+    let draws = unit(cx, wide, &sizes)?;
+    let y = function(cx, draws)?;
+    Ok(vec![cx.cast(y, dtype)?])
+}
+
+/// `-ln(1 - u)`: the wait for an event of rate 1.
+fn waited(cx: &mut NodeCx, u: Value) -> Result<Value> {
+    let rest = cx.unary(UnaryOp::Neg, u)?;
+    let log = cx.unary(UnaryOp::Log1p, rest)?;
+    cx.unary(UnaryOp::Neg, log)
 }
 
 fn normal(
@@ -194,7 +256,7 @@ fn multinomial(cx: &mut NodeCx) -> Result<Vec<Value>> {
         return invalid(format!("weights have 1 or 2 axes, not {rank}"));
     }
     let weights = cx.cast(weights, DType::F64)?;
-    let logits = cx.unary(heddle_ir::op::UnaryOp::Log, weights)?;
+    let logits = cx.unary(UnaryOp::Log, weights)?;
     let key = key(cx)?;
     if replaces {
         // A row of numbers for each draw.

@@ -93,6 +93,28 @@ pub fn creation(d: &mut Done) {
         &[5],
         &[0.0, 0.25, 0.5, 0.75, 1.0],
     );
+    // Integers between bounds that are none: the bounds' integer parts, as many as the bounds themselves tell.
+    let whole = json!({"dtype": {"dtype": "i64"}});
+    let args = json!([f(-0.9), f(2.1), f(2.0)]);
+    let found = d.run("arange.start_step", args, whole.clone(), &[], &["i64[m]"]);
+    close(&found[0], &[2], &[0.0, 2.0]);
+    let args = json!([i(2), i(0), f(-0.5)]);
+    let found = d.run("arange.start_step", args, whole.clone(), &[], &["i64[m]"]);
+    close(&found[0], &[4], &[2.0; 4]);
+    let bounds = [("f32[]", f32s(&[], &[4.5])), ("f32[]", f32s(&[], &[-3.0]))];
+    let of = [
+        ("linspace", json!([f(4.5), f(-3.0), i(4)])),
+        ("linspace.Scalar_Tensor", json!([f(4.5), v(1), i(4)])),
+        ("linspace.Tensor_Scalar", json!([v(0), f(-3.0), i(4)])),
+        ("linspace.Tensor_Tensor", json!([v(0), v(1), i(4)])),
+    ];
+    for (name, args) in of {
+        let found = d.run(name, args.clone(), json!({}), &bounds, &["f32[4]"]);
+        close(&found[0], &[4], &[4.5, 2.0, -0.5, -3.0]);
+        // From 4 to -3: 4, 1.67, -0.67, -3.
+        let found = d.run(name, args, whole.clone(), &bounds, &["i64[4]"]);
+        close(&found[0], &[4], &[4.0, 1.0, 0.0, -3.0]);
+    }
     d.one(
         "eye",
         json!([i(2)]),

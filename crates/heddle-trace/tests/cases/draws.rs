@@ -63,6 +63,19 @@ pub fn draws(d: &mut Done) {
         94.0,
         106.0,
     );
+    // The bound lies far beyond what 101 draws reach.
+    for (name, low, high) in [
+        ("exponential", 0.0, 100.0),
+        ("geometric", 1.0, 100.0),
+        ("log_normal", 0.0, 1e9),
+        ("cauchy", -1e9, 1e9),
+    ] {
+        let args = match name {
+            "geometric" => json!([v(0), f(0.25)]),
+            _ => json!([v(0)]),
+        };
+        within(&d.run(name, args, json!({}), &x, &["f32[n]"])[0], low, high);
+    }
     within(
         &d.run(
             "randint",

@@ -273,4 +273,26 @@ pub fn reductions(d: &mut Done) {
     );
     close(&found[0], &[2], &[5.0, 3.0]);
     close(&found[1], &[2], &[4.0, 0.0]);
+    let found = d.run(
+        "kthvalue",
+        json!([v(0), i(4)]),
+        json!({}),
+        &x,
+        &["f32[]", "i64[]"],
+    );
+    close(&found[0], &[], &[3.0]);
+    close(&found[1], &[], &[0.0]);
+    d.one("median", json!([v(0)]), &x, "f32[]", &[], &[2.0]);
+    // Of an even number the lower one of the middle; a NaN outweighs all.
+    let nan = f32::NAN;
+    let rows = f32s(&[2, 4], &[4.0, 1.0, 3.0, 2.0, 1.0, nan, 0.0, 2.0]);
+    let found = d.run(
+        "median.dim",
+        json!([v(0), i(1), {"bool": true}]),
+        json!({}),
+        &[("f32[n,4]", rows)],
+        &["f32[n,1]", "i64[n,1]"],
+    );
+    close(&found[0], &[2, 1], &[2.0, f64::NAN]);
+    close(&found[1], &[2, 1], &[3.0, 1.0]);
 }
