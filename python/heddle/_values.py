@@ -104,6 +104,27 @@ def _of_dlpack(name: str, value: Any) -> np.ndarray:
         raise _fail(f"{name}: {error}") from None
 
 
+def to_pairs(value: Any) -> Any:
+    """An array of complex numbers as one of pairs, in the same memory if it lies densely; others as they are."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return torch.view_as_real(value.detach().resolve_conj()) if value.is_complex() else value
+    array = np.asarray(value)
+    if array.dtype.kind != "c":
+        return value
+    dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return dense.reshape(*array.shape, 1).view(array.real.dtype)
+
+
+def from_pairs(value: Any) -> Any:
+    """An array of pairs, densely along the last axis, as one of complex numbers."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        # One without elements may have any strides.
+        return torch.view_as_complex(value if value.numel() else value.new_empty(value.shape))
+    return value.view(np.result_type(value.dtype, np.complex64))[..., 0]
+
+
 def as_target(name: str, value: Any) -> np.ndarray:
     """An array of NumPy in the memory of one that takes a result."""
     if isinstance(value, np.ndarray):

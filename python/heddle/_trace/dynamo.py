@@ -171,6 +171,8 @@ class _Part:
         self.others: list[tuple[torch.Tensor, int, int]] = []
         self.changes = 0
         self.program: Program | None = None
+        #: Positions of its complex inputs and outputs.
+        self.pairs: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
         self.eager = False
 
     def __call__(self, *args: Any) -> Any:
@@ -189,8 +191,12 @@ class _Part:
                 self.eager = True
                 return self.module(*args)
         given = [a for i, a in enumerate(args) if i not in self.static and isinstance(a, (torch.Tensor, int)) and not isinstance(a, bool)]
+        pairs_in, pairs_out = self.pairs
+        if pairs_in:
+            given = [_values.to_pairs(a) if i in pairs_in else a for i, a in enumerate(given)]
         found = self.program._native(*given) if any(k != "none" for k in self.results) else ()
-        values = iter(found if isinstance(found, tuple) else (found,))
+        outputs = found if isinstance(found, tuple) else (found,)
+        values = iter([_values.from_pairs(x) if i in pairs_out else x for i, x in enumerate(outputs)] if pairs_out else outputs)
         results = []
         for kind in self.results:
             if kind == "none":
@@ -208,8 +214,9 @@ class _Part:
         body = walk(self.module, constants, functions, fixed=fixed)
         weights = {id(t) for t in fixed.values()}
         self.others = [(t, t.data_ptr(), _version(t)) for t in constants.given.values() if id(t) not in weights]
-        model = graph.load({**functions, "main": body.json()}, "main", constants)
-        return Program(_native.compile(model, _native_options(self.options)))
+        source = graph.Source({**functions, "main": body.json()}, "main", constants)
+        self.pairs = source.pairs
+        return Program(_native.compile(source.model(), _native_options(self.options)))
 
 
 def _kind(result: Any) -> str:

@@ -24,7 +24,7 @@ from .entries import entries_of, keep
 from .entry import Entry, Settings
 from .flat import flatten, key_of
 from .program import OPEN, Trace
-from .record import Recorder, Region, active, hint_of
+from .record import FIXED_ONLY, Recorder, Region, active, hint_of
 from .weights import is_foreign
 
 _state = threading.local()
@@ -253,6 +253,12 @@ def _record(
         raise graph.unsupported(
             f"Python asks for a number that only the run knows ({error.cond})", place,
             "compare and index with tensors; a condition of Python needs an `if` in a function that Heddle converts",
+        ) from error
+    except RuntimeError as error:
+        if not any(part in str(error) for part in FIXED_ONLY):
+            raise
+        raise graph.unsupported(
+            "PyTorch has a function for fixed sizes only", convert.users_place(rec, error), "heddle.compile(…, dynamic_shapes=None) fixes all sizes",
         ) from error
     _name_results(root)
     made.source = graph.Source({**rec.functions, "main": root.graph.json()}, "main", rec.constants)

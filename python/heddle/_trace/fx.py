@@ -214,6 +214,8 @@ class _Walk:
         if isinstance(value, torch.SymInt):
             size = size_of(value)
             return {"int": size} if isinstance(size, int) else {"size": size}
+        if isinstance(value, complex):
+            return {"constant": self.constants.number(value)}
         return scalar(value)
 
 

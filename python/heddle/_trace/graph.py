@@ -17,6 +17,8 @@ TYPES = {
     torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128",
 }
 
+_COMPLEX = ("c64", "c128")
+
 
 class Place(NamedTuple):
     """A line of the user's Python."""
@@ -216,6 +218,16 @@ class Constants:
             return unique
         return self._names[key]
 
+    def number(self, value: complex) -> str:
+        """The name of a complex number of Python as a constant."""
+        # The text tells 0 from -0.
+        key = ("number", repr(value))
+        if key not in self._names:
+            name = f"number.{len(self.given)}"
+            with torch.utils._python_dispatch._disable_current_modes():
+                self._names[key], self.given[name] = name, torch.tensor(value, dtype=torch.complex128)
+        return self._names[key]
+
     def arrays(self) -> dict[str, Any]:
         """The constants as arrays of NumPy on the same memory."""
         return {name: _values.as_array(name, "", tensor.detach()) for name, tensor in self.given.items()}
@@ -225,10 +237,10 @@ class Source:
     """Neutral graphs, of which models are made: with each, constants are read anew."""
 
     def __init__(self, functions: dict[str, Any], entry: str, constants: Constants) -> None:
-        for function in functions.values():
-            _check_real(function)
         self.text = json.dumps(functions, default=size_of)
         self.entry, self.constants = entry, constants
+        #: Positions of the entry's inputs and outputs that are complex: the model takes and gives pairs.
+        self.pairs = pairs_of(functions[entry])
 
     def model(self) -> _native.Model:
         """The model, with the constants as they are now."""
@@ -252,16 +264,10 @@ class Source:
         return {prefix + name: renamed(made) for name, made in json.loads(self.text).items()}
 
 
-def _check_real(function: dict[str, Any]) -> None:
-    """Complex numbers are no arguments and results."""
-    outputs = {o["value"] for o in function["outputs"] if "value" in o}
-    results = [(value, node["place"]) for node in function["nodes"] for value in node["results"] if value["id"] in outputs]
-    for value, place in [*((value, None) for value in function["inputs"]), *results]:
-        if value["type"] in ("c64", "c128"):
-            where = place and Place(place["file"], place["line"])
-            raise unsupported("complex numbers as an argument or result", where, "torch.view_as_real makes pairs of them")
-
-
-def load(functions: dict[str, Any], entry: str, constants: Constants) -> _native.Model:
-    """The model of neutral graphs."""
-    return Source(functions, entry, constants).model()
+def pairs_of(function: dict[str, Any]) -> tuple[frozenset[int], frozenset[int]]:
+    """Positions of a function's complex inputs and outputs."""
+    made = {v["id"]: v["type"] for v in (*function["inputs"], *(r for node in function["nodes"] for r in node["results"]))}
+    arrays = [o for o in function["outputs"] if "none" not in o]
+    inputs = (i for i, value in enumerate(function["inputs"]) if value["type"] in _COMPLEX)
+    outputs = (i for i, o in enumerate(arrays) if made.get(o.get("value")) in _COMPLEX)
+    return frozenset(inputs), frozenset(outputs)

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils import _pytree as pytree
 
-from .. import Program, _errors, _native, _native_options, _progress
+from .. import Program, _errors, _native, _native_options, _progress, _values
 from . import graph
 from .flat import flatten
 from .lists import Grown
@@ -201,9 +201,14 @@ class TracedProgram(Program):
     def on(self, operands: Sequence[Any], weights: Sequence[torch.Tensor]) -> Sequence[Any]:
         """The outputs for arrays and the weights that are inputs."""
         trace = self.trace
+        pairs_in, pairs_out = trace.source.pairs
+        if pairs_in:
+            operands, weights = [_values.to_pairs(x) if i in pairs_in else x for i, x in enumerate((*operands, *weights))], ()
         outputs = super().__call__(*operands, *weights) if trace.goes else ()
         if len(trace.goes) == 1:
             outputs = (outputs,)
+        if pairs_out:
+            outputs = [_values.from_pairs(x) if i in pairs_out else x for i, x in enumerate(outputs)]
         if all(map(_is_tensor, outputs)) or any(isinstance(operand, np.ndarray) for operand in operands):
             return outputs
         return [o if isinstance(o, torch.Tensor) else torch.as_tensor(o) for o in outputs]

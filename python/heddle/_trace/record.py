@@ -16,7 +16,7 @@ from typing import Any
 import sympy
 import torch
 from torch._decomp import core_aten_decompositions
-from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedOperatorException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode, UnsupportedOperatorException
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
@@ -41,7 +41,10 @@ _CHECKS = ("aten._assert", "aten.sym_constrain_range")
 _FUNCTIONAL = {aten._native_batch_norm_legit.default: (aten._native_batch_norm_legit_functional.default, ("running_mean", "running_var"))}
 
 # What PyTorch says where it has an operator for fixed sizes only.
-_FIXED_ONLY = ("symbolic sizes/strides", "SymIntArrayRef")
+FIXED_ONLY = ("symbolic sizes/strides", "SymIntArrayRef")
+
+# Operators that change a tensor's shape in place, and not its elements.
+_RESHAPING = ("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")
 
 _active = threading.local()
 
@@ -100,11 +103,21 @@ def _signal(x: torch.Tensor, dim: Sequence[int], normalization: int, size: Any) 
     return x.new_empty(shape, dtype=x.dtype.to_real())
 
 
+def _complex(x: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(x.shape, dtype=x.dtype.to_complex())
+
+
 # Operators whose fakes PyTorch makes for fixed sizes only, or so that sizes become fixed.
 _FAKES: dict[Any, Callable[..., torch.Tensor]] = {
     aten.constant_pad_nd.default: _padded, aten.masked_scatter.default: lambda x, mask, source: aten.where.self(mask, x, x),
+    aten.addbmm.default: lambda x, a, b, **rest: x.new_empty((a.shape[1], b.shape[2])),
+    aten.polar.default: lambda x, angle: _complex(aten.add.Tensor(x, angle)),
     aten._fft_r2c.default: _spectrum, aten._fft_c2r.default: _signal, aten._fft_c2c.default: lambda x, *rest: x.new_empty(x.shape),
 }
+
+
+# Operators that PyTorch takes apart in a way that rounds or costs otherwise than the operator itself.
+_KEPT = {aten.select_scatter.default, aten.linspace.default, aten.linspace.Scalar_Tensor, aten.linspace.Tensor_Scalar, aten.linspace.Tensor_Tensor}
 
 
 @functools.cache
@@ -115,7 +128,7 @@ def decompositions() -> dict[Any, Any]:
 
 @functools.cache
 def _taken_apart() -> dict[Any, Any]:
-    return {op: how for op, how in decompositions().items() if op is not aten.select_scatter.default}
+    return {op: how for op, how in decompositions().items() if op not in _KEPT}
 
 
 def _draws(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -399,7 +412,7 @@ class Recorder(TorchDispatchMode):
         elif func in RESIZING:
             result = self._resized(args[0], args[1], args[-1])
         else:
-            result = _FAKES[func](*args) if func in _FAKES else self._faked(func, args, kwargs)
+            result = _FAKES[func](*args, **kwargs) if func in _FAKES else self._faked(func, args, kwargs)
         if isinstance(result, (bool, int, float)):
             # What follows from what is known of shapes.
             return result
@@ -426,8 +439,10 @@ class Recorder(TorchDispatchMode):
         """What an operator gives on fake tensors."""
         try:
             return func(*args, **kwargs)
+        except DataDependentOutputException as error:
+            raise unsupported(f"{func} gives Python what only the run knows", self.place()) from error
         except (UnsupportedOperatorException, DynamicOutputShapeException, NotImplementedError, RuntimeError) as error:
-            if type(error) is RuntimeError and not any(part in str(error) for part in _FIXED_ONLY):
+            if type(error) is RuntimeError and not any(part in str(error) for part in FIXED_ONLY):
                 # A fault of the arguments.
                 raise
             raise unsupported(f"{func} on arrays whose sizes are open", self.place()) from error
@@ -494,6 +509,8 @@ class Recorder(TorchDispatchMode):
             return {"size": value}
         if isinstance(value, (torch.SymFloat, torch.SymBool)):
             raise unsupported("a number that follows from sizes", self.place())
+        if isinstance(value, complex):
+            return {"constant": self.constants.number(value)}
         return scalar(value)
 
     def _strengthen(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
@@ -549,6 +566,8 @@ class Recorder(TorchDispatchMode):
 
     def _in_place(self, func: Any, args: Any, kwargs: Any) -> Any:
         target = args[0]
+        if func._schema.name.removeprefix("aten::") in _RESHAPING:
+            return self._reshape(func, target, args[1:], kwargs)
         written = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         if func in _FUNCTIONAL or all(name in kwargs for name in written):
             return self._written(func, written, args, kwargs)
@@ -615,6 +634,41 @@ class Recorder(TorchDispatchMode):
         for view in list(self._views.get(root) or ()):
             if id(view) not in chain:
                 self._renew(view, chain)
+
+    def _reshape(self, func: Any, tensor: torch.Tensor, args: Any, kwargs: Any) -> torch.Tensor:
+        """Changes a tensor's shape in place: it becomes a view of what it was, for which another tensor stands from now on."""
+        old, root = self._values[tensor], self._root(tensor)
+        if old.region is not self.region or tensor in self.given or tensor in self.stands:
+            raise unsupported(
+                f"{func} changes the shape of an argument, a constant, or a tensor from outside of a branch or loop", self.place(),
+                "write x = x.transpose(0, 1) for x.transpose_(0, 1)",
+            )
+        before = aten.alias.default(tensor)
+        self._values[before] = old
+        views = self._views.pop(tensor, None) if root is tensor else self._views[root]
+        if root is tensor:
+            root = before
+            self._views[root] = views = WeakIdKeyDictionary() if views is None else views
+            for region in self._regions():
+                region.changes = [(before if changed is tensor else changed, place) for changed, place in region.changes]
+        else:
+            views[before] = True
+        for view in list(views):
+            if self._values[view].parent is tensor:
+                self._values[view].parent = before
+        with self:
+            made = getattr(aten, func._schema.name.removeprefix("aten::").removesuffix("_"))(before, *args, **kwargs)
+        func(tensor, *args, **kwargs)
+        self._values[tensor] = self._values[made]
+        views[tensor] = True
+        return tensor
+
+    def _regions(self) -> Iterator[Region]:
+        """The open region and those around it."""
+        region: Region | None = self.region
+        while region is not None:
+            yield region
+            region = region.parent
 
     def _renew(self, view: torch.Tensor, done: set[int]) -> None:
         parent = self._values[view].parent

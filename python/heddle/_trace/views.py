@@ -30,9 +30,11 @@ def functional(func: Any, args: Any, kwargs: Any, place: Place | None) -> torch.
         return torch.full(target.shape, args[1], dtype=target.dtype)
     if name == "zero_":
         return torch.full(target.shape, 0, dtype=target.dtype)
-    packet = getattr(aten, name.removesuffix("_"), None)
+    # `__iand__` is the form in place of `__and__`.
+    plain = name.replace("__i", "__", 1) if name.startswith("__i") else name.removesuffix("_")
+    packet = getattr(aten, plain, None)
     overload = func._overloadname
-    if packet is None or not name.endswith("_") or overload not in packet.overloads():
+    if packet is None or plain == name or overload not in packet.overloads():
         raise unsupported(f"{func} has no form that leaves its argument as it is", place)
     made = getattr(packet, overload)(*args, **kwargs)
     return made if isinstance(made, torch.Tensor) else made[0]
@@ -43,6 +45,8 @@ def write_back(func: Any, parent: torch.Tensor, made: torch.Tensor, args: Any, k
     name = func._schema.name.removeprefix("aten::")
     if name in ("alias", "detach"):
         return made
+    if name == "diagonal":
+        return aten.diagonal_scatter.default(parent, made, *args, **kwargs)
     if name == "select":
         return aten.select_scatter.default(parent, made, *args, **kwargs)
     if name == "slice":
@@ -53,6 +57,8 @@ def write_back(func: Any, parent: torch.Tensor, made: torch.Tensor, args: Any, k
         return made.reshape(parent.shape)
     if name in ("t", "transpose"):
         return made.t() if name == "t" else made.transpose(*args)
+    if name in ("swapaxes", "swapdims"):
+        return made.transpose(*args)
     if name == "permute":
         order = [d % len(args[0]) for d in args[0]]
         return made.permute([order.index(d) for d in range(len(order))])

@@ -51,7 +51,7 @@ def same(found, wanted, drawn):
         assert a.dtype == b.dtype and a.shape == b.shape, f"{a.dtype}{list(a.shape)}, wanted {b.dtype}{list(b.shape)}"
         if drawn is not None:
             assert drawn.holds(a), a
-        elif a.dtype.is_floating_point:
+        elif a.dtype.is_floating_point or a.dtype.is_complex:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
         else:
             assert torch.equal(a, b), f"{a}\nwanted {b}"

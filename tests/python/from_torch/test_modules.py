@@ -196,15 +196,6 @@ def test_fourier_transforms():
     check(Spectrum(), (torch.randn(5, 6),), (torch.randn(7, 6),), (torch.randn(2, 6),), device="interp")
 
 
-def test_complex_numbers_do_not_leave():
-    class Leaves(nn.Module):
-        def forward(self, x):
-            return torch.fft.rfft(x)
-
-    with pytest.raises(heddle.Error, match="view_as_real"):
-        heddle.compile(Leaves(), torch.randn(3, 6), device="interp")
-
-
 def test_dropout_between_layers_is_ours():
     torch.manual_seed(1)
     module = nn.LSTM(6, 5, num_layers=3, dropout=0.5).train()

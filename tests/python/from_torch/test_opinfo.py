@@ -23,10 +23,8 @@ import heddle  # noqa: E402
 DTYPES = (torch.float32, torch.int64, torch.bool)
 # Memory that nothing has written.
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
-# Results that may be in another order, or rounded otherwise, with the way in which they are compared.
-LOOSE = {
-    "argsort": "places of equal elements", "sort": "places of equal elements", "topk": "places of equal elements", "msort": "places of equal elements",
-}
+# Operators that give places, which may be others among equal elements: only their first results are compared, the values.
+PLACES = ("kthvalue", "median", "mode", "msort", "sort", "topk")
 
 
 def selection():
@@ -43,18 +41,41 @@ class Shapes:
         return True
 
 
-def compare(info, function, args, kwargs, found, wanted):
-    if info.name in UNWRITTEN:
+def compare(info, function, args, kwargs, found, wanted, draws):
+    if info.name in UNWRITTEN or draws:
         return same(found, wanted, Shapes)
     torch.manual_seed(1)
     if not agree(function(*args, **kwargs), wanted):
         # Drawn numbers.
         return same(found, wanted, Shapes)
-    if info.name in LOOSE:
-        # All results but the places.
-        keep = [torch.as_tensor(t).is_floating_point() for t in pytree.tree_leaves(wanted)]
-        found, wanted = ([t for t, k in zip(pytree.tree_leaves(r), keep) if k] for r in (found, wanted))
-    return same(found, wanted, None)
+    if info.name == "argsort":
+        return same(found, wanted, Shapes)
+    if info.name in PLACES:
+        found, wanted = pytree.tree_leaves(found)[:1], pytree.tree_leaves(wanted)[:1]
+    try:
+        same(found, wanted, None)
+    except AssertionError:
+        # Sums in another order round otherwise.
+        if not is_as_exact(found, wanted, function, args, kwargs):
+            raise
+
+
+def is_as_exact(found, wanted, function, args, kwargs):
+    """Whether results are as near as twice PyTorch's own to what it computes in f64."""
+    args, kwargs = pytree.tree_map(lambda a: a.double() if isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a, (args, kwargs))
+    try:
+        exact = function(*args, **kwargs)
+    except RuntimeError:
+        return False
+    leaves = [pytree.tree_leaves(r) for r in (found, wanted, exact)]
+    return len(leaves[0]) == len(leaves[1]) and all(agree(a, b) or is_nearer(a, b, exact) for a, b, exact in zip(*leaves))
+
+
+def is_nearer(a, b, exact):
+    if not all(isinstance(t, torch.Tensor) for t in (a, b, exact)) or not a.shape == b.shape == exact.shape:
+        return False
+    types = [t.dtype for t in (a, b, exact)]
+    return types == [torch.float32, torch.float32, torch.float64] and bool((a - exact).abs().max() <= 2 * (b - exact).abs().max())
 
 
 def agree(a, b):
@@ -112,7 +133,7 @@ def test_samples_of_pytorch():
                     wrong.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
                     continue
                 try:
-                    compare(info, info.op, args, kwargs, found, wanted)
+                    compare(info, info.op, args, kwargs, found, wanted, program.trace.random is not None)
                     right += 1
                 except AssertionError as error:
                     wrong.append(f"{name}: {str(error)[:300]}")
